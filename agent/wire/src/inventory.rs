@@ -1,0 +1,168 @@
+//! What an inspection found. Read by the agent from the kernel alone (sysfs, procfs, ioctls).
+
+use serde::{Deserialize, Serialize};
+
+/// The whole hardware record of one host.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inventory {
+    pub system: System,
+    pub firmware: Firmware,
+    pub cpu: Cpu,
+    pub memory: Memory,
+    #[serde(default)]
+    pub nics: Vec<Nic>,
+    #[serde(default)]
+    pub disks: Vec<Disk>,
+    /// Kernel host name at the time of the inspection.
+    #[serde(default)]
+    pub hostname: String,
+}
+
+/// SMBIOS type 1 and 2, from `/sys/class/dmi/id`. Empty where the firmware says nothing.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct System {
+    #[serde(default)]
+    pub manufacturer: String,
+    #[serde(default)]
+    pub product: String,
+    #[serde(default)]
+    pub serial: String,
+    /// Lower-case SMBIOS UUID.
+    #[serde(default)]
+    pub uuid: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FirmwareMode {
+    #[default]
+    Bios,
+    Uefi,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Firmware {
+    pub mode: FirmwareMode,
+    #[serde(default)]
+    pub vendor: String,
+    #[serde(default)]
+    pub version: String,
+    #[serde(default)]
+    pub date: String,
+    /// UEFI only: whether Secure Boot is enforced; absent where the firmware does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub secure_boot: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// `x86_64` or `aarch64`.
+    #[serde(default)]
+    pub arch: String,
+    #[serde(default)]
+    pub model: String,
+    /// Highest clock in MHz; 0 where unknown.
+    #[serde(default)]
+    pub clock_mhz: f64,
+    /// Sorted, without repeats.
+    #[serde(default)]
+    pub flags: Vec<String>,
+    /// Logical CPUs.
+    #[serde(default)]
+    pub count: u32,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Memory {
+    /// What the kernel manages (`MemTotal`), in MiB.
+    #[serde(default)]
+    pub total_mib: u64,
+    /// Installed memory by SMBIOS type 17, in MiB; 0 where unknown.
+    #[serde(default)]
+    pub installed_mib: u64,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Nic {
+    pub name: String,
+    /// Lower case with colons; the permanent address where the driver gives one.
+    pub mac: String,
+    #[serde(default)]
+    pub ip: Vec<String>,
+    #[serde(default)]
+    pub driver: String,
+    /// `<vendor> <device>` as hexadecimal PCI ids, or empty.
+    #[serde(default)]
+    pub model: String,
+    #[serde(default)]
+    pub pci_address: String,
+    /// Mbit/s; 0 where unknown or without link.
+    #[serde(default)]
+    pub speed_mbps: u64,
+    #[serde(default)]
+    pub link: bool,
+    /// Whether the host booted from this NIC.
+    #[serde(default)]
+    pub boot: bool,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Transport {
+    Nvme,
+    Sata,
+    Sas,
+    Scsi,
+    Virtio,
+    Usb,
+    Mmc,
+    #[default]
+    Other,
+}
+
+/// A whole disk. Names are what the kernel gave in this boot; identity is `wwn`, or `serial` with
+/// `model` and `size_bytes`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disk {
+    /// Kernel name with path, `/dev/nvme0n1`. Not stable between boots.
+    pub device: String,
+    /// `/dev/disk/by-path/…` as udev would name it, or empty.
+    #[serde(default)]
+    pub by_path: String,
+    /// Further stable names (`/dev/disk/by-id/…`).
+    #[serde(default)]
+    pub by_id: Vec<String>,
+    #[serde(default)]
+    pub size_bytes: u64,
+    #[serde(default)]
+    pub logical_block_bytes: u32,
+    #[serde(default)]
+    pub physical_block_bytes: u32,
+    #[serde(default)]
+    pub model: String,
+    #[serde(default)]
+    pub vendor: String,
+    #[serde(default)]
+    pub serial: String,
+    /// `0x…` for NAA names, `eui.…` or `nvme.…` for NVMe; empty where the disk has none.
+    #[serde(default)]
+    pub wwn: String,
+    #[serde(default)]
+    pub wwn_with_extension: String,
+    #[serde(default)]
+    pub wwn_vendor_extension: String,
+    /// `host:channel:target:lun` for SCSI and SATA disks, else empty.
+    #[serde(default)]
+    pub hctl: String,
+    #[serde(default)]
+    pub rotational: bool,
+    #[serde(default)]
+    pub read_only: bool,
+    #[serde(default)]
+    pub removable: bool,
+    #[serde(default)]
+    pub transport: Transport,
+    /// Signatures found on the disk and its partitions, such as `gpt`, `ext4`, `LVM2_member`.
+    #[serde(default)]
+    pub signatures: Vec<String>,
+}

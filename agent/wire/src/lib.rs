@@ -1,0 +1,41 @@
+//! The protocol between the agent in the ramdisk and the appliance, version 1.
+//!
+//! The agent dials out; the appliance never connects to a host. Every message is one HTTPS
+//! `POST` with a JSON body, and every body is signed with the key pair that the agent made at
+//! start (see [`auth`]). The order of one boot:
+//!
+//! ```text
+//! agent                                   appliance
+//!   | POST /agent/v1/hello  {token,key,…}    |   binds the token to the key, answers alike to
+//!   |--------------------------------------->|   repeats by the same key, refuses a second key
+//!   |<------------------- HelloReply {…}     |
+//!   | POST /agent/v1/report {cumulative}     |   every 2 s; held (long poll) while the agent is idle
+//!   |--------------------------------------->|
+//!   |<------ continue | abort | plan N       |   plans are numbered and immutable
+//! ```
+//!
+//! This crate knows no Kubernetes kind, no disk and no socket: only shapes, bounds and signatures.
+//! Bytes of version 1 never change: `tests/v1.rs` pins them.
+
+pub mod auth;
+pub mod inventory;
+pub mod limits;
+pub mod message;
+pub mod plan;
+pub mod receipt;
+pub mod seed;
+
+pub use auth::{PublicKey, SIGNATURE_HEADER, signing_input};
+pub use inventory::{Cpu, Disk, Firmware, FirmwareMode, Inventory, Memory, Nic, System, Transport};
+pub use message::{
+    Hello, HelloReply, Identity, LogLine, LogSource, Refusal, RefusalReason, Report, ReportReply, StepReport,
+    StepState, Verdict,
+};
+pub use plan::{DiskIdentity, HandOffFile, ImageSource, Plan, Step};
+pub use receipt::{Evidence, Receipt};
+pub use seed::Seed;
+
+/// Path of [`Hello`] on the appliance's agent listener.
+pub const HELLO_PATH: &str = "/agent/v1/hello";
+/// Path of [`Report`] on the appliance's agent listener.
+pub const REPORT_PATH: &str = "/agent/v1/report";

@@ -1,0 +1,144 @@
+//! Plans: what the appliance asks an agent to do. A plan is immutable; a change of mind is a new
+//! plan with a higher number.
+
+use serde::{Deserialize, Serialize};
+
+/// The steps for one part of one attempt. The agent runs them in order and stops at the first
+/// that fails.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Counts from 1 within one attempt. The agent never starts a number twice.
+    pub number: u32,
+    /// The attempt that this plan belongs to; an agent of another attempt refuses it.
+    pub attempt: u64,
+    pub steps: Vec<Step>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "step", rename_all = "snake_case")]
+pub enum Step {
+    /// Read the hardware; nothing is changed.
+    Inspect,
+    /// Clear both GPTs and old signatures (filesystem, RAID, LVM) of this disk. Destructive.
+    ClearMetadata { disk: DiskIdentity },
+    /// Write the image in the order of design.md ("The order of a write"), read it back and
+    /// complete the GPT for the disk's size. Destructive.
+    WriteImage {
+        disk: DiskIdentity,
+        image: ImageSource,
+        /// GUID that the GPT of this disk gets, so that later boots find exactly this disk.
+        disk_guid: String,
+    },
+    /// Put files on the boot partition of the disk just written and read them back.
+    HandOff { disk: DiskIdentity, files: Vec<HandOffFile> },
+    /// UEFI: an entry for this disk, behind the network entry that booted the host. BIOS: nothing
+    /// to set; the receipt says so.
+    SetBootEntry { disk: DiskIdentity, label: String },
+    /// Leave the ramdisk by a reboot.
+    Reboot,
+    /// Leave the ramdisk by switching the host off.
+    PowerOff,
+}
+
+impl Step {
+    /// Whether the step may destroy data. Such a step runs only while replies are fresh, and only
+    /// after the disk has been compared with the plan again.
+    #[must_use]
+    pub fn is_destructive(&self) -> bool {
+        match self {
+            Step::ClearMetadata { .. } | Step::WriteImage { .. } | Step::HandOff { .. } => true,
+            Step::Inspect | Step::SetBootEntry { .. } | Step::Reboot | Step::PowerOff => false,
+        }
+    }
+
+    /// The name under which the step appears in reports, timelines and receipts.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Step::Inspect => "inspect",
+            Step::ClearMetadata { .. } => "clear-metadata",
+            Step::WriteImage { .. } => "write-image",
+            Step::HandOff { .. } => "hand-off",
+            Step::SetBootEntry { .. } => "set-boot-entry",
+            Step::Reboot => "reboot",
+            Step::PowerOff => "power-off",
+        }
+    }
+
+    /// The disk that the step works on.
+    #[must_use]
+    pub fn disk(&self) -> Option<&DiskIdentity> {
+        match self {
+            Step::ClearMetadata { disk }
+            | Step::WriteImage { disk, .. }
+            | Step::HandOff { disk, .. }
+            | Step::SetBootEntry { disk, .. } => Some(disk),
+            Step::Inspect | Step::Reboot | Step::PowerOff => None,
+        }
+    }
+}
+
+/// Which disk a step may touch. Every field that is not empty must equal what the disk says now;
+/// exactly one disk must match.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskIdentity {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub wwn: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub serial: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub model: String,
+    pub size_bytes: u64,
+    /// Set only where the owner named the disk by path because it has no unique identity.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub by_path: String,
+}
+
+impl std::fmt::Display for DiskIdentity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let mut parts = Vec::new();
+        for (name, value) in
+            [("model", &self.model), ("serial", &self.serial), ("wwn", &self.wwn), ("path", &self.by_path)]
+        {
+            if !value.is_empty() {
+                parts.push(format!("{name} {value}"));
+            }
+        }
+        #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+        parts.push(format!("{:.1} GB", self.size_bytes as f64 / 1e9));
+        f.write_str(&parts.join(", "))
+    }
+}
+
+/// A compressed raw stream on the appliance: one or more zstd frames of a raw disk image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageSource {
+    /// Plain HTTP with an IP literal; integrity comes from the digests, which arrive by TLS.
+    pub url: String,
+    /// Length of the compressed stream in bytes.
+    pub stream_bytes: u64,
+    /// `sha256` of the compressed stream, hexadecimal.
+    pub stream_sha256: String,
+    /// Length of the raw image in bytes; a multiple of 512.
+    pub raw_bytes: u64,
+    /// `sha256` of the raw image, hexadecimal.
+    pub raw_sha256: String,
+}
+
+/// A file for the boot partition of the disk just written. Nothing else on the disk is touched.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandOffFile {
+    /// Relative to the root of the boot partition, `ignition/config.ign`; no `..`, no leading `/`.
+    pub path: String,
+    /// Permission bits where the filesystem has them.
+    pub mode: u32,
+    /// Content, base64 (RFC 4648 section 4).
+    pub content_base64: String,
+}
+
+/// Contents may hold a host's config token, so they never show.
+impl std::fmt::Debug for HandOffFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("HandOffFile").field("path", &self.path).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}

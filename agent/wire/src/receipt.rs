@@ -1,0 +1,84 @@
+//! Receipts: the evidence of one finished step. "Done" means what stands here, nothing more.
+
+use serde::{Deserialize, Serialize};
+
+use crate::{inventory::Inventory, plan::DiskIdentity};
+
+/// Evidence of one step that ended well.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Receipt {
+    pub plan: u32,
+    /// Index of the step in its plan.
+    pub index: u32,
+    /// [`crate::Step::name`].
+    pub step: String,
+    /// Unix time in milliseconds, by the appliance's clock as the agent learnt it.
+    pub started_ms: u64,
+    pub ended_ms: u64,
+    pub evidence: Evidence,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+#[allow(clippy::large_enum_variant, reason = "few of them exist at a time")]
+pub enum Evidence {
+    Inspected {
+        inventory: Inventory,
+    },
+    MetadataCleared {
+        disk: DiskIdentity,
+        /// Device name in this boot, for people.
+        device: String,
+        /// What was found and cleared, such as `gpt`, `ext4 at 1048576`.
+        cleared: Vec<String>,
+        /// Bytes read back as zero by a fresh descriptor with O_DIRECT after a flush.
+        verified_bytes: u64,
+    },
+    ImageWritten {
+        disk: DiskIdentity,
+        device: String,
+        /// sha256 of the compressed stream as received.
+        stream_sha256: String,
+        stream_bytes: u64,
+        /// sha256 of the raw image as decompressed; equals the plan's.
+        raw_sha256: String,
+        raw_bytes: u64,
+        /// Bytes that went to the medium.
+        written_bytes: u64,
+        /// sha256 of the image area read back by a fresh descriptor with O_DIRECT after a flush,
+        /// before the GPT was completed; equals `raw_sha256`.
+        readback_sha256: String,
+        readback_bytes: u64,
+        disk_guid: String,
+        /// Last usable LBA after the GPT was completed for the disk's size; 0 where there is no GPT.
+        last_usable_lba: u64,
+        write_ms: u64,
+        readback_ms: u64,
+    },
+    FilesHandedOff {
+        disk: DiskIdentity,
+        device: String,
+        filesystem: String,
+        /// Path and sha256 of each file as read back from the medium.
+        files: Vec<FileDigest>,
+    },
+    BootEntrySet {
+        /// `uefi` or `none` (BIOS has no entries).
+        method: String,
+        /// `Boot0007` and the text of its device path, or why nothing was set.
+        entry: String,
+        /// The order as read back, `0003,0007,0000`.
+        order: String,
+    },
+    /// The agent is about to leave the ramdisk; whether the host came back is another event.
+    Leaving {
+        how: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileDigest {
+    pub path: String,
+    pub bytes: u64,
+    pub sha256: String,
+}
