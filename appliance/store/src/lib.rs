@@ -1,1 +1,38 @@
-//! Work in progress.
+//! Where objects live: keys, revisions, compare-and-swap, watch, compaction.
+//!
+//! An object is bytes under a [`Key`]. One counter, the [`Revision`], numbers every change of every
+//! object in the order in which they became durable, and **one revision is one event of one
+//! object**, so that a watch can resume after any revision without splitting a change in two.
+//!
+//! ```text
+//!   commit ──► queue ──► writer thread: checks, writes, one fsync per batch ──► answers
+//!                                   │
+//!                                   └──► hub (memory) ──► live watches
+//!   get, list, a watch's history ──► reader threads (snapshots of the same database)
+//! ```
+//!
+//! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, no
+//! clock. The futures need no runtime of a certain kind: the work is done by threads of the store.
+
+mod compactor;
+#[cfg(test)]
+mod conformance;
+mod error;
+mod hub;
+mod sqlite;
+mod store;
+mod types;
+mod watch;
+
+pub use compactor::{Compactor, Retention};
+pub use error::{CommitError, OpenError, ReadError, WatchError};
+pub use store::Store;
+pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
+pub use watch::EventStream;
+
+/// The largest object. Above every request body that the API takes (3 MiB), below what would let a
+/// handful of objects fill the memory of a small machine.
+pub const OBJECT_BYTES_MAX: usize = 4 << 20;
+
+/// The most objects of one page of [`Store::list`].
+pub const PAGE_OBJECTS_MAX: usize = 10_000;

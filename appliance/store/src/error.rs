@@ -1,0 +1,84 @@
+//! What can go wrong, by action.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::types::{Key, Revision};
+
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    #[error("cannot lock {path}: another process has this store open")]
+    Lock {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot open the database {path}")]
+    Database {
+        path: PathBuf,
+        #[source]
+        source: rusqlite::Error,
+    },
+    #[error("the database {path} has schema {found}, this program knows up to {known}: use a newer program")]
+    Schema { path: PathBuf, found: i64, known: i64 },
+    #[error("cannot start a thread of the store")]
+    Thread(#[source] io::Error),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum CommitError {
+    #[error("{key} already exists at revision {current}")]
+    Exists { key: Key, current: Revision },
+    #[error("{key} stands at revision {current}, not at the expected one")]
+    Conflict { key: Key, current: Revision },
+    #[error("{key} does not exist")]
+    NotFound { key: Key },
+    /// A [`crate::Guard`] does not hold; `current` is where its object stands.
+    #[error("the condition on {key} does not hold")]
+    Guard { key: Key, current: Option<Revision> },
+    #[error("{key} has {bytes} bytes, more than the store takes")]
+    TooLarge { key: Key, bytes: usize },
+    /// The change may or may not have become durable: read before trying again.
+    #[error("cannot write to the database: {0}")]
+    Database(String),
+    #[error("the store is closed")]
+    Closed,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The state at the asked revision is gone; `oldest` is the first that can still be read.
+    #[error("the revision is compacted; the oldest one is {oldest}")]
+    Compacted { oldest: Revision },
+    /// The asked revision has not happened yet.
+    #[error("the revision is in the future; the current one is {current}")]
+    Future { current: Revision },
+    #[error("cannot read the database: {0}")]
+    Database(String),
+    #[error("the store is closed")]
+    Closed,
+}
+
+/// Why a watch ended. All but `Closed` are cured by a new one: from the last revision seen after
+/// `Lagged`, from a new list after `Compacted`.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum WatchError {
+    #[error("the revision is compacted; the oldest one is {oldest}")]
+    Compacted { oldest: Revision },
+    #[error("the watcher is slower than the changes; it was cut off")]
+    Lagged,
+    #[error("cannot read the database: {0}")]
+    Database(String),
+    #[error("the store is closed")]
+    Closed,
+}
+
+impl From<ReadError> for WatchError {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Compacted { oldest } => Self::Compacted { oldest },
+            ReadError::Database(text) => Self::Database(text),
+            ReadError::Future { .. } | ReadError::Closed => Self::Closed,
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The store on one SQLite file: schema, connections, threads.
+//!
+//! `log` has one row for each revision that is still kept; `object` points each existing key at the
+//! row with its newest state. A value is therefore stored once. A row may go when the change that
+//! replaced it is compacted; rows that are somebody's newest state stay for ever.
+//!
+//! ```sql
+//! log(revision PRIMARY KEY, grp, resource, namespace, name, op, previous, value)
+//! object(grp, resource, namespace, name PRIMARY KEY) -> revision
+//! meta(key) -> value      -- schema, revision (the counter), compacted
+//! ```
+//!
+//! One thread writes, with `synchronous=FULL` in WAL mode; some others read. The file beside the
+//! database named `.lock` keeps a second process out, whose watchers would see nothing.
+
+mod read;
+mod write;
+
+use std::fs::{File, OpenOptions};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+
+use rusqlite::Connection;
+use tokio::sync::mpsc;
+
+use crate::error::OpenError;
+use crate::hub::Hub;
+use crate::types::Revision;
+
+pub(crate) use read::{history, list, object};
+pub(crate) use write::{Command, Commit};
+
+/// The newest schema that this program reads and writes.
+const SCHEMA: i64 = 1;
+/// Commits that may wait for the writer; callers beyond wait for a place.
+const WRITE_QUEUE_MAX: usize = 1024;
+/// Reads that may wait for a reader thread.
+const READ_QUEUE_MAX: usize = 1024;
+/// Readers. More than the lists that run at once on a small machine only cost memory.
+const READERS: usize = 4;
+
+const SCHEMA_SQL: &str = "
+    CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+    INSERT INTO meta VALUES ('schema', 1), ('revision', 0), ('compacted', 0);
+    CREATE TABLE log(
+        revision INTEGER PRIMARY KEY,
+        grp TEXT NOT NULL, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+        op INTEGER NOT NULL,
+        previous INTEGER NOT NULL,
+        value BLOB NOT NULL);
+    CREATE INDEX log_kind ON log(grp, resource, revision);
+    CREATE TABLE object(
+        grp TEXT NOT NULL, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+        revision INTEGER NOT NULL,
+        PRIMARY KEY (grp, resource, namespace, name)) WITHOUT ROWID;
+";
+
+pub(crate) type ReadJob = Box<dyn FnOnce(&mut Connection) + Send>;
+
+/// The open database: queues to its threads. Dropping it waits for the writer's current batch.
+#[derive(Debug)]
+pub(crate) struct Sqlite {
+    pub(crate) commands: Option<mpsc::Sender<Command>>,
+    pub(crate) reads: Option<mpsc::Sender<ReadJob>>,
+    threads: Vec<JoinHandle<()>>,
+    _lock: File,
+}
+
+impl Sqlite {
+    pub(crate) fn open(path: &Path) -> Result<(Self, Arc<Hub>), OpenError> {
+        let lock = lock(path)?;
+        let database = |source| OpenError::Database { path: path.to_owned(), source };
+        let mut connection = connect(path).map_err(database)?;
+        let found = migrate(&mut connection).map_err(database)?;
+        if found > SCHEMA {
+            return Err(OpenError::Schema { path: path.to_owned(), found, known: SCHEMA });
+        }
+        let current = meta(&connection, "revision").map_err(database)?;
+        let hub = Arc::new(Hub::new(current));
+
+        let mut threads = Vec::with_capacity(READERS + 1);
+        let (commands, queue) = mpsc::channel(WRITE_QUEUE_MAX);
+        let writer_hub = hub.clone();
+        threads.push(spawn("store-writer", move || write::run(connection, queue, &writer_hub))?);
+
+        let (reads, queue) = mpsc::channel(READ_QUEUE_MAX);
+        let queue = Arc::new(Mutex::new(queue));
+        for _ in 0..READERS {
+            let connection = connect(path).map_err(database)?;
+            connection.pragma_update(None, "query_only", true).map_err(database)?;
+            let queue = queue.clone();
+            threads.push(spawn("store-reader", move || run_reader(connection, &queue))?);
+        }
+        Ok((Self { commands: Some(commands), reads: Some(reads), threads, _lock: lock }, hub))
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        // Reads first: a watch that ends sees by it that the store is closed.
+        self.reads = None;
+        self.commands = None;
+        for thread in self.threads.drain(..) {
+            if thread.join().is_err() {
+                tracing::error!("a thread of the store panicked");
+            }
+        }
+    }
+}
+
+fn lock(path: &Path) -> Result<File, OpenError> {
+    let mut lock_path = path.as_os_str().to_owned();
+    lock_path.push(".lock");
+    let failed = |source| OpenError::Lock { path: path.to_owned(), source };
+    let file = OpenOptions::new().create(true).truncate(false).write(true).open(&lock_path).map_err(failed)?;
+    file.try_lock().map_err(|error| failed(error.into()))?;
+    Ok(file)
+}
+
+fn connect(path: &Path) -> rusqlite::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    // Has an effect on a new file only; must come before the first table.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update(None, "journal_mode", "WAL")?;
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "foreign_keys", false)?;
+    connection.set_prepared_statement_cache_capacity(64);
+    Ok(connection)
+}
+
+/// Makes the tables of a new file; returns the schema found or made.
+fn migrate(connection: &mut Connection) -> rusqlite::Result<i64> {
+    let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
+    let tables: i64 =
+        transaction.query_row("SELECT count(*) FROM sqlite_master WHERE name = 'meta'", [], |row| row.get(0))?;
+    if tables == 0 {
+        transaction.execute_batch(SCHEMA_SQL)?;
+    }
+    let schema = transaction.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0))?;
+    transaction.commit()?;
+    Ok(schema)
+}
+
+fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Revision> {
+    connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?.query_row([key], |row| row.get(0).map(revision))
+}
+
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
+    std::thread::Builder::new().name(name.into()).spawn(run).map_err(OpenError::Thread)
+}
+
+fn run_reader(mut connection: Connection, queue: &Mutex<mpsc::Receiver<ReadJob>>) {
+    loop {
+        let job = queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
+        match job {
+            Some(job) => job(&mut connection),
+            None => return,
+        }
+    }
+}
+
+/// SQLite's integers are signed; revisions start at 1 and 2^63 of them do not happen.
+fn integer(revision: Revision) -> i64 {
+    i64::try_from(revision.0).unwrap_or(i64::MAX)
+}
+
+fn revision(integer: i64) -> Revision {
+    Revision(u64::try_from(integer).unwrap_or(0))
+}

@@ -1,0 +1,232 @@
+//! The one writer: takes what queued up during the last fsync as one transaction.
+//!
+//! Each change is checked before anything of it is written, so a refused one leaves no trace and
+//! the others of its batch go on. A failure of the database itself refuses the whole batch.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use tokio::sync::{mpsc, oneshot};
+
+use super::{integer, meta, revision};
+use crate::error::CommitError;
+use crate::hub::Hub;
+use crate::types::{Event, EventKind, Guard, Key, Op, Revision};
+
+/// Changes in one transaction. Enough to hide an fsync, few enough that nobody waits long for it.
+const BATCH_MAX: usize = 256;
+/// Log rows gone over in one step of compaction, so that writers wait milliseconds, not seconds.
+const COMPACT_STEP: u64 = 500;
+
+#[derive(Debug)]
+pub(crate) struct Commit {
+    pub(crate) op: Op,
+    pub(crate) guards: Vec<Guard>,
+    pub(crate) answer: oneshot::Sender<Result<Revision, CommitError>>,
+}
+
+#[derive(Debug)]
+pub(crate) enum Command {
+    Commit(Commit),
+    /// Forgets one step of the history up to a revision; answers with what is compacted now.
+    Compact {
+        through: Revision,
+        answer: oneshot::Sender<Result<Revision, CommitError>>,
+    },
+}
+
+pub(super) fn run(mut connection: Connection, mut queue: mpsc::Receiver<Command>, hub: &Hub) {
+    let mut batch = Vec::with_capacity(BATCH_MAX);
+    while let Some(command) = queue.blocking_recv() {
+        let mut compact = None;
+        let mut next = Some(command);
+        while let Some(command) = next.take() {
+            match command {
+                Command::Commit(commit) => batch.push(commit),
+                Command::Compact { through, answer } => compact = Some((through, answer)),
+            }
+            if compact.is_none() && batch.len() < BATCH_MAX {
+                next = queue.try_recv().ok();
+            }
+        }
+        if !batch.is_empty() {
+            write_batch(&mut connection, &mut batch, hub);
+        }
+        if let Some((through, answer)) = compact {
+            let through = through.min(hub.published());
+            let result = compact_step(&mut connection, through).map_err(|e| CommitError::Database(e.to_string()));
+            answer_to(answer, result);
+        }
+    }
+    hub.close();
+}
+
+fn write_batch(connection: &mut Connection, batch: &mut Vec<Commit>, hub: &Hub) {
+    let ops: Vec<(&Op, &[Guard])> = batch.iter().map(|commit| (&commit.op, commit.guards.as_slice())).collect();
+    match apply(connection, &ops) {
+        Ok(Applied { start, outcomes, events, current }) => {
+            if start != hub.published() {
+                // An earlier batch was reported as failed and had become durable after all.
+                hub.skip_to(start);
+            }
+            hub.publish(events, current);
+            for (commit, outcome) in batch.drain(..).zip(outcomes) {
+                answer_to(commit.answer, outcome);
+            }
+        }
+        Err(error) => {
+            tracing::error!(%error, changes = batch.len(), "cannot write to the database");
+            for commit in batch.drain(..) {
+                answer_to(commit.answer, Err(CommitError::Database(error.to_string())));
+            }
+        }
+    }
+}
+
+fn answer_to<T>(answer: oneshot::Sender<T>, result: T) {
+    // The asker may have gone; what is done stays done.
+    drop(answer.send(result));
+}
+
+struct Applied {
+    start: Revision,
+    outcomes: Vec<Result<Revision, CommitError>>,
+    events: Vec<Event>,
+    current: Revision,
+}
+
+fn apply(connection: &mut Connection, ops: &[(&Op, &[Guard])]) -> rusqlite::Result<Applied> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let start = meta(&transaction, "revision")?;
+    let mut current = start;
+    let mut outcomes = Vec::with_capacity(ops.len());
+    let mut events = Vec::with_capacity(ops.len());
+    for (op, guards) in ops {
+        outcomes.push(match check(&transaction, op, guards)? {
+            Err(refused) => Err(refused),
+            Ok(previous) => {
+                current = Revision(current.0 + 1);
+                events.push(write(&transaction, op, previous, current)?);
+                Ok(current)
+            }
+        });
+    }
+    if current != start {
+        transaction.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'revision'")?.execute([integer(current)])?;
+        transaction.commit()?;
+    }
+    Ok(Applied { start, outcomes, events, current })
+}
+
+/// Where the object stands if the change may be made; `Revision(0)` if it does not exist.
+fn check(transaction: &Transaction<'_>, op: &Op, guards: &[Guard]) -> rusqlite::Result<Result<Revision, CommitError>> {
+    for guard in guards {
+        let current = find(transaction, guard.key())?;
+        let holds = match guard {
+            Guard::Absent(_) => current.is_none(),
+            Guard::Present(_) => current.is_some(),
+            Guard::At(_, expected) => current == Some(*expected),
+        };
+        if !holds {
+            return Ok(Err(CommitError::Guard { key: guard.key().clone(), current }));
+        }
+    }
+    let key = op.key();
+    let current = find(transaction, key)?;
+    Ok(match (op, current) {
+        (Op::Create { .. }, None) => Ok(Revision(0)),
+        (Op::Create { .. }, Some(current)) => Err(CommitError::Exists { key: key.clone(), current }),
+        (Op::Update { .. } | Op::Delete { .. }, None) => Err(CommitError::NotFound { key: key.clone() }),
+        (Op::Update { expected, .. } | Op::Delete { expected, .. }, Some(current)) if *expected == current => {
+            Ok(current)
+        }
+        (Op::Update { .. } | Op::Delete { .. }, Some(current)) => {
+            Err(CommitError::Conflict { key: key.clone(), current })
+        }
+    })
+}
+
+fn find(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<Revision>> {
+    transaction
+        .prepare_cached(
+            "SELECT revision FROM object WHERE grp = ?1 AND resource = ?2 AND namespace = ?3 AND name = ?4",
+        )?
+        .query_row(params![&*key.kind.group, &*key.kind.resource, key.namespace, key.name], |row| {
+            row.get(0).map(revision)
+        })
+        .optional()
+}
+
+fn write(transaction: &Transaction<'_>, op: &Op, previous: Revision, current: Revision) -> rusqlite::Result<Event> {
+    let key = op.key();
+    let (group, resource) = (&*key.kind.group, &*key.kind.resource);
+    let kind = match op {
+        Op::Create { .. } => EventKind::Created,
+        Op::Update { .. } => EventKind::Updated,
+        Op::Delete { .. } => EventKind::Deleted,
+    };
+    transaction
+        .prepare_cached(
+            "INSERT INTO log(revision, grp, resource, namespace, name, op, previous, value)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+        )?
+        .execute(params![
+            integer(current),
+            group,
+            resource,
+            key.namespace,
+            key.name,
+            code(kind),
+            integer(previous),
+            &op.value()[..]
+        ])?;
+    if kind == EventKind::Deleted {
+        transaction
+            .prepare_cached("DELETE FROM object WHERE grp = ?1 AND resource = ?2 AND namespace = ?3 AND name = ?4")?
+            .execute(params![group, resource, key.namespace, key.name])?;
+    } else {
+        transaction
+            .prepare_cached(
+                "INSERT INTO object(grp, resource, namespace, name, revision) VALUES (?1, ?2, ?3, ?4, ?5)
+                 ON CONFLICT DO UPDATE SET revision = excluded.revision",
+            )?
+            .execute(params![group, resource, key.namespace, key.name, integer(current)])?;
+    }
+    let previous = transaction
+        .prepare_cached("SELECT value FROM log WHERE revision = ?1")?
+        .query_row([integer(previous)], |row| row.get::<_, Vec<u8>>(0))
+        .optional()?
+        .map(Into::into);
+    Ok(Event { revision: current, kind, key: key.clone(), value: op.value().clone(), previous })
+}
+
+/// How `log.op` says what happened; part of the format on disk.
+pub(super) fn code(kind: EventKind) -> i64 {
+    match kind {
+        EventKind::Created => 1,
+        EventKind::Updated => 2,
+        EventKind::Deleted => 3,
+    }
+}
+
+/// Goes over the next rows up to `through`: what they replaced goes, and so do deletions.
+fn compact_step(connection: &mut Connection, through: Revision) -> rusqlite::Result<Revision> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let from = meta(&transaction, "compacted")?;
+    if through <= from {
+        return Ok(from);
+    }
+    let to = through.min(Revision(from.0 + COMPACT_STEP));
+    let range = params![integer(from), integer(to)];
+    transaction.execute(
+        "DELETE FROM log WHERE revision IN (SELECT previous FROM log WHERE revision > ?1 AND revision <= ?2)",
+        range,
+    )?;
+    transaction.execute(
+        "DELETE FROM log WHERE revision > ?1 AND revision <= ?2 AND op = ?3",
+        params![integer(from), integer(to), code(EventKind::Deleted)],
+    )?;
+    transaction.execute("UPDATE meta SET value = ?1 WHERE key = 'compacted'", [integer(to)])?;
+    transaction.commit()?;
+    // Gives the pages back to the file system; a statement with rows, of which none is of interest.
+    connection.prepare("PRAGMA incremental_vacuum(500)")?.query([])?.next()?;
+    Ok(to)
+}

@@ -1,0 +1,153 @@
+//! The store's nouns. Plain values, no behaviour beyond naming.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+/// The number of one change. Zero is "before everything".
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Revision(pub u64);
+
+impl fmt::Display for Revision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The set that an object belongs to: an API group and a plural ("metal3.io", "baremetalhosts").
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GroupResource {
+    pub group: Arc<str>,
+    pub resource: Arc<str>,
+}
+
+impl GroupResource {
+    pub fn new(group: &str, resource: &str) -> Self {
+        Self { group: group.into(), resource: resource.into() }
+    }
+}
+
+impl fmt::Display for GroupResource {
+    /// "baremetalhosts.metal3.io", or "secrets" for the group without a name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.resource)?;
+        if self.group.is_empty() { Ok(()) } else { write!(f, ".{}", self.group) }
+    }
+}
+
+/// Where one object lives. The namespace is empty for objects that belong to none.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    pub kind: GroupResource,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl Key {
+    pub fn new(kind: &GroupResource, namespace: &str, name: &str) -> Self {
+        Self { kind: kind.clone(), namespace: namespace.into(), name: name.into() }
+    }
+
+    /// The place of this key in the order of a list.
+    pub fn position(&self) -> Position {
+        Position { namespace: self.namespace.clone(), name: self.name.clone() }
+    }
+}
+
+impl fmt::Display for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/", self.kind)?;
+        if !self.namespace.is_empty() {
+            write!(f, "{}/", self.namespace)?;
+        }
+        f.write_str(&self.name)
+    }
+}
+
+/// A place in the order of a list, from which the next page goes on.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position {
+    pub namespace: String,
+    pub name: String,
+}
+
+/// One object as it stands: its bytes and the revision that wrote them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    pub key: Key,
+    pub revision: Revision,
+    pub value: Bytes,
+}
+
+/// One change, to be made if the expectation holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Op {
+    /// The object must not exist.
+    Create { key: Key, value: Bytes },
+    /// The object must stand at `expected`.
+    Update { key: Key, expected: Revision, value: Bytes },
+    /// The object must stand at `expected`. `value` is its last state, which watchers are shown.
+    Delete { key: Key, expected: Revision, value: Bytes },
+}
+
+impl Op {
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Create { key, .. } | Self::Update { key, .. } | Self::Delete { key, .. } => key,
+        }
+    }
+
+    pub(crate) fn value(&self) -> &Bytes {
+        match self {
+            Self::Create { value, .. } | Self::Update { value, .. } | Self::Delete { value, .. } => value,
+        }
+    }
+}
+
+/// A condition on another object, checked in the transaction of the change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Guard {
+    Absent(Key),
+    Present(Key),
+    At(Key, Revision),
+}
+
+impl Guard {
+    pub fn key(&self) -> &Key {
+        match self {
+            Self::Absent(key) | Self::Present(key) | Self::At(key, _) => key,
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    Created,
+    Updated,
+    Deleted,
+}
+
+/// One change that happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub revision: Revision,
+    pub kind: EventKind,
+    pub key: Key,
+    /// The new state; of a deleted object, its last one.
+    pub value: Bytes,
+    /// The state before, `None` for a new object. A watcher with a selector needs it to see an
+    /// object leave.
+    pub previous: Option<Bytes>,
+}
+
+/// A part of a list, all of it as of one revision.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// In the order of namespace, then name.
+    pub items: Vec<Object>,
+    /// The revision at which the list was read.
+    pub revision: Revision,
+    /// How many objects come after the last one of this page.
+    pub remaining: u64,
+}
