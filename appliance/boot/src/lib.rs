@@ -1,1 +1,34 @@
-//! Work in progress.
+//! For this client at this stage, what next: the boot chain's texts, URLs and tokens.
+//!
+//! ```text
+//! DHCP request ──► first_stage ──► loader by TFTP or HTTP, or, to iPXE, the script's URL
+//! script request ─► ScriptRequest ─► (caller finds the BootEntry for the MAC) ─► ipxe::render ─► one script
+//! kernel, initramfs ─► RoutePath, Sealer::open ─► seed_archive + the ramdisk
+//! local disk on BIOS ─► RoutePath::DiskProbe ─► disk_probe: 512 bytes of 16-bit code, then sanboot
+//! ```
+//!
+//! Everything here decides and nothing performs: no socket, no clock, no file. Which entry a
+//! client gets is the caller's decision; this crate knows no resource kind. Values that come from
+//! hosts or users never reach a script unchecked (see [`text`]).
+
+pub mod disk_probe;
+pub mod entry;
+pub mod first_stage;
+pub mod ipxe;
+pub mod mac;
+pub mod request;
+pub mod route;
+pub mod seed;
+pub mod text;
+pub mod token;
+
+pub use disk_probe::{DiskProbe, DiskProbeError};
+pub use entry::{BootEntry, Endpoints};
+pub use first_stage::{BootClient, FirstStage, Transport, first_stage};
+pub use ipxe::{RenderError, ScriptContext, autoexec, render};
+pub use mac::{Mac, MacError};
+pub use request::{Platform, RequestError, ScriptRequest};
+pub use route::RoutePath;
+pub use seed::{SeedError, seed_archive};
+pub use text::{KernelArgumentError, KernelArguments};
+pub use token::{Claims, Purpose, SealError, SealedToken, Sealer, TokenError};

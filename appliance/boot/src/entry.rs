@@ -1,0 +1,54 @@
+//! What a client gets next, and where it finds the appliance.
+
+use std::net::Ipv4Addr;
+
+use crate::disk_probe::DiskProbe;
+
+/// The appliance's addresses as clients on the provisioning network see them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Endpoints {
+    pub address: Ipv4Addr,
+    /// Plain HTTP: loaders, scripts, kernel, initramfs, images.
+    pub http_port: u16,
+    /// HTTPS: the agent's protocol and the hosts' configs.
+    pub agent_port: u16,
+}
+
+impl Endpoints {
+    /// `http://192.0.2.1:8080`, without a slash at the end.
+    #[must_use]
+    pub fn http_base(&self) -> String {
+        format!("http://{}:{}", self.address, self.http_port)
+    }
+
+    /// `https://192.0.2.1:8443`, without a slash at the end.
+    #[must_use]
+    pub fn agent_base(&self) -> String {
+        format!("https://{}:{}", self.address, self.agent_port)
+    }
+}
+
+/// The boot table's value for one MAC address. The caller decides it; [`crate::render`] says it in iPXE's words.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BootEntry {
+    /// A machine that nobody has claimed: the agent starts, inspects and writes nothing.
+    Discovery,
+    /// A host with work: the agent with the token of this attempt.
+    Agent {
+        /// Name for the person at the console.
+        host: String,
+        attempt: u32,
+    },
+    /// A provisioned host that netboots: on to its disk.
+    LocalDisk {
+        host: String,
+        /// How a BIOS host's disk is told from all others; `None` where the disk was not written
+        /// by us (an adopted host), so the firmware's own order must do.
+        probe: Option<DiskProbe>,
+    },
+    /// Nothing to boot; the firmware goes on to its next boot option.
+    Exit {
+        /// For the person at the console.
+        reason: String,
+    },
+}

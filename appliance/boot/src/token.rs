@@ -1,0 +1,284 @@
+//! Sealed tokens: the identity of one boot, carried by the client and kept by nobody.
+//!
+//! A token is `version ‖ nonce ‖ AES-256-GCM(claims)` in base64url. Only the appliance's key opens
+//! it, so the server needs no session, and a client can neither read nor change what it carries.
+//! The clock is the caller's. Neither key nor token has a `Debug` that shows it.
+//!
+//! ```text
+//! byte  0      version (1); also authenticated
+//!       1..13  nonce, random
+//!      13..    encrypted: purpose (1) ‖ attempt (4, big endian) ‖ expiry (8, Unix seconds) ‖ subject (UTF-8)
+//!      last 16 authentication tag
+//! ```
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Of the sealing key.
+pub const KEY_BYTES: usize = 32;
+/// A host's uid is 36 characters, a MAC 17; the rest is room for names.
+pub const SUBJECT_BYTES_MAX: usize = 128;
+/// What a token of the longest subject takes; anything longer is refused before it is decoded.
+pub const TOKEN_CHARS_MAX: usize = (1 + NONCE_LEN + FIXED_BYTES + SUBJECT_BYTES_MAX + TAG_BYTES).div_ceil(3) * 4;
+
+const VERSION: u8 = 1;
+const FIXED_BYTES: usize = 1 + 4 + 8;
+const TAG_BYTES: usize = 16;
+
+/// What the bearer may do. A token of one purpose opens nothing of another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Purpose {
+    /// An unknown machine's agent: may introduce itself and be inspected.
+    Discovery,
+    /// The agent of one attempt of one host.
+    Agent,
+    /// An installed operating system: may fetch its config and report that it runs.
+    Instance,
+}
+
+impl Purpose {
+    fn code(self) -> u8 {
+        match self {
+            Self::Discovery => 1,
+            Self::Agent => 2,
+            Self::Instance => 3,
+        }
+    }
+
+    fn from_code(code: u8) -> Option<Self> {
+        match code {
+            1 => Some(Self::Discovery),
+            2 => Some(Self::Agent),
+            3 => Some(Self::Instance),
+            _ => None,
+        }
+    }
+}
+
+/// What a token says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claims {
+    pub purpose: Purpose,
+    /// A host's uid, or the MAC of a machine without one.
+    pub subject: String,
+    pub attempt: u32,
+    pub expires_unix_s: u64,
+}
+
+/// A token on its way to the one client that it is for.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealedToken(String);
+
+impl SealedToken {
+    /// The text as it goes into a URL or a header. Not to be logged.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    #[must_use]
+    pub fn into_string(self) -> String {
+        self.0
+    }
+}
+
+impl fmt::Debug for SealedToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealedToken(…)")
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SealError {
+    #[error("a token's subject has 1 to {SUBJECT_BYTES_MAX} bytes")]
+    Subject,
+    #[error("the system gave no random numbers")]
+    Random,
+    #[error("sealing a token")]
+    Seal,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    #[error("this is not a token")]
+    Malformed,
+    #[error("this token was not made by this appliance, or was changed")]
+    Altered,
+    #[error("this token has expired")]
+    Expired,
+    #[error("this token is for another purpose")]
+    WrongPurpose,
+}
+
+/// Makes and opens tokens with the appliance's key.
+pub struct Sealer {
+    key: LessSafeKey,
+    random: SystemRandom,
+}
+
+impl fmt::Debug for Sealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Sealer")
+    }
+}
+
+impl Sealer {
+    #[must_use]
+    pub fn new(key: &[u8; KEY_BYTES]) -> Self {
+        let unbound = UnboundKey::new(&AES_256_GCM, key).expect("the key has AES-256's length by its type");
+        Self { key: LessSafeKey::new(unbound), random: SystemRandom::new() }
+    }
+
+    /// A key for [`Sealer::new`], to be kept with the appliance's other secrets.
+    pub fn new_key() -> Result<[u8; KEY_BYTES], SealError> {
+        let mut key = [0; KEY_BYTES];
+        SystemRandom::new().fill(&mut key).map_err(|_| SealError::Random)?;
+        Ok(key)
+    }
+
+    pub fn seal(&self, claims: &Claims) -> Result<SealedToken, SealError> {
+        if claims.subject.is_empty() || claims.subject.len() > SUBJECT_BYTES_MAX {
+            return Err(SealError::Subject);
+        }
+        let mut nonce = [0; NONCE_LEN];
+        self.random.fill(&mut nonce).map_err(|_| SealError::Random)?;
+        let mut body = Vec::with_capacity(FIXED_BYTES + claims.subject.len() + TAG_BYTES);
+        body.push(claims.purpose.code());
+        body.extend_from_slice(&claims.attempt.to_be_bytes());
+        body.extend_from_slice(&claims.expires_unix_s.to_be_bytes());
+        body.extend_from_slice(claims.subject.as_bytes());
+        self.key
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from([VERSION]), &mut body)
+            .map_err(|_| SealError::Seal)?;
+        let mut bytes = vec![VERSION];
+        bytes.extend_from_slice(&nonce);
+        bytes.extend_from_slice(&body);
+        Ok(SealedToken(URL_SAFE_NO_PAD.encode(bytes)))
+    }
+
+    /// The claims of `token`, if it was sealed here, has not expired at `now_unix_s` and is for `purpose`.
+    pub fn open(&self, token: &str, now_unix_s: u64, purpose: Purpose) -> Result<Claims, TokenError> {
+        let claims = self.unseal(token)?;
+        if claims.purpose != purpose {
+            return Err(TokenError::WrongPurpose);
+        }
+        if now_unix_s >= claims.expires_unix_s {
+            return Err(TokenError::Expired);
+        }
+        Ok(claims)
+    }
+
+    /// The claims of a token of either boot purpose: the boot URLs serve both.
+    pub fn open_boot(&self, token: &str, now_unix_s: u64) -> Result<Claims, TokenError> {
+        match self.open(token, now_unix_s, Purpose::Agent) {
+            Err(TokenError::WrongPurpose) => self.open(token, now_unix_s, Purpose::Discovery),
+            result => result,
+        }
+    }
+
+    fn unseal(&self, token: &str) -> Result<Claims, TokenError> {
+        if token.len() > TOKEN_CHARS_MAX {
+            return Err(TokenError::Malformed);
+        }
+        let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| TokenError::Malformed)?;
+        let Some((&VERSION, rest)) = bytes.split_first() else {
+            return Err(TokenError::Malformed);
+        };
+        let Some((nonce, sealed)) = rest.split_first_chunk::<NONCE_LEN>() else {
+            return Err(TokenError::Malformed);
+        };
+        let mut sealed = sealed.to_vec();
+        let body = self
+            .key
+            .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from([VERSION]), &mut sealed)
+            .map_err(|_| TokenError::Altered)?;
+        parse_claims(body).ok_or(TokenError::Malformed)
+    }
+}
+
+fn parse_claims(body: &[u8]) -> Option<Claims> {
+    let (&purpose, rest) = body.split_first()?;
+    let (attempt, rest) = rest.split_first_chunk::<4>()?;
+    let (expires, subject) = rest.split_first_chunk::<8>()?;
+    Some(Claims {
+        purpose: Purpose::from_code(purpose)?,
+        subject: std::str::from_utf8(subject).ok()?.to_owned(),
+        attempt: u32::from_be_bytes(*attempt),
+        expires_unix_s: u64::from_be_bytes(*expires),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sealer() -> Sealer {
+        Sealer::new(&[7; KEY_BYTES])
+    }
+
+    fn claims() -> Claims {
+        Claims { purpose: Purpose::Agent, subject: "6f1d3a52-uid".into(), attempt: 3, expires_unix_s: 1_000 }
+    }
+
+    #[test]
+    fn opens_what_it_sealed_until_it_expires() {
+        let token = sealer().seal(&claims()).unwrap();
+        assert_eq!(sealer().open(token.as_str(), 999, Purpose::Agent), Ok(claims()));
+        assert_eq!(sealer().open(token.as_str(), 1_000, Purpose::Agent), Err(TokenError::Expired));
+        assert_eq!(sealer().open(token.as_str(), 999, Purpose::Instance), Err(TokenError::WrongPurpose));
+        assert_eq!(sealer().open_boot(token.as_str(), 999), Ok(claims()));
+    }
+
+    #[test]
+    fn boot_urls_take_no_instance_token() {
+        let token = sealer().seal(&Claims { purpose: Purpose::Instance, ..claims() }).unwrap();
+        assert_eq!(sealer().open_boot(token.as_str(), 1), Err(TokenError::WrongPurpose));
+    }
+
+    #[test]
+    fn another_key_opens_nothing() {
+        let token = sealer().seal(&claims()).unwrap();
+        let other = Sealer::new(&[8; KEY_BYTES]);
+        assert_eq!(other.open(token.as_str(), 1, Purpose::Agent), Err(TokenError::Altered));
+    }
+
+    #[test]
+    fn two_tokens_for_the_same_claims_differ_and_debug_shows_neither() {
+        let (one, two) = (sealer().seal(&claims()).unwrap(), sealer().seal(&claims()).unwrap());
+        assert_ne!(one.as_str(), two.as_str());
+        assert_eq!(format!("{one:?}"), "SealedToken(…)");
+        assert_eq!(format!("{:?}", sealer()), "Sealer");
+    }
+
+    #[test]
+    fn subjects_have_bounds_and_the_longest_fits() {
+        let subject = |bytes: usize| Claims { subject: "a".repeat(bytes), ..claims() };
+        assert_eq!(sealer().seal(&subject(0)), Err(SealError::Subject));
+        assert_eq!(sealer().seal(&subject(SUBJECT_BYTES_MAX + 1)), Err(SealError::Subject));
+        let token = sealer().seal(&subject(SUBJECT_BYTES_MAX)).unwrap();
+        assert!(sealer().open(token.as_str(), 1, Purpose::Agent).is_ok());
+    }
+
+    proptest! {
+        #[test]
+        fn any_change_of_any_character_is_noticed(position in 0usize..60, replacement in "[A-Za-z0-9_-]") {
+            let token = sealer().seal(&claims()).unwrap().into_string();
+            let mut changed = token.clone();
+            changed.replace_range(position..=position, &replacement);
+            prop_assume!(changed != token);
+            prop_assert!(sealer().open(&changed, 1, Purpose::Agent).is_err());
+        }
+
+        #[test]
+        fn no_text_panics(text in ".{0,300}") {
+            prop_assert!(sealer().open(&text, 1, Purpose::Agent).is_err());
+        }
+    }
+}
