@@ -1,1 +1,37 @@
-//! Work in progress.
+//! Builds what a host boots over the network: Debian's kernel, and an initramfs with the agent as
+//! `/init` and the kernel modules that it may need.
+//!
+//! ```text
+//!   kernel .deb ─ deb ─ tar ─► tree ─ closure(sets) ─► modules, index ─┐
+//!   firmware .deb ────────────────────────────────────► firmware      ─┤ cpio + zstd ─► initramfs.zst
+//!   agent ───────────────────────────────────────────► /init, devices ─┘               vmlinuz
+//!                                                                                      manifest.json
+//! ```
+//!
+//! Same inputs, same bytes: whatever the folder, the user, the umask and the time. No privileges are
+//! needed, no package is installed and no foreign program runs but `apt-get`, for fetching packages.
+//! It knows nothing of hosts, boot entries or the lab.
+//!
+//! The initramfs is two archives, one after the other, as the kernel allows: the modules, whose
+//! compression takes seconds and which are kept in a cache, and the agent, which changes often.
+
+pub mod apt;
+mod assemble;
+pub mod cpio;
+pub mod deb;
+mod digest;
+#[cfg(test)]
+mod fixture;
+mod index;
+mod kernel;
+pub mod manifest;
+pub mod modinfo;
+pub mod sets;
+pub mod tar;
+pub mod tree;
+
+pub use assemble::{BuildError, INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, Request, build};
+pub use digest::sha256_hex;
+pub use kernel::{Flavour, Kernel, KernelError, fetch_kernel};
+pub use manifest::Manifest;
+pub use sets::Set;
