@@ -1,0 +1,355 @@
+//! One HTTP download that survives broken connections: bounded, checked against the lengths that
+//! the server states, resumed by range requests only where it is certain that the bytes are
+//! still the same. Knows no image and no file.
+
+use std::{
+    io::{self, Read},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use reqwest::{
+    Client, Response, StatusCode,
+    header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, RANGE},
+};
+
+/// Redirects that are followed: release pages and mirrors use one to three.
+pub const REDIRECTS_MAX: usize = 5;
+/// How long to wait for a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Bounds of one download.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// The body must not be longer.
+    pub bytes_max: u64,
+    /// A connection that delivers nothing for this long counts as broken.
+    pub stall: Duration,
+    /// Attempts in a row that bring nothing before the download fails.
+    pub attempts_max: u32,
+    /// Pause before the second attempt; doubles each time.
+    pub pause: Duration,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            // Larger than any published OS image by two orders of magnitude.
+            bytes_max: 256 << 30,
+            // A server that reads from a cold archive answers within this; a dead one never.
+            stall: Duration::from_secs(30),
+            attempts_max: 6,
+            pause: Duration::from_millis(500),
+        }
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum HttpError {
+    #[error("{url} is not an http or https address")]
+    Address { url: String },
+    #[error("making an HTTP client")]
+    Client { source: reqwest::Error },
+    #[error("requesting {url}")]
+    Request { url: String, source: reqwest::Error },
+    #[error("{url} answered {status}")]
+    Status { url: String, status: StatusCode },
+    #[error("{url} is {bytes} bytes long; at most {max} are accepted")]
+    TooLarge { url: String, bytes: u64, max: u64 },
+    #[error("{url} is {found} bytes long, but {expected} were expected")]
+    Length { url: String, expected: u64, found: u64 },
+    #[error("{url} stalled at byte {at}: nothing came for {seconds} s")]
+    Stalled { url: String, at: u64, seconds: u64 },
+    #[error("{url} broke off at byte {at}")]
+    Broken { url: String, at: u64, source: reqwest::Error },
+    #[error("{url} ended at byte {at} of {expected}")]
+    Truncated { url: String, at: u64, expected: u64 },
+    #[error("{url} changed during the download: {why}")]
+    Changed { url: String, why: &'static str },
+    #[error("{url} broke off at byte {at} and cannot be resumed safely, because the server gives no strong ETag")]
+    CannotResume { url: String, at: u64 },
+}
+
+/// A client for images: few redirects, never from https to http, no total time-out.
+///
+/// The process must have installed a rustls crypto provider before.
+pub fn client() -> Result<Client, HttpError> {
+    let policy = reqwest::redirect::Policy::custom(|attempt| {
+        let from_tls = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
+        let scheme = attempt.url().scheme();
+        if attempt.previous().len() > REDIRECTS_MAX {
+            attempt.error("too many redirects")
+        } else if scheme != "https" && (from_tls || scheme != "http") {
+            attempt.error("a redirect away from https, or to something that is not http")
+        } else {
+            attempt.follow()
+        }
+    });
+    Client::builder()
+        .redirect(policy)
+        .connect_timeout(CONNECT_TIMEOUT)
+        .build()
+        .map_err(|source| HttpError::Client { source })
+}
+
+/// A download in progress.
+#[derive(Debug)]
+pub struct Download {
+    client: Client,
+    url: String,
+    limits: Limits,
+    /// The caller knows the digest of the whole and will check it: any resumption is safe.
+    digest_known: bool,
+    response: Option<Response>,
+    etag: Option<String>,
+    total_bytes: Option<u64>,
+    position: u64,
+    failures: u32,
+}
+
+impl Download {
+    /// Prepares a download; nothing is sent yet. `expected_bytes`: the length, where it is known.
+    pub fn new(
+        client: Client,
+        url: &str,
+        limits: Limits,
+        expected_bytes: Option<u64>,
+        digest_known: bool,
+    ) -> Result<Self, HttpError> {
+        let parsed = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        if parsed.is_none() {
+            return Err(HttpError::Address { url: url.to_owned() });
+        }
+        Ok(Self {
+            client,
+            url: url.to_owned(),
+            limits,
+            digest_known,
+            response: None,
+            etag: None,
+            total_bytes: expected_bytes,
+            position: 0,
+            failures: 0,
+        })
+    }
+
+    /// Bytes received so far.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Length of the whole, once the server stated it.
+    #[must_use]
+    pub fn total_bytes(&self) -> Option<u64> {
+        self.total_bytes
+    }
+
+    /// The next bytes; `None` at the proper end.
+    pub async fn next(&mut self) -> Result<Option<Bytes>, HttpError> {
+        loop {
+            match self.advance().await {
+                Ok(Some(bytes)) => {
+                    self.failures = 0;
+                    return Ok(Some(bytes));
+                }
+                Ok(None) => return Ok(None),
+                Err(error) => self.recover(error).await?,
+            }
+        }
+    }
+
+    async fn advance(&mut self) -> Result<Option<Bytes>, HttpError> {
+        let response = match &mut self.response {
+            Some(response) => response,
+            None => {
+                let response = self.request().await?;
+                self.response.insert(response)
+            }
+        };
+        let next = tokio::time::timeout(self.limits.stall, response.chunk()).await;
+        let (url, at) = (|| self.url.clone(), self.position);
+        let chunk = match next {
+            Err(_) => return Err(HttpError::Stalled { url: url(), at, seconds: self.limits.stall.as_secs() }),
+            Ok(Err(source)) => return Err(HttpError::Broken { url: url(), at, source }),
+            Ok(Ok(chunk)) => chunk,
+        };
+        match chunk {
+            Some(bytes) => {
+                self.position += bytes.len() as u64;
+                let max = self.total_bytes.unwrap_or(self.limits.bytes_max);
+                if self.position > max {
+                    return Err(HttpError::TooLarge { url: url(), bytes: self.position, max });
+                }
+                Ok(Some(bytes))
+            }
+            None => match self.total_bytes {
+                Some(expected) if at < expected => Err(HttpError::Truncated { url: url(), at, expected }),
+                Some(_) | None => Ok(None),
+            },
+        }
+    }
+
+    async fn request(&mut self) -> Result<Response, HttpError> {
+        let mut request = self.client.get(&self.url);
+        if self.position > 0 {
+            request = request.header(RANGE, format!("bytes={}-", self.position));
+            if let Some(etag) = &self.etag {
+                request = request.header(IF_RANGE, etag);
+            }
+        }
+        let url = || self.url.clone();
+        let sent = tokio::time::timeout(self.limits.stall, request.send()).await;
+        let response = match sent {
+            Err(_) => {
+                return Err(HttpError::Stalled { url: url(), at: self.position, seconds: self.limits.stall.as_secs() });
+            }
+            Ok(Err(source)) => return Err(HttpError::Request { url: url(), source }),
+            Ok(Ok(response)) => response,
+        };
+        if self.position > 0 {
+            self.check_resumed(&response)?
+        } else {
+            self.check_first(&response)?
+        }
+        Ok(response)
+    }
+
+    fn check_first(&mut self, response: &Response) -> Result<(), HttpError> {
+        let url = || self.url.clone();
+        if response.status() != StatusCode::OK {
+            return Err(HttpError::Status { url: url(), status: response.status() });
+        }
+        let stated = number(response.headers(), &CONTENT_LENGTH);
+        match (self.total_bytes, stated) {
+            (Some(expected), Some(found)) if expected != found => {
+                return Err(HttpError::Length { url: url(), expected, found });
+            }
+            (_, Some(bytes)) if bytes > self.limits.bytes_max => {
+                return Err(HttpError::TooLarge { url: url(), bytes, max: self.limits.bytes_max });
+            }
+            (None, stated) => self.total_bytes = stated,
+            (Some(_), _) => {}
+        }
+        self.etag = strong_etag(response.headers());
+        Ok(())
+    }
+
+    fn check_resumed(&self, response: &Response) -> Result<(), HttpError> {
+        let changed = |why| HttpError::Changed { url: self.url.clone(), why };
+        match response.status() {
+            StatusCode::PARTIAL_CONTENT => {}
+            StatusCode::OK => return Err(changed("the server sent the whole again")),
+            StatusCode::RANGE_NOT_SATISFIABLE => return Err(changed("it became shorter")),
+            status => return Err(HttpError::Status { url: self.url.clone(), status }),
+        }
+        if self.etag != strong_etag(response.headers()) {
+            return Err(changed("its ETag is another"));
+        }
+        let range = response.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
+        let Some((start, total)) = range.and_then(parse_content_range) else {
+            return Err(changed("the server does not say which part it sends"));
+        };
+        if start != self.position {
+            return Err(changed("the server sends another part than the one asked for"));
+        }
+        if self.total_bytes.is_some_and(|expected| expected != total) {
+            return Err(changed("its length is another"));
+        }
+        Ok(())
+    }
+
+    /// Prepares another attempt, or gives the error back where none can help.
+    async fn recover(&mut self, error: HttpError) -> Result<(), HttpError> {
+        self.response = None;
+        self.failures += 1;
+        let transient = match &error {
+            HttpError::Stalled { .. }
+            | HttpError::Broken { .. }
+            | HttpError::Truncated { .. }
+            | HttpError::Request { .. } => true,
+            HttpError::Status { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
+            HttpError::Address { .. }
+            | HttpError::Client { .. }
+            | HttpError::TooLarge { .. }
+            | HttpError::Length { .. }
+            | HttpError::Changed { .. }
+            | HttpError::CannotResume { .. } => false,
+        };
+        if !transient || self.failures >= self.limits.attempts_max {
+            return Err(error);
+        }
+        if self.position > 0 && self.etag.is_none() && !self.digest_known {
+            return Err(HttpError::CannotResume { url: self.url.clone(), at: self.position });
+        }
+        tracing::debug!(url = self.url, at = self.position, %error, "trying again");
+        tokio::time::sleep(self.limits.pause * 2_u32.saturating_pow(self.failures - 1)).await;
+        Ok(())
+    }
+}
+
+fn number(headers: &HeaderMap, name: &reqwest::header::HeaderName) -> Option<u64> {
+    headers.get(name)?.to_str().ok()?.parse().ok()
+}
+
+/// Weak tags (RFC 9110 section 8.8.1) do not promise equal bytes.
+fn strong_etag(headers: &HeaderMap) -> Option<String> {
+    let tag = headers.get(ETAG)?.to_str().ok()?;
+    (tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2).then(|| tag.to_owned())
+}
+
+/// Start and total of `bytes START-END/TOTAL`, where END is the last byte of all.
+fn parse_content_range(text: &str) -> Option<(u64, u64)> {
+    let (range, total) = text.strip_prefix("bytes ")?.split_once('/')?;
+    let (start, end) = range.split_once('-')?;
+    let (start, end, total): (u64, u64, u64) = (start.parse().ok()?, end.parse().ok()?, total.parse().ok()?);
+    (start <= end && end.checked_add(1)? == total).then_some((start, total))
+}
+
+/// A download as a blocking reader, for threads of their own. Runs its own small runtime.
+#[derive(Debug)]
+pub struct HttpReader {
+    runtime: tokio::runtime::Runtime,
+    download: Download,
+    chunk: Bytes,
+    position: usize,
+}
+
+impl HttpReader {
+    /// Starts reading; the request goes out with the first read. Must not be read on a thread
+    /// that runs asynchronous tasks.
+    pub fn new(download: Download) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+        Ok(Self { runtime, download, chunk: Bytes::new(), position: 0 })
+    }
+}
+
+impl Read for HttpReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        while self.position == self.chunk.len() {
+            match self.runtime.block_on(self.download.next()) {
+                Ok(Some(chunk)) => (self.chunk, self.position) = (chunk, 0),
+                Ok(None) => return Ok(0),
+                Err(error) => return Err(io::Error::other(error)),
+            }
+        }
+        let rest = &self.chunk[self.position..];
+        let bytes = rest.len().min(buffer.len());
+        buffer[..bytes].copy_from_slice(&rest[..bytes]);
+        self.position += bytes;
+        Ok(bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn content_range_must_reach_the_end() {
+        assert_eq!(parse_content_range("bytes 5-9/10"), Some((5, 10)));
+        for bad in ["bytes 5-8/10", "bytes 5-9/*", "5-9/10", "bytes 9-5/10", "bytes -/", ""] {
+            assert_eq!(parse_content_range(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,300 @@
+//! GUID partition tables (UEFI specification 2.10, chapter 5): reading them from hostile bytes,
+//! and completing an image's table for the disk that it was written to. Pure: bytes in, bytes out.
+
+use super::guid::Guid;
+
+/// An image's table and boot code live below this; the writer holds it back until all else is
+/// proven to be on the disk.
+pub const HEAD_BYTES: usize = 1 << 20;
+/// More entries than any tool makes (the usual number is 128), few enough to read at a glance.
+pub const ENTRIES_MAX: u32 = 1024;
+/// The specification says a power of two from 128; nobody uses more than that.
+pub const ENTRY_BYTES_MAX: u32 = 4096;
+
+const SIGNATURE: &[u8; 8] = b"EFI PART";
+const HEADER_BYTES_MIN: usize = 92;
+const MBR_TYPE_PROTECTIVE: u8 = 0xee;
+
+/// A partition table that was read and checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Table {
+    pub disk_guid: Guid,
+    pub block_bytes: u32,
+    pub first_usable_lba: u64,
+    pub last_usable_lba: u64,
+    /// Where the other copy of the header is said to be.
+    pub alternate_lba: u64,
+    pub entries_lba: u64,
+    pub entry_count: u32,
+    pub entry_bytes: u32,
+    /// In the order of the entries; unused ones are left out.
+    pub partitions: Vec<Partition>,
+    header: Vec<u8>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Partition {
+    /// Counts from 1, as the kernel does.
+    pub number: u32,
+    pub name: String,
+    pub type_guid: Guid,
+    pub guid: Guid,
+    pub first_lba: u64,
+    /// Inclusive.
+    pub last_lba: u64,
+}
+
+impl Partition {
+    #[must_use]
+    pub fn offset_bytes(&self, block_bytes: u32) -> u64 {
+        self.first_lba.saturating_mul(u64::from(block_bytes))
+    }
+
+    #[must_use]
+    pub fn size_bytes(&self, block_bytes: u32) -> u64 {
+        (self.last_lba - self.first_lba).saturating_add(1).saturating_mul(u64::from(block_bytes))
+    }
+}
+
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum GptError {
+    #[error("the header's checksum is wrong")]
+    HeaderChecksum,
+    #[error("the checksum of the partition entries is wrong")]
+    EntriesChecksum,
+    #[error("the header says that it is {found} bytes long")]
+    HeaderLength { found: u32 },
+    #[error("the header says that it lies at block {found}, but it lies at block {at}")]
+    WrongPlace { at: u64, found: u64 },
+    #[error("{count} entries of {bytes} bytes are not supported")]
+    EntryShape { count: u32, bytes: u32 },
+    #[error("the partition entries at block {lba} lie outside the area for them")]
+    EntriesPlace { lba: u64 },
+    #[error("partition {number} from block {first} to {last} does not lie in the usable area")]
+    PartitionPlace { number: u32, first: u64, last: u64 },
+    #[error("the table needs {needed} blocks, but the disk has {blocks}")]
+    DiskTooSmall { needed: u64, blocks: u64 },
+}
+
+/// Which block size the image was made for, by where its header's signature stands.
+#[must_use]
+pub fn block_bytes_of(head: &[u8]) -> Option<u32> {
+    [512_u32, 4096].into_iter().find(|&bytes| has_signature(head, bytes as usize))
+}
+
+/// Reads the table whose protective MBR stands at the start of `head`. `None`: there is no GPT.
+pub fn parse(head: &[u8], block_bytes: u32) -> Result<Option<Table>, GptError> {
+    let block = block_bytes as usize;
+    if !has_signature(head, block) {
+        return Ok(None);
+    }
+    let table = parse_header(&head[block..], 1, block_bytes)?;
+    let start = table.entries_lba.checked_mul(u64::from(block_bytes)).and_then(|start| usize::try_from(start).ok());
+    let end_lba = table.entries_lba.saturating_add(table.entries_blocks());
+    let entries = start
+        .filter(|&start| start >= 2 * block && end_lba <= table.first_usable_lba)
+        .and_then(|start| head.get(start..start.checked_add(table.entries_len())?))
+        .ok_or(GptError::EntriesPlace { lba: table.entries_lba })?;
+    table.with_entries(entries).map(Some)
+}
+
+/// Reads the header at the disk's last block; its entries are elsewhere ([`Table::entries_lba`]).
+pub fn parse_backup_header(block: &[u8], lba: u64, block_bytes: u32) -> Result<Option<Table>, GptError> {
+    if !has_signature(block, 0) {
+        return Ok(None);
+    }
+    parse_header(block, lba, block_bytes).map(Some)
+}
+
+fn has_signature(bytes: &[u8], at: usize) -> bool {
+    bytes.get(at..at + SIGNATURE.len()) == Some(SIGNATURE)
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]])
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+}
+
+fn guid_at(bytes: &[u8], at: usize) -> Guid {
+    let mut guid = Guid::default();
+    guid.0.copy_from_slice(&bytes[at..at + 16]);
+    guid
+}
+
+fn parse_header(bytes: &[u8], at: u64, block_bytes: u32) -> Result<Table, GptError> {
+    let short = GptError::HeaderLength { found: 0 };
+    let fixed = bytes.get(..HEADER_BYTES_MIN).ok_or(short)?;
+    let length = u32_at(fixed, 12);
+    let whole = usize::try_from(length)
+        .ok()
+        .filter(|&length| (HEADER_BYTES_MIN..=block_bytes as usize).contains(&length))
+        .and_then(|length| bytes.get(..length))
+        .ok_or(GptError::HeaderLength { found: length })?;
+    let mut header = whole.to_vec();
+    header[16..20].fill(0);
+    if crc32fast::hash(&header) != u32_at(fixed, 16) {
+        return Err(GptError::HeaderChecksum);
+    }
+    if u64_at(fixed, 24) != at {
+        return Err(GptError::WrongPlace { at, found: u64_at(fixed, 24) });
+    }
+    let (entry_count, entry_bytes) = (u32_at(fixed, 80), u32_at(fixed, 84));
+    if entry_count == 0
+        || entry_count > ENTRIES_MAX
+        || !(128..=ENTRY_BYTES_MAX).contains(&entry_bytes)
+        || !entry_bytes.is_power_of_two()
+    {
+        return Err(GptError::EntryShape { count: entry_count, bytes: entry_bytes });
+    }
+    Ok(Table {
+        disk_guid: guid_at(fixed, 56),
+        block_bytes,
+        first_usable_lba: u64_at(fixed, 40),
+        last_usable_lba: u64_at(fixed, 48),
+        alternate_lba: u64_at(fixed, 32),
+        entries_lba: u64_at(fixed, 72),
+        entry_count,
+        entry_bytes,
+        partitions: Vec::new(),
+        header,
+    })
+}
+
+impl Table {
+    /// Length of the array of entries in bytes.
+    #[must_use]
+    pub fn entries_len(&self) -> usize {
+        // At most 1024 * 4096.
+        self.entry_count as usize * self.entry_bytes as usize
+    }
+
+    /// Blocks that the array of entries takes.
+    #[must_use]
+    pub fn entries_blocks(&self) -> u64 {
+        (self.entries_len() as u64).div_ceil(u64::from(self.block_bytes))
+    }
+
+    /// The table with its partitions, read from the array of entries.
+    pub fn with_entries(mut self, entries: &[u8]) -> Result<Self, GptError> {
+        let entries = entries.get(..self.entries_len()).ok_or(GptError::EntriesPlace { lba: self.entries_lba })?;
+        if crc32fast::hash(entries) != u32_at(&self.header, 88) {
+            return Err(GptError::EntriesChecksum);
+        }
+        for (entry, number) in entries.chunks_exact(self.entry_bytes as usize).zip(1..) {
+            let type_guid = guid_at(entry, 0);
+            if type_guid.is_nil() {
+                continue;
+            }
+            let (first, last) = (u64_at(entry, 32), u64_at(entry, 40));
+            if first > last || first < self.first_usable_lba || last > self.last_usable_lba {
+                return Err(GptError::PartitionPlace { number, first, last });
+            }
+            let units = entry[56..128].chunks_exact(2).map(|pair| u16::from_le_bytes([pair[0], pair[1]]));
+            let name = char::decode_utf16(units.take_while(|&unit| unit != 0))
+                .map(|decoded| decoded.ok().filter(|letter| !letter.is_control()).unwrap_or('\u{fffd}'))
+                .collect();
+            self.partitions.push(Partition {
+                number,
+                name,
+                type_guid,
+                guid: guid_at(entry, 16),
+                first_lba: first,
+                last_lba: last,
+            });
+        }
+        Ok(self)
+    }
+
+    /// A header like this table's, placed at `at`.
+    fn header_at(&self, at: u64, alternate: u64, entries_lba: u64, last_usable: u64, disk_guid: Guid) -> Vec<u8> {
+        let mut header = self.header.clone();
+        header[24..32].copy_from_slice(&at.to_le_bytes());
+        header[32..40].copy_from_slice(&alternate.to_le_bytes());
+        header[48..56].copy_from_slice(&last_usable.to_le_bytes());
+        header[56..72].copy_from_slice(&disk_guid.0);
+        header[72..80].copy_from_slice(&entries_lba.to_le_bytes());
+        header[16..20].fill(0);
+        let checksum = crc32fast::hash(&header);
+        header[16..20].copy_from_slice(&checksum.to_le_bytes());
+        header
+    }
+}
+
+/// What must be written to make an image's table fit a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Completion {
+    pub last_usable_lba: u64,
+    /// Where [`Completion::backup`] belongs: it ends with the disk.
+    pub backup_offset: u64,
+    /// Entries and header of the backup table; whole blocks.
+    pub backup: Vec<u8>,
+    /// Where the image's own backup table lies, now in the middle of the disk; to be zeroed.
+    pub stale: std::ops::Range<u64>,
+}
+
+/// Moves the backup table to the disk's end, opens the space up to it, and gives the disk its
+/// GUID. `head` (the image's start, protective MBR included) is changed in place.
+pub fn complete(head: &mut [u8], table: &Table, disk_bytes: u64, disk_guid: Guid) -> Result<Completion, GptError> {
+    let (block, block_u64) = (table.block_bytes as usize, u64::from(table.block_bytes));
+    let blocks = disk_bytes / block_u64;
+    let entries_blocks = table.entries_blocks();
+    let last_used = table.partitions.iter().map(|partition| partition.last_lba).max().unwrap_or(0);
+    let needed = last_used.max(table.first_usable_lba).saturating_add(entries_blocks + 2);
+    if needed > blocks {
+        return Err(GptError::DiskTooSmall { needed, blocks });
+    }
+    let (last, backup_entries) = (blocks - 1, blocks - 1 - entries_blocks);
+    let last_usable = backup_entries - 1;
+    let place = GptError::EntriesPlace { lba: table.entries_lba };
+    let start = usize::try_from(table.entries_lba).ok().and_then(|lba| lba.checked_mul(block));
+    let Some(entries) = start.and_then(|start| head.get(start..start.checked_add(table.entries_len())?)) else {
+        return Err(place);
+    };
+    let mut backup = vec![0; usize::try_from(entries_blocks).unwrap_or(0) * block + block];
+    backup[..entries.len()].copy_from_slice(entries);
+    let header = table.header_at(last, 1, backup_entries, last_usable, disk_guid);
+    let header_start = backup.len() - block;
+    backup[header_start..header_start + header.len()].copy_from_slice(&header);
+
+    let header = table.header_at(1, last, table.entries_lba, last_usable, disk_guid);
+    head[block..block + header.len()].copy_from_slice(&header);
+    complete_protective_mbr(head, blocks);
+    let stale = if table.alternate_lba > last_used + entries_blocks {
+        let first = table.alternate_lba - entries_blocks;
+        first.saturating_mul(block_u64)..table.alternate_lba.saturating_add(1).saturating_mul(block_u64)
+    } else {
+        0..0
+    };
+    Ok(Completion { last_usable_lba: last_usable, backup_offset: backup_entries * block_u64, backup, stale })
+}
+
+/// The protective partition covers the whole disk, as far as 32 bits reach. Hybrid tables, where
+/// it shares the MBR with others, keep theirs.
+fn complete_protective_mbr(head: &mut [u8], blocks: u64) {
+    if head.get(510..512) != Some(&[0x55, 0xaa]) {
+        return;
+    }
+    let used: Vec<usize> = (0..4).map(|index| 446 + index * 16).filter(|&at| head[at + 4] != 0).collect();
+    if let [at] = used[..]
+        && head[at + 4] == MBR_TYPE_PROTECTIVE
+    {
+        let covered = u32::try_from(blocks - 1).unwrap_or(u32::MAX);
+        head[at + 12..at + 16].copy_from_slice(&covered.to_le_bytes());
+    }
+}
+
+/// Reads any bytes as the start of a disk and completes what it finds. For fuzzing: never panics.
+pub fn check(bytes: &[u8]) {
+    for block_bytes in [512, 4096] {
+        if let Ok(Some(table)) = parse(bytes, block_bytes) {
+            for disk_bytes in [bytes.len() as u64, 1 << 30, u64::MAX] {
+                let mut head = bytes.to_vec();
+                drop(complete(&mut head, &table, disk_bytes, Guid([7; 16])));
+            }
+        }
+        drop(parse_backup_header(bytes, 1, block_bytes));
+    }
+}

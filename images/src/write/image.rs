@@ -1,0 +1,404 @@
+//! Writing one image to one disk, in the order that the parent module's doc draws.
+
+use std::{
+    io::{self, Read},
+    time::{Duration, Instant},
+};
+
+use super::{
+    control::{Aborted, Control, Phase, Progress},
+    disk::{AlignedBuffer, Disk},
+    gpt::{self, GptError},
+    guid::Guid,
+    layout::{self, Layout},
+    metadata::{self, ClearError, Cleared},
+    readback,
+    signature::Signature,
+    stream::{CHUNK_BYTES, Chunk, SourceError, Stream},
+};
+use crate::digest::Sha256;
+
+/// One zeroing command covers at most this, so that progress and a wish to stop are not held up
+/// for long on a disk that zeroes slowly.
+const ZERO_RUN_BYTES_MAX: u64 = 256 << 20;
+
+/// What to write: the promises that the source must keep.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteSpec {
+    /// Length of the raw image; a multiple of 512.
+    pub raw_bytes: u64,
+    pub raw_sha256: Sha256,
+    /// Length of the compressed stream.
+    pub stream_bytes: u64,
+    pub stream_sha256: Sha256,
+    /// The GUID that the disk gets, if the image has a GPT.
+    pub disk_guid: Guid,
+}
+
+/// Evidence of a finished write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Written {
+    pub stream_bytes: u64,
+    pub stream_sha256: Sha256,
+    pub raw_bytes: u64,
+    pub raw_sha256: Sha256,
+    /// Bytes sent to the medium as data.
+    pub written_bytes: u64,
+    /// Bytes that the device was told to zero.
+    pub zeroed_bytes: u64,
+    /// The image area as read back, before the table was completed.
+    pub readback_sha256: Sha256,
+    pub readback_bytes: u64,
+    /// `None`: the image has no GPT, so nothing in it was changed.
+    pub table: Option<CompletedTable>,
+    /// What stood on the disk before.
+    pub cleared: Cleared,
+    /// Clearing, writing and the flush.
+    pub write: Duration,
+    pub readback: Duration,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CompletedTable {
+    pub disk_guid: Guid,
+    pub last_usable_lba: u64,
+}
+
+/// What a failed write left behind.
+#[derive(Debug)]
+pub enum DiskState {
+    /// Nothing on the disk was changed.
+    Unchanged,
+    /// Partly written, and both partition tables are proven to be zeros: it cannot boot.
+    Cleared,
+    /// Partly written, and clearing the tables failed as well.
+    Unproven(ClearError),
+}
+
+#[derive(Debug, thiserror::Error)]
+#[error("{failure}; {}", match state {
+    DiskState::Unchanged => "the disk was not changed",
+    DiskState::Cleared => "the disk was partly written and its partition tables were cleared again",
+    DiskState::Unproven(_) => "the disk was partly written and its partition tables could not be cleared",
+})]
+pub struct WriteError {
+    #[source]
+    pub failure: WriteFailure,
+    pub state: DiskState,
+}
+
+impl WriteError {
+    #[must_use]
+    pub fn disk_changed(&self) -> bool {
+        !matches!(self.state, DiskState::Unchanged)
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum WriteFailure {
+    #[error("{raw_bytes} bytes are not a disk image: it must have whole sectors of 512 bytes")]
+    NotWholeSectors { raw_bytes: u64 },
+    #[error("the image of {raw_bytes} bytes does not fit the disk of {disk_bytes} bytes")]
+    DoesNotFit { raw_bytes: u64, disk_bytes: u64 },
+    #[error("the image's partition table is for blocks of {image} bytes, but the disk has blocks of {disk}")]
+    BlockSize { image: u32, disk: u32 },
+    #[error("the image's partition table cannot be used")]
+    Table { source: GptError },
+    #[error("clearing what the disk held before")]
+    Clear { source: ClearError },
+    #[error("getting the image")]
+    Source { source: SourceError },
+    #[error("writing {bytes} bytes at {offset}")]
+    Write { offset: u64, bytes: u64, source: io::Error },
+    #[error("zeroing {bytes} bytes at {offset}")]
+    Zero { offset: u64, bytes: u64, source: io::Error },
+    #[error("flushing the disk's cache")]
+    Flush { source: io::Error },
+    #[error("opening the disk for reading back")]
+    Reopen { source: io::Error },
+    #[error("reading back at {offset}")]
+    ReadBack { offset: u64, source: io::Error },
+    #[error("the disk holds an image with sha256 {found}, not {expected}: it did not keep what was written")]
+    ReadBackDigest { expected: Sha256, found: Sha256 },
+    #[error("the disk did not keep what was written at {offset}")]
+    ReadBackDiffers { offset: u64 },
+    #[error(transparent)]
+    Aborted(#[from] Aborted),
+}
+
+/// Writes an image and proves it. On success the disk boots it; on failure it boots nothing.
+pub fn write_image(
+    source: impl Read + Send,
+    disk: &dyn Disk,
+    spec: &WriteSpec,
+    control: &dyn Control,
+) -> Result<Written, WriteError> {
+    let mut changed = false;
+    run(source, disk, spec, control, &mut changed).map_err(|failure| {
+        let state = match changed {
+            false => DiskState::Unchanged,
+            true => match metadata::clear_tables(disk) {
+                Ok(()) => DiskState::Cleared,
+                Err(error) => DiskState::Unproven(error),
+            },
+        };
+        WriteError { failure, state }
+    })
+}
+
+fn run(
+    source: impl Read + Send,
+    disk: &dyn Disk,
+    spec: &WriteSpec,
+    control: &dyn Control,
+    changed: &mut bool,
+) -> Result<Written, WriteFailure> {
+    let (raw_bytes, disk_bytes) = (spec.raw_bytes, disk.size_bytes());
+    if raw_bytes == 0 || !raw_bytes.is_multiple_of(512) {
+        return Err(WriteFailure::NotWholeSectors { raw_bytes });
+    }
+    // Compared before rounding up, which could overflow.
+    if raw_bytes > disk_bytes || raw_bytes.next_multiple_of(u64::from(disk.block_bytes())) > disk_bytes {
+        return Err(WriteFailure::DoesNotFit { raw_bytes, disk_bytes });
+    }
+    let started = Instant::now();
+    let mut writer = Writer::new(disk, Layout::new(raw_bytes, disk.block_bytes()), control);
+    let (table, cleared) = std::thread::scope(|scope| {
+        let mut stream = Stream::start(scope, source, spec);
+        let written = writer.write_stream(&mut stream, changed);
+        // The source's own failure explains an early end best; a failure to write explains itself.
+        match (written, stream.finish()) {
+            (Ok(Some(result)), Ok(())) => Ok(result),
+            (Ok(None), Ok(())) => {
+                Err(WriteFailure::Source { source: SourceError::RawShort { expected: raw_bytes, found: 0 } })
+            }
+            (Err(failure), _) => Err(failure),
+            (Ok(_), Err(source)) => Err(WriteFailure::Source { source }),
+        }
+    })?;
+    disk.flush().map_err(|source| WriteFailure::Flush { source })?;
+    let write = started.elapsed();
+
+    let started = Instant::now();
+    let reader = disk.reader().map_err(|source| WriteFailure::Reopen { source })?;
+    let readback_sha256 = readback::digest(&*reader, &writer.layout, &writer.head, &writer.tail, control)?;
+    if readback_sha256 != spec.raw_sha256 {
+        return Err(WriteFailure::ReadBackDigest { expected: spec.raw_sha256, found: readback_sha256 });
+    }
+    drop(reader);
+    let table = writer.complete(table.as_ref(), spec.disk_guid)?;
+    Ok(Written {
+        stream_bytes: spec.stream_bytes,
+        stream_sha256: spec.stream_sha256,
+        raw_bytes,
+        raw_sha256: spec.raw_sha256,
+        written_bytes: writer.written_bytes,
+        zeroed_bytes: writer.zeroed_bytes,
+        readback_sha256,
+        readback_bytes: raw_bytes,
+        table,
+        cleared,
+        write,
+        readback: started.elapsed(),
+    })
+}
+
+struct Writer<'a> {
+    disk: &'a dyn Disk,
+    control: &'a dyn Control,
+    layout: Layout,
+    head: AlignedBuffer,
+    tail: AlignedBuffer,
+    /// Zeros that are due, so that neighbouring runs become one command.
+    zeros: std::ops::Range<u64>,
+    written_bytes: u64,
+    zeroed_bytes: u64,
+}
+
+impl<'a> Writer<'a> {
+    fn new(disk: &'a dyn Disk, layout: Layout, control: &'a dyn Control) -> Self {
+        // Both are at most a few MiB.
+        let buffer =
+            |area: &std::ops::Range<u64>| AlignedBuffer::new(usize::try_from(area.end - area.start).unwrap_or(0));
+        let (head, tail) = (buffer(&layout.head), buffer(&layout.tail));
+        Self { disk, control, layout, head, tail, zeros: 0..0, written_bytes: 0, zeroed_bytes: 0 }
+    }
+
+    /// Writes the body, keeps head and tail. `None`: the stream ended before there was anything to
+    /// judge the image by.
+    fn write_stream(
+        &mut self,
+        stream: &mut Stream<'_>,
+        changed: &mut bool,
+    ) -> Result<Option<(Option<gpt::Table>, Cleared)>, WriteFailure> {
+        let Some(mut chunk) = stream.next() else { return Ok(None) };
+        if (chunk.bytes as u64) < self.layout.raw_bytes.min(CHUNK_BYTES as u64) {
+            return Ok(None);
+        }
+        self.keep(&chunk);
+        let table = self.check_table()?;
+        *changed = true;
+        let cleared = metadata::clear(self.disk, self.control).map_err(|source| match source {
+            ClearError::Aborted(aborted) => WriteFailure::Aborted(aborted),
+            source => WriteFailure::Clear { source },
+        })?;
+        loop {
+            self.control.checkpoint(Progress {
+                phase: Phase::Writing,
+                done_bytes: chunk.offset,
+                total_bytes: self.layout.raw_bytes,
+            })?;
+            self.write_chunk(&chunk)?;
+            stream.give_back(chunk);
+            match stream.next() {
+                Some(next) => chunk = next,
+                None => break,
+            }
+            self.keep(&chunk);
+        }
+        self.zero_due()?;
+        Ok(Some((table, cleared)))
+    }
+
+    /// Whether the image's table suits this disk; asked before anything is changed.
+    fn check_table(&self) -> Result<Option<gpt::Table>, WriteFailure> {
+        let failed = |source| WriteFailure::Table { source };
+        let Some(image) = gpt::block_bytes_of(&self.head) else { return Ok(None) };
+        if image != self.disk.block_bytes() {
+            return Err(WriteFailure::BlockSize { image, disk: self.disk.block_bytes() });
+        }
+        let table = gpt::parse(&self.head, image).map_err(failed)?;
+        if let Some(table) = &table {
+            let mut head = self.head.to_vec();
+            gpt::complete(&mut head, table, self.disk.size_bytes(), Guid::default()).map_err(failed)?;
+        }
+        Ok(table)
+    }
+
+    /// Copies what a chunk holds of head and tail.
+    fn keep(&mut self, chunk: &Chunk) {
+        let data = &chunk.buffer[..chunk.bytes];
+        for (area, kept) in [(&self.layout.head, &mut self.head), (&self.layout.tail, &mut self.tail)] {
+            let start = area.start.max(chunk.offset);
+            let end = area.end.min(chunk.offset + chunk.bytes as u64);
+            if start < end {
+                let (from, to) = (index(start - chunk.offset), index(start - area.start));
+                let bytes = index(end - start);
+                kept[to..to + bytes].copy_from_slice(&data[from..from + bytes]);
+            }
+        }
+    }
+
+    fn write_chunk(&mut self, chunk: &Chunk) -> Result<(), WriteFailure> {
+        let start = self.layout.body.start.max(chunk.offset);
+        let end = self.layout.body.end.min(chunk.offset + chunk.bytes as u64);
+        if start >= end {
+            return Ok(());
+        }
+        let body = &chunk.buffer[index(start - chunk.offset)..index(end - chunk.offset)];
+        for (run, zero) in layout::runs(body) {
+            let offset = start + run.start as u64;
+            let bytes = run.len() as u64;
+            if !zero {
+                self.zero_due()?;
+                let failed = |source| WriteFailure::Write { offset, bytes, source };
+                self.disk.write_at(offset, &body[run]).map_err(failed)?;
+                self.written_bytes += bytes;
+            } else if self.zeros.end == offset && offset + bytes - self.zeros.start <= ZERO_RUN_BYTES_MAX {
+                self.zeros.end += bytes;
+            } else {
+                self.zero_due()?;
+                self.zeros = offset..offset + bytes;
+            }
+        }
+        Ok(())
+    }
+
+    fn zero_due(&mut self) -> Result<(), WriteFailure> {
+        let (offset, bytes) = (self.zeros.start, self.zeros.end - self.zeros.start);
+        if bytes > 0 {
+            // Never skipped: a discarded or reused disk need not read as zeros.
+            let failed = |source| WriteFailure::Zero { offset, bytes, source };
+            self.disk.zero_at(offset, bytes).map_err(failed)?;
+            self.zeroed_bytes += bytes;
+        }
+        self.zeros = 0..0;
+        Ok(())
+    }
+
+    /// Makes the disk bootable: tail, backup table, and at last the head; each read back.
+    fn complete(
+        &mut self,
+        table: Option<&gpt::Table>,
+        disk_guid: Guid,
+    ) -> Result<Option<CompletedTable>, WriteFailure> {
+        let total_bytes = (self.head.len() + self.tail.len()) as u64;
+        self.control.checkpoint(Progress { phase: Phase::Completing, done_bytes: 0, total_bytes })?;
+        let mut backup = None;
+        let mut completed = None;
+        if let Some(table) = table {
+            let completion = gpt::complete(&mut self.head, table, self.disk.size_bytes(), disk_guid)
+                .map_err(|source| WriteFailure::Table { source })?;
+            completed = Some(CompletedTable { disk_guid, last_usable_lba: completion.last_usable_lba });
+            self.zero_in_tail(&completion.stale);
+            self.put_in_tail(completion.backup_offset, &completion.backup);
+            let mut aligned = AlignedBuffer::new(completion.backup.len());
+            aligned.copy_from_slice(&completion.backup);
+            backup = Some((completion.backup_offset, aligned));
+        }
+        let tail = (!self.tail.is_empty()).then_some((self.layout.tail.start, &self.tail));
+        let ends: Vec<(u64, &AlignedBuffer)> =
+            tail.into_iter().chain(backup.as_ref().map(|(offset, bytes)| (*offset, bytes))).collect();
+        write_and_compare(self.disk, &ends)?;
+        write_and_compare(self.disk, &[(0, &self.head)])?;
+        let ends_bytes: usize = ends.iter().map(|(_, bytes)| bytes.len()).sum();
+        self.written_bytes += (ends_bytes + self.head.len()) as u64;
+        self.control.checkpoint(Progress { phase: Phase::Completing, done_bytes: total_bytes, total_bytes })?;
+        Ok(completed)
+    }
+
+    /// The image's own backup table would otherwise stay behind in the middle of the disk.
+    fn zero_in_tail(&mut self, stale: &std::ops::Range<u64>) {
+        let (start, end) = (stale.start.max(self.layout.tail.start), stale.end.min(self.layout.tail.end));
+        if start < end {
+            let base = self.layout.tail.start;
+            self.tail[index(start - base)..index(end - base)].fill(0);
+        }
+    }
+
+    /// Where the image is about as long as the disk, the new backup table lies in its tail.
+    fn put_in_tail(&mut self, offset: u64, bytes: &[u8]) {
+        let (start, end) =
+            (offset.max(self.layout.tail.start), (offset + bytes.len() as u64).min(self.layout.tail.end));
+        if start < end {
+            let base = self.layout.tail.start;
+            self.tail[index(start - base)..index(end - base)]
+                .copy_from_slice(&bytes[index(start - offset)..index(end - offset)]);
+        }
+    }
+}
+
+/// Writes areas, flushes, and reads each back by a fresh descriptor.
+fn write_and_compare(disk: &dyn Disk, areas: &[(u64, &AlignedBuffer)]) -> Result<(), WriteFailure> {
+    for (offset, bytes) in areas {
+        let failed = |source| WriteFailure::Write { offset: *offset, bytes: bytes.len() as u64, source };
+        disk.write_at(*offset, bytes).map_err(failed)?;
+    }
+    disk.flush().map_err(|source| WriteFailure::Flush { source })?;
+    let reader = disk.reader().map_err(|source| WriteFailure::Reopen { source })?;
+    areas.iter().try_for_each(|(offset, bytes)| readback::compare(&*reader, *offset, bytes))
+}
+
+/// Offsets inside buffers, which are a few MiB long.
+fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).unwrap_or(usize::MAX)
+}
+
+/// What a finished write says about the past of the disk, for people.
+impl Cleared {
+    /// `gpt at 512`, `ext4 at 1049656`, …
+    #[must_use]
+    pub fn names(&self) -> Vec<String> {
+        self.found.iter().map(Signature::to_string).collect()
+    }
+}

@@ -1,0 +1,71 @@
+//! Reading a disk back: what is on the medium, by a fresh descriptor, past the page cache.
+
+use std::{io, sync::mpsc::sync_channel, thread};
+
+use super::{
+    control::{Control, Phase, Progress},
+    disk::{AlignedBuffer, DiskReader},
+    image::WriteFailure,
+    layout::Layout,
+    stream::CHUNK_BYTES,
+};
+use crate::digest::{Hasher, Sha256};
+
+/// Buffers that go round between reading and hashing.
+const BUFFERS: usize = 3;
+
+/// The digest of the image as it is on the disk: the body from the medium; the head and the tail,
+/// which are not written yet, from memory.
+pub(crate) fn digest(
+    reader: &dyn DiskReader,
+    layout: &Layout,
+    head: &[u8],
+    tail: &[u8],
+    control: &dyn Control,
+) -> Result<Sha256, WriteFailure> {
+    let mut hasher = Hasher::new();
+    let raw = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    hasher.update(&head[..head.len().min(raw(layout.raw_bytes))]);
+    thread::scope(|scope| {
+        let (full_sender, full_receiver) = sync_channel::<(AlignedBuffer, usize, u64, io::Result<()>)>(1);
+        let (free_sender, free_receiver) = sync_channel(BUFFERS);
+        for _ in 0..BUFFERS {
+            drop(free_sender.send(AlignedBuffer::new(CHUNK_BYTES)));
+        }
+        let body = layout.body.clone();
+        scope.spawn(move || {
+            for offset in body.clone().step_by(CHUNK_BYTES) {
+                let Ok(mut buffer) = free_receiver.recv() else { return };
+                let bytes = raw(body.end - offset).min(CHUNK_BYTES);
+                let result = reader.read_at(offset, &mut buffer[..bytes]);
+                let failed = result.is_err();
+                if full_sender.send((buffer, bytes, offset, result)).is_err() || failed {
+                    return;
+                }
+            }
+        });
+        let total_bytes = layout.body.end - layout.body.start;
+        let mut done_bytes = 0;
+        for (buffer, bytes, offset, result) in full_receiver.iter() {
+            control.checkpoint(Progress { phase: Phase::ReadingBack, done_bytes, total_bytes })?;
+            result.map_err(|source| WriteFailure::ReadBack { offset, source })?;
+            hasher.update(&buffer[..bytes]);
+            done_bytes += bytes as u64;
+            drop(free_sender.send(buffer));
+        }
+        Ok::<(), WriteFailure>(())
+    })?;
+    let tail_raw = raw(layout.raw_bytes.saturating_sub(layout.tail.start)).min(tail.len());
+    hasher.update(&tail[..tail_raw]);
+    Ok(hasher.finish())
+}
+
+/// Compares one area of the disk with what must be there.
+pub(crate) fn compare(reader: &dyn DiskReader, offset: u64, expected: &[u8]) -> Result<(), WriteFailure> {
+    let mut buffer = AlignedBuffer::new(expected.len());
+    reader.read_at(offset, &mut buffer).map_err(|source| WriteFailure::ReadBack { offset, source })?;
+    match buffer.iter().zip(expected).position(|(found, expected)| found != expected) {
+        None => Ok(()),
+        Some(index) => Err(WriteFailure::ReadBackDiffers { offset: offset + index as u64 }),
+    }
+}

@@ -1,0 +1,257 @@
+//! From a compressed stream to raw chunks in aligned memory, digests included.
+//!
+//! ```text
+//! source --download--> pieces --decompress--> chunks --hash--> caller (writes)
+//!              ^ sha256 of stream                 sha256 of raw
+//! ```
+//!
+//! Each arrow is a bounded channel, each stage a thread; chunks go round in a pool, so memory is
+//! bounded by [`CHUNKS`] chunks and a few pieces whatever the image is.
+
+use std::{
+    io::{self, BufRead, Read},
+    sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel},
+    thread::{Scope, ScopedJoinHandle},
+};
+
+use super::{WriteSpec, disk::AlignedBuffer};
+use crate::digest::{Hasher, Sha256};
+
+/// One write to the disk: large enough that the drive, not the system call, sets the pace.
+pub(crate) const CHUNK_BYTES: usize = 4 << 20;
+/// Chunks in the pool: one in each stage, one waiting before each.
+const CHUNKS: usize = 6;
+/// One read from the network.
+const PIECE_BYTES: usize = 256 << 10;
+/// Pieces between download and decompression: 4 MiB hide the network's hiccups.
+const PIECES: usize = 16;
+/// 128 MiB, what `zstd` itself accepts unasked; importers make frames far below it.
+const WINDOW_LOG_MAX: u32 = 27;
+
+/// A part of the raw image. Its buffer returns to the pool by [`Stream::give_back`].
+pub(crate) struct Chunk {
+    pub(crate) offset: u64,
+    /// Valid bytes at the start of the buffer.
+    pub(crate) bytes: usize,
+    pub(crate) buffer: AlignedBuffer,
+}
+
+/// Why a source did not give the image that was promised.
+#[derive(Debug, thiserror::Error)]
+pub enum SourceError {
+    #[error("reading the image stream at byte {offset}")]
+    Read { offset: u64, source: io::Error },
+    #[error("the image stream ended after {found} of {expected} bytes")]
+    Short { expected: u64, found: u64 },
+    #[error("the image stream goes on after its {expected} bytes")]
+    Long { expected: u64 },
+    #[error("decompressing the image stream")]
+    Decompress { source: io::Error },
+    #[error("the image ended after {found} of {expected} raw bytes")]
+    RawShort { expected: u64, found: u64 },
+    #[error("the image goes on after its {expected} raw bytes")]
+    RawLong { expected: u64 },
+    #[error("the stream's sha256 is {found}, not {expected}")]
+    StreamDigest { expected: Sha256, found: Sha256 },
+    #[error("the raw image's sha256 is {found}, not {expected}")]
+    RawDigest { expected: Sha256, found: Sha256 },
+    #[error("a thread of the image stream panicked")]
+    Panicked,
+}
+
+/// The running stages.
+pub(crate) struct Stream<'scope> {
+    chunks: Option<Receiver<Chunk>>,
+    pool: Sender<AlignedBuffer>,
+    download: ScopedJoinHandle<'scope, Result<(u64, Sha256), SourceError>>,
+    decompress: ScopedJoinHandle<'scope, Result<(), SourceError>>,
+    hash: ScopedJoinHandle<'scope, Sha256>,
+    spec: WriteSpec,
+}
+
+impl<'scope> Stream<'scope> {
+    pub(crate) fn start<'env>(
+        scope: &'scope Scope<'scope, 'env>,
+        source: impl Read + Send + 'scope,
+        spec: &WriteSpec,
+    ) -> Self {
+        let (piece_sender, piece_receiver) = sync_channel(PIECES);
+        let (raw_sender, raw_receiver) = sync_channel(1);
+        let (chunk_sender, chunk_receiver) = sync_channel(1);
+        let (pool, pool_receiver) = channel();
+        for _ in 0..CHUNKS {
+            // The receiver lives in this function: the send cannot fail.
+            let filled = pool.send(AlignedBuffer::new(CHUNK_BYTES));
+            debug_assert!(filled.is_ok());
+        }
+        let (stream_bytes, raw_bytes) = (spec.stream_bytes, spec.raw_bytes);
+        Self {
+            chunks: Some(chunk_receiver),
+            pool,
+            download: scope.spawn(move || download(source, stream_bytes, &piece_sender)),
+            decompress: scope
+                .spawn(move || decompress(PieceReader::new(piece_receiver), raw_bytes, &pool_receiver, &raw_sender)),
+            hash: scope.spawn(move || hash(&raw_receiver, &chunk_sender)),
+            spec: spec.clone(),
+        }
+    }
+
+    /// The next chunk in order; `None` at the end, also at an early one: [`Stream::finish`] tells.
+    pub(crate) fn next(&mut self) -> Option<Chunk> {
+        self.chunks.as_ref()?.recv().ok()
+    }
+
+    pub(crate) fn give_back(&self, chunk: Chunk) {
+        // After an error nobody takes buffers any more; this one is then freed.
+        drop(self.pool.send(chunk.buffer));
+    }
+
+    /// Ends all stages and says whether the whole stream was what it had to be.
+    pub(crate) fn finish(mut self) -> Result<(), SourceError> {
+        drop(self.chunks.take());
+        drop(self.pool);
+        let raw_sha256 = self.hash.join().map_err(|_| SourceError::Panicked)?;
+        let decompressed = self.decompress.join().map_err(|_| SourceError::Panicked)?;
+        let downloaded = self.download.join().map_err(|_| SourceError::Panicked)?;
+        // An error of the download shows as an error of the decompression too: name the cause.
+        let (stream_bytes, stream_sha256) = downloaded?;
+        if stream_bytes == self.spec.stream_bytes && stream_sha256 != self.spec.stream_sha256 {
+            return Err(SourceError::StreamDigest { expected: self.spec.stream_sha256, found: stream_sha256 });
+        }
+        decompressed?;
+        if stream_bytes != self.spec.stream_bytes {
+            return Err(SourceError::Short { expected: self.spec.stream_bytes, found: stream_bytes });
+        }
+        if raw_sha256 != self.spec.raw_sha256 {
+            return Err(SourceError::RawDigest { expected: self.spec.raw_sha256, found: raw_sha256 });
+        }
+        Ok(())
+    }
+}
+
+/// Reads the source to its end, or until nobody wants more.
+fn download(
+    mut source: impl Read,
+    expected: u64,
+    pieces: &SyncSender<Option<Vec<u8>>>,
+) -> Result<(u64, Sha256), SourceError> {
+    let mut hasher = Hasher::new();
+    let mut total: u64 = 0;
+    loop {
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut filled = 0;
+        while filled < PIECE_BYTES {
+            match source.read(&mut piece[filled..]) {
+                Ok(0) => break,
+                Ok(bytes) => filled += bytes,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(SourceError::Read { offset: total + filled as u64, source }),
+            }
+        }
+        let end = filled < PIECE_BYTES;
+        piece.truncate(filled);
+        total += filled as u64;
+        if total > expected {
+            return Err(SourceError::Long { expected });
+        }
+        hasher.update(&piece);
+        if pieces.send(Some(piece)).is_err() {
+            // The decompression stopped early; its error counts.
+            return Ok((total, hasher.finish()));
+        }
+        if end {
+            if total < expected {
+                return Err(SourceError::Short { expected, found: total });
+            }
+            // Without this mark the reader takes the end for a failure.
+            drop(pieces.send(None));
+            return Ok((total, hasher.finish()));
+        }
+    }
+}
+
+/// The pieces as one stream.
+struct PieceReader {
+    pieces: Receiver<Option<Vec<u8>>>,
+    piece: Vec<u8>,
+    position: usize,
+    ended: bool,
+}
+
+impl PieceReader {
+    fn new(pieces: Receiver<Option<Vec<u8>>>) -> Self {
+        Self { pieces, piece: Vec::new(), position: 0, ended: false }
+    }
+}
+
+impl BufRead for PieceReader {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        while self.position == self.piece.len() && !self.ended {
+            match self.pieces.recv() {
+                Ok(Some(piece)) => (self.piece, self.position) = (piece, 0),
+                Ok(None) => self.ended = true,
+                Err(_) => return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the download failed")),
+            }
+        }
+        Ok(&self.piece[self.position..])
+    }
+
+    fn consume(&mut self, bytes: usize) {
+        self.position += bytes;
+    }
+}
+
+impl Read for PieceReader {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.fill_buf()?.read(buffer)?;
+        self.consume(bytes);
+        Ok(bytes)
+    }
+}
+
+fn decompress(
+    pieces: PieceReader,
+    expected: u64,
+    pool: &Receiver<AlignedBuffer>,
+    chunks: &SyncSender<Chunk>,
+) -> Result<(), SourceError> {
+    let failed = |source| SourceError::Decompress { source };
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(pieces).map_err(failed)?;
+    decoder.window_log_max(WINDOW_LOG_MAX).map_err(failed)?;
+    let mut offset: u64 = 0;
+    loop {
+        // Without a pool or a taker the writer has stopped; its error counts.
+        let Ok(mut buffer) = pool.recv() else { return Ok(()) };
+        let mut bytes = 0;
+        while bytes < CHUNK_BYTES {
+            match decoder.read(&mut buffer[bytes..]) {
+                Ok(0) => break,
+                Ok(more) => bytes += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(source) => return Err(SourceError::Decompress { source }),
+            }
+        }
+        if offset + bytes as u64 > expected {
+            return Err(SourceError::RawLong { expected });
+        }
+        if bytes == 0 {
+            return if offset < expected { Err(SourceError::RawShort { expected, found: offset }) } else { Ok(()) };
+        }
+        let chunk = Chunk { offset, bytes, buffer };
+        offset += bytes as u64;
+        if chunks.send(chunk).is_err() {
+            return Ok(());
+        }
+    }
+}
+
+fn hash(raw: &Receiver<Chunk>, chunks: &SyncSender<Chunk>) -> Sha256 {
+    let mut hasher = Hasher::new();
+    while let Ok(chunk) = raw.recv() {
+        hasher.update(&chunk.buffer[..chunk.bytes]);
+        if chunks.send(chunk).is_err() {
+            break;
+        }
+    }
+    hasher.finish()
+}
