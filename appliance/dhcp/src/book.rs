@@ -1,0 +1,382 @@
+//! Which address belongs to whom: leases, offers, declined addresses and what is free.
+//!
+//! An address of a pool is always in exactly one place: free, offered, leased (also after the lease
+//! ended, so that its owner finds it again) or resting. [`Book::settle`] restores that after each
+//! change, so nobody else touches `free`.
+//!
+//! Leases are keyed by the hardware address (`chaddr`), not by the client identifier (61). In one
+//! boot the same NIC speaks four times: the ROM identifies itself by UUID, iPXE by type and MAC, the
+//! agent not at all, and the installed system by a DUID. By identifier these were four hosts with
+//! four addresses; by hardware address the host keeps one from power-on to login, and a reservation
+//! written for a MAC holds for all of them.
+//!
+//! It must not know packets.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv4Addr;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::Mac;
+use crate::config::{Config, LEASE_TIME_MAX, Subnet};
+
+/// How long an offer is kept for its client. EDK2 and Intel's ROMs collect offers for up to 16 s
+/// and may repeat the REQUEST for as long again.
+pub const OFFER_HOLD: SignedDuration = SignedDuration::from_secs(60);
+/// When the pool is empty an offer that nobody took up this quickly may go to somebody else: made-up
+/// clients (starvation) never take theirs up, real ones mostly within a second.
+pub const OFFER_HOLD_MIN: SignedDuration = SignedDuration::from_secs(2);
+/// More offers at a time than hosts that can be powered on together.
+pub const OFFERS_MAX: usize = 4096;
+/// How long a declined address rests: somebody uses it without asking us, and that takes a person
+/// to find out.
+pub const DECLINE_REST: SignedDuration = SignedDuration::from_secs(3600);
+/// More declined addresses than this are a client that lies, not conflicts: the oldest goes back.
+pub const RESTING_MAX: usize = 256;
+/// What is loaded at start; more than any pool and its reservations hold.
+pub const LEASES_MAX: usize = 131_072;
+
+/// One client's address. It stays on record after it ended, so that the client gets it again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub mac: Mac,
+    pub address: Ipv4Addr,
+    pub expires_at: Timestamp,
+    /// What the client called itself.
+    pub hostname: Option<String>,
+}
+
+/// A declined address and the end of its rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rest {
+    pub address: Ipv4Addr,
+    pub until: Timestamp,
+}
+
+/// What has to be on disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseChange {
+    /// The client's only lease is this one.
+    Keep(Lease),
+    /// The client has no lease.
+    Forget(Mac),
+    Rest(Rest),
+}
+
+/// Why a client may not have the address that it asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// It lies in no subnet that is served where the client is.
+    WrongNetwork,
+    /// It lies outside the pool and is not reserved for this client.
+    NotInPool,
+    /// It is reserved for another client.
+    ReservedForAnother,
+    /// Another client has it, or was just offered it.
+    InUse,
+    /// It was declined a while ago.
+    Resting,
+    /// The client has a reservation, or another lease or offer.
+    HasAnother,
+    /// Nothing is known of this client; it has to ask for an offer first.
+    UnknownClient,
+}
+
+impl Refusal {
+    /// For the client's log (option 56) and for ours.
+    pub fn text(self) -> &'static str {
+        match self {
+            Refusal::WrongNetwork => "address is of another network",
+            Refusal::NotInPool => "address is not served here",
+            Refusal::ReservedForAnother => "address is reserved for another host",
+            Refusal::InUse => "address is in use",
+            Refusal::Resting => "address was declined",
+            Refusal::HasAnother => "another address is set aside for this host",
+            Refusal::UnknownClient => "no lease on record",
+        }
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Offer {
+    address: Ipv4Addr,
+    until: Timestamp,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Book {
+    leases: BTreeMap<Mac, Lease>,
+    holders: BTreeMap<Ipv4Addr, Mac>,
+    by_expiry: BTreeSet<(Timestamp, Mac)>,
+    offers: BTreeMap<Mac, Offer>,
+    offered: BTreeMap<Ipv4Addr, Mac>,
+    by_hold: BTreeSet<(Timestamp, Mac)>,
+    resting: BTreeMap<Ipv4Addr, Timestamp>,
+    reserved: BTreeMap<Ipv4Addr, Mac>,
+    free: BTreeSet<Ipv4Addr>,
+}
+
+impl Book {
+    pub(crate) fn load(config: &Config, leases: Vec<Lease>, rests: Vec<Rest>, now: Timestamp) -> Self {
+        let mut book = Self::default();
+        let latest = SignedDuration::try_from(LEASE_TIME_MAX).ok().and_then(|time| now.checked_add(time).ok());
+        for mut lease in leases.into_iter().take(LEASES_MAX) {
+            // Written while the clock was wrong: it must not hold its address for ever.
+            lease.expires_at = lease.expires_at.min(latest.unwrap_or(Timestamp::MAX));
+            let other = book.holders.get(&lease.address).and_then(|mac| book.leases.get(mac));
+            // The database lets no two share an address; a file from elsewhere might.
+            if other.is_none_or(|other| other.expires_at < lease.expires_at) {
+                book.record(config, lease);
+            }
+        }
+        for Rest { address, until } in rests {
+            book.rest(config, address, until);
+        }
+        book.reconfigure(config);
+        book
+    }
+
+    /// Leases stay as they are; whether a client may keep its own is asked when it renews.
+    pub(crate) fn reconfigure(&mut self, config: &Config) {
+        self.reserved = config.reservations.iter().map(|(mac, held)| (held.address, *mac)).collect();
+        self.free.clear();
+        let pools: Vec<_> = config.subnets().filter_map(|subnet| subnet.pool).collect();
+        for pool in pools {
+            for address in u32::from(pool.first)..=u32::from(pool.last) {
+                self.settle(config, Ipv4Addr::from(address));
+            }
+        }
+    }
+
+    pub(crate) fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.leases.values()
+    }
+
+    pub(crate) fn lease(&self, mac: Mac) -> Option<&Lease> {
+        self.leases.get(&mac)
+    }
+
+    pub(crate) fn offer_of(&self, mac: Mac) -> Option<Ipv4Addr> {
+        self.offers.get(&mac).map(|offer| offer.address)
+    }
+
+    /// The address for a client that looks for one: its reservation, its pending offer, the one that
+    /// it had, the one that it wishes, one that nobody ever had, the one unused for the longest
+    /// time, and last an offer that was not taken up (RFC 2131 §4.3.1).
+    pub(crate) fn choose(
+        &self,
+        config: &Config,
+        subnet: &Subnet,
+        mac: Mac,
+        wish: Option<Ipv4Addr>,
+        now: Timestamp,
+    ) -> Option<Ipv4Addr> {
+        let reserved = config.reservations.get(&mac).map(|reservation| reservation.address);
+        let had = self.leases.get(&mac).map(|lease| lease.address);
+        [reserved, self.offer_of(mac), had, wish]
+            .into_iter()
+            .flatten()
+            .find(|address| self.may_have(config, subnet, mac, *address, now).is_ok())
+            .or_else(|| self.unused(subnet))
+            .or_else(|| self.long_ended(config, subnet, mac, now))
+            .or_else(|| self.not_taken_up(config, subnet, mac, now))
+    }
+
+    fn unused(&self, subnet: &Subnet) -> Option<Ipv4Addr> {
+        let pool = subnet.pool?;
+        self.free.range(pool.first..=pool.last).next().copied()
+    }
+
+    fn long_ended(&self, config: &Config, subnet: &Subnet, mac: Mac, now: Timestamp) -> Option<Ipv4Addr> {
+        self.by_expiry
+            .iter()
+            .take_while(|(expired_at, _)| *expired_at <= now)
+            .filter_map(|(_, owner)| self.leases.get(owner))
+            .map(|lease| lease.address)
+            .find(|address| self.may_have(config, subnet, mac, *address, now).is_ok())
+    }
+
+    fn not_taken_up(&self, config: &Config, subnet: &Subnet, mac: Mac, now: Timestamp) -> Option<Ipv4Addr> {
+        let mut early = self.by_hold.iter().take_while(|(until, _)| *until - OFFER_HOLD + OFFER_HOLD_MIN <= now);
+        early.find_map(|(_, owner)| {
+            let address = self.offers.get(owner)?.address;
+            let free_otherwise = self.fits(config, subnet, mac, address).is_ok() && !self.is_held(mac, address, now);
+            (free_otherwise && !self.resting.contains_key(&address)).then_some(address)
+        })
+    }
+
+    /// Whether this client may have this address now.
+    pub(crate) fn may_have(
+        &self,
+        config: &Config,
+        subnet: &Subnet,
+        mac: Mac,
+        address: Ipv4Addr,
+        now: Timestamp,
+    ) -> Result<(), Refusal> {
+        self.fits(config, subnet, mac, address)?;
+        self.is_available(mac, address, now)?;
+        let reserved = config.reservations.get(&mac).map(|reservation| reservation.address);
+        match reserved.filter(|reserved| *reserved != address && subnet.network.contains(*reserved)) {
+            Some(reserved) if self.is_available(mac, reserved, now).is_ok() => Err(Refusal::HasAnother),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// By the configuration alone.
+    fn fits(&self, config: &Config, subnet: &Subnet, mac: Mac, address: Ipv4Addr) -> Result<(), Refusal> {
+        if !subnet.network.is_host(address) {
+            return Err(Refusal::WrongNetwork);
+        }
+        match self.reserved.get(&address) {
+            Some(owner) if *owner == mac => Ok(()),
+            Some(_) => Err(Refusal::ReservedForAnother),
+            None if config.is_taken(address) => Err(Refusal::InUse),
+            None if subnet.pool.is_some_and(|pool| pool.contains(address)) => Ok(()),
+            None => Err(Refusal::NotInPool),
+        }
+    }
+
+    fn is_available(&self, mac: Mac, address: Ipv4Addr, now: Timestamp) -> Result<(), Refusal> {
+        if self.resting.get(&address).is_some_and(|until| *until > now) {
+            return Err(Refusal::Resting);
+        }
+        let offered = self.offered.get(&address).filter(|owner| **owner != mac);
+        let offered = offered.and_then(|owner| self.offers.get(owner)).is_some_and(|offer| offer.until > now);
+        if offered || self.is_held(mac, address, now) { Err(Refusal::InUse) } else { Ok(()) }
+    }
+
+    fn is_held(&self, mac: Mac, address: Ipv4Addr, now: Timestamp) -> bool {
+        let holder = self.holders.get(&address).filter(|holder| **holder != mac);
+        holder.and_then(|holder| self.leases.get(holder)).is_some_and(|lease| lease.expires_at > now)
+    }
+
+    pub(crate) fn offer(&mut self, config: &Config, mac: Mac, address: Ipv4Addr, now: Timestamp) {
+        self.end_offer(config, mac);
+        if let Some(other) = self.offered.get(&address).copied() {
+            self.end_offer(config, other);
+        }
+        if self.offers.len() >= OFFERS_MAX
+            && let Some((_, oldest)) = self.by_hold.first().copied()
+        {
+            self.end_offer(config, oldest);
+        }
+        let until = now + OFFER_HOLD;
+        self.offers.insert(mac, Offer { address, until });
+        self.offered.insert(address, mac);
+        self.by_hold.insert((until, mac));
+        self.settle(config, address);
+    }
+
+    pub(crate) fn end_offer(&mut self, config: &Config, mac: Mac) {
+        if let Some(Offer { address, until }) = self.offers.remove(&mac) {
+            self.offered.remove(&address);
+            self.by_hold.remove(&(until, mac));
+            self.settle(config, address);
+        }
+    }
+
+    /// Makes this the client's lease; what has to be written for it comes back.
+    pub(crate) fn bind(&mut self, config: &Config, lease: Lease) -> Vec<LeaseChange> {
+        let mut changes = Vec::new();
+        self.end_offer(config, lease.mac);
+        if let Some(former) = self.holders.get(&lease.address).copied().filter(|former| *former != lease.mac) {
+            changes.push(LeaseChange::Forget(former));
+        }
+        changes.push(LeaseChange::Keep(lease.clone()));
+        self.record(config, lease);
+        changes
+    }
+
+    /// The lease ends now; the record stays, so that the client finds its address again.
+    pub(crate) fn release(&mut self, config: &Config, mac: Mac, now: Timestamp) -> Vec<LeaseChange> {
+        self.end_offer(config, mac);
+        match self.leases.get(&mac).cloned() {
+            Some(lease) => self.bind(config, Lease { expires_at: now, ..lease }),
+            None => Vec::new(),
+        }
+    }
+
+    /// Somebody else uses the address: nobody gets it for a while.
+    pub(crate) fn decline(&mut self, config: &Config, mac: Mac, address: Ipv4Addr, now: Timestamp) -> Vec<LeaseChange> {
+        let mut changes = Vec::new();
+        if self.offer_of(mac) == Some(address) {
+            self.end_offer(config, mac);
+        }
+        if self.leases.get(&mac).is_some_and(|lease| lease.address == address) {
+            self.forget(config, mac);
+            changes.push(LeaseChange::Forget(mac));
+        }
+        let until = now + DECLINE_REST;
+        self.rest(config, address, until);
+        changes.push(LeaseChange::Rest(Rest { address, until }));
+        changes
+    }
+
+    /// When [`Book::expire`] has something to do.
+    pub(crate) fn next_end(&self) -> Option<Timestamp> {
+        let offers = self.by_hold.first().map(|(until, _)| *until);
+        let rests = self.resting.values().min().copied();
+        offers.into_iter().chain(rests).min()
+    }
+
+    pub(crate) fn expire(&mut self, config: &Config, now: Timestamp) {
+        while let Some((until, mac)) = self.by_hold.first().copied().filter(|(until, _)| *until <= now) {
+            debug_assert!(self.offers.get(&mac).is_some_and(|offer| offer.until == until));
+            self.end_offer(config, mac);
+        }
+        let over: Vec<_> =
+            self.resting.iter().filter(|(_, until)| **until <= now).map(|(address, _)| *address).collect();
+        for address in over {
+            self.resting.remove(&address);
+            self.settle(config, address);
+        }
+    }
+
+    fn record(&mut self, config: &Config, lease: Lease) {
+        self.forget(config, lease.mac);
+        if let Some(former) = self.holders.get(&lease.address).copied() {
+            self.forget(config, former);
+        }
+        let address = lease.address;
+        self.holders.insert(address, lease.mac);
+        self.by_expiry.insert((lease.expires_at, lease.mac));
+        self.leases.insert(lease.mac, lease);
+        self.settle(config, address);
+    }
+
+    fn forget(&mut self, config: &Config, mac: Mac) {
+        if let Some(lease) = self.leases.remove(&mac) {
+            self.holders.remove(&lease.address);
+            self.by_expiry.remove(&(lease.expires_at, mac));
+            self.settle(config, lease.address);
+        }
+    }
+
+    fn rest(&mut self, config: &Config, address: Ipv4Addr, until: Timestamp) {
+        if self.resting.len() >= RESTING_MAX
+            && let Some(oldest) = self.resting.iter().min_by_key(|(_, until)| **until).map(|(address, _)| *address)
+        {
+            self.resting.remove(&oldest);
+            self.settle(config, oldest);
+        }
+        self.resting.insert(address, until);
+        self.settle(config, address);
+    }
+
+    /// Puts the address into `free` or takes it out, whichever the other books say.
+    fn settle(&mut self, config: &Config, address: Ipv4Addr) {
+        let pooled =
+            config.subnet_of(address).and_then(|subnet| subnet.pool).is_some_and(|pool| pool.contains(address));
+        let used = config.is_taken(address)
+            || self.reserved.contains_key(&address)
+            || self.holders.contains_key(&address)
+            || self.offered.contains_key(&address)
+            || self.resting.contains_key(&address);
+        if pooled && !used {
+            self.free.insert(address);
+        } else {
+            self.free.remove(&address);
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Who is asking: what a request tells about the firmware, the loader or the system that sent it.
+//!
+//! Parsed once into our own nouns. It must not know leases or boot files.
+
+use std::net::Ipv4Addr;
+
+use crate::Mac;
+use crate::wire::{Options, Packet, code, printable};
+
+/// Names that clients send are for people to read; a host name is at most this long.
+const NAME_BYTES_MAX: usize = 64;
+
+/// A client architecture (RFC 4578 §2.1 and IANA's registry of processor architectures).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Arch(pub u16);
+
+impl Arch {
+    pub const BIOS: Arch = Arch(0);
+    pub const EFI_IA32: Arch = Arch(6);
+    /// Registered as "EBC", sent by most x86-64 UEFI firmware made before 2015 or so.
+    pub const EFI_BC: Arch = Arch(7);
+    pub const EFI_X64: Arch = Arch(9);
+    pub const EFI_ARM64: Arch = Arch(11);
+    pub const HTTP_EFI_X64: Arch = Arch(16);
+    pub const HTTP_EFI_ARM64: Arch = Arch(19);
+}
+
+/// What the vendor class (60) says of the sender.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// "PXEClient…": a PXE ROM, or iPXE, which speaks as one.
+    Pxe,
+    /// "HTTPClient…": UEFI HTTP Boot (UEFI 2.11 §24.7.2).
+    Http,
+    /// An operating system or anything else that wants an address only.
+    Other,
+}
+
+/// The sender of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Client {
+    pub mac: Mac,
+    pub class: Class,
+    /// The first architecture of option 93.
+    pub arch: Option<Arch>,
+    pub is_ipxe: bool,
+    pub user_class: Option<String>,
+    pub vendor_class: Option<String>,
+    /// Option 97, the bytes as they came: the first three groups are little-endian on most firmware.
+    pub uuid: Option<[u8; 16]>,
+    /// Option 94, major and minor.
+    pub undi_version: Option<(u8, u8)>,
+    /// Option 175 as it came; iPXE lists its features in it.
+    pub ipxe_options: Option<Vec<u8>>,
+    pub hostname: Option<String>,
+    /// The relay that passed the request on.
+    pub relay: Option<Ipv4Addr>,
+}
+
+impl Client {
+    pub fn of(packet: &Packet) -> Self {
+        let options = &packet.options;
+        let user_class = options.get(code::USER_CLASS).and_then(user_class);
+        let vendor_class = options.text(code::VENDOR_CLASS);
+        let ipxe_options = options.get(code::IPXE).map(<[u8]>::to_vec);
+        Self {
+            mac: packet.mac,
+            class: class(vendor_class.as_deref()),
+            arch: arch(options),
+            // iPXE since 2006 sends 175; a build with DHCP options cut down still says its user class.
+            is_ipxe: ipxe_options.is_some() || user_class.as_deref() == Some("iPXE"),
+            user_class,
+            vendor_class,
+            uuid: uuid(options),
+            undi_version: match options.get(code::UNDI_VERSION) {
+                Some([1, major, minor]) => Some((*major, *minor)),
+                _ => None,
+            },
+            ipxe_options,
+            hostname: options.text(code::HOST_NAME).filter(|name| name.len() <= NAME_BYTES_MAX),
+            relay: (!packet.giaddr.is_unspecified()).then_some(packet.giaddr),
+        }
+    }
+
+    /// Whether it asks for something to boot and not just for an address.
+    pub fn boots(&self) -> bool {
+        self.is_ipxe || self.class != Class::Other
+    }
+}
+
+fn class(vendor_class: Option<&str>) -> Class {
+    match vendor_class {
+        Some(text) if text.starts_with("PXEClient") => Class::Pxe,
+        Some(text) if text.starts_with("HTTPClient") => Class::Http,
+        Some(_) | None => Class::Other,
+    }
+}
+
+fn arch(options: &Options) -> Option<Arch> {
+    let (first, _) = options.get(code::ARCHITECTURE)?.split_first_chunk::<2>()?;
+    Some(Arch(u16::from_be_bytes(*first)))
+}
+
+fn uuid(options: &Options) -> Option<[u8; 16]> {
+    let (kind, bytes) = options.get(code::MACHINE_UUID)?.split_first()?;
+    let bytes = <[u8; 16]>::try_from(bytes).ok()?;
+    // Type 0 is the only one (RFC 4578 §2.3). Boards that were never given a UUID send all ones or
+    // all zeros: no identity.
+    (*kind == 0 && bytes != [0; 16] && bytes != [0xff; 16]).then_some(bytes)
+}
+
+/// RFC 3004 wants length-prefixed classes; iPXE, gPXE and many scripts send the bare text.
+fn user_class(bytes: &[u8]) -> Option<String> {
+    let text = match bytes.split_first() {
+        Some((length, rest)) if usize::from(*length) <= rest.len() && *length > 0 && *length < b' ' => {
+            &rest[..usize::from(*length)]
+        }
+        Some(_) | None => bytes,
+    };
+    printable(text).filter(|text| text.len() <= NAME_BYTES_MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::Operation;
+
+    fn client(options: &[(u8, &[u8])]) -> Client {
+        let mut packet = Packet::new(Operation::Request, 1, Mac([2, 0, 0, 0, 0, 1]));
+        for (code, value) in options {
+            packet.options.set(*code, *value);
+        }
+        Client::of(&packet)
+    }
+
+    #[test]
+    fn tells_roms_ipxe_http_boot_and_systems_apart() {
+        let rom = client(&[(60, b"PXEClient:Arch:00007:UNDI:003016"), (93, &[0, 7]), (94, &[1, 3, 16])]);
+        assert_eq!((rom.class, rom.arch, rom.is_ipxe), (Class::Pxe, Some(Arch::EFI_BC), false));
+        assert_eq!(rom.undi_version, Some((3, 16)));
+
+        let ipxe = client(&[(60, b"PXEClient:Arch:00000:UNDI:002001"), (77, b"iPXE"), (93, &[0, 0])]);
+        assert!(ipxe.is_ipxe && ipxe.boots());
+        assert!(client(&[(175, &[0xb1, 1, 1])]).is_ipxe);
+        assert!(client(&[(77, b"\x04iPXE")]).is_ipxe, "length-prefixed as RFC 3004 has it");
+
+        let http = client(&[(60, b"HTTPClient:Arch:00016:UNDI:003001"), (93, &[0, 16])]);
+        assert_eq!((http.class, http.arch), (Class::Http, Some(Arch::HTTP_EFI_X64)));
+
+        let system = client(&[(60, b"udhcp 1.35.0"), (12, b"node\0")]);
+        assert!(!system.boots());
+        assert_eq!(system.hostname.as_deref(), Some("node"));
+    }
+
+    #[test]
+    fn odd_lengths_and_placeholders_are_no_identity() {
+        let odd = client(&[(93, &[0]), (94, &[1, 2]), (97, &[0; 17]), (77, &[]), (12, b"a\x1b[2Jb"), (60, &[0xff])]);
+        assert_eq!((odd.arch, odd.undi_version, odd.uuid), (None, None, None));
+        assert_eq!((odd.user_class, odd.hostname, odd.vendor_class), (None, None, None));
+        assert_eq!(client(&[(97, &[&[0u8][..], &[0xff; 16]].concat())]).uuid, None);
+        assert_eq!(client(&[(97, &[&[0u8][..], &[7; 16]].concat())]).uuid, Some([7; 16]));
+        assert_eq!(client(&[(93, &[0, 16, 0, 7])]).arch, Some(Arch::HTTP_EFI_X64), "the first of a list");
+    }
+}

@@ -1,0 +1,91 @@
+//! How many requests one hardware address may make.
+//!
+//! A client in a loop (a ROM that dislikes our answer, a script) must not cost a disk write per
+//! packet. It must not know what the packets say.
+
+use std::collections::BTreeMap;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::Mac;
+
+/// One boot asks about eight times: ROM, iPXE and agent, each a pair, some repeated.
+const BURST: u32 = 20;
+/// One request more each half second.
+const REFILL: SignedDuration = SignedDuration::from_millis(500);
+/// Hosts of four full racks that boot at once, twofold; each costs some 40 bytes.
+const MACS_MAX: usize = 4096;
+
+#[derive(Debug, Clone, Copy)]
+struct Bucket {
+    tokens: u32,
+    refilled_at: Timestamp,
+}
+
+/// A bucket of tokens per hardware address.
+#[derive(Debug, Default)]
+pub(crate) struct Rates(BTreeMap<Mac, Bucket>);
+
+impl Rates {
+    /// Takes a token; false when there is none.
+    pub(crate) fn allow(&mut self, now: Timestamp, mac: Mac) -> bool {
+        if self.0.len() >= MACS_MAX && !self.0.contains_key(&mac) {
+            self.make_room(now);
+        }
+        let bucket = self.0.entry(mac).or_insert(Bucket { tokens: BURST, refilled_at: now });
+        let waited = now.duration_since(bucket.refilled_at);
+        if waited.is_negative() {
+            // The wall clock was set back: start again rather than wait for it.
+            *bucket = Bucket { tokens: BURST, refilled_at: now };
+        } else if waited >= REFILL {
+            let earned = waited.as_millis() / REFILL.as_millis();
+            bucket.tokens = bucket.tokens.saturating_add(u32::try_from(earned).unwrap_or(BURST)).min(BURST);
+            bucket.refilled_at = now;
+        }
+        if bucket.tokens == 0 {
+            return false;
+        }
+        bucket.tokens -= 1;
+        true
+    }
+
+    /// Forgets those who would have a full bucket by now. Where that frees nothing, someone makes
+    /// up addresses, and remembering them bounds nobody: forget all.
+    fn make_room(&mut self, now: Timestamp) {
+        let burst = i32::try_from(BURST).unwrap_or(i32::MAX);
+        self.0.retain(|_, bucket| now.duration_since(bucket.refilled_at) < REFILL * burst);
+        if self.0.len() >= MACS_MAX {
+            self.0.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_second(1_700_000_000 + seconds).expect("in range")
+    }
+
+    #[test]
+    fn a_chatty_client_is_slowed_and_others_are_not() {
+        let mut rates = Rates::default();
+        let (loud, quiet) = (Mac([2, 0, 0, 0, 0, 1]), Mac([2, 0, 0, 0, 0, 2]));
+        let allowed = (0..100).filter(|_| rates.allow(at(0), loud)).count();
+        assert_eq!(allowed, BURST as usize);
+        assert!(rates.allow(at(0), quiet));
+        assert!(rates.allow(at(1), loud) && rates.allow(at(1), loud) && !rates.allow(at(1), loud));
+        assert!(rates.allow(at(-5000), loud), "a clock set back does not lock anybody out");
+    }
+
+    #[test]
+    fn a_flood_of_made_up_addresses_stays_bounded() {
+        let mut rates = Rates::default();
+        for number in 0..20_000u32 {
+            let [a, b, c, d] = number.to_be_bytes();
+            assert!(rates.allow(at(0), Mac([2, 0, a, b, c, d])));
+            assert!(rates.0.len() <= MACS_MAX);
+        }
+    }
+}

@@ -1,0 +1,458 @@
+//! The DHCPv4 server: requests and the time go in, replies, lease changes and events come out.
+//!
+//! The caller, after every `handle_*`, drains [`Engine::poll_output`] until it yields nothing, and
+//! calls [`Engine::handle_timeout`] at [`Engine::poll_timeout`] at the latest.
+//!
+//! **A lease is on disk before its ACK.** A granted REQUEST yields [`Output::Commit`] only; the ACK
+//! comes out after [`Engine::handle_committed`] said that the changes are durable. A failed commit
+//! sends nothing: the client asks again, and until then the address stays set aside in memory, which
+//! hurts nobody.
+//!
+//! **Authoritative.** Nobody else serves these networks (the driver looks before it starts), so a
+//! client that holds an address which is not its own hears NAK at once, also one that we know nothing
+//! of and that rebooted with an address from elsewhere; RFC 2131 §4.3.2 has servers stay silent there
+//! for the sake of neighbours, and the client would wait for a minute. One that *renews* an unknown
+//! lease keeps it if it is free and in the pool: its system is up and running on it.
+//!
+//! **Not probed.** RFC 2131 §2.2 suggests a ping before an offer. It costs each of a boot's offers
+//! a second; declined addresses rest instead.
+//!
+//! It must not know sockets, files, resources or boot files.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::Ipv4Addr;
+
+use jiff::{SignedDuration, Timestamp};
+
+use crate::book::{Book, Lease, LeaseChange, Refusal, Rest};
+use crate::classify::Client;
+use crate::config::{Config, ConfigError, Subnet};
+use crate::rate::Rates;
+use crate::reply::{Asked, BOOT_FILE_BYTES_MAX, BootAnswer, Destination};
+use crate::wire::{self, MessageType, Operation, Packet, code};
+
+/// ACKs that wait for the disk. One batch of the lease database holds some hundred; beyond that the
+/// disk does not keep up, and clients that ask again later are the best queue.
+pub const COMMITS_MAX: usize = 1024;
+/// RFC 1542 §4.1.1: more hops are a loop of relays.
+const HOPS_MAX: u8 = 16;
+/// RFC 3527: the link-selection suboption of the relay's option 82.
+const LINK_SELECTION: u8 = 5;
+
+/// What a client that boots gets, if anything; must not block.
+pub type BootAnswers<'a> = dyn Fn(&Client) -> Option<BootAnswer> + 'a;
+
+/// A datagram that came to port 67.
+#[derive(Debug, Clone, Copy)]
+pub struct Arrival<'a> {
+    /// The index of the interface that it came in by; the reply goes out there and nowhere else.
+    pub interface: u32,
+    pub bytes: &'a [u8],
+}
+
+/// Names one [`Output::Commit`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CommitId(pub u64);
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Transmit {
+    pub interface: u32,
+    pub destination: Destination,
+    pub bytes: Vec<u8>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    Transmit(Transmit),
+    /// Write all of it or nothing, then call [`Engine::handle_committed`].
+    Commit {
+        id: CommitId,
+        changes: Vec<LeaseChange>,
+    },
+    Event(Event),
+}
+
+/// Something for the timeline of a host.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    pub client: Client,
+    pub what: What,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    Offered {
+        address: Ipv4Addr,
+    },
+    Acked {
+        address: Ipv4Addr,
+    },
+    Informed {
+        address: Ipv4Addr,
+    },
+    Released {
+        address: Ipv4Addr,
+    },
+    Declined {
+        address: Ipv4Addr,
+    },
+    Refused {
+        address: Ipv4Addr,
+        reason: Refusal,
+    },
+    /// The client took another server's offer.
+    TookAnother {
+        server: Ipv4Addr,
+    },
+    /// No address is left for it.
+    Exhausted,
+    /// The disk refused the lease, so it was not granted.
+    NotCommitted {
+        address: Ipv4Addr,
+    },
+    /// The boot file is longer than one option: the client got an address only.
+    BootFileTooLong {
+        bytes: usize,
+    },
+}
+
+/// What was not answered, and why.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Dropped {
+    /// No DHCP request of an Ethernet client.
+    pub malformed: u64,
+    /// Relayed from a network that is not served.
+    pub foreign: u64,
+    pub too_many: u64,
+    /// Too many leases wait for the disk.
+    pub busy: u64,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    transmit: Option<Transmit>,
+    client: Client,
+    address: Ipv4Addr,
+}
+
+/// The server of one interface.
+#[derive(Debug)]
+pub struct Engine {
+    config: Config,
+    book: Book,
+    rates: Rates,
+    waiting: BTreeMap<CommitId, Waiting>,
+    last_commit: CommitId,
+    outputs: VecDeque<Output>,
+    dropped: Dropped,
+}
+
+impl Engine {
+    /// Starts with the leases and rests that are on disk.
+    pub fn new(config: Config, leases: Vec<Lease>, rests: Vec<Rest>, now: Timestamp) -> Result<Self, ConfigError> {
+        config.check()?;
+        Ok(Self {
+            book: Book::load(&config, leases, rests, now),
+            config,
+            rates: Rates::default(),
+            waiting: BTreeMap::new(),
+            last_commit: CommitId(0),
+            outputs: VecDeque::new(),
+            dropped: Dropped::default(),
+        })
+    }
+
+    /// Changes what is served; leases that still fit go on.
+    pub fn reconfigure(&mut self, config: Config) -> Result<(), ConfigError> {
+        config.check()?;
+        self.book.reconfigure(&config);
+        self.config = config;
+        Ok(())
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// All leases on record, also those that ended.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.book.leases()
+    }
+
+    pub fn dropped(&self) -> Dropped {
+        self.dropped
+    }
+
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    pub fn poll_timeout(&self) -> Option<Timestamp> {
+        self.book.next_end()
+    }
+
+    pub fn handle_timeout(&mut self, now: Timestamp) {
+        self.book.expire(&self.config, now);
+    }
+
+    /// Answers one request, or not.
+    pub fn handle_packet(&mut self, now: Timestamp, arrival: Arrival<'_>, boot: &BootAnswers<'_>) {
+        self.handle_timeout(now);
+        let Some((request, kind)) = read_request(arrival.bytes) else {
+            self.dropped.malformed += 1;
+            return;
+        };
+        let Some(subnet) = self.subnet_for(&request).cloned() else {
+            self.dropped.foreign += 1;
+            return;
+        };
+        if !self.rates.allow(now, request.mac) {
+            self.dropped.too_many += 1;
+            return;
+        }
+        let needs_disk = matches!(kind, MessageType::Request | MessageType::Decline | MessageType::Release);
+        if needs_disk && self.waiting.len() >= COMMITS_MAX {
+            self.dropped.busy += 1;
+            return;
+        }
+        let client = Client::of(&request);
+        let talk = Talk { now, interface: arrival.interface, request, client, subnet };
+        match kind {
+            MessageType::Discover => self.discover(&talk, boot),
+            MessageType::Request => self.request(&talk, boot),
+            MessageType::Decline => self.decline(&talk),
+            MessageType::Release => self.release(&talk),
+            MessageType::Inform => self.inform(&talk, boot),
+            // Said by servers only; the direction was checked, so this is nonsense.
+            MessageType::Offer | MessageType::Ack | MessageType::Nak => self.dropped.malformed += 1,
+        }
+    }
+
+    /// The changes are on disk, or could not be written.
+    pub fn handle_committed(&mut self, id: CommitId, ok: bool) {
+        let Some(Waiting { transmit, client, address }) = self.waiting.remove(&id) else { return };
+        if !ok {
+            self.outputs.push_back(Output::Event(Event { client, what: What::NotCommitted { address } }));
+        } else if let Some(transmit) = transmit {
+            self.outputs.push_back(Output::Transmit(transmit));
+            self.outputs.push_back(Output::Event(Event { client, what: What::Acked { address } }));
+        }
+    }
+
+    /// The subnet that the client is in: by the relay's word (RFC 3527, RFC 2131 §4.3.1), by the
+    /// address that it renews, or that of the interface.
+    fn subnet_for(&self, request: &Packet) -> Option<&Subnet> {
+        if !request.giaddr.is_unspecified() {
+            let link = request.options.get(code::RELAY_AGENT).and_then(link_selection);
+            return self.config.subnet_of(link.unwrap_or(request.giaddr));
+        }
+        // A host behind a relay renews without it, straight to our address.
+        self.config.subnet_of(request.ciaddr).or(Some(&self.config.local))
+    }
+
+    fn discover(&mut self, talk: &Talk, boot: &BootAnswers<'_>) {
+        let wish = talk.request.options.address(code::REQUESTED_ADDRESS);
+        let Some(address) = self.book.choose(&self.config, &talk.subnet, talk.client.mac, wish, talk.now) else {
+            self.tell(talk, What::Exhausted);
+            return;
+        };
+        self.book.offer(&self.config, talk.client.mac, address, talk.now);
+        let answer = self.boot_answer(talk, boot);
+        let asked = talk.asked(&self.config);
+        let reply = asked.grant(MessageType::Offer, address, answer.as_ref());
+        let destination = asked.destination(address);
+        if let Some(transmit) = talk.transmit(&self.config, reply, destination) {
+            self.outputs.push_back(Output::Transmit(transmit));
+            self.tell(talk, What::Offered { address });
+        }
+    }
+
+    /// RFC 2131 §4.3.2: the four kinds of REQUEST, told apart by what they carry.
+    fn request(&mut self, talk: &Talk, boot: &BootAnswers<'_>) {
+        let options = &talk.request.options;
+        let (server, wish) = (options.address(code::SERVER_ID), options.address(code::REQUESTED_ADDRESS));
+        let renews = !talk.request.ciaddr.is_unspecified();
+        match (server, wish) {
+            (Some(server), _) if server != self.config.server_address => {
+                self.book.end_offer(&self.config, talk.client.mac);
+                self.tell(talk, What::TookAnother { server });
+            }
+            (Some(_), Some(address)) => self.decide(talk, address, self.selecting(talk, address), boot),
+            // Server identifier and `ciaddr`: old clients renew so.
+            (_, _) if renews => {
+                let address = talk.request.ciaddr;
+                self.decide(talk, address, self.renewing(talk, address), boot);
+            }
+            (None, Some(address)) => self.decide(talk, address, self.rebooting(talk, address), boot),
+            (_, None) => self.dropped.malformed += 1,
+        }
+    }
+
+    /// The client took our offer. After a restart of ours the offer is forgotten: then any address
+    /// that it may have will do.
+    fn selecting(&self, talk: &Talk, address: Ipv4Addr) -> Result<(), Refusal> {
+        let mac = talk.client.mac;
+        if self.book.offer_of(mac).is_some_and(|offered| offered != address) {
+            return Err(Refusal::HasAnother);
+        }
+        self.book.may_have(&self.config, &talk.subnet, mac, address, talk.now)
+    }
+
+    /// INIT-REBOOT: the client remembers an address and asks whether it still holds.
+    fn rebooting(&self, talk: &Talk, address: Ipv4Addr) -> Result<(), Refusal> {
+        let mac = talk.client.mac;
+        self.book.may_have(&self.config, &talk.subnet, mac, address, talk.now)?;
+        match self.book.lease(mac) {
+            Some(lease) if lease.address == address => Ok(()),
+            Some(_) => Err(Refusal::HasAnother),
+            None => Err(Refusal::UnknownClient),
+        }
+    }
+
+    /// RENEWING and REBINDING.
+    fn renewing(&self, talk: &Talk, address: Ipv4Addr) -> Result<(), Refusal> {
+        let mac = talk.client.mac;
+        if self.book.lease(mac).is_some_and(|lease| lease.address != address && lease.expires_at > talk.now) {
+            return Err(Refusal::HasAnother);
+        }
+        self.book.may_have(&self.config, &talk.subnet, mac, address, talk.now)
+    }
+
+    fn decide(&mut self, talk: &Talk, address: Ipv4Addr, verdict: Result<(), Refusal>, boot: &BootAnswers<'_>) {
+        match verdict {
+            Ok(()) => self.grant(talk, address, boot),
+            Err(reason) => self.refuse(talk, address, reason),
+        }
+    }
+
+    fn grant(&mut self, talk: &Talk, address: Ipv4Addr, boot: &BootAnswers<'_>) {
+        let answer = self.boot_answer(talk, boot);
+        let asked = talk.asked(&self.config);
+        let reply = asked.grant(MessageType::Ack, address, answer.as_ref());
+        let destination = asked.destination(address);
+        let Some(transmit) = talk.transmit(&self.config, reply, destination) else { return };
+        let lease_time = SignedDuration::try_from(self.config.lease_time).unwrap_or(SignedDuration::MAX);
+        // The ROM and the loader have no name: keep the system's.
+        let known = self.book.lease(talk.client.mac).and_then(|lease| lease.hostname.clone());
+        let lease = Lease {
+            mac: talk.client.mac,
+            address,
+            expires_at: talk.now.checked_add(lease_time).unwrap_or(Timestamp::MAX),
+            hostname: talk.client.hostname.clone().or(known),
+        };
+        let changes = self.book.bind(&self.config, lease);
+        self.commit(talk, address, Some(transmit), changes);
+    }
+
+    fn refuse(&mut self, talk: &Talk, address: Ipv4Addr, reason: Refusal) {
+        let asked = talk.asked(&self.config);
+        let (reply, destination) = (asked.nak(reason.text()), asked.nak_destination());
+        if let Some(transmit) = talk.transmit(&self.config, reply, destination) {
+            self.outputs.push_back(Output::Transmit(transmit));
+            self.tell(talk, What::Refused { address, reason });
+        }
+    }
+
+    fn decline(&mut self, talk: &Talk) {
+        let mac = talk.client.mac;
+        let Some(address) = talk.request.options.address(code::REQUESTED_ADDRESS) else { return };
+        let leased = self.book.lease(mac).is_some_and(|lease| lease.address == address);
+        // Only the owner may say so, or anybody could take the pool away address by address.
+        if !self.is_for_us(talk) || !(leased || self.book.offer_of(mac) == Some(address)) {
+            return;
+        }
+        let changes = self.book.decline(&self.config, mac, address, talk.now);
+        self.commit(talk, address, None, changes);
+        self.tell(talk, What::Declined { address });
+    }
+
+    fn release(&mut self, talk: &Talk) {
+        let mac = talk.client.mac;
+        let address = talk.request.ciaddr;
+        let holds = self.book.lease(mac).is_some_and(|lease| lease.address == address && lease.expires_at > talk.now);
+        if !self.is_for_us(talk) || !holds {
+            return;
+        }
+        let changes = self.book.release(&self.config, mac, talk.now);
+        self.commit(talk, address, None, changes);
+        self.tell(talk, What::Released { address });
+    }
+
+    fn inform(&mut self, talk: &Talk, boot: &BootAnswers<'_>) {
+        let address = talk.request.ciaddr;
+        // Answers go to a host of ours only: `ciaddr` is the sender's word.
+        if !talk.subnet.network.is_host(address) {
+            self.dropped.foreign += 1;
+            return;
+        }
+        let answer = self.boot_answer(talk, boot);
+        let asked = talk.asked(&self.config);
+        // RFC 2131 §4.3.5: straight to `ciaddr`, except where a relay stands between.
+        let (reply, destination) = (asked.inform(address, answer.as_ref()), asked.destination(address));
+        if let Some(transmit) = talk.transmit(&self.config, reply, destination) {
+            self.outputs.push_back(Output::Transmit(transmit));
+            self.tell(talk, What::Informed { address });
+        }
+    }
+
+    fn is_for_us(&self, talk: &Talk) -> bool {
+        let server = talk.request.options.address(code::SERVER_ID);
+        server.is_none_or(|server| server == self.config.server_address)
+    }
+
+    fn boot_answer(&mut self, talk: &Talk, boot: &BootAnswers<'_>) -> Option<BootAnswer> {
+        let answer = talk.client.boots().then(|| boot(&talk.client)).flatten()?;
+        if answer.file.len() > BOOT_FILE_BYTES_MAX {
+            self.tell(talk, What::BootFileTooLong { bytes: answer.file.len() });
+            return None;
+        }
+        Some(answer)
+    }
+
+    fn commit(&mut self, talk: &Talk, address: Ipv4Addr, transmit: Option<Transmit>, changes: Vec<LeaseChange>) {
+        self.last_commit = CommitId(self.last_commit.0 + 1);
+        self.waiting.insert(self.last_commit, Waiting { transmit, client: talk.client.clone(), address });
+        self.outputs.push_back(Output::Commit { id: self.last_commit, changes });
+    }
+
+    fn tell(&mut self, talk: &Talk, what: What) {
+        self.outputs.push_back(Output::Event(Event { client: talk.client.clone(), what }));
+    }
+}
+
+/// One request in hand.
+struct Talk {
+    now: Timestamp,
+    interface: u32,
+    request: Packet,
+    client: Client,
+    subnet: Subnet,
+}
+
+impl Talk {
+    fn asked<'a>(&'a self, config: &'a Config) -> Asked<'a> {
+        Asked { request: &self.request, client: &self.client, config, subnet: &self.subnet }
+    }
+
+    fn transmit(&self, config: &Config, reply: Packet, destination: Destination) -> Option<Transmit> {
+        let bytes = self.asked(config).encode(reply).ok()?;
+        Some(Transmit { interface: self.interface, destination, bytes })
+    }
+}
+
+fn read_request(bytes: &[u8]) -> Option<(Packet, MessageType)> {
+    let request = wire::decode(bytes).ok()?;
+    let kind = request.options.message_type()?;
+    (request.operation == Operation::Request && request.hops <= HOPS_MAX).then_some((request, kind))
+}
+
+fn link_selection(mut suboptions: &[u8]) -> Option<Ipv4Addr> {
+    while let [code, length, rest @ ..] = suboptions {
+        let (value, after) = rest.split_at_checked(usize::from(*length))?;
+        if *code == LINK_SELECTION {
+            return <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from);
+        }
+        suboptions = after;
+    }
+    None
+}
