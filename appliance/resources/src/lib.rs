@@ -1,1 +1,37 @@
-//! Work in progress.
+//! The resources that users and the appliance exchange: types with upstream's names, their
+//! defaults, their validation and their conditions.
+//!
+//! Data only. This crate knows no storage, no HTTP, no clock, no agent protocol and no planner:
+//! it says what a resource *is* and when one is wrong. [`kinds::KINDS`] is the one table from
+//! which the API learns the kinds; [`admit::admit`] is the one door through which a new or changed
+//! object goes before it is stored.
+//!
+//! ```text
+//! JSON -> shape (types, required, unknown fields) -> typed -> rules of the kind -> warnings
+//! ```
+
+pub mod admit;
+pub mod bare_metal_host;
+pub mod cause;
+pub mod condition;
+pub mod discovered_host;
+pub mod hardware;
+pub mod hardware_data;
+pub mod host_journal;
+pub mod kinds;
+pub mod meta;
+pub mod provisioning;
+pub mod secret;
+pub mod shape;
+
+pub use admit::{Admission, admit};
+pub use bare_metal_host::{BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, Image, RootDeviceHints};
+pub use cause::{Cause, CauseReason};
+pub use condition::{Condition, ConditionStatus, set_condition};
+pub use discovered_host::DiscoveredHost;
+pub use hardware::HardwareRecord;
+pub use hardware_data::{HardwareData, HardwareDetails};
+pub use host_journal::HostJournal;
+pub use meta::{ObjectMeta, ObjectReference, SecretReference};
+pub use provisioning::{NetworkMode, Provisioning};
+pub use secret::Secret;

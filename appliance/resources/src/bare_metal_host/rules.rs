@@ -1,0 +1,295 @@
+//! Admission rules of a BareMetalHost: upstream's webhook, and what this appliance cannot do.
+
+use crate::{
+    bare_metal_host::{
+        BareMetalHost, annotations,
+        spec::{BareMetalHostSpec, ChecksumType, Image, ImageFormat, Raid},
+        status::ProvisioningState,
+    },
+    cause::Cause,
+    meta::{SecretReference, normal_mac},
+};
+
+/// Longest RAID volume name (upstream's schema).
+const RAID_NAME_BYTES_MAX: usize = 64;
+/// Most software RAID volumes (upstream's schema).
+const SOFTWARE_VOLUMES_MAX: usize = 2;
+/// Families of BMC addresses that upstream knows; all but the first two also come with `+http` and
+/// `+https`. An address without a scheme means IPMI.
+const BMC_FAMILIES: [&str; 9] = [
+    "ipmi",
+    "libvirt",
+    "redfish",
+    "redfish-virtualmedia",
+    "redfish-uefihttp",
+    "idrac-redfish",
+    "idrac-virtualmedia",
+    "ilo5-redfish",
+    "ilo5-virtualmedia",
+];
+/// Where an image can be fetched from. `file` and `store` name an image that was imported.
+const IMAGE_SCHEMES: [&str; 4] = ["http", "https", "file", "store"];
+
+/// Checks a new object, or a change of `old`.
+#[must_use]
+pub fn causes(new: &BareMetalHost, old: Option<&BareMetalHost>) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    if old.is_none() {
+        name(&new.metadata.name, &mut causes);
+    }
+    let spec = &new.spec;
+    bmc(spec, &mut causes);
+    boot_mac(spec, &mut causes);
+    if let Some(wanted) = &spec.image {
+        image(wanted, &mut causes);
+    }
+    if let Some(wanted) = &spec.raid {
+        raid(wanted, spec, &mut causes);
+    }
+    secrets(spec, &new.metadata.namespace, &mut causes);
+    interfaces(spec, &mut causes);
+    if spec.disable_power_off && !spec.online {
+        causes.push(Cause::forbidden("spec.disablePowerOff", "cannot be combined with online=false"));
+    }
+    if let Some(method) = spec.custom_deploy.as_ref().filter(|method| method.method.is_empty()) {
+        causes.push(Cause::invalid("spec.customDeploy.method", &method.method, "must not be empty"));
+    }
+    causes.extend(annotations::causes(&new.metadata));
+    if let Some(old) = old {
+        changes(new, old, &mut causes);
+    }
+    causes
+}
+
+fn changes(new: &BareMetalHost, old: &BareMetalHost, causes: &mut Vec<Cause>) {
+    let state = old.status.as_ref().map(|status| status.provisioning.state).unwrap_or_default();
+    let old_mac = normal_mac(&old.spec.boot_mac_address);
+    if old_mac.is_some() && old_mac != normal_mac(&new.spec.boot_mac_address) {
+        causes.push(Cause::forbidden("spec.bootMACAddress", "cannot be changed once it is set"));
+    }
+    if let (Some(old_bmc), Some(new_bmc)) = (&old.spec.bmc, &new.spec.bmc) {
+        let detached = new.metadata.annotations.contains_key(annotations::DETACHED);
+        let free = detached
+            || matches!(state, ProvisioningState::New | ProvisioningState::Unmanaged | ProvisioningState::Registering);
+        if !old_bmc.address.is_empty() && old_bmc.address != new_bmc.address && !free {
+            let why = format!("can be changed only while the host is registering or detached; it is {state}");
+            causes.push(Cause::forbidden("spec.bmc.address", &why));
+        }
+    }
+    let switched_on = new.spec.externally_provisioned && !old.spec.externally_provisioned;
+    let early = matches!(
+        state,
+        ProvisioningState::New
+            | ProvisioningState::Unmanaged
+            | ProvisioningState::Registering
+            | ProvisioningState::Available
+    );
+    if switched_on && !early {
+        let why = format!("can be switched on only while the host is available; it is {state}");
+        causes.push(Cause::forbidden("spec.externallyProvisioned", &why));
+    }
+}
+
+fn name(name: &str, causes: &mut Vec<Cause>) {
+    let legal = !name.is_empty()
+        && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"-.".contains(&byte));
+    if !legal {
+        let why = "may contain lower-case letters, digits, '-' and '.' only";
+        causes.push(Cause::invalid("metadata.name", name, why));
+    }
+    if is_uuid(name) {
+        causes.push(Cause::invalid("metadata.name", name, "must not be a UUID: it would read as an identity"));
+    }
+}
+
+fn is_uuid(text: &str) -> bool {
+    let bytes = text.as_bytes();
+    bytes.len() == 36
+        && bytes.iter().enumerate().all(|(index, byte)| match index {
+            8 | 13 | 18 | 23 => *byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        })
+}
+
+fn bmc(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
+    let Some(bmc) = &spec.bmc else { return };
+    let (address, credentials) = (bmc.address.as_str(), bmc.credentials_name.as_str());
+    if !address.is_empty() && credentials.is_empty() {
+        causes.push(Cause::required("spec.bmc.credentialsName", "the Secret with username and password"));
+    }
+    if address.is_empty() {
+        if !credentials.is_empty() {
+            causes.push(Cause::required("spec.bmc.address", "such as redfish+https://192.0.2.5/redfish/v1/Systems/1"));
+        }
+        return;
+    }
+    if let Err(why) = bmc_address(address) {
+        causes.push(Cause::invalid("spec.bmc.address", address, &why));
+    }
+}
+
+fn bmc_address(address: &str) -> Result<(), String> {
+    let Some((scheme, rest)) = address.split_once("://") else {
+        return if address.contains(['/', ' ']) { Err("is no address".to_owned()) } else { Ok(()) };
+    };
+    let (family, transport) = scheme.split_once('+').unwrap_or((scheme, ""));
+    let plain = matches!(family, "ipmi" | "libvirt");
+    let transport_known = matches!(transport, "" | "http" | "https") && !(plain && !transport.is_empty());
+    if !BMC_FAMILIES.contains(&family) || !transport_known {
+        let families = BMC_FAMILIES.join(", ");
+        return Err(format!("has the scheme {scheme:?}; known are {families}, the latter also with +http or +https"));
+    }
+    let host = rest.split('/').next().unwrap_or_default();
+    if host.is_empty() || address.contains(char::is_whitespace) {
+        return Err("names no host".to_owned());
+    }
+    if !plain && !rest.contains('/') {
+        return Err("needs the path of the system, such as /redfish/v1/Systems/1".to_owned());
+    }
+    Ok(())
+}
+
+fn boot_mac(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
+    let text = &spec.boot_mac_address;
+    // Other texts were refused by their shape.
+    if let Some(mac) = normal_mac(text) {
+        let first = u8::from_str_radix(&mac[..2], 16).unwrap_or_default();
+        if first & 1 == 1 || mac == "00:00:00:00:00:00" {
+            causes.push(Cause::invalid("spec.bootMACAddress", text, "must be the address of one interface"));
+        }
+    }
+}
+
+fn image(image: &Image, causes: &mut Vec<Cause>) {
+    if image.url.is_empty() {
+        return;
+    }
+    let scheme = image.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
+    if !IMAGE_SCHEMES.contains(&scheme.as_str()) {
+        let why = format!("must start with one of {}", IMAGE_SCHEMES.map(|scheme| format!("{scheme}://")).join(", "));
+        causes.push(Cause::invalid("spec.image.url", &image.url, &why));
+    } else if image.url.contains(char::is_whitespace) || image.url.len() == scheme.len() + 3 {
+        causes.push(Cause::invalid("spec.image.url", &image.url, "is no URL"));
+    }
+    match image.format {
+        None | Some(ImageFormat::Raw | ImageFormat::Qcow2) => {}
+        Some(ImageFormat::Vdi) => causes.push(Cause::not_supported("spec.image.format", "vdi", &["raw", "qcow2"])),
+        Some(ImageFormat::Vmdk) => causes.push(Cause::not_supported("spec.image.format", "vmdk", &["raw", "qcow2"])),
+        Some(ImageFormat::LiveIso) => {
+            causes.push(Cause::not_supported("spec.image.format", "live-iso", &["raw", "qcow2"]));
+        }
+    }
+    // What was imported by hand was checked then, and is named by its digest.
+    let checked_at_import = matches!(scheme.as_str(), "file" | "store");
+    if image.checksum.is_empty() {
+        if !checked_at_import {
+            causes.push(Cause::required("spec.image.checksum", "a digest, or the URL of a file with digests"));
+        }
+    } else if !image.checksum.contains("://") {
+        checksum(image, causes);
+    }
+}
+
+fn checksum(image: &Image, causes: &mut Vec<Cause>) {
+    let digits = image.checksum.len();
+    let hexadecimal = image.checksum.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let fits = match image.checksum_type.unwrap_or_default() {
+        ChecksumType::Md5 => digits == 32,
+        ChecksumType::Sha256 => digits == 64,
+        ChecksumType::Sha512 => digits == 128,
+        ChecksumType::Auto => [32, 64, 128].contains(&digits),
+    };
+    if !hexadecimal || !fits {
+        let why = "must be a URL, or hexadecimal digits: 32 for md5, 64 for sha256, 128 for sha512, \
+                   and as many as checksumType says";
+        causes.push(Cause::invalid("spec.image.checksum", &image.checksum, why));
+    }
+}
+
+fn raid(raid: &Raid, spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
+    let hardware = raid.hardware_volumes.as_deref().unwrap_or_default();
+    let software = raid.software_volumes.as_deref().unwrap_or_default();
+    if !hardware.is_empty() && !software.is_empty() {
+        causes.push(Cause::forbidden("spec.raid", "hardwareRAIDVolumes and softwareRAIDVolumes exclude each other"));
+    }
+    for (index, volume) in hardware.iter().enumerate() {
+        let path = format!("spec.raid.hardwareRAIDVolumes[{index}]");
+        if volume.name.len() > RAID_NAME_BYTES_MAX {
+            causes.push(Cause::too_long(&format!("{path}.name"), RAID_NAME_BYTES_MAX));
+        }
+        if volume.physical_disks.is_empty() {
+            continue;
+        }
+        if volume.controller.is_empty() {
+            causes.push(Cause::required(&format!("{path}.controller"), "physicalDisks belong to a controller"));
+        }
+        let count = volume.physical_disks.len() as u64;
+        if volume.number_of_physical_disks.is_some_and(|wanted| wanted != count) {
+            let why = format!("differs from the {count} physicalDisks");
+            let number = volume.number_of_physical_disks.unwrap_or_default().to_string();
+            causes.push(Cause::invalid(&format!("{path}.numberOfPhysicalDisks"), &number, &why));
+        }
+    }
+    software_raid(software, spec, causes);
+}
+
+fn software_raid(
+    volumes: &[crate::bare_metal_host::spec::SoftwareRaidVolume],
+    spec: &BareMetalHostSpec,
+    causes: &mut Vec<Cause>,
+) {
+    let list = "spec.raid.softwareRAIDVolumes";
+    if volumes.len() > SOFTWARE_VOLUMES_MAX {
+        causes.push(Cause::invalid(list, &volumes.len().to_string(), "at most 2 volumes"));
+    }
+    for (index, volume) in volumes.iter().enumerate() {
+        let path = format!("{list}[{index}].physicalDisks");
+        match volume.physical_disks.len() {
+            1 => causes.push(Cause::invalid(&path, "1", "at least 2 disks")),
+            0 | 2.. => {}
+        }
+    }
+    let roots: Vec<_> = volumes.iter().enumerate().filter(|(_, volume)| volume.root_volume).collect();
+    if roots.len() > 1 {
+        causes.push(Cause::invalid(list, "rootVolume", "at most one volume can be the root volume"));
+    }
+    for (index, volume) in roots {
+        if volume.level != "1" {
+            causes.push(Cause::invalid(
+                &format!("{list}[{index}].level"),
+                &volume.level,
+                "the root volume must be RAID-1",
+            ));
+        }
+        if spec.root_device_hints.as_ref().is_some_and(|hints| !hints.is_empty()) {
+            causes.push(Cause::forbidden("spec.rootDeviceHints", "cannot be combined with a RAID root volume"));
+        }
+    }
+}
+
+fn secrets(spec: &BareMetalHostSpec, namespace: &str, causes: &mut Vec<Cause>) {
+    let references: [(&str, &Option<SecretReference>); 3] = [
+        ("spec.userData", &spec.user_data),
+        ("spec.networkData", &spec.network_data),
+        ("spec.metaData", &spec.meta_data),
+    ];
+    for (path, reference) in references {
+        let Some(reference) = reference else { continue };
+        if !reference.namespace.is_empty() && reference.namespace != namespace {
+            let why = format!("must be empty or {namespace:?}: Secrets of other namespaces are not read");
+            causes.push(Cause::invalid(&format!("{path}.namespace"), &reference.namespace, &why));
+        }
+        if reference.name.is_empty() {
+            causes.push(Cause::required(&format!("{path}.name"), "the Secret's name"));
+        }
+    }
+}
+
+fn interfaces(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
+    for (index, interface) in spec.network_interfaces.iter().enumerate() {
+        if interface.name.is_empty() == interface.mac_address.is_empty() {
+            let path = format!("spec.networkInterfaces[{index}]");
+            causes.push(Cause::invalid(&path, &interface.name, "exactly one of name and macAddress must be set"));
+        }
+    }
+}

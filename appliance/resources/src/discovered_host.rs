@@ -1,0 +1,48 @@
+//! `DiscoveredHost` (firesteel.dev/v1alpha1): a machine that netbooted and that nobody owns yet.
+//! Cluster scoped, named by the MAC that booted, with hyphens. It is inspected and never written
+//! to; it goes when somebody adopts it.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{hardware::HardwareRecord, meta::ObjectMeta};
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DiscoveredHost {
+    pub api_version: String,
+    pub kind: String,
+    pub metadata: ObjectMeta,
+    pub status: DiscoveredHostStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DiscoveredHostStatus {
+    /// MAC of the interface that booted.
+    pub boot_mac: String,
+    pub macs: Vec<String>,
+    /// SMBIOS UUID; empty until the agent said hello.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub serial: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub manufacturer: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub product: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub address: String,
+    pub first_seen: Timestamp,
+    pub last_seen: Timestamp,
+    /// Times that it fetched a boot script.
+    pub boots: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hardware: Option<HardwareRecord>,
+}
+
+/// The object's name for a MAC: `52-54-00-12-34-56`.
+#[must_use]
+pub fn object_name(mac: &str) -> String {
+    mac.to_ascii_lowercase().replace(':', "-")
+}

@@ -1,0 +1,439 @@
+//! `Provisioning` (metal3.io/v1alpha1): everything about the provisioning network, as upstream
+//! has it. [`Provisioning::causes`] runs upstream's checks in upstream's order, because some
+//! failures stop the later ones; [`Provisioning::network`] gives the checked values.
+
+use std::net::IpAddr;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    cause::Cause,
+    condition::Condition,
+    meta::{ObjectMeta, is_zero},
+    shape::{Field, Shape},
+};
+
+/// The only legal name.
+pub const SINGLETON: &str = "provisioning-configuration";
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Provisioning {
+    pub api_version: String,
+    pub kind: String,
+    pub metadata: ObjectMeta,
+    pub spec: ProvisioningSpec,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<ProvisioningStatus>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProvisioningSpec {
+    /// Empty, `Managed`, `Unmanaged` or `Disabled`.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub provisioning_network: String,
+    #[serde(rename = "provisioningDHCPExternal", skip_serializing_if = "is_zero")]
+    pub provisioning_dhcp_external: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub provisioning_interface: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub provisioning_mac_addresses: Vec<String>,
+    #[serde(rename = "provisioningIP", skip_serializing_if = "String::is_empty")]
+    pub provisioning_ip: String,
+    #[serde(rename = "provisioningNetworkCIDR", skip_serializing_if = "String::is_empty")]
+    pub provisioning_network_cidr: String,
+    #[serde(rename = "provisioningDHCPRange", skip_serializing_if = "String::is_empty")]
+    pub provisioning_dhcp_range: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub provisioning_network_gateway: String,
+    #[serde(rename = "provisioningDNS", skip_serializing_if = "is_zero")]
+    pub provisioning_dns: bool,
+    #[serde(rename = "additionalNTPServers", skip_serializing_if = "Vec::is_empty")]
+    pub additional_ntp_servers: Vec<String>,
+    #[serde(rename = "provisioningOSDownloadURL", skip_serializing_if = "String::is_empty")]
+    pub provisioning_os_download_url: String,
+    #[serde(rename = "preProvisioningOSDownloadURLs", skip_serializing_if = "Option::is_none")]
+    pub pre_provisioning_os_download_urls: Option<Value>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub boot_iso_source: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub watch_all_namespaces: bool,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub virtual_media_via_external_network: bool,
+    #[serde(rename = "disableVirtualMediaTLS", skip_serializing_if = "is_zero")]
+    pub disable_virtual_media_tls: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prometheus_exporter: Option<Value>,
+    #[serde(rename = "externalIPs", skip_serializing_if = "Vec::is_empty")]
+    pub external_ips: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unsupported_config_overrides: Option<Value>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ProvisioningStatus {
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub observed_generation: i64,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub ready_replicas: i32,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub generations: Vec<Value>,
+}
+
+/// Who runs DHCP on the provisioning network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum NetworkMode {
+    /// We do.
+    #[default]
+    Managed,
+    /// Somebody else's server points to us.
+    Unmanaged,
+    /// There is no provisioning network.
+    Disabled,
+}
+
+/// The network as checked values.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Network {
+    pub mode: NetworkMode,
+    pub interface: String,
+    pub mac_addresses: Vec<String>,
+    /// Absent only where the mode is Disabled.
+    pub address: Option<IpAddr>,
+    pub cidr: Option<Cidr>,
+    /// First and last address of the pool; Managed only.
+    pub range: Option<(IpAddr, IpAddr)>,
+    pub gateway: Option<IpAddr>,
+    /// Hand out our own address as DNS server.
+    pub dns: bool,
+    pub ntp_servers: Vec<String>,
+}
+
+/// An address block. The base keeps the bits below the prefix that the user wrote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cidr {
+    pub base: IpAddr,
+    pub prefix: u8,
+}
+
+impl Cidr {
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let (base, prefix) = text.split_once('/')?;
+        let (base, digits): (IpAddr, &str) = (base.parse().ok()?, prefix);
+        let legal = !digits.is_empty() && digits.len() <= 3 && digits.bytes().all(|digit| digit.is_ascii_digit());
+        let prefix: u8 = if legal { digits.parse().ok()? } else { return None };
+        (prefix <= if base.is_ipv4() { 32 } else { 128 }).then_some(Self { base, prefix })
+    }
+
+    #[must_use]
+    pub fn contains(&self, address: IpAddr) -> bool {
+        self.base.is_ipv4() == address.is_ipv4() && self.network(address) == self.network(self.base)
+    }
+
+    /// First address of the block.
+    #[must_use]
+    pub fn first(&self) -> IpAddr {
+        match self.base {
+            IpAddr::V4(base) => IpAddr::V4((u32::from(base) & self.mask_v4()).into()),
+            IpAddr::V6(base) => IpAddr::V6((u128::from(base) & self.mask_v6()).into()),
+        }
+    }
+
+    /// Last address of the block; the broadcast address in IPv4.
+    #[must_use]
+    pub fn last(&self) -> IpAddr {
+        match self.base {
+            IpAddr::V4(base) => IpAddr::V4((u32::from(base) | !self.mask_v4()).into()),
+            IpAddr::V6(base) => IpAddr::V6((u128::from(base) | !self.mask_v6()).into()),
+        }
+    }
+
+    fn network(&self, address: IpAddr) -> u128 {
+        match address {
+            IpAddr::V4(address) => u128::from(u32::from(address) & self.mask_v4()),
+            IpAddr::V6(address) => u128::from(address) & self.mask_v6(),
+        }
+    }
+
+    fn mask_v4(&self) -> u32 {
+        u32::MAX.checked_shl(32 - u32::from(self.prefix.min(32))).unwrap_or(0)
+    }
+
+    fn mask_v6(&self) -> u128 {
+        u128::MAX.checked_shl(128 - u32::from(self.prefix.min(128))).unwrap_or(0)
+    }
+}
+
+impl Provisioning {
+    /// What is wrong with a new object, or with a change where `old` is given.
+    #[must_use]
+    pub fn causes(&self, is_new: bool) -> Vec<Cause> {
+        let mut causes = Vec::new();
+        if is_new && self.metadata.name != SINGLETON {
+            let why = format!("there is one object of this kind and its name is {SINGLETON:?}");
+            causes.push(Cause::invalid("metadata.name", &self.metadata.name, &why));
+        }
+        if let Err(more) = self.spec.network() {
+            causes.extend(more);
+        }
+        causes
+    }
+
+    /// # Errors
+    /// Everything that is wrong with the spec.
+    pub fn network(&self) -> Result<Network, Vec<Cause>> {
+        self.spec.network()
+    }
+}
+
+impl ProvisioningSpec {
+    /// # Errors
+    /// The word is none of the three.
+    pub fn mode(&self) -> Result<NetworkMode, Cause> {
+        match self.provisioning_network.as_str() {
+            "" if self.provisioning_dhcp_external => Ok(NetworkMode::Unmanaged),
+            "" | "Managed" => Ok(NetworkMode::Managed),
+            "Unmanaged" => Ok(NetworkMode::Unmanaged),
+            "Disabled" => Ok(NetworkMode::Disabled),
+            other => {
+                let words = ["Managed", "Unmanaged", "Disabled"];
+                Err(Cause::not_supported("spec.provisioningNetwork", other, &words))
+            }
+        }
+    }
+
+    fn network(&self) -> Result<Network, Vec<Cause>> {
+        let mode = self.mode().map_err(|cause| vec![cause])?;
+        let mut causes = Vec::new();
+        let mut network = Network {
+            mode,
+            interface: self.provisioning_interface.clone(),
+            mac_addresses: self.provisioning_mac_addresses.clone(),
+            address: None,
+            cidr: None,
+            range: None,
+            gateway: None,
+            dns: self.provisioning_dns,
+            ntp_servers: self.additional_ntp_servers.clone(),
+        };
+        self.download_url(&mut causes);
+        self.addresses(&mut network, &mut causes);
+        if causes.is_empty() { Ok(network) } else { Err(causes) }
+    }
+
+    fn download_url(&self, causes: &mut Vec<Cause>) {
+        let (path, url) = ("spec.provisioningOSDownloadURL", self.provisioning_os_download_url.as_str());
+        if url.is_empty() {
+            return;
+        }
+        let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
+            causes.push(Cause::invalid(path, url, "must be an http or https URL"));
+            return;
+        };
+        let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let digest = query.split('&').find_map(|pair| pair.strip_prefix("sha256=")).unwrap_or_default();
+        if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            causes.push(Cause::invalid(path, url, "needs a query ?sha256= with 64 hexadecimal digits"));
+        }
+        if !location.ends_with(".qcow2.gz") && !location.ends_with(".qcow2.xz") {
+            causes.push(Cause::invalid(path, url, "must end in .qcow2.gz or .qcow2.xz"));
+        }
+    }
+
+    fn addresses(&self, network: &mut Network, causes: &mut Vec<Cause>) {
+        let (ip, cidr) = (self.provisioning_ip.as_str(), self.provisioning_network_cidr.as_str());
+        let gateway = self.provisioning_network_gateway.as_str();
+        if network.mode != NetworkMode::Managed && !gateway.is_empty() {
+            causes.push(Cause::forbidden("spec.provisioningNetworkGateway", "only in the mode Managed"));
+        }
+        if network.mode == NetworkMode::Disabled && ip.is_empty() && cidr.is_empty() {
+            return;
+        }
+        let Ok(address) = ip.parse::<IpAddr>() else {
+            causes.push(Cause::invalid("spec.provisioningIP", ip, "must be an IP address"));
+            return;
+        };
+        network.address = Some(address);
+        let parsed = Cidr::parse(cidr);
+        network.cidr = parsed;
+        if network.mode == NetworkMode::Disabled {
+            return;
+        }
+        let Some(block) = parsed else {
+            causes.push(Cause::invalid("spec.provisioningNetworkCIDR", cidr, "must be a block such as 192.0.2.0/24"));
+            return;
+        };
+        if network.mode == NetworkMode::Managed && address.is_ipv6() && block.prefix < 64 {
+            causes.push(Cause::invalid(
+                "spec.provisioningNetworkCIDR",
+                cidr,
+                "an IPv6 prefix must be at least /64 long",
+            ));
+        }
+        if !block.contains(address) {
+            let why = format!("must lie in spec.provisioningNetworkCIDR {cidr}");
+            causes.push(Cause::invalid("spec.provisioningIP", ip, &why));
+        }
+        if network.mode != NetworkMode::Managed {
+            return;
+        }
+        let range = self.range(address, block, causes);
+        network.range = range;
+        if !gateway.is_empty() {
+            network.gateway = self.gateway(address, block, range, causes);
+        }
+    }
+
+    fn range(&self, address: IpAddr, block: Cidr, causes: &mut Vec<Cause>) -> Option<(IpAddr, IpAddr)> {
+        let (path, text) = ("spec.provisioningDHCPRange", self.provisioning_dhcp_range.as_str());
+        if text.is_empty() {
+            causes.push(Cause::required(path, "first and last address of the pool, such as 192.0.2.10,192.0.2.100"));
+            return None;
+        }
+        let parsed = text.split_once(',').and_then(|(start, end)| {
+            let end = end.strip_prefix(' ').unwrap_or(end);
+            Some((start.parse::<IpAddr>().ok()?, end.parse::<IpAddr>().ok()?))
+        });
+        let Some((start, end)) = parsed else {
+            causes.push(Cause::invalid(path, text, "must be two addresses with a comma between them"));
+            return None;
+        };
+        if !block.contains(start) || !block.contains(end) {
+            causes.push(Cause::invalid(path, text, "must lie in spec.provisioningNetworkCIDR"));
+            return None;
+        }
+        if start > end {
+            causes.push(Cause::invalid(path, text, "must not end before it starts"));
+            return None;
+        }
+        if (start..=end).contains(&address) {
+            causes.push(Cause::invalid(path, text, "must not hold spec.provisioningIP"));
+        }
+        Some((start, end))
+    }
+
+    fn gateway(
+        &self,
+        address: IpAddr,
+        block: Cidr,
+        range: Option<(IpAddr, IpAddr)>,
+        causes: &mut Vec<Cause>,
+    ) -> Option<IpAddr> {
+        let (path, text) = ("spec.provisioningNetworkGateway", self.provisioning_network_gateway.as_str());
+        let Ok(gateway) = text.parse::<IpAddr>() else {
+            causes.push(Cause::invalid(path, text, "must be an IP address"));
+            return None;
+        };
+        let has_ends = gateway.is_ipv4() && block.prefix < 31;
+        let why = if !block.contains(gateway) {
+            "must lie in spec.provisioningNetworkCIDR"
+        } else if gateway == address {
+            "must differ from spec.provisioningIP"
+        } else if has_ends && (gateway == block.first() || gateway == block.last()) {
+            "must be neither the network's nor the broadcast address"
+        } else if range.is_some_and(|(start, end)| (start..=end).contains(&gateway)) {
+            "must lie outside spec.provisioningDHCPRange"
+        } else {
+            return Some(gateway);
+        };
+        causes.push(Cause::invalid(path, text, why));
+        None
+    }
+}
+
+/// Fields that are accepted but not acted on, with the field's path first.
+#[must_use]
+pub fn unacted_fields(spec: &ProvisioningSpec) -> Vec<String> {
+    let rows: [(&str, bool, &str); 9] = [
+        (
+            "spec.provisioningOSDownloadURL",
+            !spec.provisioning_os_download_url.is_empty(),
+            "name the image in each host's spec.image",
+        ),
+        (
+            "spec.preProvisioningOSDownloadURLs",
+            spec.pre_provisioning_os_download_urls.is_some(),
+            "the appliance brings its own ramdisk",
+        ),
+        ("spec.bootIsoSource", !spec.boot_iso_source.is_empty(), "hosts boot by the network"),
+        ("spec.watchAllNamespaces", spec.watch_all_namespaces, "hosts of all namespaces are always watched"),
+        ("spec.virtualMediaViaExternalNetwork", spec.virtual_media_via_external_network, "no virtual media is served"),
+        ("spec.disableVirtualMediaTLS", spec.disable_virtual_media_tls, "no virtual media is served"),
+        ("spec.prometheusExporter", spec.prometheus_exporter.is_some(), "no sensors are exported"),
+        ("spec.externalIPs", !spec.external_ips.is_empty(), "there is no proxy on external networks"),
+        (
+            "spec.unsupportedConfigOverrides",
+            spec.unsupported_config_overrides.is_some(),
+            "there is no agent image to override",
+        ),
+    ];
+    rows.iter()
+        .filter(|(_, set, _)| *set)
+        .map(|(field, _, why)| format!("{field} is accepted but not acted on: {why}"))
+        .collect()
+}
+
+const TEXT: Shape = Shape::Text;
+const TEXTS: Shape = Shape::List(&TEXT);
+
+pub(crate) const SHAPE: Shape = Shape::Object(&[
+    Field::new(
+        "spec",
+        &Shape::Object(&[
+            Field::new("additionalNTPServers", &TEXTS),
+            Field::new("bootIsoSource", &Shape::OneOf(&["local", "http"])),
+            Field::new("disableVirtualMediaTLS", &Shape::Boolean),
+            Field::new("externalIPs", &TEXTS),
+            Field::new(
+                "preProvisioningOSDownloadURLs",
+                &Shape::Object(&[
+                    Field::new("initramfsURL", &TEXT),
+                    Field::new("isoURL", &TEXT),
+                    Field::new("kernelURL", &TEXT),
+                    Field::new("rootfsURL", &TEXT),
+                ]),
+            ),
+            Field::new(
+                "prometheusExporter",
+                &Shape::Object(&[
+                    Field::new("disableDefaultPrometheusRules", &Shape::Boolean),
+                    Field::required("enabled", &Shape::Boolean),
+                    Field::new("sensorCollectionInterval", &Shape::Integer { min: Some(60), max: None }),
+                ]),
+            ),
+            Field::new("provisioningDHCPExternal", &Shape::Boolean),
+            Field::new("provisioningDHCPRange", &TEXT),
+            Field::new("provisioningDNS", &Shape::Boolean),
+            Field::new("provisioningIP", &TEXT),
+            Field::new("provisioningInterface", &TEXT),
+            Field::new("provisioningMacAddresses", &TEXTS),
+            // An empty word is legal in objects that other tools wrote; the rules know it.
+            Field::new("provisioningNetwork", &Shape::OneOf(&["", "Managed", "Unmanaged", "Disabled"])),
+            Field::new("provisioningNetworkCIDR", &TEXT),
+            Field::new("provisioningNetworkGateway", &TEXT),
+            Field::new("provisioningOSDownloadURL", &TEXT),
+            Field::new("unsupportedConfigOverrides", &Shape::Object(&[Field::new("ironicAgentImage", &TEXT)])),
+            Field::new("virtualMediaViaExternalNetwork", &Shape::Boolean),
+            Field::new("watchAllNamespaces", &Shape::Boolean),
+        ]),
+    ),
+    Field::new(
+        "status",
+        &Shape::Object(&[
+            Field::new("conditions", &Shape::List(&Shape::Any)),
+            Field::new("generations", &Shape::List(&Shape::Any)),
+            Field::new("latestAvailableRevision", &Shape::INTEGER),
+            Field::new("observedGeneration", &Shape::INTEGER),
+            Field::new("readyReplicas", &Shape::INTEGER),
+            Field::new("version", &TEXT),
+        ]),
+    ),
+]);
