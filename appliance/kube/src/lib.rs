@@ -1,1 +1,28 @@
-//! Work in progress.
+//! The Kubernetes wire format for any set of kinds, over a [`firesteel_store::Store`].
+//!
+//! ```text
+//!   HTTP request ─► route (pure) ─► api (handlers) ─┐
+//!                                                   ├─► core ─► rules (pure) ─► store
+//!   controllers ─► client::Objects<T> ──────────────┘
+//! ```
+//!
+//! A server is a table of kinds ([`Registry`] of [`KindInfo`]). This crate brings Kubernetes' own
+//! ([`builtin`]: Namespace, Secret, ConfigMap, Event) and must not know any other: what is special
+//! to a kind comes in by its [`KindInfo`]. Who the caller is and whether he may come in is decided
+//! before; sockets and TLS belong to whoever calls.
+
+pub mod builtin;
+pub mod client;
+mod core;
+mod kind;
+mod meta;
+mod name;
+pub mod rules;
+mod status;
+
+pub use client::{Change, Changes, ObjectName, Objects};
+pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
+pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};
+pub use meta::{ObjectMeta, OwnerReference};
+pub use rules::Part;
+pub use status::{Cause, Status};

@@ -1,0 +1,302 @@
+//! Objects for code in the same process: typed, by the same rules as over HTTP, on the store
+//! directly.
+//!
+//! A type is anything that serde can turn into the kind's JSON and back; it must keep what it does
+//! not know (or the kind must not have such fields), since an update stores what it encodes.
+//!
+//! [`Objects::subscribe`] is how a controller follows a kind: everything that exists first, then
+//! each change, for ever, whatever happens to the watch below.
+
+use std::collections::BTreeMap;
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use firesteel_store::{EventKind, EventStream, Key, PAGE_OBJECTS_MAX, Position, Revision, WatchError};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::core::{self, Core, Preconditions, WriteOptions};
+use crate::kind::KindInfo;
+use crate::rules::{self, FieldValidation, Part, Target};
+use crate::status::Status;
+
+/// Tries of [`Objects::modify`]: more than anything that is not a fight between two writers needs.
+const MODIFY_TRIES: usize = 16;
+
+/// The objects of one kind, as `T`.
+#[derive(Debug)]
+pub struct Objects<T> {
+    core: Core,
+    kind: Arc<KindInfo>,
+    // `fn` keeps the handle Send and Sync whatever T is.
+    of: PhantomData<fn() -> T>,
+}
+
+impl<T> Clone for Objects<T> {
+    fn clone(&self) -> Self {
+        Self { core: self.core.clone(), kind: self.kind.clone(), of: PhantomData }
+    }
+}
+
+/// Where an object is. The namespace is empty for kinds without namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectName {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl From<Key> for ObjectName {
+    fn from(key: Key) -> Self {
+        Self { namespace: key.namespace, name: key.name }
+    }
+}
+
+/// What a subscriber is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Change<T> {
+    /// The object exists and looks like this now.
+    Applied(T),
+    /// The object is gone; this was its last state as far as known.
+    Deleted(T),
+    /// Everything that existed at the subscription has been told. Comes once.
+    Synced,
+    /// The stored object is not a `T`: something for a log and a condition, not to be passed over.
+    Undecodable { name: ObjectName, error: String },
+}
+
+impl<T: Serialize + DeserializeOwned> Objects<T> {
+    /// The kind is named by group and Kind: `("metal3.io", "BareMetalHost")`.
+    pub fn new(core: &Core, group: &str, kind: &str) -> Result<Self, Status> {
+        let found = core.registry().by_kind(group, kind).cloned();
+        let kind =
+            found.ok_or_else(|| Status::internal(format!("no kind {kind:?} in group {group:?} is registered")))?;
+        Ok(Self { core: core.clone(), kind, of: PhantomData })
+    }
+
+    pub fn kind(&self) -> &KindInfo {
+        &self.kind
+    }
+
+    pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<T>, Status> {
+        match self.core.get(self.target(namespace, name)).await {
+            Ok(value) => decode(value).map(Some),
+            Err(status) if status.is_not_found() => Ok(None),
+            Err(status) => Err(status),
+        }
+    }
+
+    /// All objects, of one namespace or of all, and the revision of this list.
+    pub async fn list(&self, namespace: Option<&str>) -> Result<(Vec<T>, Revision), Status> {
+        let (objects, revision) = self.list_raw(namespace).await?;
+        let mut list = Vec::with_capacity(objects.len());
+        for object in objects {
+            list.push(decode(rules::shown(core::decode(&object)?, object.revision))?);
+        }
+        Ok((list, revision))
+    }
+
+    pub async fn create(&self, object: &T) -> Result<T, Status> {
+        let body = self.encode(object)?;
+        let (namespace, name) = names(&body);
+        let target = self.target(&namespace, &name);
+        let target = if name.is_empty() { Target { name: "", ..target } } else { target };
+        decode(self.core.create(target, body, OWN).await?.value)
+    }
+
+    /// Stores spec and metadata, if the object is still at its `metadata.resourceVersion`.
+    pub async fn update(&self, object: &T) -> Result<T, Status> {
+        self.replace(object, Part::Main).await
+    }
+
+    /// Stores the status, if the object is still at its `metadata.resourceVersion`.
+    pub async fn update_status(&self, object: &T) -> Result<T, Status> {
+        self.replace(object, Part::Status).await
+    }
+
+    /// Changes the object as it stands, again if somebody else was faster. `change` must be
+    /// repeatable. `None` if there is no such object.
+    pub async fn modify(
+        &self,
+        namespace: &str,
+        name: &str,
+        part: Part,
+        change: impl Fn(&mut T),
+    ) -> Result<Option<T>, Status> {
+        for _ in 0..MODIFY_TRIES {
+            let Some(mut object) = self.get(namespace, name).await? else { return Ok(None) };
+            change(&mut object);
+            match self.replace(&object, part).await {
+                Err(status) if status.is_conflict() => {}
+                Err(status) if status.is_not_found() => return Ok(None),
+                Ok(written) => return Ok(Some(written)),
+                Err(status) => return Err(status),
+            }
+        }
+        Err(Status::modified(&self.kind, name))
+    }
+
+    /// Deletes by the rules: an object with finalizers is marked and stays. Absence is success.
+    pub async fn delete(&self, namespace: &str, name: &str) -> Result<(), Status> {
+        let target = self.target(namespace, name);
+        match self.core.delete(target, &Preconditions::default(), OWN).await {
+            Err(status) if !status.is_not_found() => Err(status),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Follows the kind in all namespaces. The current objects come first, then `Synced`.
+    pub async fn subscribe(&self) -> Result<Changes<T>, Status> {
+        let mut changes = Changes {
+            objects: self.clone(),
+            known: BTreeMap::new(),
+            queue: std::collections::VecDeque::new(),
+            watch: None,
+            synced: false,
+        };
+        changes.relist().await?;
+        Ok(changes)
+    }
+
+    async fn replace(&self, object: &T, part: Part) -> Result<T, Status> {
+        let body = self.encode(object)?;
+        let (namespace, name) = names(&body);
+        let target = self.target(&namespace, &name);
+        decode(self.core.change(target, part, core::Change::Replace(&body), OWN).await?.value)
+    }
+
+    async fn list_raw(&self, namespace: Option<&str>) -> Result<(Vec<firesteel_store::Object>, Revision), Status> {
+        let kind = self.kind.group_resource();
+        let (mut objects, mut at, mut after): (Vec<_>, Option<Revision>, Option<Position>) = (Vec::new(), None, None);
+        loop {
+            let page = self.core.store().list(&kind, namespace, at, after.as_ref(), PAGE_OBJECTS_MAX).await;
+            let page = page.map_err(core::read_failed)?;
+            at = Some(page.revision);
+            after = page.items.last().map(|object| object.key.position());
+            objects.extend(page.items);
+            if page.remaining == 0 {
+                return Ok((objects, page.revision));
+            }
+        }
+    }
+
+    fn target<'a>(&'a self, namespace: &'a str, name: &'a str) -> Target<'a> {
+        let namespace = if self.kind.namespaced { namespace } else { "" };
+        Target { kind: &self.kind, namespace, name }
+    }
+
+    fn encode(&self, object: &T) -> Result<Value, Status> {
+        let mut value = serde_json::to_value(object)
+            .map_err(|error| Status::internal(format!("cannot encode a {}: {error}", self.kind.kind)))?;
+        if let Value::Object(object) = &mut value {
+            object.entry("apiVersion").or_insert_with(|| json!(self.kind.api_version()));
+            object.entry("kind").or_insert_with(|| json!(self.kind.kind));
+        }
+        Ok(value)
+    }
+}
+
+/// Controllers write what their types have; a field too many is the type's mistake.
+const OWN: WriteOptions = WriteOptions { validation: FieldValidation::Strict, dry_run: false };
+
+/// A subscription. It keeps the bytes of all objects of the kind, to see after a gap what is gone.
+#[derive(Debug)]
+pub struct Changes<T> {
+    objects: Objects<T>,
+    known: BTreeMap<ObjectName, (Revision, Bytes)>,
+    queue: std::collections::VecDeque<Pending>,
+    watch: Option<EventStream>,
+    synced: bool,
+}
+
+#[derive(Debug)]
+enum Pending {
+    Applied(Key, Revision, Bytes),
+    Deleted(Key, Revision, Bytes),
+    Synced,
+}
+
+impl<T: Serialize + DeserializeOwned> Changes<T> {
+    /// Waits for the next change. An error means that the store failed; it may be called again.
+    ///
+    /// Cancel safe.
+    pub async fn next(&mut self) -> Result<Change<T>, Status> {
+        loop {
+            if let Some(pending) = self.queue.pop_front() {
+                return Ok(tell(pending));
+            }
+            let Some(watch) = &mut self.watch else {
+                self.relist().await?;
+                continue;
+            };
+            match watch.next().await {
+                Ok(event) => {
+                    let name = ObjectName::from(event.key.clone());
+                    match event.kind {
+                        EventKind::Created | EventKind::Updated => {
+                            self.known.insert(name, (event.revision, event.value.clone()));
+                            self.queue.push_back(Pending::Applied(event.key, event.revision, event.value));
+                        }
+                        EventKind::Deleted => {
+                            self.known.remove(&name);
+                            self.queue.push_back(Pending::Deleted(event.key, event.revision, event.value));
+                        }
+                    }
+                }
+                Err(WatchError::Lagged | WatchError::Compacted { .. }) => self.watch = None,
+                Err(error) => {
+                    self.watch = None;
+                    return Err(core::watch_failed(error));
+                }
+            }
+        }
+    }
+
+    /// Lists all objects, queues what differs from what was told, and watches from there.
+    async fn relist(&mut self) -> Result<(), Status> {
+        let (list, revision) = self.objects.list_raw(None).await?;
+        let kind = self.objects.kind.group_resource();
+        let watch = self.objects.core.store().watch(&kind, revision).await.map_err(core::watch_failed)?;
+        let mut gone = std::mem::take(&mut self.known);
+        for object in list {
+            let name = ObjectName::from(object.key.clone());
+            let before = gone.remove(&name);
+            if before.is_none_or(|(revision, _)| revision != object.revision) {
+                self.queue.push_back(Pending::Applied(object.key, object.revision, object.value.clone()));
+            }
+            self.known.insert(name, (object.revision, object.value));
+        }
+        for (name, (last, bytes)) in gone {
+            self.queue.push_back(Pending::Deleted(Key::new(&kind, &name.namespace, &name.name), last, bytes));
+        }
+        if !self.synced {
+            self.synced = true;
+            self.queue.push_back(Pending::Synced);
+        }
+        self.watch = Some(watch);
+        Ok(())
+    }
+}
+
+fn tell<T: DeserializeOwned>(pending: Pending) -> Change<T> {
+    let (key, revision, bytes, change): (_, _, _, fn(T) -> Change<T>) = match pending {
+        Pending::Applied(key, revision, bytes) => (key, revision, bytes, Change::Applied),
+        Pending::Deleted(key, revision, bytes) => (key, revision, bytes, Change::Deleted),
+        Pending::Synced => return Change::Synced,
+    };
+    match core::decode_bytes(&key, &bytes).and_then(|value| decode(rules::shown(value, revision))) {
+        Ok(object) => change(object),
+        Err(status) => Change::Undecodable { name: key.into(), error: status.message },
+    }
+}
+
+fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Status> {
+    serde_json::from_value(value)
+        .map_err(|error| Status::internal(format!("a stored object does not have its type's form: {error}")))
+}
+
+fn names(value: &Value) -> (String, String) {
+    let text = |key: &str| value["metadata"][key].as_str().unwrap_or("").to_owned();
+    (text("namespace"), text("name"))
+}

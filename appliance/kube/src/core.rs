@@ -1,0 +1,405 @@
+//! Objects on the store, by the rules: what the HTTP handlers and the in-process client share.
+
+use std::fmt;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use firesteel_store::{CommitError, Guard, Key, Object, Op, ReadError, Revision, Store, WatchError};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::kind::{KindInfo, Registry};
+use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
+use crate::status::Status;
+
+/// Tries of a change that carries no resourceVersion of its own, when others change the object at
+/// the same time. As many as Kubernetes makes.
+const TRIES: usize = 5;
+
+/// Letters of a generated name's end: no vowels, so no words; no digits that look like letters.
+const SUFFIX_LETTERS: &[u8; 27] = b"bcdfghjklmnpqrstvwxz2456789";
+const SUFFIX_LEN: usize = 5;
+
+type Clock = Arc<dyn Fn() -> Timestamp + Send + Sync>;
+
+/// A store with the kinds that live in it. Clones share both.
+#[derive(Clone)]
+pub struct Core {
+    store: Store,
+    registry: Arc<Registry>,
+    clock: Clock,
+}
+
+impl fmt::Debug for Core {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Core").field("registry", &self.registry).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriteOptions {
+    pub validation: FieldValidation,
+    /// All checks, and nothing stored.
+    pub dry_run: bool,
+}
+
+/// What a write made of the object.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The object as it is now; of a removed one, its last state.
+    pub value: Value,
+    pub warnings: Vec<String>,
+    pub removed: bool,
+}
+
+/// A change of an existing object.
+#[derive(Clone, Copy, Debug)]
+pub enum Change<'a> {
+    Replace(&'a Value),
+    Merge(&'a Value),
+}
+
+/// What a DELETE expects; empty means nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Preconditions {
+    pub uid: Option<String>,
+    pub resource_version: Option<String>,
+}
+
+impl Core {
+    pub fn new(store: Store, registry: Registry) -> Self {
+        Self::with_clock(store, registry, Arc::new(Timestamp::now))
+    }
+
+    pub fn with_clock(store: Store, registry: Registry, clock: Clock) -> Self {
+        Self { store, registry: Arc::new(registry), clock }
+    }
+
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    pub fn now(&self) -> Timestamp {
+        (self.clock)()
+    }
+
+    /// Makes a namespace if there is none of this name. The appliance does so for `default`.
+    pub async fn ensure_namespace(&self, name: &str) -> Result<(), Status> {
+        let kind = self.namespace_kind()?;
+        let target = Target { kind: &kind, namespace: "", name };
+        let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
+        match self.create(target, body, WriteOptions::default()).await {
+            Ok(_) => Ok(()),
+            Err(status) if status.is_already_exists() => Ok(()),
+            Err(status) => Err(status),
+        }
+    }
+
+    pub async fn get(&self, target: Target<'_>) -> Result<Value, Status> {
+        let (value, revision) = self.current(target).await?;
+        Ok(rules::shown(value, revision))
+    }
+
+    pub async fn create(&self, target: Target<'_>, body: Value, options: WriteOptions) -> Result<Written, Status> {
+        let generated = body["metadata"]["name"].as_str().unwrap_or("").is_empty() && target.name.is_empty();
+        for _ in 0..TRIES {
+            let birth = self.birth();
+            let prepared = rules::prepare_create(target, body.clone(), &birth, options.validation)?;
+            let name = prepared.value["metadata"]["name"].as_str().unwrap_or("").to_owned();
+            let key = Key::new(&target.kind.group_resource(), target.namespace, &name);
+            let guards = self.namespace_guard(target, &name).await?;
+            if options.dry_run {
+                if self.store.get(&key).await.map_err(read_failed)?.is_some() {
+                    return Err(Status::already_exists(target.kind, &name));
+                }
+                return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false });
+            }
+            let op = Op::Create { key, value: encode(&prepared.value)? };
+            match self.store.commit(op, guards).await {
+                Ok(revision) => return Ok(written(prepared, revision)),
+                // The namespace changed since it was looked at: look again.
+                Err(CommitError::Guard { .. }) => {}
+                Err(CommitError::Exists { .. }) if generated => {}
+                Err(CommitError::Exists { .. }) => return Err(Status::already_exists(target.kind, &name)),
+                Err(error) => return Err(commit_failed(target, error)),
+            }
+        }
+        Err(Status::conflict(target.kind, target.name, "could not be created in several tries; please try again"))
+    }
+
+    pub async fn change(
+        &self,
+        target: Target<'_>,
+        part: Part,
+        change: Change<'_>,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
+        for _ in 0..TRIES {
+            let (current, revision) = self.current(target).await?;
+            let prepared = match change {
+                Change::Replace(body) => {
+                    rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation)?
+                }
+                Change::Merge(patch) => {
+                    let mut body = rules::shown(current.clone(), revision);
+                    rules::merge_patch(&mut body, patch);
+                    if body["metadata"].is_object() && body["metadata"]["resourceVersion"].is_null() {
+                        body["metadata"]["resourceVersion"] = json!(revision.to_string());
+                    }
+                    rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation)
+                        .map_err(|status| rules::as_patch_error(status, &body))?
+                }
+            };
+            if let Some(written) = self.finish(target, prepared, revision, options).await? {
+                return Ok(written);
+            }
+        }
+        Err(Status::modified(target.kind, target.name))
+    }
+
+    pub async fn delete(
+        &self,
+        target: Target<'_>,
+        preconditions: &Preconditions,
+        options: WriteOptions,
+    ) -> Result<Written, Status> {
+        if rules::is_namespace(target.kind) && target.name == "default" {
+            return Err(Status::forbidden("namespaces \"default\" is forbidden: this namespace may not be deleted"));
+        }
+        for _ in 0..TRIES {
+            let (current, revision) = self.current(target).await?;
+            check_preconditions(target, preconditions, &current, revision)?;
+            let prepared = rules::prepare_delete(target.kind, &current, self.now());
+            if let Some(written) = self.finish(target, prepared, revision, options).await? {
+                if rules::is_namespace(target.kind) && !options.dry_run {
+                    self.empty_namespace(target.name).await?;
+                }
+                return Ok(written);
+            }
+        }
+        Err(Status::modified(target.kind, target.name))
+    }
+
+    /// Goes on with namespaces whose deletion was interrupted. To be called once at start.
+    pub async fn resume(&self) -> Result<(), Status> {
+        let kind = self.namespace_kind()?.group_resource();
+        let page = self.store.list(&kind, None, None, None, firesteel_store::PAGE_OBJECTS_MAX).await;
+        for object in page.map_err(read_failed)?.items {
+            if decode(&object)?["metadata"]["deletionTimestamp"].is_string() {
+                self.empty_namespace(&object.key.name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Stores what was prepared; `None` if somebody else was faster.
+    async fn finish(
+        &self,
+        target: Target<'_>,
+        prepared: Prepared,
+        revision: Revision,
+        options: WriteOptions,
+    ) -> Result<Option<Written>, Status> {
+        let removed = prepared.effect == Effect::Remove;
+        if options.dry_run || prepared.effect == Effect::None {
+            return Ok(Some(Written { removed, ..written(prepared, revision) }));
+        }
+        let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
+        let value = encode(&prepared.value)?;
+        let op = if removed {
+            Op::Delete { key, expected: revision, value }
+        } else {
+            Op::Update { key, expected: revision, value }
+        };
+        match self.store.commit(op, Vec::new()).await {
+            Ok(revision) => {
+                if removed && !target.namespace.is_empty() {
+                    Box::pin(self.finish_namespace(target.namespace)).await?;
+                }
+                Ok(Some(Written { removed, ..written(prepared, revision) }))
+            }
+            Err(CommitError::Conflict { .. }) => Ok(None),
+            Err(error) => Err(commit_failed(target, error)),
+        }
+    }
+
+    async fn current(&self, target: Target<'_>) -> Result<(Value, Revision), Status> {
+        let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
+        let object = self.store.get(&key).await.map_err(read_failed)?;
+        let object = object.ok_or_else(|| Status::not_found(target.kind, target.name))?;
+        Ok((decode(&object)?, object.revision))
+    }
+
+    fn namespace_kind(&self) -> Result<Arc<KindInfo>, Status> {
+        let kind = self.registry.by_kind("", "Namespace");
+        kind.cloned().ok_or_else(|| Status::internal("this server has no namespaces"))
+    }
+
+    /// The object's namespace must exist, and go on existing until the object is stored.
+    async fn namespace_guard(&self, target: Target<'_>, name: &str) -> Result<Vec<Guard>, Status> {
+        if !target.kind.namespaced {
+            return Ok(Vec::new());
+        }
+        let kind = self.namespace_kind()?;
+        let namespace = Target { kind: &kind, namespace: "", name: target.namespace };
+        let (value, revision) = self.current(namespace).await?;
+        if value["metadata"]["deletionTimestamp"].is_string() {
+            let resource = target.kind.group_resource();
+            let message = format!(
+                "{resource} {name:?} is forbidden: unable to create new content in namespace {} because it is being terminated",
+                target.namespace
+            );
+            let cause = crate::status::Cause {
+                reason: "NamespaceTerminating".into(),
+                message: format!("namespace {} is being terminated", target.namespace),
+                field: "metadata.namespace".into(),
+            };
+            return Err(Status::forbidden(message).with_cause(cause));
+        }
+        Ok(vec![Guard::At(Key::new(&kind.group_resource(), "", target.namespace), revision)])
+    }
+
+    /// Deletes all objects of a namespace that is going away, then the namespace when it is empty.
+    async fn empty_namespace(&self, namespace: &str) -> Result<(), Status> {
+        for kind in self.registry.kinds().iter().filter(|kind| kind.namespaced) {
+            let mut after = None;
+            loop {
+                let page = self.store.list(&kind.group_resource(), Some(namespace), None, after.as_ref(), 500).await;
+                let page = page.map_err(read_failed)?;
+                for object in &page.items {
+                    let target = Target { kind, namespace, name: &object.key.name };
+                    let anything = Preconditions::default();
+                    match Box::pin(self.delete(target, &anything, WriteOptions::default())).await {
+                        Err(status) if !status.is_not_found() => return Err(status),
+                        Ok(_) | Err(_) => {}
+                    }
+                }
+                if page.remaining == 0 {
+                    break;
+                }
+                after = page.items.last().map(|object| object.key.position());
+            }
+        }
+        self.finish_namespace(namespace).await
+    }
+
+    /// Removes a namespace that is going away and has become empty.
+    async fn finish_namespace(&self, namespace: &str) -> Result<(), Status> {
+        let namespaces = self.namespace_kind()?;
+        let target = Target { kind: &namespaces, namespace: "", name: namespace };
+        let (mut value, revision) = match self.current(target).await {
+            Ok(found) => found,
+            Err(status) if status.is_not_found() => return Ok(()),
+            Err(status) => return Err(status),
+        };
+        if !value["metadata"]["deletionTimestamp"].is_string() {
+            return Ok(());
+        }
+        for kind in self.registry.kinds().iter().filter(|kind| kind.namespaced) {
+            let page = self.store.list(&kind.group_resource(), Some(namespace), None, None, 1).await;
+            if !page.map_err(read_failed)?.items.is_empty() {
+                return Ok(());
+            }
+        }
+        value["spec"]["finalizers"] = json!([]);
+        let key = Key::new(&namespaces.group_resource(), "", namespace);
+        let held = value["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
+        let value = encode(&value)?;
+        let op = if held {
+            Op::Update { key, expected: revision, value }
+        } else {
+            Op::Delete { key, expected: revision, value }
+        };
+        match self.store.commit(op, Vec::new()).await {
+            // Whoever was faster did the same, or will.
+            Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => Ok(()),
+            Err(error) => Err(commit_failed(target, error)),
+        }
+    }
+
+    fn birth(&self) -> Birth {
+        let uid = uuid::Uuid::new_v4();
+        let letter = |byte: &u8| char::from(SUFFIX_LETTERS[usize::from(*byte) % SUFFIX_LETTERS.len()]);
+        let suffix = uuid::Uuid::new_v4().as_bytes()[..SUFFIX_LEN].iter().map(letter).collect();
+        Birth { now: self.now(), uid: uid.to_string(), suffix }
+    }
+}
+
+fn check_preconditions(
+    target: Target<'_>,
+    preconditions: &Preconditions,
+    current: &Value,
+    revision: Revision,
+) -> Result<(), Status> {
+    let uid = current["metadata"]["uid"].as_str().unwrap_or("");
+    let revision = revision.to_string();
+    let differ = |what: &str, asked: &str, found: &str| {
+        let detail = format!(
+            "the {what} in the precondition ({asked}) does not match the {what} in record ({found}). The object might have been deleted and then recreated"
+        );
+        Err(Status::conflict(target.kind, target.name, &detail))
+    };
+    match (&preconditions.uid, &preconditions.resource_version) {
+        (Some(asked), _) if asked != uid => differ("UID", asked, uid),
+        (_, Some(asked)) if *asked != revision => differ("ResourceVersion", asked, &revision),
+        _ => Ok(()),
+    }
+}
+
+fn written(prepared: Prepared, revision: Revision) -> Written {
+    Written { value: rules::shown(prepared.value, revision), warnings: prepared.warnings, removed: false }
+}
+
+fn encode(value: &Value) -> Result<Bytes, Status> {
+    serde_json::to_vec(value)
+        .map(Bytes::from)
+        .map_err(|error| Status::internal(format!("cannot encode the object: {error}")))
+}
+
+pub(crate) fn decode(object: &Object) -> Result<Value, Status> {
+    decode_bytes(&object.key, &object.value)
+}
+
+pub(crate) fn decode_bytes(key: &Key, bytes: &Bytes) -> Result<Value, Status> {
+    serde_json::from_slice(bytes).map_err(|error| Status::internal(format!("stored object {key} is not JSON: {error}")))
+}
+
+fn commit_failed(target: Target<'_>, error: CommitError) -> Status {
+    match error {
+        CommitError::NotFound { .. } => Status::not_found(target.kind, target.name),
+        CommitError::Exists { .. } => Status::already_exists(target.kind, target.name),
+        CommitError::Conflict { .. } | CommitError::Guard { .. } => Status::modified(target.kind, target.name),
+        CommitError::TooLarge { .. } => Status::too_large(firesteel_store::OBJECT_BYTES_MAX),
+        CommitError::Database(_) | CommitError::Closed => {
+            tracing::error!(error = %error, "cannot store an object");
+            Status::internal(error.to_string())
+        }
+    }
+}
+
+pub(crate) fn read_failed(error: ReadError) -> Status {
+    match error {
+        ReadError::Compacted { oldest } => expired(oldest),
+        ReadError::Future { .. } | ReadError::Database(_) | ReadError::Closed => {
+            tracing::error!(error = %error, "cannot read the store");
+            Status::internal(error.to_string())
+        }
+    }
+}
+
+pub(crate) fn watch_failed(error: WatchError) -> Status {
+    match error {
+        WatchError::Compacted { oldest } => expired(oldest),
+        // A client that lists again is a client that has caught up.
+        WatchError::Lagged => Status::expired("the watch was too slow and was cut off"),
+        WatchError::Database(_) | WatchError::Closed => Status::internal(error.to_string()),
+    }
+}
+
+fn expired(oldest: Revision) -> Status {
+    Status::expired(format!("The resourceVersion for the provided request is too old; the oldest one is {oldest}."))
+}

@@ -1,0 +1,189 @@
+//! What the API knows of a kind, and the table of kinds that one server serves.
+//!
+//! The kind's owner supplies the hook that checks and normalises its objects; everything that is
+//! alike for all kinds is in [`crate::rules`].
+
+use std::fmt;
+use std::sync::Arc;
+
+use firesteel_store::GroupResource;
+use serde_json::Value;
+
+use crate::status::Cause;
+
+/// What a kind's hook found in an object that it accepts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Admitted {
+    /// Told to the client, each as one `Warning` header.
+    pub warnings: Vec<String>,
+    /// Paths ("spec.foo") that the kind does not have. The hook has dropped them from the object;
+    /// whether that is an error, a warning or nothing is the client's choice.
+    pub unknown_fields: Vec<String>,
+}
+
+/// Checks and normalises an object (defaults, unknown fields) before it is stored. The second
+/// argument is the stored object of an update. The object's `metadata` is already checked; changes
+/// to it are ignored.
+pub type Admit = Arc<dyn Fn(&mut Value, Option<&Value>) -> Result<Admitted, Vec<Cause>> + Send + Sync>;
+
+/// A column of `kubectl get`.
+#[derive(Clone, Copy, Debug)]
+pub struct Column {
+    pub name: &'static str,
+    /// "string", "integer", "boolean" or "date" (shown as an age).
+    pub column_type: &'static str,
+    pub description: &'static str,
+    /// Above 0: only with `-o wide`.
+    pub priority: u8,
+    pub cell: Cell,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Cell {
+    /// Where the value is, as in ".status.provisioning.state".
+    Path(&'static str),
+    Computed(fn(&Value) -> Value),
+}
+
+/// What a name may look like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NameRule {
+    /// RFC 1123 subdomain, for nearly all kinds.
+    Subdomain,
+    /// RFC 1123 label: names that become part of other names.
+    Label,
+    /// Whatever can stand in a path.
+    PathSegment,
+}
+
+/// Who may write objects of a kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// Clients of the API, and controllers.
+    Everyone,
+    /// Controllers in this process alone; the API only shows the objects.
+    Controllers,
+}
+
+/// One kind. Made by [`KindInfo::namespaced`] or [`KindInfo::cluster`] and completed by struct
+/// update.
+#[derive(Clone)]
+pub struct KindInfo {
+    /// Empty for the core group.
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub short_names: &'static [&'static str],
+    pub categories: &'static [&'static str],
+    pub namespaced: bool,
+    /// Has a `/status` subresource, and the main endpoint ignores `status`.
+    pub has_status: bool,
+    /// Counts changes of the object in `metadata.generation`.
+    pub has_generation: bool,
+    /// A PUT without `metadata.resourceVersion` replaces whatever is there.
+    pub unconditional_update: bool,
+    pub name_rule: NameRule,
+    pub writers: Writers,
+    /// Fields that a field selector may name, besides name and namespace. As in "involvedObject.name".
+    pub selectable: &'static [&'static str],
+    /// Columns after the name. Without any, the age is shown.
+    pub columns: Vec<Column>,
+    pub admit: Admit,
+}
+
+impl KindInfo {
+    /// A kind whose objects live in namespaces, with a status and a generation, as custom resources
+    /// have.
+    pub fn namespaced(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Self {
+        Self {
+            group,
+            version,
+            kind,
+            plural,
+            singular: "",
+            short_names: &[],
+            categories: &[],
+            namespaced: true,
+            has_status: true,
+            has_generation: true,
+            unconditional_update: false,
+            name_rule: NameRule::Subdomain,
+            writers: Writers::Everyone,
+            selectable: &[],
+            columns: Vec::new(),
+            admit: Arc::new(|_, _| Ok(Admitted::default())),
+        }
+    }
+
+    pub fn cluster(group: &'static str, version: &'static str, kind: &'static str, plural: &'static str) -> Self {
+        Self { namespaced: false, ..Self::namespaced(group, version, kind, plural) }
+    }
+
+    /// The same kind with a hook.
+    pub fn admitting(
+        self,
+        admit: impl Fn(&mut Value, Option<&Value>) -> Result<Admitted, Vec<Cause>> + Send + Sync + 'static,
+    ) -> Self {
+        Self { admit: Arc::new(admit), ..self }
+    }
+
+    /// "metal3.io/v1alpha1", or "v1" for the core group.
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.into() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    pub fn group_resource(&self) -> GroupResource {
+        GroupResource::new(self.group, self.plural)
+    }
+
+    /// As given, or the kind in small letters.
+    pub fn singular_name(&self) -> String {
+        if self.singular.is_empty() { self.kind.to_lowercase() } else { self.singular.into() }
+    }
+}
+
+impl fmt::Debug for KindInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KindInfo({}, Kind={})", self.api_version(), self.kind)
+    }
+}
+
+/// All kinds of a server, in the order in which they are shown.
+#[derive(Clone, Debug, Default)]
+pub struct Registry {
+    kinds: Vec<Arc<KindInfo>>,
+}
+
+impl Registry {
+    pub fn new(kinds: impl IntoIterator<Item = KindInfo>) -> Self {
+        Self { kinds: kinds.into_iter().map(Arc::new).collect() }
+    }
+
+    pub fn kinds(&self) -> &[Arc<KindInfo>] {
+        &self.kinds
+    }
+
+    pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<KindInfo>> {
+        self.kinds.iter().find(|kind| kind.group == group && kind.version == version && kind.plural == plural)
+    }
+
+    /// The kind of a type, whatever its version: "metal3.io", "BareMetalHost".
+    pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<KindInfo>> {
+        self.kinds.iter().find(|info| info.group == group && info.kind == kind)
+    }
+
+    /// Groups other than the core one, each with its versions, in order of appearance.
+    pub fn groups(&self) -> Vec<(&'static str, Vec<&'static str>)> {
+        let mut groups: Vec<(&'static str, Vec<&'static str>)> = Vec::new();
+        for kind in self.kinds.iter().filter(|kind| !kind.group.is_empty()) {
+            match groups.iter_mut().find(|(group, _)| *group == kind.group) {
+                Some((_, versions)) if versions.contains(&kind.version) => {}
+                Some((_, versions)) => versions.push(kind.version),
+                None => groups.push((kind.group, vec![kind.version])),
+            }
+        }
+        groups
+    }
+}

@@ -1,0 +1,183 @@
+//! The grammar of names, labels and annotations, with Kubernetes' messages.
+
+use serde_json::json;
+
+use crate::kind::NameRule;
+use crate::meta::ObjectMeta;
+use crate::status::Cause;
+
+const SUBDOMAIN_BYTES_MAX: usize = 253;
+const LABEL_BYTES_MAX: usize = 63;
+/// All annotations of an object together, as Kubernetes has it.
+const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
+
+const SUBDOMAIN_TEXT: &str = "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')";
+const LABEL_TEXT: &str = "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')";
+const LABEL_VALUE_TEXT: &str = "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')";
+const QUALIFIED_TEXT: &str = "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')";
+
+/// What is wrong with an object's name, if something is.
+pub(crate) fn check_name(rule: NameRule, name: &str) -> Option<String> {
+    match rule {
+        NameRule::Subdomain if name.len() > SUBDOMAIN_BYTES_MAX => Some(too_long(SUBDOMAIN_BYTES_MAX)),
+        NameRule::Subdomain => (!is_subdomain(name)).then(|| SUBDOMAIN_TEXT.into()),
+        NameRule::Label if name.len() > LABEL_BYTES_MAX => Some(too_long(LABEL_BYTES_MAX)),
+        NameRule::Label => (!is_label(name)).then(|| LABEL_TEXT.into()),
+        NameRule::PathSegment if name.len() > SUBDOMAIN_BYTES_MAX => Some(too_long(SUBDOMAIN_BYTES_MAX)),
+        NameRule::PathSegment if name == "." || name == ".." => Some(format!("may not be '{name}'")),
+        NameRule::PathSegment => name.contains(['/', '%']).then(|| "may not contain '/' or '%'".into()),
+    }
+}
+
+/// What is wrong with labels, annotations and owner references.
+pub(crate) fn check_metadata(meta: &ObjectMeta) -> Vec<Cause> {
+    let mut causes = Vec::new();
+    for (key, value) in &meta.labels {
+        causes.extend(check_qualified(key).map(|text| Cause::invalid("metadata.labels", &json!(key), &text)));
+        causes.extend(check_label_value(value).map(|text| Cause::invalid("metadata.labels", &json!(value), &text)));
+    }
+    let mut annotation_bytes = 0_usize;
+    for (key, value) in &meta.annotations {
+        annotation_bytes = annotation_bytes.saturating_add(key.len()).saturating_add(value.len());
+        let key = key.to_lowercase();
+        causes.extend(check_qualified(&key).map(|text| Cause::invalid("metadata.annotations", &json!(key), &text)));
+    }
+    if annotation_bytes > ANNOTATIONS_BYTES_MAX {
+        causes.push(Cause {
+            reason: "FieldValueTooLong".into(),
+            message: format!("Too long: may not be more than {ANNOTATIONS_BYTES_MAX} bytes"),
+            field: "metadata.annotations".into(),
+        });
+    }
+    check_owners(meta, &mut causes);
+    causes
+}
+
+fn check_owners(meta: &ObjectMeta, causes: &mut Vec<Cause>) {
+    let mut controller: Option<&crate::meta::OwnerReference> = None;
+    for owner in &meta.owner_references {
+        let mut empty = |field: &str, text: &str| {
+            causes.push(Cause::invalid(&format!("metadata.ownerReferences.{field}"), &json!(""), text));
+        };
+        if owner.api_version.is_empty() {
+            empty("apiVersion", "version must not be empty");
+        }
+        if owner.kind.is_empty() {
+            empty("kind", "must not be empty");
+        }
+        if owner.name.is_empty() {
+            empty("name", "must not be empty");
+        }
+        if owner.uid.is_empty() {
+            empty("uid", "must not be empty");
+        }
+        if owner.controller == Some(true) {
+            if let Some(first) = controller {
+                let text = format!(
+                    "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
+                    first.kind, first.name, owner.kind, owner.name
+                );
+                causes.push(Cause::invalid("metadata.ownerReferences", &json!(meta.owner_references), &text));
+            }
+            controller = Some(owner);
+        }
+    }
+}
+
+/// Finalizers without a domain may collide with somebody else's.
+pub(crate) fn finalizer_warnings(meta: &ObjectMeta) -> Vec<String> {
+    let plain = meta.finalizers.iter().filter(|name| !name.contains('/'));
+    plain
+        .map(|name| {
+            format!(
+                "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
+            )
+        })
+        .collect()
+}
+
+/// A label's or annotation's key: an optional domain and a name.
+pub(crate) fn check_qualified(key: &str) -> Option<String> {
+    let (prefix, name) = match key.split_once('/') {
+        Some((prefix, name)) => (Some(prefix), name),
+        None => (None, key),
+    };
+    if let Some(prefix) = prefix {
+        if prefix.is_empty() {
+            return Some("prefix part must be non-empty".into());
+        }
+        if prefix.len() > SUBDOMAIN_BYTES_MAX || !is_subdomain(prefix) {
+            return Some(format!("prefix part {SUBDOMAIN_TEXT}"));
+        }
+    }
+    if name.is_empty() {
+        return Some("name part must be non-empty".into());
+    }
+    if name.len() > LABEL_BYTES_MAX {
+        return Some(format!("name part {}", too_long(LABEL_BYTES_MAX)));
+    }
+    (!is_word(name)).then(|| QUALIFIED_TEXT.into())
+}
+
+pub(crate) fn check_label_value(value: &str) -> Option<String> {
+    if value.len() > LABEL_BYTES_MAX {
+        return Some(too_long(LABEL_BYTES_MAX));
+    }
+    (!value.is_empty() && !is_word(value)).then(|| LABEL_VALUE_TEXT.into())
+}
+
+fn too_long(bytes_max: usize) -> String {
+    format!("must be no more than {bytes_max} bytes")
+}
+
+fn is_subdomain(name: &str) -> bool {
+    name.split('.').all(is_label)
+}
+
+fn is_label(name: &str) -> bool {
+    let ends = |byte: Option<&u8>| byte.is_some_and(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+    let bytes = name.as_bytes();
+    ends(bytes.first())
+        && ends(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || *b == b'-')
+}
+
+fn is_word(name: &str) -> bool {
+    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = name.as_bytes();
+    ends(bytes.first())
+        && ends(bytes.last())
+        && bytes.iter().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_follow_their_rule() {
+        for good in ["a", "a-b.c", "0a", "host-1.example.com"] {
+            assert_eq!(check_name(NameRule::Subdomain, good), None, "{good}");
+        }
+        for bad in ["", "A", "a_b", "-a", "a-", "a..b", ".a", "a.", "ä"] {
+            assert!(check_name(NameRule::Subdomain, bad).is_some(), "{bad}");
+        }
+        assert!(check_name(NameRule::Label, "a.b").is_some());
+        assert!(check_name(NameRule::Label, &"a".repeat(64)).is_some());
+        assert_eq!(check_name(NameRule::PathSegment, "ProfileSet-6c9f9"), None);
+        assert!(check_name(NameRule::PathSegment, "..").is_some());
+        assert!(check_name(NameRule::PathSegment, "a/b").is_some());
+    }
+
+    #[test]
+    fn label_keys_are_qualified_names() {
+        for good in ["a", "a.b/c_D", "x.io/y-z.1"] {
+            assert_eq!(check_qualified(good), None, "{good}");
+        }
+        for bad in ["", "/a", "a/", "A.io/b", "a b", "-a", "a/b/c"] {
+            assert!(check_qualified(bad).is_some(), "{bad}");
+        }
+        assert_eq!(check_label_value(""), None);
+        assert!(check_label_value("bad value!").is_some());
+    }
+}

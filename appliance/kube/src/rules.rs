@@ -1,0 +1,411 @@
+//! What happens to an object between a request and the store. Pure: time, identity and randomness
+//! come in, the object to store or the refusal comes out.
+//!
+//! Objects are stored without `metadata.resourceVersion`, which is the store's revision and is put
+//! in when an object is shown ([`shown`]).
+
+use firesteel_store::Revision;
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
+
+use crate::kind::KindInfo;
+use crate::meta::ObjectMeta;
+use crate::name;
+use crate::status::{Cause, Status};
+
+/// What to do with fields that a kind does not have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FieldValidation {
+    Ignore,
+    #[default]
+    Warn,
+    Strict,
+}
+
+/// The URL's part of a request on one object.
+#[derive(Clone, Copy, Debug)]
+pub struct Target<'a> {
+    pub kind: &'a KindInfo,
+    /// Empty for kinds without namespaces.
+    pub namespace: &'a str,
+    /// Empty where the URL names no object.
+    pub name: &'a str,
+}
+
+/// What the outside adds to a new object.
+#[derive(Clone, Debug)]
+pub struct Birth {
+    pub now: Timestamp,
+    pub uid: String,
+    /// Ends a generated name.
+    pub suffix: String,
+}
+
+/// Which part of an object a write is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    Main,
+    Status,
+}
+
+/// A checked object, ready to be stored.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Prepared {
+    pub value: Value,
+    pub warnings: Vec<String>,
+    pub effect: Effect,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// The write changes nothing: no revision, no event.
+    None,
+    Store,
+    /// The last finalizer of a deleted object went: the object goes.
+    Remove,
+}
+
+/// Kubernetes' limit of a generated name's first part.
+const GENERATED_BASE_MAX: usize = 248;
+
+pub fn prepare_create(
+    target: Target<'_>,
+    body: Value,
+    birth: &Birth,
+    validation: FieldValidation,
+) -> Result<Prepared, Status> {
+    let kind = target.kind;
+    let mut object = shape(target, body)?;
+    let (mut meta, mut unknown) = metadata(target, &object)?;
+    if !meta.resource_version.is_empty() {
+        return Err(Status::plain(500, "", "resourceVersion should not be set on objects to be created"));
+    }
+    if meta.name.is_empty() && !target.name.is_empty() {
+        meta.name = target.name.into();
+    }
+    if meta.name.is_empty() && !meta.generate_name.is_empty() {
+        let base: String = meta.generate_name.chars().take(GENERATED_BASE_MAX).collect();
+        meta.name = format!("{base}{}", birth.suffix);
+    }
+    if meta.name.is_empty() {
+        let cause = Cause::required("metadata.name", "name or generateName is required");
+        return Err(Status::invalid(kind.group, kind.kind, "", vec![cause]));
+    }
+    meta.namespace = target.namespace.into();
+    meta.uid.clone_from(&birth.uid);
+    meta.creation_timestamp = Some(rfc3339(birth.now));
+    meta.generation = kind.has_generation.then_some(1);
+    meta.deletion_timestamp = None;
+    meta.deletion_grace_period_seconds = None;
+
+    let mut causes = Vec::new();
+    if let Some(text) = name::check_name(kind.name_rule, &meta.name) {
+        causes.push(Cause::invalid("metadata.name", &json!(meta.name), &text));
+    }
+    causes.extend(name::check_metadata(&meta));
+    if kind.has_status {
+        object.remove("status");
+    }
+    let (value, warnings) = admit(kind, object, &meta, None, causes, &mut unknown)?;
+    let warnings = judge_unknown(kind, unknown, validation, warnings)?;
+    Ok(Prepared { value, warnings, effect: Effect::Store })
+}
+
+/// A PUT, or what a patch made of the stored object.
+pub fn prepare_update(
+    target: Target<'_>,
+    part: Part,
+    (current, revision): (&Value, Revision),
+    body: Value,
+    validation: FieldValidation,
+) -> Result<Prepared, Status> {
+    let kind = target.kind;
+    let mut object = shape(target, body)?;
+    let (new_meta, mut unknown) = metadata(target, &object)?;
+    let old_meta = ObjectMeta::of(current).map(|(meta, _)| meta).unwrap_or_default();
+    check_identity(target, &new_meta, &old_meta, revision)?;
+
+    let mut causes = Vec::new();
+    let meta = match part {
+        Part::Main => next_metadata(new_meta, &old_meta, &mut causes),
+        Part::Status => old_meta.clone(),
+    };
+    match part {
+        Part::Main if kind.has_status => put_or_remove(&mut object, "status", current.get("status").cloned()),
+        Part::Main => {}
+        Part::Status => {
+            let status = object.remove("status");
+            object = current.as_object().cloned().unwrap_or_default();
+            put_or_remove(&mut object, "status", status);
+            unknown.clear();
+        }
+    }
+    let (mut value, warnings) = admit(kind, object, &meta, Some(current), causes, &mut unknown)?;
+    let warnings = judge_unknown(kind, unknown, validation, warnings)?;
+
+    if kind.has_generation && differs_outside(&value, current, &["metadata", "status"]) {
+        value["metadata"]["generation"] = json!(old_meta.generation.unwrap_or(0).saturating_add(1));
+    }
+    let effect = if meta.is_deleting() && finalizers_left(kind, &value) == 0 {
+        Effect::Remove
+    } else if value == *current {
+        Effect::None
+    } else {
+        Effect::Store
+    };
+    Ok(Prepared { value, warnings, effect })
+}
+
+/// A DELETE: removal, or a mark that finalizers are waited for.
+pub fn prepare_delete(kind: &KindInfo, current: &Value, now: Timestamp) -> Prepared {
+    let mut value = current.clone();
+    let effect = if finalizers_left(kind, current) == 0 {
+        Effect::Remove
+    } else if current["metadata"]["deletionTimestamp"].is_string() {
+        Effect::None
+    } else {
+        let metadata = &mut value["metadata"];
+        metadata["deletionTimestamp"] = json!(rfc3339(now));
+        metadata["deletionGracePeriodSeconds"] = json!(0);
+        if kind.has_generation {
+            metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or(0).saturating_add(1));
+        }
+        if is_namespace(kind) {
+            value["status"]["phase"] = json!("Terminating");
+        }
+        Effect::Store
+    };
+    Prepared { value, warnings: Vec::new(), effect }
+}
+
+/// RFC 7386.
+pub fn merge_patch(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        target.clone_from(patch);
+        return;
+    };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    if let Value::Object(target) = target {
+        for (key, value) in patch {
+            if value.is_null() {
+                target.remove(key);
+            } else {
+                merge_patch(target.entry(key.as_str()).or_insert(Value::Null), value);
+            }
+        }
+    }
+}
+
+/// The object as clients see it.
+pub fn shown(mut value: Value, revision: Revision) -> Value {
+    value["metadata"]["resourceVersion"] = json!(revision.to_string());
+    value
+}
+
+/// Seconds, as Kubernetes' times have them.
+pub fn rfc3339(time: Timestamp) -> String {
+    Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
+}
+
+pub(crate) fn is_namespace(kind: &KindInfo) -> bool {
+    kind.group.is_empty() && kind.kind == "Namespace"
+}
+
+/// Checks type and place of a body.
+fn shape(target: Target<'_>, body: Value) -> Result<Map<String, Value>, Status> {
+    let kind = target.kind;
+    let Value::Object(object) = body else {
+        return Err(Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {})",
+            kind.kind
+        )));
+    };
+    let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
+    if text("kind").is_empty() {
+        return Err(Status::bad_request("Object 'Kind' is missing in the request body"));
+    }
+    if text("kind") != kind.kind {
+        let found = text("kind");
+        let cause = Cause::invalid("kind", &json!(found), &format!("must be {}", kind.kind));
+        let name = object.get("metadata").map_or("", |metadata| metadata["name"].as_str().unwrap_or(""));
+        return Err(Status::invalid(kind.group, found, name, vec![cause]));
+    }
+    if text("apiVersion") != kind.api_version() {
+        return Err(Status::bad_request(format!(
+            "the API version in the data ({}) does not match the expected API version ({})",
+            text("apiVersion"),
+            kind.api_version()
+        )));
+    }
+    Ok(object)
+}
+
+/// Reads the metadata and compares it with the URL.
+fn metadata(target: Target<'_>, object: &Map<String, Value>) -> Result<(ObjectMeta, Vec<String>), Status> {
+    let kind = target.kind;
+    let holder = json!({ "metadata": object.get("metadata").unwrap_or(&Value::Null) });
+    let (meta, unknown) = ObjectMeta::of(&holder).map_err(|cause| {
+        Status::bad_request(format!(
+            "{} in version {:?} cannot be handled as a {}: metadata: {}",
+            kind.kind, kind.version, kind.kind, cause.message
+        ))
+    })?;
+    if !meta.namespace.is_empty() && meta.namespace != target.namespace {
+        return Err(Status::bad_request(
+            "the namespace of the provided object does not match the namespace sent on the request",
+        ));
+    }
+    if !meta.name.is_empty() && !target.name.is_empty() && meta.name != target.name {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({}) does not match the name on the URL ({})",
+            meta.name, target.name
+        )));
+    }
+    Ok((meta, unknown))
+}
+
+fn check_identity(target: Target<'_>, new: &ObjectMeta, old: &ObjectMeta, revision: Revision) -> Result<(), Status> {
+    let kind = target.kind;
+    if !new.uid.is_empty() && new.uid != old.uid {
+        let detail = format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", new.uid, old.uid);
+        return Err(Status::conflict(kind, target.name, &detail));
+    }
+    if new.resource_version.is_empty() {
+        if kind.unconditional_update {
+            return Ok(());
+        }
+        let cause = Cause::invalid("metadata.resourceVersion", &json!(0), "must be specified for an update");
+        let plural = kind.group_resource().to_string();
+        let mut status = Status::invalid(kind.group, kind.plural, target.name, vec![cause]);
+        status.message = format!(
+            "{plural} {:?} is invalid: metadata.resourceVersion: Invalid value: 0: must be specified for an update",
+            target.name
+        );
+        return Err(status);
+    }
+    match new.resource_version.parse::<u64>() {
+        Ok(number) if number == revision.0 => Ok(()),
+        Ok(_) => Err(Status::modified(kind, target.name)),
+        Err(_) => Err(Status::bad_request(format!("invalid resource version {:?}", new.resource_version))),
+    }
+}
+
+/// What of the metadata a client may change.
+fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>) -> ObjectMeta {
+    if let Some(asked) = new.deletion_timestamp.take()
+        && old.deletion_timestamp.as_ref() != Some(&asked)
+    {
+        causes.push(Cause::invalid("metadata.deletionTimestamp", &json!(asked), "field is immutable"));
+    }
+    new.name.clone_from(&old.name);
+    new.namespace.clone_from(&old.namespace);
+    new.uid.clone_from(&old.uid);
+    new.resource_version = String::new();
+    new.generation = old.generation;
+    new.generate_name.clone_from(&old.generate_name);
+    new.creation_timestamp.clone_from(&old.creation_timestamp);
+    new.deletion_timestamp.clone_from(&old.deletion_timestamp);
+    new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
+    if old.is_deleting() && new.finalizers.iter().any(|name| !old.finalizers.contains(name)) {
+        let added: Vec<&String> = new.finalizers.iter().filter(|name| !old.finalizers.contains(name)).collect();
+        causes.push(Cause::forbidden(
+            "metadata.finalizers",
+            &format!(
+                "no new finalizers can be added if the object is being deleted, found new finalizers {}",
+                json!(added)
+            ),
+        ));
+    }
+    causes.extend(name::check_metadata(&new));
+    new
+}
+
+/// Runs the kind's hook; its word on metadata does not count.
+fn admit(
+    kind: &KindInfo,
+    object: Map<String, Value>,
+    meta: &ObjectMeta,
+    old: Option<&Value>,
+    mut causes: Vec<Cause>,
+    unknown: &mut Vec<String>,
+) -> Result<(Value, Vec<String>), Status> {
+    let metadata = meta.to_value();
+    let mut value = Value::Object(object);
+    value["metadata"] = metadata.clone();
+    let mut warnings = name::finalizer_warnings(meta);
+    match (kind.admit)(&mut value, old) {
+        Ok(admitted) => {
+            warnings.extend(admitted.warnings);
+            unknown.extend(admitted.unknown_fields);
+        }
+        Err(found) => causes.extend(found),
+    }
+    if !causes.is_empty() {
+        return Err(Status::invalid(kind.group, kind.kind, &meta.name, causes));
+    }
+    value["metadata"] = metadata;
+    Ok((value, warnings))
+}
+
+fn judge_unknown(
+    kind: &KindInfo,
+    mut unknown: Vec<String>,
+    validation: FieldValidation,
+    mut warnings: Vec<String>,
+) -> Result<Vec<String>, Status> {
+    unknown.sort();
+    let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
+    match validation {
+        FieldValidation::Strict if !texts.is_empty() => {
+            return Err(Status::bad_request(format!(
+                "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",
+                kind.kind,
+                kind.version,
+                kind.kind,
+                texts.join(", ")
+            )));
+        }
+        FieldValidation::Warn => warnings.extend(texts),
+        FieldValidation::Strict | FieldValidation::Ignore => {}
+    }
+    Ok(warnings)
+}
+
+const STRICT_ERROR: &str = "strict decoding error: ";
+
+/// A patch with unknown fields fails with another status than a PUT, as in Kubernetes.
+pub(crate) fn as_patch_error(status: Status, patched: &Value) -> Status {
+    match status.message.find(STRICT_ERROR) {
+        Some(at) if status.code == 400 => {
+            let detail = status.message[at..].to_owned();
+            let cause = Cause::invalid("patch", &json!(patched.to_string()), &detail);
+            Status::invalid("", "", "", vec![cause])
+        }
+        _ => status,
+    }
+}
+
+fn put_or_remove(object: &mut Map<String, Value>, key: &str, value: Option<Value>) {
+    match value {
+        Some(value) => drop(object.insert(key.into(), value)),
+        None => drop(object.remove(key)),
+    }
+}
+
+fn differs_outside(new: &Value, old: &Value, parts: &[&str]) -> bool {
+    let outside = |value: &Value| {
+        let mut object = value.as_object().cloned().unwrap_or_default();
+        object.retain(|key, _| !parts.contains(&key.as_str()));
+        object
+    };
+    outside(new) != outside(old)
+}
+
+/// Finalizers that hold an object; a namespace has its own in `spec` besides.
+fn finalizers_left(kind: &KindInfo, value: &Value) -> usize {
+    let count = |list: &Value| list.as_array().map_or(0, Vec::len);
+    let own = if is_namespace(kind) { count(&value["spec"]["finalizers"]) } else { 0 };
+    count(&value["metadata"]["finalizers"]) + own
+}

@@ -1,0 +1,221 @@
+//! The error of the API: a `Status` object, as Kubernetes words it. Clients print the message and
+//! decide on reason and code.
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::kind::KindInfo;
+
+/// Why one field was refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// "FieldValueRequired", "FieldValueInvalid", "FieldValueNotSupported", …
+    pub reason: String,
+    /// "Required value", "Invalid value: \"x\": must be …"; without the field.
+    pub message: String,
+    /// "spec.online".
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub field: String,
+}
+
+impl Cause {
+    pub fn required(field: &str, detail: &str) -> Self {
+        let message = if detail.is_empty() { "Required value".into() } else { format!("Required value: {detail}") };
+        Self { reason: "FieldValueRequired".into(), message, field: field.into() }
+    }
+
+    /// `value` is shown as JSON: strings in quotes.
+    pub fn invalid(field: &str, value: &Value, detail: &str) -> Self {
+        Self {
+            reason: "FieldValueInvalid".into(),
+            message: format!("Invalid value: {value}: {detail}"),
+            field: field.into(),
+        }
+    }
+
+    pub fn not_supported(field: &str, value: &Value, supported: &[&str]) -> Self {
+        let supported = supported.iter().map(|text| format!("{text:?}")).collect::<Vec<_>>().join(", ");
+        Self {
+            reason: "FieldValueNotSupported".into(),
+            message: format!("Unsupported value: {value}: supported values: {supported}"),
+            field: field.into(),
+        }
+    }
+
+    pub fn forbidden(field: &str, detail: &str) -> Self {
+        Self { reason: "FieldValueForbidden".into(), message: format!("Forbidden: {detail}"), field: field.into() }
+    }
+}
+
+/// A request that failed, in the form in which the client gets it.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("{message}")]
+pub struct Status {
+    pub code: u16,
+    /// Empty where Kubernetes sends none.
+    pub reason: &'static str,
+    pub message: String,
+    details: Option<Details>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Details {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    name: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    group: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    kind: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    causes: Vec<Cause>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    retry_after_seconds: Option<u32>,
+}
+
+impl Status {
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::plain(400, "BadRequest", message)
+    }
+
+    pub fn forbidden(message: impl Into<String>) -> Self {
+        Self::plain(403, "Forbidden", message)
+    }
+
+    pub fn not_found(kind: &KindInfo, name: &str) -> Self {
+        let message = format!("{} {name:?} not found", kind.group_resource());
+        Self::plain(404, "NotFound", message).about(kind.group, kind.plural, name)
+    }
+
+    /// No such path.
+    pub fn no_route() -> Self {
+        Self::plain(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    pub fn already_exists(kind: &KindInfo, name: &str) -> Self {
+        let message = format!("{} {name:?} already exists", kind.group_resource());
+        Self::plain(409, "AlreadyExists", message).about(kind.group, kind.plural, name)
+    }
+
+    pub fn conflict(kind: &KindInfo, name: &str, detail: &str) -> Self {
+        let message = format!("Operation cannot be fulfilled on {} {name:?}: {detail}", kind.group_resource());
+        Self::plain(409, "Conflict", message).about(kind.group, kind.plural, name)
+    }
+
+    pub fn modified(kind: &KindInfo, name: &str) -> Self {
+        let detail = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(kind, name, detail)
+    }
+
+    /// `kind` is a Kind here, as in "BareMetalHost", not a plural.
+    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+        let mut texts: Vec<String> = Vec::with_capacity(causes.len());
+        for cause in &causes {
+            let text = format!("{}: {}", cause.field, cause.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let texts = if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) };
+        let dot = if group.is_empty() { "" } else { "." };
+        let mut status = Self::plain(422, "Invalid", format!("{kind}{dot}{group} {name:?} is invalid: {texts}"));
+        status.details = Some(Details {
+            name: name.into(),
+            group: group.into(),
+            kind: kind.into(),
+            causes,
+            retry_after_seconds: None,
+        });
+        status
+    }
+
+    pub fn method_not_allowed() -> Self {
+        Self::plain(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+    }
+
+    pub fn not_acceptable() -> Self {
+        let message = "only the following media types are accepted: application/json, application/yaml";
+        Self::plain(406, "NotAcceptable", message)
+    }
+
+    /// What was asked for is older than the history; clients list again.
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::plain(410, "Expired", message)
+    }
+
+    pub fn too_large(bytes_max: usize) -> Self {
+        Self::plain(413, "RequestEntityTooLarge", format!("the request body is larger than {bytes_max} bytes"))
+    }
+
+    pub fn unsupported_media_type(accepted: &str) -> Self {
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+        Self::plain(415, "UnsupportedMediaType", message)
+    }
+
+    pub fn internal(message: impl Into<String>) -> Self {
+        Self::plain(500, "InternalError", message)
+    }
+
+    pub fn version_too_large(asked: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
+        let mut status = Self::plain(504, "Timeout", message);
+        let cause = Cause {
+            reason: "ResourceVersionTooLarge".into(),
+            message: "Too large resource version".into(),
+            field: String::new(),
+        };
+        status.details = Some(Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() });
+        status
+    }
+
+    pub fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self { code, reason, message: message.into(), details: None }
+    }
+
+    pub fn with_cause(mut self, cause: Cause) -> Self {
+        self.details.get_or_insert_default().causes.push(cause);
+        self
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.reason == "NotFound"
+    }
+
+    /// Somebody else changed the object first: read it again.
+    pub fn is_conflict(&self) -> bool {
+        self.reason == "Conflict"
+    }
+
+    pub fn is_already_exists(&self) -> bool {
+        self.reason == "AlreadyExists"
+    }
+
+    pub fn causes(&self) -> &[Cause] {
+        self.details.as_ref().map_or(&[], |details| &details.causes)
+    }
+
+    pub fn retry_after_seconds(&self) -> Option<u32> {
+        self.details.as_ref().and_then(|details| details.retry_after_seconds)
+    }
+
+    pub fn to_value(&self) -> Value {
+        let mut value = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "code": self.code,
+        });
+        if !self.reason.is_empty() {
+            value["reason"] = self.reason.into();
+        }
+        if let Some(details) = &self.details {
+            value["details"] = json!(details);
+        }
+        value
+    }
+
+    fn about(mut self, group: &str, plural: &str, name: &str) -> Self {
+        self.details =
+            Some(Details { name: name.into(), group: group.into(), kind: plural.into(), ..Details::default() });
+        self
+    }
+}
