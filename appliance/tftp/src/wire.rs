@@ -1,0 +1,357 @@
+//! Bytes to packets and back: the only file that names the codec (tftpd's `Packet`).
+//!
+//! The codec fails a whole request for one option with a value that is no number, where RFC 2347
+//! section 2 says to leave that option out; it wants UTF-8 names; and it bounds nothing. So a
+//! request is split here first, its name made plain, unknown and unusable options dropped, and
+//! only that goes to the codec. Everything else is checked for its length before. DATA, four
+//! bytes and a slice, is written here directly: the codec would copy each block twice.
+
+use tftpd::{ErrorCode, OptionType, Packet, TransferOption};
+
+use crate::path::normalise;
+
+/// A request is one packet of at most 512 bytes (RFC 2347 section 2).
+pub(crate) const REQUEST_BYTES_MAX: usize = 512;
+/// Nothing that a client sends during a transfer is longer.
+pub const DATAGRAM_BYTES_MAX: usize = 1024;
+pub(crate) const BLKSIZE_DEFAULT: u16 = 512;
+pub(crate) const BLKSIZE_MIN: u64 = 8;
+/// RFC 2348.
+pub(crate) const BLKSIZE_MAX: u16 = 65464;
+/// RFC 7440 allows 65535. A window is sent at once: 64 blocks of 1468 bytes are what a NIC's ring takes,
+/// and beyond 32 nothing got faster where it was measured.
+pub(crate) const WINDOWSIZE_MAX: u16 = 64;
+/// RFC 2349 allows 255 seconds; a slot held that long by a client that is gone helps nobody.
+pub(crate) const TIMEOUT_MAX_S: u64 = 60;
+/// Of a client's error text in events.
+const ERROR_TEXT_CHARS_MAX: usize = 80;
+/// Longest decimal that is read: more digits are no option's value.
+const DIGITS_MAX: usize = 10;
+
+/// A read request, made plain.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Request {
+    pub(crate) path: String,
+    pub(crate) options: Asked,
+}
+
+/// Options as the client asked for them; an option that was no number, or unknown, is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) blksize: Option<u64>,
+    pub(crate) tsize: Option<u64>,
+    pub(crate) timeout_s: Option<u64>,
+    pub(crate) windowsize: Option<u64>,
+}
+
+/// What server and client agree on; `None` was not asked for, or not usable, and is left out of the answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Negotiated {
+    pub blksize: Option<u16>,
+    pub tsize: Option<u64>,
+    pub timeout_s: Option<u8>,
+    pub windowsize: Option<u16>,
+}
+
+impl Asked {
+    /// RFC 2348, 2349, 7440: a server answers with the same or a smaller value, or leaves the option out.
+    pub(crate) fn negotiate(self, file_bytes: u64, blksize_max: u16) -> Negotiated {
+        let at_most = |value: u64, max: u16| u16::try_from(value).unwrap_or(u16::MAX).min(max);
+        Negotiated {
+            blksize: self.blksize.filter(|value| *value >= BLKSIZE_MIN).map(|value| at_most(value, blksize_max)),
+            tsize: self.tsize.map(|_| file_bytes),
+            timeout_s: self
+                .timeout_s
+                .filter(|value| (1..=TIMEOUT_MAX_S).contains(value))
+                .and_then(|value| u8::try_from(value).ok()),
+            windowsize: self.windowsize.filter(|value| *value >= 1).map(|value| at_most(value, WINDOWSIZE_MAX)),
+        }
+    }
+}
+
+impl Negotiated {
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+/// What arrives at port 69.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Incoming {
+    Read(Request),
+    /// To be answered with this refusal.
+    Refuse(Refusal),
+    /// Not a request: to be dropped, an answer could go round in circles.
+    Noise,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Write,
+    Mode,
+    Path,
+    NotFound,
+    Busy,
+}
+
+impl Refusal {
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Self::Write => "this server is read-only",
+            Self::Mode => "only mode octet is served",
+            Self::Path => "not a usable file name",
+            Self::NotFound => "no such file here",
+            Self::Busy => "too many transfers, try again",
+        }
+    }
+
+    fn code(self) -> ErrorCode {
+        match self {
+            Self::Write => ErrorCode::AccessViolation,
+            Self::Mode => ErrorCode::IllegalOperation,
+            Self::Path | Self::NotFound => ErrorCode::FileNotFound,
+            Self::Busy => ErrorCode::NotDefined,
+        }
+    }
+}
+
+/// What a client sends during a transfer.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Reply {
+    Ack(u16),
+    /// The client ends the transfer.
+    Abort(String),
+    Noise,
+}
+
+const OPCODE_RRQ: u8 = 1;
+const OPCODE_WRQ: u8 = 2;
+const OPCODE_DATA: u8 = 3;
+const OPCODE_ACK: u8 = 4;
+const OPCODE_ERROR: u8 = 5;
+
+pub(crate) fn parse_request(packet: &[u8]) -> Incoming {
+    if packet.len() > REQUEST_BYTES_MAX {
+        return Incoming::Noise;
+    }
+    let fields = match packet {
+        [0, OPCODE_RRQ, fields @ ..] => fields,
+        [0, OPCODE_WRQ, ..] => return Incoming::Refuse(Refusal::Write),
+        _ => return Incoming::Noise,
+    };
+    // Some ROMs leave the last NUL out; what follows the last one is taken as a field as well.
+    let mut fields = fields.split(|byte| *byte == 0);
+    let (Some(name), Some(mode)) = (fields.next(), fields.next()) else {
+        return Incoming::Noise;
+    };
+    if !mode.eq_ignore_ascii_case(b"octet") {
+        // netascii would need every line end changed; serving it as octet would hand out a file
+        // whose digest is right on one client and wrong on the next.
+        return Incoming::Refuse(Refusal::Mode);
+    }
+    let Some(path) = normalise(name) else {
+        return Incoming::Refuse(Refusal::Path);
+    };
+    let mut plain = [&[0, OPCODE_RRQ], path.as_bytes(), b"\0octet\0"].concat();
+    while let (Some(name), Some(value)) = (fields.next(), fields.next()) {
+        let known = [&b"blksize"[..], b"tsize", b"timeout", b"windowsize"];
+        let is_number = (1..=DIGITS_MAX).contains(&value.len()) && value.iter().all(u8::is_ascii_digit);
+        if is_number && known.iter().any(|known| name.eq_ignore_ascii_case(known)) {
+            plain.extend([name, b"\0", value, b"\0"].concat());
+        }
+    }
+    match Packet::deserialize(&plain) {
+        Ok(Packet::Rrq { filename, options, .. }) => {
+            Incoming::Read(Request { path: filename, options: first_of_each(&options) })
+        }
+        Ok(_) | Err(_) => Incoming::Noise,
+    }
+}
+
+fn first_of_each(options: &[TransferOption]) -> Asked {
+    let first = |wanted: OptionType| options.iter().find(|option| option.option == wanted).map(|option| option.value);
+    Asked {
+        blksize: first(OptionType::BlockSize),
+        tsize: first(OptionType::TransferSize),
+        timeout_s: first(OptionType::Timeout),
+        windowsize: first(OptionType::WindowSize),
+    }
+}
+
+pub(crate) fn parse_reply(packet: &[u8]) -> Reply {
+    let plausible = match packet {
+        [0, OPCODE_ACK, _, _, ..] | [0, OPCODE_ERROR, _, _, ..] => packet.len() <= DATAGRAM_BYTES_MAX,
+        _ => false,
+    };
+    if !plausible {
+        return Reply::Noise;
+    }
+    match Packet::deserialize(packet) {
+        Ok(Packet::Ack(block)) => Reply::Ack(block),
+        Ok(Packet::Error { code, msg }) => Reply::Abort(plain_text(&format!("{code}: {msg}"))),
+        // An error with a code that the codec does not know ends the transfer as well.
+        Err(_) if packet[1] == OPCODE_ERROR => Reply::Abort("unknown error code".to_owned()),
+        Ok(_) | Err(_) => Reply::Noise,
+    }
+}
+
+fn plain_text(text: &str) -> String {
+    text.chars().take(ERROR_TEXT_CHARS_MAX).map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect()
+}
+
+pub(crate) fn refusal(refusal: Refusal) -> Vec<u8> {
+    error(refusal.code(), refusal.text())
+}
+
+/// The last packet of a transfer that the server gives up.
+pub(crate) fn gave_up() -> Vec<u8> {
+    error(ErrorCode::NotDefined, "no acknowledgement in time")
+}
+
+fn error(code: ErrorCode, text: &str) -> Vec<u8> {
+    let packet = Packet::Error { code, msg: text.to_owned() };
+    packet.serialize().unwrap_or_default()
+}
+
+pub(crate) fn oack(negotiated: &Negotiated) -> Vec<u8> {
+    let option = |option: OptionType, value: u64| TransferOption { option, value };
+    let options = [
+        negotiated.tsize.map(|value| option(OptionType::TransferSize, value)),
+        negotiated.blksize.map(|value| option(OptionType::BlockSize, value.into())),
+        negotiated.timeout_s.map(|value| option(OptionType::Timeout, value.into())),
+        negotiated.windowsize.map(|value| option(OptionType::WindowSize, value.into())),
+    ];
+    Packet::Oack(options.into_iter().flatten().collect()).serialize().unwrap_or_default()
+}
+
+/// Into `packet`, which is cleared first: one allocation serves a whole transfer.
+pub(crate) fn write_data(block: u16, data: &[u8], packet: &mut Vec<u8>) {
+    packet.clear();
+    packet.extend_from_slice(&[0, OPCODE_DATA]);
+    packet.extend_from_slice(&block.to_be_bytes());
+    packet.extend_from_slice(data);
+}
+
+/// For fuzzing: reads `packet` in both roles.
+pub fn check(packet: &[u8]) {
+    if let Incoming::Read(request) = parse_request(packet) {
+        assert_eq!(normalise(request.path.as_bytes()).as_deref(), Some(request.path.as_str()));
+        let negotiated = request.options.negotiate(1, 1468);
+        assert!(negotiated.blksize.is_none_or(|value| (8..=1468).contains(&value)));
+        assert!(negotiated.windowsize.is_none_or(|value| (1..=WINDOWSIZE_MAX).contains(&value)));
+    }
+    if let Reply::Abort(text) = parse_reply(packet) {
+        assert!(text.len() <= ERROR_TEXT_CHARS_MAX);
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::wildcard_enum_match_arm, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read(fields: &[&str]) -> Incoming {
+        let mut packet = vec![0, OPCODE_RRQ];
+        for field in fields {
+            packet.extend_from_slice(field.as_bytes());
+            packet.push(0);
+        }
+        parse_request(&packet)
+    }
+
+    fn asked(options: &[&str]) -> Asked {
+        match read(&[&["a", "octet"], options].concat()) {
+            Incoming::Read(request) => request.options,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn reads_all_options_in_any_case() {
+        let options = asked(&["BlkSize", "1468", "tsize", "0", "timeout", "3", "windowsize", "8", "multicast", ""]);
+        assert_eq!(options, Asked { blksize: Some(1468), tsize: Some(0), timeout_s: Some(3), windowsize: Some(8) });
+    }
+
+    /// The codec alone fails such a request, and the client gets no file because of one option.
+    #[test]
+    fn an_option_that_is_no_number_is_left_out() {
+        for value in ["abc", "", "-1", "+5", "1e3", " 8", "99999999999999999999999"] {
+            let options = asked(&["blksize", value, "tsize", "0"]);
+            assert_eq!(options, Asked { tsize: Some(0), ..Asked::default() }, "{value}");
+        }
+    }
+
+    #[test]
+    fn repeated_and_incomplete_options_do_no_harm() {
+        assert_eq!(asked(&["blksize", "600", "blksize", "8"]).blksize, Some(600));
+        assert_eq!(asked(&["blksize"]).blksize, None);
+        assert_eq!(parse_request(b"\0\x01a\0octet"), read(&["a", "octet"]), "without the last NUL");
+    }
+
+    #[test]
+    fn values_out_of_range_are_reduced_or_left_out() {
+        let negotiate = |options: &[&str]| asked(options).negotiate(5, 1468);
+        assert_eq!(negotiate(&["blksize", "65464"]).blksize, Some(1468));
+        assert_eq!(negotiate(&["blksize", "9999999"]).blksize, Some(1468));
+        assert_eq!(negotiate(&["blksize", "7"]).blksize, None);
+        assert_eq!(negotiate(&["windowsize", "65535"]).windowsize, Some(WINDOWSIZE_MAX));
+        assert_eq!(negotiate(&["windowsize", "0"]).windowsize, None);
+        assert_eq!(negotiate(&["timeout", "0"]).timeout_s, None);
+        assert_eq!(negotiate(&["timeout", "255"]).timeout_s, None);
+        assert_eq!(negotiate(&["tsize", "0"]).tsize, Some(5));
+        assert!(negotiate(&[]).is_empty());
+    }
+
+    #[test]
+    fn writes_modes_and_paths_are_refused() {
+        assert_eq!(parse_request(b"\0\x02a\0octet\0"), Incoming::Refuse(Refusal::Write));
+        assert_eq!(read(&["a", "netascii"]), Incoming::Refuse(Refusal::Mode));
+        assert_eq!(read(&["../a", "octet"]), Incoming::Refuse(Refusal::Path));
+        assert_eq!(read(&["a"]), Incoming::Refuse(Refusal::Mode));
+        assert_eq!(refusal(Refusal::NotFound), b"\0\x05\0\x01no such file here\0");
+    }
+
+    #[test]
+    fn what_is_no_request_is_dropped() {
+        for packet in
+            [&b""[..], b"\0", b"\0\x01", b"\0\x03\0\x01x", b"\0\x04\0\0", b"\0\x05\0\0x\0", b"\x01\x01a\0octet\0"]
+        {
+            assert_eq!(parse_request(packet), Incoming::Noise, "{packet:?}");
+        }
+        let long = [&b"\0\x01a\0octet\0"[..], &[b'x'; REQUEST_BYTES_MAX]].concat();
+        assert_eq!(parse_request(&long), Incoming::Noise);
+    }
+
+    #[test]
+    fn replies_are_acknowledgements_or_errors() {
+        assert_eq!(parse_reply(b"\0\x04\x12\x34"), Reply::Ack(0x1234));
+        assert_eq!(parse_reply(b"\0\x04\x12"), Reply::Noise);
+        assert_eq!(parse_reply(b"\0\x05\0\x08\x1b[2J\0"), Reply::Abort("Refused option: ?[2J".into()));
+        assert_eq!(parse_reply(b"\0\x05\0\x63x\0"), Reply::Abort("unknown error code".into()));
+        assert_eq!(parse_reply(b"\0\x05\0\0"), Reply::Abort("Not Defined: (no message)".into()));
+    }
+
+    #[test]
+    fn data_is_what_the_codec_would_write() {
+        let mut packet = vec![9; 9];
+        write_data(0xfffe, b"abc", &mut packet);
+        let codec = Packet::Data { block_num: 0xfffe, data: b"abc".to_vec() };
+        assert_eq!(Ok(packet), codec.serialize());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(packet in prop::collection::vec(any::<u8>(), 0..600)) {
+            check(&packet);
+        }
+
+        #[test]
+        fn near_requests_do_not_panic(opcode in 0u8..8, fields in prop::collection::vec("[a-z0-9/.\\\\-]{0,12}", 0..9)) {
+            let mut packet = vec![0, opcode];
+            packet.extend(fields.join("\0").bytes());
+            check(&packet);
+        }
+    }
+}
