@@ -1,1 +1,355 @@
+//! What every backend must do, run against each: properties first, then the corners.
+//!
+//! A backend is given as [`Backend`]: how to make a store, and how to open the same one again.
 
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+
+use crate::{
+    CommitError, Event, EventKind, GroupResource, Guard, Key, OBJECT_BYTES_MAX, Op, Position, ReadError, Revision,
+    Store, WatchError,
+};
+
+/// One place where a store is kept.
+pub(crate) trait Backend {
+    fn open(&self) -> Store;
+}
+
+struct SqliteFile(tempfile::TempDir);
+
+impl SqliteFile {
+    fn new() -> Self {
+        Self(tempfile::tempdir().unwrap())
+    }
+}
+
+impl Backend for SqliteFile {
+    fn open(&self) -> Store {
+        Store::open(&self.0.path().join("store.db")).unwrap()
+    }
+}
+
+/// The suite, once for each backend.
+macro_rules! conformance {
+    ($backend:ident, $new:expr) => {
+        mod $backend {
+            use super::*;
+
+            #[test]
+            fn changes_need_what_they_expect() {
+                run(super::changes_need_what_they_expect($new));
+            }
+            #[test]
+            fn guards_are_checked_with_the_change() {
+                run(super::guards_are_checked_with_the_change($new));
+            }
+            #[test]
+            fn of_concurrent_changes_one_wins() {
+                run(super::of_concurrent_changes_one_wins($new));
+            }
+            #[test]
+            fn pages_are_a_snapshot_while_others_write() {
+                run(super::pages_are_a_snapshot_while_others_write($new));
+            }
+            #[test]
+            fn revisions_go_on_after_a_restart() {
+                run(super::revisions_go_on_after_a_restart($new));
+            }
+            #[test]
+            fn a_slow_watcher_is_cut_off_and_resumes() {
+                run(super::a_slow_watcher_is_cut_off_and_resumes($new));
+            }
+            #[test]
+            fn compacted_history_is_refused() {
+                run(super::compacted_history_is_refused($new));
+            }
+            #[test]
+            fn a_watch_position_covers_other_kinds() {
+                run(super::a_watch_position_covers_other_kinds($new));
+            }
+            #[test]
+            fn a_watch_ends_with_the_store() {
+                run(super::a_watch_ends_with_the_store($new));
+            }
+            proptest! {
+                #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+                #[test]
+                fn history_equals_the_model(steps in prop::collection::vec(super::step(), 1..60), compact in 0_u64..40) {
+                    run(super::history_equals_the_model($new, steps, compact));
+                }
+            }
+        }
+    };
+}
+
+conformance!(sqlite, &SqliteFile::new());
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test);
+}
+
+fn kind(name: &str) -> GroupResource {
+    GroupResource::new("example.org", name)
+}
+
+fn key(name: &str) -> Key {
+    Key::new(&kind("hosts"), "default", name)
+}
+
+fn create(name: &str, value: &'static str) -> Op {
+    Op::Create { key: key(name), value: Bytes::from_static(value.as_bytes()) }
+}
+
+fn update(name: &str, expected: Revision, value: &str) -> Op {
+    Op::Update { key: key(name), expected, value: Bytes::copy_from_slice(value.as_bytes()) }
+}
+
+fn delete(name: &str, expected: Revision, value: &'static str) -> Op {
+    Op::Delete { key: key(name), expected, value: Bytes::from_static(value.as_bytes()) }
+}
+
+async fn changes_need_what_they_expect(backend: &impl Backend) {
+    let store = backend.open();
+    assert!(matches!(store.commit(update("a", Revision(1), "x"), vec![]).await, Err(CommitError::NotFound { .. })));
+    assert!(matches!(store.commit(delete("a", Revision(1), "x"), vec![]).await, Err(CommitError::NotFound { .. })));
+    let first = store.commit(create("a", "1"), vec![]).await.unwrap();
+    assert_eq!(store.current(), first);
+    assert!(matches!(store.commit(create("a", "2"), vec![]).await,
+        Err(CommitError::Exists { current, .. }) if current == first));
+    let second = store.commit(update("a", first, "2"), vec![]).await.unwrap();
+    assert!(matches!(store.commit(update("a", first, "3"), vec![]).await,
+        Err(CommitError::Conflict { current, .. }) if current == second));
+    assert!(matches!(store.commit(delete("a", first, "3"), vec![]).await, Err(CommitError::Conflict { .. })));
+    let object = store.get(&key("a")).await.unwrap().unwrap();
+    assert_eq!((object.revision, &object.value[..]), (second, &b"2"[..]));
+    store.commit(delete("a", second, "last"), vec![]).await.unwrap();
+    assert_eq!(store.get(&key("a")).await.unwrap(), None);
+    let again = store.commit(create("a", "new"), vec![]).await.unwrap();
+    assert_eq!(again, Revision(4), "refused changes take no revision");
+    let large = Op::Create { key: key("b"), value: vec![0; OBJECT_BYTES_MAX + 1].into() };
+    assert!(matches!(store.commit(large, vec![]).await, Err(CommitError::TooLarge { .. })));
+}
+
+async fn guards_are_checked_with_the_change(backend: &impl Backend) {
+    let store = backend.open();
+    let present = || vec![Guard::Present(key("ns"))];
+    assert!(matches!(store.commit(create("a", "1"), present()).await, Err(CommitError::Guard { current: None, .. })));
+    let at = store.commit(create("ns", "1"), vec![Guard::Absent(key("ns"))]).await.unwrap();
+    store.commit(create("a", "1"), present()).await.unwrap();
+    store.commit(create("b", "1"), vec![Guard::At(key("ns"), at)]).await.unwrap();
+    let moved = store.commit(update("ns", at, "2"), vec![]).await.unwrap();
+    assert!(matches!(store.commit(create("c", "1"), vec![Guard::At(key("ns"), at)]).await,
+        Err(CommitError::Guard { current: Some(current), .. }) if current == moved));
+    assert!(matches!(
+        store.commit(create("c", "1"), vec![Guard::Absent(key("a"))]).await,
+        Err(CommitError::Guard { .. })
+    ));
+    assert_eq!(store.get(&key("c")).await.unwrap(), None);
+}
+
+async fn of_concurrent_changes_one_wins(backend: &impl Backend) {
+    let store = backend.open();
+    let mut at = store.commit(create("a", "0"), vec![]).await.unwrap();
+    for round in 0..20 {
+        let mut racers = tokio::task::JoinSet::new();
+        for racer in 0..16 {
+            let (store, op) = (store.clone(), update("a", at, &format!("{round}/{racer}")));
+            racers.spawn(async move { store.commit(op, vec![]).await });
+        }
+        let results = racers.join_all().await;
+        let won: Vec<Revision> = results.iter().filter_map(|result| result.as_ref().ok().copied()).collect();
+        assert_eq!(won.len(), 1, "round {round}");
+        assert!(results.iter().all(|result| matches!(result, Ok(_) | Err(CommitError::Conflict { .. }))));
+        at = won[0];
+    }
+}
+
+async fn pages_are_a_snapshot_while_others_write(backend: &impl Backend) {
+    let store = backend.open();
+    let mut at = BTreeMap::new();
+    for i in 0..10 {
+        let name = format!("h{i}");
+        let op = Op::Create { key: key(&name), value: Bytes::from_static(b"old") };
+        at.insert(name, store.commit(op, vec![]).await.unwrap());
+    }
+    let hosts = kind("hosts");
+    let mut page = store.list(&hosts, None, None, None, 3).await.unwrap();
+    let snapshot = page.revision;
+    assert_eq!(page.remaining, 7);
+    store.commit(delete("h4", at["h4"], "old"), vec![]).await.unwrap();
+    store.commit(update("h5", at["h5"], "new"), vec![]).await.unwrap();
+    store.commit(create("h45", "new"), vec![]).await.unwrap();
+    let mut names = Vec::new();
+    loop {
+        assert_eq!(page.revision, snapshot);
+        assert!(page.items.iter().all(|object| &object.value[..] == b"old"));
+        names.extend(page.items.iter().map(|object| object.key.name.clone()));
+        let Some(last) = page.items.last().filter(|_| page.remaining > 0) else { break };
+        let after: Position = last.key.position();
+        page = store.list(&hosts, Some("default"), Some(snapshot), Some(&after), 3).await.unwrap();
+    }
+    assert_eq!(names, at.keys().cloned().collect::<Vec<_>>());
+    let now = store.list(&hosts, None, None, None, 100).await.unwrap();
+    assert_eq!(now.items.len(), 10);
+    assert_eq!(store.list(&hosts, Some("other"), None, None, 100).await.unwrap().items, []);
+    let future = Revision(store.current().0 + 1);
+    assert!(matches!(store.list(&hosts, None, Some(future), None, 1).await, Err(ReadError::Future { .. })));
+}
+
+async fn revisions_go_on_after_a_restart(backend: &impl Backend) {
+    let store = backend.open();
+    let at = store.commit(create("a", "1"), vec![]).await.unwrap();
+    let deleted = store.commit(delete("a", at, "1"), vec![]).await.unwrap();
+    // All rows of the log go, and the counter must not.
+    assert_eq!(store.compact(deleted).await.unwrap(), deleted);
+    drop(store);
+    let store = backend.open();
+    assert_eq!(store.current(), deleted);
+    assert_eq!(store.commit(create("a", "1"), vec![]).await.unwrap(), Revision(deleted.0 + 1));
+}
+
+async fn a_slow_watcher_is_cut_off_and_resumes(backend: &impl Backend) {
+    let store = backend.open();
+    let mut watch = store.watch(&kind("hosts"), Revision(0)).await.unwrap();
+    let mut at = store.commit(create("a", "0"), vec![]).await.unwrap();
+    let mut writes = tokio::task::JoinSet::new();
+    let count = crate::hub::WATCH_EVENTS_MAX as u64 + 100;
+    for i in 1..count {
+        // Other objects, so that the writes may be batched.
+        let op = Op::Create { key: key(&format!("n{i}")), value: Bytes::from_static(b"x") };
+        let store = store.clone();
+        writes.spawn(async move { store.commit(op, vec![]).await.unwrap() });
+    }
+    drop(writes.join_all().await);
+    let mut seen = Revision(0);
+    let error = loop {
+        match watch.next().await {
+            Ok(event) => {
+                assert_eq!(event.revision.0, seen.0 + 1, "no gap before the cut");
+                seen = event.revision;
+            }
+            Err(error) => break error,
+        }
+    };
+    assert_eq!(error, WatchError::Lagged);
+    assert_eq!(watch.next().await, Err(WatchError::Lagged));
+    let mut watch = store.watch(&kind("hosts"), seen).await.unwrap();
+    at = at.max(store.current());
+    while seen < at {
+        let event = watch.next().await.unwrap();
+        assert_eq!(event.revision.0, seen.0 + 1, "no gap after it");
+        seen = event.revision;
+    }
+}
+
+async fn compacted_history_is_refused(backend: &impl Backend) {
+    let store = backend.open();
+    let one = store.commit(create("a", "1"), vec![]).await.unwrap();
+    let two = store.commit(update("a", one, "2"), vec![]).await.unwrap();
+    let three = store.commit(update("a", two, "3"), vec![]).await.unwrap();
+    assert_eq!(store.compact(two).await.unwrap(), two);
+    let hosts = kind("hosts");
+    assert_eq!(store.watch(&hosts, one).await.map(drop), Err(WatchError::Compacted { oldest: two }));
+    assert!(matches!(store.list(&hosts, None, Some(one), None, 9).await, Err(ReadError::Compacted { .. })));
+    let mut watch = store.watch(&hosts, two).await.unwrap();
+    let event = watch.next().await.unwrap();
+    assert_eq!((event.revision, event.previous.as_deref()), (three, Some(&b"2"[..])));
+    assert_eq!(&store.list(&hosts, None, Some(two), None, 9).await.unwrap().items[0].value[..], b"2");
+    assert_eq!(store.compact(Revision(1_000)).await.unwrap(), three, "the future is not compacted");
+    assert_eq!(&store.get(&key("a")).await.unwrap().unwrap().value[..], b"3");
+}
+
+async fn a_watch_position_covers_other_kinds(backend: &impl Backend) {
+    let store = backend.open();
+    let mut watch = store.watch(&kind("hosts"), Revision(0)).await.unwrap();
+    let one = store.commit(create("a", "1"), vec![]).await.unwrap();
+    assert_eq!(watch.position(), Revision(0), "an event waits");
+    assert_eq!(watch.next().await.unwrap().revision, one);
+    let other = Op::Create { key: Key::new(&kind("claims"), "", "c"), value: Bytes::from_static(b"x") };
+    let two = store.commit(other, vec![]).await.unwrap();
+    assert_eq!(watch.position(), two, "nothing of this kind is up to there");
+    let nothing = tokio::time::timeout(Duration::from_millis(20), watch.next()).await;
+    assert!(nothing.is_err());
+    store.reached(two).await.unwrap();
+}
+
+async fn a_watch_ends_with_the_store(backend: &impl Backend) {
+    let store = backend.open();
+    let mut watch = store.watch(&kind("hosts"), Revision(0)).await.unwrap();
+    drop(store);
+    assert_eq!(watch.next().await, Err(WatchError::Closed));
+    drop(backend.open());
+}
+
+/// A change of one of a few objects: what exists may be updated or deleted, what does not is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Step {
+    object: u8,
+    delete: bool,
+}
+
+pub(crate) fn step() -> impl Strategy<Value = Step> {
+    (0_u8..6, prop::bool::weighted(0.3)).prop_map(|(object, delete)| Step { object, delete })
+}
+
+type State = BTreeMap<Key, (Revision, Bytes)>;
+
+/// Every past list, and every watch from every revision, equals what a plain map says.
+async fn history_equals_the_model(backend: &impl Backend, steps: Vec<Step>, compact: u64) {
+    let store = backend.open();
+    let hosts = kind("hosts");
+    let mut live = store.watch(&hosts, Revision(0)).await.unwrap();
+    let mut states: Vec<State> = vec![State::new()];
+    let mut events: Vec<Event> = Vec::new();
+    for (number, step) in steps.iter().enumerate() {
+        let key = Key::new(&hosts, ["a", "b"][usize::from(step.object % 2)], &format!("o{}", step.object / 2));
+        let value = Bytes::from(number.to_string());
+        let mut state = states.last().unwrap().clone();
+        let before = state.get(&key).cloned();
+        let (op, kind) = match &before {
+            None => (Op::Create { key: key.clone(), value: value.clone() }, EventKind::Created),
+            Some((at, _)) if step.delete => {
+                (Op::Delete { key: key.clone(), expected: *at, value: value.clone() }, EventKind::Deleted)
+            }
+            Some((at, _)) => (Op::Update { key: key.clone(), expected: *at, value: value.clone() }, EventKind::Updated),
+        };
+        let revision = store.commit(op, vec![]).await.unwrap();
+        assert_eq!(revision.0, number as u64 + 1);
+        if kind == EventKind::Deleted {
+            state.remove(&key);
+        } else {
+            state.insert(key.clone(), (revision, value.clone()));
+        }
+        events.push(Event { revision, kind, key, value, previous: before.map(|(_, value)| value) });
+        states.push(state);
+    }
+    let last = store.current();
+    for event in &events {
+        assert_eq!(&live.next().await.unwrap(), event, "live");
+    }
+    let compacted = store.compact(Revision(compact)).await.unwrap();
+    for (number, state) in states.iter().enumerate() {
+        let at = Revision(number as u64);
+        if at < compacted {
+            assert!(store.watch(&hosts, at).await.is_err());
+            assert!(store.list(&hosts, None, Some(at), None, 9).await.is_err());
+            continue;
+        }
+        for namespace in [None, Some("b")] {
+            let page = store.list(&hosts, namespace, Some(at), None, 100).await.unwrap();
+            let listed: Vec<_> = page.items.into_iter().map(|o| (o.key, (o.revision, o.value))).collect();
+            let wanted = state.iter().filter(|(key, _)| namespace.is_none_or(|n| n == key.namespace));
+            assert_eq!(listed, wanted.map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>(), "list at {at}");
+        }
+        let mut watch = store.watch(&hosts, at).await.unwrap();
+        for event in &events[number..] {
+            assert_eq!(&watch.next().await.unwrap(), event, "watch from {at}");
+        }
+        assert_eq!(watch.position(), last);
+    }
+}
