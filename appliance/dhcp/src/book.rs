@@ -56,7 +56,8 @@ pub struct Rest {
 /// What has to be on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseChange {
-    /// The client's only lease is this one.
+    /// This is the client's only lease and the address's only holder: whatever else is on record of
+    /// either goes. (Told by the new lease alone, so that one failed write leaves no old owner behind.)
     Keep(Lease),
     /// The client has no lease.
     Forget(Mac),
@@ -278,14 +279,9 @@ impl Book {
 
     /// Makes this the client's lease; what has to be written for it comes back.
     pub(crate) fn bind(&mut self, config: &Config, lease: Lease) -> Vec<LeaseChange> {
-        let mut changes = Vec::new();
         self.end_offer(config, lease.mac);
-        if let Some(former) = self.holders.get(&lease.address).copied().filter(|former| *former != lease.mac) {
-            changes.push(LeaseChange::Forget(former));
-        }
-        changes.push(LeaseChange::Keep(lease.clone()));
-        self.record(config, lease);
-        changes
+        self.record(config, lease.clone());
+        vec![LeaseChange::Keep(lease)]
     }
 
     /// The lease ends now; the record stays, so that the client finds its address again.

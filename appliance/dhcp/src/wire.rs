@@ -1,19 +1,19 @@
 //! DHCPv4 messages as bytes: the only file that names dhcproto.
 //!
-//! dhcproto reads and writes the fixed header and writes the options; the options of a received
-//! message are scanned here. That is on purpose. In dhcproto 0.15 a received `hlen` above 16 panics,
-//! an option 94 of the wrong length panics in debug builds, one malformed option hides all later
-//! ones, option overload (52) is not followed, only the first architecture of option 93 survives, an
-//! unterminated `file` is lost, the setters of `file` and `sname` panic on long strings, and replies
-//! stay under BOOTP's 300 bytes. So: lengths are checked before it sees a byte, it sees the header
-//! only, and every string is capped before it is handed over.
+//! dhcproto reads and writes the fixed header; the options are read and written here. That is on
+//! purpose. In dhcproto 0.15 a received `hlen` above 16 panics, an option 94 of the wrong length
+//! panics in debug builds, one malformed option hides all later ones, option overload (52) is not
+//! followed, only the first architecture of option 93 survives, an unterminated `file` is lost, the
+//! setters of `file` and `sname` panic on long strings, an option 82 that is echoed as raw bytes goes
+//! out twice, and replies stay under BOOTP's 300 bytes. So: lengths are checked before it sees a
+//! byte, it sees the header only, and every string is capped before it is handed over.
 //!
 //! It must not know what a message means: no leases, no boot files.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-use dhcproto::v4::{DhcpOption, Flags, HType, Message, Opcode, OptionCode, UnknownOption};
+use dhcproto::v4::{Flags, HType, Message, Opcode};
 use dhcproto::{Decodable, Decoder, Encodable, Encoder};
 
 use crate::Mac;
@@ -289,6 +289,8 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, WireError> {
     })
 }
 
+const PAD: u8 = 0;
+const END: u8 = 255;
 const OVERLOAD_FILE: u8 = 1;
 const OVERLOAD_SNAME: u8 = 2;
 
@@ -311,8 +313,6 @@ fn scan_all(header: &[u8], rest: &[u8]) -> (Options, u8) {
 
 /// Walks one field; it ends at END, at the field's end, or at an option that runs past it.
 fn scan(mut field: &[u8], options: &mut Options) {
-    const PAD: u8 = 0;
-    const END: u8 = 255;
     loop {
         match field {
             [PAD, rest @ ..] => field = rest,
@@ -346,15 +346,30 @@ pub fn encode(packet: &Packet) -> Result<Vec<u8>, WireError> {
     if !packet.file.is_empty() && packet.file.len() <= FILE_BYTES_MAX {
         message.set_fname(&packet.file);
     }
-    for (code, value) in &packet.options.0 {
-        message.opts_mut().insert(DhcpOption::Unknown(UnknownOption::new(OptionCode::from(*code), value.clone())));
-    }
     let mut bytes = Vec::with_capacity(REPLY_BYTES_MIN);
     message.encode(&mut Encoder::new(&mut bytes)).map_err(|_| WireError::Encode)?;
+    debug_assert_eq!(bytes.len(), HEADER_BYTES);
+    write_options(&packet.options, &mut bytes);
     if bytes.len() < REPLY_BYTES_MIN {
         bytes.resize(REPLY_BYTES_MIN, 0);
     }
     Ok(bytes)
+}
+
+/// The type first, which old ROMs count on; what the relay added last; all others in order.
+fn write_options(options: &Options, bytes: &mut Vec<u8>) {
+    let mut write = |code: u8| {
+        for piece in options.get(code).unwrap_or_default().chunks(usize::from(u8::MAX)) {
+            bytes.push(code);
+            bytes.push(u8::try_from(piece.len()).unwrap_or(u8::MAX));
+            bytes.extend_from_slice(piece);
+        }
+    };
+    write(code::MESSAGE_TYPE);
+    let between = |code: &u8| !matches!(*code, code::MESSAGE_TYPE | code::RELAY_AGENT | PAD | END);
+    options.0.keys().copied().filter(between).for_each(&mut write);
+    write(code::RELAY_AGENT);
+    bytes.push(END);
 }
 
 /// The entry for fuzzing: any bytes are read or refused, and what was read survives a second trip.

@@ -1,0 +1,150 @@
+//! The pool at its end: reservations, exhaustion, floods of made-up clients.
+
+use firesteel_dhcp::wire::{MessageType, code};
+use firesteel_dhcp::{Mac, OFFER_HOLD, OFFERS_MAX, RESTING_MAX, Refusal, Reservation, What};
+
+use crate::lab::{Lab, config, decline, discover, ip, mac, rebooting, renewing, selecting};
+
+fn reserved(number: u8, last: u8) -> (Mac, Reservation) {
+    (mac(number), Reservation { address: ip(last), hostname: Some(format!("host-{number}")) })
+}
+
+#[test]
+fn a_reservation_is_kept_for_its_owner() {
+    let mut with = config();
+    with.reservations.extend([reserved(1, 10), reserved(2, 100)]);
+    let mut lab = Lab::new(with);
+    assert_eq!(lab.obtain(3), ip(11), "the first of the pool is reserved");
+    assert_eq!(lab.obtain(1), ip(10));
+    let offer = lab.ask(&discover(2));
+    assert_eq!(offer.packet.yiaddr, ip(100), "outside of the pool");
+    assert_eq!(offer.packet.options.text(code::HOST_NAME).as_deref(), Some("host-2"));
+    assert_eq!(lab.ask(&rebooting(3, ip(10))).kind(), MessageType::Nak);
+    assert_eq!(lab.events.last(), Some(&What::Refused { address: ip(10), reason: Refusal::ReservedForAnother }));
+}
+
+#[test]
+fn a_host_moves_to_its_new_reservation() {
+    let mut lab = Lab::new(config());
+    assert_eq!((lab.obtain(1), lab.obtain(2)), (ip(10), ip(11)));
+    let mut with = config();
+    with.reservations.extend([reserved(1, 50), reserved(3, 11)]);
+    lab.engine.reconfigure(with).unwrap();
+    assert_eq!(lab.ask(&renewing(1, ip(10))).kind(), MessageType::Nak);
+    assert_eq!(lab.obtain(1), ip(50));
+    assert_eq!(lab.obtain(3), ip(10), "its reservation is in use until that lease ends");
+    assert_eq!(lab.ask(&renewing(2, ip(11))).kind(), MessageType::Nak, "reserved for another by now");
+    assert_eq!(lab.obtain(2), ip(12));
+    assert_eq!(lab.obtain(3), ip(11));
+}
+
+#[test]
+fn an_exhausted_pool_says_so_and_recovers() {
+    let mut lab = Lab::new(config());
+    for number in 1..=10 {
+        lab.obtain(number);
+    }
+    lab.ignored(&discover(11));
+    assert_eq!(lab.events.last(), Some(&What::Exhausted));
+    lab.wait(100);
+    for number in 2..=10 {
+        lab.ask(&renewing(number, ip(9 + number)));
+    }
+    lab.wait(500);
+    assert_eq!(lab.obtain(11), ip(10), "the lease that ended");
+    assert!(!lab.disk.leases.contains_key(&mac(1)), "an address has one owner on disk");
+    lab.ignored(&discover(1));
+    assert_eq!(lab.ask(&rebooting(1, ip(10))).kind(), MessageType::Nak);
+}
+
+#[test]
+fn the_address_unused_for_longest_goes_first() {
+    let mut lab = Lab::new(config());
+    for number in 1..=10 {
+        lab.obtain(number);
+        lab.wait(10);
+    }
+    lab.wait(300);
+    lab.ask(&renewing(1, ip(10)));
+    lab.wait(3600);
+    assert_eq!((lab.obtain(20), lab.obtain(21)), (ip(11), ip(12)));
+}
+
+#[test]
+fn offers_end_and_are_taken_over_in_need() {
+    let mut lab = Lab::new(config());
+    for number in 1..=10 {
+        lab.ask(&discover(number));
+    }
+    lab.ignored(&discover(11));
+    lab.wait(3);
+    assert_eq!(lab.obtain(11), ip(10), "nobody took the oldest up");
+    assert_eq!(lab.ask(&selecting(1, ip(10))).kind(), MessageType::Nak);
+    assert_eq!(lab.ask(&selecting(2, ip(11))).kind(), MessageType::Ack, "slow, but in time");
+    lab.wait(OFFER_HOLD.as_secs());
+    assert_eq!(lab.ask(&discover(12)).packet.yiaddr, ip(12));
+    assert_eq!(lab.engine.poll_timeout(), Some(lab.now + OFFER_HOLD));
+}
+
+#[test]
+fn the_same_question_gets_the_same_answer() {
+    let mut lab = Lab::new(config());
+    lab.ask(&discover(1));
+    lab.ask(&discover(2));
+    assert_eq!(lab.ask(&discover(1)).packet.yiaddr, ip(10));
+    let mut wish = discover(3);
+    wish.options.set(code::REQUESTED_ADDRESS, ip(17).octets());
+    assert_eq!(lab.ask(&wish).packet.yiaddr, ip(17));
+    wish.options.set(code::REQUESTED_ADDRESS, ip(1).octets());
+    assert_eq!(lab.ask(&wish).packet.yiaddr, ip(17), "not what is not its own");
+}
+
+#[test]
+fn floods_stay_bounded_and_known_hosts_get_through() {
+    let mut wide = config();
+    wide.local.network = firesteel_dhcp::Network::of(ip(0), 16);
+    let last = std::net::Ipv4Addr::new(10, 77, 255, 0);
+    wide.local.pool = Some(firesteel_dhcp::Pool { first: std::net::Ipv4Addr::new(10, 77, 1, 0), last });
+    wide.reservations.extend([reserved(1, 10)]);
+    let mut lab = Lab::new(wide);
+    let mut packet = discover(2);
+    for number in 0..20_000u32 {
+        let [_, b, c, d] = number.to_be_bytes();
+        packet.mac = Mac([2, 0, 9, b, c, d]);
+        lab.ask(&packet);
+    }
+    lab.events.clear();
+    assert_eq!(lab.obtain(1), ip(10));
+    lab.wait(OFFER_HOLD.as_secs());
+    assert_eq!(lab.engine.poll_timeout(), None, "no more than {OFFERS_MAX} offers were kept, and they ended");
+}
+
+#[test]
+fn one_mac_in_a_loop_is_slowed() {
+    let mut lab = Lab::new(config());
+    let bytes = firesteel_dhcp::wire::encode(&discover(1)).unwrap();
+    let answered: usize = (0..200).map(|_| lab.hear(&bytes).len()).sum();
+    assert!(answered < 50, "{answered}");
+    assert_eq!(lab.ask(&discover(2)).kind(), MessageType::Offer);
+    assert_eq!(usize::try_from(lab.engine.dropped().too_many).unwrap() + answered, 200);
+}
+
+#[test]
+fn declines_cannot_take_the_whole_pool() {
+    let mut wide = config();
+    wide.local.network = firesteel_dhcp::Network::of(ip(0), 22);
+    wide.local.pool = Some(firesteel_dhcp::Pool { first: ip(10), last: std::net::Ipv4Addr::new(10, 77, 2, 9) });
+    let mut lab = Lab::new(wide);
+    for number in 0..2000u32 {
+        let [_, _, c, d] = number.to_be_bytes();
+        let mut ask = discover(1);
+        ask.mac = Mac([2, 0, 9, 9, c, d]);
+        let address = lab.ask(&ask).packet.yiaddr;
+        let mut no = decline(1, address);
+        no.mac = ask.mac;
+        lab.ignored(&no);
+        lab.wait(1);
+    }
+    assert!(lab.disk.rests.len() > RESTING_MAX, "addresses came back and were declined again");
+    assert_eq!(lab.ask(&discover(1)).kind(), MessageType::Offer);
+}

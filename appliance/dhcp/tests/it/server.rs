@@ -1,0 +1,256 @@
+//! RFC 2131 as dialogues: the four kinds of REQUEST, NAK, RELEASE, DECLINE, INFORM, where replies go.
+
+use std::net::Ipv4Addr;
+
+use firesteel_dhcp::wire::{MessageType, code};
+use firesteel_dhcp::{DECLINE_REST, Destination, Engine, Refusal, What};
+
+use crate::lab::{Lab, SERVER, config, decline, discover, ip, mac, message, rebooting, release, renewing, selecting};
+
+#[test]
+fn a_host_obtains_renews_and_releases() {
+    let mut lab = Lab::new(config());
+    let offer = lab.ask(&discover(1));
+    assert_eq!((offer.kind(), offer.packet.yiaddr), (MessageType::Offer, ip(10)));
+    assert!(lab.disk.leases.is_empty(), "an offer is a promise for a minute, not a lease");
+    let ack = lab.ask(&selecting(1, ip(10)));
+    assert_eq!((ack.kind(), ack.packet.yiaddr), (MessageType::Ack, ip(10)));
+    assert_eq!(ack.packet.options.number(code::LEASE_TIME), Some(600));
+    assert_eq!(lab.disk.leases[&mac(1)].expires_at.as_second(), lab.now.as_second() + 600);
+
+    lab.wait(300);
+    let renewed = lab.ask(&renewing(1, ip(10)));
+    assert_eq!((renewed.kind(), renewed.packet.yiaddr), (MessageType::Ack, ip(10)));
+    assert_eq!(renewed.to, Destination::IpUnicast(ip(10)));
+    assert_eq!(lab.disk.leases[&mac(1)].expires_at.as_second(), lab.now.as_second() + 600);
+
+    lab.ignored(&release(1, ip(10)));
+    assert_eq!(lab.disk.leases[&mac(1)].expires_at, lab.now);
+    assert_eq!(
+        lab.events,
+        [
+            What::Offered { address: ip(10) },
+            What::Acked { address: ip(10) },
+            What::Acked { address: ip(10) },
+            What::Released { address: ip(10) }
+        ]
+    );
+}
+
+#[test]
+fn no_ack_before_the_lease_is_on_disk() {
+    let mut lab = Lab::new(config());
+    lab.ask(&discover(1));
+    lab.disk_waits = true;
+    lab.ignored(&selecting(1, ip(10)));
+    let (id, changes) = lab.pending.remove(0);
+    assert_eq!(changes.len(), 1);
+    lab.engine.handle_committed(id, true);
+    let replies = lab.drain();
+    assert_eq!((replies.len(), replies[0].kind()), (1, MessageType::Ack));
+    lab.engine.handle_committed(id, true);
+    assert!(lab.drain().is_empty(), "one commit, one ACK");
+}
+
+#[test]
+fn a_disk_that_fails_grants_nothing() {
+    let mut lab = Lab::new(config());
+    lab.ask(&discover(1));
+    lab.disk_works = false;
+    lab.ignored(&selecting(1, ip(10)));
+    assert_eq!(lab.events.last(), Some(&What::NotCommitted { address: ip(10) }));
+    lab.disk_works = true;
+    assert_eq!(lab.ask(&selecting(1, ip(10))).kind(), MessageType::Ack, "the client asks again");
+}
+
+#[test]
+fn a_full_disk_queue_makes_clients_wait() {
+    let mut lab = Lab::new(config());
+    let address = lab.obtain(1);
+    lab.disk_waits = true;
+    for _ in 0..firesteel_dhcp::COMMITS_MAX + 10 {
+        lab.wait(1);
+        lab.ignored(&renewing(1, address));
+    }
+    assert_eq!((lab.pending.len(), lab.engine.dropped().busy), (firesteel_dhcp::COMMITS_MAX, 10));
+}
+
+#[test]
+fn replies_go_where_rfc_2131_says() {
+    let mut lab = Lab::new(config());
+    assert_eq!(lab.ask(&discover(1)).to, Destination::HardwareUnicast { mac: mac(1), address: ip(10) });
+    let mut deaf = discover(2);
+    deaf.broadcast = true;
+    let offer = lab.ask(&deaf);
+    assert_eq!(offer.to, Destination::Broadcast);
+    assert!(offer.packet.broadcast, "the flag goes back");
+    assert_eq!(offer.packet.xid, deaf.xid);
+    assert_eq!(lab.ask(&rebooting(3, Ipv4Addr::new(192, 168, 1, 1))).to, Destination::Broadcast, "a NAK");
+}
+
+#[test]
+fn another_servers_offer_taken_frees_ours() {
+    let mut lab = Lab::new(config());
+    lab.ask(&discover(1));
+    let mut request = selecting(1, ip(200));
+    request.options.set(code::SERVER_ID, [10, 77, 0, 9]);
+    lab.ignored(&request);
+    assert_eq!(lab.events.last(), Some(&What::TookAnother { server: ip(9) }));
+    assert_eq!(lab.ask(&discover(2)).packet.yiaddr, ip(10));
+}
+
+#[test]
+fn selecting_what_was_not_offered_is_refused() {
+    let mut lab = Lab::new(config());
+    lab.ask(&discover(1));
+    let nak = lab.ask(&selecting(1, ip(12)));
+    assert_eq!(nak.kind(), MessageType::Nak);
+    assert_eq!(nak.packet.yiaddr, Ipv4Addr::UNSPECIFIED);
+    assert!(nak.get(code::LEASE_TIME).is_none() && nak.get(code::SUBNET_MASK).is_none());
+    assert_eq!(nak.packet.options.address(code::SERVER_ID), Some(SERVER));
+    assert_eq!(lab.events.last(), Some(&What::Refused { address: ip(12), reason: Refusal::HasAnother }));
+}
+
+#[test]
+fn init_reboot_is_answered_with_authority() {
+    let mut lab = Lab::new(config());
+    let address = lab.obtain(1);
+    assert_eq!(lab.ask(&rebooting(1, address)).kind(), MessageType::Ack);
+    for (number, wish, reason) in [
+        (1, ip(11), Refusal::HasAnother),
+        (2, address, Refusal::InUse),
+        (2, Ipv4Addr::new(192, 168, 1, 5), Refusal::WrongNetwork),
+        (2, ip(99), Refusal::NotInPool),
+        (2, ip(15), Refusal::UnknownClient),
+        (2, SERVER, Refusal::InUse),
+        (2, ip(255), Refusal::WrongNetwork),
+    ] {
+        assert_eq!(lab.ask(&rebooting(number, wish)).kind(), MessageType::Nak, "{wish}");
+        assert_eq!(lab.events.last(), Some(&What::Refused { address: wish, reason }));
+    }
+}
+
+#[test]
+fn renewing_keeps_what_is_free_and_refuses_the_rest() {
+    let mut lab = Lab::new(config());
+    assert_eq!(lab.ask(&renewing(1, ip(14))).kind(), MessageType::Ack, "a system runs on it and nobody else wants it");
+    assert_eq!(lab.ask(&renewing(2, ip(14))).kind(), MessageType::Nak, "another host's");
+    assert_eq!(lab.ask(&renewing(1, ip(15))).kind(), MessageType::Nak, "it has .14");
+    assert_eq!(lab.ask(&renewing(3, Ipv4Addr::new(172, 16, 0, 9))).kind(), MessageType::Nak, "no network of ours");
+}
+
+#[test]
+fn an_ended_lease_is_found_again() {
+    let mut lab = Lab::new(config());
+    assert_eq!(lab.obtain(1), ip(10));
+    lab.wait(3600);
+    assert_eq!(lab.obtain(2), ip(11), "an address that nobody ever had comes first");
+    assert_eq!(lab.obtain(1), ip(10));
+    lab.ignored(&release(1, ip(10)));
+    lab.restart();
+    assert_eq!(lab.ask(&rebooting(1, ip(10))).kind(), MessageType::Ack);
+}
+
+#[test]
+fn leases_outlive_a_restart() {
+    let mut lab = Lab::new(config());
+    let (first, second) = (lab.obtain(1), lab.obtain(2));
+    lab.restart();
+    assert_eq!(lab.obtain(3), ip(12));
+    assert_eq!(lab.obtain(2), second);
+    assert_eq!(lab.ask(&renewing(1, first)).kind(), MessageType::Ack);
+}
+
+#[test]
+fn an_offer_from_before_a_restart_is_honoured() {
+    let mut lab = Lab::new(config());
+    let offer = lab.ask(&discover(1));
+    lab.restart();
+    assert_eq!(lab.ask(&selecting(1, offer.packet.yiaddr)).kind(), MessageType::Ack);
+}
+
+#[test]
+fn a_declined_address_rests() {
+    let mut lab = Lab::new(config());
+    let address = lab.obtain(1);
+    lab.ignored(&decline(2, address));
+    assert!(lab.disk.rests.is_empty(), "only its owner may decline it");
+    lab.ignored(&decline(1, address));
+    assert_eq!(lab.events.last(), Some(&What::Declined { address }));
+    assert!(lab.disk.leases.is_empty());
+    assert_eq!(lab.obtain(1), ip(11));
+    lab.restart();
+    assert_eq!(lab.ask(&rebooting(3, address)).kind(), MessageType::Nak, "it rests after a restart, too");
+    lab.wait(DECLINE_REST.as_secs());
+    assert_eq!(lab.obtain(4), address);
+}
+
+#[test]
+fn release_needs_the_right_owner_and_server() {
+    let mut lab = Lab::new(config());
+    let address = lab.obtain(1);
+    let before = lab.disk.leases[&mac(1)].clone();
+    lab.ignored(&release(2, address));
+    let mut elsewhere = release(1, address);
+    elsewhere.options.set(code::SERVER_ID, [10, 77, 0, 9]);
+    lab.ignored(&elsewhere);
+    lab.ignored(&release(1, ip(11)));
+    assert_eq!(lab.disk.leases[&mac(1)], before);
+}
+
+#[test]
+fn inform_gets_settings_and_no_lease() {
+    let mut lab = Lab::new(config());
+    let mut inform = message(1, MessageType::Inform);
+    inform.ciaddr = ip(200);
+    let ack = lab.ask(&inform);
+    assert_eq!((ack.kind(), ack.to), (MessageType::Ack, Destination::IpUnicast(ip(200))));
+    assert_eq!(ack.packet.yiaddr, Ipv4Addr::UNSPECIFIED);
+    assert_eq!(ack.packet.options.number(code::LEASE_TIME), None);
+    assert_eq!(ack.packet.options.address(code::ROUTER), Some(ip(254)));
+    assert!(lab.disk.leases.is_empty());
+    inform.ciaddr = Ipv4Addr::new(8, 8, 8, 8);
+    lab.ignored(&inform);
+}
+
+#[test]
+fn options_are_those_asked_for() {
+    let mut lab = Lab::new(config());
+    let all = lab.ask(&discover(1));
+    assert_eq!(all.packet.options.address(code::SUBNET_MASK), Some(Ipv4Addr::new(255, 255, 255, 0)));
+    assert_eq!(all.packet.options.address(code::BROADCAST), Some(ip(255)));
+    assert_eq!(all.packet.options.addresses(code::DNS), [ip(2)]);
+    assert_eq!(all.packet.options.addresses(code::NTP), [ip(3)]);
+    assert_eq!(all.packet.options.text(code::DOMAIN_NAME).as_deref(), Some("lab.example"));
+    assert_eq!(all.packet.options.number(code::RENEWAL_TIME), Some(300));
+    assert_eq!(all.packet.options.number(code::REBINDING_TIME), Some(525));
+
+    let mut picky = discover(2);
+    picky.options.set(code::PARAMETER_LIST, [code::ROUTER]);
+    picky.options.set(code::CLIENT_ID, [0, 1, 2, 3]);
+    let reply = lab.ask(&picky);
+    assert_eq!(reply.packet.options.address(code::ROUTER), Some(ip(254)));
+    assert!(reply.get(code::SUBNET_MASK).is_some(), "always needed");
+    for code in [code::DNS, code::NTP, code::DOMAIN_NAME, code::BROADCAST, code::RENEWAL_TIME, code::BOOT_FILE] {
+        assert!(reply.get(code).is_none(), "{code}");
+    }
+    assert_eq!(reply.get(code::CLIENT_ID), Some(&[0, 1, 2, 3][..]), "RFC 6842");
+}
+
+#[test]
+fn a_new_range_keeps_leases_that_still_fit() {
+    let mut lab = Lab::new(config());
+    let kept = lab.obtain(1);
+    for number in 2..=6 {
+        lab.obtain(number);
+    }
+    let mut narrower = config();
+    narrower.local.pool = Some(firesteel_dhcp::Pool { first: ip(10), last: ip(13) });
+    lab.engine.reconfigure(narrower).unwrap();
+    assert_eq!(lab.ask(&renewing(1, kept)).kind(), MessageType::Ack);
+    assert_eq!(lab.ask(&renewing(6, ip(15))).kind(), MessageType::Nak, "outside of the new range");
+    let mut bad = config();
+    bad.server_address = Ipv4Addr::new(1, 1, 1, 1);
+    assert!(lab.engine.reconfigure(bad.clone()).is_err());
+    assert!(Engine::new(bad, Vec::new(), Vec::new(), lab.now).is_err());
+}
