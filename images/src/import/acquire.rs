@@ -1,0 +1,194 @@
+//! From an address to a stored image: checksum, download, import. The one asynchronous part of
+//! the import; the work on the bytes runs on a blocking thread.
+
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use super::{
+    checksum::{Checksum, ChecksumError, FILE_BYTES_MAX},
+    format::Format,
+    importer::{ImportError, Importer, Origin},
+    local::{self, LocalError},
+    store::{ImageStore, StoreError, StoredImage},
+};
+use crate::http::{self, Download, HttpError, Limits};
+
+/// What to get; the fields of an image as an owner writes them.
+#[derive(Clone, Debug, Default)]
+pub struct Request {
+    /// `http`, `https` or `file`.
+    pub url: String,
+    /// Hexadecimal digits, the address of a checksum file, or empty.
+    pub checksum: String,
+    /// `md5`, `sha256`, `sha512`, `auto` or empty.
+    pub checksum_type: String,
+    pub declared: Option<Format>,
+}
+
+/// Where an acquisition is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    Downloading { done_bytes: u64, total_bytes: Option<u64> },
+    Importing { source_bytes: u64, raw_bytes: u64 },
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum AcquireError {
+    #[error("{url} is neither http, https nor file")]
+    Scheme { url: String },
+    #[error("downloading")]
+    Http(#[from] HttpError),
+    #[error("using a local image")]
+    Local(#[from] LocalError),
+    #[error("understanding the checksum")]
+    Checksum(#[from] ChecksumError),
+    #[error("the checksum file {url} is not text")]
+    ChecksumFile { url: String },
+    #[error("importing {url}")]
+    Import { url: String, source: Box<ImportError> },
+    #[error("using the image folder")]
+    Store(#[from] StoreError),
+    #[error("writing the download to {path}")]
+    Spool { path: PathBuf, source: std::io::Error },
+    #[error("the import of {url} ended unexpectedly")]
+    Ended { url: String },
+}
+
+/// Gets images into one store.
+#[derive(Clone, Debug)]
+pub struct Acquirer {
+    importer: Importer,
+    client: reqwest::Client,
+    limits: Limits,
+    local_root: Option<PathBuf>,
+}
+
+impl Acquirer {
+    /// `local_root`: the only folder that `file://` addresses may point into.
+    pub fn new(store: ImageStore, local_root: Option<&Path>) -> Result<Self, AcquireError> {
+        install_crypto_provider();
+        Ok(Self {
+            importer: Importer::new(store),
+            client: http::client()?,
+            limits: Limits::default(),
+            local_root: local_root.map(Path::to_path_buf),
+        })
+    }
+
+    /// The same with other bounds.
+    #[must_use]
+    pub fn with_limits(self, limits: Limits) -> Self {
+        Self { limits, ..self }
+    }
+
+    #[must_use]
+    pub fn store(&self) -> &ImageStore {
+        self.importer.store()
+    }
+
+    /// Returns the image that is stored for this request, downloading it only when no earlier
+    /// download had the same checksum.
+    pub async fn acquire(
+        &self,
+        request: &Request,
+        progress: Arc<dyn Fn(Stage) + Send + Sync>,
+    ) -> Result<StoredImage, AcquireError> {
+        let expected = self.expected(request).await?;
+        if let Some(checksum) = &expected
+            && let Some(image) = self.store().by_source(checksum)?
+        {
+            return Ok(image);
+        }
+        let origin = Origin { url: request.url.clone(), expected, declared: request.declared };
+        match scheme(&request.url) {
+            "file" => {
+                let file = local::open(&request.url, self.local_root.as_deref())?;
+                self.import(file, origin, progress).await
+            }
+            "http" | "https" => {
+                let spooled = self.download(request, origin.expected.is_some(), &*progress).await?;
+                let path = spooled.path().to_path_buf();
+                let file = spooled.reopen().map_err(|source| AcquireError::Spool { path, source })?;
+                let image = self.import(file, origin, progress).await;
+                drop(spooled);
+                image
+            }
+            _ => Err(AcquireError::Scheme { url: request.url.clone() }),
+        }
+    }
+
+    async fn expected(&self, request: &Request) -> Result<Option<Checksum>, AcquireError> {
+        let text = request.checksum.trim();
+        if text.is_empty() {
+            return Ok(None);
+        }
+        if !matches!(scheme(text), "http" | "https") {
+            return Ok(Some(Checksum::parse(text, &request.checksum_type)?));
+        }
+        let limits = Limits { bytes_max: FILE_BYTES_MAX as u64, ..self.limits };
+        let mut download = Download::new(self.client.clone(), text, limits, None, false)?;
+        let mut bytes = Vec::new();
+        while let Some(more) = download.next().await? {
+            bytes.extend_from_slice(&more);
+        }
+        let content = String::from_utf8(bytes).map_err(|_| AcquireError::ChecksumFile { url: text.to_owned() })?;
+        let name = file_name(&request.url);
+        Ok(Some(Checksum::find(&content, &name, &request.checksum_type)?))
+    }
+
+    async fn download(
+        &self,
+        request: &Request,
+        digest_known: bool,
+        progress: &(dyn Fn(Stage) + Send + Sync),
+    ) -> Result<tempfile::NamedTempFile, AcquireError> {
+        let mut download = Download::new(self.client.clone(), &request.url, self.limits, None, digest_known)?;
+        let mut spooled = self.store().incoming()?;
+        while let Some(bytes) = download.next().await? {
+            // Some 100 kB into the page cache: not worth a thread of its own.
+            spooled.write_all(&bytes).map_err(|source| self.store().write_error(spooled.path(), source))?;
+            progress(Stage::Downloading { done_bytes: download.position(), total_bytes: download.total_bytes() });
+        }
+        Ok(spooled)
+    }
+
+    async fn import(
+        &self,
+        file: std::fs::File,
+        origin: Origin,
+        progress: Arc<dyn Fn(Stage) + Send + Sync>,
+    ) -> Result<StoredImage, AcquireError> {
+        let importer = self.importer.clone();
+        let url = origin.url.clone();
+        let task = tokio::task::spawn_blocking(move || {
+            importer.import(file, &origin, &|seen| {
+                progress(Stage::Importing { source_bytes: seen.source_bytes, raw_bytes: seen.raw_bytes });
+            })
+        });
+        match task.await {
+            Ok(result) => result.map_err(|source| AcquireError::Import { url, source: Box::new(source) }),
+            Err(_) => Err(AcquireError::Ended { url }),
+        }
+    }
+}
+
+fn scheme(url: &str) -> &str {
+    url.split_once("://").map_or("", |(scheme, _)| scheme)
+}
+
+/// The last part of the address's path, as a checksum file would name it.
+fn file_name(url: &str) -> String {
+    let path = reqwest::Url::parse(url).map(|url| url.path().to_owned()).unwrap_or_default();
+    path.rsplit('/').next().unwrap_or_default().to_owned()
+}
+
+/// The process usually has one already; then it stays.
+fn install_crypto_provider() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Lost only to another thread that installs one at the same moment.
+        drop(rustls::crypto::ring::default_provider().install_default());
+    }
+}

@@ -1,0 +1,235 @@
+//! One import: detect, expand, pack, compare, publish.
+
+use std::{
+    cell::Cell,
+    fs::File,
+    io::{self, BufReader, Read, Seek, SeekFrom, Write},
+};
+
+use super::{
+    checksum::{Checksum, SourceHasher},
+    format::{self, Format, HEAD_BYTES, Unsupported},
+    pack::{self, PackError},
+    qcow2::{self, Qcow2Error},
+    read::{Expansion, Source, expand, fill},
+    store::{ImageStore, SourceRecord, StoreError, StoredImage},
+};
+
+/// Largest source file; the same bound as for downloads.
+const SOURCE_BYTES_MAX: u64 = 256 << 30;
+
+/// Turns sources into stored images.
+#[derive(Clone, Debug)]
+pub struct Importer {
+    store: ImageStore,
+}
+
+/// What the owner says of a source.
+#[derive(Clone, Debug, Default)]
+pub struct Origin {
+    /// Kept in the metadata without user, password, query and fragment.
+    pub url: String,
+    /// Of the bytes as given; nothing is stored unless it fits.
+    pub expected: Option<Checksum>,
+    /// A declared format, `raw` or `qcow2`: another content is an error. `None` goes by content.
+    pub declared: Option<Format>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// Bytes of the source that were read.
+    pub source_bytes: u64,
+    /// Bytes of the raw image that were packed.
+    pub raw_bytes: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    #[error("the image cannot be used")]
+    Unsupported(#[from] Unsupported),
+    #[error("the image is declared as {declared}, but it is {found}")]
+    Declared { declared: Format, found: Format },
+    #[error("the image is {inner} inside {outer}; only raw and qcow2 may be compressed")]
+    Nested { outer: Format, inner: Format },
+    #[error("reading the image")]
+    Source { source: io::Error },
+    #[error("expanding the image, which is {format}")]
+    Expand { format: Format, source: io::Error },
+    #[error("reading the image's disk")]
+    Qcow2(#[from] Qcow2Error),
+    #[error("the image's checksum is {found}, not {expected}")]
+    Checksum { expected: Checksum, found: Checksum },
+    #[error("compressing the image")]
+    Compress { source: io::Error },
+    #[error("storing the image")]
+    Store(#[from] StoreError),
+}
+
+impl Importer {
+    #[must_use]
+    pub fn new(store: ImageStore) -> Self {
+        Self { store }
+    }
+
+    #[must_use]
+    pub fn store(&self) -> &ImageStore {
+        &self.store
+    }
+
+    /// Reads a source to its end and stores the image. Blocks; uses all cores.
+    pub fn import(
+        &self,
+        source: impl Read,
+        origin: &Origin,
+        progress: &dyn Fn(Progress),
+    ) -> Result<StoredImage, ImportError> {
+        let count = Cell::new(0);
+        let mut source = Source::new(source, SourceHasher::new(origin.expected.as_ref()), &count, SOURCE_BYTES_MAX);
+        let packed = self.pack(&mut source, &count, origin, progress);
+        let drained = source.drain();
+        let (sha256, found) = source.into_hasher().finish();
+        let fits = origin.expected.as_ref().is_none_or(|expected| *expected == found);
+        let (packed, incoming, formats) = match packed {
+            // A truncated or altered download also fails to expand: the checksum is the reason
+            // that helps.
+            Err(ImportError::Expand { .. } | ImportError::Qcow2(_) | ImportError::Unsupported(_))
+                if drained.is_ok() && !fits =>
+            {
+                return Err(checksum_error(origin, found));
+            }
+            result => result?,
+        };
+        drained.map_err(|source| ImportError::Source { source })?;
+        if !fits {
+            return Err(checksum_error(origin, found));
+        }
+        let record = SourceRecord {
+            url: without_secrets(&origin.url),
+            formats,
+            bytes: count.get(),
+            sha256,
+            checksum: origin.expected.as_ref().map(ToString::to_string).unwrap_or_default(),
+        };
+        Ok(self.store.publish(incoming, &packed, record)?)
+    }
+
+    fn pack(
+        &self,
+        source: &mut (impl Read + ?Sized),
+        count: &Cell<u64>,
+        origin: &Origin,
+        progress: &dyn Fn(Progress),
+    ) -> Result<(pack::Packed, tempfile::NamedTempFile, Vec<Format>), ImportError> {
+        let mut seen = |raw_bytes| progress(Progress { source_bytes: count.get(), raw_bytes });
+        let mut incoming = self.store.incoming()?;
+        let head = head_of(source).map_err(|source| ImportError::Source { source })?;
+        let outer = format::detect(&head)?;
+        let source = io::Cursor::new(head).chain(source);
+        let mut formats = vec![outer];
+        let packed = match outer {
+            Format::Raw => {
+                check_declared(origin, Format::Raw)?;
+                self.pack_stream(&mut Expansion::new(source, count), outer, &mut incoming, &mut seen)?
+            }
+            Format::Qcow2 => {
+                check_declared(origin, Format::Qcow2)?;
+                self.pack_qcow2(source, outer, count, &mut incoming, &mut seen)?
+            }
+            Format::Gzip | Format::Xz | Format::Zstd => {
+                let failed = |source| ImportError::Expand { format: outer, source };
+                let mut raw = Expansion::new(expand(outer, source).map_err(failed)?, count);
+                let head = head_of(&mut raw).map_err(failed)?;
+                let inner = format::detect(&head)?;
+                check_declared(origin, inner)?;
+                formats.push(inner);
+                let mut raw = io::Cursor::new(head).chain(raw);
+                match inner {
+                    Format::Raw => self.pack_stream(&mut raw, outer, &mut incoming, &mut seen)?,
+                    Format::Qcow2 => self.pack_qcow2(raw, outer, count, &mut incoming, &mut seen)?,
+                    Format::Gzip | Format::Xz | Format::Zstd => return Err(ImportError::Nested { outer, inner }),
+                }
+            }
+        };
+        Ok((packed, incoming, formats))
+    }
+
+    fn pack_stream(
+        &self,
+        raw: &mut dyn Read,
+        format: Format,
+        incoming: &mut tempfile::NamedTempFile,
+        seen: &mut dyn FnMut(u64),
+    ) -> Result<pack::Packed, ImportError> {
+        let path = incoming.path().to_path_buf();
+        pack::pack(raw, incoming.as_file_mut(), seen).map_err(|error| match error {
+            PackError::Read { source } if format == Format::Raw => ImportError::Source { source },
+            PackError::Read { source } => ImportError::Expand { format, source },
+            PackError::Compress { source } => ImportError::Compress { source },
+            PackError::Write { source } => self.store.write_error(&path, source).into(),
+        })
+    }
+
+    /// A qcow2 image is read here and there, so it is put into a file first.
+    fn pack_qcow2(
+        &self,
+        mut source: impl Read,
+        outer: Format,
+        count: &Cell<u64>,
+        incoming: &mut tempfile::NamedTempFile,
+        seen: &mut dyn FnMut(u64),
+    ) -> Result<pack::Packed, ImportError> {
+        let mut spooled = self.store.incoming()?;
+        let path = spooled.path().to_path_buf();
+        let mut buffer = vec![0; 1 << 20];
+        loop {
+            let bytes = fill(&mut source, &mut buffer).map_err(|source| match outer {
+                Format::Raw | Format::Qcow2 => ImportError::Source { source },
+                Format::Gzip | Format::Xz | Format::Zstd => ImportError::Expand { format: outer, source },
+            })?;
+            if bytes == 0 {
+                break;
+            }
+            spooled.write_all(&buffer[..bytes]).map_err(|source| self.store.write_error(&path, source))?;
+            seen(0);
+        }
+        let rewound = spooled.as_file_mut().seek(SeekFrom::Start(0)).and_then(|_| spooled.as_file().try_clone());
+        let file: File = rewound.map_err(|source| ImportError::Source { source })?;
+        let reader = qcow2::Reader::open(BufReader::new(file))?;
+        let mut raw = Expansion::new(reader, count);
+        self.pack_stream(&mut raw, Format::Qcow2, incoming, seen)
+    }
+}
+
+fn head_of(source: &mut (impl Read + ?Sized)) -> io::Result<Vec<u8>> {
+    let mut head = vec![0; HEAD_BYTES];
+    let bytes = fill(source, &mut head)?;
+    head.truncate(bytes);
+    Ok(head)
+}
+
+fn check_declared(origin: &Origin, found: Format) -> Result<(), ImportError> {
+    match origin.declared {
+        Some(declared) if declared != found => Err(ImportError::Declared { declared, found }),
+        Some(_) | None => Ok(()),
+    }
+}
+
+fn checksum_error(origin: &Origin, found: Checksum) -> ImportError {
+    // Asked only where a checksum was expected and differs.
+    let expected = origin.expected.clone().unwrap_or_else(|| found.clone());
+    ImportError::Checksum { expected, found }
+}
+
+/// Addresses of private mirrors carry passwords and signatures.
+fn without_secrets(url: &str) -> String {
+    match reqwest::Url::parse(url) {
+        Ok(mut parsed) => {
+            parsed.set_query(None);
+            parsed.set_fragment(None);
+            // Fails only where an address cannot have them.
+            parsed.set_username("").and_then(|()| parsed.set_password(None)).unwrap_or(());
+            parsed.to_string()
+        }
+        Err(_) => url.to_owned(),
+    }
+}
