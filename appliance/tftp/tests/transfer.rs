@@ -338,9 +338,9 @@ impl Model {
                     self.is_done = packet.len() - 4 < self.blksize;
                     self.deadline = now + Self::PATIENCE;
                     (self.is_done || self.in_window == self.window).then(|| self.answer(now, self.block)).flatten()
-                } else if number.wrapping_sub(self.block as u16) < 0x8000 && self.window > 1 {
-                    self.answer(now, self.block)
-                } else if number == self.block as u16 && self.window == 1 {
+                } else if number == self.block as u16
+                    || (self.window > 1 && number.wrapping_sub(self.block as u16) < 0x8000)
+                {
                     self.answer(now, self.block)
                 } else {
                     None

@@ -1,0 +1,60 @@
+//! What can go wrong with a BMC, told so that the reader knows what to do.
+
+/// Of a text that a BMC sent, in an error.
+pub(crate) const BMC_TEXT_CHARS_MAX: usize = 200;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    #[error("the BMC cannot be reached ({detail}): check bmc.address, the BMC's network and that it is powered")]
+    Unreachable { detail: String },
+    #[error(
+        "the BMC's certificate or TLS was refused ({detail}): give its CA, or set bmc.disableCertificateVerification"
+    )]
+    Tls { detail: String },
+    #[error("the BMC did not answer {what} in time: it may be restarting or overloaded")]
+    Timeout { what: String },
+    #[error("the BMC refuses the login: check username and password in the Secret of bmc.credentialsName")]
+    Unauthorized,
+    #[error("the BMC's user may not do this ({message}): give it the role Operator or Administrator")]
+    Forbidden { message: String },
+    #[error("the BMC has no {path}: check the path in bmc.address")]
+    NotFound { path: String },
+    #[error("the BMC has {count} systems: name one of them in bmc.address, like {example}")]
+    SeveralSystems { count: usize, example: String },
+    #[error("the BMC is busy (status {status}): it is asked again later")]
+    Busy { status: u16 },
+    #[error("the BMC cannot {what}")]
+    Unsupported { what: String },
+    #[error("the BMC refused {what} with status {status}: {message}")]
+    Refused { what: String, status: u16, message: String },
+    #[error("the BMC sends {what} elsewhere ({to}): not followed, because the login would go with it")]
+    Redirected { what: String, to: String },
+    #[error("the BMC's answer to {what} is not usable: {detail}")]
+    BadAnswer { what: String, detail: String },
+}
+
+impl Error {
+    /// Asking again with nothing changed may help.
+    #[must_use]
+    pub fn is_temporary(&self) -> bool {
+        match self {
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Busy { .. } | Self::BadAnswer { .. } => true,
+            Self::Refused { status, .. } => *status >= 500,
+            Self::Tls { .. }
+            | Self::Unauthorized
+            | Self::Forbidden { .. }
+            | Self::NotFound { .. }
+            | Self::SeveralSystems { .. }
+            | Self::Unsupported { .. }
+            | Self::Redirected { .. } => false,
+        }
+    }
+}
+
+/// Foreign text for people: printable ASCII, bounded.
+pub(crate) fn plain_text(text: &str) -> String {
+    text.chars()
+        .take(BMC_TEXT_CHARS_MAX)
+        .map(|character| if character.is_ascii_graphic() || character == ' ' { character } else { '?' })
+        .collect()
+}
