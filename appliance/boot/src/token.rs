@@ -26,7 +26,7 @@ pub const SUBJECT_BYTES_MAX: usize = 128;
 pub const TOKEN_CHARS_MAX: usize = (1 + NONCE_LEN + FIXED_BYTES + SUBJECT_BYTES_MAX + TAG_BYTES).div_ceil(3) * 4;
 
 const VERSION: u8 = 1;
-const FIXED_BYTES: usize = 1 + 4 + 8;
+const FIXED_BYTES: usize = 1 + 8 + 8;
 const TAG_BYTES: usize = 16;
 
 /// What the bearer may do. A token of one purpose opens nothing of another.
@@ -65,7 +65,7 @@ pub struct Claims {
     pub purpose: Purpose,
     /// A host's uid, or the MAC of a machine without one.
     pub subject: String,
-    pub attempt: u32,
+    pub attempt: u64,
     pub expires_unix_s: u64,
 }
 
@@ -202,12 +202,12 @@ impl Sealer {
 
 fn parse_claims(body: &[u8]) -> Option<Claims> {
     let (&purpose, rest) = body.split_first()?;
-    let (attempt, rest) = rest.split_first_chunk::<4>()?;
+    let (attempt, rest) = rest.split_first_chunk::<8>()?;
     let (expires, subject) = rest.split_first_chunk::<8>()?;
     Some(Claims {
         purpose: Purpose::from_code(purpose)?,
         subject: std::str::from_utf8(subject).ok()?.to_owned(),
-        attempt: u32::from_be_bytes(*attempt),
+        attempt: u64::from_be_bytes(*attempt),
         expires_unix_s: u64::from_be_bytes(*expires),
     })
 }

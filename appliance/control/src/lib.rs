@@ -1,1 +1,70 @@
-//! Work in progress.
+//! The appliance's working memory: it sees, lets [`firesteel_plan`] decide, and has things done.
+//!
+//! ```text
+//!            edits (API)   reports (agents)   answers (BMC)   fetched images   deadlines
+//!                 └───────────────┴────────┬────────┴───────────────┴─────────────┘
+//!                                          ▼ wake(host)
+//!                                        queue
+//!                                          ▼
+//!   journal + objects + views ──► Seen ──► plan::host::step ──► Step
+//!                                                                │
+//!        1. journal (the truth, compare-and-swap)  ◄─────────────┤
+//!        2. boot entry published                   ◄─────────────┤
+//!        3. BareMetalHost.status (a projection)    ◄─────────────┤
+//!        4. effects, each at least once            ◄─────────────┘
+//! ```
+//!
+//! Observations live in memory ([`views`]) where they come again by themselves (an agent reports
+//! cumulatively every two seconds, a BMC can be asked), and in the journal where they do not (which key a
+//! token is bound to, receipts, what the new OS said). Nothing here opens a socket or decides a state.
+
+mod agents;
+mod boot;
+mod control;
+mod discovery;
+mod effects;
+mod host;
+mod images;
+mod instances;
+mod journals;
+mod map;
+mod network;
+mod notes;
+mod power;
+mod queue;
+mod receipts;
+mod seen;
+mod views;
+
+use std::fmt;
+
+pub use boot::BootGrant;
+pub use control::{Config, Control};
+pub use network::NetworkEvent;
+pub use receipts::verify as verify_receipt;
+
+/// A host's place in the API.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HostKey {
+    pub namespace: String,
+    pub name: String,
+}
+
+impl fmt::Display for HostKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// Why something is not given to a host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Denied {
+    #[error("{0}")]
+    Token(String),
+    #[error("{0}")]
+    NotFound(String),
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{0}")]
+    Internal(String),
+}

@@ -39,6 +39,21 @@ pub struct DiscoveredHostStatus {
     pub boots: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareRecord>,
+    /// Set where an earlier owner let the machine go without cleaning it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncleaned: Option<Uncleaned>,
+}
+
+/// The tombstone of a host that was released by force.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Uncleaned {
+    /// `namespace/name` of the host that was.
+    pub host: String,
+    /// Identity of the disk that still holds its data.
+    pub disk: String,
+    pub reason: String,
+    pub at: Timestamp,
 }
 
 /// The object's name for a MAC: `52-54-00-12-34-56`.

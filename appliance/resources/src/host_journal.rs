@@ -153,6 +153,9 @@ pub struct ReceiptRecord {
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
     pub evidence: Value,
+    /// Ed25519 signature of the appliance over the record without it, hexadecimal.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub signature: String,
 }
 
 #[cfg(test)]

@@ -15,6 +15,8 @@ pub const INSPECT: &str = "inspect.metal3.io";
 pub const REBOOT: &str = "reboot.metal3.io";
 /// One-shot: forget the error's delay and the count of failed attempts, and try now.
 pub const RETRY: &str = "firesteel.dev/retry";
+/// The address that DHCP gives to the boot MAC, always.
+pub const RESERVED_ADDRESS: &str = "firesteel.dev/reserved-address";
 /// Let the object go without cleaning; a tombstone keeps the hardware's identity.
 pub const RELEASE_FORCE: &str = "firesteel.dev/release-force";
 

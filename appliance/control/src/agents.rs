@@ -1,0 +1,506 @@
+//! Hello and report: what agents say, and what they are told.
+//!
+//! The first hello of an attempt binds its token to the agent's key, in the journal, before it is
+//! answered. From then on only that key is heard; a second one is refused, written into the timeline
+//! with its MAC and address, and changes nothing for the first.
+
+use std::net::IpAddr;
+
+use firesteel_boot::{Claims, Purpose};
+use firesteel_kube::Status;
+use firesteel_resources::host_journal::{AgentBinding, HostJournalStatus, Progress, ReceiptRecord, TimelineEvent};
+use firesteel_wire::{
+    Evidence, Hello, HelloReply, Receipt, Refusal, RefusalReason, Report, ReportReply, StepReport, StepState, Verdict,
+    limits,
+};
+use jiff::Timestamp;
+
+use crate::{
+    Control, HostKey,
+    control::{unix_milliseconds, unix_seconds},
+    journals::{self, event},
+    map, receipts,
+};
+
+/// Outcome of comparing a hello with the journal.
+enum Binding {
+    New,
+    Known,
+    SecondKey,
+    OldAttempt { current: u64 },
+}
+
+impl Control {
+    /// Answers the first message of a boot.
+    ///
+    /// # Errors
+    /// A refusal with its reason; see [`RefusalReason`].
+    pub async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
+        let claims = self.claims(&hello.token)?;
+        match claims.purpose {
+            Purpose::Discovery => self.discovery_hello(&claims, &hello, remote).await,
+            Purpose::Agent => self.host_hello(&claims, &hello, remote).await,
+            Purpose::Instance => Err(refusal(RefusalReason::BadToken, "this token is not for agents")),
+        }
+    }
+
+    /// Takes a report and says what is next; holds the answer to an idle agent.
+    ///
+    /// # Errors
+    /// A refusal with its reason; see [`RefusalReason`].
+    pub async fn report(&self, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
+        let claims = self.claims(&report.token)?;
+        match claims.purpose {
+            Purpose::Discovery => self.discovery_report(&claims, report).await,
+            Purpose::Agent => self.host_report(&claims, report, remote).await,
+            Purpose::Instance => Err(refusal(RefusalReason::BadToken, "this token is not for agents")),
+        }
+    }
+
+    fn claims(&self, token: &str) -> Result<Claims, Refusal> {
+        self.config()
+            .sealer
+            .open_boot(token, unix_seconds(Timestamp::now()))
+            .map_err(|error| refusal(RefusalReason::BadToken, &format!("{error}: boot again from the network")))
+    }
+
+    fn host_of(&self, claims: &Claims) -> Result<HostKey, Refusal> {
+        self.views()
+            .by_uid
+            .get(&claims.subject)
+            .cloned()
+            .ok_or_else(|| refusal(RefusalReason::OldAttempt, "the host of this token is gone: boot again"))
+    }
+
+    async fn host_hello(&self, claims: &Claims, hello: &Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
+        let key = self.host_of(claims)?;
+        let now = Timestamp::now();
+        let binding = self
+            .inner
+            .journals
+            .change(&key, |status| bind(status, claims.attempt, hello, remote, now))
+            .await
+            .map_err(busy)?
+            .ok_or_else(|| refusal(RefusalReason::Busy, "this host has no journal yet: try again"))?;
+        match binding {
+            Binding::New => {
+                tracing::info!(host = %key, attempt = claims.attempt, mac = %hello.identity.boot_mac, "agent says hello");
+                self.begin_agent(&key, claims.attempt, hello);
+                self.inner.queue.wake(&key);
+            }
+            Binding::Known => self.begin_agent(&key, claims.attempt, hello),
+            Binding::SecondKey => {
+                tracing::warn!(host = %key, attempt = claims.attempt, %remote, mac = %hello.identity.boot_mac, "a second agent used a token that is bound: refused");
+                return Err(refusal(RefusalReason::SecondKey, "this token is bound to another agent: this boot ends here"));
+            }
+            Binding::OldAttempt { current } => {
+                let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
+                return Err(refusal(RefusalReason::OldAttempt, &text));
+            }
+        }
+        let verdict = self.views().hosts.get(&key).map_or(Verdict::Continue, |view| view.agent.verdict(0));
+        Ok(HelloReply { host: key.name, attempt: claims.attempt, time_ms: unix_milliseconds(now), verdict })
+    }
+
+    /// Takes the agent into the views, unless it is there (a repeated hello).
+    fn begin_agent(&self, key: &HostKey, attempt: u64, hello: &Hello) {
+        let mut views = self.views();
+        let Some(view) = views.hosts.get_mut(key) else { return };
+        if view.agent.key != Some(hello.key) || view.agent.attempt != attempt {
+            view.agent.begin(attempt, hello.key, &hello.boot_id);
+        }
+        view.agent.last_report_at = Some(Timestamp::now());
+    }
+
+    async fn host_report(&self, claims: &Claims, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
+        let key = self.host_of(claims)?;
+        self.check_binding(&key, claims, &report, remote).await?;
+        let now = Timestamp::now();
+        let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
+        let before = self.views().hosts.get(&key).and_then(|view| view.agent.last_report.clone());
+        self.log(&key, claims.attempt, &report);
+        let changes = Changes::between(before.as_ref(), &report, claims.attempt, now);
+        if !changes.is_nothing() {
+            // Receipts and the leave are on disk before the agent is told that we have them.
+            let stored = self.inner.journals.change(&key, |status| changes.apply(status, &self.config().receipt_key)).await;
+            stored.map_err(busy)?;
+        }
+        let (changed, acknowledged) = {
+            let mut views = self.views();
+            let Some(view) = views.hosts.get_mut(&key) else {
+                return Err(refusal(RefusalReason::OldAttempt, "the host of this token is gone: boot again"));
+            };
+            let last = report.log.iter().map(|line| line.sequence).max().unwrap_or(0);
+            view.agent.log_sequence = view.agent.log_sequence.max(last);
+            if !before.as_ref().is_some_and(|before| before.plan == report.plan && before.steps == report.steps) {
+                view.agent.progress_at = Some(now);
+            }
+            view.agent.last_report = Some(Report { log: Vec::new(), ..report });
+            view.agent.last_report_at = Some(now);
+            (std::sync::Arc::clone(&view.agent.changed), view.agent.log_sequence)
+        };
+        self.inner.queue.wake(&key);
+        let verdict = || self.views().hosts.get(&key).map_or(Verdict::Continue, |view| view.agent.verdict(plan));
+        if idle && !leaving {
+            hold(&changed, &verdict).await;
+            if let Some(view) = self.views().hosts.get_mut(&key) {
+                view.agent.last_report_at = Some(Timestamp::now());
+            }
+        }
+        Ok(ReportReply {
+            time_ms: unix_milliseconds(Timestamp::now()),
+            log_acknowledged: acknowledged,
+            verdict: if leaving { Verdict::Continue } else { verdict() },
+        })
+    }
+
+    /// Only the key that the attempt's token is bound to is heard. After a restart of the appliance
+    /// the journal says which that is.
+    async fn check_binding(
+        &self,
+        key: &HostKey,
+        claims: &Claims,
+        report: &Report,
+        remote: IpAddr,
+    ) -> Result<(), Refusal> {
+        let journal = self
+            .inner
+            .journals
+            .read(key)
+            .await
+            .map_err(busy)?
+            .ok_or_else(|| refusal(RefusalReason::OldAttempt, "this host has no journal any more: boot again"))?;
+        let current = journals::attempt(&journal);
+        if current != claims.attempt {
+            let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
+            return Err(refusal(RefusalReason::OldAttempt, &text));
+        }
+        match &journal.agent {
+            Some(agent) if agent.attempt == current && agent.key == report.key.to_string() => {}
+            Some(agent) if agent.attempt == current => {
+                tracing::warn!(host = %key, attempt = current, %remote, "a report signed by another key than the bound one: refused");
+                return Err(refusal(RefusalReason::SecondKey, "this token is bound to another agent: this boot ends here"));
+            }
+            Some(_) | None => {
+                return Err(refusal(RefusalReason::BadRequest, "say hello before the first report"));
+            }
+        }
+        let mut views = self.views();
+        if let Some(view) = views.hosts.get_mut(key)
+            && view.agent.key != Some(report.key)
+        {
+            view.agent.begin(current, report.key, &report.boot_id);
+        }
+        Ok(())
+    }
+
+    /// The host's own and its kernel's lines go into the appliance's log, each once.
+    fn log(&self, key: &HostKey, attempt: u64, report: &Report) {
+        let known = self.views().hosts.get(key).map_or(0, |view| view.agent.log_sequence);
+        for line in report.log.iter().take(limits::LOG_LINES_MAX).filter(|line| line.sequence > known) {
+            let text = map::line(&line.text);
+            match line.severity {
+                0..=3 => tracing::warn!(host = %key, attempt, source = ?line.source, "{text}"),
+                4..=5 => tracing::info!(host = %key, attempt, source = ?line.source, "{text}"),
+                _ => tracing::debug!(host = %key, attempt, source = ?line.source, "{text}"),
+            }
+        }
+    }
+}
+
+/// Waits until there is something to tell, at most as long as a report may be held.
+pub(crate) async fn hold(changed: &tokio::sync::Notify, verdict: &(impl Fn() -> Verdict + Sync)) {
+    let notified = changed.notified();
+    tokio::pin!(notified);
+    // Registered before the check, so that what is told in between wakes us.
+    notified.as_mut().enable();
+    if verdict() == Verdict::Continue {
+        let held = tokio::time::timeout(limits::LONG_POLL, notified).await;
+        tracing::trace!(told = held.is_ok(), "answering a held report");
+    }
+}
+
+pub(crate) fn refusal(reason: RefusalReason, message: &str) -> Refusal {
+    Refusal { reason, message: message.to_owned() }
+}
+
+pub(crate) fn busy(status: Status) -> Refusal {
+    tracing::error!(error = %status.message, "storing what an agent said");
+    refusal(RefusalReason::Busy, "the appliance could not store this: try again")
+}
+
+/// Binds a token to the key of the first hello; pure.
+fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpAddr, now: Timestamp) -> Binding {
+    let current = journals::attempt(status);
+    if current != attempt {
+        return Binding::OldAttempt { current };
+    }
+    let key = hello.key.to_string();
+    if let Some(agent) = &status.agent
+        && agent.attempt == attempt
+    {
+        if agent.key == key {
+            return Binding::Known;
+        }
+        let detail = format!("from {remote}, MAC {}: refused, nothing changed", map::field(&hello.identity.boot_mac));
+        let last = status.timeline.last().map(|event| (event.event.as_str(), event.detail.as_str()));
+        if last != Some(("second_agent", detail.as_str())) {
+            status.note(event(attempt, "second_agent", detail));
+        }
+        return Binding::SecondKey;
+    }
+    status.agent = Some(AgentBinding {
+        attempt,
+        key,
+        boot_id: map::field(&hello.boot_id),
+        bound_at: now,
+        mac: map::field(&hello.identity.boot_mac),
+        address: remote.to_string(),
+        agent_version: map::field(&hello.agent_version),
+        kernel_version: map::field(&hello.kernel_version),
+        left: false,
+    });
+    status.progress = None;
+    #[allow(clippy::cast_precision_loss, reason = "seconds for people")]
+    let detail = format!("{:.1} s after the kernel's start", hello.uptime_ms as f64 / 1000.0);
+    status.note(TimelineEvent { at: now, ..event(attempt, "agent_hello", detail) });
+    Binding::New
+}
+
+/// What a report says that the journal does not have yet.
+#[derive(Debug, Default)]
+struct Changes {
+    attempt: u64,
+    events: Vec<TimelineEvent>,
+    receipts: Vec<(Receipt, Timestamp)>,
+    progress: Option<Progress>,
+    clear_progress: bool,
+    left: bool,
+}
+
+impl Changes {
+    fn between(before: Option<&Report>, report: &Report, attempt: u64, now: Timestamp) -> Self {
+        let mut changes = Self { attempt, left: report.leaving, ..Self::default() };
+        let same_plan = before.filter(|before| before.plan == report.plan);
+        for step in report.steps.iter().take(limits::STEPS_MAX) {
+            let old = same_plan.and_then(|before| before.steps.iter().find(|old| old.index == step.index));
+            changes.step(old, step, now);
+        }
+        let running = report.steps.iter().find(|step| step.state == StepState::Running);
+        match running {
+            Some(step) => changes.progress = Some(progress(step, report.plan, attempt, now)),
+            None => changes.clear_progress = true,
+        }
+        let known = before.map_or(0, |before| before.receipts.len());
+        changes.receipts = report.receipts.iter().skip(known).map(|receipt| (receipt.clone(), now)).collect();
+        if report.leaving && !before.is_some_and(|before| before.leaving) {
+            changes.events.push(event(attempt, "leaving", "the agent leaves the ramdisk"));
+        }
+        changes
+    }
+
+    fn step(&mut self, old: Option<&StepReport>, step: &StepReport, now: Timestamp) {
+        let state = old.map_or(StepState::Pending, |old| old.state);
+        let (start, end) = names(&step.step);
+        let at = |milliseconds: u64| match i64::try_from(milliseconds).ok().filter(|ms| *ms > 0) {
+            Some(ms) => Timestamp::from_millisecond(ms).map_or(now, |at| at.min(now)),
+            None => now,
+        };
+        let mut push = |name: &str, at: Timestamp, detail: String, bytes: u64| {
+            let bytes = Some(bytes).filter(|bytes| *bytes > 0);
+            self.events.push(TimelineEvent { at, bytes, ..event(self.attempt, name, detail) });
+        };
+        if state == StepState::Pending && step.state != StepState::Pending {
+            push(start, at(step.started_ms), String::new(), 0);
+        }
+        if state != step.state {
+            match step.state {
+                StepState::Done => push(end, at(step.ended_ms), String::new(), step.done_bytes),
+                StepState::Failed => {
+                    push("step_failed", at(step.ended_ms), format!("{}: {}", map::field(&step.step), map::line(&step.error)), 0);
+                }
+                StepState::Pending | StepState::Running => {}
+            }
+        }
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.events.is_empty() && self.receipts.is_empty() && self.progress.is_none() && !self.clear_progress && !self.left
+    }
+
+    fn apply(&self, status: &mut HostJournalStatus, key: &ring::signature::Ed25519KeyPair) {
+        for event in &self.events {
+            let left = event.event == "leaving" && status.agent.as_ref().is_some_and(|agent| agent.left);
+            let again = left
+                || status.timeline.iter().any(|old| {
+                    old.attempt == event.attempt && old.event == event.event && old.at == event.at
+                });
+            if !again {
+                status.note(event.clone());
+            }
+        }
+        for (receipt, now) in &self.receipts {
+            if let Evidence::Inspected { inventory } = &receipt.evidence {
+                let newer = status.hardware.as_ref().is_none_or(|old| {
+                    (old.attempt, old.plan) < (self.attempt, receipt.plan)
+                });
+                if newer {
+                    status.hardware = Some(map::hardware_record(inventory, self.attempt, receipt.plan, *now));
+                }
+            }
+            status.keep(receipts::sign(key, record(receipt, self.attempt, *now)));
+        }
+        if let Some(progress) = &self.progress {
+            status.progress = Some(progress.clone());
+        } else if self.clear_progress {
+            status.progress = None;
+        }
+        if self.left
+            && let Some(agent) = &mut status.agent
+        {
+            agent.left = true;
+        }
+    }
+}
+
+/// The names of a step's start and end in the timeline.
+fn names(step: &str) -> (&'static str, &'static str) {
+    match step {
+        "inspect" => ("inspect_start", "inspect_end"),
+        "clear-metadata" => ("clear_start", "clear_end"),
+        "write-image" => ("write_start", "write_end"),
+        "hand-off" => ("handoff_start", "handoff"),
+        "set-boot-entry" => ("boot_entry_start", "boot_entry"),
+        _ => ("step_start", "step_end"),
+    }
+}
+
+fn progress(step: &StepReport, plan: u32, attempt: u64, now: Timestamp) -> Progress {
+    let percent = match step.total_bytes {
+        0 => 0,
+        total => u8::try_from(u128::from(step.done_bytes.min(total)) * 100 / u128::from(total)).unwrap_or(100),
+    };
+    Progress {
+        attempt,
+        plan,
+        step: map::field(&step.step),
+        activity: map::field(&step.activity),
+        done_bytes: step.done_bytes,
+        total_bytes: step.total_bytes,
+        percent,
+        at: now,
+    }
+}
+
+/// The inventory of an inspection is kept once, as the host's hardware; its receipt names it.
+fn record(receipt: &Receipt, attempt: u64, now: Timestamp) -> ReceiptRecord {
+    let at = |milliseconds: u64| {
+        i64::try_from(milliseconds).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).unwrap_or(now)
+    };
+    let mut evidence = serde_json::to_value(&receipt.evidence).unwrap_or_default();
+    if let Some(map) = evidence.as_object_mut()
+        && let Some(inventory) = map.remove("inventory")
+    {
+        let digest = ring::digest::digest(&ring::digest::SHA256, inventory.to_string().as_bytes());
+        let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        map.insert("inventory_sha256".to_owned(), hex.into());
+    }
+    ReceiptRecord {
+        attempt,
+        plan: receipt.plan,
+        index: receipt.index,
+        step: map::field(&receipt.step),
+        started_at: at(receipt.started_ms),
+        ended_at: at(receipt.ended_ms),
+        evidence,
+        signature: String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use firesteel_wire::{Identity, PublicKey};
+
+    fn hello(key: u8) -> Hello {
+        Hello {
+            token: "t".into(),
+            key: PublicKey([key; 32]),
+            identity: Identity { boot_mac: "52:54:00:00:00:01".into(), ..Identity::default() },
+            agent_version: "0.1.0".into(),
+            kernel_version: "6.1".into(),
+            uptime_ms: 2500,
+            boot_id: "b".into(),
+        }
+    }
+
+    fn journal(attempt: u64) -> HostJournalStatus {
+        HostJournalStatus { memory: serde_json::json!({"attempt": attempt}), ..HostJournalStatus::default() }
+    }
+
+    #[test]
+    fn the_first_key_of_an_attempt_takes_its_token() {
+        let remote = "192.0.2.9".parse().unwrap();
+        let now = Timestamp::UNIX_EPOCH;
+        let mut status = journal(4);
+        assert!(matches!(bind(&mut status, 4, &hello(1), remote, now), Binding::New));
+        assert!(matches!(bind(&mut status, 4, &hello(1), remote, now), Binding::Known));
+        let bound = status.agent.clone();
+        assert!(matches!(bind(&mut status, 4, &hello(2), remote, now), Binding::SecondKey));
+        assert!(matches!(bind(&mut status, 4, &hello(2), remote, now), Binding::SecondKey));
+        assert_eq!(status.agent, bound, "the second key changes nothing for the first");
+        let second: Vec<_> = status.timeline.iter().filter(|event| event.event == "second_agent").collect();
+        assert_eq!(second.len(), 1, "reported once, not at each try");
+        assert!(second[0].detail.contains("192.0.2.9") && second[0].detail.contains("52:54:00:00:00:01"));
+        assert!(matches!(bind(&mut status, 3, &hello(1), remote, now), Binding::OldAttempt { current: 4 }));
+        status.memory = serde_json::json!({"attempt": 5});
+        assert!(matches!(bind(&mut status, 5, &hello(2), remote, now), Binding::New), "a new attempt, a new key");
+    }
+
+    fn report(plan: u32, state: StepState, done_bytes: u64, leaving: bool) -> Report {
+        Report {
+            token: "t".into(),
+            key: PublicKey([1; 32]),
+            boot_id: "b".into(),
+            sequence: 1,
+            uptime_ms: 1,
+            plan,
+            steps: vec![StepReport {
+                index: 0,
+                step: "write-image".into(),
+                state,
+                activity: "writing".into(),
+                done_bytes,
+                total_bytes: 200,
+                started_ms: 5,
+                ended_ms: 9,
+                error: String::new(),
+                disk_changed: true,
+            }],
+            receipts: Vec::new(),
+            idle: false,
+            leaving,
+            log: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn the_timeline_has_each_start_and_end_once_also_after_a_restart() {
+        let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
+        let now = Timestamp::from_second(1).unwrap();
+        let mut status = journal(1);
+        let running = report(2, StepState::Running, 100, false);
+        let done = report(2, StepState::Done, 200, true);
+        Changes::between(None, &running, 1, now).apply(&mut status, &key);
+        assert_eq!(status.progress.as_ref().unwrap().percent, 50);
+        Changes::between(Some(&running), &running, 1, now).apply(&mut status, &key);
+        Changes::between(Some(&running), &done, 1, now).apply(&mut status, &key);
+        // The appliance restarted: it has seen no report before.
+        Changes::between(None, &done, 1, now).apply(&mut status, &key);
+        let names: Vec<&str> = status.timeline.iter().map(|event| event.event.as_str()).collect();
+        assert_eq!(names.iter().filter(|name| **name == "write_start").count(), 1, "{names:?}");
+        assert_eq!(names.iter().filter(|name| **name == "write_end").count(), 1, "{names:?}");
+        assert!(status.progress.is_none());
+    }
+}

@@ -1,0 +1,171 @@
+//! What a machine that asks for its boot script gets, and what its token opens.
+
+use firesteel_boot::{BootEntry, Claims, Mac, Purpose, ScriptContext, ScriptRequest, SealedToken, render};
+use firesteel_wire::Seed;
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{Control, Denied, HostKey, control::unix_seconds};
+
+/// How long a boot token opens kernel, initramfs and hello, and the agent's reports after it. Longer than
+/// the longest erase of a large disk; what bounds its harm is that the first key takes it.
+pub(crate) const BOOT_TOKEN_S: u64 = 7 * 24 * 3600;
+
+/// An agent that works reports every 2 s; after three missed reports it may have been cut off.
+const WORKING_QUIET: SignedDuration = SignedDuration::from_secs(6);
+
+/// What a boot token stands for.
+#[derive(Clone, Debug)]
+pub struct BootGrant {
+    pub mac: Mac,
+    pub seed: Seed,
+}
+
+impl Control {
+    /// The script for one client. Never fails: a client that gets no script would stop without
+    /// a word, so errors become a script that says them.
+    pub async fn script(&self, request: &ScriptRequest) -> String {
+        self.notice_reboot(request.mac).await;
+        let (entry, subject) = self.boot_entry(request.mac);
+        if entry == BootEntry::Discovery {
+            self.discovered_boot(request).await;
+        }
+        let token = match self.boot_token(&entry, &subject) {
+            Ok(token) => token,
+            Err(error) => {
+                tracing::error!(mac = %request.mac, %error, "sealing a boot token");
+                return self.render(&exit("the appliance could not make a token; see its log"), request, None);
+            }
+        };
+        self.render(&entry, request, token.as_ref())
+    }
+
+    fn render(&self, entry: &BootEntry, request: &ScriptRequest, token: Option<&SealedToken>) -> String {
+        let config = self.config();
+        let context =
+            ScriptContext { endpoints: &config.endpoints, request, token, arguments: &config.kernel_arguments };
+        render(entry, &context).unwrap_or_else(|error| {
+            tracing::error!(mac = %request.mac, %error, "rendering a boot script");
+            "#!ipxe\necho Firesteel: the boot script could not be made, see the appliance's log\nexit 1\n".to_owned()
+        })
+    }
+
+    /// A host that asks for its script although an agent of the current attempt is bound has booted
+    /// again: its token is taken, so the planner gives it the next attempt before it is answered.
+    ///
+    /// An agent that works and was heard just now did not boot: then somebody else uses its MAC, who
+    /// gets a token that is taken, and changes nothing.
+    async fn notice_reboot(&self, mac: Mac) {
+        let Some((key, attempt, working)) = self.agent_entry(mac) else { return };
+        if working {
+            tracing::warn!(host = %key, %mac, "a boot script was asked for while the host's agent is at work");
+            return;
+        }
+        let bound = match self.inner.journals.read(&key).await {
+            Ok(journal) => journal.and_then(|journal| journal.agent).is_some_and(|agent| agent.attempt == attempt),
+            Err(status) => {
+                tracing::error!(host = %key, error = %status.message, "reading a journal");
+                false
+            }
+        };
+        if !bound {
+            return;
+        }
+        if let Some(view) = self.views().hosts.get_mut(&key) {
+            view.rebooted_attempt = Some(attempt);
+        }
+        if let Err(status) = self.step_now(&key).await {
+            tracing::error!(host = %key, error = %status.message, "stepping a host that booted again");
+        }
+    }
+
+    /// Host and attempt of a MAC whose entry is the agent, and whether an agent is at work there.
+    fn agent_entry(&self, mac: Mac) -> Option<(HostKey, u64, bool)> {
+        let views = self.views();
+        let key = views.by_mac.get(&mac)?;
+        let view = views.hosts.get(key)?;
+        let Some(BootEntry::Agent { attempt, .. }) = &view.boot_entry else { return None };
+        let heard = view.agent.attempt == *attempt
+            && view.agent.last_report_at.is_some_and(|at| Timestamp::now().duration_since(at) < WORKING_QUIET);
+        let working = heard && view.agent.last_report.as_ref().is_some_and(|report| !report.idle && !report.leaving);
+        Some((key.clone(), *attempt, working))
+    }
+
+    /// The entry for a MAC, and the token's subject.
+    fn boot_entry(&self, mac: Mac) -> (BootEntry, String) {
+        let views = self.views();
+        let Some(key) = views.by_mac.get(&mac) else { return (BootEntry::Discovery, mac.to_string()) };
+        match views.hosts.get(key) {
+            Some(view) => match view.boot_entry.clone() {
+                Some(BootEntry::Discovery) => (BootEntry::Discovery, mac.to_string()),
+                Some(entry) => (entry, view.uid.clone()),
+                None => (exit("this host was just added: try again"), String::new()),
+            },
+            None => (exit("this host was just removed: try again"), String::new()),
+        }
+    }
+
+    fn boot_token(
+        &self,
+        entry: &BootEntry,
+        subject: &str,
+    ) -> Result<Option<SealedToken>, firesteel_boot::SealError> {
+        let (purpose, attempt) = match entry {
+            BootEntry::Discovery => (Purpose::Discovery, 0),
+            BootEntry::Agent { attempt, .. } => (Purpose::Agent, *attempt),
+            BootEntry::LocalDisk { .. } | BootEntry::Exit { .. } => return Ok(None),
+        };
+        let expires_unix_s = unix_seconds(Timestamp::now()) + BOOT_TOKEN_S;
+        let claims = Claims { purpose, subject: subject.to_owned(), attempt, expires_unix_s };
+        self.config().sealer.seal(&claims).map(Some)
+    }
+
+    /// Opens a boot token for kernel and initramfs.
+    ///
+    /// # Errors
+    /// When the token is not ours, expired, or of an attempt that is over.
+    pub fn open_boot(&self, token: &str) -> Result<BootGrant, Denied> {
+        let claims = self
+            .config()
+            .sealer
+            .open_boot(token, unix_seconds(Timestamp::now()))
+            .map_err(|error| Denied::Token(error.to_string()))?;
+        let mac = match claims.purpose {
+            Purpose::Discovery => {
+                claims.subject.parse().map_err(|_| Denied::Token("the token names no MAC".to_owned()))?
+            }
+            Purpose::Agent => self.host_of_token(&claims)?,
+            Purpose::Instance => return Err(Denied::Token("this token does not boot".to_owned())),
+        };
+        let seed = Seed {
+            token: token.to_owned(),
+            appliance: self.config().endpoints.agent_base(),
+            pin_sha256: self.config().pin_sha256.clone(),
+            boot_mac: mac_with_colons(mac),
+        };
+        Ok(BootGrant { mac, seed })
+    }
+
+    /// The boot MAC of the host that an agent token names, while its attempt is the current one.
+    fn host_of_token(&self, claims: &Claims) -> Result<Mac, Denied> {
+        let views = self.views();
+        let view = views
+            .by_uid
+            .get(&claims.subject)
+            .and_then(|key| views.hosts.get(key))
+            .ok_or_else(|| Denied::Token("the token's host is gone".to_owned()))?;
+        let current = matches!(&view.boot_entry, Some(BootEntry::Agent { attempt, .. }) if *attempt == claims.attempt);
+        if !current {
+            return Err(Denied::Token("the token's attempt is over: boot again".to_owned()));
+        }
+        view.macs.first().copied().ok_or_else(|| Denied::Token("the token's host has no boot MAC".to_owned()))
+    }
+}
+
+fn exit(reason: &str) -> BootEntry {
+    BootEntry::Exit { reason: reason.to_owned() }
+}
+
+/// `52:54:00:12:34:56`, as the kernel writes it.
+pub(crate) fn mac_with_colons(mac: Mac) -> String {
+    mac.to_string().replace('-', ":")
+}

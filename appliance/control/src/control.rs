@@ -1,0 +1,247 @@
+//! The handle that the listeners call, and the loop behind it.
+
+use std::{
+    fmt,
+    future::Future,
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
+use firesteel_images::import::Acquirer;
+use firesteel_kube::{Change, Core, Objects, Status};
+use firesteel_resources::{BareMetalHost, DiscoveredHost, HardwareData, HostJournal, Secret};
+use jiff::Timestamp;
+use ring::{hmac, signature::Ed25519KeyPair};
+use tokio::{sync::mpsc, task::JoinSet};
+
+use crate::{HostKey, journals::Journals, notes, queue::Queue, views::Views};
+
+/// Hosts that are stepped at the same time: a step waits for the disk (fsync), not for the CPU.
+const STEPPERS: usize = 4;
+/// Network events waiting for the database. A boot makes about ten.
+const NOTES_MAX: usize = 4096;
+
+/// What the appliance gives to its control loop.
+pub struct Config {
+    pub core: Core,
+    pub images: Acquirer,
+    pub endpoints: Endpoints,
+    pub sealer: Sealer,
+    pub nonce_key: hmac::Key,
+    pub receipt_key: Ed25519KeyPair,
+    pub ca_pem: String,
+    pub pin_sha256: String,
+    pub kernel_arguments: KernelArguments,
+    /// How BMC certificates are judged, unless a host says otherwise.
+    pub bmc_tls: firesteel_bmc::Tls,
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config").field("endpoints", &self.endpoints).finish_non_exhaustive()
+    }
+}
+
+type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Shared by listeners and loop; clones are cheap.
+#[derive(Clone, Debug)]
+pub struct Control {
+    pub(crate) inner: Arc<Inner>,
+}
+
+pub(crate) struct Inner {
+    pub(crate) config: Config,
+    pub(crate) hosts: Objects<BareMetalHost>,
+    pub(crate) secrets: Objects<Secret>,
+    pub(crate) hardware: Objects<HardwareData>,
+    pub(crate) discovered: Objects<DiscoveredHost>,
+    pub(crate) journals: Journals,
+    pub(crate) queue: Queue,
+    views: Mutex<Views>,
+    pub(crate) started_at: Timestamp,
+    notes: mpsc::Sender<notes::Note>,
+    notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
+    tasks: mpsc::UnboundedSender<Task>,
+    tasks_end: Mutex<Option<mpsc::UnboundedReceiver<Task>>>,
+}
+
+impl fmt::Debug for Inner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Control").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Control {
+    /// # Errors
+    /// When the registry lacks a kind that control needs.
+    pub fn new(config: Config) -> Result<Self, Status> {
+        let core = &config.core;
+        let journals = Objects::<HostJournal>::new(core, "firesteel.dev", "HostJournal")?;
+        let (notes, notes_end) = mpsc::channel(NOTES_MAX);
+        let (tasks, tasks_end) = mpsc::unbounded_channel();
+        Ok(Self {
+            inner: Arc::new(Inner {
+                hosts: Objects::new(core, "metal3.io", "BareMetalHost")?,
+                secrets: Objects::new(core, "", "Secret")?,
+                hardware: Objects::new(core, "metal3.io", "HardwareData")?,
+                discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
+                journals: Journals::new(journals),
+                queue: Queue::default(),
+                views: Mutex::default(),
+                started_at: Timestamp::now(),
+                notes,
+                notes_end: Mutex::new(Some(notes_end)),
+                tasks,
+                tasks_end: Mutex::new(Some(tasks_end)),
+                config,
+            }),
+        })
+    }
+
+    /// Runs until the first part fails or panics; everything that control does runs below this.
+    ///
+    /// # Errors
+    /// When the store fails, or a task panicked.
+    pub async fn run(&self) -> Result<(), String> {
+        let take = |what: &str| format!("control is running already: its {what} are taken");
+        let mut tasks_end = lock(&self.inner.tasks_end).take().ok_or_else(|| take("tasks"))?;
+        let notes_end = lock(&self.inner.notes_end).take().ok_or_else(|| take("notes"))?;
+        let mut set: JoinSet<Result<(), String>> = JoinSet::new();
+        set.spawn(self.clone().follow_hosts());
+        set.spawn(self.clone().follow_secrets());
+        set.spawn(notes::run(self.clone(), notes_end));
+        for _ in 0..STEPPERS {
+            let control = self.clone();
+            set.spawn(async move { control.step_forever().await });
+        }
+        loop {
+            tokio::select! {
+                Some(task) = tasks_end.recv() => {
+                    set.spawn(async move { task.await; Ok(()) });
+                }
+                Some(ended) = set.join_next() => match ended {
+                    Ok(Ok(())) => {}
+                    Ok(Err(error)) => return Err(error),
+                    Err(error) => return Err(format!("a task of the control loop ended badly: {error}")),
+                },
+            }
+        }
+    }
+
+    /// Has something done beside the steps; ends with the control loop.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        if self.inner.tasks.send(Box::pin(task)).is_err() {
+            tracing::debug!("a task came after the control loop ended");
+        }
+    }
+
+    /// The views, for a few instructions: never across an await.
+    pub(crate) fn views(&self) -> MutexGuard<'_, Views> {
+        lock(&self.inner.views)
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        &self.inner.config
+    }
+
+    pub(crate) fn notes(&self) -> &mpsc::Sender<notes::Note> {
+        &self.inner.notes
+    }
+
+    async fn step_forever(&self) -> Result<(), String> {
+        loop {
+            let key = self.inner.queue.next().await;
+            // One step of one host at a time: a second stepper puts it back.
+            if !self.views().running.insert((key.clone(), "step")) {
+                self.inner.queue.wake_in(&key, Duration::from_millis(20));
+                continue;
+            }
+            let result = self.step(&key).await;
+            self.views().running.remove(&(key.clone(), "step"));
+            if let Err(status) = result {
+                // A conflict means that somebody wrote in between: what they wrote is to be seen first.
+                let delay = if status.is_conflict() { Duration::ZERO } else { Duration::from_secs(5) };
+                if !status.is_conflict() {
+                    tracing::error!(host = %key, error = %status.message, "stepping a host");
+                }
+                self.inner.queue.wake_in(&key, delay);
+            }
+        }
+    }
+
+    /// Steps a host at once, for a caller who needs what follows; waits for a step under way.
+    pub(crate) async fn step_now(&self, key: &HostKey) -> Result<(), Status> {
+        while !self.views().running.insert((key.clone(), "step")) {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let result = self.step(key).await;
+        self.views().running.remove(&(key.clone(), "step"));
+        result
+    }
+
+    async fn follow_hosts(self) -> Result<(), String> {
+        let mut changes = self.inner.hosts.subscribe().await.map_err(|status| status.message)?;
+        loop {
+            match changes.next().await.map_err(|status| status.message)? {
+                Change::Applied(host) => {
+                    let key = key_of(&host);
+                    let macs: Vec<Mac> =
+                        host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
+                    self.views().learn_host(&key, Some((&host.metadata.uid, &macs)));
+                    self.forget_discovered(&macs);
+                    self.inner.queue.wake(&key);
+                }
+                Change::Deleted(host) => {
+                    let key = key_of(&host);
+                    self.views().learn_host(&key, None);
+                    if let Err(status) = self.inner.journals.remove(&key).await {
+                        tracing::warn!(host = %key, error = %status.message, "removing the journal");
+                    }
+                    let others: Vec<HostKey> = self.views().hosts.keys().cloned().collect();
+                    others.iter().for_each(|other| self.inner.queue.wake(other));
+                }
+                Change::Synced => tracing::debug!("all hosts are known"),
+                Change::Undecodable { name, error } => {
+                    tracing::error!(host = %name.name, %error, "a stored host cannot be read; it is left alone");
+                }
+            }
+        }
+    }
+
+    /// A changed Secret may be what a host of its namespace waits for.
+    async fn follow_secrets(self) -> Result<(), String> {
+        let mut changes = self.inner.secrets.subscribe().await.map_err(|status| status.message)?;
+        loop {
+            match changes.next().await.map_err(|status| status.message)? {
+                Change::Applied(secret) | Change::Deleted(secret) => {
+                    let namespace = &secret.metadata.namespace;
+                    let keys: Vec<HostKey> =
+                        self.views().hosts.keys().filter(|key| key.namespace == *namespace).cloned().collect();
+                    keys.iter().for_each(|key| self.inner.queue.wake(key));
+                }
+                Change::Synced | Change::Undecodable { .. } => {}
+            }
+        }
+    }
+}
+
+pub(crate) fn key_of(host: &BareMetalHost) -> HostKey {
+    HostKey { namespace: host.metadata.namespace.clone(), name: host.metadata.name.clone() }
+}
+
+/// Unix seconds; 0 before 1970.
+pub(crate) fn unix_seconds(at: Timestamp) -> u64 {
+    u64::try_from(at.as_second()).unwrap_or(0)
+}
+
+/// Unix milliseconds; 0 before 1970.
+pub(crate) fn unix_milliseconds(at: Timestamp) -> u64 {
+    u64::try_from(at.as_millisecond()).unwrap_or(0)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,185 @@
+//! Machines that nobody owns: they get the agent, are inspected, and are shown until somebody adopts
+//! them. They are never written to: the only plan they ever get is `inspect`.
+
+use std::net::IpAddr;
+
+use firesteel_boot::{Claims, Mac, ScriptRequest};
+use firesteel_kube::{Part, Status};
+use firesteel_resources::{DiscoveredHost, discovered_host::object_name};
+use firesteel_wire::{
+    Evidence, Hello, HelloReply, Plan, Refusal, RefusalReason, Report, ReportReply, Step, Verdict,
+};
+use jiff::Timestamp;
+
+use crate::{
+    Control,
+    agents::{busy, hold, refusal},
+    boot::mac_with_colons,
+    control::unix_milliseconds,
+    map,
+};
+
+/// Most machines that are remembered. A VLAN full of invented MACs must not fill the store.
+const DISCOVERED_MAX: usize = 1024;
+
+impl Control {
+    /// A machine without host fetched its script.
+    pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) {
+        let now = Timestamp::now();
+        let (uuid, serial) = (request.uuid.clone().unwrap_or_default(), request.serial.clone().unwrap_or_default());
+        let result = self
+            .change_discovered(request.mac, |machine| {
+                machine.boots = machine.boots.saturating_add(1);
+                machine.last_seen = now;
+                if machine.uuid.is_empty() {
+                    machine.uuid = map::field(&uuid).to_ascii_lowercase();
+                }
+                if machine.serial.is_empty() {
+                    machine.serial = map::field(&serial);
+                }
+            })
+            .await;
+        if let Err(status) = result {
+            tracing::warn!(mac = %request.mac, error = %status.message, "remembering a discovered machine");
+        }
+    }
+
+    /// Changes the object of a discovered machine, making it first where it is missing.
+    pub(crate) async fn change_discovered(
+        &self,
+        mac: Mac,
+        change: impl Fn(&mut firesteel_resources::discovered_host::DiscoveredHostStatus) + Send + Sync,
+    ) -> Result<(), Status> {
+        let name = object_name(&mac.to_string());
+        let objects = &self.inner.discovered;
+        if objects.get("", &name).await?.is_none() {
+            let (all, _) = objects.list(None).await?;
+            if all.len() >= DISCOVERED_MAX {
+                tracing::warn!(%mac, "{DISCOVERED_MAX} unknown machines are remembered already: this one is not");
+                return Ok(());
+            }
+            let mut machine = DiscoveredHost::default();
+            machine.metadata.name.clone_from(&name);
+            match objects.create(&machine).await {
+                Ok(_) => tracing::info!(%mac, "a machine that nobody owns boots from the network"),
+                Err(status) if status.is_already_exists() => {}
+                Err(status) => return Err(status),
+            }
+        }
+        let now = Timestamp::now();
+        objects
+            .modify("", &name, Part::Status, |machine| {
+                machine.status.boot_mac = mac_with_colons(mac);
+                if machine.status.first_seen == Timestamp::default() {
+                    machine.status.first_seen = now;
+                }
+                change(&mut machine.status);
+            })
+            .await
+            .map(|_| ())
+    }
+
+    /// Machines that became hosts are no longer discovered.
+    pub(crate) fn forget_discovered(&self, macs: &[Mac]) {
+        for mac in macs {
+            let (control, mac) = (self.clone(), *mac);
+            self.spawn(async move {
+                let name = object_name(&mac.to_string());
+                // What was let go uncleaned stays named until its disk was written again.
+                let result = match control.inner.discovered.get("", &name).await {
+                    Ok(Some(machine)) if machine.status.uncleaned.is_none() => {
+                        control.inner.discovered.delete("", &name).await
+                    }
+                    Ok(_) => Ok(()),
+                    Err(status) => Err(status),
+                };
+                if let Err(status) = result {
+                    tracing::warn!(%mac, error = %status.message, "forgetting a discovered machine");
+                }
+            });
+        }
+    }
+
+    pub(crate) async fn discovery_hello(
+        &self,
+        claims: &Claims,
+        hello: &Hello,
+        remote: IpAddr,
+    ) -> Result<HelloReply, Refusal> {
+        let mac = mac_of(claims)?;
+        let verdict = {
+            let mut views = self.views();
+            let owner = views.by_mac.get(&mac).cloned();
+            let machine = views.discovered.entry(mac).or_default();
+            // A machine that starts again has a new boot id and a new token, so a second key under the
+            // same boot id is somebody else.
+            if machine.key.is_some_and(|known| known != hello.key) && machine.boot_id == hello.boot_id {
+                return Err(refusal(RefusalReason::SecondKey, "this token is bound to another agent"));
+            }
+            if machine.key != Some(hello.key) {
+                machine.begin(0, hello.key, &hello.boot_id);
+                machine.set_plan(Plan { number: 1, attempt: 0, steps: vec![Step::Inspect] });
+            }
+            if let Some(owner) = owner {
+                machine.set_abort(&format!("adopted as {owner}: starting again as this host"));
+            }
+            machine.verdict(0)
+        };
+        tracing::info!(%mac, %remote, "the agent of an unknown machine says hello");
+        let identity = hello.identity.clone();
+        self.change_discovered(mac, |machine| {
+            machine.last_seen = Timestamp::now();
+            machine.address = remote.to_string();
+            machine.uuid = map::field(&identity.uuid).to_ascii_lowercase();
+            machine.serial = map::field(&identity.serial);
+            machine.manufacturer = map::field(&identity.manufacturer);
+            machine.product = map::field(&identity.product);
+            machine.macs =
+                identity.macs.iter().take(firesteel_wire::limits::NICS_MAX).map(|mac| map::field(mac)).collect();
+        })
+        .await
+        .map_err(busy)?;
+        let time_ms = unix_milliseconds(Timestamp::now());
+        Ok(HelloReply { host: mac_with_colons(mac), attempt: 0, time_ms, verdict })
+    }
+
+    pub(crate) async fn discovery_report(&self, claims: &Claims, report: Report) -> Result<ReportReply, Refusal> {
+        let mac = mac_of(claims)?;
+        let (changed, known_receipts) = {
+            let mut views = self.views();
+            let machine = views.discovered.entry(mac).or_default();
+            if machine.key != Some(report.key) {
+                // After a restart of the appliance the agent has to say hello again; it does so
+                // after a refused report by starting anew.
+                return Err(refusal(RefusalReason::OldAttempt, "this machine is not known any more: boot again"));
+            }
+            let known = machine.last_report.as_ref().map_or(0, |last| last.receipts.len());
+            machine.last_report = Some(Report { log: Vec::new(), ..report.clone() });
+            machine.last_report_at = Some(Timestamp::now());
+            (std::sync::Arc::clone(&machine.changed), known)
+        };
+        for receipt in report.receipts.iter().skip(known_receipts) {
+            if let Evidence::Inspected { inventory } = &receipt.evidence {
+                let record = map::hardware_record(inventory, 0, receipt.plan, Timestamp::now());
+                self.change_discovered(mac, |machine| machine.hardware = Some(record.clone())).await.map_err(busy)?;
+            }
+        }
+        let verdict =
+            || self.views().discovered.get(&mac).map_or(Verdict::Continue, |machine| machine.verdict(report.plan));
+        if report.idle && !report.leaving {
+            hold(&changed, &verdict).await;
+        }
+        if report.leaving {
+            self.views().discovered.remove(&mac);
+        }
+        Ok(ReportReply {
+            time_ms: unix_milliseconds(Timestamp::now()),
+            log_acknowledged: report.log.iter().map(|line| line.sequence).max().unwrap_or(0),
+            verdict: if report.leaving { Verdict::Continue } else { verdict() },
+        })
+    }
+}
+
+fn mac_of(claims: &Claims) -> Result<Mac, Refusal> {
+    claims.subject.parse().map_err(|_| refusal(RefusalReason::BadToken, "the token names no MAC"))
+}

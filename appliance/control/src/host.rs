@@ -1,0 +1,190 @@
+//! One step of one host: read, decide, store, publish, act. In this order, always.
+
+use firesteel_boot::{BootEntry, DiskProbe};
+use firesteel_kube::{Part, Status};
+use firesteel_plan::{self as plan, HostMemory, Step};
+use firesteel_resources::{
+    BareMetalHost, HostJournal,
+    host_journal::{JournalReason, TimelineEvent},
+};
+use jiff::Timestamp;
+use serde_json::Value;
+
+use crate::{
+    Control, HostKey,
+    control::key_of,
+    journals::{self, event},
+};
+
+impl Control {
+    /// Steps a host once.
+    pub(crate) async fn step(&self, key: &HostKey) -> Result<(), Status> {
+        let Some(host) = self.inner.hosts.get(&key.namespace, &key.name).await? else {
+            self.views().learn_host(key, None);
+            return Ok(());
+        };
+        let journal = self.inner.journals.open(key, &host).await?;
+        let Some(memory) = memory_of(key, &journal) else { return Ok(()) };
+        let now = Timestamp::now();
+        let seen = self.seen(host, memory, &journal.status, now).await?;
+        let step = plan::step(&seen, now);
+        tracing::debug!(host = %key, state = ?step.memory.state, reason = %step.reason.text, effects = ?step.effects, "step");
+        let journal = self.keep(journal, &seen.memory, &step, now).await?;
+        self.publish(&seen.host, &step.memory).await;
+        self.project(&seen, &step, now).await?;
+        for effect in &step.effects {
+            self.act(&seen.host, &step.memory, &journal.status, effect).await?;
+        }
+        if let Some(delay) = step.wake {
+            let delay = delay.max(jiff::SignedDuration::from_millis(10));
+            self.inner.queue.wake_in(key, delay.unsigned_abs());
+        }
+        Ok(())
+    }
+
+    /// 1. The truth, on disk before anything follows from it.
+    async fn keep(
+        &self,
+        mut journal: HostJournal,
+        before: &HostMemory,
+        step: &Step,
+        now: Timestamp,
+    ) -> Result<HostJournal, Status> {
+        let memory = serde_json::to_value(&step.memory)
+            .map_err(|error| Status::internal(format!("encoding a host's memory: {error}")))?;
+        let old = journal.status.clone();
+        let status = &mut journal.status;
+        status.memory = memory;
+        let reason = JournalReason {
+            text: step.reason.text.clone(),
+            location: format!("{}:{}", short(step.reason.location.file()), step.reason.location.line()),
+            since: now,
+        };
+        let same = status.reason.as_ref().is_some_and(|old| (&old.text, &old.location) == (&reason.text, &reason.location));
+        if !same {
+            status.reason = Some(reason);
+        }
+        for happened in &step.events {
+            let text = happened.message.clone();
+            status.note(TimelineEvent { at: now, ..event(step.memory.attempt, &happened.reason, text) });
+        }
+        let (from, to) = (before.state.word(), step.memory.state.word());
+        if from != to {
+            let name = if to.to_string() == "provisioned" { "provisioned" } else { "state" };
+            let detail = format!("{} to {to}", if from.to_string().is_empty() { "new".to_owned() } else { from.to_string() });
+            status.note(TimelineEvent { at: now, ..event(step.memory.attempt, name, detail) });
+            tracing::info!(host = %journal.metadata.name, attempt = step.memory.attempt, from = %from, to = %to, reason = %step.reason.text, "state");
+        }
+        if journal.status == old { Ok(journal) } else { self.inner.journals.store(&journal).await }
+    }
+
+    /// 2. What the host gets when it boots, and what its agent gets when it asks.
+    async fn publish(&self, host: &BareMetalHost, memory: &HostMemory) {
+        let key = key_of(host);
+        let entry = entry_of(host, plan::boot_entry(memory));
+        let macs: Vec<firesteel_boot::Mac> = host
+            .spec
+            .boot_mac()
+            .iter()
+            .chain(&memory.macs)
+            .filter_map(|mac| mac.parse().ok())
+            .fold(Vec::new(), |mut macs, mac| {
+                if !macs.contains(&mac) {
+                    macs.push(mac);
+                }
+                macs
+            });
+        let wanted = {
+            let mut views = self.views();
+            views.learn_host(&key, Some((&host.metadata.uid, &macs)));
+            let Some(view) = views.hosts.get_mut(&key) else { return };
+            if view.boot_entry.as_ref() != Some(&entry) {
+                tracing::debug!(host = %key, ?entry, "boot entry");
+                view.boot_entry = Some(entry);
+            }
+            let agent = &view.agent;
+            plan::current_plan(memory).cloned().filter(|issued| {
+                agent.attempt == memory.attempt
+                    && agent.key.is_some()
+                    && agent.plan.as_ref().is_none_or(|known| known.number < issued.number)
+                    && agent.last_report.as_ref().is_none_or(|report| report.plan < issued.number)
+            })
+        };
+        let Some(issued) = wanted else { return };
+        match self.wire_plan(host, memory.attempt, &issued).await {
+            Ok(plan) => {
+                if let Some(view) = self.views().hosts.get_mut(&key)
+                    && view.agent.attempt == memory.attempt
+                {
+                    view.agent.set_plan(plan);
+                }
+            }
+            Err(error) => {
+                tracing::error!(host = %key, %error, "making a plan for the agent");
+                self.note_host(&key, "plan_failed", &error).await;
+                self.inner.queue.wake_in(&key, std::time::Duration::from_secs(10));
+            }
+        }
+    }
+
+    /// 3. Upstream's status, computed from the truth.
+    async fn project(&self, seen: &plan::Seen, step: &Step, now: Timestamp) -> Result<(), Status> {
+        let status = plan::project(&step.memory, seen, &step.reason, now);
+        if seen.host.status.as_ref() == Some(&status) {
+            return Ok(());
+        }
+        let key = key_of(&seen.host);
+        let stored = self
+            .inner
+            .hosts
+            .modify(&key.namespace, &key.name, Part::Status, |host| host.status = Some(status.clone()))
+            .await?;
+        if stored.is_none() {
+            tracing::debug!(host = %key, "the host went while its status was written");
+        }
+        Ok(())
+    }
+
+    /// Adds an event to a host's timeline; a failure is logged, since nothing depends on it.
+    pub(crate) async fn note_host(&self, key: &HostKey, name: &str, detail: &str) {
+        let attempt = match self.inner.journals.read(key).await {
+            Ok(Some(status)) => journals::attempt(&status),
+            Ok(None) | Err(_) => 0,
+        };
+        if let Err(status) = self.inner.journals.note(key, &event(attempt, name, detail)).await {
+            tracing::warn!(host = %key, error = %status.message, "writing the timeline");
+        }
+    }
+}
+
+/// A memory that cannot be read is never overwritten: the host is left alone.
+fn memory_of(key: &HostKey, journal: &HostJournal) -> Option<HostMemory> {
+    if journal.status.memory == Value::Null {
+        return Some(HostMemory::default());
+    }
+    match serde_json::from_value(journal.status.memory.clone()) {
+        Ok(memory) => Some(memory),
+        Err(error) => {
+            tracing::error!(host = %key, %error, "this host's memory cannot be read, so nothing is done with it; was it written by a newer appliance?");
+            None
+        }
+    }
+}
+
+fn entry_of(host: &BareMetalHost, entry: plan::BootEntry) -> BootEntry {
+    let name = host.metadata.name.clone();
+    match entry {
+        plan::BootEntry::Agent { attempt } => BootEntry::Agent { host: name, attempt },
+        plan::BootEntry::LocalDisk { disk_guid } => {
+            let probe = disk_guid.and_then(|guid| DiskProbe::gpt_disk_guid_text(&guid).ok());
+            BootEntry::LocalDisk { host: name, probe }
+        }
+        plan::BootEntry::Discovery => BootEntry::Discovery,
+        plan::BootEntry::Nothing => BootEntry::Exit { reason: format!("host {name} is being let go") },
+    }
+}
+
+/// `host/provisioning.rs` of a whole source path.
+fn short(path: &str) -> &str {
+    path.rsplit_once("/src/").map_or(path, |(_, file)| file)
+}

@@ -1,0 +1,143 @@
+//! Images on their way into the store. One fetch serves every host that wants the same image.
+
+use std::{error::Error, sync::Arc};
+
+use firesteel_images::import::{AcquireError, Format, ImageMeta, Request, Stage};
+use firesteel_plan::host::{ImageSeen, ReadyImage};
+use firesteel_resources::{Image, bare_metal_host::ImageFormat};
+use jiff::Timestamp;
+
+use crate::{Control, HostKey, views::ImageKey};
+
+/// What is known of one wanted image.
+#[derive(Clone, Debug)]
+pub(crate) enum ImageView {
+    Fetching { done_bytes: u64, total_bytes: Option<u64>, progress_at: Timestamp },
+    Ready(ReadyImage),
+    Failed { message: String, permanent: bool, at: Timestamp },
+}
+
+pub(crate) fn key_of(image: &Image) -> ImageKey {
+    ImageKey {
+        url: image.url.clone(),
+        checksum: image.checksum.clone(),
+        checksum_type: image.checksum_type.map(|kind| kind.to_string()).unwrap_or_default(),
+    }
+}
+
+impl Control {
+    pub(crate) fn image_seen(&self, image: &Image) -> ImageSeen {
+        match self.views().images.get(&key_of(image)) {
+            None => ImageSeen::Unknown,
+            Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) => ImageSeen::Fetching {
+                done_bytes: *done_bytes,
+                total_bytes: *total_bytes,
+                progress_at: *progress_at,
+            },
+            Some(ImageView::Ready(ready)) => ImageSeen::Ready(ready.clone()),
+            Some(ImageView::Failed { message, permanent, at }) => {
+                ImageSeen::Failed { message: message.clone(), permanent: *permanent, at: *at }
+            }
+        }
+    }
+
+    /// Starts to fetch an image unless it is there or on its way.
+    pub(crate) fn fetch_image(&self, image: &Image) {
+        let key = key_of(image);
+        {
+            let mut views = self.views();
+            if matches!(views.images.get(&key), Some(ImageView::Fetching { .. } | ImageView::Ready(_))) {
+                return;
+            }
+            let view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: Timestamp::now() };
+            views.images.insert(key.clone(), view);
+        }
+        let request = Request {
+            url: image.url.clone(),
+            checksum: image.checksum.clone(),
+            checksum_type: key.checksum_type.clone(),
+            declared: image.format.and_then(declared),
+        };
+        let control = self.clone();
+        self.spawn(async move { control.acquire(key, request).await });
+    }
+
+    async fn acquire(&self, key: ImageKey, request: Request) {
+        tracing::info!(url = %key.url, "fetching an image");
+        let progress = {
+            let (control, key) = (self.clone(), key.clone());
+            Arc::new(move |stage: Stage| control.image_progress(&key, stage))
+        };
+        let view = match self.config().images.acquire(&request, progress).await {
+            Ok(stored) => {
+                tracing::info!(url = %key.url, raw_sha256 = %stored.meta.raw_sha256, "the image is ready");
+                ImageView::Ready(ready(&stored.meta))
+            }
+            Err(error) => {
+                let message = chain(&error);
+                tracing::warn!(url = %key.url, error = %message, "fetching an image failed");
+                ImageView::Failed { message, permanent: is_permanent(&error), at: Timestamp::now() }
+            }
+        };
+        let waiting: Vec<HostKey> = {
+            let mut views = self.views();
+            views.images.insert(key, view);
+            views.hosts.keys().cloned().collect()
+        };
+        waiting.iter().for_each(|host| self.inner.queue.wake(host));
+    }
+
+    fn image_progress(&self, key: &ImageKey, stage: Stage) {
+        let (done, total) = match stage {
+            Stage::Downloading { done_bytes, total_bytes } => (done_bytes, total_bytes),
+            Stage::Importing { source_bytes, .. } => (source_bytes, None),
+        };
+        if let Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) = self.views().images.get_mut(key)
+            && (*done_bytes, *total_bytes) != (done, total)
+        {
+            (*done_bytes, *total_bytes, *progress_at) = (done, total, Timestamp::now());
+        }
+    }
+}
+
+/// Formats are recognised by content; a declared one is only compared with what is found.
+fn declared(format: ImageFormat) -> Option<Format> {
+    match format {
+        ImageFormat::Raw => Some(Format::Raw),
+        ImageFormat::Qcow2 => Some(Format::Qcow2),
+        ImageFormat::Vdi | ImageFormat::Vmdk | ImageFormat::LiveIso => None,
+    }
+}
+
+fn ready(meta: &ImageMeta) -> ReadyImage {
+    ReadyImage {
+        raw_sha256: meta.raw_sha256.to_string(),
+        raw_bytes: meta.raw_bytes,
+        stream_sha256: meta.stream_sha256.to_string(),
+        stream_bytes: meta.stream_bytes,
+    }
+}
+
+/// Whether only an edit can help: the bytes are not what the owner said, or no image at all.
+fn is_permanent(error: &AcquireError) -> bool {
+    match error {
+        AcquireError::Scheme { .. }
+        | AcquireError::Checksum(_)
+        | AcquireError::ChecksumFile { .. }
+        | AcquireError::Local(_)
+        | AcquireError::Import { .. } => true,
+        AcquireError::Http(_) | AcquireError::Store(_) | AcquireError::Spool { .. } | AcquireError::Ended { .. } => false,
+    }
+}
+
+/// An error with all its causes in one line.
+pub(crate) fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(cause) = source {
+        text.push_str(": ");
+        text.push_str(&cause.to_string());
+        source = cause.source();
+    }
+    text
+}

@@ -1,0 +1,92 @@
+//! The hosts' journals: read, and changed by compare-and-swap.
+
+use std::sync::{Mutex, PoisonError};
+
+use firesteel_kube::{Objects, Part, Status};
+use firesteel_resources::{
+    BareMetalHost, HostJournal,
+    host_journal::{HostJournalStatus, TimelineEvent},
+    meta::OwnerReference,
+};
+use jiff::Timestamp;
+
+use crate::HostKey;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Journals {
+    objects: Objects<HostJournal>,
+}
+
+impl Journals {
+    pub(crate) fn new(objects: Objects<HostJournal>) -> Self {
+        Self { objects }
+    }
+
+    pub(crate) async fn read(&self, key: &HostKey) -> Result<Option<HostJournalStatus>, Status> {
+        Ok(self.objects.get(&key.namespace, &key.name).await?.map(|journal| journal.status))
+    }
+
+    /// The journal of a host, made (owned by the host) where it is missing. A journal of an
+    /// earlier host with the same name is replaced: it speaks of another object.
+    pub(crate) async fn open(&self, key: &HostKey, host: &BareMetalHost) -> Result<HostJournal, Status> {
+        if let Some(journal) = self.objects.get(&key.namespace, &key.name).await? {
+            if journal.metadata.owner_references.iter().any(|owner| owner.uid == host.metadata.uid) {
+                return Ok(journal);
+            }
+            self.objects.delete(&key.namespace, &key.name).await?;
+        }
+        let mut journal = HostJournal::default();
+        journal.metadata.namespace.clone_from(&key.namespace);
+        journal.metadata.name.clone_from(&key.name);
+        journal.metadata.owner_references.push(OwnerReference {
+            api_version: "metal3.io/v1alpha1".to_owned(),
+            kind: "BareMetalHost".to_owned(),
+            name: key.name.clone(),
+            uid: host.metadata.uid.clone(),
+            controller: Some(true),
+            ..OwnerReference::default()
+        });
+        self.objects.create(&journal).await
+    }
+
+    /// Stores a journal that was read before; fails with a conflict when it changed since.
+    pub(crate) async fn store(&self, journal: &HostJournal) -> Result<HostJournal, Status> {
+        self.objects.update_status(journal).await
+    }
+
+    /// Changes the journal as it stands and returns what `change` said about the state that was
+    /// stored. `change` may run several times. `None` when the host has no journal.
+    pub(crate) async fn change<R: Send>(
+        &self,
+        key: &HostKey,
+        change: impl Fn(&mut HostJournalStatus) -> R + Send + Sync,
+    ) -> Result<Option<R>, Status> {
+        let said = Mutex::new(None);
+        let stored = self
+            .objects
+            .modify(&key.namespace, &key.name, Part::Status, |journal| {
+                *said.lock().unwrap_or_else(PoisonError::into_inner) = Some(change(&mut journal.status));
+            })
+            .await?;
+        Ok(stored.and_then(|_| said.into_inner().unwrap_or_else(PoisonError::into_inner)))
+    }
+
+    /// Adds an event to the timeline.
+    pub(crate) async fn note(&self, key: &HostKey, event: &TimelineEvent) -> Result<(), Status> {
+        self.change(key, |status| status.note(event.clone())).await.map(|_| ())
+    }
+
+    pub(crate) async fn remove(&self, key: &HostKey) -> Result<(), Status> {
+        self.objects.delete(&key.namespace, &key.name).await
+    }
+}
+
+/// An event of now.
+pub(crate) fn event(attempt: u64, name: &str, detail: impl Into<String>) -> TimelineEvent {
+    TimelineEvent { at: Timestamp::now(), attempt, event: name.to_owned(), detail: detail.into(), bytes: None }
+}
+
+/// The attempt that the planner is at; 0 before the first.
+pub(crate) fn attempt(status: &HostJournalStatus) -> u64 {
+    status.memory.get("attempt").and_then(serde_json::Value::as_u64).unwrap_or(0)
+}

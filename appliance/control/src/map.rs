@@ -1,0 +1,129 @@
+//! Between the agent's protocol and the public kinds: neither knows the other.
+//!
+//! Everything that comes from a host is cut to a bound here, once, so that no later part has to.
+
+use firesteel_resources::hardware::{
+    CpuRecord, DiskRecord, FirmwareMode, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord,
+    Transport,
+};
+use firesteel_wire::{self as wire, limits};
+use jiff::Timestamp;
+
+/// The record of one inspection.
+#[must_use]
+pub fn hardware_record(inventory: &wire::Inventory, attempt: u64, plan: u32, at: Timestamp) -> HardwareRecord {
+    HardwareRecord {
+        attempt,
+        plan,
+        inspected_at: at,
+        system: SystemRecord {
+            manufacturer: field(&inventory.system.manufacturer),
+            product: field(&inventory.system.product),
+            serial: field(&inventory.system.serial),
+            uuid: field(&inventory.system.uuid),
+        },
+        firmware: FirmwareRecord {
+            mode: match inventory.firmware.mode {
+                wire::FirmwareMode::Bios => FirmwareMode::Bios,
+                wire::FirmwareMode::Uefi => FirmwareMode::Uefi,
+            },
+            vendor: field(&inventory.firmware.vendor),
+            version: field(&inventory.firmware.version),
+            date: field(&inventory.firmware.date),
+            secure_boot: inventory.firmware.secure_boot,
+        },
+        cpu: CpuRecord {
+            arch: field(&inventory.cpu.arch),
+            model: field(&inventory.cpu.model),
+            clock_mhz: if inventory.cpu.clock_mhz.is_finite() { inventory.cpu.clock_mhz } else { 0.0 },
+            flags: inventory.cpu.flags.iter().take(1024).map(|flag| field(flag)).collect(),
+            count: inventory.cpu.count,
+        },
+        memory: MemoryRecord {
+            total_mib: inventory.memory.total_mib,
+            installed_mib: inventory.memory.installed_mib,
+        },
+        nics: inventory.nics.iter().take(limits::NICS_MAX).map(nic).collect(),
+        disks: inventory.disks.iter().take(limits::DISKS_MAX).map(disk).collect(),
+        hostname: field(&inventory.hostname),
+    }
+}
+
+fn nic(nic: &wire::Nic) -> NicRecord {
+    NicRecord {
+        name: field(&nic.name),
+        mac: field(&nic.mac),
+        ip: nic.ip.iter().take(64).map(|ip| field(ip)).collect(),
+        driver: field(&nic.driver),
+        model: field(&nic.model),
+        pci_address: field(&nic.pci_address),
+        speed_mbps: nic.speed_mbps,
+        link: nic.link,
+        boot: nic.boot,
+    }
+}
+
+fn disk(disk: &wire::Disk) -> DiskRecord {
+    DiskRecord {
+        device: field(&disk.device),
+        by_path: field(&disk.by_path),
+        by_id: disk.by_id.iter().take(16).map(|name| field(name)).collect(),
+        size_bytes: disk.size_bytes,
+        logical_block_bytes: disk.logical_block_bytes,
+        physical_block_bytes: disk.physical_block_bytes,
+        model: field(&disk.model),
+        vendor: field(&disk.vendor),
+        serial: field(&disk.serial),
+        wwn: field(&disk.wwn),
+        wwn_with_extension: field(&disk.wwn_with_extension),
+        wwn_vendor_extension: field(&disk.wwn_vendor_extension),
+        hctl: field(&disk.hctl),
+        rotational: disk.rotational,
+        read_only: disk.read_only,
+        removable: disk.removable,
+        transport: match disk.transport {
+            wire::Transport::Nvme => Transport::Nvme,
+            wire::Transport::Sata => Transport::Sata,
+            wire::Transport::Sas => Transport::Sas,
+            wire::Transport::Scsi => Transport::Scsi,
+            wire::Transport::Virtio => Transport::Virtio,
+            wire::Transport::Usb => Transport::Usb,
+            wire::Transport::Mmc => Transport::Mmc,
+            wire::Transport::Other => Transport::Other,
+        },
+        signatures: disk.signatures.iter().take(64).map(|name| field(name)).collect(),
+    }
+}
+
+/// A text from a host: bounded, and without control characters.
+#[must_use]
+pub fn field(text: &str) -> String {
+    let end = text.floor_char_boundary(limits::FIELD_BYTES_MAX);
+    text[..end].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+/// A log line or error from a host: longer than a field, bounded all the same.
+#[must_use]
+pub fn line(text: &str) -> String {
+    let end = text.floor_char_boundary(limits::LOG_LINE_BYTES_MAX);
+    text[..end].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_cannot_fill_the_store_or_a_terminal() {
+        let inventory = wire::Inventory {
+            system: wire::System { serial: "x".repeat(100_000), product: "a\x1b[2Jb".into(), ..Default::default() },
+            disks: vec![wire::Disk::default(); 10_000],
+            nics: vec![wire::Nic::default(); 10_000],
+            ..Default::default()
+        };
+        let record = hardware_record(&inventory, 1, 1, Timestamp::UNIX_EPOCH);
+        assert_eq!(record.system.serial.len(), limits::FIELD_BYTES_MAX);
+        assert!(!record.system.product.contains('\x1b'));
+        assert_eq!((record.disks.len(), record.nics.len()), (limits::DISKS_MAX, limits::NICS_MAX));
+    }
+}

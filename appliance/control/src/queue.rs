@@ -1,0 +1,111 @@
+//! Which host is looked at next, and when.
+//!
+//! An activation carries no data: whatever happened (an edit, a report, a BMC's answer, a
+//! deadline), the host is put here, and the step reads everything again.
+
+use std::{
+    collections::{BTreeSet, HashMap},
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::HostKey;
+
+/// Activations of hosts, each at most once at a time; an earlier one replaces a later one.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    due: BTreeSet<(Instant, HostKey)>,
+    when: HashMap<HostKey, Instant>,
+}
+
+impl State {
+    fn schedule(&mut self, key: &HostKey, at: Instant) -> bool {
+        match self.when.get(key) {
+            Some(earlier) if *earlier <= at => return false,
+            Some(later) => {
+                self.due.remove(&(*later, key.clone()));
+            }
+            None => {}
+        }
+        self.when.insert(key.clone(), at);
+        self.due.insert((at, key.clone()));
+        true
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Look at this host now.
+    pub(crate) fn wake(&self, key: &HostKey) {
+        self.wake_in(key, Duration::ZERO);
+    }
+
+    /// Look at this host after `delay`, unless it is looked at earlier.
+    pub(crate) fn wake_in(&self, key: &HostKey, delay: Duration) {
+        if self.lock().schedule(key, Instant::now() + delay) {
+            self.changed.notify_one();
+        }
+    }
+
+    /// Waits for the next host that is due, and takes it out.
+    pub(crate) async fn next(&self) -> HostKey {
+        loop {
+            let changed = self.changed.notified();
+            let until = {
+                let mut state = self.lock();
+                match state.due.first().cloned() {
+                    Some((at, key)) if at <= Instant::now() => {
+                        state.due.remove(&(at, key.clone()));
+                        state.when.remove(&key);
+                        return key;
+                    }
+                    Some((at, _)) => Some(at),
+                    None => None,
+                }
+            };
+            match until {
+                Some(at) => tokio::select! {
+                    () = changed => {}
+                    () = tokio::time::sleep_until(at) => {}
+                },
+                None => changed.await,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> HostKey {
+        HostKey { namespace: "default".to_owned(), name: name.to_owned() }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_host_is_due_once_and_at_the_earliest_time_asked_for() {
+        let queue = Queue::default();
+        queue.wake_in(&key("late"), Duration::from_secs(60));
+        queue.wake_in(&key("host"), Duration::from_secs(30));
+        queue.wake_in(&key("host"), Duration::from_secs(5));
+        queue.wake_in(&key("host"), Duration::from_secs(90));
+        let start = Instant::now();
+        assert_eq!(queue.next().await, key("host"));
+        assert_eq!(start.elapsed().as_secs(), 5);
+        assert_eq!(queue.next().await, key("late"));
+        assert_eq!(start.elapsed().as_secs(), 60);
+        let nothing = tokio::time::timeout(Duration::from_secs(1000), queue.next()).await;
+        assert!(nothing.is_err(), "{nothing:?}");
+    }
+}

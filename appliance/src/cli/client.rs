@@ -1,0 +1,229 @@
+//! Talks to the appliance's API as any Kubernetes client would.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, bail};
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt as _};
+use reqwest::{Method, StatusCode};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::Connection;
+
+/// Longest line of a watch: one object, whose size the server bounds to 3 MiB.
+const LINE_BYTES_MAX: usize = 8 << 20;
+
+/// The part of a kubeconfig that the appliance writes.
+#[derive(Debug, Deserialize)]
+struct Kubeconfig {
+    clusters: Vec<NamedCluster>,
+    users: Vec<NamedUser>,
+}
+
+#[derive(Debug, Deserialize)]
+struct NamedCluster {
+    cluster: Cluster,
+}
+
+#[derive(Debug, Deserialize)]
+struct Cluster {
+    server: String,
+    #[serde(rename = "certificate-authority-data")]
+    certificate_authority_data: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct NamedUser {
+    user: User,
+}
+
+#[derive(Deserialize)]
+struct User {
+    token: String,
+}
+
+impl std::fmt::Debug for User {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("User(…)")
+    }
+}
+
+/// A connection to one appliance.
+#[derive(Debug)]
+pub struct Client {
+    http: reqwest::Client,
+    server: String,
+    token: String,
+    pub namespace: String,
+}
+
+/// A Status object of the API, as an error.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct ApiError {
+    pub code: u16,
+    pub message: String,
+}
+
+impl Client {
+    /// Reads the kubeconfig and prepares a connection.
+    ///
+    /// # Errors
+    /// When the file is missing or does not hold an address, a CA and a token.
+    pub fn open(connection: &Connection) -> anyhow::Result<Self> {
+        let path = match &connection.kubeconfig {
+            Some(path) => path.clone(),
+            None => {
+                let data = std::env::var_os("FIRESTEEL_DATA")
+                    .context("where is the appliance? give --kubeconfig FILE, or set FIRESTEEL_DATA to its folder")?;
+                PathBuf::from(data).join("admin.kubeconfig")
+            }
+        };
+        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+        let config: Kubeconfig =
+            serde_saphyr::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        let cluster = &config.clusters.first().context("the kubeconfig names no cluster")?.cluster;
+        let user = &config.users.first().context("the kubeconfig names no user")?.user;
+        let ca = base64::Engine::decode(
+            &base64::engine::general_purpose::STANDARD,
+            cluster.certificate_authority_data.as_bytes(),
+        )
+        .context("certificate-authority-data is not base64")?;
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(tls(&ca)?)
+            .connect_timeout(Duration::from_secs(10))
+            .redirect(reqwest::redirect::Policy::none())
+            .no_proxy()
+            .build()
+            .context("preparing HTTPS")?;
+        Ok(Self {
+            http,
+            server: cluster.server.trim_end_matches('/').to_owned(),
+            token: user.token.clone(),
+            namespace: connection.namespace.clone(),
+        })
+    }
+
+    async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        body: Option<(&str, Vec<u8>)>,
+    ) -> anyhow::Result<reqwest::Response> {
+        let mut request = self.http.request(method, format!("{}{path}", self.server)).bearer_auth(&self.token);
+        if let Some((content_type, bytes)) = body {
+            request = request.header("content-type", content_type).body(bytes);
+        }
+        let response = request.send().await.with_context(|| format!("asking the appliance at {}", self.server))?;
+        for warning in response.headers().get_all("warning") {
+            if let Ok(text) = warning.to_str() {
+                let text = text.strip_prefix("299 - ").unwrap_or(text);
+                super::print_warning(text.trim_matches('"'));
+            }
+        }
+        if response.status().is_success() {
+            return Ok(response);
+        }
+        let code = response.status();
+        let body = response.bytes().await.unwrap_or_default();
+        let message = serde_json::from_slice::<Value>(&body)
+            .ok()
+            .and_then(|status| status.get("message").and_then(Value::as_str).map(str::to_owned))
+            .unwrap_or_else(|| format!("the appliance answered {code}"));
+        Err(ApiError { code: code.as_u16(), message }.into())
+    }
+
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let response = self.send(Method::GET, path, None).await?;
+        response.json().await.context("reading the appliance's answer")
+    }
+
+    /// Like [`Client::get`], with `None` for what does not exist.
+    ///
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub async fn get_if_there(&self, path: &str) -> anyhow::Result<Option<Value>> {
+        match self.get(path).await {
+            Ok(value) => Ok(Some(value)),
+            Err(error) if code_of(&error) == Some(StatusCode::NOT_FOUND.as_u16()) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub async fn create(&self, path: &str, object: &Value) -> anyhow::Result<Value> {
+        let response = self.send(Method::POST, path, Some(("application/json", serde_json::to_vec(object)?))).await?;
+        response.json().await.context("reading the appliance's answer")
+    }
+
+    /// JSON merge patch (RFC 7386).
+    ///
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub async fn merge_patch(&self, path: &str, patch: &Value) -> anyhow::Result<Value> {
+        let body = ("application/merge-patch+json", serde_json::to_vec(patch)?);
+        let response = self.send(Method::PATCH, path, Some(body)).await?;
+        response.json().await.context("reading the appliance's answer")
+    }
+
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub async fn delete(&self, path: &str) -> anyhow::Result<Value> {
+        let response = self.send(Method::DELETE, path, None).await?;
+        response.json().await.context("reading the appliance's answer")
+    }
+
+    /// Events of a watch, each as `{type, object}`; ends when the appliance closes it.
+    ///
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub async fn watch(&self, path: &str) -> anyhow::Result<impl Stream<Item = anyhow::Result<Value>> + use<>> {
+        let separator = if path.contains('?') { '&' } else { '?' };
+        let response = self.send(Method::GET, &format!("{path}{separator}watch=true"), None).await?;
+        Ok(lines(response.bytes_stream()))
+    }
+}
+
+/// The HTTP status behind an error of this module.
+pub fn code_of(error: &anyhow::Error) -> Option<u16> {
+    error.downcast_ref::<ApiError>().map(|error| error.code)
+}
+
+fn tls(ca_pem: &[u8]) -> anyhow::Result<rustls::ClientConfig> {
+    use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+    let mut roots = rustls::RootCertStore::empty();
+    for certificate in CertificateDer::pem_slice_iter(ca_pem) {
+        roots.add(certificate.context("reading the CA in the kubeconfig")?).context("using the CA in the kubeconfig")?;
+    }
+    Ok(rustls::ClientConfig::builder_with_provider(std::sync::Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()
+        .context("choosing TLS versions")?
+        .with_root_certificates(roots)
+        .with_no_client_auth())
+}
+
+fn lines(
+    chunks: impl Stream<Item = reqwest::Result<Bytes>> + Unpin + Send + 'static,
+) -> impl Stream<Item = anyhow::Result<Value>> {
+    futures_util::stream::try_unfold((chunks, Vec::<u8>::new()), |(mut chunks, mut buffer)| async move {
+        loop {
+            if let Some(end) = buffer.iter().position(|byte| *byte == b'\n') {
+                let rest = buffer.split_off(end + 1);
+                let line = std::mem::replace(&mut buffer, rest);
+                let value = serde_json::from_slice(&line).context("reading a watch event")?;
+                return Ok(Some((value, (chunks, buffer))));
+            }
+            match chunks.next().await {
+                None => return Ok(None),
+                Some(chunk) => buffer.extend_from_slice(&chunk.context("reading the watch")?),
+            }
+            if buffer.len() > LINE_BYTES_MAX {
+                bail!("the appliance sent a watch event of more than {LINE_BYTES_MAX} bytes");
+            }
+        }
+    })
+}

@@ -1,0 +1,252 @@
+//! `firesteel describe host NAME`: everything that a person needs who asks "why?".
+
+use anyhow::bail;
+use firesteel_resources::{BareMetalHost, HostJournal, host_journal::ReceiptRecord};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::{
+    Client, Output, get, kinds, print_text,
+    table::{self, bytes, clean, cut, duration, wrap},
+};
+
+/// # Errors
+/// When there is no such object, or the appliance does not answer.
+pub async fn run(client: &Client, kind: &str, name: &str, output: Output) -> anyhow::Result<()> {
+    let found = kinds::by_name(kind)?;
+    let object = client.get(&format!("{}/{name}", kinds::collection(found, &client.namespace))).await?;
+    if found.kind != "BareMetalHost" {
+        if output == Output::Json {
+            print_text(&(serde_json::to_string_pretty(&object)? + "\n"));
+        } else {
+            bail!("describe knows hosts; for {} use `firesteel get {} {name} -o json`", found.plural, found.plural);
+        }
+        return Ok(());
+    }
+    let companion = async |kind: &str| -> anyhow::Result<Option<Value>> {
+        let path = kinds::collection(kinds::by_name(kind)?, &client.namespace);
+        client.get_if_there(&format!("{path}/{name}")).await
+    };
+    let journal = companion("hostjournals").await?;
+    if output == Output::Json {
+        let all = json!({"host": object, "journal": journal, "hardware": companion("hardwaredata").await?});
+        print_text(&(serde_json::to_string_pretty(&all)? + "\n"));
+        return Ok(());
+    }
+    let host: BareMetalHost = serde_json::from_value(object)?;
+    let journal: HostJournal = journal.map(serde_json::from_value).transpose()?.unwrap_or_default();
+    print_text(&render(&host, &journal, Timestamp::now(), table::terminal_width()));
+    Ok(())
+}
+
+struct Page {
+    text: String,
+    width: usize,
+}
+
+impl Page {
+    fn field(&mut self, name: &str, value: &str) {
+        if value.is_empty() {
+            return;
+        }
+        let indent = 14;
+        let lines = wrap(&clean(value), self.width.saturating_sub(indent).max(20));
+        for (index, line) in lines.iter().enumerate() {
+            let label = if index == 0 && !name.is_empty() { format!("{name}:") } else { String::new() };
+            self.text.push_str(format!("{label:indent$}{line}").trim_end());
+            self.text.push('\n');
+        }
+    }
+
+    fn title(&mut self, title: &str) {
+        self.text.push('\n');
+        self.text.push_str(title);
+        self.text.push('\n');
+    }
+
+    fn line(&mut self, line: &str) {
+        self.text.push_str(cut(&clean(line), self.width).trim_end());
+        self.text.push('\n');
+    }
+}
+
+/// The whole page for a person, as wide as the terminal.
+pub(super) fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width: usize) -> String {
+    let mut page = Page { text: String::new(), width };
+    let status = host.status.clone().unwrap_or_default();
+    page.field("Name", &host.metadata.name);
+    page.field("State", &get::state(host));
+    if let Some(reason) = &journal.status.reason {
+        page.field("Reason", &reason.text);
+        page.field("", &format!("for {}; decided at {}", ago(reason.since, now), reason.location));
+    }
+    page.field("Error", &status.error_message);
+    page.field("Power", if status.powered_on { "on" } else { "off" });
+    page.field("Boot MAC", &host.spec.boot_mac_address);
+    if let Some(bmc) = &host.spec.bmc {
+        page.field("BMC", &bmc.address);
+    }
+    if let Some(image) = &host.spec.image {
+        page.field("Image", &image.url);
+    }
+    if let Some(progress) = &journal.status.progress {
+        let amount = if progress.total_bytes > 0 {
+            format!(", {} of {}", bytes(progress.done_bytes), bytes(progress.total_bytes))
+        } else {
+            String::new()
+        };
+        page.field("Progress", &format!("{} {}%: {}{amount}", progress.step, progress.percent, progress.activity));
+    }
+    conditions(&mut page, &status.conditions, now);
+    hardware(&mut page, journal);
+    plan(&mut page, journal);
+    timeline(&mut page, journal);
+    receipts(&mut page, journal);
+    page.text
+}
+
+fn ago(at: Timestamp, now: Timestamp) -> String {
+    duration(now.duration_since(at).as_secs())
+}
+
+fn conditions(page: &mut Page, conditions: &[firesteel_resources::Condition], now: Timestamp) {
+    if conditions.is_empty() {
+        return;
+    }
+    page.title("Conditions");
+    let rows: Vec<Vec<String>> = conditions
+        .iter()
+        .map(|condition| {
+            let text = if condition.message.is_empty() { &condition.reason } else { &condition.message };
+            vec![
+                format!("  {}", condition.type_),
+                format!("{:?}", condition.status),
+                ago(condition.last_transition_time, now),
+                clean(text),
+            ]
+        })
+        .collect();
+    page.text.push_str(&table::render(&["  TYPE", "STATUS", "FOR", "WHY"], &rows, page.width));
+}
+
+fn hardware(page: &mut Page, journal: &HostJournal) {
+    let Some(hardware) = &journal.status.hardware else { return };
+    page.title("Hardware");
+    let system = &hardware.system;
+    page.line(&format!("  {} {} serial {}", system.manufacturer, system.product, system.serial));
+    page.line(&format!(
+        "  {} CPUs {}, {} MiB, firmware {:?}",
+        hardware.cpu.count, hardware.cpu.model, hardware.memory.total_mib, hardware.firmware.mode
+    ));
+    for disk in &hardware.disks {
+        page.line(&format!(
+            "  disk {}  {}  {}  serial {}",
+            disk.device.trim_start_matches("/dev/"),
+            bytes(disk.size_bytes),
+            disk.model,
+            if disk.serial.is_empty() { "none" } else { &disk.serial }
+        ));
+    }
+}
+
+fn plan(page: &mut Page, journal: &HostJournal) {
+    let memory = &journal.status.memory;
+    let Some(disk) = memory.get("diskPlan").or_else(|| memory.get("disk_plan")).filter(|disk| !disk.is_null()) else {
+        return;
+    };
+    page.title("Disk plan");
+    for (name, value) in disk.as_object().into_iter().flatten() {
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        if !value.is_empty() && value != "null" {
+            page.line(&format!("  {name}: {value}"));
+        }
+    }
+}
+
+fn timeline(page: &mut Page, journal: &HostJournal) {
+    if journal.status.timeline.is_empty() {
+        return;
+    }
+    page.title("Timeline");
+    let mut previous: Option<Timestamp> = None;
+    let mut attempt = None;
+    for event in &journal.status.timeline {
+        if attempt != Some(event.attempt) {
+            page.line(&format!("  attempt {}", event.attempt));
+            attempt = Some(event.attempt);
+        }
+        let since = previous.map_or(0.0, |before| event.at.duration_since(before).as_secs_f64());
+        previous = Some(event.at);
+        let clock = event.at.strftime("%H:%M:%S%.3f").to_string();
+        let size = event.bytes.map(bytes).unwrap_or_default();
+        page.line(&format!("  {clock} {since:>+8.1}s  {:<14} {size:>9}  {}", event.event, event.detail));
+    }
+    if let Some(last) = journal.status.timeline.last()
+        && let Some(meaning) = usual_cause(&last.event)
+    {
+        page.field("", "");
+        page.field("If it stays", meaning);
+    }
+}
+
+/// What it usually means when a host does not get further than this event.
+#[must_use]
+pub(super) fn usual_cause(event: &str) -> Option<&'static str> {
+    Some(match event {
+        "dhcp_offer" => {
+            "the host was offered an address and did not take it: another DHCP server may have been faster, or the answer does not reach it (VLAN, relay)"
+        }
+        "dhcp_ack" => {
+            "the host has an address and did not fetch its loader: TFTP (69/udp) may be filtered, or its firmware was told to boot something else"
+        }
+        "loader" => {
+            "iPXE was loaded and did not ask for its script: the switch port may forward late (spanning tree: set it to edge), or HTTP is filtered"
+        }
+        "script" | "kernel" => "the host has its script and did not get all files: look at the console; memory below 512 MiB, or HTTP is cut",
+        "initramfs" => {
+            "the kernel was started and the agent has not said hello: look at the serial console; the NIC's driver may be missing from the ramdisk (use the set `server`), or 8443/tcp is filtered"
+        }
+        "agent_hello" => "the agent is up and has not finished a step: see the log of the agent on the console",
+        "handoff" | "boot_entry" | "leaving" | "provisioned" => {
+            "the disk is written and the new OS has not fetched its config: look at the console; the firmware may not boot this disk, or the OS has no network"
+        }
+        "config_fetched" => "the OS fetched its config and no unit reported: Ignition may have failed, or the image has no reporting unit",
+        _ => return None,
+    })
+}
+
+fn receipts(page: &mut Page, journal: &HostJournal) {
+    if journal.status.receipts.is_empty() {
+        return;
+    }
+    page.title("Receipts");
+    for receipt in &journal.status.receipts {
+        page.line(&format!("  attempt {} plan {} {}: {}", receipt.attempt, receipt.plan, receipt.step, evidence(receipt)));
+    }
+}
+
+/// The heart of a receipt in one line.
+fn evidence(receipt: &ReceiptRecord) -> String {
+    let text = |name: &str| receipt.evidence.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let number = |name: &str| receipt.evidence.get(name).and_then(Value::as_u64).unwrap_or_default();
+    let short = |digest: String| digest.chars().take(12).collect::<String>();
+    match text("kind").as_str() {
+        "inspected" => "hardware recorded".to_owned(),
+        "metadata_cleared" => {
+            format!("{} cleared, {} read back as zero", text("device"), bytes(number("verified_bytes")))
+        }
+        "image_written" => format!(
+            "{} written, {} read back, sha256 {}… as planned",
+            text("device"),
+            bytes(number("readback_bytes")),
+            short(text("readback_sha256"))
+        ),
+        "files_handed_off" => {
+            let count = receipt.evidence.get("files").and_then(Value::as_array).map_or(0, Vec::len);
+            format!("{count} files on {} {}, read back", text("device"), text("filesystem"))
+        }
+        "boot_entry_set" => format!("{} {}", text("method"), text("entry")),
+        "leaving" => text("how"),
+        other => other.to_owned(),
+    }
+}

@@ -1,0 +1,118 @@
+//! `firesteel get KIND [NAME]`.
+
+use anyhow::Context as _;
+use firesteel_resources::{BareMetalHost, DiscoveredHost, HostJournal};
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{
+    Client, Output, kinds, print_text,
+    table::{self, clean},
+};
+
+/// # Errors
+/// When there is no such kind or object, or the appliance does not answer.
+pub async fn run(client: &Client, kind: &str, name: Option<&str>, output: Output) -> anyhow::Result<()> {
+    let found = kinds::by_name(kind)?;
+    let collection = kinds::collection(found, &client.namespace);
+    let path = name.map_or_else(|| collection.clone(), |name| format!("{collection}/{name}"));
+    let value = client.get(&path).await?;
+    if output == Output::Json {
+        print_text(&(serde_json::to_string_pretty(&value)? + "\n"));
+        return Ok(());
+    }
+    let items = match value.get("items") {
+        Some(Value::Array(items)) => items.clone(),
+        _ => vec![value],
+    };
+    if found.kind == "BareMetalHost" {
+        let discovered = if name.is_none() { discovered(client).await? } else { Vec::new() };
+        return hosts(client, items, &discovered).await;
+    }
+    let rows: Vec<Vec<String>> = items
+        .iter()
+        .map(|item| {
+            let text = |path: &str| item.pointer(path).and_then(Value::as_str).unwrap_or("-");
+            vec![clean(text("/metadata/name")), age(text("/metadata/creationTimestamp"))]
+        })
+        .collect();
+    if rows.is_empty() {
+        print_text(&format!("no {} in namespace {}\n", found.plural, client.namespace));
+    } else {
+        print_text(&table::render(&["NAME", "AGE"], &rows, table::terminal_width()));
+    }
+    Ok(())
+}
+
+fn age(created: &str) -> String {
+    created.parse::<Timestamp>().map_or_else(
+        |_| "-".to_owned(),
+        |at| table::duration(Timestamp::now().duration_since(at).as_secs()),
+    )
+}
+
+/// All objects of a kind, typed.
+pub(super) async fn list<T: DeserializeOwned>(client: &Client, kind: &str) -> anyhow::Result<Vec<T>> {
+    let found = kinds::by_name(kind)?;
+    let value = client.get(&kinds::collection(found, &client.namespace)).await?;
+    let items = value.get("items").cloned().unwrap_or(Value::Array(Vec::new()));
+    serde_json::from_value(items).with_context(|| format!("reading the list of {}", found.plural))
+}
+
+/// Machines that nobody has adopted.
+pub(super) async fn discovered(client: &Client) -> anyhow::Result<Vec<DiscoveredHost>> {
+    list(client, "discoveredhosts").await
+}
+
+async fn hosts(client: &Client, items: Vec<Value>, discovered: &[DiscoveredHost]) -> anyhow::Result<()> {
+    let hosts: Vec<BareMetalHost> =
+        serde_json::from_value(Value::Array(items)).context("reading the list of hosts")?;
+    let journals: Vec<HostJournal> = list(client, "hostjournals").await?;
+    let mut rows: Vec<Vec<String>> = hosts
+        .iter()
+        .map(|host| {
+            let journal = journals.iter().find(|journal| journal.metadata.name == host.metadata.name);
+            row(host, journal)
+        })
+        .collect();
+    rows.extend(discovered.iter().map(|machine| {
+        let what = [&machine.status.manufacturer, &machine.status.product, &machine.status.serial];
+        let what: Vec<&str> = what.into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
+        let reason = format!("{}; take it with `firesteel adopt {} --name NAME`", what.join(" "), machine.status.boot_mac);
+        vec![machine.status.boot_mac.clone(), "discovered".to_owned(), "-".to_owned(), "-".to_owned(), clean(&reason)]
+    }));
+    if rows.is_empty() {
+        print_text(&format!(
+            "no hosts in namespace {}; `firesteel apply -f FILE` adds one, and a machine that boots from the network appears by itself\n",
+            client.namespace
+        ));
+        return Ok(());
+    }
+    print_text(&table::render(&["NAME", "STATE", "POWER", "DONE", "REASON"], &rows, table::terminal_width()));
+    Ok(())
+}
+
+fn row(host: &BareMetalHost, journal: Option<&HostJournal>) -> Vec<String> {
+    let status = host.status.clone().unwrap_or_default();
+    let journal = journal.map(|journal| &journal.status);
+    let percent = journal.and_then(|journal| journal.progress.as_ref()).map(|progress| format!("{}%", progress.percent));
+    let reason = if status.error_message.is_empty() {
+        journal.and_then(|journal| journal.reason.as_ref()).map(|reason| reason.text.clone()).unwrap_or_default()
+    } else {
+        format!("ERROR: {}", status.error_message)
+    };
+    vec![
+        clean(&host.metadata.name),
+        state(host),
+        if status.powered_on { "on" } else { "off" }.to_owned(),
+        percent.unwrap_or_else(|| "-".to_owned()),
+        clean(&reason),
+    ]
+}
+
+/// The host's state in upstream's word.
+pub(super) fn state(host: &BareMetalHost) -> String {
+    let state = host.status.as_ref().map(|status| status.provisioning.state.to_string()).unwrap_or_default();
+    if state.is_empty() { "new".to_owned() } else { state }
+}

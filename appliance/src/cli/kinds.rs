@@ -1,0 +1,79 @@
+//! Where the API has each kind, for the words that people use.
+
+use anyhow::bail;
+use firesteel_resources::kinds::{KINDS, Scope};
+
+/// What the command line needs of a kind.
+#[derive(Clone, Copy, Debug)]
+pub struct Kind {
+    pub group: &'static str,
+    pub version: &'static str,
+    pub kind: &'static str,
+    pub plural: &'static str,
+    pub singular: &'static str,
+    pub short_names: &'static [&'static str],
+    pub namespaced: bool,
+}
+
+const fn core(kind: &'static str, plural: &'static str, singular: &'static str, namespaced: bool) -> Kind {
+    Kind { group: "", version: "v1", kind, plural, singular, short_names: &[], namespaced }
+}
+
+/// Kubernetes' own kinds that the appliance serves.
+const CORE: [Kind; 4] = [
+    core("Secret", "secrets", "secret", true),
+    core("ConfigMap", "configmaps", "configmap", true),
+    core("Event", "events", "event", true),
+    core("Namespace", "namespaces", "namespace", false),
+];
+
+fn all() -> impl Iterator<Item = Kind> {
+    let ours = KINDS.iter().map(|kind| Kind {
+        group: kind.group,
+        version: kind.version,
+        kind: kind.kind,
+        plural: kind.plural,
+        singular: kind.singular,
+        short_names: kind.short_names,
+        namespaced: kind.scope == Scope::Namespaced,
+    });
+    ours.chain(CORE)
+}
+
+/// Finds a kind by plural, singular or short name; `hosts` is what this appliance is about.
+///
+/// # Errors
+/// When no kind has this name; the message lists those that exist.
+pub fn by_name(name: &str) -> anyhow::Result<Kind> {
+    let lower = name.to_ascii_lowercase();
+    let wanted = match lower.as_str() {
+        "host" | "hosts" => "baremetalhosts",
+        "discovered" => "discoveredhosts",
+        other => other,
+    };
+    let found = all().find(|kind| {
+        kind.plural == wanted || kind.kind.eq_ignore_ascii_case(wanted) || kind.short_names.contains(&wanted)
+    });
+    match found {
+        Some(kind) => Ok(kind),
+        None => {
+            let names: Vec<&str> = all().map(|kind| kind.plural).collect();
+            bail!("there is no kind \"{name}\"; there are: hosts, {}", names.join(", "))
+        }
+    }
+}
+
+/// The collection of a kind, in `namespace` where it has one.
+#[must_use]
+pub fn collection(kind: Kind, namespace: &str) -> String {
+    let root = if kind.group.is_empty() {
+        format!("/api/{}", kind.version)
+    } else {
+        format!("/apis/{}/{}", kind.group, kind.version)
+    };
+    if kind.namespaced {
+        format!("{root}/namespaces/{namespace}/{}", kind.plural)
+    } else {
+        format!("{root}/{}", kind.plural)
+    }
+}

@@ -1,0 +1,168 @@
+//! The command line: one process to serve, the same binary to talk to it.
+
+mod adopt;
+mod apply;
+mod client;
+mod describe;
+mod get;
+mod image;
+mod kinds;
+mod request;
+mod table;
+mod watch;
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
+
+use crate::serve::{self, settings::RawSettings};
+
+pub use client::Client;
+
+/// Firesteel takes a server from power-on to a running, configured operating system.
+#[derive(Debug, Parser)]
+#[command(name = "firesteel", version, propagate_version = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub connection: Connection,
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// How client commands find the appliance.
+#[derive(Clone, Debug, Args)]
+pub struct Connection {
+    /// Kubeconfig with the appliance's address, CA and token [default: DATA/admin.kubeconfig]
+    #[arg(long, global = true, value_name = "FILE", env = "FIRESTEEL_KUBECONFIG")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Namespace of hosts and secrets
+    #[arg(long, short, global = true, value_name = "NAME", default_value = "default")]
+    pub namespace: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people
+    #[default]
+    Table,
+    /// For programs
+    Json,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the appliance
+    Serve(Box<RawSettings>),
+    /// Bring OS images into the appliance's store, or list them
+    #[command(subcommand)]
+    Image(image::Command),
+    /// Create or change the objects in a YAML or JSON file
+    Apply {
+        /// File with one or more objects, `-` for standard input
+        #[arg(long, short)]
+        filename: String,
+    },
+    /// List objects
+    Get {
+        /// `hosts`, or another kind by its plural or short name
+        kind: String,
+        /// One object
+        name: Option<String>,
+        #[arg(long, short, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Everything about one object: state, reason, plan, timeline, receipts
+    Describe {
+        /// `host`
+        kind: String,
+        name: String,
+        #[arg(long, short, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Turn a discovered machine into a host
+    Adopt {
+        /// MAC or SMBIOS UUID as `get hosts` shows it
+        machine: String,
+        /// Name of the new host
+        #[arg(long)]
+        name: String,
+    },
+    /// Forget a host's error and try again now
+    Retry { host: String },
+    /// Restart a host through its BMC
+    Reboot {
+        host: String,
+        /// Cut the power instead of asking the OS
+        #[arg(long)]
+        hard: bool,
+    },
+    /// Clean a host and let it go
+    Release {
+        host: String,
+        /// Forget the host without cleaning its disk; a tombstone stays
+        #[arg(long)]
+        force: bool,
+    },
+    /// Live view of all hosts
+    Watch {
+        /// Only these hosts
+        hosts: Vec<String>,
+        /// End when every host shown reached this state
+        #[arg(long, value_name = "STATE")]
+        until: Option<String>,
+    },
+    /// Print a shell's completion script
+    Completions { shell: clap_complete::Shell },
+}
+
+/// Runs one command.
+///
+/// # Errors
+/// What went wrong, in words for the person who typed the command.
+pub async fn run(cli: Cli) -> anyhow::Result<()> {
+    let connection = cli.connection;
+    let client = || Client::open(&connection);
+    match cli.command {
+        Command::Serve(raw) => {
+            let print = raw.print_config;
+            let settings = raw.check()?;
+            if print {
+                print_text(&toml::to_string(&settings).context("printing the settings")?);
+                return Ok(());
+            }
+            serve::run(settings).await
+        }
+        Command::Image(command) => image::run(command).await,
+        Command::Apply { filename } => apply::run(&client()?, &filename).await,
+        Command::Get { kind, name, output } => get::run(&client()?, &kind, name.as_deref(), output).await,
+        Command::Describe { kind, name, output } => describe::run(&client()?, &kind, &name, output).await,
+        Command::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
+        Command::Retry { host } => request::retry(&client()?, &host).await,
+        Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
+        Command::Release { host, force } => request::release(&client()?, &host, force).await,
+        Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut std::io::stdout());
+            Ok(())
+        }
+    }
+}
+
+/// The one place that writes to standard output.
+#[allow(clippy::print_stdout, reason = "a command's result belongs on standard output")]
+fn print_text(text: &str) {
+    print!("{text}");
+}
+
+/// Warnings of the appliance go beside the result, not into it.
+#[allow(clippy::print_stderr, reason = "warnings belong on standard error")]
+fn print_warning(text: &str) {
+    eprintln!("Warning: {}", table::clean(text));
+}
+
+/// An error with its causes, for the person who typed the command.
+#[allow(clippy::print_stderr, reason = "errors belong on standard error")]
+pub fn print_error(error: &anyhow::Error) {
+    eprintln!("firesteel: {}", table::clean(&format!("{error:#}")));
+}

@@ -1,0 +1,118 @@
+//! Plain tables for an 80-column terminal.
+
+/// Renders columns aligned to their widest cell, three spaces apart, without trailing spaces; the
+/// last column is cut so that a line fits `width`.
+#[must_use]
+pub fn render(header: &[&str], rows: &[Vec<String>], width: usize) -> String {
+    let columns = header.len();
+    let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
+    for row in rows {
+        for (index, cell) in row.iter().take(columns).enumerate() {
+            widths[index] = widths[index].max(cell.chars().count());
+        }
+    }
+    let mut text = String::new();
+    let header: Vec<String> = header.iter().map(|cell| (*cell).to_owned()).collect();
+    for row in std::iter::once(&header).chain(rows) {
+        let mut line = String::new();
+        for (index, cell) in row.iter().take(columns).enumerate() {
+            if index > 0 {
+                line.push_str("  ");
+            }
+            if index + 1 == columns {
+                let left = width.saturating_sub(line.chars().count());
+                line.push_str(&cut(cell, left.max(8)));
+            } else {
+                line.push_str(cell);
+                line.extend(std::iter::repeat_n(' ', widths[index] - cell.chars().count()));
+            }
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// Shortens to at most `width` characters, with `…` where something is missing.
+#[must_use]
+pub fn cut(text: &str, width: usize) -> String {
+    if text.chars().count() <= width {
+        return text.to_owned();
+    }
+    let mut short: String = text.chars().take(width.saturating_sub(1)).collect();
+    short.push('…');
+    short
+}
+
+/// Breaks a text at spaces into lines of at most `width` characters.
+#[must_use]
+pub fn wrap(text: &str, width: usize) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split_whitespace() {
+        let last = lines.last_mut().expect("there is always a line");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > width {
+            lines.push(word.to_owned());
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}
+
+/// What a host, a BMC or a file may have put into a value must not reach a terminal as control
+/// characters.
+#[must_use]
+pub fn clean(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { '\u{fffd}' } else { c }).collect()
+}
+
+/// Width of the terminal, or 80 where there is none.
+#[must_use]
+pub fn terminal_width() -> usize {
+    console::Term::stdout().size_checked().map_or(80, |(_, columns)| usize::from(columns)).clamp(40, 400)
+}
+
+/// Bytes in the unit that a person reads best.
+#[must_use]
+#[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
+pub fn bytes(count: u64) -> String {
+    match count {
+        0..1_000 => format!("{count} B"),
+        1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} MB", count as f64 / 1e6),
+        _ => format!("{:.2} GB", count as f64 / 1e9),
+    }
+}
+
+/// Seconds as `7s`, `3m12s`, `5h04m`, `12d`.
+#[must_use]
+pub fn duration(seconds: i64) -> String {
+    let seconds = seconds.max(0);
+    match seconds {
+        0..60 => format!("{seconds}s"),
+        60..3600 => format!("{}m{:02}s", seconds / 60, seconds % 60),
+        3600..86_400 => format!("{}h{:02}m", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_table_fits_its_width() {
+        let rows = vec![vec!["a-long-name".to_owned(), "x".repeat(200)], vec!["b".to_owned(), "short".to_owned()]];
+        let text = render(&["NAME", "REASON"], &rows, 40);
+        assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
+        assert!(text.contains("b            short"), "{text}");
+    }
+
+    #[test]
+    fn control_characters_never_reach_the_terminal() {
+        assert!(!clean("a\x1b[31mb\nc\u{202e}").contains(['\x1b', '\n', '\u{202e}']));
+    }
+}

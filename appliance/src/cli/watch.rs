@@ -1,0 +1,149 @@
+//! `firesteel watch`: one line a host, with a progress bar while something is written.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use firesteel_resources::{BareMetalHost, HostJournal};
+use futures_util::{StreamExt as _, future::Either, pin_mut};
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde_json::Value;
+
+use super::{
+    Client, get, kinds,
+    table::{bytes, clean, cut, terminal_width},
+};
+
+/// How long to wait before a broken watch is opened again.
+const REOPEN: Duration = Duration::from_secs(1);
+
+/// What is known of one host.
+#[derive(Debug, Default)]
+struct Seen {
+    host: Option<BareMetalHost>,
+    journal: Option<HostJournal>,
+}
+
+/// # Errors
+/// When the appliance does not answer, or refuses.
+pub async fn run(client: &Client, only: &[String], until: Option<&str>) -> anyhow::Result<()> {
+    let mut view = View::new();
+    loop {
+        let hosts = client.watch(&kinds::collection(kinds::by_name("hosts")?, &client.namespace)).await?;
+        let journals = client.watch(&kinds::collection(kinds::by_name("hostjournals")?, &client.namespace)).await?;
+        pin_mut!(hosts, journals);
+        loop {
+            let event = match futures_util::future::select(hosts.next(), journals.next()).await {
+                Either::Left((event, _)) | Either::Right((event, _)) => event,
+            };
+            // The appliance closes watches now and then, and when it restarts.
+            let Some(Ok(event)) = event else { break };
+            if event["type"] == "ERROR" {
+                break;
+            }
+            view.take(&event, only);
+            if until.is_some_and(|state| view.all_are(state, only)) {
+                return Ok(());
+            }
+        }
+        tokio::time::sleep(REOPEN).await;
+    }
+}
+
+struct View {
+    seen: BTreeMap<String, Seen>,
+    bars: BTreeMap<String, ProgressBar>,
+    lines: BTreeMap<String, String>,
+    all: MultiProgress,
+    live: bool,
+}
+
+impl View {
+    fn new() -> Self {
+        let live = console::Term::stdout().is_term();
+        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stdout());
+        Self { seen: BTreeMap::new(), bars: BTreeMap::new(), lines: BTreeMap::new(), all, live }
+    }
+
+    fn take(&mut self, event: &Value, only: &[String]) {
+        let object = &event["object"];
+        let Some(name) = object.pointer("/metadata/name").and_then(Value::as_str).map(str::to_owned) else { return };
+        if !only.is_empty() && !only.contains(&name) {
+            return;
+        }
+        let gone = event["type"] == "DELETED";
+        let seen = self.seen.entry(name.clone()).or_default();
+        if object["kind"] == "BareMetalHost" {
+            seen.host = if gone { None } else { serde_json::from_value(object.clone()).ok() };
+            if gone {
+                self.end(&name);
+                return;
+            }
+        } else if object["kind"] == "HostJournal" {
+            seen.journal = if gone { None } else { serde_json::from_value(object.clone()).ok() };
+        }
+        self.draw(&name);
+    }
+
+    fn all_are(&self, state: &str, only: &[String]) -> bool {
+        let mut hosts = self.seen.values().filter_map(|seen| seen.host.as_ref()).peekable();
+        hosts.peek().is_some()
+            && only.iter().all(|name| self.seen.get(name).is_some_and(|seen| seen.host.is_some()))
+            && hosts.all(|host| get::state(host) == state)
+    }
+
+    fn end(&mut self, name: &str) {
+        self.seen.remove(name);
+        if let Some(bar) = self.bars.remove(name) {
+            bar.finish_with_message("released");
+        } else if !self.live {
+            super::print_text(&format!("{name}: released\n"));
+        }
+    }
+
+    fn draw(&mut self, name: &str) {
+        let Some(seen) = self.seen.get(name) else { return };
+        let Some(host) = &seen.host else { return };
+        let line = message(host, seen.journal.as_ref());
+        let progress = seen.journal.as_ref().and_then(|journal| journal.status.progress.as_ref());
+        if !self.live {
+            if self.lines.get(name) != Some(&line) {
+                super::print_text(&format!("{} {name}: {line}\n", jiff::Timestamp::now().strftime("%H:%M:%S")));
+                self.lines.insert(name.to_owned(), line);
+            }
+            return;
+        }
+        let bar = self.bars.entry(name.to_owned()).or_insert_with(|| {
+            let bar = self.all.add(ProgressBar::new(100));
+            bar.set_prefix(clean(name));
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        let template = match progress {
+            Some(progress) if progress.total_bytes > 0 => {
+                bar.set_length(progress.total_bytes);
+                bar.set_position(progress.done_bytes);
+                "{prefix:12!} {bar:16} {percent:>3}% {bytes_per_sec:>12} {eta:>4} {wide_msg}"
+            }
+            _ => "{prefix:12!} {spinner} {wide_msg}",
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(line);
+    }
+}
+
+/// State, then what is going on or why nothing is.
+fn message(host: &BareMetalHost, journal: Option<&HostJournal>) -> String {
+    let status = host.status.clone().unwrap_or_default();
+    let state = get::state(host);
+    let what = if !status.error_message.is_empty() {
+        format!("ERROR: {}", status.error_message)
+    } else if let Some(progress) = journal.and_then(|journal| journal.status.progress.as_ref()) {
+        let amount =
+            if progress.total_bytes > 0 { format!(" of {}", bytes(progress.total_bytes)) } else { String::new() };
+        format!("{}{amount}: {}", progress.step, progress.activity)
+    } else {
+        journal.and_then(|journal| journal.status.reason.as_ref()).map(|reason| reason.text.clone()).unwrap_or_default()
+    };
+    cut(&clean(&format!("{state}: {what}")), terminal_width() * 2)
+}

@@ -1,0 +1,144 @@
+//! HTTPS on the provisioning network: the agent's protocol, first-boot configs, and the report of
+//! the OS that came up.
+//!
+//! | request | who | proof |
+//! |---|---|---|
+//! | `POST /agent/v1/hello`, `/agent/v1/report` | the agent | sealed token, and a signature by the key it was bound to |
+//! | `GET /config/NAME` | Ignition in the new OS's initramfs | the instance token, as bearer |
+//! | `POST /running` | a unit in the new OS | the nonce of the config that it fetched |
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use firesteel_control::{Control, Denied};
+use firesteel_wire::{
+    HELLO_PATH, Hello, PublicKey, REPORT_PATH, Refusal, RefusalReason, Report, SIGNATURE_HEADER, limits, signing_input,
+};
+use http::{Method, Request, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Limited};
+use hyper::body::Incoming;
+use ring::signature::{ED25519, UnparsedPublicKey};
+use serde::{Deserialize, de::DeserializeOwned};
+
+use super::body::{ResponseBody, json, text, with_type};
+
+/// A report of the OS: a nonce and a name.
+const RUNNING_BYTES_MAX: usize = 4096;
+
+/// What the unit in the new OS sends.
+#[derive(Debug, Deserialize)]
+struct Running {
+    nonce: String,
+    host: String,
+}
+
+/// Answers one request.
+pub async fn handle(control: Control, request: Request<Incoming>, remote: SocketAddr) -> Response<ResponseBody> {
+    let path = request.uri().path().to_owned();
+    match (request.method(), path.as_str()) {
+        (&Method::POST, HELLO_PATH) => match signed::<Hello>(request, |hello| hello.key).await {
+            Ok(hello) => answer(control.hello(hello, remote.ip()).await),
+            Err(refusal) => refuse(&refusal),
+        },
+        (&Method::POST, REPORT_PATH) => match signed::<Report>(request, |report| report.key).await {
+            Ok(report) => answer(control.report(report, remote.ip()).await),
+            Err(refusal) => refuse(&refusal),
+        },
+        (&Method::GET | &Method::HEAD, path) if path.starts_with("/config/") => {
+            let name = path.trim_start_matches("/config/");
+            let bearer = bearer(&request);
+            config(&control, name, bearer.as_deref(), remote).await
+        }
+        (&Method::POST, "/running") => running(&control, request, remote).await,
+        (_, HELLO_PATH | REPORT_PATH | "/running") => text(StatusCode::METHOD_NOT_ALLOWED, "use POST"),
+        _ => text(StatusCode::NOT_FOUND, "nothing is served here; this port is for agents and first-boot configs"),
+    }
+}
+
+fn bearer(request: &Request<Incoming>) -> Option<String> {
+    let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
+    value.strip_prefix("Bearer ").map(|token| token.trim().to_owned())
+}
+
+/// Reads a body, checks that its sender holds the key it names, and decodes it.
+async fn signed<T: DeserializeOwned>(
+    request: Request<Incoming>,
+    key: impl Fn(&T) -> PublicKey,
+) -> Result<T, Refusal> {
+    let bad = |message: String| Refusal { reason: RefusalReason::BadRequest, message };
+    let path = request.uri().path().to_owned();
+    let signature = request
+        .headers()
+        .get(SIGNATURE_HEADER)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| hex::decode(value).ok())
+        .ok_or_else(|| bad(format!("the header {SIGNATURE_HEADER} is missing or not hexadecimal")))?;
+    let body = read(request, limits::BODY_BYTES_MAX).await.map_err(bad)?;
+    let message: T = serde_json::from_slice(&body).map_err(|error| bad(format!("reading the body: {error}")))?;
+    UnparsedPublicKey::new(&ED25519, key(&message).0).verify(&signing_input(&path, &body), &signature).map_err(
+        |_| Refusal {
+            reason: RefusalReason::BadSignature,
+            message: "the signature does not fit the key in the body".to_owned(),
+        },
+    )?;
+    Ok(message)
+}
+
+async fn read(request: Request<Incoming>, bytes_max: usize) -> Result<Bytes, String> {
+    match Limited::new(request.into_body(), bytes_max).collect().await {
+        Ok(body) => Ok(body.to_bytes()),
+        Err(error) => Err(format!("reading the body (at most {bytes_max} bytes): {error}")),
+    }
+}
+
+fn answer<T: serde::Serialize>(result: Result<T, Refusal>) -> Response<ResponseBody> {
+    match result {
+        Ok(reply) => json(StatusCode::OK, &reply),
+        Err(refusal) => refuse(&refusal),
+    }
+}
+
+fn refuse(refusal: &Refusal) -> Response<ResponseBody> {
+    let status = match refusal.reason {
+        RefusalReason::BadToken | RefusalReason::BadSignature => StatusCode::UNAUTHORIZED,
+        RefusalReason::SecondKey => StatusCode::CONFLICT,
+        RefusalReason::OldAttempt => StatusCode::GONE,
+        RefusalReason::BadRequest => StatusCode::BAD_REQUEST,
+        RefusalReason::Busy => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    json(status, refusal)
+}
+
+async fn config(control: &Control, name: &str, bearer: Option<&str>, remote: SocketAddr) -> Response<ResponseBody> {
+    let Some(token) = bearer else {
+        return text(StatusCode::UNAUTHORIZED, "a config is given only for the token of its host");
+    };
+    match control.config_for(name, token, remote.ip()).await {
+        Ok(bytes) => with_type(StatusCode::OK, "application/vnd.coreos.ignition+json", bytes),
+        Err(denied) => deny(&denied),
+    }
+}
+
+async fn running(control: &Control, request: Request<Incoming>, remote: SocketAddr) -> Response<ResponseBody> {
+    let body = match read(request, RUNNING_BYTES_MAX).await {
+        Ok(body) => body,
+        Err(message) => return text(StatusCode::BAD_REQUEST, message),
+    };
+    let Ok(report) = serde_json::from_slice::<Running>(&body) else {
+        return text(StatusCode::BAD_REQUEST, "send {\"nonce\": …, \"host\": …} as the fetched config gives them");
+    };
+    match control.running(&report.host, &report.nonce, remote.ip()).await {
+        Ok(()) => text(StatusCode::OK, "noted: running"),
+        Err(denied) => deny(&denied),
+    }
+}
+
+fn deny(denied: &Denied) -> Response<ResponseBody> {
+    let status = match denied {
+        Denied::Token(_) => StatusCode::UNAUTHORIZED,
+        Denied::NotFound(_) => StatusCode::NOT_FOUND,
+        Denied::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
+        Denied::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+    };
+    text(status, denied.to_string())
+}

@@ -1,0 +1,102 @@
+//! Bodies of answers: whole buffers, and files that are read as they are sent.
+
+use std::{convert::Infallible, io, pin::Pin, task};
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
+use hyper::body::{Body, Frame, SizeHint};
+
+/// The one body type of all listeners.
+pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
+
+/// A body that is already in memory.
+#[must_use]
+pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
+    Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+/// A short answer for people and firmware.
+#[must_use]
+pub fn text(status: StatusCode, message: impl Into<String>) -> Response<ResponseBody> {
+    with_type(status, "text/plain; charset=utf-8", message.into() + "\n")
+}
+
+/// An answer with a content type.
+#[must_use]
+pub fn with_type(status: StatusCode, content_type: &'static str, bytes: impl Into<Bytes>) -> Response<ResponseBody> {
+    let mut response = Response::new(full(bytes));
+    *response.status_mut() = status;
+    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    response
+}
+
+/// An answer in JSON.
+#[must_use]
+pub fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response<ResponseBody> {
+    match serde_json::to_vec(value) {
+        Ok(bytes) => with_type(status, "application/json", bytes),
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("encoding the answer: {error}")),
+    }
+}
+
+/// Calls back once, with the bytes sent and whether the body was sent whole.
+///
+/// "Sent" means handed to the connection; a client that vanishes in the middle shows as not whole.
+pub struct Observed<F: FnOnce(u64, bool)> {
+    inner: ResponseBody,
+    sent_bytes: u64,
+    whole: bool,
+    on_end: Option<F>,
+}
+
+impl<F: FnOnce(u64, bool)> std::fmt::Debug for Observed<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Observed").field("sent_bytes", &self.sent_bytes).finish_non_exhaustive()
+    }
+}
+
+impl<F: FnOnce(u64, bool) + Send + Unpin + 'static> Observed<F> {
+    /// Wraps `inner`.
+    pub fn boxed(inner: ResponseBody, on_end: F) -> ResponseBody {
+        Self { inner, sent_bytes: 0, whole: false, on_end: Some(on_end) }.boxed_unsync()
+    }
+}
+
+impl<F: FnOnce(u64, bool) + Unpin> Body for Observed<F> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> task::Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.inner).poll_frame(context);
+        match &polled {
+            task::Poll::Ready(Some(Ok(frame))) => {
+                this.sent_bytes += frame.data_ref().map_or(0, |data| data.len() as u64);
+                this.whole = this.inner.is_end_stream();
+            }
+            task::Poll::Ready(None) => this.whole = true,
+            task::Poll::Ready(Some(Err(_))) | task::Poll::Pending => {}
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+impl<F: FnOnce(u64, bool)> Drop for Observed<F> {
+    fn drop(&mut self) {
+        if let Some(on_end) = self.on_end.take() {
+            on_end(self.sent_bytes, self.whole);
+        }
+    }
+}

@@ -1,0 +1,266 @@
+//! Answers with files and buffers: `HEAD`, `ETag` with `If-None-Match`, and single byte ranges with
+//! `If-Range` (RFC 9110 sections 13 and 14). Several ranges in one request are answered with the
+//! whole, as the RFC allows: no client of ours asks for them, and they are a way to waste memory.
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Seek as _, SeekFrom},
+    path::Path,
+};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+
+use super::body::{ResponseBody, full, text};
+
+/// How much of a file is read at a time: large enough that the disk streams, small enough that
+/// hundreds of slow clients stay within some tens of MiB.
+const READ_BYTES: usize = 256 * 1024;
+
+/// Which bytes of a content of `length` bytes an answer holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Selection {
+    Whole,
+    /// First byte and number of bytes; never empty.
+    Part {
+        start: u64,
+        length: u64,
+    },
+    /// Nothing that exists was asked for: 416.
+    Unsatisfiable,
+}
+
+/// Reads a `Range` header; what is not understood counts as absent (RFC 9110 section 14.2).
+#[must_use]
+pub fn select(range: Option<&str>, length: u64) -> Selection {
+    let Some(spec) = range.and_then(|value| value.strip_prefix("bytes=")) else { return Selection::Whole };
+    let Some((first, last)) = spec.trim().split_once('-') else { return Selection::Whole };
+    if first.is_empty() {
+        return match last.parse::<u64>() {
+            Ok(0) => Selection::Unsatisfiable,
+            Ok(_) if length == 0 => Selection::Unsatisfiable,
+            Ok(suffix) => {
+                let suffix = suffix.min(length);
+                Selection::Part { start: length - suffix, length: suffix }
+            }
+            Err(_) => Selection::Whole,
+        };
+    }
+    let Ok(start) = first.parse::<u64>() else { return Selection::Whole };
+    let last = if last.is_empty() {
+        u64::MAX
+    } else {
+        match last.parse::<u64>() {
+            Ok(last) if last >= start => last,
+            _ => return Selection::Whole,
+        }
+    };
+    if start >= length {
+        return Selection::Unsatisfiable;
+    }
+    Selection::Part { start, length: last.min(length - 1) - start + 1 }
+}
+
+/// What all answers about one content share.
+#[derive(Clone, Debug)]
+pub struct Content {
+    pub length: u64,
+    /// Strong validator, without quotes.
+    pub etag: String,
+    pub content_type: &'static str,
+}
+
+/// Status, headers and selection for a request; the caller adds the body.
+fn head(content: &Content, headers: &HeaderMap) -> (Response<ResponseBody>, Selection) {
+    let quoted = format!("\"{}\"", content.etag);
+    let mut response = Response::new(full(Bytes::new()));
+    let out = response.headers_mut();
+    out.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    out.insert(header::CONTENT_TYPE, HeaderValue::from_static(content.content_type));
+    if let Ok(value) = HeaderValue::from_str(&quoted) {
+        out.insert(header::ETAG, value);
+    }
+    let text_of = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    if text_of(header::IF_NONE_MATCH).is_some_and(|value| value == "*" || value.split(',').any(|v| v.trim() == quoted))
+    {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return (response, Selection::Whole);
+    }
+    let range_holds = text_of(header::IF_RANGE).is_none_or(|value| value == quoted);
+    let range = if range_holds { text_of(header::RANGE) } else { None };
+    let selection = select(range, content.length);
+    let (status, length) = match selection {
+        Selection::Whole => (StatusCode::OK, content.length),
+        Selection::Part { start, length } => {
+            let value = format!("bytes {start}-{}/{}", start + length - 1, content.length);
+            out.extend(HeaderValue::from_str(&value).ok().map(|value| (header::CONTENT_RANGE, value)));
+            (StatusCode::PARTIAL_CONTENT, length)
+        }
+        Selection::Unsatisfiable => {
+            let value = format!("bytes */{}", content.length);
+            out.extend(HeaderValue::from_str(&value).ok().map(|value| (header::CONTENT_RANGE, value)));
+            (StatusCode::RANGE_NOT_SATISFIABLE, 0)
+        }
+    };
+    out.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+    *response.status_mut() = status;
+    (response, selection)
+}
+
+fn has_body(method: &Method, response: &Response<ResponseBody>) -> bool {
+    method != Method::HEAD && matches!(response.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT)
+}
+
+/// Answers from memory.
+#[must_use]
+pub fn answer_bytes(method: &Method, headers: &HeaderMap, content: &Content, bytes: &Bytes) -> Response<ResponseBody> {
+    let (mut response, selection) = head(content, headers);
+    if has_body(method, &response) {
+        *response.body_mut() = match selection {
+            Selection::Part { start, length } => {
+                let start = usize::try_from(start).unwrap_or(usize::MAX).min(bytes.len());
+                let end = start.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)).min(bytes.len());
+                full(bytes.slice(start..end))
+            }
+            Selection::Whole => full(bytes.clone()),
+            Selection::Unsatisfiable => full(Bytes::new()),
+        };
+    }
+    response
+}
+
+/// Answers from a file, which is read as the client takes it.
+pub async fn answer_file(
+    method: &Method,
+    headers: &HeaderMap,
+    etag: &str,
+    content_type: &'static str,
+    path: &Path,
+) -> Response<ResponseBody> {
+    let path = path.to_owned();
+    let opened = tokio::task::spawn_blocking(move || -> io::Result<(File, u64)> {
+        let file = File::open(path)?;
+        let length = file.metadata()?.len();
+        Ok((file, length))
+    })
+    .await;
+    let (file, length) = match opened {
+        Ok(Ok(opened)) => opened,
+        Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
+            return text(StatusCode::NOT_FOUND, "no such file");
+        }
+        Ok(Err(error)) => {
+            tracing::error!(%error, "opening a file to serve");
+            return text(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read; see the appliance's log");
+        }
+        Err(error) => {
+            tracing::error!(%error, "opening a file to serve");
+            return text(StatusCode::INTERNAL_SERVER_ERROR, "the appliance is shutting down");
+        }
+    };
+    let content = Content { length, etag: etag.to_owned(), content_type };
+    let (mut response, selection) = head(&content, headers);
+    if has_body(method, &response) {
+        let (start, length) = match selection {
+            Selection::Part { start, length } => (start, length),
+            Selection::Whole | Selection::Unsatisfiable => (0, length),
+        };
+        *response.body_mut() = stream_file(file, start, length);
+    }
+    response
+}
+
+fn stream_file(file: File, start: u64, length: u64) -> ResponseBody {
+    let chunks = stream::try_unfold((file, start, length), |(mut file, position, left)| async move {
+        if left == 0 {
+            return Ok(None);
+        }
+        let read = tokio::task::spawn_blocking(move || -> io::Result<(File, Vec<u8>)> {
+            let want = usize::try_from(left).unwrap_or(READ_BYTES).min(READ_BYTES);
+            let mut buffer = vec![0; want];
+            file.seek(SeekFrom::Start(position))?;
+            // A file that shrank under us must not look like a complete answer.
+            file.read_exact(&mut buffer)?;
+            Ok((file, buffer))
+        })
+        .await;
+        let (file, buffer) = read.map_err(io::Error::other)??;
+        let count = buffer.len() as u64;
+        Ok(Some((Frame::data(Bytes::from(buffer)), (file, position + count, left - count))))
+    });
+    StreamBody::new(chunks).boxed_unsync()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranges_follow_rfc_9110() {
+        assert_eq!(select(None, 10), Selection::Whole);
+        assert_eq!(select(Some("bytes=0-4"), 10), Selection::Part { start: 0, length: 5 });
+        assert_eq!(select(Some("bytes=4-"), 10), Selection::Part { start: 4, length: 6 });
+        assert_eq!(select(Some("bytes=4-400"), 10), Selection::Part { start: 4, length: 6 });
+        assert_eq!(select(Some("bytes=-3"), 10), Selection::Part { start: 7, length: 3 });
+        assert_eq!(select(Some("bytes=10-"), 10), Selection::Unsatisfiable);
+        assert_eq!(select(Some("bytes=-0"), 10), Selection::Unsatisfiable);
+        for ignored in ["bytes=5-4", "bytes=a-b", "lines=0-1", "bytes=0-1,3-4", ""] {
+            assert_eq!(select(Some(ignored), 10), Selection::Whole, "{ignored}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_part_never_leaves_the_content(range in "bytes=[0-9]{0,20}-[0-9]{0,20}", length in 0_u64..1 << 40) {
+            if let Selection::Part { start, length: part } = select(Some(&range), length) {
+                prop_assert!(part > 0 && start + part <= length);
+            }
+        }
+    }
+
+    async fn body(response: Response<ResponseBody>) -> Bytes {
+        response.into_body().collect().await.unwrap().to_bytes()
+    }
+
+    #[tokio::test]
+    async fn a_file_is_served_whole_in_parts_and_not_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        let bytes: Vec<u8> = (0..700_000_u32).map(|n| (n % 251) as u8).collect();
+        std::fs::write(&path, &bytes).unwrap();
+        let ask = async |headers: HeaderMap, method: Method| answer_file(&method, &headers, "tag", "x/y", &path).await;
+
+        let whole = ask(HeaderMap::new(), Method::GET).await;
+        assert_eq!((whole.status(), whole.headers()[header::CONTENT_LENGTH].to_str().unwrap()), (StatusCode::OK, "700000"));
+        assert_eq!(body(whole).await, bytes);
+
+        let mut headers = HeaderMap::new();
+        headers.insert(header::RANGE, "bytes=262143-524289".parse().unwrap());
+        headers.insert(header::IF_RANGE, "\"tag\"".parse().unwrap());
+        let part = ask(headers.clone(), Method::GET).await;
+        assert_eq!(part.status(), StatusCode::PARTIAL_CONTENT);
+        assert_eq!(part.headers()[header::CONTENT_RANGE], "bytes 262143-524289/700000");
+        assert_eq!(body(part).await, bytes[262_143..=524_289]);
+
+        headers.insert(header::IF_RANGE, "\"other\"".parse().unwrap());
+        assert_eq!(ask(headers.clone(), Method::GET).await.status(), StatusCode::OK);
+        headers.insert(header::IF_NONE_MATCH, "\"tag\"".parse().unwrap());
+        assert_eq!(ask(headers, Method::GET).await.status(), StatusCode::NOT_MODIFIED);
+        assert!(body(ask(HeaderMap::new(), Method::HEAD).await).await.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_file_that_shrinks_while_it_is_sent_is_an_error() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("f");
+        std::fs::write(&path, vec![1; 600_000]).unwrap();
+        let answer = answer_file(&Method::GET, &HeaderMap::new(), "tag", "x/y", &path).await;
+        std::fs::OpenOptions::new().write(true).open(&path).unwrap().set_len(300_000).unwrap();
+        assert!(answer.into_body().collect().await.is_err());
+    }
+}

@@ -1,0 +1,16 @@
+//! HTTP and HTTPS: the listeners and what each serves.
+//!
+//! | listener | module | who calls |
+//! |---|---|---|
+//! | boot, plain HTTP on the provisioning network | [`boot`] | firmware, iPXE, agents (images) |
+//! | agent, HTTPS on the provisioning network | [`agent`] | agents, Ignition, first-boot units |
+//! | API, HTTPS on loopback unless told otherwise | [`api`] | people and their tools |
+//!
+//! [`server`] accepts, bounds and times out connections and knows no route; [`file`] answers ranges.
+
+pub mod agent;
+pub mod api;
+pub mod body;
+pub mod boot;
+pub mod file;
+pub mod server;

@@ -1,0 +1,9 @@
+//! The appliance: one process that takes servers from power-on to a running OS.
+//!
+//! This crate wires up: sockets, tasks, certificates, signals and the command line. What is decided
+//! is decided in the crates beside it; see the code map in the README.
+
+pub mod cli;
+pub mod http;
+pub mod net;
+pub mod serve;

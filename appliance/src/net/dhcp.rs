@@ -1,0 +1,250 @@
+//! The DHCP server of one interface: engine, lease database and sockets, wired together.
+//!
+//! ```text
+//!   UDP :67 ──► Engine::handle_packet ──► Commit ──► lease thread ──► Engine::handle_committed
+//!                     │                                                        │
+//!                     └── Offer, NAK ──► UDP or link socket ◄── ACK ───────────┘
+//! ```
+//!
+//! It must not know resources: who boots what, and what becomes of events, are two functions that
+//! the caller gives. Both run between two packets, so they must not block.
+
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddrV4};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firesteel_dhcp::{
+    Arrival, BootAnswer, Client, Config, ConfigError, Destination, Engine, Event, Lease, Mac, Output, Transmit, What,
+};
+use jiff::Timestamp;
+use tokio::net::UdpSocket;
+use tokio::sync::{mpsc, oneshot};
+
+use super::leases::{LeaseStore, LeaseStoreError};
+use super::packet::{LinkSocket, bind_udp, interface_index, send_udp};
+
+const SERVER_PORT: u16 = 67;
+const CLIENT_PORT: u16 = 68;
+/// One more than the engine takes, so that a longer datagram is seen to be too long.
+const RECEIVE_BYTES: usize = 4097;
+/// The longest sleep: the wall clock may be set while we wait.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// Commands that wait for the task; they are rare.
+const COMMANDS_MAX: usize = 16;
+
+/// Who boots what.
+pub type Boot = Arc<dyn Fn(&Client) -> Option<BootAnswer> + Send + Sync>;
+/// What becomes of events.
+pub type Events = Arc<dyn Fn(Timestamp, &Event) + Send + Sync>;
+
+/// What failed while setting up or serving.
+#[derive(Debug, thiserror::Error)]
+pub enum DhcpError {
+    #[error("finding the interface {interface}")]
+    Interface { interface: String, source: io::Error },
+    #[error("binding port 67 on {interface} (another DHCP server on this machine? not root?)")]
+    Bind { interface: String, source: io::Error },
+    #[error("opening a link-layer socket on {interface} (it takes root or CAP_NET_RAW)")]
+    Link { interface: String, source: io::Error },
+    #[error(transparent)]
+    Leases(#[from] LeaseStoreError),
+    #[error("the DHCP configuration is not fit")]
+    Config(#[from] ConfigError),
+    #[error("receiving on {interface}")]
+    Receive { interface: String, source: io::Error },
+    #[error("the thread of the lease database ended")]
+    LeaseThread,
+    #[error("the DHCP server is not running")]
+    Gone,
+}
+
+#[derive(Debug)]
+enum Command {
+    Reconfigure { config: Box<Config>, answer: oneshot::Sender<Result<(), ConfigError>> },
+    Leases(oneshot::Sender<Vec<Lease>>),
+}
+
+/// Speaks to a running server.
+#[derive(Debug, Clone)]
+pub struct DhcpHandle(mpsc::Sender<Command>);
+
+impl DhcpHandle {
+    /// Changes pools, reservations and options; leases that still fit go on.
+    pub async fn reconfigure(&self, config: Config) -> Result<(), DhcpError> {
+        let (answer, result) = oneshot::channel();
+        let command = Command::Reconfigure { config: Box::new(config), answer };
+        self.0.send(command).await.map_err(|_| DhcpError::Gone)?;
+        Ok(result.await.map_err(|_| DhcpError::Gone)??)
+    }
+
+    /// All leases on record, also those that ended.
+    pub async fn leases(&self) -> Result<Vec<Lease>, DhcpError> {
+        let (answer, leases) = oneshot::channel();
+        self.0.send(Command::Leases(answer)).await.map_err(|_| DhcpError::Gone)?;
+        leases.await.map_err(|_| DhcpError::Gone)
+    }
+}
+
+/// A server with its sockets bound and its leases loaded.
+pub struct DhcpServer {
+    interface: String,
+    interface_index: u32,
+    engine: Engine,
+    store: LeaseStore,
+    udp: UdpSocket,
+    link: LinkSocket,
+    commands: mpsc::Receiver<Command>,
+    boot: Boot,
+    events: Events,
+}
+
+impl fmt::Debug for DhcpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DhcpServer").field("interface", &self.interface).finish_non_exhaustive()
+    }
+}
+
+impl DhcpServer {
+    /// Binds and loads, so that what is wrong is known before anything is served. Call it inside a
+    /// tokio runtime. The interface must have `config.server_address` already.
+    pub fn open(
+        interface: &str,
+        config: Config,
+        lease_file: &Path,
+        boot: Boot,
+        events: Events,
+    ) -> Result<(Self, DhcpHandle), DhcpError> {
+        let name = || interface.to_owned();
+        let index =
+            interface_index(interface).map_err(|source| DhcpError::Interface { interface: name(), source })?;
+        let udp =
+            bind_udp(interface, SERVER_PORT).map_err(|source| DhcpError::Bind { interface: name(), source })?;
+        let link = LinkSocket::sender(index).map_err(|source| DhcpError::Link { interface: name(), source })?;
+        let now = Timestamp::now();
+        let (store, loaded) = LeaseStore::open(lease_file, now)?;
+        let engine = Engine::new(config, loaded.leases, loaded.rests, now)?;
+        let (sender, commands) = mpsc::channel(COMMANDS_MAX);
+        let server =
+            Self { interface: name(), interface_index: index, engine, store, udp, link, commands, boot, events };
+        Ok((server, DhcpHandle(sender)))
+    }
+
+    /// Serves until every handle is dropped or something breaks.
+    pub async fn run(mut self) -> Result<(), DhcpError> {
+        let mut buffer = vec![0; RECEIVE_BYTES];
+        tracing::info!(
+            interface = self.interface,
+            address = %self.engine.config().server_address,
+            leases = self.engine.leases().count(),
+            "DHCP is served"
+        );
+        loop {
+            let sleep = self.engine.poll_timeout().map_or(SLEEP_MAX, |at| until(at).min(SLEEP_MAX));
+            tokio::select! {
+                received = self.udp.recv_from(&mut buffer) => {
+                    match received {
+                        Ok((bytes, from)) => self.receive(&buffer[..bytes], from),
+                        // The kernel reports a link that went down once; it may come up again.
+                        Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
+                            tracing::warn!(interface = self.interface, "the interface is down");
+                        }
+                        Err(source) => return Err(DhcpError::Receive { interface: self.interface, source }),
+                    }
+                }
+                done = self.store.done() => {
+                    let (id, ok) = done.ok_or(DhcpError::LeaseThread)?;
+                    self.engine.handle_committed(id, ok);
+                }
+                () = tokio::time::sleep(sleep) => self.engine.handle_timeout(Timestamp::now()),
+                command = self.commands.recv() => match command {
+                    Some(command) => self.obey(command),
+                    None => return Ok(()),
+                },
+            }
+            self.drain()?;
+        }
+    }
+
+    fn receive(&mut self, bytes: &[u8], from: std::net::SocketAddr) {
+        tracing::trace!(interface = self.interface, %from, bytes = bytes.len(), "DHCP packet");
+        let arrival = Arrival { interface: self.interface_index, bytes };
+        self.engine.handle_packet(Timestamp::now(), arrival, &*self.boot);
+    }
+
+    fn obey(&mut self, command: Command) {
+        // A caller that went away meanwhile does not need the answer.
+        match command {
+            Command::Reconfigure { config, answer } => drop(answer.send(self.engine.reconfigure(*config))),
+            Command::Leases(answer) => drop(answer.send(self.engine.leases().cloned().collect())),
+        }
+    }
+
+    fn drain(&mut self) -> Result<(), DhcpError> {
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Transmit(transmit) => self.transmit(&transmit),
+                Output::Commit { id, changes } => {
+                    if !self.store.commit(id, changes) {
+                        return Err(DhcpError::LeaseThread);
+                    }
+                }
+                Output::Event(event) => {
+                    log(&self.interface, &event);
+                    (self.events)(Timestamp::now(), &event);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A reply that cannot be sent is lost like one on the wire: the client asks again.
+    fn transmit(&self, Transmit { interface, destination, bytes }: &Transmit) {
+        debug_assert_eq!(*interface, self.interface_index);
+        let source = self.engine.config().server_address;
+        let from = SocketAddrV4::new(source, SERVER_PORT);
+        let to = |address| SocketAddrV4::new(address, CLIENT_PORT);
+        let sent = match *destination {
+            // By the link socket too: a broadcast by UDP takes whatever source address comes first.
+            Destination::Broadcast => self.link.send(Mac([0xff; 6]), from, to(Ipv4Addr::BROADCAST), bytes),
+            Destination::HardwareUnicast { mac, address } => self.link.send(mac, from, to(address), bytes),
+            Destination::IpUnicast(address) => send_udp(&self.udp, source, to(address), bytes),
+            Destination::Relay(relay) => send_udp(&self.udp, source, SocketAddrV4::new(relay, SERVER_PORT), bytes),
+        };
+        if let Err(error) = sent {
+            tracing::warn!(interface = self.interface, ?destination, %error, "a DHCP reply could not be sent");
+        }
+    }
+}
+
+fn until(at: Timestamp) -> Duration {
+    Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
+}
+
+fn log(interface: &str, Event { client, what }: &Event) {
+    let mac = client.mac;
+    match what {
+        What::Offered { address } => tracing::debug!(interface, %mac, %address, "address offered"),
+        What::Acked { address } => tracing::info!(interface, %mac, %address, "lease granted"),
+        What::Informed { address } => tracing::debug!(interface, %mac, %address, "settings told"),
+        What::Released { address } => tracing::info!(interface, %mac, %address, "lease released"),
+        What::Declined { address } => {
+            tracing::warn!(interface, %mac, %address, "the client says that the address is in use by another machine");
+        }
+        What::Refused { address, reason } => {
+            tracing::info!(interface, %mac, %address, reason = reason.text(), "request refused");
+        }
+        What::TookAnother { server } => {
+            tracing::warn!(interface, %mac, %server, "the client took the offer of another DHCP server");
+        }
+        What::Exhausted => tracing::warn!(interface, %mac, "no address is left for this client"),
+        What::NotCommitted { address } => {
+            tracing::error!(interface, %mac, %address, "lease not granted: it could not be written to disk");
+        }
+        What::BootFileTooLong { bytes } => {
+            tracing::error!(interface, %mac, bytes, "the boot URL does not fit a DHCP option: the client cannot boot");
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! The network services' drivers: sockets and tasks around engines that know neither.
+
+pub mod dhcp;
+pub mod leases;
+mod packet;
+pub mod rogue;

@@ -1,0 +1,112 @@
+//! The data folder: what stands where, and with which permissions.
+//!
+//! ```text
+//! resources.db   objects (store)            leases.db      DHCP leases
+//! images/        imported images            admin.json     API address, token, CA (0600)
+//! pki/           CA, server key and certificate
+//! secrets/       token sealing key, receipt signing key (0600)
+//! ```
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use ring::{
+    rand::{SecureRandom as _, SystemRandom},
+    signature::Ed25519KeyPair,
+};
+
+/// An opened data folder.
+#[derive(Clone, Debug)]
+pub struct DataDir {
+    root: PathBuf,
+}
+
+impl DataDir {
+    /// Opens the folder, making it (mode 0700) where it is missing.
+    ///
+    /// # Errors
+    /// When the folder can be neither opened nor made.
+    pub fn open(root: &Path) -> anyhow::Result<Self> {
+        for folder in ["", "pki", "secrets", "images"] {
+            let path = root.join(folder);
+            fs::DirBuilder::new()
+                .recursive(true)
+                .mode(0o700)
+                .create(&path)
+                .with_context(|| format!("making the folder {}", path.display()))?;
+        }
+        let root = root.canonicalize().with_context(|| format!("opening the folder {}", root.display()))?;
+        Ok(Self { root })
+    }
+
+    #[must_use]
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.root.join(name)
+    }
+
+    /// # Errors
+    /// When the file cannot be read.
+    pub fn read_text(&self, name: &str) -> anyhow::Result<String> {
+        fs::read_to_string(self.path(name)).with_context(|| format!("reading {}", self.path(name).display()))
+    }
+
+    /// Writes a file that anybody on the machine may read, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_public(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+        self.replace(name, bytes, 0o644)
+    }
+
+    /// Writes a file that only the owner may read, whole or not at all.
+    ///
+    /// # Errors
+    /// When the file cannot be written.
+    pub fn write_private(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+        self.replace(name, bytes, 0o600)
+    }
+
+    fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+        let path = self.path(name);
+        let temporary = path.with_extension("new");
+        let write = || -> std::io::Result<()> {
+            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+            file.write_all(bytes)?;
+            file.sync_all()?;
+            fs::rename(&temporary, &path)?;
+            File::open(path.parent().unwrap_or(&self.root))?.sync_all()
+        };
+        write().with_context(|| format!("writing {}", path.display()))
+    }
+
+    /// The 32 bytes of `secrets/NAME`, made at the first call.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or holds something else.
+    pub fn secret_key(&self, name: &str) -> anyhow::Result<[u8; 32]> {
+        let name = format!("secrets/{name}");
+        if !self.path(&name).exists() {
+            let mut made = [0; 32];
+            SystemRandom::new().fill(&mut made).map_err(|_| anyhow::anyhow!("the system gives no random bytes"))?;
+            self.write_private(&name, hex::encode(made).as_bytes())?;
+        }
+        let mut key = [0; 32];
+        hex::decode_to_slice(self.read_text(&name)?.trim(), &mut key)
+            .with_context(|| format!("reading {name}: it must hold 64 hexadecimal digits"))?;
+        Ok(key)
+    }
+
+    /// The appliance's receipt signing key (Ed25519), made at the first call.
+    ///
+    /// # Errors
+    /// When the file cannot be read or written, or holds something else.
+    pub fn receipt_key(&self) -> anyhow::Result<Ed25519KeyPair> {
+        let seed = self.secret_key("receipt.key")?;
+        Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|error| anyhow::anyhow!("reading receipt.key: {error}"))
+    }
+}

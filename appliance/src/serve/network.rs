@@ -1,0 +1,388 @@
+//! The provisioning network: what the Provisioning object says, turned into DHCP and TFTP.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr},
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use firesteel_boot::{BootClient, Endpoints, Transport, autoexec, first_stage};
+use firesteel_control::{Control, NetworkEvent};
+use firesteel_dhcp::{self as dhcp, BootAnswer, Client, What};
+use firesteel_kube::{Change, Core, Objects};
+use firesteel_resources::{
+    BareMetalHost, Provisioning,
+    bare_metal_host::annotations::RESERVED_ADDRESS,
+    provisioning::{Network, NetworkMode, SINGLETON},
+};
+use tokio::task::JoinSet;
+
+use super::{data_dir::DataDir, settings::Settings};
+use crate::{
+    http::boot::BootFiles,
+    net::{
+        dhcp::{DhcpHandle, DhcpServer},
+        rogue,
+        tftp::TftpServer,
+    },
+};
+
+/// Long enough that a renewal survives a restart of the appliance, short enough that a pool of a
+/// hundred addresses serves a lab in which machines come and go.
+const LEASE_TIME: Duration = Duration::from_secs(3600);
+/// Version of the oldest iPXE that is as good as ours (option 175, sub-option 235).
+const IPXE_VERSION_MIN: [u8; 3] = [1, 21, 0];
+
+/// The network that this process serves.
+#[derive(Clone, Debug)]
+pub struct Served {
+    pub interface: String,
+    pub address: Ipv4Addr,
+    pub network: Network,
+}
+
+/// Reads the Provisioning object, making it from the file at the first start.
+///
+/// # Errors
+/// When there is none, or it does not describe a network that can be served.
+pub async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Served> {
+    let objects: Objects<Provisioning> =
+        Objects::new(core, "metal3.io", "Provisioning").map_err(|status| anyhow::anyhow!(status.message))?;
+    let stored = objects.get("", SINGLETON).await.map_err(|status| anyhow::anyhow!(status.message))?;
+    let provisioning = match (stored, &settings.provisioning) {
+        (Some(stored), _) => stored,
+        (None, Some(path)) => {
+            let object = read(path)?;
+            objects
+                .create(&object)
+                .await
+                .map_err(|status| anyhow::anyhow!("{}: {}", path.display(), status.message))?
+        }
+        (None, None) => anyhow::bail!(
+            "there is no Provisioning object yet: give one with --provisioning FILE at the first start (README, \"On a real network\")"
+        ),
+    };
+    let network = provisioning.network().map_err(|causes| {
+        anyhow::anyhow!("the Provisioning object: {}", firesteel_resources::cause::summary(&causes))
+    })?;
+    let interface = match &settings.interface {
+        Some(name) => name.clone(),
+        None if !network.interface.is_empty() => network.interface.clone(),
+        None => anyhow::bail!("name the provisioning interface: --interface, or provisioningInterface in Provisioning"),
+    };
+    let address = match network.address {
+        Some(IpAddr::V4(address)) => address,
+        Some(IpAddr::V6(address)) => anyhow::bail!("provisioningIP {address}: only IPv4 is served yet"),
+        None => anyhow::bail!("the Provisioning object names no provisioningIP: the appliance needs one to listen at"),
+    };
+    check_address(&interface, address)?;
+    Ok(Served { interface, address, network })
+}
+
+fn read(path: &Path) -> anyhow::Result<Provisioning> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    serde_saphyr::from_str(&text).with_context(|| format!("reading a Provisioning object from {}", path.display()))
+}
+
+/// The address must be there before anything listens on it.
+fn check_address(interface: &str, address: Ipv4Addr) -> anyhow::Result<()> {
+    let all = nix::ifaddrs::getifaddrs().context("reading the interfaces' addresses")?;
+    let mut on_interface = Vec::new();
+    let mut known = false;
+    for entry in all.filter(|entry| entry.interface_name == interface) {
+        known = true;
+        on_interface.extend(entry.address.as_ref().and_then(|address| address.as_sockaddr_in()).map(|v4| v4.ip()));
+    }
+    anyhow::ensure!(known, "there is no network interface {interface}");
+    anyhow::ensure!(
+        on_interface.contains(&address),
+        "{interface} does not have the address {address}: `ip address add {address}/PREFIX dev {interface}`"
+    );
+    Ok(())
+}
+
+/// DHCP and TFTP, bound and ready.
+#[derive(Debug)]
+pub struct Services {
+    dhcp: Option<(DhcpServer, DhcpHandle)>,
+    tftp: Option<TftpServer>,
+    served: Served,
+}
+
+impl Services {
+    /// Binds what the mode asks for. Refuses to be the second DHCP server on the wire.
+    ///
+    /// # Errors
+    /// When another server answers, or a socket cannot be had.
+    pub async fn open(
+        served: &Served,
+        settings: &Settings,
+        data: &DataDir,
+        control: &Control,
+        files: &BootFiles,
+        endpoints: Endpoints,
+    ) -> anyhow::Result<Self> {
+        let mode = served.network.mode;
+        let dhcp = if mode == NetworkMode::Managed {
+            refuse_beside_another(&served.interface, settings.allow_other_dhcp).await?;
+            let config = dhcp_config(served, BTreeMap::new())?;
+            let boot = boot_answers(endpoints, settings.upgrade_ipxe);
+            let events = dhcp_events(control.clone());
+            let file = data.path("leases.db");
+            Some(DhcpServer::open(&served.interface, config, &file, boot, events).context("starting DHCP")?)
+        } else {
+            tracing::info!(?mode, "DHCP is somebody else's here");
+            None
+        };
+        let tftp = if mode == NetworkMode::Disabled {
+            None
+        } else {
+            Some(open_tftp(served, control, files, endpoints)?)
+        };
+        Ok(Self { dhcp, tftp, served: served.clone() })
+    }
+
+    /// Starts what was bound.
+    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
+        if let Some((server, handle)) = self.dhcp {
+            tasks.spawn(async move { server.run().await.context("serving DHCP") });
+            tasks.spawn(follow(core.clone(), handle, self.served));
+        }
+        if let Some(server) = self.tftp {
+            tasks.spawn(async move { server.run().await.context("serving TFTP") });
+        }
+    }
+}
+
+async fn refuse_beside_another(interface: &str, allowed: bool) -> anyhow::Result<()> {
+    tracing::info!(interface, seconds = super::LISTEN_FOR_OTHERS.as_secs(), "listening for other DHCP servers");
+    match rogue::find(interface, super::LISTEN_FOR_OTHERS).await.context("looking for other DHCP servers")? {
+        None => Ok(()),
+        Some(other) if allowed => {
+            tracing::warn!(interface, %other, "another DHCP server answers here; serving all the same, as told");
+            Ok(())
+        }
+        Some(other) => anyhow::bail!(
+            "{other} answers on {interface}: two servers would give hosts two truths. Switch it off, use another VLAN, or say --allow-other-dhcp"
+        ),
+    }
+}
+
+fn dhcp_config(
+    served: &Served,
+    reservations: BTreeMap<dhcp::Mac, dhcp::Reservation>,
+) -> anyhow::Result<dhcp::Config> {
+    let v4 = |address: IpAddr| match address {
+        IpAddr::V4(address) => Some(address),
+        IpAddr::V6(_) => None,
+    };
+    let network = &served.network;
+    let cidr = network.cidr.context("provisioningNetworkCIDR is needed")?;
+    let base = v4(cidr.first()).context("provisioningNetworkCIDR: only IPv4 is served yet")?;
+    let pool = network.range.and_then(|(first, last)| Some(dhcp::Pool { first: v4(first)?, last: v4(last)? }));
+    Ok(dhcp::Config {
+        server_address: served.address,
+        local: dhcp::Subnet {
+            network: dhcp::Network { address: base, prefix_length: cidr.prefix },
+            pool,
+            router: network.gateway.and_then(v4),
+        },
+        relayed: Vec::new(),
+        dns: if network.dns { vec![served.address] } else { Vec::new() },
+        ntp: network.ntp_servers.iter().filter_map(|server| server.parse().ok()).collect(),
+        domain: None,
+        lease_time: LEASE_TIME,
+        reservations,
+    })
+}
+
+fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Boot {
+    Arc::new(move |client: &Client| {
+        let old = upgrade_ipxe && client.is_ipxe && ipxe_version(client) < Some(IPXE_VERSION_MIN);
+        let asking = BootClient {
+            mac: firesteel_boot::Mac(client.mac.octets()),
+            arch: client.arch.map(|arch| arch.0),
+            is_ipxe: client.is_ipxe && !old,
+            vendor_class: client.vendor_class.clone(),
+        };
+        let stage = first_stage(&asking, &endpoints)?;
+        Some(BootAnswer {
+            server_address: (stage.via == Transport::Tftp).then_some(endpoints.address),
+            file: stage.file_or_url,
+            vendor_class: stage.vendor_class.map(str::to_owned),
+            ipxe_no_pxedhcp: true,
+        })
+    })
+}
+
+/// Version of an iPXE, from its encapsulated options: sub-option 235, three bytes.
+fn ipxe_version(client: &Client) -> Option<[u8; 3]> {
+    let mut options = client.ipxe_options.as_deref()?;
+    while let [code, length, rest @ ..] = options {
+        let (value, next) = rest.split_at_checked(usize::from(*length))?;
+        if *code == 235 {
+            return value.try_into().ok();
+        }
+        options = next;
+    }
+    None
+}
+
+fn dhcp_events(control: Control) -> crate::net::dhcp::Events {
+    Arc::new(move |_, event: &dhcp::Event| {
+        let mac = firesteel_boot::Mac(event.client.mac.octets());
+        let client = describe(&event.client);
+        let note = match &event.what {
+            What::Offered { address } => NetworkEvent::DhcpOffer { address: *address, client },
+            What::Acked { address } => NetworkEvent::DhcpAck { address: *address, client },
+            What::Refused { address, reason } => {
+                NetworkEvent::DhcpNak { reason: format!("{address} was refused: {reason:?}") }
+            }
+            What::Exhausted => {
+                NetworkEvent::DhcpNak { reason: "no address is left: enlarge provisioningDHCPRange".to_owned() }
+            }
+            What::TookAnother { server } => {
+                NetworkEvent::DhcpNak { reason: format!("it took the offer of another DHCP server, {server}") }
+            }
+            What::NotCommitted { address } => {
+                NetworkEvent::DhcpNak { reason: format!("the lease of {address} could not be written to disk") }
+            }
+            What::BootFileTooLong { bytes } => {
+                NetworkEvent::DhcpNak { reason: format!("the boot file's name has {bytes} bytes, too many for DHCP") }
+            }
+            What::Informed { .. } | What::Released { .. } | What::Declined { .. } => {
+                tracing::debug!(%mac, what = ?event.what, "DHCP");
+                return;
+            }
+        };
+        control.note(mac, note);
+    })
+}
+
+fn describe(client: &Client) -> String {
+    if client.is_ipxe {
+        return "iPXE".to_owned();
+    }
+    match (&client.vendor_class, client.arch) {
+        (Some(class), Some(arch)) => {
+            let word = class.split(':').next().unwrap_or_default();
+            format!("{word} architecture {}", arch.0)
+        }
+        (Some(class), None) => class.chars().take(40).collect(),
+        (None, _) => "the agent or an OS".to_owned(),
+    }
+}
+
+fn open_tftp(
+    served: &Served,
+    control: &Control,
+    files: &BootFiles,
+    endpoints: Endpoints,
+) -> anyhow::Result<TftpServer> {
+    let autoexec = Bytes::from(autoexec(&endpoints));
+    let loaders = Arc::clone(&files.loaders);
+    let lookup = Arc::new(move |path: &str| {
+        let name = firesteel_tftp::base_name(path);
+        if name == "autoexec.ipxe" {
+            return Some(autoexec.clone());
+        }
+        loaders.get(name).map(|blob| blob.bytes.clone())
+    });
+    let control = control.clone();
+    let events = Arc::new(move |event: &firesteel_tftp::Event| tftp_event(&control, event));
+    TftpServer::open(&served.interface, served.address, lookup, events).context("starting TFTP")
+}
+
+fn tftp_event(control: &Control, event: &firesteel_tftp::Event) {
+    use firesteel_tftp::Event;
+    match event {
+        Event::Finished { client, file, bytes, .. } => {
+            let note = NetworkEvent::Loader { file: file.clone(), bytes: *bytes, via: "tftp" };
+            control.note_address(client.ip(), note);
+        }
+        Event::Failed { client, file, reason, bytes_acknowledged } => {
+            let reason = format!("{reason:?} after {bytes_acknowledged} bytes");
+            control.note_address(client.ip(), NetworkEvent::LoaderFailed { file: file.clone(), reason });
+        }
+        Event::Refused { client, file, reason } => {
+            let file = file.clone().unwrap_or_default();
+            control.note_address(client.ip(), NetworkEvent::LoaderFailed { file, reason: (*reason).to_owned() });
+        }
+        Event::Started { .. } | Event::Probed { .. } => {}
+    }
+}
+
+/// Keeps DHCP in step with the objects: addresses that hosts reserve by annotation, and what may
+/// change in the Provisioning object while we serve (pool, gateway, DNS, NTP).
+async fn follow(core: Core, handle: DhcpHandle, mut served: Served) -> anyhow::Result<()> {
+    let failed = |status: firesteel_kube::Status| anyhow::anyhow!(status.message);
+    let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost").map_err(failed)?;
+    let networks: Objects<Provisioning> = Objects::new(&core, "metal3.io", "Provisioning").map_err(failed)?;
+    let mut hosts = hosts.subscribe().await.map_err(failed)?;
+    let mut networks = networks.subscribe().await.map_err(failed)?;
+    let mut known: BTreeMap<String, (dhcp::Mac, dhcp::Reservation)> = BTreeMap::new();
+    loop {
+        let changed = tokio::select! {
+            change = hosts.next() => reserve(&mut known, change.map_err(failed)?),
+            change = networks.next() => match change.map_err(failed)? {
+                Change::Applied(object) => adopt_network(&mut served, &object),
+                Change::Deleted(_) | Change::Synced | Change::Undecodable { .. } => false,
+            },
+        };
+        if !changed {
+            continue;
+        }
+        let config = dhcp_config(&served, known.values().cloned().collect())?;
+        if let Err(error) = handle.reconfigure(config).await {
+            let error = format!("{:#}", anyhow::Error::from(error));
+            tracing::warn!(%error, "the new DHCP configuration is not served; the old one stays");
+        }
+    }
+}
+
+/// Takes over what can change without new sockets; the rest waits for a restart, and says so.
+fn adopt_network(served: &mut Served, object: &Provisioning) -> bool {
+    let Ok(new) = object.network() else { return false };
+    let old = &served.network;
+    if (new.mode, new.address, new.cidr, &new.interface) != (old.mode, old.address, old.cidr, &old.interface) {
+        tracing::warn!("mode, address, CIDR or interface of the Provisioning object changed: restart the appliance");
+        return false;
+    }
+    let changed = new != *old;
+    served.network = new;
+    changed
+}
+
+/// Notes what a host reserves; whether anything changed.
+fn reserve(
+    known: &mut BTreeMap<String, (dhcp::Mac, dhcp::Reservation)>,
+    change: Change<BareMetalHost>,
+) -> bool {
+    let (host, wanted) = match change {
+        Change::Applied(host) => {
+            let wanted = reservation(&host);
+            (host, wanted)
+        }
+        Change::Deleted(host) => (host, None),
+        Change::Synced | Change::Undecodable { .. } => return false,
+    };
+    let key = format!("{}/{}", host.metadata.namespace, host.metadata.name);
+    if known.get(&key) == wanted.as_ref() {
+        return false;
+    }
+    match wanted {
+        Some(wanted) => known.insert(key, wanted),
+        None => known.remove(&key),
+    };
+    true
+}
+
+fn reservation(host: &BareMetalHost) -> Option<(dhcp::Mac, dhcp::Reservation)> {
+    let address = host.metadata.annotation(RESERVED_ADDRESS)?.parse().ok()?;
+    let mac = host.spec.boot_mac()?.parse().ok()?;
+    Some((mac, dhcp::Reservation { address, hostname: None }))
+}

@@ -1,0 +1,166 @@
+//! The appliance's certificates: an own CA made at first start, and one server certificate for all
+//! listeners.
+//!
+//! The server's *key* stays for good, because agents pin it (`pin_sha256`, RFC 7469 section 2.4) and
+//! stubs on disks trust the CA. The certificate is made anew when an address changes or its end
+//! is near.
+
+use std::{net::IpAddr, path::PathBuf, sync::Arc};
+
+use anyhow::Context as _;
+use jiff::{SignedDuration, Timestamp, ToSpan as _, tz::TimeZone};
+use rcgen::{
+    BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
+    KeyUsagePurpose, PublicKeyData as _, SanType,
+};
+use ring::digest;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+
+use super::data_dir::DataDir;
+
+const CA_YEARS: i64 = 10;
+const SERVER_DAYS: i64 = 365;
+/// Renewed this long before the end, as upstream does (systems.md S0: one year, 30 days).
+const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Clocks of fresh hosts lag behind; a certificate that begins "now" would be refused by them.
+const BACKDATE: SignedDuration = SignedDuration::from_hours(48);
+
+/// Everything that TLS needs.
+#[derive(Debug)]
+pub struct Pki {
+    /// PEM of the CA, for clients and stubs.
+    pub ca_pem: String,
+    pub ca_file: PathBuf,
+    /// sha256 of the server's SubjectPublicKeyInfo, hexadecimal.
+    pub pin_sha256: String,
+    /// TLS 1.2 and 1.3: Ignition, curl, kubectl, agents.
+    pub server: Arc<rustls::ServerConfig>,
+}
+
+/// What the current server certificate was made for; kept beside it.
+#[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+struct ServerCertificateFor {
+    addresses: Vec<IpAddr>,
+    not_after: Timestamp,
+}
+
+impl Pki {
+    /// Loads or makes CA, key and certificate.
+    ///
+    /// # Errors
+    /// When a file can be neither read nor written, or does not hold what it should.
+    pub fn open(data: &DataDir, addresses: &[IpAddr], now: Timestamp) -> anyhow::Result<Self> {
+        let ca_key = key(data, "pki/ca.key")?;
+        let ca_params = ca_params(now)?;
+        let ca_file = data.path("pki/ca.crt");
+        if !ca_file.exists() {
+            let certificate = ca_params.self_signed(&ca_key).context("signing the CA certificate")?;
+            data.write_public("pki/ca.crt", certificate.pem().as_bytes())?;
+        }
+        let ca_pem = data.read_text("pki/ca.crt")?;
+        let server_key = key(data, "pki/server.key")?;
+        let pin = digest::digest(&digest::SHA256, &server_key.subject_public_key_info());
+        let chain = server_chain(data, addresses, now, &Issuer::new(ca_params, ca_key), &server_key, &ca_pem)?;
+        let private = PrivateKeyDer::try_from(server_key.serialize_der())
+            .map_err(|reason| anyhow::anyhow!("reading the server's key: {reason}"))?;
+        let mut server =
+            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+                .context("choosing TLS versions")?
+                .with_no_client_auth()
+                .with_single_cert(chain, private)
+                .context("loading the server certificate")?;
+        server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        Ok(Self { ca_pem, ca_file, pin_sha256: hex::encode(pin), server: Arc::new(server) })
+    }
+}
+
+fn key(data: &DataDir, name: &str) -> anyhow::Result<KeyPair> {
+    if !data.path(name).exists() {
+        let made = KeyPair::generate().context("making a key pair")?;
+        data.write_private(name, made.serialize_pem().as_bytes())?;
+    }
+    KeyPair::from_pem(&data.read_text(name)?).with_context(|| format!("reading {name}"))
+}
+
+fn ca_params(now: Timestamp) -> anyhow::Result<CertificateParams> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, "Firesteel appliance CA");
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    set_validity(&mut params, now, now.to_zoned(TimeZone::UTC).checked_add(CA_YEARS.years())?.timestamp())?;
+    Ok(params)
+}
+
+fn set_validity(params: &mut CertificateParams, now: Timestamp, end: Timestamp) -> anyhow::Result<()> {
+    let start = now - BACKDATE;
+    let date = |at: Timestamp| -> anyhow::Result<_> {
+        let day = at.to_zoned(TimeZone::UTC);
+        Ok(rcgen::date_time_ymd(i32::from(day.year()), u8::try_from(day.month())?, u8::try_from(day.day())?))
+    };
+    params.not_before = date(start)?;
+    params.not_after = date(end)?;
+    Ok(())
+}
+
+fn server_chain(
+    data: &DataDir,
+    addresses: &[IpAddr],
+    now: Timestamp,
+    issuer: &Issuer<'_, KeyPair>,
+    server_key: &KeyPair,
+    ca_pem: &str,
+) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let mut sorted = addresses.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let made_for: Option<ServerCertificateFor> =
+        data.read_text("pki/server.json").ok().and_then(|text| serde_json::from_str(&text).ok());
+    let fits = made_for.is_some_and(|made| made.addresses == sorted && now + RENEW_BEFORE < made.not_after)
+        && data.path("pki/server.crt").exists();
+    if !fits {
+        let not_after = now + SignedDuration::from_hours(24 * SERVER_DAYS);
+        let mut params = CertificateParams::new(vec!["localhost".to_owned()]).context("naming the server")?;
+        params.subject_alt_names.extend(sorted.iter().copied().map(SanType::IpAddress));
+        params.distinguished_name = DistinguishedName::new();
+        params.distinguished_name.push(DnType::CommonName, "Firesteel appliance");
+        params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
+        params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
+        params.use_authority_key_identifier_extension = true;
+        set_validity(&mut params, now, not_after)?;
+        let certificate = params.signed_by(server_key, issuer).context("signing the server certificate")?;
+        data.write_public("pki/server.crt", certificate.pem().as_bytes())?;
+        let made = ServerCertificateFor { addresses: sorted, not_after };
+        data.write_public("pki/server.json", &serde_json::to_vec(&made)?)?;
+    }
+    let leaf = CertificateDer::from_pem_slice(data.read_text("pki/server.crt")?.as_bytes())
+        .context("reading pki/server.crt")?;
+    let ca = CertificateDer::from_pem_slice(ca_pem.as_bytes()).context("reading pki/ca.crt")?;
+    Ok(vec![leaf, ca])
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn the_key_outlives_a_change_of_address_and_the_certificate_does_not() {
+        let directory = tempfile::tempdir().unwrap();
+        let data = DataDir::open(directory.path()).unwrap();
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        let first = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+        let certificate = data.read_text("pki/server.crt").unwrap();
+        let again = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+        assert_eq!(data.read_text("pki/server.crt").unwrap(), certificate);
+        let moved = Pki::open(&data, &["192.0.2.2".parse().unwrap()], now).unwrap();
+        assert_ne!(data.read_text("pki/server.crt").unwrap(), certificate);
+        assert_eq!(first.pin_sha256, moved.pin_sha256);
+        assert_eq!((&first.ca_pem, &again.ca_pem), (&moved.ca_pem, &moved.ca_pem));
+        let later = now + SignedDuration::from_hours(24 * 340);
+        let before = data.read_text("pki/server.crt").unwrap();
+        Pki::open(&data, &["192.0.2.2".parse().unwrap()], later).unwrap();
+        assert_ne!(data.read_text("pki/server.crt").unwrap(), before, "renewed within 30 days of its end");
+    }
+}

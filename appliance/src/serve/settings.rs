@@ -1,0 +1,173 @@
+//! Process settings: flags, and a TOML file with the same names. Flags win.
+//!
+//! Everything about the network is the Provisioning object; here is only what the process itself
+//! needs to start.
+
+use std::{
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use serde::{Deserialize, Serialize};
+
+/// Flags of `firesteel serve`, and the keys of its settings file.
+#[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "kebab-case")]
+pub struct RawSettings {
+    /// Settings file (TOML) with the names of these flags
+    #[arg(long, value_name = "FILE")]
+    #[serde(skip)]
+    pub config: Option<PathBuf>,
+    /// Folder for databases, images, keys and certificates
+    #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
+    pub data: Option<PathBuf>,
+    /// Network interface of the provisioning network [default: as the Provisioning object says]
+    #[arg(long, value_name = "NAME")]
+    pub interface: Option<String>,
+    /// Provisioning object (YAML) applied at the first start
+    #[arg(long, value_name = "FILE")]
+    pub provisioning: Option<PathBuf>,
+    /// Folder with vmlinuz, initramfs.zst and manifest.json
+    #[arg(long, value_name = "DIR")]
+    pub boot_files: Option<PathBuf>,
+    /// Folder with undionly.kpxe, ipxe.efi and snponly.efi [default: /usr/lib/ipxe]
+    #[arg(long, value_name = "DIR")]
+    pub loaders: Option<PathBuf>,
+    /// Address of the API [default: 127.0.0.1:6443]
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub api: Option<SocketAddr>,
+    /// Port for boot scripts, kernel, initramfs and images [default: 8080]
+    #[arg(long, value_name = "PORT")]
+    pub http_port: Option<u16>,
+    /// Port for agents and first-boot configs, HTTPS [default: 8443]
+    #[arg(long, value_name = "PORT")]
+    pub agent_port: Option<u16>,
+    /// Console of the ramdisk's kernel, may be repeated [default: tty0 ttyS0]
+    #[arg(long, value_name = "TTY")]
+    pub console: Vec<String>,
+    /// Serve although another DHCP server answers on the wire
+    #[arg(long)]
+    pub allow_other_dhcp: bool,
+    /// Send iPXE that is not ours our own undionly.kpxe first
+    #[arg(long)]
+    pub upgrade_ipxe: bool,
+    /// CAs (PEM) that BMC certificates are verified against
+    #[arg(long, value_name = "FILE")]
+    pub bmc_ca: Option<PathBuf>,
+    /// Log filter, such as info or firesteel=debug [default: info]
+    #[arg(long, value_name = "FILTER", env = "FIRESTEEL_LOG")]
+    pub log: Option<String>,
+    /// Write the log as JSON lines
+    #[arg(long)]
+    pub log_json: bool,
+    /// Print the settings in force and exit
+    #[arg(long)]
+    #[serde(skip)]
+    pub print_config: bool,
+}
+
+/// Checked settings: nothing is optional that has a default.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Settings {
+    pub data: PathBuf,
+    pub interface: Option<String>,
+    pub provisioning: Option<PathBuf>,
+    pub boot_files: PathBuf,
+    pub loaders: PathBuf,
+    pub api: SocketAddr,
+    pub http_port: u16,
+    pub agent_port: u16,
+    pub console: Vec<String>,
+    pub allow_other_dhcp: bool,
+    pub upgrade_ipxe: bool,
+    pub bmc_ca: Option<PathBuf>,
+    pub log: String,
+    pub log_json: bool,
+}
+
+impl RawSettings {
+    /// Reads the file, lays the flags over it and checks the result.
+    ///
+    /// # Errors
+    /// When the file cannot be read, has unknown names, or something that must be given is not.
+    pub fn check(self) -> anyhow::Result<Settings> {
+        let merged = match &self.config {
+            Some(path) => self.clone().over(read(path)?),
+            None => self,
+        };
+        let needed = |what: &str| format!("--{what} is needed (or `{what}` in the settings file)");
+        let console =
+            if merged.console.is_empty() { vec!["tty0".to_owned(), "ttyS0".to_owned()] } else { merged.console };
+        for name in &console {
+            anyhow::ensure!(
+                !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b','),
+                "--console {name}: use a kernel console such as ttyS0 or ttyS1,115200"
+            );
+        }
+        Ok(Settings {
+            data: merged.data.with_context(|| needed("data"))?,
+            interface: merged.interface,
+            provisioning: merged.provisioning,
+            boot_files: merged.boot_files.with_context(|| needed("boot-files"))?,
+            loaders: merged.loaders.unwrap_or_else(|| PathBuf::from("/usr/lib/ipxe")),
+            api: merged.api.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 6443))),
+            http_port: merged.http_port.unwrap_or(8080),
+            agent_port: merged.agent_port.unwrap_or(8443),
+            console,
+            allow_other_dhcp: merged.allow_other_dhcp,
+            upgrade_ipxe: merged.upgrade_ipxe,
+            bmc_ca: merged.bmc_ca,
+            log: merged.log.unwrap_or_else(|| "info".to_owned()),
+            log_json: merged.log_json,
+        })
+    }
+
+    fn over(self, file: Self) -> Self {
+        Self {
+            config: self.config,
+            data: self.data.or(file.data),
+            interface: self.interface.or(file.interface),
+            provisioning: self.provisioning.or(file.provisioning),
+            boot_files: self.boot_files.or(file.boot_files),
+            loaders: self.loaders.or(file.loaders),
+            api: self.api.or(file.api),
+            http_port: self.http_port.or(file.http_port),
+            agent_port: self.agent_port.or(file.agent_port),
+            console: if self.console.is_empty() { file.console } else { self.console },
+            allow_other_dhcp: self.allow_other_dhcp || file.allow_other_dhcp,
+            upgrade_ipxe: self.upgrade_ipxe || file.upgrade_ipxe,
+            bmc_ca: self.bmc_ca.or(file.bmc_ca),
+            log: self.log.or(file.log),
+            log_json: self.log_json || file.log_json,
+            print_config: self.print_config,
+        }
+    }
+}
+
+fn read(path: &Path) -> anyhow::Result<RawSettings> {
+    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    toml::from_str(&text).with_context(|| format!("reading settings from {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn flags_win_over_the_file_and_unknown_names_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s.toml");
+        std::fs::write(&path, "data = \"/d\"\ninterface = \"eth9\"\nboot-files = \"/b\"\nhttp-port = 81\n").unwrap();
+        let flags =
+            RawSettings { config: Some(path.clone()), interface: Some("br0".to_owned()), ..RawSettings::default() };
+        let settings = flags.clone().check().unwrap();
+        assert_eq!((settings.interface.as_deref(), settings.http_port, settings.agent_port), (Some("br0"), 81, 8443));
+        std::fs::write(&path, "datta = \"/d\"\n").unwrap();
+        assert!(format!("{:#}", flags.check().unwrap_err()).contains("datta"));
+        let missing = RawSettings::default().check().unwrap_err().to_string();
+        assert!(missing.contains("--data is needed"), "{missing}");
+    }
+}
