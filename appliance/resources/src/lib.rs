@@ -18,6 +18,7 @@ pub mod discovered_host;
 pub mod hardware;
 pub mod hardware_data;
 pub mod host_journal;
+pub mod ignition;
 pub mod kinds;
 pub mod meta;
 pub mod provisioning;

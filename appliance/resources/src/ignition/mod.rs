@@ -1,0 +1,164 @@
+//! Ignition configs, spec 3 (<https://coreos.github.io/ignition/specs/>): checked before a disk is
+//! touched, and completed for one host.
+//!
+//! - [`validate`] says what Ignition would refuse, and what it would ignore.
+//! - [`with_config_token`] gives a host's own copy of a stub its token; a stub that fetches nothing from
+//!   us is handed over byte for byte.
+//! - [`with_files`] adds files to a config that we serve.
+
+mod rules;
+mod source;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+pub use source::data_url_is_valid;
+
+/// Largest config. Ignition itself has no bound; boot partitions and agents' plans do.
+pub const CONFIG_BYTES_MAX: usize = 2 << 20;
+
+/// What an examination found; fit for use when `errors` is empty.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    /// Each names the place, `storage.files[2].path: …`.
+    pub errors: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+/// A file that is added to a config.
+#[derive(Clone, PartialEq, Eq)]
+pub struct NewFile {
+    pub path: String,
+    pub mode: u32,
+    pub contents: Vec<u8>,
+}
+
+/// Contents may be a host's nonce.
+impl std::fmt::Debug for NewFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("NewFile").field("path", &self.path).field("mode", &self.mode).finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IgnitionError {
+    #[error("the config is not valid: {0}")]
+    Invalid(String),
+    #[error("{path} is in the config already, and the appliance needs it: remove it from the config")]
+    Taken { path: String },
+    #[error(
+        "the config is version {version}, which has no httpHeaders: use 3.1.0 or newer, so that the host can show its token"
+    )]
+    NoHeaders { version: String },
+    #[error("the config could not be encoded")]
+    Encode,
+}
+
+/// Examines a config.
+#[must_use]
+pub fn validate(config: &[u8]) -> Findings {
+    if config.len() > CONFIG_BYTES_MAX {
+        let text =
+            format!("the config has {} bytes, more than {CONFIG_BYTES_MAX}: fetch the rest by merge", config.len());
+        return Findings { errors: vec![text], warnings: Vec::new() };
+    }
+    match serde_json::from_slice::<Value>(config) {
+        Ok(value) => rules::check(&value),
+        Err(error) => Findings { errors: vec![format!("not JSON: {error}")], warnings: Vec::new() },
+    }
+}
+
+/// Never panics, whatever the bytes.
+pub fn check(bytes: &[u8]) {
+    if validate(bytes).errors.is_empty() {
+        drop(with_config_token(bytes, "https://192.0.2.1:8443/config/", "token"));
+        drop(with_files(bytes, &[NewFile { path: "/etc/x".into(), mode: 0o600, contents: vec![1] }]));
+    }
+}
+
+/// Whether the config merges with or is replaced by one whose URL begins with `origin`.
+#[must_use]
+pub fn fetches_from(config: &[u8], origin: &str) -> bool {
+    serde_json::from_slice(config).is_ok_and(|mut value: Value| !own_sources(&mut value, origin).is_empty())
+}
+
+fn is_own(resource: &Value, origin: &str) -> bool {
+    resource["source"].as_str().is_some_and(|source| source.starts_with(origin))
+}
+
+/// The `merge` and `replace` resources that point to `origin`.
+fn own_sources<'a>(config: &'a mut Value, origin: &str) -> Vec<&'a mut Value> {
+    let Some(section) = config.pointer_mut("/ignition/config").and_then(Value::as_object_mut) else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
+    for (name, value) in section {
+        match (name.as_str(), value) {
+            ("merge", Value::Array(list)) => found.extend(list.iter_mut().filter(|item| is_own(item, origin))),
+            ("replace", value) if is_own(value, origin) => found.push(value),
+            _ => {}
+        }
+    }
+    found
+}
+
+/// The host's own copy: every config source below `origin` gets the header `Authorization: Bearer TOKEN`.
+///
+/// # Errors
+/// When the config is not JSON, or too old to carry headers.
+pub fn with_config_token(config: &[u8], origin: &str, token: &str) -> Result<Vec<u8>, IgnitionError> {
+    let mut value: Value =
+        serde_json::from_slice(config).map_err(|error| IgnitionError::Invalid(format!("not JSON: {error}")))?;
+    let version = value.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let own = own_sources(&mut value, origin);
+    if own.is_empty() {
+        return Ok(config.to_vec());
+    }
+    if version == "3.0.0" {
+        return Err(IgnitionError::NoHeaders { version });
+    }
+    for resource in own {
+        let Some(resource) = resource.as_object_mut() else { continue };
+        let headers = resource.entry("httpHeaders").or_insert_with(|| json!([]));
+        if let Value::Array(headers) = headers {
+            headers.retain(|header| {
+                !header["name"].as_str().is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
+            });
+            headers.push(json!({"name": "Authorization", "value": format!("Bearer {token}")}));
+        }
+    }
+    serde_json::to_vec(&value).map_err(|_| IgnitionError::Encode)
+}
+
+/// The config with further files, which must not be there already.
+///
+/// # Errors
+/// When the config is not valid, or has one of the paths.
+pub fn with_files(config: &[u8], files: &[NewFile]) -> Result<Vec<u8>, IgnitionError> {
+    let findings = validate(config);
+    if !findings.errors.is_empty() {
+        return Err(IgnitionError::Invalid(findings.errors.join("; ")));
+    }
+    let mut value: Value =
+        serde_json::from_slice(config).map_err(|error| IgnitionError::Invalid(format!("not JSON: {error}")))?;
+    let root = value.as_object_mut().ok_or(IgnitionError::Encode)?;
+    let storage = root.entry("storage").or_insert_with(|| json!({}));
+    let storage = storage.as_object_mut().ok_or(IgnitionError::Encode)?;
+    let list = storage.entry("files").or_insert_with(|| json!([]));
+    let list = list.as_array_mut().ok_or(IgnitionError::Encode)?;
+    for file in files {
+        if list.iter().any(|existing| existing["path"] == file.path.as_str()) {
+            return Err(IgnitionError::Taken { path: file.path.clone() });
+        }
+        list.push(json!({
+            "path": file.path,
+            "mode": file.mode,
+            "overwrite": true,
+            "contents": {"source": format!("data:;base64,{}", STANDARD.encode(&file.contents))},
+        }));
+    }
+    serde_json::to_vec(&value).map_err(|_| IgnitionError::Encode)
+}
+
+#[cfg(test)]
+mod tests;

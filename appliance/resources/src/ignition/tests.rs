@@ -1,0 +1,114 @@
+#![allow(clippy::unwrap_used, reason = "tests")]
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+const ORIGIN: &str = "https://192.0.2.1:8443/config/";
+
+fn errors(value: &Value) -> Vec<String> {
+    validate(value.to_string().as_bytes()).errors
+}
+
+#[test]
+fn each_fault_is_named_with_its_place() {
+    let base = |more: Value| {
+        let mut config = json!({"ignition": {"version": "3.3.0"}});
+        config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        config
+    };
+    let cases = [
+        (json!({}), "ignition.version: is needed"),
+        (json!({"ignition": {"version": "2.2.0"}}), "not supported yet: use spec 3"),
+        (json!({"ignition": {"version": "3.9.0"}}), "none of 3.0.0 to 3.5.0"),
+        (json!({"ignition": {"version": "4.0.0"}}), "none of"),
+        (base(json!({"storage": {"files": [{"mode": 420}]}})), "storage.files[0].path: is needed"),
+        (base(json!({"storage": {"files": [{"path": "etc/x"}]}})), "not an absolute path"),
+        (base(json!({"storage": {"files": [{"path": "/x", "mode": 4096}]}})), "storage.files[0].mode"),
+        (base(json!({"storage": {"files": [{"path": "/x"}, {"path": "/x"}]}})), "twice"),
+        (base(json!({"storage": {"files": [{"path": "/x", "contents": {"source": "ftp://a/b"}}]}})), "scheme \"ftp\""),
+        (base(json!({"storage": {"files": [{"path": "/x", "contents": {"source": "data:;base64,!"}}]}})), "data URL"),
+        (
+            base(json!({"storage": {"files": [{"path": "/x", "contents": {"verification": {"hash": "md5-1"}}}]}})),
+            "sha256-",
+        ),
+        (base(json!({"systemd": {"units": [{"name": "x"}]}})), "no unit name"),
+        (base(json!({"systemd": {"units": {}}})), "systemd.units: must be a list"),
+        (base(json!({"passwd": {"users": [{"uid": 4}]}})), "passwd.users[0].name: is needed"),
+    ];
+    for (config, wanted) in cases {
+        let found = errors(&config);
+        assert!(found.iter().any(|error| error.contains(wanted)), "{config}: {found:?} lacks {wanted:?}");
+    }
+    assert!(validate(b"{").errors[0].contains("not JSON"));
+    assert!(validate(&vec![b' '; CONFIG_BYTES_MAX + 1]).errors[0].contains("bytes"));
+    let unknown = validate(base(json!({"storag": {}})).to_string().as_bytes());
+    assert!(unknown.errors.is_empty() && unknown.warnings[0].contains("storag"), "{unknown:?}");
+}
+
+#[test]
+fn a_stub_gets_its_token_where_it_points_to_us_and_nowhere_else() {
+    let stub = json!({"ignition": {"version": "3.3.0", "config": {"merge": [
+        {"source": "https://elsewhere.example/config/x"},
+        {"source": format!("{ORIGIN}web"), "httpHeaders": [{"name": "authorization", "value": "old"}]},
+    ]}}});
+    let copy: Value =
+        serde_json::from_slice(&with_config_token(stub.to_string().as_bytes(), ORIGIN, "T").unwrap()).unwrap();
+    let merge = copy.pointer("/ignition/config/merge").unwrap();
+    assert_eq!(merge[0], json!({"source": "https://elsewhere.example/config/x"}), "a token never goes elsewhere");
+    assert_eq!(merge[1]["httpHeaders"], json!([{"name": "Authorization", "value": "Bearer T"}]));
+    assert!(fetches_from(stub.to_string().as_bytes(), ORIGIN));
+}
+
+#[test]
+fn a_config_that_fetches_nothing_from_us_stays_as_it_is_byte_for_byte() {
+    let text = b"{ \"ignition\" : {\"version\":\"3.0.0\", \"config\":{\"replace\":{\"source\":\"https://192.0.2.1:8444/config/x\"}}} }\n";
+    assert_eq!(with_config_token(text, ORIGIN, "T").unwrap(), text);
+    assert!(!fetches_from(text, ORIGIN));
+    let old = json!({"ignition": {"version": "3.0.0", "config": {"replace": {"source": format!("{ORIGIN}x")}}}});
+    let refused = with_config_token(old.to_string().as_bytes(), ORIGIN, "T");
+    assert!(matches!(refused, Err(IgnitionError::NoHeaders { .. })), "3.0 would drop the header silently");
+}
+
+#[test]
+fn files_are_added_and_never_replace_the_owners() {
+    let file = NewFile { path: "/etc/a".into(), mode: 0o600, contents: b"secret".to_vec() };
+    let plain = br#"{"ignition":{"version":"3.3.0"}}"#;
+    let served = with_files(plain, std::slice::from_ref(&file)).unwrap();
+    assert!(validate(&served).errors.is_empty(), "{:?}", validate(&served));
+    let value: Value = serde_json::from_slice(&served).unwrap();
+    assert_eq!(value["storage"]["files"][0]["mode"], 0o600);
+    assert!(matches!(with_files(&served, std::slice::from_ref(&file)), Err(IgnitionError::Taken { .. })));
+    assert!(!format!("{file:?}").contains("115"), "contents do not show");
+}
+
+#[test]
+fn upstreams_stubs_get_upstreams_verdict() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures/ignition/stubs");
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!("skipped: the fixtures are not beside the project ({})", folder.display());
+        return;
+    };
+    let mut seen = 0;
+    for path in entries.map(|entry| entry.unwrap().path()) {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        if !name.ends_with(".json") && !name.ends_with(".txt") || name.starts_with("secret.") {
+            continue;
+        }
+        let findings = validate(&std::fs::read(&path).unwrap());
+        assert_eq!(findings.errors.is_empty(), name.starts_with("v3"), "{name}: {findings:?}");
+        seen += 1;
+    }
+    assert!(seen >= 10, "{seen} stubs");
+}
+
+proptest! {
+    #[test]
+    fn nothing_panics(bytes in prop::collection::vec(any::<u8>(), 0..400), text in "\\PC*") {
+        check(&bytes);
+        check(text.as_bytes());
+        check(format!("{{\"ignition\":{{\"version\":\"3.3.0\"}},\"storage\":{{\"files\":[{{\"path\":{text:?}}}]}}}}").as_bytes());
+        drop(source::fault(&format!("data:{text}")));
+    }
+}
