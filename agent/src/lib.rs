@@ -1,1 +1,35 @@
-//! Work in progress.
+//! The agent: alone in the ramdisk of a host that the appliance works on.
+//!
+//! ```text
+//! kernel -> init (PID 1) -> worker -> network -> hello -> reports <-> plans -> steps -> leave
+//!            supervises      the same binary, killed and replaced without harm
+//! ```
+//!
+//! Three kinds of code, apart from each other:
+//! - decide, pure: [`decide`], [`disk`], [`boot_entry`], the parsers of [`inspect`];
+//! - perform, on the [`host::Host`] seam: [`steps`], [`machine`], [`network`], [`modules`], [`os`];
+//! - wire up: [`init`], [`worker`], [`session`].
+//!
+//! It runs no shell, calls no tool of the host and executes no program of an image. It talks to the
+//! one appliance whose key the seed pins, and changes only the disk that a plan names.
+
+pub mod appliance;
+pub mod board;
+pub mod boot_entry;
+pub mod console;
+pub mod decide;
+pub mod disk;
+pub mod gate;
+pub mod handover;
+pub mod host;
+pub mod init;
+pub mod inspect;
+pub mod log;
+pub mod machine;
+pub mod modules;
+pub mod network;
+pub mod os;
+pub mod session;
+pub mod steps;
+pub mod tls;
+pub mod worker;

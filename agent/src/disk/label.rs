@@ -1,0 +1,94 @@
+//! Filesystem kind and label from a superblock, for the three filesystems on which boot
+//! partitions are found. Pure: the first bytes of a partition in, a value out.
+
+/// How much of the start of a partition holds every superblock read here.
+pub const START_BYTES: usize = 4096;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Filesystem {
+    /// The kernel's name of the driver that mounts it.
+    pub kind: &'static str,
+    pub label: String,
+}
+
+/// What stands at the start of a partition.
+#[must_use]
+pub fn read(start: &[u8]) -> Option<Filesystem> {
+    ext(start).or_else(|| xfs(start)).or_else(|| fat(start))
+}
+
+/// ext2, ext3 and ext4 (Documentation/filesystems/ext4/super.rst); one driver mounts all.
+fn ext(start: &[u8]) -> Option<Filesystem> {
+    let superblock = start.get(1024..2048)?;
+    (superblock.get(0x38..0x3a)? == [0x53, 0xef]).then(|| filesystem("ext4", &superblock[0x78..0x88]))
+}
+
+/// XFS: `sb_fname` of the on-disk superblock (fs/xfs/libxfs/xfs_format.h).
+fn xfs(start: &[u8]) -> Option<Filesystem> {
+    (start.get(..4)? == b"XFSB").then_some(())?;
+    Some(filesystem("xfs", start.get(108..120)?))
+}
+
+/// FAT: the label in the boot sector's extended BIOS parameter block (ECMA-107 and its FAT32 heir).
+fn fat(start: &[u8]) -> Option<Filesystem> {
+    (start.get(510..512)? == [0x55, 0xaa]).then_some(())?;
+    let label = if start.get(82..90)? == b"FAT32   " {
+        start.get(71..82)?
+    } else if matches!(start.get(54..62)?, b"FAT12   " | b"FAT16   ") {
+        start.get(43..54)?
+    } else {
+        return None;
+    };
+    Some(filesystem("vfat", label))
+}
+
+fn filesystem(kind: &'static str, label: &[u8]) -> Filesystem {
+    let end = label.iter().position(|&byte| byte == 0).unwrap_or(label.len());
+    let label = String::from_utf8_lossy(&label[..end]).trim_end().to_owned();
+    let label = if kind == "vfat" && label == "NO NAME" { String::new() } else { label };
+    Filesystem { kind, label }
+}
+
+/// Entry for fuzzing: must not panic on any input.
+pub fn check(bytes: &[u8]) {
+    drop(read(bytes));
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn put(bytes: &mut [u8], at: usize, text: &[u8]) {
+        bytes[at..at + text.len()].copy_from_slice(text);
+    }
+
+    #[test]
+    fn three_filesystems() {
+        let mut ext = vec![0; START_BYTES];
+        put(&mut ext, 1024 + 0x38, &[0x53, 0xef]);
+        put(&mut ext, 1024 + 0x78, b"boot");
+        assert_eq!(read(&ext).unwrap(), Filesystem { kind: "ext4", label: "boot".into() });
+        let mut xfs = vec![0; START_BYTES];
+        put(&mut xfs, 0, b"XFSB");
+        put(&mut xfs, 108, b"boot-label12");
+        assert_eq!(read(&xfs).unwrap(), Filesystem { kind: "xfs", label: "boot-label12".into() });
+        let mut fat = vec![0; START_BYTES];
+        put(&mut fat, 510, &[0x55, 0xaa]);
+        put(&mut fat, 82, b"FAT32   ");
+        put(&mut fat, 71, b"BOOT       ");
+        assert_eq!(read(&fat).unwrap(), Filesystem { kind: "vfat", label: "BOOT".into() });
+        put(&mut fat, 71, b"NO NAME    ");
+        assert_eq!(read(&fat).unwrap().label, "");
+        assert_eq!(read(&vec![0; START_BYTES]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(0u8.., 0..2200)) {
+            check(&bytes);
+        }
+    }
+}

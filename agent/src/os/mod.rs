@@ -1,0 +1,12 @@
+//! Every system call of the agent that the standard library does not offer. The only module here
+//! with `unsafe`; it decides nothing and knows neither plans nor the appliance.
+
+#![allow(unsafe_code, reason = "ioctls have no safe form; each use says why it is sound")]
+
+pub mod beneath;
+pub mod block;
+pub mod clock;
+pub mod inode;
+pub mod mounts;
+pub mod network;
+pub mod process;

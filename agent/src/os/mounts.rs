@@ -1,0 +1,31 @@
+//! Mounting. What is mounted from a disk can neither run programs nor hold devices.
+
+use std::{fs, io, path::Path};
+
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
+
+/// Mounts a kernel filesystem (`proc`, `sysfs`, …) and makes its folder; mounted already is fine.
+pub fn mount_kernel_filesystem(kind: &str, target: &Path, options: &str) -> io::Result<()> {
+    fs::create_dir_all(target)?;
+    let mut flags = MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    if kind != "devtmpfs" {
+        flags |= MsFlags::MS_NODEV;
+    }
+    match mount(Some(kind), target, Some(kind), flags, Some(options)) {
+        Err(nix::Error::EBUSY) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// Mounts a partition: no devices, no set-user-id, no programs.
+pub fn mount_partition(device: &Path, target: &Path, filesystem: &str, read_only: bool) -> io::Result<()> {
+    let mut flags = MsFlags::MS_NODEV | MsFlags::MS_NOSUID | MsFlags::MS_NOEXEC;
+    if read_only {
+        flags |= MsFlags::MS_RDONLY;
+    }
+    Ok(mount(Some(device), target, Some(filesystem), flags, None::<&str>)?)
+}
+
+pub fn unmount(target: &Path) -> io::Result<()> {
+    Ok(umount2(target, MntFlags::UMOUNT_NOFOLLOW)?)
+}

@@ -1,0 +1,52 @@
+//! PID 1's own duties: reaping, switching off, the console as standard output.
+
+use std::{fs::OpenOptions, io, path::Path};
+
+use nix::{
+    sys::{
+        reboot::{RebootMode, reboot, set_cad_enabled},
+        wait::{WaitStatus, wait},
+    },
+    unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout},
+};
+
+/// How a child ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    Exited(i32),
+    Signalled(String),
+}
+
+/// Waits for any child (PID 1 inherits every orphan) and says which one ended and how.
+pub fn reap() -> io::Result<Option<(Pid, Ended)>> {
+    match wait() {
+        Ok(WaitStatus::Exited(pid, code)) => Ok(Some((pid, Ended::Exited(code)))),
+        Ok(WaitStatus::Signaled(pid, signal, _)) => Ok(Some((pid, Ended::Signalled(signal.as_str().to_owned())))),
+        Ok(_) | Err(nix::Error::EINTR) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes the console this process's standard input, output and error.
+pub fn use_console(console: &Path) -> io::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(console)?;
+    dup2_stdin(&file)?;
+    dup2_stdout(&file)?;
+    dup2_stderr(&file)?;
+    Ok(())
+}
+
+/// Ctrl-Alt-Del must not cut off a write.
+pub fn ignore_ctrl_alt_del() -> io::Result<()> {
+    Ok(set_cad_enabled(false)?)
+}
+
+/// Writes everything out and restarts or switches off the machine. Returns only on failure.
+pub fn leave(power_off: bool) -> io::Error {
+    nix::unistd::sync();
+    let mode = if power_off { RebootMode::RB_POWER_OFF } else { RebootMode::RB_AUTOBOOT };
+    match reboot(mode) {
+        Ok(never) => match never {},
+        Err(error) => error.into(),
+    }
+}

@@ -1,0 +1,308 @@
+//! One boot's conversation with the appliance: hello, then report after report, with plans run
+//! beside it. Wires [`decide`](crate::decide) (what next), [`Appliance`] (talk) and
+//! [`steps`](crate::steps) (work) together; knows no hardware.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use anyhow::Context;
+use firesteel_wire::{
+    Hello, HelloReply, LogLine, Plan, Report, ReportReply, Seed, StepState,
+    limits::{BODY_BYTES_MAX, REPLY_LOST, REPORT_INTERVAL},
+};
+use tokio::{
+    sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
+    time::{Instant, sleep, sleep_until},
+};
+
+use crate::{
+    appliance::{Appliance, CallError},
+    board::Board,
+    decide::{Ending, Exit, Mind, Next, retry_after},
+    gate::Gate,
+    handover::Handover,
+    host::Host,
+    log::Log,
+    steps::{self, Job},
+    tls::pinned_client_config,
+};
+
+/// News go out at once, but not more often than this.
+const REPORT_GAP: Duration = Duration::from_millis(200);
+/// Sequence numbers that one worker uses at most: one report per 200 ms for two days.
+const SEQUENCES_PER_WORKER: u64 = 1_000_000;
+/// What log lines may take of a report; the rest is for the inventory.
+const LOG_BYTES_MAX: usize = BODY_BYTES_MAX / 4;
+
+/// How the conversation ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    pub exit: Exit,
+    /// The appliance did not want this agent, or was not there: give people time to read why, and
+    /// the network time to come back.
+    pub unwanted: bool,
+}
+
+/// The first sequence number of reports and log lines of a worker, above all of those before it.
+#[must_use]
+pub fn first_sequence(deaths: u32) -> u64 {
+    u64::from(deaths) * SEQUENCES_PER_WORKER + 1
+}
+
+/// Everything that one conversation needs.
+pub struct Session {
+    host: Arc<dyn Host>,
+    seed: Seed,
+    appliance: Appliance,
+    http: reqwest::Client,
+    image_server: String,
+    gate: Arc<Gate>,
+    board: Arc<Board>,
+    log: Arc<Log>,
+    sequence: u64,
+    deaths: u32,
+    last_words: String,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Session").field("seed", &self.seed).field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}
+
+impl Session {
+    pub fn new(host: Arc<dyn Host>, handover: &Handover, board: Board, log: Arc<Log>) -> anyhow::Result<Self> {
+        let seed = handover.seed.clone();
+        let appliance = Appliance::new(&seed, handover.key_pair()?)?;
+        let address = reqwest::Url::parse(&seed.appliance).context("reading the appliance's address")?;
+        let image_server = address.host_str().context("reading the appliance's address: no host")?.to_owned();
+        let http = reqwest::Client::builder()
+            .tls_backend_preconfigured(pinned_client_config(&seed.pin_sha256)?)
+            .no_proxy()
+            .redirect(reqwest::redirect::Policy::none())
+            .connect_timeout(Duration::from_secs(10))
+            .build()
+            .context("setting up the image download")?;
+        let clock = Arc::clone(&host);
+        Ok(Self {
+            gate: Arc::new(Gate::new(move || clock.uptime())),
+            board: Arc::new(board),
+            sequence: first_sequence(handover.deaths),
+            deaths: handover.deaths,
+            last_words: log.clean(&handover.last_words),
+            host,
+            seed,
+            appliance,
+            http,
+            image_server,
+            log,
+        })
+    }
+
+    /// Talks until the host leaves the ramdisk.
+    pub async fn run(mut self) -> Outcome {
+        let hello = match self.hello().await {
+            Ok(reply) => reply,
+            Err(outcome) => return outcome,
+        };
+        self.learn_time(hello.time_ms, true);
+        tracing::info!("the appliance knows this host as {}, attempt {}", hello.host, hello.attempt);
+        let mut mind = Mind::new(hello.attempt, self.board.read().plan);
+        self.report_death();
+        let (endings, mut ended) = unbounded_channel();
+        let mut next = mind.handle_verdict(&hello.verdict, false);
+        let mut leaving_since = None;
+        loop {
+            if let Some(exit) = self.perform(next, &endings) {
+                return Outcome { exit, unwanted: false };
+            }
+            if mind.is_leaving() && leaving_since.is_none() {
+                leaving_since = Some(self.host.uptime());
+            }
+            let answered = self.report_once(&mind).await;
+            let pause = match answered {
+                Ok(reply) => {
+                    self.take_reply(&reply);
+                    next = mind.handle_verdict(&reply.verdict, mind.is_leaving());
+                    0
+                }
+                Err(CallError::Refused(refusal)) => {
+                    tracing::error!("the appliance refuses this agent: {}", refusal.message);
+                    next = mind.handle_refusal(refusal.reason);
+                    if let Next::Go(exit) = next {
+                        return Outcome { exit, unwanted: true };
+                    }
+                    1
+                }
+                Err(CallError::Unreachable(why)) => {
+                    tracing::debug!("report not answered: {why}");
+                    let silent_for =
+                        leaving_since.map_or(Duration::ZERO, |since| self.host.uptime().saturating_sub(since));
+                    next = mind.handle_silence(silent_for);
+                    1
+                }
+            };
+            if next == Next::Nothing {
+                next = self.wait(&mut mind, &mut ended, pause).await;
+            }
+        }
+    }
+
+    /// Says hello until somebody answers for good.
+    async fn hello(&self) -> Result<HelloReply, Outcome> {
+        let hello = Hello {
+            token: self.seed.token.clone(),
+            key: self.appliance.public_key(),
+            identity: self.host.identity(),
+            agent_version: env!("CARGO_PKG_VERSION").to_owned(),
+            kernel_version: self.host.kernel_version(),
+            uptime_ms: millis(self.host.uptime()),
+            boot_id: self.host.boot_id(),
+        };
+        let began = self.host.uptime();
+        let mut failures = 0;
+        loop {
+            match self.appliance.hello(&hello).await {
+                Ok(reply) => return Ok(reply),
+                Err(CallError::Refused(refusal)) => {
+                    tracing::error!("the appliance refuses this agent: {}", refusal.message);
+                    if let Next::Go(exit) = Mind::new(0, 0).handle_refusal(refusal.reason) {
+                        return Err(Outcome { exit, unwanted: true });
+                    }
+                }
+                Err(error @ CallError::Unreachable(_)) => tracing::warn!("{error}; trying again"),
+            }
+            if self.host.uptime().saturating_sub(began) > REPLY_LOST {
+                tracing::error!("nobody answered for {} minutes", REPLY_LOST.as_secs() / 60);
+                return Err(Outcome { exit: Exit::Reboot, unwanted: true });
+            }
+            sleep(retry_after(failures)).await;
+            failures = failures.saturating_add(1);
+        }
+    }
+
+    fn learn_time(&self, unix_ms: u64, set_clocks: bool) {
+        self.board.set_time(unix_ms, self.host.uptime());
+        self.gate.renew();
+        if set_clocks {
+            self.host.set_clocks(unix_ms);
+        }
+    }
+
+    /// After a worker died: what it was doing has failed, in its last words.
+    fn report_death(&self) {
+        if self.deaths == 0 {
+            return;
+        }
+        tracing::error!("{}", self.last_words);
+        if self.board.fail_interrupted(&self.last_words, self.board.unix_ms(self.host.uptime())) {
+            tracing::error!("the plan that it was running counts as failed");
+        }
+    }
+
+    /// Does what was decided. `Some`: leave now.
+    fn perform(&self, next: Next, endings: &UnboundedSender<Ending>) -> Option<Exit> {
+        match next {
+            Next::Nothing => {}
+            Next::Start(plan) => self.start(plan, endings.clone()),
+            Next::Reject(plan, why) => {
+                tracing::error!("plan {} is not run: {why}", plan.number);
+                self.board.plan_rejected(&plan, &why, self.board.unix_ms(self.host.uptime()));
+            }
+            Next::Stop(reason) => {
+                tracing::warn!("stopping: {reason}");
+                self.gate.stop(reason);
+            }
+            Next::SendLastReport(exit) => tracing::info!("{} after the last report", exit.text()),
+            Next::Go(exit) => return Some(exit),
+        }
+        None
+    }
+
+    fn start(&self, plan: Plan, endings: UnboundedSender<Ending>) {
+        self.board.plan_started(&plan);
+        let (host, gate, board) = (Arc::clone(&self.host), Arc::clone(&self.gate), Arc::clone(&self.board));
+        let (http, image_server) = (self.http.clone(), self.image_server.clone());
+        thread::spawn(move || {
+            let job = Job { host: &*host, gate: &gate, board: &board, index: 0, http: &http, appliance: &image_server };
+            let ending = run_plan(&plan, job);
+            // Nobody listens only when the conversation is over already.
+            let _heard = endings.send(ending);
+        });
+    }
+
+    async fn report_once(&mut self, mind: &Mind) -> Result<ReportReply, CallError> {
+        let notices = self.board.read();
+        let mut log_bytes = 0;
+        let fits = |line: &LogLine| {
+            log_bytes += line.text.len();
+            log_bytes <= LOG_BYTES_MAX
+        };
+        let report = Report {
+            token: self.seed.token.clone(),
+            key: self.appliance.public_key(),
+            boot_id: self.host.boot_id(),
+            sequence: self.sequence,
+            uptime_ms: millis(self.host.uptime()),
+            plan: notices.plan,
+            steps: notices.steps,
+            receipts: notices.receipts,
+            idle: mind.is_idle(),
+            leaving: mind.is_leaving(),
+            log: self.log.pending().into_iter().take_while(fits).collect(),
+        };
+        self.sequence += 1;
+        self.appliance.report(&report).await
+    }
+
+    fn take_reply(&self, reply: &ReportReply) {
+        self.learn_time(reply.time_ms, false);
+        self.log.acknowledge(reply.log_acknowledged);
+    }
+
+    /// Waits until the next report is due: a while, news, or the end of the plan.
+    async fn wait(&self, mind: &mut Mind, ended: &mut UnboundedReceiver<Ending>, failures: u32) -> Next {
+        let now = Instant::now();
+        let due = match failures {
+            // The reply to an idle agent was held by the appliance; the gap is for one that does not.
+            0 => now + REPORT_INTERVAL,
+            _ => now + retry_after(failures),
+        };
+        tokio::select! {
+            ending = ended.recv() => ending.map_or(Next::Nothing, |ending| mind.handle_ending(ending)),
+            () = self.board.news(), if failures == 0 => {
+                sleep_until(now + REPORT_GAP).await;
+                Next::Nothing
+            }
+            () = sleep_until(due) => Next::Nothing,
+        }
+    }
+}
+
+/// Runs the steps in order and stops at the first that fails.
+fn run_plan(plan: &Plan, mut job: Job<'_>) -> Ending {
+    for (step, index) in plan.steps.iter().zip(0..) {
+        job.index = index;
+        let now = || job.board.unix_ms(job.host.uptime());
+        tracing::info!("plan {}, step {} of {}: {}", plan.number, index + 1, plan.steps.len(), step.name());
+        job.board.step_started(index, now());
+        match steps::run(&job, step) {
+            Ok(finished) => {
+                job.board.step_done(index, finished.evidence, now());
+                if let Some(exit) = finished.exit {
+                    return Ending::Leave(exit);
+                }
+            }
+            Err(failure) => {
+                tracing::error!("{} failed: {}", step.name(), failure.error);
+                job.board.step_failed(index, &failure.error, failure.disk_changed, now());
+                return Ending::Failed;
+            }
+        }
+    }
+    debug_assert!(job.board.read().steps.iter().all(|step| step.state == StepState::Done));
+    Ending::Done
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

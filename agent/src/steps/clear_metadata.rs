@@ -1,0 +1,22 @@
+//! Clear both partition tables and the old signatures of one disk.
+
+use firesteel_images::write::metadata;
+use firesteel_wire::{DiskIdentity, Evidence};
+
+use super::{Failure, Job, Watch, chain};
+
+pub(super) fn run(job: &Job<'_>, wanted: &DiskIdentity) -> Result<Evidence, Failure> {
+    let (disk, device) = job.open(wanted)?;
+    tracing::info!("clearing {} ({wanted})", disk.device);
+    let watch = Watch::new(job);
+    let cleared = metadata::clear(&device, &watch)
+        .map_err(|error| Failure { error: chain(&error), disk_changed: watch.passed() })?;
+    // Old partitions must not stay visible to anything that looks for them later.
+    job.host.reread_partitions(&device).map_err(|error| Failure { error: format!("{error:#}"), disk_changed: true })?;
+    Ok(Evidence::MetadataCleared {
+        disk: wanted.clone(),
+        device: disk.device,
+        cleared: cleared.found.iter().map(ToString::to_string).collect(),
+        verified_bytes: cleared.verified_bytes,
+    })
+}

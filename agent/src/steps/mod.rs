@@ -1,0 +1,181 @@
+//! The steps of a plan, one file each. A step runs in a thread of its own, does its work on the
+//! [`Host`], and returns the evidence that it is done, or why not. It knows neither the appliance
+//! nor the other steps.
+
+mod clear_metadata;
+mod hand_off;
+mod inspect;
+mod leave;
+mod set_boot_entry;
+mod write_image;
+
+use std::{cell::Cell, error::Error, path::Path, time::Duration};
+
+use firesteel_images::write::{
+    Aborted, Control, Device, Disk as _, DiskReader, Phase, Progress, gpt::Table, read_table,
+};
+use firesteel_wire::{Disk, DiskIdentity, Evidence, Step};
+
+use crate::{board::Board, console::bytes_text, decide::Exit, disk, gate::Gate, host::Host};
+
+/// How often a long step says on the console how far it is.
+const CONSOLE_INTERVAL: Duration = Duration::from_secs(10);
+
+/// A step that did not reach its end.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{error}")]
+pub struct Failure {
+    /// What happened and what to do, for people.
+    pub error: String,
+    pub disk_changed: bool,
+}
+
+impl Failure {
+    /// Nothing on the disk was changed.
+    fn untouched(error: impl Into<anyhow::Error>) -> Self {
+        Self { error: format!("{:#}", error.into()), disk_changed: false }
+    }
+}
+
+/// What a finished step leaves: its evidence, and whether the host leaves now.
+#[derive(Debug)]
+pub struct Finished {
+    pub evidence: Evidence,
+    pub exit: Option<Exit>,
+}
+
+/// Everything that a step works with.
+pub struct Job<'a> {
+    pub host: &'a dyn Host,
+    pub gate: &'a Gate,
+    pub board: &'a Board,
+    /// Index of the step in its plan.
+    pub index: u32,
+    /// For the image; speaks to the appliance only.
+    pub http: &'a reqwest::Client,
+    /// The appliance's address without port: nothing is fetched from anywhere else.
+    pub appliance: &'a str,
+}
+
+impl std::fmt::Debug for Job<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Job").field("index", &self.index).finish_non_exhaustive()
+    }
+}
+
+/// Runs one step to its end.
+pub fn run(job: &Job<'_>, step: &Step) -> Result<Finished, Failure> {
+    job.gate.check_told().map_err(Failure::untouched)?;
+    if step.is_destructive() {
+        job.wait_until_fresh().map_err(Failure::untouched)?;
+    }
+    let evidence = match step {
+        Step::Inspect => inspect::run(job),
+        Step::ClearMetadata { disk } => clear_metadata::run(job, disk)?,
+        Step::WriteImage { disk, image, disk_guid } => write_image::run(job, disk, image, disk_guid)?,
+        Step::HandOff { disk, files } => hand_off::run(job, disk, files)?,
+        Step::SetBootEntry { disk, label } => set_boot_entry::run(job, disk, label)?,
+        Step::Reboot => return Ok(leave::run(Exit::Reboot)),
+        Step::PowerOff => return Ok(leave::run(Exit::PowerOff)),
+    };
+    Ok(Finished { evidence, exit: None })
+}
+
+impl Job<'_> {
+    fn wait_until_fresh(&self) -> Result<(), crate::gate::Stop> {
+        self.gate.pass(&mut |silent| self.show_pause(silent))
+    }
+
+    fn show_pause(&self, silent: Option<Duration>) {
+        match silent {
+            Some(age) => {
+                let text = format!("paused: no answer from the appliance for {} s", age.as_secs());
+                self.board.activity(self.index, &text);
+            }
+            None => self.board.activity(self.index, ""),
+        }
+    }
+
+    /// Compares the disks with the plan as they are this moment, and opens the one that it names.
+    fn open(&self, wanted: &DiskIdentity) -> Result<(Disk, Device), Failure> {
+        let disk = disk::resolve(wanted, &self.host.disks()).map_err(Failure::untouched)?;
+        let device = self.host.open_disk(Path::new(&disk.device)).map_err(Failure::untouched)?;
+        if device.size_bytes() != wanted.size_bytes {
+            let error = format!(
+                "{} has {} bytes now, not {} as the plan says",
+                disk.device,
+                device.size_bytes(),
+                wanted.size_bytes
+            );
+            return Err(Failure { error, disk_changed: false });
+        }
+        Ok((disk, device))
+    }
+}
+
+/// The partition table of an opened disk.
+fn table_of(device: &Device) -> anyhow::Result<(Box<dyn DiskReader>, Table)> {
+    let reader = device.reader()?;
+    let table = read_table(&*reader, device.size_bytes(), device.block_bytes())?
+        .ok_or_else(|| anyhow::anyhow!("the image has no GUID partition table, so its partitions cannot be found"))?;
+    Ok((reader, table))
+}
+
+/// An error with its causes, each once.
+fn chain(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text = format!("{text}: {error}");
+        cause = error.source();
+    }
+    text
+}
+
+/// Watches the image writer: shows how far it is, holds it while replies are stale, stops it when
+/// the appliance says so.
+struct Watch<'a> {
+    job: &'a Job<'a>,
+    shown: Cell<(Option<Phase>, Duration)>,
+    passed: Cell<bool>,
+}
+
+impl<'a> Watch<'a> {
+    fn new(job: &'a Job<'a>) -> Self {
+        Self { job, shown: Cell::new((None, Duration::ZERO)), passed: Cell::new(false) }
+    }
+
+    /// Whether the work was let through at least once.
+    fn passed(&self) -> bool {
+        self.passed.get()
+    }
+
+    fn show(&self, progress: Progress) {
+        let now = self.job.host.uptime();
+        let (phase, at) = self.shown.get();
+        if phase == Some(progress.phase) && now.saturating_sub(at) < CONSOLE_INTERVAL {
+            return;
+        }
+        self.shown.set((Some(progress.phase), now));
+        let percent = progress.done_bytes.saturating_mul(100).checked_div(progress.total_bytes).unwrap_or(0);
+        tracing::info!(
+            "{}: {} of {} ({percent} %)",
+            progress.phase,
+            bytes_text(progress.done_bytes),
+            bytes_text(progress.total_bytes)
+        );
+    }
+}
+
+impl Control for Watch<'_> {
+    fn checkpoint(&self, progress: Progress) -> Result<(), Aborted> {
+        let activity = progress.phase.to_string();
+        self.job.board.progress(self.job.index, &activity, progress.done_bytes, progress.total_bytes);
+        self.show(progress);
+        self.job.wait_until_fresh().map_err(|stop| Aborted { reason: stop.to_string() })?;
+        if !self.passed.replace(true) {
+            self.job.board.disk_changes(self.job.index);
+        }
+        Ok(())
+    }
+}

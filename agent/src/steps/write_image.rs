@@ -1,0 +1,94 @@
+//! Write the image. The order of the write, and all proof, is the image writer's; this step brings
+//! the disk, the stream and the plan's promises together.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use firesteel_images::{
+    http::{Download, HttpReader, Limits},
+    write::{DiskState, WriteError, WriteSpec, Written, write_image},
+};
+use firesteel_wire::{DiskIdentity, Evidence, ImageSource};
+
+use super::{Failure, Job, Watch, chain};
+use crate::console::bytes_text;
+
+/// Tries in a row without a byte before the download is given up: with the pause below these are
+/// about three minutes, in which an appliance restarts.
+const ATTEMPTS_MAX: u32 = 11;
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+
+pub(super) fn run(
+    job: &Job<'_>,
+    wanted: &DiskIdentity,
+    image: &ImageSource,
+    disk_guid: &str,
+) -> Result<Evidence, Failure> {
+    let spec = spec(image, disk_guid).map_err(Failure::untouched)?;
+    let source = source(job, image).map_err(Failure::untouched)?;
+    let (disk, device) = job.open(wanted)?;
+    tracing::info!("writing {} to {} ({wanted})", bytes_text(image.raw_bytes), disk.device);
+    let watch = Watch::new(job);
+    let written = write_image(source, &device, &spec, &watch).map_err(|error| failure(&error))?;
+    job.host.reread_partitions(&device).map_err(|error| Failure { error: format!("{error:#}"), disk_changed: true })?;
+    tracing::info!(
+        "written in {:.1} s, read back and compared in {:.1} s",
+        written.write.as_secs_f64(),
+        written.readback.as_secs_f64()
+    );
+    Ok(evidence(wanted, disk.device, disk_guid, &written))
+}
+
+fn spec(image: &ImageSource, disk_guid: &str) -> anyhow::Result<WriteSpec> {
+    Ok(WriteSpec {
+        raw_bytes: image.raw_bytes,
+        raw_sha256: image.raw_sha256.parse().context("reading the plan's digest of the raw image")?,
+        stream_bytes: image.stream_bytes,
+        stream_sha256: image.stream_sha256.parse().context("reading the plan's digest of the stream")?,
+        disk_guid: disk_guid.parse().context("reading the plan's disk GUID")?,
+    })
+}
+
+fn source(job: &Job<'_>, image: &ImageSource) -> anyhow::Result<HttpReader> {
+    let url = reqwest::Url::parse(&image.url).context("reading the image's address")?;
+    if url.host_str() != Some(job.appliance) {
+        anyhow::bail!("the image is not on the appliance ({}), so it is not fetched: {url}", job.appliance);
+    }
+    let limits =
+        Limits { bytes_max: image.stream_bytes, attempts_max: ATTEMPTS_MAX, pause: FIRST_PAUSE, ..Limits::default() };
+    let download = Download::new(job.http.clone(), url.as_str(), limits, Some(image.stream_bytes), true)?;
+    HttpReader::new(download).context("starting the download")
+}
+
+fn failure(error: &WriteError) -> Failure {
+    let why = chain(&error.failure);
+    let state = match &error.state {
+        DiskState::Unchanged => "the disk was not changed".to_owned(),
+        DiskState::Cleared => {
+            "the disk was partly written; its partition tables are cleared, it boots nothing".to_owned()
+        }
+        DiskState::Unproven(cause) => {
+            format!("the disk was partly written, and clearing its partition tables failed ({})", chain(cause))
+        }
+    };
+    Failure { error: format!("{why}; {state}"), disk_changed: error.disk_changed() }
+}
+
+fn evidence(wanted: &DiskIdentity, device: String, disk_guid: &str, written: &Written) -> Evidence {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    Evidence::ImageWritten {
+        disk: wanted.clone(),
+        device,
+        stream_sha256: written.stream_sha256.to_string(),
+        stream_bytes: written.stream_bytes,
+        raw_sha256: written.raw_sha256.to_string(),
+        raw_bytes: written.raw_bytes,
+        written_bytes: written.written_bytes,
+        readback_sha256: written.readback_sha256.to_string(),
+        readback_bytes: written.readback_bytes,
+        disk_guid: written.table.map_or_else(|| disk_guid.to_owned(), |table| table.disk_guid.to_string()),
+        last_usable_lba: written.table.map_or(0, |table| table.last_usable_lba),
+        write_ms: millis(written.write),
+        readback_ms: millis(written.readback),
+    }
+}
