@@ -1,1 +1,17 @@
-//! Work in progress.
+//! Deciding: what a host needs next. Pure functions from what is seen to what is done.
+//!
+//! There is no clock here, no socket, no file, no task, no store and no protocol: `now` is an
+//! argument, observations come in as [`host::Seen`], and everything that is to happen goes out as
+//! values in [`host::Step`]. A step can therefore be tested in microseconds, and read in one
+//! sitting.
+//!
+//! - [`host`]: the states of one host, one file per state
+//! - [`disk`]: which disk is written, by hints or by size, or why none is
+//! - [`backoff`]: when a failed step is tried again
+
+pub mod backoff;
+pub mod disk;
+pub mod host;
+
+pub use disk::{DiskChoice, DiskIdentity, NoDisk, select_disk};
+pub use host::{BootEntry, Effect, HostMemory, Seen, Step, boot_entry, current_plan, project, step};

@@ -1,0 +1,251 @@
+//! The choice itself.
+
+use std::fmt;
+
+use firesteel_resources::{RootDeviceHints, hardware::DiskRecord};
+use serde::{Deserialize, Serialize};
+
+use crate::disk::{DiskIdentity, mismatch, size_text};
+
+/// Without hints, smaller disks are boot sticks and SD cards rather than root disks (upstream).
+pub const SIZE_BYTES_MIN: u64 = 4 << 30;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DiskChoice {
+    pub disk: DiskIdentity,
+    /// Names in the boot of the inspection, for people.
+    pub device: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub by_path: String,
+    /// Why this one, in words.
+    pub why: String,
+}
+
+/// What was thought of one disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DiskVerdict {
+    pub device: String,
+    /// Model, serial number and so on.
+    pub looks: String,
+    pub verdict: String,
+}
+
+/// No disk can be chosen; lists every disk and why.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct NoDisk {
+    pub reason: String,
+    pub disks: Vec<DiskVerdict>,
+}
+
+impl fmt::Display for NoDisk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)?;
+        for (index, disk) in self.disks.iter().enumerate() {
+            let lead = if index == 0 { ": " } else { "; " };
+            write!(f, "{lead}{} ({}) {}", disk.device, disk.looks, disk.verdict)?;
+        }
+        Ok(())
+    }
+}
+
+/// Chooses the disk to write.
+///
+/// # Errors
+/// None or several disks qualify.
+pub fn select_disk(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Result<DiskChoice, NoDisk> {
+    let verdicts: Vec<Result<DiskIdentity, String>> =
+        disks.iter().map(|disk| judge(hints, disk, disks)).collect();
+    let mut good: Vec<(&DiskRecord, &DiskIdentity)> =
+        disks.iter().zip(&verdicts).filter_map(|(disk, verdict)| Some((disk, verdict.as_ref().ok()?))).collect();
+    good.sort_by(|(a, _), (b, _)| {
+        (a.size_bytes, &a.by_path, &a.device).cmp(&(b.size_bytes, &b.by_path, &b.device))
+    });
+    let refuse = |reason: String| {
+        Err(NoDisk {
+            reason,
+            disks: disks.iter().zip(&verdicts).map(|(disk, verdict)| explain(disk, verdict)).collect(),
+        })
+    };
+    match good.as_slice() {
+        [] if disks.is_empty() => refuse("the inspection found no disk".to_owned()),
+        [] if hints.is_empty() => refuse(format!("no disk of at least {} can be written", size_text(SIZE_BYTES_MIN))),
+        [] => refuse("no disk matches spec.rootDeviceHints".to_owned()),
+        [_, _, ..] if !hints.is_empty() => {
+            refuse(format!("{} disks match spec.rootDeviceHints, which must name one", good.len()))
+        }
+        [(disk, identity), ..] => Ok(DiskChoice {
+            disk: (*identity).clone(),
+            device: disk.device.clone(),
+            by_path: disk.by_path.clone(),
+            why: if hints.is_empty() {
+                format!("the smallest of the {} disks that can be written", good.len())
+            } else {
+                "the only disk that matches spec.rootDeviceHints".to_owned()
+            },
+        }),
+    }
+}
+
+fn judge(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) -> Result<DiskIdentity, String> {
+    if let Some(why) = mismatch(hints, disk) {
+        return Err(why);
+    }
+    if disk.size_bytes == 0 {
+        return Err("has no medium".to_owned());
+    }
+    if disk.read_only {
+        return Err("is read-only".to_owned());
+    }
+    if hints.is_empty() && disk.removable {
+        return Err("is removable; name it in spec.rootDeviceHints to use it".to_owned());
+    }
+    if hints.is_empty() && disk.size_bytes < SIZE_BYTES_MIN {
+        return Err(format!("is smaller than {}", size_text(SIZE_BYTES_MIN)));
+    }
+    identity(hints, disk, disks)
+}
+
+fn identity(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) -> Result<DiskIdentity, String> {
+    let identity = DiskIdentity {
+        wwn: disk.wwn.clone(),
+        serial: disk.serial.clone(),
+        model: disk.model.clone(),
+        size_bytes: disk.size_bytes,
+        by_path: String::new(),
+    };
+    let others = || disks.iter().filter(|other| !std::ptr::eq(*other, disk));
+    let wwn_unique = !disk.wwn.is_empty() && !others().any(|other| other.wwn.eq_ignore_ascii_case(&disk.wwn));
+    let serial_key = |disk: &DiskRecord| (disk.serial.clone(), disk.model.clone(), disk.size_bytes);
+    let serial_unique = !disk.serial.is_empty() && !others().any(|other| serial_key(other) == serial_key(disk));
+    if wwn_unique || serial_unique {
+        return Ok(identity);
+    }
+    let named_by_path = !disk.by_path.is_empty() && hints.device_name == disk.by_path;
+    if named_by_path && !others().any(|other| other.by_path == disk.by_path) {
+        return Ok(DiskIdentity { by_path: disk.by_path.clone(), ..identity });
+    }
+    let flaw = if disk.wwn.is_empty() && disk.serial.is_empty() {
+        "has neither WWN nor serial number"
+    } else {
+        "has the same WWN or serial number as another disk"
+    };
+    let help = if disk.by_path.is_empty() {
+        "and no by-path name".to_owned()
+    } else {
+        format!("; to use it, set rootDeviceHints.deviceName to {}", disk.by_path)
+    };
+    Err(format!("{flaw}{}{help}", if help.starts_with(';') { "" } else { " " }))
+}
+
+fn explain(disk: &DiskRecord, verdict: &Result<DiskIdentity, String>) -> DiskVerdict {
+    let looks: Vec<&str> =
+        [disk.vendor.as_str(), &disk.model, &disk.serial].into_iter().filter(|text| !text.is_empty()).collect();
+    DiskVerdict {
+        device: disk.device.clone(),
+        looks: [looks.join(" "), size_text(disk.size_bytes)].join(" ").trim().to_owned(),
+        verdict: verdict.as_ref().map_or_else(Clone::clone, |_| "matches".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const GB: u64 = 1_000_000_000;
+
+    fn disk(device: &str, path: &str, serial: &str, size_gb: u64) -> DiskRecord {
+        DiskRecord {
+            device: device.into(),
+            by_path: format!("/dev/disk/by-path/{path}"),
+            serial: serial.into(),
+            size_bytes: size_gb * GB,
+            ..DiskRecord::default()
+        }
+    }
+
+    #[test]
+    fn without_hints_the_smallest_from_4_gib_ties_by_path() {
+        let disks = [
+            disk("/dev/sda", "d", "A", 3),
+            disk("/dev/sdb", "c", "B", 10),
+            disk("/dev/sdc", "b", "C", 10),
+            disk("/dev/sdd", "a", "D", 20),
+        ];
+        let choice = select_disk(&RootDeviceHints::default(), &disks).unwrap();
+        assert_eq!((choice.device.as_str(), choice.disk.serial.as_str()), ("/dev/sdc", "C"));
+    }
+
+    #[test]
+    fn several_matches_name_every_disk() {
+        let hints = RootDeviceHints { min_size_gigabytes: 5, ..RootDeviceHints::default() };
+        let disks = [disk("/dev/sda", "a", "A", 10), disk("/dev/sdb", "b", "B", 10), disk("/dev/sdc", "c", "C", 3)];
+        let text = select_disk(&hints, &disks).unwrap_err().to_string();
+        for part in ["2 disks match", "/dev/sda (A 10.0 GB) matches", "/dev/sdc (C 3.0 GB) has 2 GiB, under"] {
+            assert!(text.contains(part), "{text}");
+        }
+    }
+
+    #[test]
+    fn equal_identities_need_the_path() {
+        let disks = [disk("/dev/sda", "a", "SAME", 10), disk("/dev/sdb", "b", "SAME", 10), disk("/dev/sdc", "c", "", 9)];
+        let error = select_disk(&RootDeviceHints::default(), &disks).unwrap_err();
+        assert!(error.to_string().contains("set rootDeviceHints.deviceName to /dev/disk/by-path/a"), "{error}");
+        let by_path =
+            RootDeviceHints { device_name: "/dev/disk/by-path/b".into(), ..RootDeviceHints::default() };
+        let choice = select_disk(&by_path, &disks).unwrap();
+        assert_eq!(choice.disk.by_path, "/dev/disk/by-path/b");
+        let by_name = RootDeviceHints { device_name: "/dev/sdb".into(), ..RootDeviceHints::default() };
+        assert!(select_disk(&by_name, &disks).is_err(), "a kernel name is no identity");
+    }
+
+    #[test]
+    fn unusable_disks_are_passed_over() {
+        let mut read_only = disk("/dev/sda", "a", "A", 10);
+        read_only.read_only = true;
+        let mut stick = disk("/dev/sdb", "b", "B", 10);
+        stick.removable = true;
+        let disks = [read_only, stick, disk("/dev/sdc", "c", "C", 0), disk("/dev/sdd", "d", "D", 500)];
+        assert_eq!(select_disk(&RootDeviceHints::default(), &disks).unwrap().device, "/dev/sdd");
+        assert!(select_disk(&RootDeviceHints::default(), &disks[..3]).unwrap_err().to_string().contains("removable"));
+        assert_eq!(select_disk(&RootDeviceHints::default(), &[]).unwrap_err().reason, "the inspection found no disk");
+    }
+
+    proptest! {
+        /// Whatever the disks look like: the chosen identity fits exactly one of them.
+        #[test]
+        fn a_choice_names_exactly_one_disk(
+            rows in prop::collection::vec((0_u8..3, 0_u8..3, 0_u8..3, 1_u64..40, any::<bool>()), 0..6),
+            named in 0_usize..7,
+        ) {
+            let disks: Vec<DiskRecord> = rows.iter().enumerate().map(|(index, (wwn, serial, path, size, flag))| {
+                let text = |value: &u8| if *value == 0 { String::new() } else { format!("x{value}") };
+                DiskRecord {
+                    device: format!("/dev/sd{index}"),
+                    by_path: if *path == 0 { String::new() } else { format!("/dev/disk/by-path/{path}") },
+                    wwn: text(wwn),
+                    serial: text(serial),
+                    size_bytes: size * GB,
+                    removable: *flag,
+                    ..DiskRecord::default()
+                }
+            }).collect();
+            let hints = RootDeviceHints {
+                device_name: disks.get(named).map(|disk| disk.by_path.clone()).unwrap_or_default(),
+                ..RootDeviceHints::default()
+            };
+            if let Ok(choice) = select_disk(&hints, &disks) {
+                let fits = |want: &str, has: &str| want.is_empty() || want == has;
+                let matching = disks.iter().filter(|disk| {
+                    fits(&choice.disk.wwn, &disk.wwn) && fits(&choice.disk.serial, &disk.serial)
+                        && fits(&choice.disk.model, &disk.model) && fits(&choice.disk.by_path, &disk.by_path)
+                        && disk.size_bytes == choice.disk.size_bytes
+                }).count();
+                prop_assert_eq!(matching, 1);
+            }
+        }
+    }
+}

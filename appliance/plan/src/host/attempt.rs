@@ -1,0 +1,255 @@
+//! Getting an agent: a boot of the host into the ramdisk, as one numbered attempt.
+//!
+//! Publish, then act: the attempt goes into the memory, the caller publishes it as the host's boot
+//! entry, and only then does the BMC hear of it. A host that stays away is booted again with the
+//! next number, so that the agent of the first boot, should it come late, is known to be old.
+//! Without a BMC the host comes when somebody boots it; its agent stays and waits for plans.
+
+use firesteel_resources::bare_metal_host::ErrorType;
+
+use crate::host::{
+    bmc::{Call, call, fault_text},
+    effect::{BmcAction, Effect, EventKind, Reason},
+    memory::BootWait,
+    seen::{AgentSeen, BmcFaultKind, Work},
+    turn::{Turn, later, words},
+};
+
+/// How the agent of the current attempt is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Presence {
+    /// Nobody has said hello with this attempt.
+    Absent,
+    Alive,
+    /// Bound, but has not reported for longer than the limit.
+    Quiet,
+    /// It left, or the host booted again.
+    Gone,
+}
+
+pub(super) fn presence(turn: &Turn<'_>) -> Presence {
+    let Some(agent) = current(turn) else { return Presence::Absent };
+    let heard = agent.last_report_at.max(turn.seen.started_at);
+    if agent.left || agent.rebooted {
+        Presence::Gone
+    } else if turn.now.duration_since(heard) > turn.limits().quiet {
+        Presence::Quiet
+    } else {
+        Presence::Alive
+    }
+}
+
+/// The agent bound to the current attempt, alive or not.
+pub(super) fn current<'a>(turn: &Turn<'a>) -> Option<&'a AgentSeen> {
+    turn.seen.agent.as_ref().filter(|agent| agent.attempt == turn.memory.attempt)
+}
+
+/// The agent of the current attempt, or what is done to get one. `kind` is the error that a host
+/// that stays away shows.
+#[track_caller]
+pub(super) fn agent<'a>(turn: &mut Turn<'a>, kind: ErrorType) -> Result<&'a AgentSeen, Reason> {
+    match presence(turn) {
+        Presence::Alive => {
+            let agent = current(turn);
+            if let Some(agent) = agent {
+                turn.memory.attempt_spent = true;
+                turn.memory.boot = None;
+                drop_net_boot(turn);
+                return Ok(agent);
+            }
+        }
+        Presence::Quiet => return Err(quiet(turn, kind)),
+        Presence::Gone => spend(turn),
+        Presence::Absent => {}
+    }
+    Err(boot(turn, kind))
+}
+
+/// Takes note of the end of the current attempt: the next boot gets the next number, published
+/// before the host asks.
+pub(super) fn spend(turn: &mut Turn<'_>) {
+    let came_back = current(turn).is_some_and(|agent| agent.rebooted);
+    open(turn);
+    turn.memory.boot = came_back.then(|| BootWait { since: turn.now, powered: true });
+}
+
+/// In states that need no agent: keeps the published attempt usable for the next boot.
+pub(super) fn keep_fresh(turn: &mut Turn<'_>) {
+    match presence(turn) {
+        Presence::Gone => spend(turn),
+        Presence::Alive => {
+            turn.memory.attempt_spent = true;
+            turn.memory.boot = None;
+        }
+        Presence::Absent | Presence::Quiet => {}
+    }
+}
+
+/// What the agent has made of the current plan.
+pub(super) enum Progress<'a> {
+    /// No plan of this kind is current.
+    NoPlan,
+    /// Issued, not begun.
+    Issued,
+    Running {
+        step: &'a str,
+        activity: &'a str,
+        percent: u8,
+    },
+    Done,
+    Failed {
+        message: String,
+        disk_changed: bool,
+    },
+}
+
+pub(super) fn progress<'a>(turn: &Turn<'_>, agent: &'a AgentSeen) -> Progress<'a> {
+    let Some(plan) = &turn.memory.plan else { return Progress::NoPlan };
+    if agent.plan < plan.number {
+        return Progress::Issued;
+    }
+    match &agent.work {
+        Work::Idle => Progress::Issued,
+        Work::Running { step, activity, percent } => Progress::Running { step, activity, percent: *percent },
+        Work::Done => Progress::Done,
+        Work::Failed { step, message, disk_changed } => {
+            Progress::Failed { message: format!("{step}: {message}"), disk_changed: *disk_changed }
+        }
+    }
+}
+
+/// Stays while the agent works on a plan; says so when it gets nowhere. A step that still reports
+/// is never interrupted.
+#[track_caller]
+pub(super) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> Reason {
+    let (stall, poll) = (turn.limits().stall, turn.limits().work_poll);
+    let issued_at = turn.memory.plan.as_ref().map_or(turn.now, |plan| plan.issued_at);
+    let moved_at = agent.progress_at.max(issued_at);
+    let still = turn.now.duration_since(moved_at);
+    let name = turn.memory.plan.as_ref().map_or("none", |plan| plan.plan.name());
+    let number = turn.memory.plan_number;
+    let text = match progress(turn, agent) {
+        Progress::Running { step, activity, percent } => {
+            let activity = if activity.is_empty() { String::new() } else { format!(", {activity}") };
+            format!("the agent runs {step}{activity} ({percent} %)")
+        }
+        Progress::NoPlan | Progress::Issued | Progress::Done | Progress::Failed { .. } => {
+            turn.issue_again();
+            format!("plan {number} ({name}) is with the agent")
+        }
+    };
+    if still > stall {
+        let text = format!("{text}; no progress for {}; look at the host's console", words(still));
+        turn.deadline(later(turn.now, stall));
+        return turn.blocked(kind, poll, text);
+    }
+    turn.deadline(later(moved_at, stall));
+    turn.stay(poll, text)
+}
+
+/// The next attempt's number becomes current; what belonged to the last one goes.
+pub(super) fn open(turn: &mut Turn<'_>) {
+    turn.memory.attempt += 1;
+    turn.memory.attempt_spent = false;
+    turn.memory.plan = None;
+    turn.memory.plan_number = 0;
+    turn.memory.boot = None;
+}
+
+#[track_caller]
+fn quiet(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+    let heard = current(turn).map_or(turn.now, |agent| agent.last_report_at.max(turn.seen.started_at));
+    let silence = words(turn.now.duration_since(heard));
+    let old = turn.memory.attempt;
+    if !turn.has_bmc() {
+        // It may be cut off only; its plan stays valid, and a boot by hand opens the next attempt.
+        let text = format!("the agent has been quiet for {silence}; without a BMC somebody must reboot the host");
+        let wake = turn.limits().slow_poll;
+        return turn.blocked(kind, wake, text);
+    }
+    turn.effect(Effect::AbortAgent { attempt: old, reason: "the host is being rebooted".to_owned() });
+    open(turn);
+    turn.fail(kind, format!("the agent of attempt {old} went quiet for {silence}"))
+}
+
+#[track_caller]
+fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+    let Some(wait) = turn.memory.boot.clone() else {
+        if turn.has_bmc() {
+            if let Err(reason) = turn.may_try() {
+                return reason;
+            }
+        }
+        if turn.memory.attempt_spent || turn.memory.attempt == 0 {
+            open(turn);
+        }
+        turn.memory.boot = Some(BootWait { since: turn.now, powered: false });
+        return power(turn, turn.now, kind);
+    };
+    let waited = turn.now.duration_since(wait.since);
+    if waited > turn.limits().hello {
+        return late(turn, waited, kind);
+    }
+    if wait.powered || !turn.has_bmc() { come(turn, &wait) } else { power(turn, wait.since, kind) }
+}
+
+#[track_caller]
+fn power(turn: &mut Turn<'_>, since: jiff::Timestamp, kind: ErrorType) -> Reason {
+    if !turn.has_bmc() {
+        return come(turn, &BootWait { since, powered: false });
+    }
+    match call(turn, BmcAction::NetBoot) {
+        Call::Done => {
+            let wait = BootWait { since: turn.now, powered: true };
+            turn.memory.boot = Some(wait.clone());
+            turn.event(EventKind::Normal, "NetBoot", format!("booting into the agent, attempt {}", turn.memory.attempt));
+            come(turn, &wait)
+        }
+        Call::Waiting(reason) => reason,
+        Call::Failed(fault) => {
+            turn.memory.boot = None;
+            let text = fault_text(turn, &fault);
+            match fault.kind {
+                BmcFaultKind::Unsupported => turn.stuck(kind, text),
+                BmcFaultKind::Unreachable | BmcFaultKind::Credentials | BmcFaultKind::Refused => turn.fail(kind, text),
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn come(turn: &mut Turn<'_>, wait: &BootWait) -> Reason {
+    turn.deadline(later(wait.since, turn.limits().hello));
+    let attempt = turn.memory.attempt;
+    let text = if turn.has_bmc() || wait.powered {
+        format!("the host boots from the network; waiting for its agent's hello (attempt {attempt})")
+    } else {
+        "waiting for the host to boot from the network: there is no BMC, so switch it on or reboot it by hand".to_owned()
+    };
+    let wake = turn.limits().work_poll;
+    turn.stay(wake, text)
+}
+
+#[track_caller]
+fn late(turn: &mut Turn<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> Reason {
+    let attempt = turn.memory.attempt;
+    let text = format!(
+        "no agent said hello within {} (attempt {attempt}); the timeline shows how far the host came",
+        words(waited)
+    );
+    if !turn.has_bmc() {
+        // The boot entry stays: the host may come any time.
+        turn.memory.boot = Some(BootWait { since: turn.now, powered: false });
+        return turn.fail(kind, text);
+    }
+    open(turn);
+    turn.fail(kind, text)
+}
+
+/// A boot that was asked for has happened, whatever the BMC says later.
+fn drop_net_boot(turn: &mut Turn<'_>) {
+    let done = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::NetBoot);
+    if done && !turn.seen.bmc.in_flight {
+        turn.memory.bmc.call = None;
+    }
+}

@@ -1,0 +1,105 @@
+//! Available: inspected, clean, nobody's. The power is kept as asked; an agent that is there waits
+//! for its next plan, so that an image that is wanted soon needs no further boot.
+
+use firesteel_resources::bare_metal_host::{ErrorType, InspectionMode};
+
+use crate::host::{
+    attempt::{self, Presence},
+    checks,
+    effect::{EventKind, PlanKind, Reason},
+    memory::State,
+    power::{self, Reach},
+    turn::Turn,
+};
+
+pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
+    let spec = &turn.seen.host.spec;
+    attempt::keep_fresh(turn);
+    checks::prefetch(turn);
+    if spec.externally_provisioned {
+        return turn.go(State::ExternallyProvisioned, "somebody else installed its OS");
+    }
+    if turn.requests.inspect && spec.inspection_mode != Some(InspectionMode::Disabled) {
+        turn.memory.history.inspect.start = Some(turn.now);
+        turn.memory.history.inspect.end = None;
+        turn.event(EventKind::Normal, "InspectionStarted", "an inspection was asked for");
+        return turn.go(State::Inspecting, "an inspection was asked for");
+    }
+    if turn.memory.prepared_hints != Some(spec.root_device_hints.clone().unwrap_or_default()) {
+        return turn.go(State::Preparing, "spec.rootDeviceHints changed");
+    }
+    if spec.image != turn.memory.last_attempted_image {
+        turn.memory.provision_failures = 0;
+        if spec.wanted_image().is_none() {
+            turn.memory.last_attempted_image = None;
+            turn.memory.failure = turn.memory.failure.take().filter(|old| old.kind != ErrorType::Provisioning);
+        }
+    }
+    if spec.online && spec.wanted_image().is_some() { wanted(turn) } else { idle(turn) }
+}
+
+fn wanted(turn: &mut Turn<'_>) -> Reason {
+    let failures = turn.memory.provision_failures;
+    if failures >= turn.limits().provision_failures_max {
+        let last = turn.memory.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
+        let last = last.rsplit_once("; the last one: ").map_or(last.clone(), |(_, cause)| cause.to_owned());
+        let text = format!(
+            "{failures} installations failed; change spec.image or run `firesteel retry` to try again; \
+             the last one: {last}"
+        );
+        return turn.stuck(ErrorType::Provisioning, text);
+    }
+    if let Err(reason) = turn.may_try() {
+        return reason;
+    }
+    turn.memory.last_attempted_image = turn.seen.host.spec.image.clone();
+    turn.memory.history.provision.start = Some(turn.now);
+    turn.memory.history.provision.end = None;
+    turn.memory.disk = None;
+    turn.event(EventKind::Normal, "ProvisioningStarted", "an image is wanted");
+    turn.go_failed(State::Provisioning, "an image is wanted")
+}
+
+fn idle(turn: &mut Turn<'_>) -> Reason {
+    let online = turn.seen.host.spec.online;
+    let alive = attempt::presence(turn) == Presence::Alive;
+    let poll = turn.limits().power_poll;
+    if online && alive {
+        return turn.stay(poll, "available; the agent waits for a plan");
+    }
+    if !online && alive && !turn.seen.host.spec.disable_power_off {
+        if !turn.memory.plan.as_ref().is_some_and(|plan| plan.plan == PlanKind::PowerOff) {
+            turn.issue(PlanKind::PowerOff);
+        } else {
+            turn.issue_again();
+        }
+        return turn.stay(turn.limits().secret_retry, "available; the agent switches the host off");
+    }
+    if !turn.has_bmc() {
+        let text = if online {
+            "available; the host is off or runs something else, and without a BMC somebody must switch it on"
+        } else {
+            "available"
+        };
+        return turn.stay(poll, text);
+    }
+    keep_power(turn, online)
+}
+
+fn keep_power(turn: &mut Turn<'_>, online: bool) -> Reason {
+    if !online && turn.seen.host.spec.disable_power_off {
+        return turn.stay(turn.limits().power_poll, "available; power-off is disabled");
+    }
+    if let Err(reason) = turn.may_try() {
+        return reason;
+    }
+    match power::reach(turn, online, true) {
+        Reach::Waiting(reason) => reason,
+        Reach::Failed(text) => turn.fail(ErrorType::PowerManagement, text),
+        Reach::Reached => {
+            turn.memory.failure = None;
+            let text = if online { "available, switched on" } else { "available, switched off" };
+            turn.stay(turn.limits().power_poll, text)
+        }
+    }
+}

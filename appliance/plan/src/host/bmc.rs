@@ -1,0 +1,110 @@
+//! Calls to the BMC: one at a time, named by a ticket, asked for again until an outcome is seen.
+
+use firesteel_resources::bare_metal_host::ErrorType;
+use jiff::SignedDuration;
+
+use crate::host::{
+    effect::{BmcAction, BmcCall, Effect, Reason},
+    memory::{CredentialsUsed, PendingCall},
+    seen::{BmcFault, BmcFaultKind, CredentialsSeen},
+    turn::{Turn, later, words},
+};
+
+/// Where a wanted call stands.
+pub(super) enum Call {
+    /// Done; said once per call.
+    Done,
+    Failed(BmcFault),
+    Waiting(Reason),
+}
+
+/// Asks for `action`, or takes the outcome of having asked.
+#[track_caller]
+pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
+    let limit = turn.limits().bmc_call;
+    let Some(pending) = turn.memory.bmc.call.clone() else { return ask(turn, action) };
+    let outcome = turn.seen.bmc.last.as_ref().filter(|outcome| outcome.ticket == pending.call.ticket);
+    match outcome.map(|outcome| outcome.result.clone()) {
+        Some(result) => {
+            turn.memory.bmc.call = None;
+            if result.is_ok() {
+                accept_credentials(turn);
+            }
+            // The outcome of a call that nobody wants any more only made room.
+            match result {
+                _ if pending.call.action != action => ask(turn, action),
+                Ok(()) => Call::Done,
+                Err(fault) => Call::Failed(fault),
+            }
+        }
+        None if turn.seen.bmc.in_flight => {
+            turn.deadline(later(pending.asked_at, limit));
+            if turn.now.duration_since(pending.asked_at) > limit * 3 {
+                turn.deadline(later(turn.now, limit));
+                let text = format!("the BMC has not answered for {}", words(turn.now.duration_since(pending.asked_at)));
+                return Call::Waiting(turn.blocked(ErrorType::PowerManagement, limit, text));
+            }
+            Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(pending.call.action)))
+        }
+        None if pending.call.action != action => ask(turn, action),
+        None => {
+            // Not running and no outcome: the process that ran it is gone.
+            turn.effect(Effect::Bmc(pending.call.clone()));
+            turn.deadline(later(turn.now, limit));
+            Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(action)))
+        }
+    }
+}
+
+/// A fault in words that say what to do.
+pub(super) fn fault_text(turn: &Turn<'_>, fault: &BmcFault) -> String {
+    let spec = &turn.seen.host.spec;
+    let (address, secret) =
+        spec.usable_bmc().map_or(("", ""), |bmc| (bmc.address.as_str(), bmc.credentials_name.as_str()));
+    match fault.kind {
+        BmcFaultKind::Unreachable => format!("the BMC at {address} cannot be reached: {}", fault.message),
+        BmcFaultKind::Credentials => {
+            format!("the BMC at {address} refuses the user name or password in Secret {secret}: {}", fault.message)
+        }
+        BmcFaultKind::Unsupported => format!("the BMC address {address} cannot be used: {}", fault.message),
+        BmcFaultKind::Refused => format!("the BMC at {address} answered with an error: {}", fault.message),
+    }
+}
+
+/// The Secret and version that calls are made with now.
+pub(super) fn credentials(turn: &Turn<'_>) -> Option<CredentialsUsed> {
+    let bmc = turn.seen.host.spec.usable_bmc()?;
+    match &turn.seen.credentials {
+        CredentialsSeen::Ready { version } => {
+            Some(CredentialsUsed { secret: bmc.credentials_name.clone(), version: version.clone() })
+        }
+        CredentialsSeen::Missing | CredentialsSeen::Empty => None,
+    }
+}
+
+#[track_caller]
+fn ask(turn: &mut Turn<'_>, action: BmcAction) -> Call {
+    turn.memory.bmc.ticket += 1;
+    let call = BmcCall { ticket: turn.memory.bmc.ticket, action };
+    turn.memory.bmc.call = Some(PendingCall { call: call.clone(), asked_at: turn.now });
+    turn.memory.bmc.tried_credentials = credentials(turn).or(turn.memory.bmc.tried_credentials.take());
+    turn.effect(Effect::Bmc(call));
+    turn.deadline(later(turn.now, turn.limits().bmc_call));
+    Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(action)))
+}
+
+fn accept_credentials(turn: &mut Turn<'_>) {
+    turn.memory.bmc.good_credentials =
+        turn.memory.bmc.tried_credentials.clone().or(turn.memory.bmc.good_credentials.take());
+}
+
+fn waiting_text(action: BmcAction) -> &'static str {
+    match action {
+        BmcAction::Probe => "asking the BMC for power and MAC addresses",
+        BmcAction::NetBoot => "telling the BMC to boot once from the network",
+        BmcAction::PowerOn => "telling the BMC to switch on",
+        BmcAction::PowerOff { hard: false } => "telling the BMC to shut the OS down",
+        BmcAction::PowerOff { hard: true } => "telling the BMC to cut the power",
+        BmcAction::Cycle => "telling the BMC to reset the host",
+    }
+}

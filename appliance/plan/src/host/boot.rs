@@ -1,0 +1,49 @@
+//! What follows from the stored memory and is published before anything acts on it: what a boot
+//! of the host gets, and which plan its agent runs.
+
+use crate::host::memory::{HostMemory, IssuedPlan, State};
+
+/// What a client with one of [`HostMemory::macs`] gets when it netboots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BootEntry {
+    /// The agent, with a sealed token for this attempt.
+    Agent { attempt: u64 },
+    /// Its own disk; by the GUID of the GPT where we wrote one.
+    LocalDisk { disk_guid: Option<String> },
+    /// The agent without a host, as for any unknown machine.
+    Discovery,
+    /// Nothing: the firmware goes on with its next entry.
+    Nothing,
+}
+
+#[must_use]
+pub fn boot_entry(memory: &HostMemory) -> BootEntry {
+    match &memory.state {
+        State::New => BootEntry::Discovery,
+        State::Unmanaged
+        | State::Registering
+        | State::Inspecting
+        | State::Preparing
+        | State::Available
+        | State::Provisioning
+        | State::Deprovisioning => agent(memory),
+        State::Provisioned { .. } => disk(memory),
+        State::ExternallyProvisioned => BootEntry::LocalDisk { disk_guid: None },
+        State::PoweringOff | State::Deleting if memory.applied.is_some() => disk(memory),
+        State::PoweringOff | State::Deleting => BootEntry::Nothing,
+    }
+}
+
+/// The plan that the agent of [`HostMemory::attempt`] runs or has run.
+#[must_use]
+pub fn current_plan(memory: &HostMemory) -> Option<&IssuedPlan> {
+    memory.plan.as_ref()
+}
+
+fn agent(memory: &HostMemory) -> BootEntry {
+    if memory.attempt == 0 { BootEntry::Discovery } else { BootEntry::Agent { attempt: memory.attempt } }
+}
+
+fn disk(memory: &HostMemory) -> BootEntry {
+    BootEntry::LocalDisk { disk_guid: memory.applied.as_ref().map(|applied| applied.disk_guid.clone()) }
+}

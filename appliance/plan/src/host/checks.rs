@@ -1,0 +1,122 @@
+//! What must be right before anything is destroyed: the image is here and has its checksum, the
+//! user data is a config that Ignition takes, and one disk is named. None of it touches the host.
+
+use firesteel_resources::{Image, RootDeviceHints, bare_metal_host::ErrorType};
+use jiff::SignedDuration;
+
+use crate::{
+    disk::{names_kernel_device, select_disk, size_text},
+    host::{
+        effect::{Effect, Reason},
+        memory::DiskPlan,
+        seen::{ImageSeen, ReadyImage, UserDataSeen},
+        turn::{Turn, later, words},
+    },
+};
+
+const KIND: ErrorType = ErrorType::Provisioning;
+
+/// Asks for the wanted image early: by the time that the host is inspected it may be here.
+pub(super) fn prefetch(turn: &mut Turn<'_>) {
+    let Some(image) = turn.seen.host.spec.wanted_image() else { return };
+    if turn.seen.image == ImageSeen::Unknown && !turn.is_deleting() {
+        turn.effect(Effect::FetchImage { image: image.clone() });
+    }
+}
+
+/// The image in the store, or why it is not there.
+pub(super) fn image(turn: &mut Turn<'_>, wanted: &Image) -> Result<ReadyImage, Reason> {
+    let poll = turn.limits().secret_retry;
+    match turn.seen.image.clone() {
+        ImageSeen::Ready(image) => Ok(image),
+        ImageSeen::Unknown => {
+            turn.effect(Effect::FetchImage { image: wanted.clone() });
+            turn.deadline(later(turn.now, turn.limits().image_stall));
+            Err(turn.stay(poll, format!("fetching the image {}", wanted.url)))
+        }
+        ImageSeen::Fetching { done_bytes, total_bytes, progress_at } => {
+            let stall = turn.limits().image_stall;
+            let of = total_bytes.map(|total| format!(" of {}", size_text(total))).unwrap_or_default();
+            let text = format!("fetching the image {}: {}{of}", wanted.url, size_text(done_bytes));
+            let still = turn.now.duration_since(progress_at);
+            if still > stall {
+                turn.deadline(later(turn.now, stall));
+                return Err(turn.blocked(KIND, poll, format!("{text}; nothing received for {}", words(still))));
+            }
+            turn.deadline(later(progress_at, stall));
+            Err(turn.stay(poll, text))
+        }
+        ImageSeen::Failed { message, permanent: true, .. } => {
+            Err(turn.stuck(KIND, format!("the image {} cannot be used: {message}", wanted.url)))
+        }
+        ImageSeen::Failed { message, permanent: false, at } => {
+            let counted = turn.memory.failure.as_ref().is_some_and(|failure| failure.kind == KIND && failure.at >= at);
+            if !counted {
+                return Err(turn.fail(KIND, format!("the image {} could not be fetched: {message}", wanted.url)));
+            }
+            turn.may_try()?;
+            turn.effect(Effect::FetchImage { image: wanted.clone() });
+            turn.deadline(later(turn.now, turn.limits().image_stall));
+            Err(turn.stay(poll, format!("fetching the image {} again", wanted.url)))
+        }
+    }
+}
+
+/// Digest of the user data, and whether the OS will report itself.
+pub(super) fn user_data(turn: &mut Turn<'_>) -> Result<(Option<String>, bool), Reason> {
+    let secret = turn.seen.host.spec.user_data.as_ref().map(|reference| reference.name.clone()).unwrap_or_default();
+    match turn.seen.user_data.clone() {
+        UserDataSeen::NotReferenced => Ok((None, false)),
+        UserDataSeen::Ready { sha256, reports_running } => Ok((Some(sha256), reports_running)),
+        UserDataSeen::Missing => {
+            let wake = turn.limits().secret_retry;
+            Err(turn.blocked(KIND, wake, format!("Secret {secret} with the key userData does not exist")))
+        }
+        UserDataSeen::Invalid(text) => {
+            Err(turn.stuck(KIND, format!("the Ignition config in Secret {secret} is not valid: {text}")))
+        }
+    }
+}
+
+/// Whether the newest inspection says enough about the disks to choose one now.
+pub(super) fn inspection_is_fresh(turn: &Turn<'_>) -> bool {
+    let Some(record) = &turn.seen.hardware else { return false };
+    if record.attempt == turn.memory.attempt {
+        return true;
+    }
+    let hints = hints(turn);
+    !names_kernel_device(&hints) && turn.now.duration_since(record.inspected_at) <= turn.limits().inspection_fresh
+}
+
+/// Names the one disk that will be written, in the memory and so in the status, or says for each
+/// disk why not.
+pub(super) fn disk(turn: &mut Turn<'_>, image: &ReadyImage) -> Result<DiskPlan, Reason> {
+    let hints = hints(turn);
+    let Some(record) = &turn.seen.hardware else {
+        return Err(turn.blocked(KIND, turn.limits().secret_retry, "no inspection of the host is stored"));
+    };
+    let choice = match select_disk(&hints, &record.disks) {
+        Ok(choice) => choice,
+        Err(error) => return Err(turn.stuck(KIND, format!("no disk can be chosen: {error}"))),
+    };
+    if choice.disk.size_bytes < image.raw_bytes {
+        let (disk, needs) = (choice.disk.to_string(), size_text(image.raw_bytes));
+        return Err(turn.stuck(KIND, format!("the disk {} ({disk}) is smaller than the image ({needs})", choice.device)));
+    }
+    let same = turn.memory.disk.as_ref().filter(|old| old.choice == choice && old.hints == hints);
+    let plan = DiskPlan {
+        choice,
+        inspected_in: record.attempt,
+        chosen_at: same.map_or(turn.now, |old| old.chosen_at),
+        hints,
+    };
+    turn.memory.disk = Some(plan.clone());
+    Ok(plan)
+}
+
+fn hints(turn: &Turn<'_>) -> RootDeviceHints {
+    turn.seen.host.spec.root_device_hints.clone().unwrap_or_default()
+}
+
+/// At once, but as a step of its own.
+pub(super) const AT_ONCE: SignedDuration = SignedDuration::ZERO;

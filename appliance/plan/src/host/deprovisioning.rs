@@ -1,0 +1,99 @@
+//! Deprovisioning: the disk is cleaned by an agent and the image forgotten. Only a disk that a
+//! plan of ours may have changed is touched, and only the disk that this plan named.
+
+use firesteel_resources::bare_metal_host::ErrorType;
+
+use crate::{
+    disk::DiskIdentity,
+    host::{
+        attempt::{self, Presence, Progress},
+        effect::{Effect, EventKind, PlanKind, Reason},
+        memory::State,
+        turn::Turn,
+    },
+};
+
+const KIND: ErrorType = ErrorType::Provisioning;
+
+/// Moves there; the failure of the state that was left is forgotten.
+#[track_caller]
+pub(super) fn enter(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
+    turn.memory.failure = None;
+    enter_failed(turn, why)
+}
+
+/// Moves there with the failure kept beside the state.
+#[track_caller]
+pub(super) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
+    let why = why.into();
+    let writes = turn.memory.plan.as_ref().is_some_and(|plan| plan.write().is_some());
+    if writes && attempt::presence(turn) == Presence::Alive && !has_failed(turn) {
+        // The agent may be writing; its reboot brings it back with the next attempt.
+        turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
+        attempt::open(turn);
+    }
+    turn.memory.plan = None;
+    turn.memory.history.deprovision.start = Some(turn.now);
+    turn.memory.history.deprovision.end = None;
+    turn.event(EventKind::Normal, "DeprovisioningStarted", why.clone());
+    turn.go_failed(State::Deprovisioning, why)
+}
+
+pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
+    let disk = turn.memory.disk.as_ref().map(|disk| disk.identity().clone()).filter(|_| turn.memory.disk_dirty);
+    let Some(disk) = disk else { return done(turn, "nothing was written, so nothing is cleaned") };
+    if !turn.seen.host.spec.cleans() {
+        return done(turn, "cleaning is disabled by spec.automatedCleaningMode; the disk keeps its content");
+    }
+    let failures = turn.memory.failure.as_ref().map_or(0, |failure| failure.count);
+    if turn.is_deleting() && failures > turn.limits().delete_failures_max {
+        turn.event(EventKind::Warning, "DeprovisioningGaveUp", "the disk was not cleaned; the host may still run its OS");
+        return turn.go(State::PoweringOff, format!("cleaning was given up after {failures} failures"));
+    }
+    let agent = match attempt::agent(turn, KIND) {
+        Ok(agent) => agent,
+        Err(reason) => return reason,
+    };
+    let is_current = turn.memory.plan.as_ref().is_some_and(|plan| plan.plan == PlanKind::Clean { disk: disk.clone() });
+    if !is_current {
+        return clean(turn, disk, agent);
+    }
+    match attempt::progress(turn, agent) {
+        Progress::NoPlan | Progress::Issued | Progress::Running { .. } => attempt::watch(turn, agent, KIND),
+        Progress::Failed { message, .. } => {
+            turn.memory.plan = None;
+            turn.fail(KIND, format!("cleaning the disk failed: {message}"))
+        }
+        Progress::Done => {
+            turn.memory.disk_dirty = false;
+            turn.memory.plan = None;
+            done(turn, "the disk was cleaned")
+        }
+    }
+}
+
+fn clean(turn: &mut Turn<'_>, disk: DiskIdentity, agent: &crate::host::seen::AgentSeen) -> Reason {
+    // The failure that led here delays the next installation, not the cleaning.
+    let is_own = turn.memory.failure.as_ref().is_some_and(|failure| failure.at > turn.memory.since);
+    if is_own && let Err(reason) = turn.may_try() {
+        return reason;
+    }
+    turn.issue(PlanKind::Clean { disk });
+    attempt::watch(turn, agent, KIND)
+}
+
+fn done(turn: &mut Turn<'_>, why: &str) -> Reason {
+    turn.memory.applied = None;
+    turn.memory.disk = None;
+    turn.memory.history.deprovision.end = Some(turn.now);
+    turn.event(EventKind::Normal, "DeprovisioningComplete", why);
+    if turn.is_deleting() {
+        return turn.go(State::PoweringOff, why);
+    }
+    let failed = turn.memory.provision_failures > 0;
+    if failed { turn.go_failed(State::Available, why) } else { turn.go(State::Available, why) }
+}
+
+fn has_failed(turn: &Turn<'_>) -> bool {
+    attempt::current(turn).is_some_and(|agent| matches!(attempt::progress(turn, agent), Progress::Failed { .. }))
+}

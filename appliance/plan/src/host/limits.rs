@@ -1,0 +1,65 @@
+//! Every time limit of a host's states, with its reason. Deadlines are extended by progress.
+
+use jiff::SignedDuration;
+
+/// The limits in force. Tests and slow (emulated) machines set others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Power-on to hello. Large servers test their memory for up to 15 minutes; upstream tries a
+    /// boot again after 1200 s.
+    pub hello: SignedDuration,
+    /// An agent that reports every 2 s and says nothing for this long has crashed or hangs. Longer
+    /// than a switch's spanning tree needs after a link flap.
+    pub quiet: SignedDuration,
+    /// A step that reports but gets nowhere. A read-back of a slow, failing disk moves more often.
+    pub stall: SignedDuration,
+    /// An import of an image that receives nothing.
+    pub image_stall: SignedDuration,
+    /// One call to a BMC, all retries of the driver included (upstream: 120 s for a power change).
+    pub bmc_call: SignedDuration,
+    /// A soft power-off turns into a hard one (upstream).
+    pub soft_off: SignedDuration,
+    /// A power change shows at the BMC (upstream).
+    pub power_change: SignedDuration,
+    /// Power is looked at this often in a steady state (upstream).
+    pub power_poll: SignedDuration,
+    /// Power is looked at this often while it changes.
+    pub power_poll_changing: SignedDuration,
+    /// Hand-over to the OS's own report. Ignition, a first boot and a slow POST fit twice.
+    pub running: SignedDuration,
+    /// An inspection older than this is repeated before a disk is chosen: people swap disks.
+    pub inspection_fresh: SignedDuration,
+    /// A missing Secret is looked for again (upstream).
+    pub secret_retry: SignedDuration,
+    /// Looks at a host that nothing happens to (upstream: unmanaged and detached hosts).
+    pub slow_poll: SignedDuration,
+    /// Looks at an agent that works; its reports wake the planner earlier.
+    pub work_poll: SignedDuration,
+    /// Failed installations before a person has to look (upstream).
+    pub provision_failures_max: u32,
+    /// Failures to clean or to switch off before a deletion goes on without (upstream).
+    pub delete_failures_max: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            hello: SignedDuration::from_secs(1200),
+            quiet: SignedDuration::from_mins(5),
+            stall: SignedDuration::from_mins(30),
+            image_stall: SignedDuration::from_mins(10),
+            bmc_call: SignedDuration::from_secs(120),
+            soft_off: SignedDuration::from_secs(180),
+            power_change: SignedDuration::from_secs(120),
+            power_poll: SignedDuration::from_secs(60),
+            power_poll_changing: SignedDuration::from_secs(5),
+            running: SignedDuration::from_mins(30),
+            inspection_fresh: SignedDuration::from_hours(1),
+            secret_retry: SignedDuration::from_secs(10),
+            slow_poll: SignedDuration::from_mins(10),
+            work_poll: SignedDuration::from_secs(30),
+            provision_failures_max: 5,
+            delete_failures_max: 3,
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The planner's durable memory of one host: the truth about its state, stored in the host's
+//! journal. Failure is not a state; it sits beside it, so that a retry resumes.
+
+use firesteel_resources::{
+    Image, RootDeviceHints,
+    bare_metal_host::{ErrorType, OperationHistory, ProvisioningState},
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    disk::{DiskChoice, DiskIdentity},
+    host::{
+        effect::{BmcCall, PlanKind, WritePlan},
+        seen::ReadyImage,
+    },
+};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostMemory {
+    /// Made once; `status.provisioning.ID`.
+    pub id: String,
+    pub state: State,
+    pub since: Timestamp,
+    /// When a working state that shows no progress is given up; absent in states that rest.
+    pub deadline: Option<Timestamp>,
+    /// Counts boots: every boot of the host that may say hello has its own number.
+    pub attempt: u64,
+    /// An agent said hello with this attempt, or a boot with it was given up: the next boot gets
+    /// the next number.
+    pub attempt_spent: bool,
+    /// A boot into the agent that was asked for and has not said hello yet.
+    pub boot: Option<BootWait>,
+    /// Number of the newest plan of this attempt; 0 before the first.
+    pub plan_number: u32,
+    /// The plan that the agent of this attempt is to run or has run.
+    pub plan: Option<IssuedPlan>,
+    /// MACs that the host may boot from; lower case with colons.
+    pub macs: Vec<String>,
+    pub failure: Option<Failure>,
+    pub bmc: BmcMemory,
+    /// A change of power that is under way.
+    pub power: Option<PowerWork>,
+    /// The disk that the next installation will write, or the last one wrote.
+    pub disk: Option<DiskPlan>,
+    /// A plan that changes the disk was issued since it was last clean.
+    pub disk_dirty: bool,
+    /// What is installed.
+    pub applied: Option<Applied>,
+    pub last_attempted_image: Option<Image>,
+    /// Failed installations of this image in a row.
+    pub provision_failures: u32,
+    /// Hints in force when the host was last prepared.
+    pub prepared_hints: Option<RootDeviceHints>,
+    pub history: OperationHistory,
+}
+
+/// Where the host is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "name", rename_all = "camelCase")]
+pub enum State {
+    #[default]
+    New,
+    Unmanaged,
+    Registering,
+    Inspecting,
+    Preparing,
+    Available,
+    Provisioning,
+    Provisioned {
+        /// A reboot that was asked for and is under way.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reboot: Option<RebootWork>,
+    },
+    ExternallyProvisioned,
+    Deprovisioning,
+    PoweringOff,
+    Deleting,
+}
+
+impl State {
+    /// Upstream's word for it.
+    #[must_use]
+    pub fn word(&self) -> ProvisioningState {
+        match self {
+            Self::New => ProvisioningState::New,
+            Self::Unmanaged => ProvisioningState::Unmanaged,
+            Self::Registering => ProvisioningState::Registering,
+            Self::Inspecting => ProvisioningState::Inspecting,
+            Self::Preparing => ProvisioningState::Preparing,
+            Self::Available => ProvisioningState::Available,
+            Self::Provisioning => ProvisioningState::Provisioning,
+            Self::Provisioned { .. } => ProvisioningState::Provisioned,
+            Self::ExternallyProvisioned => ProvisioningState::ExternallyProvisioned,
+            Self::Deprovisioning => ProvisioningState::Deprovisioning,
+            Self::PoweringOff => ProvisioningState::PoweringOff,
+            Self::Deleting => ProvisioningState::Deleting,
+        }
+    }
+
+    /// Whether something is to happen by itself: such a state has a deadline.
+    #[must_use]
+    pub fn is_working(&self) -> bool {
+        match self {
+            Self::Registering
+            | Self::Inspecting
+            | Self::Preparing
+            | Self::Provisioning
+            | Self::Deprovisioning
+            | Self::PoweringOff
+            | Self::Deleting => true,
+            Self::New
+            | Self::Unmanaged
+            | Self::Available
+            | Self::Provisioned { .. }
+            | Self::ExternallyProvisioned => false,
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BootWait {
+    pub since: Timestamp,
+    /// The BMC has carried the boot out, or the host came by itself.
+    pub powered: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IssuedPlan {
+    pub number: u32,
+    pub plan: PlanKind,
+    pub issued_at: Timestamp,
+}
+
+impl IssuedPlan {
+    #[must_use]
+    pub fn write(&self) -> Option<&WritePlan> {
+        match &self.plan {
+            PlanKind::Write(write) => Some(write),
+            PlanKind::Inspect | PlanKind::Clean { .. } | PlanKind::Reboot | PlanKind::PowerOff => None,
+        }
+    }
+}
+
+/// What went wrong last, beside the state.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Failure {
+    pub kind: ErrorType,
+    pub message: String,
+    pub count: u32,
+    pub at: Timestamp,
+    /// Not before; absent: not before an edit, or as soon as the cause is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    /// Nothing is tried until the inputs change.
+    #[serde(default)]
+    pub until_edit: bool,
+    /// What the failed step was fed with; a change of it retries at once.
+    pub inputs: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BmcMemory {
+    /// Number of the newest call.
+    pub ticket: u64,
+    /// The call whose outcome is awaited.
+    pub call: Option<PendingCall>,
+    /// Secret and version that the BMC accepted.
+    pub good_credentials: Option<CredentialsUsed>,
+    pub tried_credentials: Option<CredentialsUsed>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingCall {
+    #[serde(flatten)]
+    pub call: BmcCall,
+    pub asked_at: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CredentialsUsed {
+    pub secret: String,
+    pub version: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PowerWork {
+    pub want_on: bool,
+    pub hard: bool,
+    /// Since it was asked for in this strength.
+    pub since: Timestamp,
+    /// The BMC took the order; the change is awaited.
+    pub ordered: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RebootWork {
+    pub hard: bool,
+    /// The host was off, or its reset was carried out.
+    pub down: bool,
+}
+
+/// The disk that an installation writes, named before anything runs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DiskPlan {
+    #[serde(flatten)]
+    pub choice: DiskChoice,
+    /// The boot whose inspection the choice was made from.
+    pub inspected_in: u64,
+    pub hints: RootDeviceHints,
+    pub chosen_at: Timestamp,
+}
+
+impl DiskPlan {
+    #[must_use]
+    pub fn identity(&self) -> &DiskIdentity {
+        &self.choice.disk
+    }
+}
+
+/// What the appliance put on the disk, as the receipts prove.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Applied {
+    pub image: Image,
+    pub ready: ReadyImage,
+    pub disk_guid: String,
+    pub attempt: u64,
+    pub at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_data_sha256: Option<String>,
+    /// The OS is expected to report itself.
+    pub reports_running: bool,
+    /// The agent said goodbye; false where it went quiet after the hand-off.
+    pub left_properly: bool,
+}

@@ -1,0 +1,30 @@
+//! New: the object has just appeared. It gets its finalizer, its identity and its first attempt,
+//! so that a host that boots from now on is known.
+
+use firesteel_resources::bare_metal_host::FINALIZER;
+
+use crate::host::{
+    attempt,
+    effect::{Effect, EventKind, Reason},
+    memory::State,
+    turn::Turn,
+};
+
+pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
+    if turn.memory.id.is_empty() {
+        turn.memory.id = turn.guid();
+    }
+    if turn.memory.attempt == 0 {
+        attempt::open(turn);
+    }
+    if !turn.seen.host.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        turn.effect(Effect::AddFinalizer);
+    }
+    if turn.has_bmc() {
+        turn.memory.history.register.start = Some(turn.now);
+        turn.memory.history.register.end = None;
+        return turn.go(State::Registering, "BMC details are given");
+    }
+    turn.event(EventKind::Normal, "Discovered", "the host has no BMC details");
+    turn.go(State::Unmanaged, "there are no BMC details")
+}

@@ -1,0 +1,86 @@
+//! Keeping the power as asked, through a BMC: soft before hard, with the change seen at the BMC
+//! before it counts.
+
+use crate::host::{
+    bmc::{Call, call, fault_text},
+    effect::{BmcAction, Reason},
+    memory::PowerWork,
+    seen::{BmcFault, BmcFaultKind, Power},
+    turn::{Turn, later},
+};
+
+pub(super) enum Reach {
+    /// The power is as wanted, by a fresh look.
+    Reached,
+    Waiting(Reason),
+    /// In words.
+    Failed(String),
+}
+
+/// Brings the power to what is wanted. `hard`: no OS is there that could shut down.
+pub(super) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
+    let changing = turn.memory.power.as_ref().is_some_and(|work| work.want_on == on);
+    let age_max = if changing { turn.limits().power_poll_changing } else { turn.limits().power_poll };
+    let age = turn.seen.bmc.power_at.map(|at| turn.now.duration_since(at));
+    // An order whose outcome is awaited goes first; then a fresh look.
+    let ordering = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action != BmcAction::Probe);
+    if !ordering && age.is_none_or(|age| age > age_max) {
+        return match call(turn, BmcAction::Probe) {
+            Call::Done => Reach::Waiting(turn.stay(jiff::SignedDuration::ZERO, "the BMC answered")),
+            Call::Waiting(reason) => Reach::Waiting(reason),
+            Call::Failed(fault) => Reach::Failed(fault_text(turn, &fault)),
+        };
+    }
+    let reached = match turn.seen.bmc.power {
+        Power::On => on,
+        Power::Off => !on,
+        Power::Unknown => false,
+    };
+    if reached && !ordering {
+        turn.memory.power = None;
+        return Reach::Reached;
+    }
+    let work = turn.memory.power.clone().filter(|work| work.want_on == on);
+    let work = work.unwrap_or(PowerWork { want_on: on, hard, since: turn.now, ordered: false });
+    change(turn, work)
+}
+
+fn change(turn: &mut Turn<'_>, mut work: PowerWork) -> Reach {
+    let waited = turn.now.duration_since(work.since);
+    let limit = if work.want_on || work.hard { turn.limits().power_change } else { turn.limits().soft_off };
+    turn.deadline(later(work.since, limit));
+    if work.ordered && waited > limit {
+        if work.want_on || work.hard {
+            turn.memory.power = None;
+            let wanted = if work.want_on { "on" } else { "off" };
+            return Reach::Failed(format!("the BMC took the order but the host did not go {wanted}"));
+        }
+        // The OS did not shut down in time.
+        work = PowerWork { hard: true, since: turn.now, ordered: false, ..work };
+    }
+    if work.ordered {
+        turn.memory.power = Some(work);
+        let wake = turn.limits().power_poll_changing;
+        return Reach::Waiting(turn.stay(wake, "waiting for the power to change"));
+    }
+    let action = if work.want_on { BmcAction::PowerOn } else { BmcAction::PowerOff { hard: work.hard } };
+    let result = call(turn, action);
+    let ordered = match result {
+        Call::Waiting(reason) => {
+            turn.memory.power = Some(work);
+            return Reach::Waiting(reason);
+        }
+        Call::Done => true,
+        // A soft power-off that the BMC refuses is tried hard at once: some have no soft one.
+        Call::Failed(BmcFault { kind: BmcFaultKind::Refused, .. }) if !work.want_on && !work.hard => {
+            work = PowerWork { hard: true, since: turn.now, ordered: false, ..work };
+            false
+        }
+        Call::Failed(fault) => {
+            turn.memory.power = None;
+            return Reach::Failed(fault_text(turn, &fault));
+        }
+    };
+    turn.memory.power = Some(PowerWork { ordered, since: turn.now, ..work });
+    Reach::Waiting(turn.stay(jiff::SignedDuration::from_secs(1), "waiting for the power to change"))
+}

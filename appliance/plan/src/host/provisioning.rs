@@ -1,0 +1,165 @@
+//! Provisioning: from the wish for an image to the proven hand-off.
+//!
+//! 1. Checks before destruction: image, user data, disk. A failure leaves the host where it is.
+//! 2. An agent: the one that waits from the inspection, or a new boot.
+//! 3. A fresh inspection where the last one is old, and the disk named from it.
+//! 4. One write plan. Its receipts, not its word, make the host provisioned. A failure after the
+//!    disk was changed leads to cleaning; one before does not.
+
+use firesteel_resources::bare_metal_host::ErrorType;
+
+use crate::host::{
+    attempt::{self, Presence, Progress},
+    checks::{self, AT_ONCE},
+    deprovisioning,
+    effect::{EventKind, PlanKind, Reason, WritePlan},
+    inspecting,
+    memory::{Applied, IssuedPlan, State},
+    seen::{AgentSeen, UserDataSeen},
+    turn::Turn,
+};
+
+const KIND: ErrorType = ErrorType::Provisioning;
+
+pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
+    let writing = turn.memory.plan.clone().filter(|plan| plan.write().is_some());
+    let wanted = turn.seen.host.spec.wanted_image().cloned();
+    let attempted = turn.memory.last_attempted_image.clone();
+    let is_same = wanted.as_ref().map(|image| &image.url) == attempted.as_ref().map(|image| &image.url);
+    let Some(wanted) = wanted.filter(|_| is_same) else { return cancelled(turn) };
+    if let Some(issued) = writing {
+        return write(turn, &issued);
+    }
+    if turn.memory.disk_dirty {
+        // A write was under way in a boot that is over.
+        return deprovisioning::enter_failed(turn, "the disk was partly written and is cleaned first");
+    }
+    match prepare(turn, &wanted) {
+        Ok(()) => turn.stay(turn.limits().work_poll, "the write plan is with the agent"),
+        Err(reason) => reason,
+    }
+}
+
+/// The image changed or is no longer wanted.
+fn cancelled(turn: &mut Turn<'_>) -> Reason {
+    if turn.memory.disk_dirty {
+        return deprovisioning::enter(turn, "the image changed or is no longer wanted");
+    }
+    turn.memory.plan = turn.memory.plan.take().filter(|plan| plan.plan == PlanKind::Inspect);
+    turn.memory.disk = None;
+    turn.go(State::Available, "the image changed or is no longer wanted; nothing was written")
+}
+
+/// Everything up to the write plan.
+fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(), Reason> {
+    let image = checks::image(turn, wanted)?;
+    let (user_data_sha256, _) = checks::user_data(turn)?;
+    // With an inspection at hand, a wrong hint is told before the host is booted for nothing.
+    if checks::inspection_is_fresh(turn) {
+        checks::disk(turn, &image)?;
+    }
+    let agent = attempt::agent(turn, KIND)?;
+    if !checks::inspection_is_fresh(turn) {
+        inspecting::inspect(turn, agent, KIND)?;
+    }
+    let disk = checks::disk(turn, &image)?;
+    turn.may_try()?;
+    let plan =
+        WritePlan { disk: disk.identity().clone(), disk_guid: turn.guid(), image, user_data_sha256 };
+    let text = format!("writing the image to {} ({})", disk.choice.device, disk.identity());
+    turn.event(EventKind::Normal, "DiskSelected", format!("{text}: {}", disk.choice.why));
+    turn.memory.disk_dirty = true;
+    turn.issue(PlanKind::Write(plan));
+    Err(attempt::watch(turn, agent, KIND))
+}
+
+/// A write plan is with the agent.
+fn write(turn: &mut Turn<'_>, issued: &IssuedPlan) -> Reason {
+    let Some(agent) = attempt::current(turn) else {
+        // The binding is stored before a plan is issued; without it nobody can have the plan.
+        return broken(turn, "the agent that had the write plan is unknown");
+    };
+    let proven = issued.write().is_some_and(|plan| is_proven(agent, issued.number, plan));
+    match attempt::presence(turn) {
+        Presence::Gone if proven => provisioned(turn, issued, agent.left),
+        // After the hand-off the host is never power-cycled: it may be in its OS already.
+        Presence::Quiet if proven => provisioned(turn, issued, false),
+        Presence::Gone if agent.rebooted => broken(turn, "the host booted again while its disk was being written"),
+        Presence::Gone => broken(turn, "the agent left without proof of the write and the hand-off"),
+        Presence::Quiet => broken(turn, "the agent went quiet while it had the write plan"),
+        Presence::Alive | Presence::Absent => follow(turn, issued, agent),
+    }
+}
+
+fn follow(turn: &mut Turn<'_>, issued: &IssuedPlan, agent: &AgentSeen) -> Reason {
+    match attempt::progress(turn, agent) {
+        Progress::Failed { message, disk_changed: true } => broken(turn, &message),
+        Progress::Failed { message, disk_changed: false } => {
+            turn.memory.plan = None;
+            turn.memory.disk_dirty = false;
+            turn.fail(KIND, format!("nothing was written: {message}"))
+        }
+        Progress::Issued if inputs_changed(turn, issued) => {
+            // Not begun, by the agent's newest report: the plan is replaced by one of a higher
+            // number, made from what is seen now.
+            turn.memory.plan = None;
+            turn.memory.disk_dirty = false;
+            turn.stay(AT_ONCE, "the user data changed; the write plan is made anew")
+        }
+        Progress::NoPlan | Progress::Issued | Progress::Running { .. } | Progress::Done => {
+            attempt::watch(turn, agent, KIND)
+        }
+    }
+}
+
+fn inputs_changed(turn: &Turn<'_>, issued: &IssuedPlan) -> bool {
+    let planned = issued.write().and_then(|plan| plan.user_data_sha256.clone());
+    match &turn.seen.user_data {
+        UserDataSeen::Ready { sha256, .. } => planned.as_ref() != Some(sha256),
+        UserDataSeen::NotReferenced => planned.is_some(),
+        UserDataSeen::Missing | UserDataSeen::Invalid(_) => true,
+    }
+}
+
+/// The receipts say that exactly this plan was written, read back and handed off.
+fn is_proven(agent: &AgentSeen, number: u32, plan: &WritePlan) -> bool {
+    agent.evidence.as_ref().is_some_and(|evidence| {
+        evidence.plan == number
+            && evidence.raw_sha256 == plan.image.raw_sha256
+            && evidence.readback_sha256 == plan.image.raw_sha256
+            && evidence.disk_guid == plan.disk_guid
+            && evidence.handed_off
+    })
+}
+
+fn broken(turn: &mut Turn<'_>, message: &str) -> Reason {
+    turn.memory.provision_failures += 1;
+    let _shown_after_cleaning = turn.fail(KIND, message.to_owned());
+    deprovisioning::enter_failed(turn, format!("the installation failed: {message}"))
+}
+
+fn provisioned(turn: &mut Turn<'_>, issued: &IssuedPlan, left_properly: bool) -> Reason {
+    let Some(plan) = issued.write() else { return turn.rest("there is no write plan") };
+    let reports_running = matches!(turn.seen.user_data, UserDataSeen::Ready { reports_running: true, .. });
+    turn.memory.applied = Some(Applied {
+        image: turn.memory.last_attempted_image.clone().unwrap_or_default(),
+        ready: plan.image.clone(),
+        disk_guid: plan.disk_guid.clone(),
+        attempt: turn.memory.attempt,
+        at: turn.now,
+        user_data_sha256: plan.user_data_sha256.clone(),
+        reports_running,
+        left_properly,
+    });
+    turn.memory.attempt_spent = true;
+    turn.memory.plan = None;
+    turn.memory.provision_failures = 0;
+    turn.memory.history.provision.end = Some(turn.now);
+    let text = if left_properly {
+        "the image was written, read back and handed off; the host boots its disk"
+    } else {
+        "the image was written, read back and handed off; the agent did not say goodbye"
+    };
+    turn.event(EventKind::Normal, "ProvisioningComplete", text);
+    turn.go(State::Provisioned { reboot: None }, text)
+}

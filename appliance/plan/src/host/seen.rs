@@ -1,0 +1,213 @@
+//! What a step may look at: the object, the planner's own memory and the newest observations.
+//! Gathered by the caller for each step anew; activations carry nothing.
+
+use firesteel_resources::{BareMetalHost, HardwareRecord};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::host::{limits::Limits, memory::HostMemory};
+
+#[derive(Clone, Debug)]
+pub struct Seen {
+    pub host: BareMetalHost,
+    pub memory: HostMemory,
+    /// The Secret that `spec.bmc.credentialsName` names.
+    pub credentials: CredentialsSeen,
+    pub user_data: UserDataSeen,
+    /// The image that the spec wants now; [`ImageSeen::Unknown`] where it wants none.
+    pub image: ImageSeen,
+    /// The newest inspection.
+    pub hardware: Option<HardwareRecord>,
+    pub bmc: BmcSeen,
+    /// The newest agent bound to this host, also after it left.
+    pub agent: Option<AgentSeen>,
+    /// An agent with a discovery token (no host yet) is alive on one of this host's MACs.
+    pub discovery_agent: bool,
+    pub instance: InstanceSeen,
+    /// When this appliance process started: it has not heard from anybody before.
+    pub started_at: Timestamp,
+    /// Fresh random bits for this step, for new GUIDs and for spreading retries.
+    pub entropy: u128,
+    pub limits: Limits,
+}
+
+impl Seen {
+    /// A host about which nothing is known yet.
+    #[must_use]
+    pub fn new(host: BareMetalHost, memory: HostMemory, started_at: Timestamp, entropy: u128) -> Self {
+        Self {
+            host,
+            memory,
+            credentials: CredentialsSeen::Missing,
+            user_data: UserDataSeen::NotReferenced,
+            image: ImageSeen::Unknown,
+            hardware: None,
+            bmc: BmcSeen::default(),
+            agent: None,
+            discovery_agent: false,
+            instance: InstanceSeen::default(),
+            started_at,
+            entropy,
+            limits: Limits::default(),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CredentialsSeen {
+    /// No such Secret.
+    Missing,
+    /// User name or password is missing or blank.
+    Empty,
+    /// `version` is the Secret's resourceVersion.
+    Ready { version: String },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UserDataSeen {
+    NotReferenced,
+    /// No such Secret, or it has no user data.
+    Missing,
+    /// Not a config that Ignition would take; the text names each fault.
+    Invalid(String),
+    Ready {
+        sha256: String,
+        /// The config fetches another one from this appliance, whose OS then reports itself.
+        reports_running: bool,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ImageSeen {
+    /// Nobody asked for it yet.
+    Unknown,
+    Fetching {
+        done_bytes: u64,
+        total_bytes: Option<u64>,
+        /// When `done_bytes` last grew.
+        progress_at: Timestamp,
+    },
+    Ready(ReadyImage),
+    Failed {
+        message: String,
+        /// Trying again cannot help: a wrong checksum, an unknown format.
+        permanent: bool,
+        at: Timestamp,
+    },
+}
+
+/// An image in the appliance's store.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReadyImage {
+    pub raw_sha256: String,
+    pub raw_bytes: u64,
+    pub stream_sha256: String,
+    pub stream_bytes: u64,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Power {
+    On,
+    Off,
+    #[default]
+    Unknown,
+}
+
+/// What the BMC said. Power and MACs are from any successful call.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BmcSeen {
+    pub power: Power,
+    pub power_at: Option<Timestamp>,
+    pub macs: Vec<String>,
+    /// A call for this host is running in this process.
+    pub in_flight: bool,
+    /// How the newest call ended. Lost with the process; the step then asks again.
+    pub last: Option<BmcOutcome>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BmcOutcome {
+    /// Of the [`crate::host::effect::BmcCall`] that ended.
+    pub ticket: u64,
+    pub at: Timestamp,
+    pub result: Result<(), BmcFault>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BmcFault {
+    pub kind: BmcFaultKind,
+    /// For people.
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BmcFaultKind {
+    Unreachable,
+    /// User name or password refused.
+    Credentials,
+    /// The address cannot work: no driver for its scheme, no such system. Only an edit helps.
+    Unsupported,
+    /// The BMC answered with an error.
+    Refused,
+}
+
+/// The agent that the newest boot's token is bound to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentSeen {
+    pub attempt: u64,
+    pub bound_at: Timestamp,
+    /// After a restart of the appliance: when it was restored or later.
+    pub last_report_at: Timestamp,
+    /// Number of the plan that `work` belongs to; 0 before the first.
+    pub plan: u32,
+    pub work: Work,
+    /// When step, state or bytes last moved.
+    pub progress_at: Timestamp,
+    /// Its last report said that it leaves the ramdisk, and was answered.
+    pub left: bool,
+    /// The host asked for a boot script after this agent had said hello: it booted again, so this
+    /// agent is gone. The caller steps the host, and so publishes the next attempt, before it
+    /// answers that request.
+    pub rebooted: bool,
+    /// What the receipts of the newest write plan prove.
+    pub evidence: Option<WriteEvidence>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// No plan, or the plan has not begun.
+    Idle,
+    Running {
+        step: String,
+        activity: String,
+        percent: u8,
+    },
+    Done,
+    Failed {
+        step: String,
+        message: String,
+        /// The disk is not what it was before the plan.
+        disk_changed: bool,
+    },
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct WriteEvidence {
+    pub plan: u32,
+    pub raw_sha256: String,
+    pub readback_sha256: String,
+    pub disk_guid: String,
+    /// Every file of the hand-off was read back.
+    pub handed_off: bool,
+    /// The boot entry's receipt is there.
+    pub boot_entry_set: bool,
+}
+
+/// What the installed OS said, of the installation of [`InstanceSeen::attempt`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct InstanceSeen {
+    pub attempt: u64,
+    pub config_fetched_at: Option<Timestamp>,
+    pub running_at: Option<Timestamp>,
+}

@@ -1,0 +1,262 @@
+//! The working copy of one step: memory to change, effects and events to collect. It lives for
+//! one call of [`crate::step`]; nothing outside sees it.
+
+use firesteel_resources::bare_metal_host::{ErrorType, Requests, requests};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    backoff,
+    host::{
+        effect::{Effect, Event, EventKind, PlanKind, Reason, Step},
+        memory::{Failure, HostMemory, IssuedPlan, State},
+        limits::Limits,
+        seen::{CredentialsSeen, Seen, UserDataSeen},
+    },
+};
+
+/// A deadline that is stored moves by at least this much, so that an agent's report every 2 s is
+/// not a write to the store every 2 s.
+const DEADLINE_GRAIN: SignedDuration = SignedDuration::from_secs(60);
+
+pub(super) struct Turn<'a> {
+    pub(super) seen: &'a Seen,
+    pub(super) now: Timestamp,
+    pub(super) requests: Requests,
+    pub(super) memory: HostMemory,
+    effects: Vec<Effect>,
+    events: Vec<Event>,
+    wake: Option<SignedDuration>,
+    /// The handler said when the state is given up.
+    has_deadline: bool,
+}
+
+impl<'a> Turn<'a> {
+    pub(super) fn new(seen: &'a Seen, now: Timestamp) -> Self {
+        Self {
+            seen,
+            now,
+            requests: requests(&seen.host.metadata),
+            memory: seen.memory.clone(),
+            effects: Vec::new(),
+            events: Vec::new(),
+            wake: None,
+            has_deadline: false,
+        }
+    }
+
+    pub(super) fn finish(mut self, reason: Reason) -> Step {
+        if !self.memory.state.is_working() {
+            self.memory.deadline = None;
+        } else if !self.has_deadline && self.memory.deadline.is_none() {
+            self.memory.deadline = Some(later(self.now, self.limits().stall));
+        }
+        let until_deadline = self.memory.deadline.map(|deadline| deadline.duration_since(self.now));
+        let positive = |wake: SignedDuration| wake.max(SignedDuration::ZERO);
+        let wake = match (self.wake, until_deadline) {
+            (Some(a), Some(b)) => Some(positive(a.min(positive(b).max(SignedDuration::from_secs(1))))),
+            (Some(a), None) => Some(positive(a)),
+            (None, Some(b)) => Some(positive(b).max(SignedDuration::from_secs(1))),
+            (None, None) => None,
+        };
+        Step { memory: self.memory, effects: self.effects, wake, reason, events: self.events }
+    }
+
+    pub(super) fn limits(&self) -> &'a Limits {
+        &self.seen.limits
+    }
+
+    pub(super) fn is_deleting(&self) -> bool {
+        self.seen.host.metadata.is_deleting()
+    }
+
+    /// A BMC is configured.
+    pub(super) fn has_bmc(&self) -> bool {
+        self.seen.host.spec.usable_bmc().is_some()
+    }
+
+    pub(super) fn effect(&mut self, effect: Effect) {
+        self.effects.push(effect);
+    }
+
+    pub(super) fn event(&mut self, kind: EventKind, reason: &str, message: impl Into<String>) {
+        self.events.push(Event { kind, reason: reason.to_owned(), message: message.into() });
+    }
+
+    /// Stay; look again after `wake` at the latest.
+    #[track_caller]
+    pub(super) fn stay(&mut self, wake: SignedDuration, text: impl Into<String>) -> Reason {
+        self.wake = Some(wake);
+        Reason::new(text)
+    }
+
+    /// Stay until something is observed.
+    #[track_caller]
+    pub(super) fn rest(&mut self, text: impl Into<String>) -> Reason {
+        self.wake = None;
+        Reason::new(text)
+    }
+
+    /// Move on, with the failure of the state that was left forgotten.
+    #[track_caller]
+    pub(super) fn go(&mut self, state: State, text: impl Into<String>) -> Reason {
+        self.memory.failure = None;
+        self.go_failed(state, text)
+    }
+
+    /// Move on, with the failure kept beside the new state.
+    #[track_caller]
+    pub(super) fn go_failed(&mut self, state: State, text: impl Into<String>) -> Reason {
+        self.memory.state = state;
+        self.memory.since = self.now;
+        self.memory.deadline = None;
+        self.memory.power = None;
+        self.has_deadline = false;
+        self.wake = Some(SignedDuration::ZERO);
+        Reason::new(text)
+    }
+
+    /// The state is given up at `at`, unless progress moves that.
+    pub(super) fn deadline(&mut self, at: Timestamp) {
+        self.has_deadline = true;
+        let stored = self.memory.deadline;
+        if stored.is_none_or(|stored| at < stored || at.duration_since(stored) >= DEADLINE_GRAIN) {
+            self.memory.deadline = Some(at);
+        }
+    }
+
+    /// What a failed step was fed with: an edit of the object or of a Secret changes it.
+    pub(super) fn inputs(&self) -> String {
+        let credentials = match &self.seen.credentials {
+            CredentialsSeen::Missing => "missing",
+            CredentialsSeen::Empty => "empty",
+            CredentialsSeen::Ready { version } => version,
+        };
+        let user_data = match &self.seen.user_data {
+            UserDataSeen::NotReferenced => "none",
+            UserDataSeen::Missing => "missing",
+            UserDataSeen::Invalid(text) => text,
+            UserDataSeen::Ready { sha256, .. } => sha256,
+        };
+        format!("{}/{credentials}/{user_data}", self.seen.host.metadata.generation)
+    }
+
+    /// Notes one more failure and tries again after a growing delay.
+    #[track_caller]
+    pub(super) fn fail(&mut self, kind: ErrorType, message: impl Into<String>) -> Reason {
+        let message = message.into();
+        let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(0, |old| old.count) + 1;
+        let delay = backoff::delay(count, self.seen.entropy);
+        self.note(kind, message.clone(), count, Some(later(self.now, delay)), false);
+        self.event(EventKind::Warning, error_event(kind), message.clone());
+        self.stay(delay, format!("{message}; trying again in {}", words(delay)))
+    }
+
+    /// Notes a failure that only an edit of the object or of a Secret can end.
+    #[track_caller]
+    pub(super) fn stuck(&mut self, kind: ErrorType, message: impl Into<String>) -> Reason {
+        self.stuck_until(kind, message, None)
+    }
+
+    /// Notes a standing obstacle and looks again after `wake`; it is counted once.
+    #[track_caller]
+    pub(super) fn blocked(&mut self, kind: ErrorType, wake: SignedDuration, message: impl Into<String>) -> Reason {
+        self.stuck_until(kind, message, Some(wake))
+    }
+
+    #[track_caller]
+    fn stuck_until(&mut self, kind: ErrorType, message: impl Into<String>, wake: Option<SignedDuration>) -> Reason {
+        let message = message.into();
+        let known = self.memory.failure.as_ref().is_some_and(|old| old.kind == kind && old.message == message);
+        if !known {
+            self.note(kind, message.clone(), 1, None, wake.is_none());
+            self.event(EventKind::Warning, error_event(kind), message.clone());
+        }
+        self.wake = wake;
+        // Nothing is under way, so nothing can be late.
+        self.deadline(later(self.now, self.limits().stall));
+        Reason::new(message)
+    }
+
+    pub(super) fn note(
+        &mut self,
+        kind: ErrorType,
+        message: String,
+        count: u32,
+        retry_at: Option<Timestamp>,
+        until_edit: bool,
+    ) {
+        let inputs = self.inputs();
+        self.memory.failure = Some(Failure { kind, message, count, at: self.now, retry_at, until_edit, inputs });
+    }
+
+    /// Whether an action of this kind may be tried now; otherwise the reason why not.
+    #[track_caller]
+    pub(super) fn may_try(&mut self) -> Result<(), Reason> {
+        let Some(failure) = self.memory.failure.clone() else { return Ok(()) };
+        if failure.inputs != self.inputs() {
+            self.memory.failure = None;
+            return Ok(());
+        }
+        if failure.until_edit {
+            self.deadline(later(self.now, self.limits().stall));
+            return Err(self.rest(failure.message));
+        }
+        match failure.retry_at {
+            Some(at) if at > self.now => {
+                let wait = at.duration_since(self.now);
+                self.deadline(later(at, self.limits().stall));
+                Err(self.stay(wait, format!("{}; trying again in {}", failure.message, words(wait))))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// Makes the plan current and tells the agent.
+    pub(super) fn issue(&mut self, plan: PlanKind) {
+        self.memory.plan_number += 1;
+        let number = self.memory.plan_number;
+        self.memory.plan = Some(IssuedPlan { number, plan: plan.clone(), issued_at: self.now });
+        self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number, plan });
+    }
+
+    /// Tells the agent again: effects may get lost.
+    pub(super) fn issue_again(&mut self) {
+        if let Some(plan) = self.memory.plan.clone() {
+            self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number: plan.number, plan: plan.plan });
+        }
+    }
+
+    /// A new GUID (RFC 9562 version 4) from the step's random bits.
+    pub(super) fn guid(&self) -> String {
+        let bits = self.seen.entropy;
+        let bits = (bits & !(0xf_u128 << 76) | (0x4_u128 << 76)) & !(0x3_u128 << 62) | (0x2_u128 << 62);
+        let hex = format!("{bits:032x}");
+        [&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-")
+    }
+}
+
+pub(super) fn later(from: Timestamp, after: SignedDuration) -> Timestamp {
+    from.checked_add(after).unwrap_or(Timestamp::MAX)
+}
+
+/// `90 s`, `12 min`, `3 h`.
+pub(super) fn words(duration: SignedDuration) -> String {
+    match duration.as_secs() {
+        secs @ ..=119 => format!("{} s", secs.max(0)),
+        secs @ 120..=7199 => format!("{} min", (secs + 30) / 60),
+        secs => format!("{} h", (secs + 1800) / 3600),
+    }
+}
+
+/// Upstream's event for an error.
+fn error_event(kind: ErrorType) -> &'static str {
+    match kind {
+        ErrorType::Registration => "RegistrationError",
+        ErrorType::ProvisionedRegistration => "ProvisionedRegistrationError",
+        ErrorType::Inspection => "InspectionError",
+        ErrorType::Preparation => "PreparationError",
+        ErrorType::Provisioning => "ProvisioningError",
+        ErrorType::PowerManagement => "PowerManagementError",
+        ErrorType::Servicing => "ServicingError",
+    }
+}

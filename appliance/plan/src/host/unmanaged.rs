@@ -1,0 +1,30 @@
+//! Unmanaged: no BMC details. The host becomes managed when they are added, or when its own agent
+//! says hello: the key that its token is bound to then stands for the BMC.
+
+use crate::host::{
+    attempt::{self, Presence},
+    effect::{Effect, Reason},
+    memory::State,
+    turn::Turn,
+};
+
+pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
+    attempt::keep_fresh(turn);
+    if turn.has_bmc() || attempt::presence(turn) == Presence::Alive {
+        turn.memory.history.register.start = Some(turn.now);
+        turn.memory.history.register.end = None;
+        let why = if turn.has_bmc() { "BMC details were added" } else { "the host's agent said hello" };
+        return turn.go(State::Registering, why);
+    }
+    let poll = turn.limits().slow_poll;
+    if turn.memory.macs.is_empty() {
+        let text = "there is neither a BMC nor a boot MAC: set spec.bmc, or spec.bootMACAddress to be recognised by";
+        return turn.stay(poll, text);
+    }
+    if turn.seen.discovery_agent {
+        let reason = "the host was adopted and boots again with a token of its own".to_owned();
+        turn.effect(Effect::RebootDiscoveryAgent { reason });
+        return turn.stay(poll, "the agent that discovered the host reboots into the host's own");
+    }
+    turn.stay(poll, "there is no BMC: waiting for the host to boot from the network; switch it on or reboot it by hand")
+}
