@@ -37,7 +37,7 @@ pub enum BootEntry {
     Agent {
         /// Name for the person at the console.
         host: String,
-        attempt: u32,
+        attempt: u64,
     },
     /// A provisioned host that netboots: on to its disk.
     LocalDisk {

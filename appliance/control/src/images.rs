@@ -4,7 +4,10 @@ use std::{error::Error, sync::Arc};
 
 use firesteel_images::import::{AcquireError, Format, ImageMeta, Request, Stage};
 use firesteel_plan::host::{ImageSeen, ReadyImage};
-use firesteel_resources::{Image, bare_metal_host::ImageFormat};
+use firesteel_resources::{
+    Image,
+    bare_metal_host::{ChecksumType, ImageFormat},
+};
 use jiff::Timestamp;
 
 use crate::{Control, HostKey, views::ImageKey};
@@ -21,7 +24,16 @@ pub(crate) fn key_of(image: &Image) -> ImageKey {
     ImageKey {
         url: image.url.clone(),
         checksum: image.checksum.clone(),
-        checksum_type: image.checksum_type.map(|kind| kind.to_string()).unwrap_or_default(),
+        checksum_type: image.checksum_type.map(checksum_word).unwrap_or_default().to_owned(),
+    }
+}
+
+fn checksum_word(kind: ChecksumType) -> &'static str {
+    match kind {
+        ChecksumType::Md5 => "md5",
+        ChecksumType::Sha256 => "sha256",
+        ChecksumType::Sha512 => "sha512",
+        ChecksumType::Auto => "auto",
     }
 }
 

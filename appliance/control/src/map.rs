@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 /// The record of one inspection.
 #[must_use]
-pub fn hardware_record(inventory: &wire::Inventory, attempt: u64, plan: u32, at: Timestamp) -> HardwareRecord {
+pub(crate) fn hardware_record(inventory: &wire::Inventory, attempt: u64, plan: u32, at: Timestamp) -> HardwareRecord {
     HardwareRecord {
         attempt,
         plan,
@@ -97,14 +97,14 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
 
 /// A text from a host: bounded, and without control characters.
 #[must_use]
-pub fn field(text: &str) -> String {
+pub(crate) fn field(text: &str) -> String {
     let end = text.floor_char_boundary(limits::FIELD_BYTES_MAX);
     text[..end].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
 
 /// A log line or error from a host: longer than a field, bounded all the same.
 #[must_use]
-pub fn line(text: &str) -> String {
+pub(crate) fn line(text: &str) -> String {
     let end = text.floor_char_boundary(limits::LOG_LINE_BYTES_MAX);
     text[..end].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }
