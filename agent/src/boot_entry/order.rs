@@ -44,7 +44,8 @@ pub fn change(entries: &[Entry], order: &[u16], current: Option<u16>) -> Option<
         (order.contains(number) || entries.iter().any(|entry| entry.number == *number)) && !own.contains(number)
     };
     let number = (0..=u16::MAX).find(|number| !taken(number))?;
-    let is_network = |number: &u16| entries.iter().any(|entry| entry.number == *number && entry.is_network());
+    let is_network =
+        |number: &u16| entries.iter().any(|entry| entry.number == *number && entry.is_network() && !entry.is_own());
     let network = current.filter(&is_network).or_else(|| order.iter().copied().find(is_network));
     let mut new_order: Vec<u16> = network.into_iter().chain([number]).collect();
     for &other in order {
