@@ -91,7 +91,10 @@ impl Control {
             Binding::Known => self.begin_agent(&key, claims.attempt, hello),
             Binding::SecondKey => {
                 tracing::warn!(host = %key, attempt = claims.attempt, %remote, mac = %hello.identity.boot_mac, "a second agent used a token that is bound: refused");
-                return Err(refusal(RefusalReason::SecondKey, "this token is bound to another agent: this boot ends here"));
+                return Err(refusal(
+                    RefusalReason::SecondKey,
+                    "this token is bound to another agent: this boot ends here",
+                ));
             }
             Binding::OldAttempt { current } => {
                 let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
@@ -122,7 +125,8 @@ impl Control {
         let changes = Changes::between(before.as_ref(), &report, claims.attempt, now);
         if !changes.is_nothing() {
             // Receipts and the leave are on disk before the agent is told that we have them.
-            let stored = self.inner.journals.change(&key, |status| changes.apply(status, &self.config().receipt_key)).await;
+            let stored =
+                self.inner.journals.change(&key, |status| changes.apply(status, &self.config().receipt_key)).await;
             stored.map_err(busy)?;
         }
         let (changed, acknowledged) = {
@@ -179,7 +183,10 @@ impl Control {
             Some(agent) if agent.attempt == current && agent.key == report.key.to_string() => {}
             Some(agent) if agent.attempt == current => {
                 tracing::warn!(host = %key, attempt = current, %remote, "a report signed by another key than the bound one: refused");
-                return Err(refusal(RefusalReason::SecondKey, "this token is bound to another agent: this boot ends here"));
+                return Err(refusal(
+                    RefusalReason::SecondKey,
+                    "this token is bound to another agent: this boot ends here",
+                ));
             }
             Some(_) | None => {
                 return Err(refusal(RefusalReason::BadRequest, "say hello before the first report"));
@@ -317,7 +324,12 @@ impl Changes {
             match step.state {
                 StepState::Done => push(end, at(step.ended_ms), String::new(), step.done_bytes),
                 StepState::Failed => {
-                    push("step_failed", at(step.ended_ms), format!("{}: {}", map::field(&step.step), map::line(&step.error)), 0);
+                    push(
+                        "step_failed",
+                        at(step.ended_ms),
+                        format!("{}: {}", map::field(&step.step), map::line(&step.error)),
+                        0,
+                    );
                 }
                 StepState::Pending | StepState::Running => {}
             }
@@ -325,25 +337,29 @@ impl Changes {
     }
 
     fn is_nothing(&self) -> bool {
-        self.events.is_empty() && self.receipts.is_empty() && self.progress.is_none() && !self.clear_progress && !self.left
+        self.events.is_empty()
+            && self.receipts.is_empty()
+            && self.progress.is_none()
+            && !self.clear_progress
+            && !self.left
     }
 
     fn apply(&self, status: &mut HostJournalStatus, key: &ring::signature::Ed25519KeyPair) {
         for event in &self.events {
             let left = event.event == "leaving" && status.agent.as_ref().is_some_and(|agent| agent.left);
             let again = left
-                || status.timeline.iter().any(|old| {
-                    old.attempt == event.attempt && old.event == event.event && old.at == event.at
-                });
+                || status
+                    .timeline
+                    .iter()
+                    .any(|old| old.attempt == event.attempt && old.event == event.event && old.at == event.at);
             if !again {
                 status.note(event.clone());
             }
         }
         for (receipt, now) in &self.receipts {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
-                let newer = status.hardware.as_ref().is_none_or(|old| {
-                    (old.attempt, old.plan) < (self.attempt, receipt.plan)
-                });
+                let newer =
+                    status.hardware.as_ref().is_none_or(|old| (old.attempt, old.plan) < (self.attempt, receipt.plan));
                 if newer {
                     status.hardware = Some(map::hardware_record(inventory, self.attempt, receipt.plan, *now));
                 }

@@ -104,11 +104,7 @@ impl Control {
         }
     }
 
-    fn boot_token(
-        &self,
-        entry: &BootEntry,
-        subject: &str,
-    ) -> Result<Option<SealedToken>, firesteel_boot::SealError> {
+    fn boot_token(&self, entry: &BootEntry, subject: &str) -> Result<Option<SealedToken>, firesteel_boot::SealError> {
         let (purpose, attempt) = match entry {
             BootEntry::Discovery => (Purpose::Discovery, 0),
             BootEntry::Agent { attempt, .. } => (Purpose::Agent, *attempt),

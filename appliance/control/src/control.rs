@@ -188,8 +188,7 @@ impl Control {
             match changes.next().await.map_err(|status| status.message)? {
                 Change::Applied(host) => {
                     let key = key_of(&host);
-                    let macs: Vec<Mac> =
-                        host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
+                    let macs: Vec<Mac> = host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
                     self.views().learn_host(&key, Some((&host.metadata.uid, &macs)));
                     self.forget_discovered(&macs);
                     self.inner.queue.wake(&key);

@@ -6,9 +6,7 @@ use std::net::IpAddr;
 use firesteel_boot::{Claims, Mac, ScriptRequest};
 use firesteel_kube::{Part, Status};
 use firesteel_resources::{DiscoveredHost, discovered_host::object_name};
-use firesteel_wire::{
-    Evidence, Hello, HelloReply, Plan, Refusal, RefusalReason, Report, ReportReply, Step, Verdict,
-};
+use firesteel_wire::{Evidence, Hello, HelloReply, Plan, Refusal, RefusalReason, Report, ReportReply, Step, Verdict};
 use jiff::Timestamp;
 
 use crate::{

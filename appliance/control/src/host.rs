@@ -60,7 +60,8 @@ impl Control {
             location: format!("{}:{}", short(step.reason.location.file()), step.reason.location.line()),
             since: now,
         };
-        let same = status.reason.as_ref().is_some_and(|old| (&old.text, &old.location) == (&reason.text, &reason.location));
+        let same =
+            status.reason.as_ref().is_some_and(|old| (&old.text, &old.location) == (&reason.text, &reason.location));
         if !same {
             status.reason = Some(reason);
         }
@@ -71,7 +72,8 @@ impl Control {
         let (from, to) = (before.state.word(), step.memory.state.word());
         if from != to {
             let name = if to.to_string() == "provisioned" { "provisioned" } else { "state" };
-            let detail = format!("{} to {to}", if from.to_string().is_empty() { "new".to_owned() } else { from.to_string() });
+            let detail =
+                format!("{} to {to}", if from.to_string().is_empty() { "new".to_owned() } else { from.to_string() });
             status.note(TimelineEvent { at: now, ..event(step.memory.attempt, name, detail) });
             tracing::info!(host = %journal.metadata.name, attempt = step.memory.attempt, from = %from, to = %to, reason = %step.reason.text, "state");
         }
@@ -82,18 +84,16 @@ impl Control {
     async fn publish(&self, host: &BareMetalHost, memory: &HostMemory) {
         let key = key_of(host);
         let entry = entry_of(host, plan::boot_entry(memory));
-        let macs: Vec<firesteel_boot::Mac> = host
-            .spec
-            .boot_mac()
-            .iter()
-            .chain(&memory.macs)
-            .filter_map(|mac| mac.parse().ok())
-            .fold(Vec::new(), |mut macs, mac| {
-                if !macs.contains(&mac) {
-                    macs.push(mac);
-                }
-                macs
-            });
+        let macs: Vec<firesteel_boot::Mac> =
+            host.spec.boot_mac().iter().chain(&memory.macs).filter_map(|mac| mac.parse().ok()).fold(
+                Vec::new(),
+                |mut macs, mac| {
+                    if !macs.contains(&mac) {
+                        macs.push(mac);
+                    }
+                    macs
+                },
+            );
         let wanted = {
             let mut views = self.views();
             views.learn_host(&key, Some((&host.metadata.uid, &macs)));

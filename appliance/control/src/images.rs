@@ -41,11 +41,9 @@ impl Control {
     pub(crate) fn image_seen(&self, image: &Image) -> ImageSeen {
         match self.views().images.get(&key_of(image)) {
             None => ImageSeen::Unknown,
-            Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) => ImageSeen::Fetching {
-                done_bytes: *done_bytes,
-                total_bytes: *total_bytes,
-                progress_at: *progress_at,
-            },
+            Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) => {
+                ImageSeen::Fetching { done_bytes: *done_bytes, total_bytes: *total_bytes, progress_at: *progress_at }
+            }
             Some(ImageView::Ready(ready)) => ImageSeen::Ready(ready.clone()),
             Some(ImageView::Failed { message, permanent, at }) => {
                 ImageSeen::Failed { message: message.clone(), permanent: *permanent, at: *at }
@@ -138,7 +136,9 @@ fn is_permanent(error: &AcquireError) -> bool {
         | AcquireError::ChecksumFile { .. }
         | AcquireError::Local(_)
         | AcquireError::Import { .. } => true,
-        AcquireError::Http(_) | AcquireError::Store(_) | AcquireError::Spool { .. } | AcquireError::Ended { .. } => false,
+        AcquireError::Http(_) | AcquireError::Store(_) | AcquireError::Spool { .. } | AcquireError::Ended { .. } => {
+            false
+        }
     }
 }
 

@@ -15,12 +15,7 @@ use firesteel_resources::{
 use jiff::Timestamp;
 use ring::hmac;
 
-use crate::{
-    Control, Denied, HostKey,
-    control::unix_seconds,
-    journals::event,
-    map,
-};
+use crate::{Control, Denied, HostKey, control::unix_seconds, journals::event, map};
 
 /// Type of the Secrets that hold configs for hosts; no other Secret is ever served to one.
 pub(crate) const CONFIG_SECRET_TYPE: &str = "firesteel.dev/config";
@@ -146,9 +141,9 @@ impl Control {
         self.inner.queue.wake(key);
         match state {
             Some(Instance::Open) => Ok(()),
-            Some(Instance::Ended) => Err(Denied::Token(
-                "the OS of this token has reported that it runs, which ended the token".to_owned(),
-            )),
+            Some(Instance::Ended) => {
+                Err(Denied::Token("the OS of this token has reported that it runs, which ended the token".to_owned()))
+            }
             Some(Instance::OtherAttempt) => Err(Denied::Token("the token's installation was replaced".to_owned())),
             None => Err(Denied::Token("the host of this token has no journal".to_owned())),
         }

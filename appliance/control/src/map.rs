@@ -39,10 +39,7 @@ pub(crate) fn hardware_record(inventory: &wire::Inventory, attempt: u64, plan: u
             flags: inventory.cpu.flags.iter().take(1024).map(|flag| field(flag)).collect(),
             count: inventory.cpu.count,
         },
-        memory: MemoryRecord {
-            total_mib: inventory.memory.total_mib,
-            installed_mib: inventory.memory.installed_mib,
-        },
+        memory: MemoryRecord { total_mib: inventory.memory.total_mib, installed_mib: inventory.memory.installed_mib },
         nics: inventory.nics.iter().take(limits::NICS_MAX).map(nic).collect(),
         disks: inventory.disks.iter().take(limits::DISKS_MAX).map(disk).collect(),
         hostname: field(&inventory.hostname),

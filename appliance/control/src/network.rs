@@ -13,14 +13,35 @@ use firesteel_boot::Mac;
 /// One thing that a client did or got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkEvent {
-    DhcpOffer { address: Ipv4Addr, client: String },
-    DhcpAck { address: Ipv4Addr, client: String },
-    DhcpNak { reason: String },
-    Loader { file: String, bytes: u64, via: &'static str },
-    LoaderFailed { file: String, reason: String },
-    Script { bytes: u64 },
-    Kernel { bytes: u64 },
-    Initramfs { bytes: u64 },
+    DhcpOffer {
+        address: Ipv4Addr,
+        client: String,
+    },
+    DhcpAck {
+        address: Ipv4Addr,
+        client: String,
+    },
+    DhcpNak {
+        reason: String,
+    },
+    Loader {
+        file: String,
+        bytes: u64,
+        via: &'static str,
+    },
+    LoaderFailed {
+        file: String,
+        reason: String,
+    },
+    Script {
+        bytes: u64,
+    },
+    Kernel {
+        bytes: u64,
+    },
+    Initramfs {
+        bytes: u64,
+    },
     /// A provisioned host on BIOS looked at all its drives and did not find its disk.
     NoDisk,
 }
@@ -45,9 +66,10 @@ impl NetworkEvent {
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         match self {
-            Self::Loader { bytes, .. } | Self::Script { bytes } | Self::Kernel { bytes } | Self::Initramfs { bytes } => {
-                Some(*bytes)
-            }
+            Self::Loader { bytes, .. }
+            | Self::Script { bytes }
+            | Self::Kernel { bytes }
+            | Self::Initramfs { bytes } => Some(*bytes),
             Self::DhcpOffer { .. }
             | Self::DhcpAck { .. }
             | Self::DhcpNak { .. }
@@ -64,7 +86,9 @@ impl NetworkEvent {
             Self::Loader { file, via, .. } => format!("{file} by {via}"),
             Self::LoaderFailed { file, reason } => format!("{file}: {reason}"),
             Self::Script { .. } | Self::Kernel { .. } | Self::Initramfs { .. } => String::new(),
-            Self::NoDisk => "none of its disks holds what was installed; has a disk been replaced or erased?".to_owned(),
+            Self::NoDisk => {
+                "none of its disks holds what was installed; has a disk been replaced or erased?".to_owned()
+            }
         }
     }
 }

@@ -104,12 +104,13 @@ impl Control {
         let secret = self.inner.secrets.get(&key.namespace, &bmc.credentials_name).await;
         let secret = secret.map_err(|status| fault(BmcFaultKind::Refused, &status.message))?;
         let (username, password) = secret.and_then(|secret| secret.credentials()).ok_or_else(|| {
-            fault(BmcFaultKind::Credentials, &format!("the Secret {} has no username and password", bmc.credentials_name))
+            fault(
+                BmcFaultKind::Credentials,
+                &format!("the Secret {} has no username and password", bmc.credentials_name),
+            )
         })?;
-        let tls = Tls {
-            is_verification_disabled: bmc.disable_certificate_verification,
-            ..self.config().bmc_tls.clone()
-        };
+        let tls =
+            Tls { is_verification_disabled: bmc.disable_certificate_verification, ..self.config().bmc_tls.clone() };
         Redfish::connect(&address, &Credentials { username, password }, &tls).await.map_err(|error| fault_of(&error))
     }
 }

@@ -48,7 +48,8 @@ mod tests {
     fn an_altered_receipt_does_not_verify_and_one_that_was_stored_does() {
         let key = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
         let evidence = serde_json::json!({"kind": "image_written", "raw_bytes": 5, "a": [1, {"z": 1, "b": 2}]});
-        let receipt = sign(&key, ReceiptRecord { attempt: 3, step: "write-image".into(), evidence, ..Default::default() });
+        let receipt =
+            sign(&key, ReceiptRecord { attempt: 3, step: "write-image".into(), evidence, ..Default::default() });
         let stored: ReceiptRecord = serde_json::from_str(&serde_json::to_string(&receipt).unwrap()).unwrap();
         let public = key.public_key().as_ref();
         assert!(verify(public, &stored));

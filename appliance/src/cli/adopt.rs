@@ -8,7 +8,7 @@ use super::{Client, get, kinds, print_text, table::clean};
 
 /// # Errors
 /// When no machine, or more than one, has this MAC or UUID, or the appliance refuses the host.
-pub async fn run(client: &Client, machine: &str, name: &str) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &Client, machine: &str, name: &str) -> anyhow::Result<()> {
     let all = get::discovered(client).await?;
     let found: Vec<&DiscoveredHost> = all.iter().filter(|candidate| is(candidate, machine)).collect();
     let found = match found.as_slice() {

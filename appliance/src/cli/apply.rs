@@ -11,7 +11,7 @@ use super::{Client, client::code_of, kinds, print_text};
 ///
 /// # Errors
 /// When the file cannot be read or the appliance refuses an object.
-pub async fn run(client: &Client, filename: &str) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &Client, filename: &str) -> anyhow::Result<()> {
     let text = if filename == "-" {
         let mut text = String::new();
         std::io::stdin().read_to_string(&mut text).context("reading standard input")?;
@@ -38,7 +38,8 @@ async fn one(client: &Client, object: &Value) -> anyhow::Result<()> {
     let api_version = text("/apiVersion").context("the object has no `apiVersion`")?;
     let name = text("/metadata/name").context("the object has no `metadata.name`")?;
     let kind = kinds::by_name(kind_name)?;
-    let served = if kind.group.is_empty() { kind.version.to_owned() } else { format!("{}/{}", kind.group, kind.version) };
+    let served =
+        if kind.group.is_empty() { kind.version.to_owned() } else { format!("{}/{}", kind.group, kind.version) };
     if served != api_version {
         bail!("{kind_name} is served as {served}, not {api_version}");
     }

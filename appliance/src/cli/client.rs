@@ -61,7 +61,7 @@ pub struct Client {
 /// A Status object of the API, as an error.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
-pub struct ApiError {
+pub(crate) struct ApiError {
     pub code: u16,
     pub message: String,
 }
@@ -189,7 +189,7 @@ impl Client {
 }
 
 /// The HTTP status behind an error of this module.
-pub fn code_of(error: &anyhow::Error) -> Option<u16> {
+pub(crate) fn code_of(error: &anyhow::Error) -> Option<u16> {
     error.downcast_ref::<ApiError>().map(|error| error.code)
 }
 
@@ -197,7 +197,9 @@ fn tls(ca_pem: &[u8]) -> anyhow::Result<rustls::ClientConfig> {
     use rustls::pki_types::{CertificateDer, pem::PemObject as _};
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem) {
-        roots.add(certificate.context("reading the CA in the kubeconfig")?).context("using the CA in the kubeconfig")?;
+        roots
+            .add(certificate.context("reading the CA in the kubeconfig")?)
+            .context("using the CA in the kubeconfig")?;
     }
     Ok(rustls::ClientConfig::builder_with_provider(std::sync::Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()

@@ -12,7 +12,7 @@ use super::{
 
 /// # Errors
 /// When there is no such object, or the appliance does not answer.
-pub async fn run(client: &Client, kind: &str, name: &str, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output) -> anyhow::Result<()> {
     let found = kinds::by_name(kind)?;
     let object = client.get(&format!("{}/{name}", kinds::collection(found, &client.namespace))).await?;
     if found.kind != "BareMetalHost" {
@@ -202,7 +202,9 @@ pub(super) fn usual_cause(event: &str) -> Option<&'static str> {
         "loader" => {
             "iPXE was loaded and did not ask for its script: the switch port may forward late (spanning tree: set it to edge), or HTTP is filtered"
         }
-        "script" | "kernel" => "the host has its script and did not get all files: look at the console; memory below 512 MiB, or HTTP is cut",
+        "script" | "kernel" => {
+            "the host has its script and did not get all files: look at the console; memory below 512 MiB, or HTTP is cut"
+        }
         "initramfs" => {
             "the kernel was started and the agent has not said hello: look at the serial console; the NIC's driver may be missing from the ramdisk (use the set `server`), or 8443/tcp is filtered"
         }
@@ -210,7 +212,9 @@ pub(super) fn usual_cause(event: &str) -> Option<&'static str> {
         "handoff" | "boot_entry" | "leaving" | "provisioned" => {
             "the disk is written and the new OS has not fetched its config: look at the console; the firmware may not boot this disk, or the OS has no network"
         }
-        "config_fetched" => "the OS fetched its config and no unit reported: Ignition may have failed, or the image has no reporting unit",
+        "config_fetched" => {
+            "the OS fetched its config and no unit reported: Ignition may have failed, or the image has no reporting unit"
+        }
         _ => return None,
     })
 }
@@ -221,7 +225,13 @@ fn receipts(page: &mut Page, journal: &HostJournal) {
     }
     page.title("Receipts");
     for receipt in &journal.status.receipts {
-        page.line(&format!("  attempt {} plan {} {}: {}", receipt.attempt, receipt.plan, receipt.step, evidence(receipt)));
+        page.line(&format!(
+            "  attempt {} plan {} {}: {}",
+            receipt.attempt,
+            receipt.plan,
+            receipt.step,
+            evidence(receipt)
+        ));
     }
 }
 

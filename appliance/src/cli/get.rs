@@ -13,7 +13,7 @@ use super::{
 
 /// # Errors
 /// When there is no such kind or object, or the appliance does not answer.
-pub async fn run(client: &Client, kind: &str, name: Option<&str>, output: Output) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &Client, kind: &str, name: Option<&str>, output: Output) -> anyhow::Result<()> {
     let found = kinds::by_name(kind)?;
     let collection = kinds::collection(found, &client.namespace);
     let path = name.map_or_else(|| collection.clone(), |name| format!("{collection}/{name}"));
@@ -46,10 +46,9 @@ pub async fn run(client: &Client, kind: &str, name: Option<&str>, output: Output
 }
 
 fn age(created: &str) -> String {
-    created.parse::<Timestamp>().map_or_else(
-        |_| "-".to_owned(),
-        |at| table::duration(Timestamp::now().duration_since(at).as_secs()),
-    )
+    created
+        .parse::<Timestamp>()
+        .map_or_else(|_| "-".to_owned(), |at| table::duration(Timestamp::now().duration_since(at).as_secs()))
 }
 
 /// All objects of a kind, typed.
@@ -66,8 +65,7 @@ pub(super) async fn discovered(client: &Client) -> anyhow::Result<Vec<Discovered
 }
 
 async fn hosts(client: &Client, items: Vec<Value>, discovered: &[DiscoveredHost]) -> anyhow::Result<()> {
-    let hosts: Vec<BareMetalHost> =
-        serde_json::from_value(Value::Array(items)).context("reading the list of hosts")?;
+    let hosts: Vec<BareMetalHost> = serde_json::from_value(Value::Array(items)).context("reading the list of hosts")?;
     let journals: Vec<HostJournal> = list(client, "hostjournals").await?;
     let mut rows: Vec<Vec<String>> = hosts
         .iter()
@@ -79,7 +77,8 @@ async fn hosts(client: &Client, items: Vec<Value>, discovered: &[DiscoveredHost]
     rows.extend(discovered.iter().map(|machine| {
         let what = [&machine.status.manufacturer, &machine.status.product, &machine.status.serial];
         let what: Vec<&str> = what.into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
-        let reason = format!("{}; take it with `firesteel adopt {} --name NAME`", what.join(" "), machine.status.boot_mac);
+        let reason =
+            format!("{}; take it with `firesteel adopt {} --name NAME`", what.join(" "), machine.status.boot_mac);
         vec![machine.status.boot_mac.clone(), "discovered".to_owned(), "-".to_owned(), "-".to_owned(), clean(&reason)]
     }));
     if rows.is_empty() {
@@ -96,7 +95,8 @@ async fn hosts(client: &Client, items: Vec<Value>, discovered: &[DiscoveredHost]
 fn row(host: &BareMetalHost, journal: Option<&HostJournal>) -> Vec<String> {
     let status = host.status.clone().unwrap_or_default();
     let journal = journal.map(|journal| &journal.status);
-    let percent = journal.and_then(|journal| journal.progress.as_ref()).map(|progress| format!("{}%", progress.percent));
+    let percent =
+        journal.and_then(|journal| journal.progress.as_ref()).map(|progress| format!("{}%", progress.percent));
     let reason = if status.error_message.is_empty() {
         journal.and_then(|journal| journal.reason.as_ref()).map(|reason| reason.text.clone()).unwrap_or_default()
     } else {

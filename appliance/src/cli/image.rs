@@ -46,7 +46,7 @@ pub enum Command {
 
 /// # Errors
 /// When the source cannot be read or is no image that can be written to a disk.
-pub async fn run(command: Command) -> anyhow::Result<()> {
+pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
     match command {
         Command::Import { source, checksum, checksum_type, data } => {
             import(&source, checksum, checksum_type, &data).await

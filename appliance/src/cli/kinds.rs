@@ -5,7 +5,7 @@ use firesteel_resources::kinds::{KINDS, Scope};
 
 /// What the command line needs of a kind.
 #[derive(Clone, Copy, Debug)]
-pub struct Kind {
+pub(crate) struct Kind {
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
@@ -44,7 +44,7 @@ fn all() -> impl Iterator<Item = Kind> {
 ///
 /// # Errors
 /// When no kind has this name; the message lists those that exist.
-pub fn by_name(name: &str) -> anyhow::Result<Kind> {
+pub(crate) fn by_name(name: &str) -> anyhow::Result<Kind> {
     let lower = name.to_ascii_lowercase();
     let wanted = match lower.as_str() {
         "host" | "hosts" => "baremetalhosts",
@@ -65,7 +65,7 @@ pub fn by_name(name: &str) -> anyhow::Result<Kind> {
 
 /// The collection of a kind, in `namespace` where it has one.
 #[must_use]
-pub fn collection(kind: Kind, namespace: &str) -> String {
+pub(crate) fn collection(kind: Kind, namespace: &str) -> String {
     let root = if kind.group.is_empty() {
         format!("/api/{}", kind.version)
     } else {

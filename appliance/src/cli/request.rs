@@ -17,7 +17,7 @@ async fn annotate(client: &Client, host: &str, key: &str, value: &str) -> anyhow
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub async fn retry(client: &Client, host: &str) -> anyhow::Result<()> {
+pub(crate) async fn retry(client: &Client, host: &str) -> anyhow::Result<()> {
     annotate(client, host, annotations::RETRY, &jiff::Timestamp::now().to_string()).await?;
     print_text(&format!("{host}: will be tried again; follow it with `firesteel watch {host}`\n"));
     Ok(())
@@ -25,7 +25,7 @@ pub async fn retry(client: &Client, host: &str) -> anyhow::Result<()> {
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub async fn reboot(client: &Client, host: &str, hard: bool) -> anyhow::Result<()> {
+pub(crate) async fn reboot(client: &Client, host: &str, hard: bool) -> anyhow::Result<()> {
     let mode = if hard { "hard" } else { "soft" };
     annotate(client, host, annotations::REBOOT, &json!({"mode": mode}).to_string()).await?;
     print_text(&format!("{host}: reboot requested ({mode})\n"));
@@ -34,7 +34,7 @@ pub async fn reboot(client: &Client, host: &str, hard: bool) -> anyhow::Result<(
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
-pub async fn release(client: &Client, host: &str, force: bool) -> anyhow::Result<()> {
+pub(crate) async fn release(client: &Client, host: &str, force: bool) -> anyhow::Result<()> {
     if force {
         annotate(client, host, annotations::RELEASE_FORCE, "true").await?;
     }

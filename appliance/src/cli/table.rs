@@ -3,7 +3,7 @@
 /// Renders columns aligned to their widest cell, three spaces apart, without trailing spaces; the
 /// last column is cut so that a line fits `width`.
 #[must_use]
-pub fn render(header: &[&str], rows: &[Vec<String>], width: usize) -> String {
+pub(crate) fn render(header: &[&str], rows: &[Vec<String>], width: usize) -> String {
     let columns = header.len();
     let mut widths: Vec<usize> = header.iter().map(|cell| cell.chars().count()).collect();
     for row in rows {
@@ -35,7 +35,7 @@ pub fn render(header: &[&str], rows: &[Vec<String>], width: usize) -> String {
 
 /// Shortens to at most `width` characters, with `…` where something is missing.
 #[must_use]
-pub fn cut(text: &str, width: usize) -> String {
+pub(crate) fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
     }
@@ -46,7 +46,7 @@ pub fn cut(text: &str, width: usize) -> String {
 
 /// Breaks a text at spaces into lines of at most `width` characters.
 #[must_use]
-pub fn wrap(text: &str, width: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in text.split_whitespace() {
         let last = lines.last_mut().expect("there is always a line");
@@ -65,20 +65,22 @@ pub fn wrap(text: &str, width: usize) -> Vec<String> {
 /// What a host, a BMC or a file may have put into a value must not reach a terminal as control
 /// characters.
 #[must_use]
-pub fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { '\u{fffd}' } else { c }).collect()
+pub(crate) fn clean(text: &str) -> String {
+    text.chars()
+        .map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { '\u{fffd}' } else { c })
+        .collect()
 }
 
 /// Width of the terminal, or 80 where there is none.
 #[must_use]
-pub fn terminal_width() -> usize {
+pub(crate) fn terminal_width() -> usize {
     console::Term::stdout().size_checked().map_or(80, |(_, columns)| usize::from(columns)).clamp(40, 400)
 }
 
 /// Bytes in the unit that a person reads best.
 #[must_use]
 #[allow(clippy::cast_precision_loss, reason = "shown with one decimal")]
-pub fn bytes(count: u64) -> String {
+pub(crate) fn bytes(count: u64) -> String {
     match count {
         0..1_000 => format!("{count} B"),
         1_000..1_000_000 => format!("{:.1} kB", count as f64 / 1e3),
@@ -89,7 +91,7 @@ pub fn bytes(count: u64) -> String {
 
 /// Seconds as `7s`, `3m12s`, `5h04m`, `12d`.
 #[must_use]
-pub fn duration(seconds: i64) -> String {
+pub(crate) fn duration(seconds: i64) -> String {
     let seconds = seconds.max(0);
     match seconds {
         0..60 => format!("{seconds}s"),

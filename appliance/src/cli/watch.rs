@@ -24,7 +24,7 @@ struct Seen {
 
 /// # Errors
 /// When the appliance does not answer, or refuses.
-pub async fn run(client: &Client, only: &[String], until: Option<&str>) -> anyhow::Result<()> {
+pub(crate) async fn run(client: &Client, only: &[String], until: Option<&str>) -> anyhow::Result<()> {
     let mut view = View::new();
     loop {
         let hosts = client.watch(&kinds::collection(kinds::by_name("hosts")?, &client.namespace)).await?;

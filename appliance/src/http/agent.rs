@@ -61,10 +61,7 @@ fn bearer(request: &Request<Incoming>) -> Option<String> {
 }
 
 /// Reads a body, checks that its sender holds the key it names, and decodes it.
-async fn signed<T: DeserializeOwned>(
-    request: Request<Incoming>,
-    key: impl Fn(&T) -> PublicKey,
-) -> Result<T, Refusal> {
+async fn signed<T: DeserializeOwned>(request: Request<Incoming>, key: impl Fn(&T) -> PublicKey) -> Result<T, Refusal> {
     let bad = |message: String| Refusal { reason: RefusalReason::BadRequest, message };
     let path = request.uri().path().to_owned();
     let signature = request

@@ -1,18 +1,18 @@
 //! HTTPS for people and their tools: the Kubernetes-style API behind a bearer token.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use firesteel_kube::{Api, Caller};
 use http::{Request, Response, StatusCode, header};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
-use ring::{constant_time, digest};
+use ring::{error::Unspecified, hmac, rand::SystemRandom};
 
 use super::body::{ResponseBody, json};
 
-/// The admin's token, kept as its digest only.
+/// The admin's token, kept as a tag under a key that nobody else has.
 #[derive(Clone)]
-pub struct AdminToken(Arc<[u8]>);
+pub struct AdminToken(Arc<(hmac::Key, hmac::Tag)>);
 
 impl std::fmt::Debug for AdminToken {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -21,17 +21,19 @@ impl std::fmt::Debug for AdminToken {
 }
 
 impl AdminToken {
-    #[must_use]
-    pub fn new(token: &str) -> Self {
-        Self(digest::digest(&digest::SHA256, token.as_bytes()).as_ref().into())
+    /// # Errors
+    /// When the system gives no random bytes.
+    pub fn new(token: &str) -> Result<Self, Unspecified> {
+        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?;
+        let tag = hmac::sign(&key, token.as_bytes());
+        Ok(Self(Arc::new((key, tag))))
     }
 
-    /// Compares in constant time.
+    /// Compares in constant time: tags are compared, and so is what they are made of.
     #[must_use]
-    #[allow(deprecated, reason = "ring 0.17 has no other public constant-time comparison")]
     pub fn is(&self, token: &str) -> bool {
-        let digest = digest::digest(&digest::SHA256, token.as_bytes());
-        constant_time::verify_slices_are_equal(digest.as_ref(), &self.0).is_ok()
+        let (key, tag) = &*self.0;
+        hmac::verify(key, token.as_bytes(), tag.as_ref()).is_ok()
     }
 }
 
@@ -47,7 +49,7 @@ pub async fn handle(api: Api, admin: AdminToken, request: Request<Incoming>) -> 
         return unauthorized();
     }
     let caller = Caller { name: "admin".to_owned(), admin: true };
-    api.handle(request, caller).await.map(|body| body.map_err(std::io::Error::other).boxed_unsync())
+    api.handle(request, &caller).await.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
 }
 
 fn unauthorized() -> Response<ResponseBody> {

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use bytes::{Bytes, BytesMut};
 use firesteel_boot::{RoutePath, ScriptRequest, first_stage, seed_archive};
 use firesteel_control::{Control, NetworkEvent};
-use firesteel_images::ImageStore;
+use firesteel_images::{Sha256, import::ImageStore};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use hyper::body::Incoming;
 use ring::digest;
@@ -171,9 +171,10 @@ impl BootServer {
             Ok(grant) => grant,
             Err(denied) => return text(StatusCode::FORBIDDEN, denied.to_string()),
         };
-        let seed = match serde_json::to_vec(&grant.seed).map_err(|e| e.to_string()).and_then(|seed_json| {
-            seed_archive(&seed_json).map_err(|error| error.to_string())
-        }) {
+        let seed = match serde_json::to_vec(&grant.seed)
+            .map_err(|e| e.to_string())
+            .and_then(|seed_json| seed_archive(&seed_json).map_err(|error| error.to_string()))
+        {
             Ok(seed) => seed,
             Err(error) => {
                 tracing::error!(%error, "making a seed");
@@ -183,7 +184,11 @@ impl BootServer {
         let mut whole = BytesMut::with_capacity(seed.len() + self.files.initramfs.bytes.len());
         whole.extend_from_slice(&seed);
         whole.extend_from_slice(&self.files.initramfs.bytes);
-        let etag = format!("{}-{}", self.files.initramfs.etag, hex::encode(&digest::digest(&digest::SHA256, &seed).as_ref()[..8]));
+        let etag = format!(
+            "{}-{}",
+            self.files.initramfs.etag,
+            hex::encode(&digest::digest(&digest::SHA256, &seed).as_ref()[..8])
+        );
         let blob = Blob { bytes: whole.freeze(), etag };
         let control = self.control.clone();
         self.observed(request, &blob, move |bytes| control.note(grant.mac, NetworkEvent::Initramfs { bytes }))
@@ -214,9 +219,16 @@ impl BootServer {
         let Some(digest) = digest.filter(|digest| digest.bytes().all(|byte| byte.is_ascii_hexdigit())) else {
             return text(StatusCode::NOT_FOUND, "images are named <sha256 of the stream>.raw.zst");
         };
-        match self.images.find_by_stream(digest) {
-            Some(path) => {
-                answer_file(request.method(), request.headers(), digest, "application/zstd", &path).await
+        let found = digest.parse::<Sha256>().ok().and_then(|digest| match self.images.by_stream(&digest) {
+            Ok(found) => found,
+            Err(error) => {
+                tracing::error!(%error, "looking for an image");
+                None
+            }
+        });
+        match found {
+            Some(image) => {
+                answer_file(request.method(), request.headers(), digest, "application/zstd", &image.path).await
             }
             None => text(StatusCode::NOT_FOUND, "no such image; `firesteel image ls` lists them"),
         }

@@ -236,7 +236,10 @@ mod tests {
         let ask = async |headers: HeaderMap, method: Method| answer_file(&method, &headers, "tag", "x/y", &path).await;
 
         let whole = ask(HeaderMap::new(), Method::GET).await;
-        assert_eq!((whole.status(), whole.headers()[header::CONTENT_LENGTH].to_str().unwrap()), (StatusCode::OK, "700000"));
+        assert_eq!(
+            (whole.status(), whole.headers()[header::CONTENT_LENGTH].to_str().unwrap()),
+            (StatusCode::OK, "700000")
+        );
         assert_eq!(body(whole).await, bytes);
 
         let mut headers = HeaderMap::new();

@@ -118,10 +118,8 @@ impl DhcpServer {
         events: Events,
     ) -> Result<(Self, DhcpHandle), DhcpError> {
         let name = || interface.to_owned();
-        let index =
-            interface_index(interface).map_err(|source| DhcpError::Interface { interface: name(), source })?;
-        let udp =
-            bind_udp(interface, SERVER_PORT).map_err(|source| DhcpError::Bind { interface: name(), source })?;
+        let index = interface_index(interface).map_err(|source| DhcpError::Interface { interface: name(), source })?;
+        let udp = bind_udp(interface, SERVER_PORT).map_err(|source| DhcpError::Bind { interface: name(), source })?;
         let link = LinkSocket::sender(index).map_err(|source| DhcpError::Link { interface: name(), source })?;
         let now = Timestamp::now();
         let (store, loaded) = LeaseStore::open(lease_file, now)?;

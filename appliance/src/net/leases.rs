@@ -105,8 +105,8 @@ fn connect(path: &Path) -> Result<Connection, LeaseStoreError> {
 fn load(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<Loaded> {
     connection.execute("DELETE FROM rest WHERE until_ms <= ?1", [now.as_millisecond()])?;
     let mut loaded = Loaded::default();
-    let mut leases = connection
-        .prepare("SELECT mac, address, expires_ms, hostname FROM lease ORDER BY expires_ms DESC LIMIT ?1")?;
+    let mut leases =
+        connection.prepare("SELECT mac, address, expires_ms, hostname FROM lease ORDER BY expires_ms DESC LIMIT ?1")?;
     let rows = leases.query_map([i64::try_from(LEASES_MAX).unwrap_or(i64::MAX)], |row| {
         Ok((row.get::<_, Vec<u8>>(0)?, row.get::<_, u32>(1)?, row.get::<_, i64>(2)?, row.get(3)?))
     })?;
@@ -160,7 +160,9 @@ fn write(transaction: &Transaction<'_>, change: &LeaseChange) -> rusqlite::Resul
     match change {
         // Replaces the row of this client and the row of this address, as `Keep` wants it.
         LeaseChange::Keep(lease) => transaction
-            .prepare_cached("INSERT OR REPLACE INTO lease (mac, address, expires_ms, hostname) VALUES (?1, ?2, ?3, ?4)")?
+            .prepare_cached(
+                "INSERT OR REPLACE INTO lease (mac, address, expires_ms, hostname) VALUES (?1, ?2, ?3, ?4)",
+            )?
             .execute(params![
                 lease.mac.0,
                 u32::from(lease.address),

@@ -4,3 +4,4 @@ pub mod dhcp;
 pub mod leases;
 mod packet;
 pub mod rogue;
+pub mod tftp;

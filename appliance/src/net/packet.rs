@@ -31,12 +31,17 @@ pub(super) fn interface_index(name: &str) -> io::Result<u32> {
 
 /// A UDP socket on `port` that hears and speaks on one interface only.
 pub(super) fn bind_udp(interface: &str, port: u16) -> io::Result<UdpSocket> {
+    bind_udp_at(interface, Ipv4Addr::UNSPECIFIED, port)
+}
+
+/// The same at one address of the interface; port 0 takes any free one.
+pub(super) fn bind_udp_at(interface: &str, address: Ipv4Addr, port: u16) -> io::Result<UdpSocket> {
     let socket = Socket::new(Domain::IPV4, Type::DGRAM, Some(Protocol::UDP))?;
     socket.bind_device(Some(interface.as_bytes()))?;
     socket.set_broadcast(true)?;
     socket.set_recv_buffer_size(RECEIVE_BUFFER_BYTES)?;
     socket.set_nonblocking(true)?;
-    socket.bind(&SocketAddrV4::new(Ipv4Addr::UNSPECIFIED, port).into())?;
+    socket.bind(&SocketAddrV4::new(address, port).into())?;
     UdpSocket::from_std(socket.into())
 }
 

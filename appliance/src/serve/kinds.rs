@@ -31,8 +31,7 @@ fn info(kind: &'static Kind) -> KindInfo {
         namespaced: kind.scope == Scope::Namespaced,
         has_status: kind.has_status,
         writers: if kind.read_only { Writers::Controllers } else { Writers::Everyone },
-        // Once a process, for as long as it runs.
-        columns: columns.leak(),
+        columns,
         ..KindInfo::namespaced(kind.group, kind.version, kind.kind, kind.plural)
             .admitting(move |new, old| admit(kind, new, old))
     }

@@ -78,7 +78,16 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         .map_err(|status| anyhow::anyhow!(status.message))?;
     let mut tasks = JoinSet::new();
     let services = network::Services::open(&network, &settings, &data, &control, &files, endpoints).await?;
-    listen(&mut tasks, &settings, endpoints, &pki, (&core, admin), &control, BootServer { control: control.clone(), files, images: Arc::new(images) }).await?;
+    listen(
+        &mut tasks,
+        &settings,
+        endpoints,
+        &pki,
+        (&core, admin),
+        &control,
+        BootServer { control: control.clone(), files, images: Arc::new(images) },
+    )
+    .await?;
     services.spawn(&mut tasks, &core);
     let looped = control.clone();
     tasks.spawn(async move { looped.run().await.map_err(|error| anyhow::anyhow!(error)) });
@@ -135,9 +144,8 @@ fn control_config(
 }
 
 fn certificates(path: &Path) -> anyhow::Result<Vec<CertificateDer<'static>>> {
-    let found: Result<Vec<_>, _> = CertificateDer::pem_file_iter(path)
-        .with_context(|| format!("reading --bmc-ca {}", path.display()))?
-        .collect();
+    let found: Result<Vec<_>, _> =
+        CertificateDer::pem_file_iter(path).with_context(|| format!("reading --bmc-ca {}", path.display()))?.collect();
     let found = found.with_context(|| format!("reading --bmc-ca {}", path.display()))?;
     anyhow::ensure!(!found.is_empty(), "--bmc-ca {} holds no certificate in PEM", path.display());
     Ok(found)
@@ -164,7 +172,7 @@ fn admin_access(data: &DataDir, settings: &Settings, pki: &Pki) -> anyhow::Resul
     });
     // JSON is YAML, so every reader of kubeconfigs takes it.
     data.write_private("admin.kubeconfig", serde_json::to_string_pretty(&config)?.as_bytes())?;
-    Ok(AdminToken::new(&token))
+    AdminToken::new(&token).map_err(|_| anyhow::anyhow!("the system gives no random bytes"))
 }
 
 /// Binds the three listeners and starts them.
@@ -202,10 +210,10 @@ async fn compact(store: Store) -> anyhow::Result<()> {
     let started = tokio::time::Instant::now();
     loop {
         tokio::time::sleep(Duration::from_secs(10)).await;
-        if let Some(through) = compactor.observe(started.elapsed(), store.current()) {
-            if let Err(error) = store.compact(through).await {
-                tracing::warn!(%error, "compacting the store");
-            }
+        let now_ms = i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX);
+        let through = compactor.observe(now_ms, store.current());
+        if let Err(error) = store.compact(through).await {
+            tracing::warn!(%error, "compacting the store");
         }
     }
 }

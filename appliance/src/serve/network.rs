@@ -57,10 +57,7 @@ pub async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Served> {
         (Some(stored), _) => stored,
         (None, Some(path)) => {
             let object = read(path)?;
-            objects
-                .create(&object)
-                .await
-                .map_err(|status| anyhow::anyhow!("{}: {}", path.display(), status.message))?
+            objects.create(&object).await.map_err(|status| anyhow::anyhow!("{}: {}", path.display(), status.message))?
         }
         (None, None) => anyhow::bail!(
             "there is no Provisioning object yet: give one with --provisioning FILE at the first start (README, \"On a real network\")"
@@ -138,11 +135,8 @@ impl Services {
             tracing::info!(?mode, "DHCP is somebody else's here");
             None
         };
-        let tftp = if mode == NetworkMode::Disabled {
-            None
-        } else {
-            Some(open_tftp(served, control, files, endpoints)?)
-        };
+        let tftp =
+            if mode == NetworkMode::Disabled { None } else { Some(open_tftp(served, control, files, endpoints)?) };
         Ok(Self { dhcp, tftp, served: served.clone() })
     }
 
@@ -172,10 +166,7 @@ async fn refuse_beside_another(interface: &str, allowed: bool) -> anyhow::Result
     }
 }
 
-fn dhcp_config(
-    served: &Served,
-    reservations: BTreeMap<dhcp::Mac, dhcp::Reservation>,
-) -> anyhow::Result<dhcp::Config> {
+fn dhcp_config(served: &Served, reservations: BTreeMap<dhcp::Mac, dhcp::Reservation>) -> anyhow::Result<dhcp::Config> {
     let v4 = |address: IpAddr| match address {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,
@@ -204,7 +195,7 @@ fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::B
     Arc::new(move |client: &Client| {
         let old = upgrade_ipxe && client.is_ipxe && ipxe_version(client) < Some(IPXE_VERSION_MIN);
         let asking = BootClient {
-            mac: firesteel_boot::Mac(client.mac.octets()),
+            mac: firesteel_boot::Mac(client.mac.0),
             arch: client.arch.map(|arch| arch.0),
             is_ipxe: client.is_ipxe && !old,
             vendor_class: client.vendor_class.clone(),
@@ -234,7 +225,7 @@ fn ipxe_version(client: &Client) -> Option<[u8; 3]> {
 
 fn dhcp_events(control: Control) -> crate::net::dhcp::Events {
     Arc::new(move |_, event: &dhcp::Event| {
-        let mac = firesteel_boot::Mac(event.client.mac.octets());
+        let mac = firesteel_boot::Mac(event.client.mac.0);
         let client = describe(&event.client);
         let note = match &event.what {
             What::Offered { address } => NetworkEvent::DhcpOffer { address: *address, client },
@@ -358,10 +349,7 @@ fn adopt_network(served: &mut Served, object: &Provisioning) -> bool {
 }
 
 /// Notes what a host reserves; whether anything changed.
-fn reserve(
-    known: &mut BTreeMap<String, (dhcp::Mac, dhcp::Reservation)>,
-    change: Change<BareMetalHost>,
-) -> bool {
+fn reserve(known: &mut BTreeMap<String, (dhcp::Mac, dhcp::Reservation)>, change: Change<BareMetalHost>) -> bool {
     let (host, wanted) = match change {
         Change::Applied(host) => {
             let wanted = reservation(&host);

@@ -1,0 +1,188 @@
+//! The TFTP server of one interface: port 69, and one socket for each transfer.
+//!
+//! ```text
+//!   UDP :69 ──► Listener::handle_packet ──► Start ──► a task with a Transfer and a port of its own
+//!                      │      ▲
+//!                      │      └── ended (id)
+//!                      └── Refuse ──► one packet back
+//! ```
+//!
+//! What is served, and what becomes of events, are two functions that the caller gives.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use firesteel_tftp::{Answer, DATAGRAM_BYTES_MAX, Event, Limits, Listener, Output, Transfer, TransferId};
+use tokio::net::UdpSocket;
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::packet::bind_udp_at;
+
+const TFTP_PORT: u16 = 69;
+
+/// Bytes of a file, by its normalised path.
+pub type Lookup = Arc<dyn Fn(&str) -> Option<Bytes> + Send + Sync>;
+/// What becomes of events; called between two packets, so it must not block.
+pub type Events = Arc<dyn Fn(&Event) + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+pub enum TftpError {
+    #[error("binding port {TFTP_PORT} on {interface} (another TFTP server on this machine? not root?)")]
+    Bind { interface: String, source: io::Error },
+    #[error("receiving on {interface}")]
+    Receive { interface: String, source: io::Error },
+    #[error("a transfer panicked")]
+    Panicked(#[source] tokio::task::JoinError),
+}
+
+/// A server with its socket bound.
+pub struct TftpServer {
+    interface: String,
+    address: Ipv4Addr,
+    socket: UdpSocket,
+    listener: Listener,
+    lookup: Lookup,
+    events: Events,
+}
+
+impl fmt::Debug for TftpServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TftpServer").field("interface", &self.interface).finish_non_exhaustive()
+    }
+}
+
+impl TftpServer {
+    /// Binds port 69 of `address` on `interface`. Call it inside a tokio runtime.
+    ///
+    /// # Errors
+    /// When the port cannot be had.
+    pub fn open(interface: &str, address: Ipv4Addr, lookup: Lookup, events: Events) -> Result<Self, TftpError> {
+        let name = || interface.to_owned();
+        let socket = bind_udp_at(interface, address, TFTP_PORT)
+            .map_err(|source| TftpError::Bind { interface: name(), source })?;
+        let limits = Limits { blksize_max: firesteel_tftp::blksize_for_mtu(mtu(interface)), ..Limits::default() };
+        Ok(Self { interface: name(), address, socket, listener: Listener::new(limits), lookup, events })
+    }
+
+    /// Serves until something breaks.
+    ///
+    /// # Errors
+    /// When the socket fails, or a transfer panics.
+    pub async fn run(mut self) -> Result<(), TftpError> {
+        let mut buffer = vec![0; DATAGRAM_BYTES_MAX];
+        let mut transfers: JoinSet<TransferId> = JoinSet::new();
+        let mut handles: HashMap<TransferId, AbortHandle> = HashMap::new();
+        tracing::info!(interface = self.interface, address = %self.address, "TFTP serves");
+        loop {
+            tokio::select! {
+                received = self.socket.recv_from(&mut buffer) => match received {
+                    Ok((length, client)) => {
+                        self.request(client, &buffer[..length], &mut transfers, &mut handles).await;
+                    }
+                    // A port that is gone answers what was sent to it by ICMP: no fault of ours.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                    Err(source) => return Err(TftpError::Receive { interface: self.interface, source }),
+                },
+                Some(ended) = transfers.join_next() => match ended {
+                    Ok(id) => {
+                        self.listener.handle_end(id);
+                        handles.remove(&id);
+                    }
+                    Err(error) if error.is_panic() => return Err(TftpError::Panicked(error)),
+                    Err(_) => {}
+                },
+            }
+        }
+    }
+
+    async fn request(
+        &mut self,
+        client: SocketAddr,
+        packet: &[u8],
+        transfers: &mut JoinSet<TransferId>,
+        handles: &mut HashMap<TransferId, AbortHandle>,
+    ) {
+        let lookup = Arc::clone(&self.lookup);
+        match self.listener.handle_packet(Instant::now(), client, packet, |_, path| lookup(path)) {
+            Answer::Ignore(why) => tracing::trace!(%client, ?why, "TFTP request ignored"),
+            Answer::Refuse { packet, event } => {
+                if let Err(error) = self.socket.send_to(&packet, client).await {
+                    tracing::debug!(%client, %error, "refusing a TFTP request");
+                }
+                (self.events)(&event);
+            }
+            Answer::Start { id, transfer, replaces } => {
+                if let Some(old) = replaces {
+                    self.listener.handle_end(old);
+                    if let Some(handle) = handles.remove(&old) {
+                        handle.abort();
+                    }
+                }
+                match self.transfer_socket(client).await {
+                    Ok(socket) => {
+                        let events = Arc::clone(&self.events);
+                        let handle = transfers.spawn(async move {
+                            if let Err(error) = run_transfer(*transfer, &socket, &events).await {
+                                tracing::debug!(%client, %error, "TFTP transfer");
+                            }
+                            id
+                        });
+                        handles.insert(id, handle);
+                    }
+                    Err(error) => {
+                        tracing::warn!(%client, %error, "opening a socket for a TFTP transfer");
+                        self.listener.handle_end(id);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A port of its own (RFC 1350 section 4), that hears this client only.
+    async fn transfer_socket(&self, client: SocketAddr) -> io::Result<UdpSocket> {
+        let socket = bind_udp_at(&self.interface, self.address, 0)?;
+        socket.connect(client).await?;
+        Ok(socket)
+    }
+}
+
+async fn run_transfer(mut transfer: Transfer, socket: &UdpSocket, events: &Events) -> io::Result<()> {
+    let mut buffer = [0; DATAGRAM_BYTES_MAX];
+    loop {
+        while let Some(output) = transfer.poll_output() {
+            match output {
+                Output::Send(packet) => match socket.send(packet).await {
+                    Ok(_) => {}
+                    // The client's port is closed: its silence will end the transfer.
+                    Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                    Err(error) => return Err(error),
+                },
+                Output::Event(event) => events(&event),
+            }
+        }
+        if transfer.is_over() {
+            return Ok(());
+        }
+        let deadline = transfer.poll_timeout().unwrap_or_else(Instant::now);
+        tokio::select! {
+            received = socket.recv(&mut buffer) => match received {
+                Ok(length) => transfer.handle_packet(Instant::now(), &buffer[..length]),
+                Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                Err(error) => return Err(error),
+            },
+            () = tokio::time::sleep_until(deadline.into()) => transfer.handle_timeout(Instant::now()),
+        }
+    }
+}
+
+/// The interface's MTU; Ethernet's where the kernel does not say.
+fn mtu(interface: &str) -> u32 {
+    let named = interface.bytes().all(|byte| byte != b'/') && interface != "..";
+    let read = std::fs::read_to_string(format!("/sys/class/net/{interface}/mtu")).ok().filter(|_| named);
+    read.and_then(|text| text.trim().parse().ok()).unwrap_or(1500)
+}
