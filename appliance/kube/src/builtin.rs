@@ -23,6 +23,7 @@ pub fn namespace() -> KindInfo {
         short_names: &["ns"],
         has_generation: false,
         unconditional_update: true,
+        strategic_merge: true,
         name_rule: NameRule::Label,
         columns: vec![column("Status", "string", ".status.phase"), AGE],
         ..KindInfo::cluster("", "v1", "Namespace", "namespaces")
@@ -42,6 +43,7 @@ pub fn secret() -> KindInfo {
         has_generation: false,
         has_status: false,
         unconditional_update: true,
+        strategic_merge: true,
         selectable: &["type"],
         columns: vec![
             column("Type", "string", ".type"),
@@ -59,6 +61,7 @@ pub fn config_map() -> KindInfo {
         has_generation: false,
         has_status: false,
         unconditional_update: true,
+        strategic_merge: true,
         columns: vec![Column { cell: Cell::Computed(count_data), ..column("Data", "integer", "") }, AGE],
         ..KindInfo::namespaced("", "v1", "ConfigMap", "configmaps")
     }
@@ -80,6 +83,7 @@ pub fn event() -> KindInfo {
         has_generation: false,
         has_status: false,
         unconditional_update: true,
+        strategic_merge: true,
         name_rule: NameRule::PathSegment,
         selectable: &[
             "involvedObject.kind",

@@ -116,6 +116,7 @@ impl Core {
                 if self.store.get(&key).await.map_err(read_failed)?.is_some() {
                     return Err(Status::already_exists(target.kind, &name));
                 }
+                // No revision: it has none.
                 return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false });
             }
             let op = Op::Create { key, value: encode(&prepared.value)? };

@@ -84,6 +84,9 @@ pub struct KindInfo {
     pub has_generation: bool,
     /// A PUT without `metadata.resourceVersion` replaces whatever is there.
     pub unconditional_update: bool,
+    /// Takes strategic merge patches that say the same as a merge patch: without directives and
+    /// lists. Kubernetes has that patch for its own kinds alone, and kubectl uses it for them.
+    pub strategic_merge: bool,
     pub name_rule: NameRule,
     pub writers: Writers,
     /// Fields that a field selector may name, besides name and namespace. As in "involvedObject.name".
@@ -109,6 +112,7 @@ impl KindInfo {
             has_status: true,
             has_generation: true,
             unconditional_update: false,
+            strategic_merge: false,
             name_rule: NameRule::Subdomain,
             writers: Writers::Everyone,
             selectable: &[],

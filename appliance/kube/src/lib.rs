@@ -11,18 +11,32 @@
 //! to a kind comes in by its [`KindInfo`]. Who the caller is and whether he may come in is decided
 //! before; sockets and TLS belong to whoever calls.
 
+mod api;
 pub mod builtin;
 pub mod client;
 mod core;
+mod discovery;
 mod kind;
+mod list;
 mod meta;
 mod name;
+pub mod negotiate;
+mod query;
+pub mod route;
 pub mod rules;
+mod selector;
 mod status;
+mod table;
+mod watch;
+mod write;
 
+pub use api::{Api, BODY_BYTES_MAX, Body, Caller};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};
 pub use meta::{ObjectMeta, OwnerReference};
+pub use query::Query;
 pub use rules::Part;
+pub use selector::{FieldSelector, LabelSelector, Selector};
 pub use status::{Cause, Status};
+pub use table::age;

@@ -56,6 +56,8 @@ pub struct Status {
     pub reason: &'static str,
     pub message: String,
     details: Option<Details>,
+    /// Where a list whose revision is gone may go on, at the newest one.
+    continue_token: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -170,11 +172,16 @@ impl Status {
     }
 
     pub fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None }
+        Self { code, reason, message: message.into(), details: None, continue_token: None }
     }
 
     pub fn with_cause(mut self, cause: Cause) -> Self {
         self.details.get_or_insert_default().causes.push(cause);
+        self
+    }
+
+    pub fn with_continue(mut self, token: String) -> Self {
+        self.continue_token = Some(token);
         self
     }
 
@@ -206,6 +213,9 @@ impl Status {
         });
         if !self.reason.is_empty() {
             value["reason"] = self.reason.into();
+        }
+        if let Some(token) = &self.continue_token {
+            value["metadata"]["continue"] = json!(token);
         }
         if let Some(details) = &self.details {
             value["details"] = json!(details);

@@ -1,0 +1,290 @@
+//! HTTP requests to answers. Thin: [`crate::route`] says what is asked, [`crate::core`] does it.
+
+use std::convert::Infallible;
+
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING};
+use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, StreamBody};
+use hyper::body::Body as HttpBody;
+use serde_json::Value;
+
+use crate::core::Core;
+use crate::discovery;
+use crate::kind::{KindInfo, Writers};
+use crate::list::{self, Selection};
+use crate::negotiate::{self, DISCOVERY_TYPE, Format};
+use crate::query::Query;
+use crate::route::{ObjectRoute, Route, Verb, route};
+use crate::rules::{Part, Target};
+use crate::status::Status;
+use crate::write::{self, Payload};
+
+/// The largest request body, as Kubernetes has it.
+pub const BODY_BYTES_MAX: usize = 3 << 20;
+/// Warnings that are sent with one answer, and bytes of each: some clients drop answers with more
+/// than some kilobytes of headers.
+const WARNINGS_MAX: usize = 16;
+const WARNING_BYTES_MAX: usize = 256;
+
+/// An answer's body: whole, or the endless lines of a watch.
+pub type Body = UnsyncBoxBody<Bytes, Infallible>;
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+/// Who asks, as the server's authentication found out.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub name: String,
+    /// May do everything. Others see only what is no object: versions, health, discovery.
+    pub admin: bool,
+}
+
+/// The API over one [`Core`]. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Api {
+    core: Core,
+}
+
+/// An answer before it is turned into bytes.
+pub(crate) struct Answer {
+    pub(crate) code: StatusCode,
+    pub(crate) value: Value,
+    pub(crate) warnings: Vec<String>,
+}
+
+impl Answer {
+    pub(crate) fn ok(value: Value) -> Self {
+        Self { code: StatusCode::OK, value, warnings: Vec::new() }
+    }
+}
+
+impl Api {
+    pub fn new(core: Core) -> Self {
+        Self { core }
+    }
+
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// Answers one request. Never fails: what goes wrong is an answer too.
+    pub async fn handle<B>(&self, request: Request<B>, caller: &Caller) -> Response<Body>
+    where
+        B: HttpBody<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        self.answer(request, caller).await.unwrap_or_else(|status| refuse(&status))
+    }
+
+    async fn answer<B>(&self, request: Request<B>, caller: &Caller) -> Result<Response<Body>, Status>
+    where
+        B: HttpBody<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        let (parts, body) = request.into_parts();
+        let query = Query::parse(parts.uri.query().unwrap_or(""))?;
+        let registry = self.core.registry();
+        let headers = &parts.headers;
+        let found = match route(parts.method.as_str(), parts.uri.path(), &query) {
+            Route::Objects(route) => return self.objects(route, &query, headers, body, caller).await,
+            Route::Health => return Ok(plain(StatusCode::OK, "ok")),
+            Route::NotFound => return Ok(not_served()),
+            Route::MethodNotAllowed => return Err(Status::method_not_allowed()),
+            Route::Version => Some(discovery::version()),
+            Route::Core | Route::Groups if wants_aggregate(headers)? => {
+                let core = parts.uri.path().trim_end_matches('/') == "/api";
+                return document(headers, DISCOVERY_TYPE, &discovery::aggregated(registry, core));
+            }
+            Route::Core => Some(discovery::core_versions()),
+            Route::Groups => Some(discovery::groups(registry)),
+            Route::Group(name) => discovery::group(registry, &name),
+            Route::Resources { group, version } => discovery::resources(registry, &group, &version),
+        };
+        found.map_or_else(|| Ok(not_served()), |value| document(headers, "application/json", &value))
+    }
+
+    async fn objects<B>(
+        &self,
+        route: ObjectRoute,
+        query: &Query,
+        headers: &HeaderMap,
+        body: B,
+        caller: &Caller,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: HttpBody<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        let Some(kind) = self.core.registry().find(&route.group, &route.version, &route.plural).cloned() else {
+            return Ok(not_served());
+        };
+        let place_fits = match (kind.namespaced, route.namespace.is_empty()) {
+            (true, true) => route.name.is_empty(),
+            (false, given) => given,
+            (true, false) => true,
+        };
+        if !place_fits {
+            return Ok(not_served());
+        }
+        if !caller.admin {
+            let (resource, name) = (kind.group_resource(), &caller.name);
+            return Err(Status::forbidden(format!("{resource} is forbidden: User {name:?} may not access objects")));
+        }
+        let part = part(&kind, &route)?;
+        check_writer(&kind, route.verb)?;
+        let format = negotiate::accept(header(headers, &ACCEPT), false)?;
+        let selection = Selection::new(kind.clone(), &route.namespace, query, format)?;
+        let target = Target { kind: &kind, namespace: &route.namespace, name: &route.name };
+        let payload = match route.verb {
+            Verb::Get | Verb::List | Verb::Watch => Payload::default(),
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => Payload {
+                media_type: negotiate::media_type(header(headers, &CONTENT_TYPE)),
+                bytes: read_body(body).await?,
+            },
+        };
+        let core = &self.core;
+        let answer = match route.verb {
+            Verb::Watch => {
+                let lines = list::watch(core, selection, query).await?;
+                return Ok(respond(StatusCode::OK, "application/json", StreamBody::new(lines).boxed_unsync()));
+            }
+            Verb::List => Answer::ok(list::list(core, &selection, query).await?),
+            Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
+            Verb::Create => write::create(core, target, query, &payload, &selection).await?,
+            Verb::Update => write::update(core, target, part, query, &payload, &selection).await?,
+            Verb::Patch => write::patch(core, target, part, query, &payload, &selection).await?,
+            Verb::Delete => write::delete(core, target, query, &payload, &selection).await?,
+            Verb::DeleteCollection => write::delete_collection(core, query, &payload, &selection).await?,
+        };
+        encode(answer, format)
+    }
+}
+
+fn wants_aggregate(headers: &HeaderMap) -> Result<bool, Status> {
+    Ok(negotiate::accept(header(headers, &ACCEPT), true)? == Format::Discovery)
+}
+
+/// Which part of the object the path is about.
+fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
+    match (route.subresource.as_str(), route.verb) {
+        ("", _) => Ok(Part::Main),
+        ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
+        ("status", _) if kind.has_status => Err(Status::method_not_allowed()),
+        _ => Err(Status::not_found(kind, &route.name)),
+    }
+}
+
+fn check_writer(kind: &KindInfo, verb: Verb) -> Result<(), Status> {
+    match (kind.writers, verb) {
+        (Writers::Everyone, _) | (Writers::Controllers, Verb::Get | Verb::List | Verb::Watch) => Ok(()),
+        (Writers::Controllers, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection) => {
+            Err(Status::plain(
+                405,
+                "MethodNotAllowed",
+                format!("{} are written by this server alone; they can be read and watched", kind.group_resource()),
+            ))
+        }
+    }
+}
+
+async fn read_body<B>(body: B) -> Result<Bytes, Status>
+where
+    B: HttpBody<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(BODY_BYTES_MAX)),
+        Err(error) => Err(Status::bad_request(format!("cannot read the request body: {error}"))),
+    }
+}
+
+fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
+    headers.get(name).and_then(|value| value.to_str().ok())
+}
+
+fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
+    let (media_type, bytes) = match format {
+        Format::Yaml => ("application/yaml", negotiate::yaml(&answer.value)?.into_bytes()),
+        Format::Json | Format::Table | Format::Partial | Format::Discovery => {
+            ("application/json", answer.value.to_string().into_bytes())
+        }
+    };
+    let mut response = respond(answer.code, media_type, whole(bytes));
+    for warning in answer.warnings.iter().take(WARNINGS_MAX) {
+        if let Ok(value) = HeaderValue::from_bytes(warning_text(warning).as_bytes()) {
+            response.headers_mut().append(WARNING, value);
+        }
+    }
+    Ok(response)
+}
+
+/// RFC 7234: code, agent ("-"), quoted text.
+fn warning_text(text: &str) -> String {
+    let mut quoted = String::with_capacity(text.len() + 8);
+    for letter in text.chars().filter(|letter| !letter.is_control()) {
+        if quoted.len() >= WARNING_BYTES_MAX {
+            break;
+        }
+        if matches!(letter, '"' | '\\') {
+            quoted.push('\\');
+        }
+        quoted.push(letter);
+    }
+    format!("299 - \"{quoted}\"")
+}
+
+/// A document that changes with the program alone: clients keep it and ask whether it is the same.
+fn document(headers: &HeaderMap, media_type: &'static str, value: &Value) -> Result<Response<Body>, Status> {
+    let bytes = value.to_string().into_bytes();
+    let etag = discovery::etag(&bytes);
+    let known = header(headers, &IF_NONE_MATCH) == Some(etag.as_str());
+    let (code, body) = if known { (StatusCode::NOT_MODIFIED, Vec::new()) } else { (StatusCode::OK, bytes) };
+    let mut response = respond(code, media_type, whole(body));
+    let value = HeaderValue::from_str(&etag).map_err(|error| Status::internal(error.to_string()))?;
+    response.headers_mut().insert(ETAG, value);
+    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
+    Ok(response)
+}
+
+fn refuse(status: &Status) -> Response<Body> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = respond(code, "application/json", whole(status.to_value().to_string().into_bytes()));
+    if let Some(seconds) = status.retry_after_seconds() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+fn not_served() -> Response<Body> {
+    plain(StatusCode::NOT_FOUND, "404 page not found\n")
+}
+
+fn plain(code: StatusCode, text: &'static str) -> Response<Body> {
+    respond(code, "text/plain; charset=utf-8", whole(text.into()))
+}
+
+fn whole(bytes: Vec<u8>) -> Body {
+    Full::new(Bytes::from(bytes)).boxed_unsync()
+}
+
+fn respond(code: StatusCode, media_type: &'static str, body: Body) -> Response<Body> {
+    let mut response = Response::new(body);
+    *response.status_mut() = code;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn warnings_are_one_header_each() {
+        assert_eq!(warning_text("unknown field \"spec.foo\""), r#"299 - "unknown field \"spec.foo\"""#);
+        assert_eq!(warning_text("a\r\nSet-Cookie: b\\"), r#"299 - "aSet-Cookie: b\\""#);
+        assert!(warning_text(&"x".repeat(5000)).len() < 300);
+    }
+}

@@ -1,0 +1,158 @@
+//! In which form the client wants the answer, and in which form it sent its body. Pure.
+
+use serde_json::{Value, json};
+
+use crate::status::Status;
+
+/// Alternatives read from one Accept header.
+const ALTERNATIVES_MAX: usize = 32;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Json,
+    Yaml,
+    /// Rows and columns for people.
+    Table,
+    /// Metadata alone.
+    Partial,
+    /// All groups in one document; for discovery only.
+    Discovery,
+}
+
+pub const DISCOVERY_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
+
+/// Takes the first alternative that can be served. `discovery` says whether the path is one where
+/// [`Format::Discovery`] exists; elsewhere tables and partial objects do.
+pub fn accept(header: Option<&str>, discovery: bool) -> Result<Format, Status> {
+    let Some(header) = header.filter(|header| !header.trim().is_empty()) else { return Ok(Format::Json) };
+    header
+        .split(',')
+        .take(ALTERNATIVES_MAX)
+        .find_map(|alternative| one(alternative, discovery))
+        .ok_or_else(Status::not_acceptable)
+}
+
+fn one(alternative: &str, discovery: bool) -> Option<Format> {
+    let mut parts = alternative.split(';').map(str::trim);
+    let media_type = parts.next()?.to_ascii_lowercase();
+    let (mut shown_as, mut group, mut version) = ("", "", "");
+    for part in parts {
+        match part.split_once('=') {
+            Some(("as", value)) => shown_as = value,
+            Some(("g", value)) => group = value,
+            Some(("v", value)) => version = value,
+            _ => {}
+        }
+    }
+    match (media_type.as_str(), shown_as, group, version) {
+        ("application/json" | "*/*" | "application/*", "", ..) => Some(Format::Json),
+        ("application/yaml", "", ..) => Some(Format::Yaml),
+        ("application/json", "Table", "meta.k8s.io", "v1") if !discovery => Some(Format::Table),
+        ("application/json", "PartialObjectMetadata" | "PartialObjectMetadataList", "meta.k8s.io", "v1")
+            if !discovery =>
+        {
+            Some(Format::Partial)
+        }
+        ("application/json", "APIGroupDiscoveryList", "apidiscovery.k8s.io", "v2") if discovery => {
+            Some(Format::Discovery)
+        }
+        _ => None,
+    }
+}
+
+/// A body's media type, without parameters. `None` for none.
+pub fn media_type(header: Option<&str>) -> Option<String> {
+    let header = header?.split(';').next()?.trim().to_ascii_lowercase();
+    (!header.is_empty()).then_some(header)
+}
+
+/// The object in a request body. `kind` is what it should be, for the message.
+pub fn parse_object(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Result<Value, Status> {
+    let unrecognized = |error: String| {
+        let start: String = String::from_utf8_lossy(bytes).chars().take(64).collect();
+        Status::bad_request(format!(
+            "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {error} ({start})"
+        ))
+    };
+    match media_type {
+        // kubectl sends some of its bodies without a type.
+        None | Some("application/json" | "text/plain" | "application/x-www-form-urlencoded") => {
+            serde_json::from_slice(bytes).map_err(|error| unrecognized(format!("json parse error: {error}")))
+        }
+        Some("application/yaml" | "application/x-yaml" | "text/yaml") => {
+            serde_saphyr::from_slice(bytes).map_err(|error| unrecognized(format!("yaml parse error: {error}")))
+        }
+        Some(_) => Err(Status::unsupported_media_type("application/json, application/yaml")),
+    }
+}
+
+/// An object as YAML.
+pub fn yaml(value: &Value) -> Result<String, Status> {
+    serde_saphyr::to_string(value).map_err(|error| Status::internal(format!("cannot write YAML: {error}")))
+}
+
+/// An object's metadata alone.
+pub fn partial(object: &Value) -> Value {
+    json!({
+        "apiVersion": "meta.k8s.io/v1",
+        "kind": "PartialObjectMetadata",
+        "metadata": object["metadata"],
+    })
+}
+
+/// Reads any bytes as a body and as an Accept header. For fuzzing.
+pub fn check(bytes: &[u8]) {
+    drop(parse_object(Some("application/yaml"), bytes, "Kind"));
+    drop(parse_object(None, bytes, "Kind"));
+    if let Ok(text) = std::str::from_utf8(bytes) {
+        drop(accept(Some(text), true));
+        drop(accept(Some(text), false));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_first_servable_alternative_wins() {
+        let table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json";
+        for (header, format) in [
+            (Some(table), Format::Table),
+            (Some("application/json;as=Table;v=v1beta1;g=meta.k8s.io, */*"), Format::Json),
+            (Some("application/vnd.kubernetes.protobuf, application/json"), Format::Json),
+            (Some("application/yaml"), Format::Yaml),
+            (Some(""), Format::Json),
+            (None, Format::Json),
+        ] {
+            assert_eq!(accept(header, false).unwrap(), format, "{header:?}");
+        }
+        assert_eq!(accept(Some(&format!("{DISCOVERY_TYPE},application/json")), true).unwrap(), Format::Discovery);
+        assert_eq!(accept(Some(&format!("{DISCOVERY_TYPE},application/json")), false).unwrap(), Format::Json);
+        assert_eq!(accept(Some("text/plain"), false).unwrap_err().code, 406);
+    }
+
+    #[test]
+    fn yaml_bodies_keep_their_types() {
+        let object = parse_object(Some("application/yaml"), b"a: 'yes'\nb: true\nc: 1\nd: [x, null]\n", "K").unwrap();
+        assert_eq!(object, json!({"a": "yes", "b": true, "c": 1, "d": ["x", null]}));
+        let text = yaml(&json!({"a": "true", "b": {"c": "1", "d": [1, "x: y"]}})).unwrap();
+        assert_eq!(
+            parse_object(Some("application/yaml"), text.as_bytes(), "K").unwrap(),
+            json!({"a": "true", "b": {"c": "1", "d": [1, "x: y"]}}),
+            "{text}"
+        );
+        let bomb = "a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: [*g,*g,*g,*g,*g,*g,*g,*g,*g]\n";
+        assert!(parse_object(Some("application/yaml"), bomb.as_bytes(), "K").is_err(), "an alias bomb is refused");
+        assert_eq!(parse_object(Some("application/vnd.kubernetes.protobuf"), b"k8s\0", "K").unwrap_err().code, 415);
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            check(&bytes);
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! The verbs that write: what the request's options and body say, then [`Core`].
+
+use bytes::Bytes;
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::api::Answer;
+use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
+use crate::kind::KindInfo;
+use crate::list::{self, Selection};
+use crate::negotiate;
+use crate::query::Query;
+use crate::rules::{Part, Target};
+use crate::status::{Cause, Status};
+
+/// A request's body, read whole.
+#[derive(Debug, Default)]
+pub(crate) struct Payload {
+    pub(crate) media_type: Option<String>,
+    pub(crate) bytes: Bytes,
+}
+
+impl Payload {
+    fn object(&self, kind: &str) -> Result<Value, Status> {
+        negotiate::parse_object(self.media_type.as_deref(), &self.bytes, kind)
+    }
+}
+
+pub(crate) async fn create(
+    core: &Core,
+    target: Target<'_>,
+    query: &Query,
+    payload: &Payload,
+    selection: &Selection,
+) -> Result<Answer, Status> {
+    if target.kind.namespaced && target.namespace.is_empty() {
+        return Err(Status::bad_request("an empty namespace may not be set during creation"));
+    }
+    let options = options(query, "CreateOptions")?;
+    let object = payload.object(target.kind.kind)?;
+    let written = core.create(target, object, options).await?;
+    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, written) })
+}
+
+pub(crate) async fn update(
+    core: &Core,
+    target: Target<'_>,
+    part: Part,
+    query: &Query,
+    payload: &Payload,
+    selection: &Selection,
+) -> Result<Answer, Status> {
+    let options = options(query, "UpdateOptions")?;
+    let object = payload.object(target.kind.kind)?;
+    let written = core.change(target, part, Change::Replace(&object), options).await?;
+    Ok(answer(core, selection, written))
+}
+
+pub(crate) async fn patch(
+    core: &Core,
+    target: Target<'_>,
+    part: Part,
+    query: &Query,
+    payload: &Payload,
+    selection: &Selection,
+) -> Result<Answer, Status> {
+    let options = options(query, "PatchOptions")?;
+    let patch = merge_patch(payload, target.kind)?;
+    let written = core.change(target, part, Change::Merge(&patch), options).await?;
+    Ok(answer(core, selection, written))
+}
+
+pub(crate) async fn delete(
+    core: &Core,
+    target: Target<'_>,
+    query: &Query,
+    payload: &Payload,
+    selection: &Selection,
+) -> Result<Answer, Status> {
+    let (preconditions, options, warnings) = delete_options(query, payload)?;
+    let written = core.delete(target, &preconditions, options).await?;
+    if !written.removed {
+        return Ok(Answer { warnings, ..answer(core, selection, written) });
+    }
+    let mut details =
+        json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
+    if !target.kind.group.is_empty() {
+        details["group"] = json!(target.kind.group);
+    }
+    let value =
+        json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details });
+    Ok(Answer { warnings, ..Answer::ok(value) })
+}
+
+pub(crate) async fn delete_collection(
+    core: &Core,
+    query: &Query,
+    payload: &Payload,
+    selection: &Selection,
+) -> Result<Answer, Status> {
+    let (preconditions, options, warnings) = delete_options(query, payload)?;
+    let mut deleted = Vec::new();
+    for object in list::matching(core, selection).await? {
+        let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
+        let target = Target { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
+        match core.delete(target, &preconditions, options).await {
+            Ok(written) => deleted.push(written.value),
+            // Somebody else deleted it first.
+            Err(status) if status.is_not_found() => {}
+            Err(status) => return Err(status),
+        }
+    }
+    let metadata = json!({ "resourceVersion": core.store().current().to_string() });
+    Ok(Answer { warnings, ..Answer::ok(list::show(core, selection, metadata, deleted)) })
+}
+
+fn answer(core: &Core, selection: &Selection, written: Written) -> Answer {
+    Answer { warnings: written.warnings, ..Answer::ok(list::show_one(core, selection, written.value)) }
+}
+
+/// `name` is that of the verb's options in Kubernetes, for messages.
+fn options(query: &Query, name: &str) -> Result<WriteOptions, Status> {
+    Ok(WriteOptions { validation: query.validation(name)?, dry_run: query.is_dry_run(name)? })
+}
+
+fn merge_patch(payload: &Payload, kind: &KindInfo) -> Result<Value, Status> {
+    let accepted = if kind.strategic_merge {
+        "application/merge-patch+json, application/strategic-merge-patch+json"
+    } else {
+        "application/merge-patch+json"
+    };
+    let strategic = match payload.media_type.as_deref() {
+        Some("application/merge-patch+json") => false,
+        Some("application/strategic-merge-patch+json") if kind.strategic_merge => true,
+        _ => return Err(Status::unsupported_media_type(accepted)),
+    };
+    let patch: Value = serde_json::from_slice(&payload.bytes)
+        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+    if !patch.is_object() {
+        return Err(Status::bad_request("error decoding patch: an object is expected"));
+    }
+    if strategic && needs_strategy(&patch) {
+        return Err(Status::unsupported_media_type("application/merge-patch+json"));
+    }
+    Ok(patch)
+}
+
+/// Whether a strategic merge patch says more than a merge patch can: lists and directives.
+fn needs_strategy(patch: &Value) -> bool {
+    match patch {
+        Value::Array(_) => true,
+        Value::Object(object) => object.iter().any(|(key, value)| key.starts_with('$') || needs_strategy(value)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+fn delete_options(query: &Query, payload: &Payload) -> Result<(Preconditions, WriteOptions, Vec<String>), Status> {
+    let sent = if payload.bytes.is_empty() { json!({}) } else { payload.object("DeleteOptions")? };
+    let string = |value: &Value| value.as_str().map(str::to_owned);
+    let mut query = query.clone();
+    query.dry_run.extend(sent["dryRun"].as_array().into_iter().flatten().filter_map(string));
+    let policy = query.propagation_policy.clone().or_else(|| string(&sent["propagationPolicy"]));
+    let mut warnings = Vec::new();
+    match policy.as_deref() {
+        None | Some("" | "Background" | "Orphan") => {}
+        Some("Foreground") => warnings.push(
+            "propagationPolicy Foreground acts as Background here: the object does not wait for its dependents".into(),
+        ),
+        Some(other) => {
+            let supported = ["Background", "Foreground", "Orphan"];
+            let cause = Cause::not_supported("propagationPolicy", &json!(other), &supported);
+            return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
+        }
+    }
+    let preconditions = Preconditions {
+        uid: string(&sent["preconditions"]["uid"]),
+        resource_version: string(&sent["preconditions"]["resourceVersion"]),
+    };
+    let options = WriteOptions { dry_run: query.is_dry_run("DeleteOptions")?, ..WriteOptions::default() };
+    Ok((preconditions, options, warnings))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_strategic_patch_without_lists_is_a_merge_patch() {
+        assert!(!needs_strategy(&json!({"data": {"a": "b", "c": null}})));
+        assert!(needs_strategy(&json!({"metadata": {"finalizers": ["x"]}})));
+        assert!(needs_strategy(&json!({"data": {"$patch": "replace"}})));
+    }
+}
