@@ -1,1 +1,42 @@
-//! Work in progress.
+//! The lab: real firmware, real boot loaders and real disks for the appliance to work on, without
+//! hardware. It owns a private network, the virtual machines with their serial consoles, one
+//! virtual BMC per machine, and the commands `demo`, `test`, `up` and `console` built from them.
+//!
+//! ```text
+//!  cli -> artefacts (agent, appliance, ramdisk, OS image; built outside, with the network there)
+//!      -> sandbox   (a network namespace of its own, for this process and all it starts)
+//!      -> lab       net + appliance + machine[] + bmc[]   -> demo | scenario | up
+//! ```
+//!
+//! It knows the appliance only as a user does: its command line, its YAML and its network. It must
+//! not know how hosts are planned or what the agent is told.
+//!
+//! Nothing outlives a run: the network belongs to a namespace that ends with its last process, each
+//! child dies with the lab (`os`), and files lie in one folder per run, which the next start removes
+//! if a killed run left it.
+
+pub mod appliance;
+pub mod artefacts;
+pub mod bench;
+pub mod bmc;
+pub mod cli;
+pub mod console;
+pub mod demo;
+pub mod files;
+pub mod image;
+pub mod lab;
+pub mod machine;
+pub mod manifests;
+pub mod net;
+pub mod os;
+pub mod probe;
+pub mod progress;
+pub mod qmp;
+pub mod report;
+pub mod runs;
+pub mod sandbox;
+pub mod scenario;
+pub mod serial;
+pub mod standing;
+pub mod tools;
+pub mod view;

@@ -30,6 +30,11 @@ impl Set {
         }
     }
 
+    /// The modules that the set asks for by name.
+    pub fn module_names(self) -> &'static [&'static str] {
+        self.definition().names
+    }
+
     pub(crate) fn definition(self) -> &'static Definition {
         match self {
             Self::Lab => &LAB,

@@ -180,21 +180,19 @@ impl Client {
                     self.request(now, Offer { address: packet.yiaddr, server }, 0);
                 }
             }
-            (MessageType::Ack, State::Requesting { offer, .. }) => {
-                if offer.address == packet.yiaddr {
-                    self.bind(now, &packet, offer.server);
-                }
+            (MessageType::Ack, State::Requesting { offer, .. }) if offer.address == packet.yiaddr => {
+                self.bind(now, &packet, offer.server);
             }
-            (MessageType::Ack, State::Renewing { grant, .. } | State::Rebinding { grant, .. }) => {
-                if grant.bound.address == packet.yiaddr {
-                    self.bind(now, &packet, grant.bound.server);
-                }
+            (MessageType::Ack, State::Renewing { grant, .. } | State::Rebinding { grant, .. })
+                if grant.bound.address == packet.yiaddr =>
+            {
+                self.bind(now, &packet, grant.bound.server);
             }
-            (MessageType::Nak, State::Requesting { offer, .. }) => {
-                // Only the server that we asked may refuse; another one's NAK is not about us.
-                if packet.options.address(code::SERVER_ID).is_none_or(|server| server == offer.server) {
-                    self.refused(now);
-                }
+            // Only the server that we asked may refuse; another one's NAK is not about us.
+            (MessageType::Nak, State::Requesting { offer, .. })
+                if packet.options.address(code::SERVER_ID).is_none_or(|server| server == offer.server) =>
+            {
+                self.refused(now);
             }
             (MessageType::Nak, State::Renewing { .. } | State::Rebinding { .. }) => self.refused(now),
             _ => {}

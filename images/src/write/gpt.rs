@@ -286,6 +286,69 @@ fn complete_protective_mbr(head: &mut [u8], blocks: u64) {
     }
 }
 
+/// A table for an empty disk: its first MiB with a protective MBR, and its backup (entries and
+/// header) with the offset where that belongs. Numbers of the partitions are their places.
+pub fn create(
+    disk_bytes: u64,
+    block_bytes: u32,
+    disk_guid: Guid,
+    partitions: &[Partition],
+) -> Result<(Vec<u8>, u64, Vec<u8>), GptError> {
+    const ENTRY_COUNT: u32 = 128;
+    const ENTRY_BYTES: u32 = 128;
+    let block = block_bytes as usize;
+    let entries_blocks = u64::from((ENTRY_COUNT * ENTRY_BYTES).div_ceil(block_bytes));
+    let blocks = disk_bytes / u64::from(block_bytes);
+    if blocks < (HEAD_BYTES as u64 / u64::from(block_bytes)) + entries_blocks + 1 {
+        return Err(GptError::DiskTooSmall { needed: HEAD_BYTES as u64 / u64::from(block_bytes), blocks });
+    }
+    let mut head = vec![0; HEAD_BYTES];
+    for partition in partitions {
+        if partition.number == 0 || partition.number > ENTRY_COUNT {
+            return Err(GptError::EntryShape { count: partition.number, bytes: ENTRY_BYTES });
+        }
+        let at = 2 * block + (partition.number - 1) as usize * ENTRY_BYTES as usize;
+        let entry = &mut head[at..at + ENTRY_BYTES as usize];
+        entry[..16].copy_from_slice(&partition.type_guid.0);
+        entry[16..32].copy_from_slice(&partition.guid.0);
+        entry[32..40].copy_from_slice(&partition.first_lba.to_le_bytes());
+        entry[40..48].copy_from_slice(&partition.last_lba.to_le_bytes());
+        for (unit, place) in partition.name.encode_utf16().take(36).zip(entry[56..].chunks_exact_mut(2)) {
+            place.copy_from_slice(&unit.to_le_bytes());
+        }
+    }
+    let entries = &head[2 * block..2 * block + (ENTRY_COUNT * ENTRY_BYTES) as usize];
+    let mut header = vec![0; HEADER_BYTES_MIN];
+    header[..8].copy_from_slice(SIGNATURE);
+    header[8..12].copy_from_slice(&[0, 0, 1, 0]);
+    header[12..16].copy_from_slice(&92_u32.to_le_bytes());
+    header[40..48].copy_from_slice(&(2 + entries_blocks).to_le_bytes());
+    header[80..84].copy_from_slice(&ENTRY_COUNT.to_le_bytes());
+    header[84..88].copy_from_slice(&ENTRY_BYTES.to_le_bytes());
+    header[88..92].copy_from_slice(&crc32fast::hash(entries).to_le_bytes());
+    let template = Table {
+        disk_guid,
+        block_bytes,
+        first_usable_lba: 2 + entries_blocks,
+        last_usable_lba: blocks - entries_blocks - 2,
+        alternate_lba: 0,
+        entries_lba: 2,
+        entry_count: ENTRY_COUNT,
+        entry_bytes: ENTRY_BYTES,
+        partitions: Vec::new(),
+        header,
+    };
+    // The protective partition: type EE from block 1 on, in a sector that ends in 55 AA.
+    head[446 + 1..446 + 8].copy_from_slice(&[0x00, 0x02, 0x00, MBR_TYPE_PROTECTIVE, 0xff, 0xff, 0xff]);
+    head[446 + 8] = 1;
+    head[510..512].copy_from_slice(&[0x55, 0xaa]);
+    let completion = complete(&mut head, &template, disk_bytes, disk_guid)?;
+    match parse(&head, block_bytes)? {
+        Some(_) => Ok((head, completion.backup_offset, completion.backup)),
+        None => Err(GptError::HeaderChecksum),
+    }
+}
+
 /// Reads any bytes as the start of a disk and completes what it finds. For fuzzing: never panics.
 pub fn check(bytes: &[u8]) {
     for block_bytes in [512, 4096] {

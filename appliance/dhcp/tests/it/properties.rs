@@ -147,7 +147,12 @@ impl World {
                 MessageType::Nak => {
                     self.believed.0.remove(&number);
                 }
-                _ => {}
+                MessageType::Discover
+                | MessageType::Offer
+                | MessageType::Request
+                | MessageType::Decline
+                | MessageType::Release
+                | MessageType::Inform => {}
             }
             self.check(address);
         }

@@ -1,0 +1,78 @@
+//! What holds for every message, not only for the pinned ones.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use firesteel_wire::{
+    DiskIdentity, HandOffFile, Hello, HelloReply, Identity, Plan, PublicKey, Report, ReportReply, Seed, Step, Verdict,
+    signing_input,
+};
+use proptest::prelude::*;
+
+fn disk() -> impl Strategy<Value = DiskIdentity> {
+    (".{0,20}", ".{0,20}", ".{0,20}", any::<u64>(), ".{0,20}")
+        .prop_map(|(wwn, serial, model, size_bytes, by_path)| DiskIdentity { wwn, serial, model, size_bytes, by_path })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        Just(Step::Inspect),
+        disk().prop_map(|disk| Step::ClearMetadata { disk }),
+        (disk(), ".{0,20}", any::<u32>(), "[A-Za-z0-9+/=]{0,40}").prop_map(|(disk, path, mode, content_base64)| {
+            Step::HandOff { disk, files: vec![HandOffFile { path, mode, content_base64 }] }
+        }),
+        (disk(), ".{0,20}").prop_map(|(disk, label)| Step::SetBootEntry { disk, label }),
+        Just(Step::Reboot),
+        Just(Step::PowerOff),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn plans_come_back_as_they_went(number: u32, attempt: u64, steps in proptest::collection::vec(step(), 0..6)) {
+        let verdict = Verdict::Plan { plan: Plan { number, attempt, steps } };
+        let bytes = serde_json::to_vec(&verdict).unwrap();
+        prop_assert_eq!(serde_json::from_slice::<Verdict>(&bytes).unwrap(), verdict);
+    }
+
+    #[test]
+    fn any_bytes_are_survived(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        let _hello = serde_json::from_slice::<Hello>(&bytes);
+        let _reply = serde_json::from_slice::<HelloReply>(&bytes);
+        let _report = serde_json::from_slice::<Report>(&bytes);
+        let _reply = serde_json::from_slice::<ReportReply>(&bytes);
+    }
+
+    #[test]
+    fn keys_are_64_hexadecimal_digits_and_nothing_else(key: [u8; 32], text in "[0-9a-fg]{0,70}") {
+        let json = serde_json::to_string(&PublicKey(key)).unwrap();
+        prop_assert_eq!(serde_json::from_str::<PublicKey>(&json).unwrap(), PublicKey(key));
+        let is_key = text.len() == 64 && !text.contains('g');
+        prop_assert_eq!(serde_json::from_str::<PublicKey>(&format!("{text:?}")).is_ok(), is_key);
+    }
+
+    /// A signature for one request is none for another: paths have no line break, so the input
+    /// falls apart in one way only.
+    #[test]
+    fn requests_are_signed_unambiguously(
+        one in "/[a-z/0-9]{0,12}", other in "/[a-z/0-9]{0,12}", a in "[a-z\n]{0,6}", b in "[a-z\n]{0,6}",
+    ) {
+        let same = one == other && a == b;
+        prop_assert_eq!(signing_input(&one, a.as_bytes()) == signing_input(&other, b.as_bytes()), same);
+    }
+
+    /// Secrets never come out of `Debug`, which is what reaches logs.
+    #[test]
+    fn secrets_do_not_show(secret in "s3cr3t[a-z0-9]{12}") {
+        let seed = Seed {
+            token: secret.clone(), appliance: String::new(), pin_sha256: String::new(), boot_mac: String::new(),
+        };
+        let hello = Hello {
+            token: secret.clone(), key: PublicKey([0; 32]), identity: Identity::default(), agent_version: String::new(),
+            kernel_version: String::new(), uptime_ms: 0, boot_id: String::new(),
+        };
+        let file = HandOffFile { path: String::new(), mode: 0, content_base64: secret.clone() };
+        let step = Step::HandOff { disk: DiskIdentity::default(), files: vec![file] };
+        let shown = format!("{seed:?}{hello:?}{step:?}");
+        prop_assert!(!shown.contains(&secret), "a secret shows");
+    }
+}

@@ -1,0 +1,323 @@
+//! The bytes of version 1. An agent and an appliance of different ages must understand each other,
+//! so what stands here never changes: a new field is optional, anything else is a new version.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use firesteel_wire::{
+    Cpu, Disk, DiskIdentity, Evidence, Firmware, FirmwareMode, HandOffFile, Hello, HelloReply, Identity, ImageSource,
+    Inventory, LogLine, LogSource, Memory, Nic, Plan, PublicKey, Receipt, Refusal, RefusalReason, Report, ReportReply,
+    Seed, Step, StepReport, StepState, System, Transport, Verdict, receipt::FileDigest, signing_input,
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+/// The value has these bytes, and the bytes have this value.
+fn golden<T: Serialize + DeserializeOwned + PartialEq>(value: &T, bytes: &str) {
+    assert_eq!(serde_json::to_string(value).unwrap(), bytes);
+    assert!(serde_json::from_str::<T>(bytes).unwrap() == *value, "{bytes}");
+}
+
+fn key() -> PublicKey {
+    PublicKey([0xab; 32])
+}
+
+fn disk() -> DiskIdentity {
+    DiskIdentity {
+        wwn: "0x5000c50012345678".into(),
+        serial: "FS-1".into(),
+        model: "QEMU NVMe Ctrl".into(),
+        size_bytes: 8 << 30,
+        by_path: String::new(),
+    }
+}
+
+const KEY: &str = "abababababababababababababababababababababababababababababababab";
+const DISK: &str = r#"{"wwn":"0x5000c50012345678","serial":"FS-1","model":"QEMU NVMe Ctrl","size_bytes":8589934592}"#;
+
+#[test]
+fn seed() {
+    golden(
+        &Seed {
+            token: "v1.token".into(),
+            appliance: "https://192.0.2.1:8443".into(),
+            pin_sha256: "00ff".into(),
+            boot_mac: "52:54:00:00:00:01".into(),
+        },
+        r#"{"token":"v1.token","appliance":"https://192.0.2.1:8443","pin_sha256":"00ff","boot_mac":"52:54:00:00:00:01"}"#,
+    );
+}
+
+#[test]
+fn what_is_signed() {
+    assert_eq!(signing_input("/agent/v1/hello", b"{}"), b"firesteel-agent-v1\n/agent/v1/hello\n{}");
+}
+
+#[test]
+fn hello_and_its_reply() {
+    golden(
+        &Hello {
+            token: "v1.token".into(),
+            key: key(),
+            identity: Identity {
+                uuid: "4c4c4544-0046-3310-8051-b4c04f564432".into(),
+                serial: "S1".into(),
+                manufacturer: "QEMU".into(),
+                product: "Standard PC".into(),
+                boot_mac: "52:54:00:00:00:01".into(),
+                macs: vec!["52:54:00:00:00:01".into()],
+            },
+            agent_version: "0.1.0".into(),
+            kernel_version: "6.1.0-40-amd64".into(),
+            uptime_ms: 7,
+            boot_id: "b".into(),
+        },
+        &format!(
+            concat!(
+                r#"{{"token":"v1.token","key":"{}","identity":{{"uuid":"4c4c4544-0046-3310-8051-b4c04f564432","#,
+                r#""serial":"S1","manufacturer":"QEMU","product":"Standard PC","boot_mac":"52:54:00:00:00:01","#,
+                r#""macs":["52:54:00:00:00:01"]}},"agent_version":"0.1.0","kernel_version":"6.1.0-40-amd64","#,
+                r#""uptime_ms":7,"boot_id":"b"}}"#
+            ),
+            KEY
+        ),
+    );
+    golden(
+        &HelloReply { host: "lab-1".into(), attempt: 2, time_ms: 1_795_224_093_000, verdict: Verdict::Continue },
+        r#"{"host":"lab-1","attempt":2,"time_ms":1795224093000,"verdict":{"verdict":"continue"}}"#,
+    );
+}
+
+#[test]
+fn report_and_its_reply() {
+    let step = StepReport {
+        index: 0,
+        step: "write-image".into(),
+        state: StepState::Running,
+        activity: "writing".into(),
+        done_bytes: 1,
+        total_bytes: 2,
+        started_ms: 3,
+        ended_ms: 0,
+        error: String::new(),
+        disk_changed: true,
+    };
+    let line = LogLine { sequence: 1, uptime_ms: 2, source: LogSource::Kernel, severity: 6, text: "x".into() };
+    golden(
+        &Report {
+            token: "t".into(),
+            key: key(),
+            boot_id: "b".into(),
+            sequence: 1,
+            uptime_ms: 2,
+            plan: 3,
+            steps: vec![step.clone(), StepReport { state: StepState::Failed, error: "why".into(), ..step }],
+            receipts: vec![Receipt {
+                plan: 3,
+                index: 0,
+                step: "reboot".into(),
+                started_ms: 1,
+                ended_ms: 2,
+                evidence: Evidence::Leaving { how: "reboot".into() },
+            }],
+            idle: false,
+            leaving: true,
+            log: vec![line],
+        },
+        &format!(
+            concat!(
+                r#"{{"token":"t","key":"{}","boot_id":"b","sequence":1,"uptime_ms":2,"plan":3,"steps":["#,
+                r#"{{"index":0,"step":"write-image","state":"running","activity":"writing","done_bytes":1,"#,
+                r#""total_bytes":2,"started_ms":3,"ended_ms":0,"disk_changed":true}},"#,
+                r#"{{"index":0,"step":"write-image","state":"failed","activity":"writing","done_bytes":1,"#,
+                r#""total_bytes":2,"started_ms":3,"ended_ms":0,"error":"why","disk_changed":true}}],"#,
+                r#""receipts":[{{"plan":3,"index":0,"step":"reboot","started_ms":1,"ended_ms":2,"#,
+                r#""evidence":{{"kind":"leaving","how":"reboot"}}}}],"idle":false,"leaving":true,"#,
+                r#""log":[{{"sequence":1,"uptime_ms":2,"source":"kernel","severity":6,"text":"x"}}]}}"#
+            ),
+            KEY
+        ),
+    );
+    golden(
+        &ReportReply { time_ms: 1, log_acknowledged: 2, verdict: Verdict::Abort { reason: "released".into() } },
+        r#"{"time_ms":1,"log_acknowledged":2,"verdict":{"verdict":"abort","reason":"released"}}"#,
+    );
+}
+
+#[test]
+fn plan_with_every_step() {
+    let image = ImageSource {
+        url: "http://192.0.2.1:8080/images/aa.raw.zst".into(),
+        stream_bytes: 1,
+        stream_sha256: "aa".into(),
+        raw_bytes: 512,
+        raw_sha256: "bb".into(),
+    };
+    let plan = Plan {
+        number: 2,
+        attempt: 3,
+        steps: vec![
+            Step::Inspect,
+            Step::ClearMetadata { disk: disk() },
+            Step::WriteImage { disk: disk(), image, disk_guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into() },
+            Step::HandOff {
+                disk: disk(),
+                files: vec![HandOffFile {
+                    path: "ignition/config.ign".into(),
+                    mode: 0o600,
+                    content_base64: "e30=".into(),
+                }],
+            },
+            Step::SetBootEntry { disk: disk(), label: "lab-1".into() },
+            Step::Reboot,
+            Step::PowerOff,
+        ],
+    };
+    golden(
+        &Verdict::Plan { plan },
+        &format!(
+            concat!(
+                r#"{{"verdict":"plan","plan":{{"number":2,"attempt":3,"steps":[{{"step":"inspect"}},"#,
+                r#"{{"step":"clear_metadata","disk":{0}}},{{"step":"write_image","disk":{0},"#,
+                r#""image":{{"url":"http://192.0.2.1:8080/images/aa.raw.zst","stream_bytes":1,"#,
+                r#""stream_sha256":"aa","raw_bytes":512,"raw_sha256":"bb"}},"#,
+                r#""disk_guid":"6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"}},"#,
+                r#"{{"step":"hand_off","disk":{0},"files":[{{"path":"ignition/config.ign","mode":384,"#,
+                r#""content_base64":"e30="}}]}},{{"step":"set_boot_entry","disk":{0},"label":"lab-1"}},"#,
+                r#"{{"step":"reboot"}},{{"step":"power_off"}}]}}}}"#
+            ),
+            DISK
+        ),
+    );
+}
+
+#[test]
+fn every_evidence() {
+    golden(
+        &Evidence::MetadataCleared {
+            disk: disk(),
+            device: "/dev/sda".into(),
+            cleared: vec!["gpt at 512".into()],
+            verified_bytes: 1,
+        },
+        &format!(
+            r#"{{"kind":"metadata_cleared","disk":{DISK},"device":"/dev/sda","cleared":["gpt at 512"],"verified_bytes":1}}"#
+        ),
+    );
+    golden(
+        &Evidence::ImageWritten {
+            disk: disk(),
+            device: "/dev/sda".into(),
+            stream_sha256: "a".into(),
+            stream_bytes: 1,
+            raw_sha256: "b".into(),
+            raw_bytes: 2,
+            written_bytes: 3,
+            readback_sha256: "b".into(),
+            readback_bytes: 2,
+            disk_guid: "g".into(),
+            last_usable_lba: 4,
+            write_ms: 5,
+            readback_ms: 6,
+        },
+        &format!(
+            concat!(
+                r#"{{"kind":"image_written","disk":{},"device":"/dev/sda","stream_sha256":"a","stream_bytes":1,"#,
+                r#""raw_sha256":"b","raw_bytes":2,"written_bytes":3,"readback_sha256":"b","readback_bytes":2,"#,
+                r#""disk_guid":"g","last_usable_lba":4,"write_ms":5,"readback_ms":6}}"#
+            ),
+            DISK
+        ),
+    );
+    golden(
+        &Evidence::FilesHandedOff {
+            disk: disk(),
+            device: "/dev/sda2".into(),
+            filesystem: "ext4".into(),
+            files: vec![FileDigest { path: "p".into(), bytes: 1, sha256: "c".into() }],
+        },
+        &format!(
+            concat!(
+                r#"{{"kind":"files_handed_off","disk":{},"device":"/dev/sda2","filesystem":"ext4","#,
+                r#""files":[{{"path":"p","bytes":1,"sha256":"c"}}]}}"#
+            ),
+            DISK
+        ),
+    );
+    golden(
+        &Evidence::BootEntrySet { method: "uefi".into(), entry: "Boot0000".into(), order: "0001,0000".into() },
+        r#"{"kind":"boot_entry_set","method":"uefi","entry":"Boot0000","order":"0001,0000"}"#,
+    );
+}
+
+#[test]
+fn inventory() {
+    let inventory = Inventory {
+        system: System { manufacturer: "M".into(), product: "P".into(), serial: "S".into(), uuid: "u".into() },
+        firmware: Firmware {
+            mode: FirmwareMode::Uefi,
+            vendor: "V".into(),
+            version: "1".into(),
+            date: "d".into(),
+            secure_boot: Some(false),
+        },
+        cpu: Cpu { arch: "x86_64".into(), model: "c".into(), clock_mhz: 2000.5, flags: vec!["fpu".into()], count: 2 },
+        memory: Memory { total_mib: 1, installed_mib: 2 },
+        nics: vec![Nic {
+            name: "eth0".into(),
+            mac: "52:54:00:00:00:01".into(),
+            ip: vec!["192.0.2.9".into()],
+            driver: "virtio_net".into(),
+            model: "0x1af4 0x1000".into(),
+            pci_address: "0000:00:02.0".into(),
+            speed_mbps: 0,
+            link: true,
+            boot: true,
+        }],
+        disks: vec![Disk { device: "/dev/vda".into(), transport: Transport::Virtio, size_bytes: 1, ..Disk::default() }],
+        hostname: "h".into(),
+    };
+    golden(
+        &inventory,
+        concat!(
+            r#"{"system":{"manufacturer":"M","product":"P","serial":"S","uuid":"u"},"#,
+            r#""firmware":{"mode":"uefi","vendor":"V","version":"1","date":"d","secure_boot":false},"#,
+            r#""cpu":{"arch":"x86_64","model":"c","clock_mhz":2000.5,"flags":["fpu"],"count":2},"#,
+            r#""memory":{"total_mib":1,"installed_mib":2},"#,
+            r#""nics":[{"name":"eth0","mac":"52:54:00:00:00:01","ip":["192.0.2.9"],"driver":"virtio_net","#,
+            r#""model":"0x1af4 0x1000","pci_address":"0000:00:02.0","speed_mbps":0,"link":true,"boot":true}],"#,
+            r#""disks":[{"device":"/dev/vda","by_path":"","by_id":[],"size_bytes":1,"logical_block_bytes":0,"#,
+            r#""physical_block_bytes":0,"model":"","vendor":"","serial":"","wwn":"","wwn_with_extension":"","#,
+            r#""wwn_vendor_extension":"","hctl":"","rotational":false,"read_only":false,"removable":false,"#,
+            r#""transport":"virtio","signatures":[]}],"hostname":"h"}"#
+        ),
+    );
+}
+
+#[test]
+fn refusals() {
+    for (reason, name) in [
+        (RefusalReason::BadToken, "bad_token"),
+        (RefusalReason::SecondKey, "second_key"),
+        (RefusalReason::OldAttempt, "old_attempt"),
+        (RefusalReason::BadSignature, "bad_signature"),
+        (RefusalReason::BadRequest, "bad_request"),
+        (RefusalReason::Busy, "busy"),
+    ] {
+        let refusal = Refusal { reason, message: "m".into() };
+        golden(&refusal, &format!(r#"{{"reason":"{name}","message":"m"}}"#));
+    }
+}
+
+/// What a later version may add must not stop this one, and what an earlier one leaves out has a
+/// meaning.
+#[test]
+fn unknown_fields_are_passed_over_and_optional_ones_may_be_missing() {
+    let plan: Plan =
+        serde_json::from_str(r#"{"number":1,"attempt":1,"steps":[{"step":"inspect"}],"later":1}"#).unwrap();
+    assert_eq!(plan.steps, [Step::Inspect]);
+    let disk: Disk = serde_json::from_str(r#"{"device":"/dev/sda"}"#).unwrap();
+    assert_eq!(disk, Disk { device: "/dev/sda".into(), ..Disk::default() });
+    let report = format!(r#"{{"token":"t","key":"{KEY}","boot_id":"","sequence":1,"uptime_ms":0,"plan":0}}"#);
+    let report: Report = serde_json::from_str(&report).unwrap();
+    assert!(!report.idle && !report.leaving && report.steps.is_empty());
+    assert!(serde_json::from_str::<Plan>(r#"{"number":1,"attempt":1,"steps":[{"step":"format_all"}]}"#).is_err());
+}

@@ -1,0 +1,213 @@
+//! The appliance of one lab: started, stopped and asked as a user does it, by its command line.
+
+use std::{
+    fs::File,
+    io,
+    path::{Path, PathBuf},
+    process::Stdio,
+    time::Duration,
+};
+
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use thiserror::Error;
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, timeout},
+};
+
+use crate::{net, os};
+
+/// It listens for another DHCP server first, which takes seconds.
+const READY_TIMEOUT: Duration = Duration::from_secs(120);
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+/// After SIGTERM it closes its databases.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+/// A client command waits for the API only.
+const COMMAND_TIMEOUT: Duration = Duration::from_secs(120);
+pub const LOG: &str = "appliance.log";
+
+#[derive(Debug, Error)]
+pub enum ApplianceError {
+    #[error("starting the appliance")]
+    Start(#[source] io::Error),
+    #[error("the appliance ended at once; its log ends with:\n{log}")]
+    Ended { log: String },
+    #[error("the appliance does not answer after {} s; its log ends with:\n{log}", READY_TIMEOUT.as_secs())]
+    NotReady { log: String },
+    #[error("running firesteel {command}")]
+    Run {
+        command: String,
+        #[source]
+        source: io::Error,
+    },
+    #[error("firesteel {command}: {message}")]
+    Refused { command: String, message: String },
+    #[error("firesteel {command} answered no JSON")]
+    NoJson {
+        command: String,
+        #[source]
+        source: serde_json::Error,
+    },
+}
+
+/// What the appliance is started with.
+#[derive(Clone, Debug)]
+pub struct ApplianceConfig {
+    pub program: PathBuf,
+    /// Its data and its log go below this folder.
+    pub folder: PathBuf,
+    pub boot_files: PathBuf,
+    pub loaders: PathBuf,
+    /// The Provisioning object, as a file.
+    pub provisioning: PathBuf,
+    /// Chain-load our own iPXE from a network card's older one.
+    pub upgrade_ipxe: bool,
+}
+
+#[derive(Debug)]
+pub struct Appliance {
+    config: ApplianceConfig,
+    child: Child,
+}
+
+impl Appliance {
+    /// Starts it and waits until its API answers.
+    pub async fn start(config: ApplianceConfig) -> Result<Self, ApplianceError> {
+        let child = spawn(&config).map_err(ApplianceError::Start)?;
+        let mut appliance = Self { config, child };
+        appliance.wait_ready().await?;
+        Ok(appliance)
+    }
+
+    async fn wait_ready(&mut self) -> Result<(), ApplianceError> {
+        let begun = Instant::now();
+        loop {
+            if self.child.try_wait().map_err(ApplianceError::Start)?.is_some() {
+                return Err(ApplianceError::Ended { log: self.log_tail(15) });
+            }
+            if self.cli(&["get", "hosts"]).await.is_ok() {
+                return Ok(());
+            }
+            if begun.elapsed() > READY_TIMEOUT {
+                return Err(ApplianceError::NotReady { log: self.log_tail(15) });
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Kills it without warning and starts it again on the same data.
+    pub async fn crash_and_restart(&mut self) -> Result<(), ApplianceError> {
+        self.child.kill().await.map_err(ApplianceError::Start)?;
+        self.child = spawn(&self.config).map_err(ApplianceError::Start)?;
+        self.wait_ready().await
+    }
+
+    /// Stops it in order.
+    pub async fn stop(mut self) {
+        let asked = self.child.id().and_then(|pid| i32::try_from(pid).ok());
+        if let Some(pid) = asked
+            && let Err(error) = kill(Pid::from_raw(pid), Signal::SIGTERM)
+        {
+            tracing::debug!(%error, "the appliance is gone already");
+        }
+        if timeout(STOP_TIMEOUT, self.child.wait()).await.is_err() {
+            tracing::warn!("the appliance does not stop and is killed");
+            drop(self.child.kill().await);
+        }
+    }
+
+    #[must_use]
+    pub fn data(&self) -> PathBuf {
+        data(&self.config.folder)
+    }
+
+    /// Environment in which `firesteel` commands reach this appliance.
+    #[must_use]
+    pub fn environment(&self) -> Vec<(&'static str, PathBuf)> {
+        environment(&self.config.folder)
+    }
+
+    /// PEM of its certificate authority.
+    pub fn ca_pem(&self) -> io::Result<String> {
+        std::fs::read_to_string(self.data().join("pki/ca.crt"))
+    }
+
+    /// Runs a client command and returns what it printed.
+    pub async fn cli(&self, arguments: &[&str]) -> Result<String, ApplianceError> {
+        let command = arguments.join(" ");
+        let failed = |source| ApplianceError::Run { command: command.clone(), source };
+        let running = Command::new(&self.config.program)
+            .args(arguments)
+            .envs(self.environment())
+            .stdin(Stdio::null())
+            .kill_on_drop(true)
+            .output();
+        let output = match timeout(COMMAND_TIMEOUT, running).await {
+            Ok(output) => output.map_err(failed)?,
+            Err(_) => return Err(failed(io::ErrorKind::TimedOut.into())),
+        };
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+        }
+        let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        Err(ApplianceError::Refused { command, message })
+    }
+
+    /// The same for commands that answer JSON.
+    pub async fn json(&self, arguments: &[&str]) -> Result<Value, ApplianceError> {
+        let text = self.cli(&[arguments, &["-o", "json"]].concat()).await?;
+        serde_json::from_str(&text).map_err(|source| ApplianceError::NoJson { command: arguments.join(" "), source })
+    }
+
+    /// The last lines of its log.
+    #[must_use]
+    pub fn log_tail(&self, lines: usize) -> String {
+        let text = std::fs::read(self.config.folder.join(LOG)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let all: Vec<_> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+}
+
+fn data(folder: &Path) -> PathBuf {
+    folder.join("data")
+}
+
+/// See [`Appliance::environment`].
+#[must_use]
+pub fn environment(folder: &Path) -> Vec<(&'static str, PathBuf)> {
+    let data = data(folder);
+    vec![("FIRESTEEL_KUBECONFIG", data.join("admin.kubeconfig")), ("FIRESTEEL_DATA", data)]
+}
+
+fn spawn(config: &ApplianceConfig) -> io::Result<Child> {
+    std::fs::create_dir_all(&config.folder)?;
+    let log = File::options().create(true).append(true).open(config.folder.join(LOG))?;
+    let mut command = Command::new(&config.program);
+    command
+        .arg("serve")
+        .arg("--data")
+        .arg(data(&config.folder))
+        .args(["--interface", net::BRIDGE])
+        .arg("--provisioning")
+        .arg(&config.provisioning)
+        .arg("--boot-files")
+        .arg(&config.boot_files)
+        .arg("--loaders")
+        .arg(&config.loaders)
+        // The machines have a serial port and no screen.
+        .args(["--console", "ttyS0"])
+        .stdin(Stdio::null())
+        .stdout(log.try_clone()?)
+        .stderr(log)
+        .kill_on_drop(true);
+    if config.upgrade_ipxe {
+        command.arg("--upgrade-ipxe");
+    }
+    os::die_with_parent(command.as_std_mut(), Signal::SIGTERM);
+    command.spawn()
+}

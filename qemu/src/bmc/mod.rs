@@ -1,0 +1,236 @@
+//! One virtual BMC per machine: Redfish by HTTPS (self-signed, as BMCs come) on a loopback address
+//! of the lab's network namespace. `redfish` is the model; here are the listener, the credentials
+//! and the effects on the machine. It follows the machine, it does not own it.
+
+pub mod redfish;
+mod sessions;
+
+use std::{
+    convert::Infallible,
+    io,
+    net::{Ipv4Addr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http::{
+    HeaderValue, Method, Request, Response, StatusCode,
+    header::{CONTENT_TYPE, WWW_AUTHENTICATE},
+};
+use http_body_util::{BodyExt as _, Full, Limited};
+use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use redfish::{Answer, Effect, ResetType, SystemView};
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use thiserror::Error;
+use tokio::{
+    net::TcpListener,
+    sync::Semaphore,
+    task::{AbortHandle, JoinSet},
+};
+use tokio_rustls::TlsAcceptor;
+
+use self::sessions::Sessions;
+use crate::machine::{Machine, MachineError, Power};
+
+pub const USER: &str = "admin";
+pub const PASSWORD: &str = "lab-password";
+
+const PORT: u16 = 443;
+/// A BMC's requests are a few hundred bytes.
+const BODY_BYTES_MAX: usize = 64 * 1024;
+/// One appliance keeps a handful of connections.
+const CONNECTIONS_MAX: usize = 32;
+/// A client that says nothing in this time is gone.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
+/// A press of the power button that the guest does not answer is not held against it longer.
+const GRACE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Error)]
+pub enum BmcError {
+    #[error("listening on {address}")]
+    Listen {
+        address: SocketAddr,
+        #[source]
+        source: io::Error,
+    },
+    #[error("making the BMC's certificate")]
+    Certificate(#[source] rcgen::Error),
+    #[error("configuring TLS")]
+    Tls(#[source] rustls::Error),
+}
+
+/// A running BMC; it stops when this is dropped.
+#[derive(Debug)]
+pub struct Bmc {
+    address: SocketAddr,
+    uuid: uuid::Uuid,
+    task: AbortHandle,
+}
+
+impl Bmc {
+    /// Starts the BMC of a machine on `127.0.1.number`.
+    pub async fn start(machine: Machine, number: u8) -> Result<Self, BmcError> {
+        let address = SocketAddr::from((Ipv4Addr::new(127, 0, 1, number), PORT));
+        let listener = TcpListener::bind(address).await.map_err(|source| BmcError::Listen { address, source })?;
+        let acceptor = acceptor(address)?;
+        let uuid = machine.config().uuid;
+        let shared = Arc::new(Shared { machine, sessions: Sessions::new(USER, PASSWORD) });
+        let task = tokio::spawn(accept(listener, acceptor, shared)).abort_handle();
+        Ok(Self { address, uuid, task })
+    }
+
+    /// The address as a BareMetalHost names it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        format!("redfish+https://{}{}", self.address, redfish::system_path(&self.uuid))
+    }
+}
+
+impl Drop for Bmc {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+struct Shared {
+    machine: Machine,
+    sessions: Sessions,
+}
+
+fn acceptor(address: SocketAddr) -> Result<TlsAcceptor, BmcError> {
+    let made = rcgen::generate_simple_self_signed(vec![address.ip().to_string()]).map_err(BmcError::Certificate)?;
+    let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .and_then(|builder| {
+            builder.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key)
+        })
+        .map_err(BmcError::Tls)?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared>) {
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let mut connections = JoinSet::new();
+    while let Ok(slot) = slots.clone().acquire_owned().await {
+        while connections.try_join_next().is_some() {}
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "a BMC cannot accept");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (acceptor, shared) = (acceptor.clone(), shared.clone());
+        connections.spawn(async move {
+            let _slot = slot;
+            let Ok(stream) = acceptor.accept(stream).await else { return };
+            let service = service_fn(|request| {
+                let shared = shared.clone();
+                async move { Ok::<_, Infallible>(serve(&shared, request).await) }
+            });
+            let mut server = http1::Builder::new();
+            server.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
+            // A client that hangs up is no event.
+            drop(server.serve_connection(TokioIo::new(stream), service).await);
+        });
+    }
+}
+
+async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path().to_owned();
+    let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
+        Ok(body) => body.to_bytes(),
+        Err(error) => {
+            let refused = redfish::refuse(StatusCode::PAYLOAD_TOO_LARGE, "PropertyValueFormatError", &error.to_string());
+            return render(refused);
+        }
+    };
+    if path.trim_end_matches('/') == redfish::SESSIONS && parts.method == Method::POST {
+        return match shared.sessions.open(&body) {
+            Some(session) => session,
+            None => unauthorised(),
+        };
+    }
+    if !redfish::is_public(&parts.method, &path) && !shared.sessions.allow(&parts.headers) {
+        return unauthorised();
+    }
+    if let Some(answer) = shared.sessions.answer(&parts.method, &path) {
+        return render(answer);
+    }
+    let mut answer = redfish::answer(&view(&shared.machine).await, &parts.method, &path, &body);
+    if let Some(effect) = answer.effect.take()
+        && let Err(error) = perform(&shared.machine, effect).await
+    {
+        tracing::warn!(%error, machine = shared.machine.config().name, "the BMC failed");
+        answer = match error {
+            MachineError::Off => redfish::refuse(StatusCode::CONFLICT, "ResourceInUse", "the system is off"),
+            other => redfish::refuse(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &other.to_string()),
+        };
+    }
+    render(answer)
+}
+
+async fn view(machine: &Machine) -> SystemView {
+    let config = machine.config();
+    let is_on = *machine.power().borrow() != Power::Off;
+    SystemView {
+        is_on,
+        boot: machine.boot_override().await,
+        firmware: config.firmware,
+        macs: vec![config.mac.to_uppercase()],
+        memory_mib: config.memory_mib,
+        name: config.name,
+        uuid: config.uuid,
+    }
+}
+
+async fn perform(machine: &Machine, effect: Effect) -> Result<(), MachineError> {
+    match effect {
+        Effect::SetBoot(boot) => machine.set_boot_override(boot).await,
+        Effect::Reset(ResetType::On | ResetType::ForceOn) => machine.power_on().await?,
+        Effect::Reset(ResetType::ForceOff) => machine.power_off().await?,
+        Effect::Reset(ResetType::GracefulShutdown | ResetType::PushPowerButton) => machine.press_power_button().await?,
+        Effect::Reset(ResetType::ForceRestart) => machine.reset().await?,
+        Effect::Reset(ResetType::PowerCycle) => {
+            machine.power_off().await?;
+            machine.power_on().await?;
+        }
+        Effect::Reset(ResetType::GracefulRestart) => {
+            machine.press_power_button().await?;
+            let machine = machine.clone();
+            // The request is answered at once, as BMCs do; the restart follows the guest's own end.
+            tokio::spawn(async move {
+                if tokio::time::timeout(GRACE, machine.wait_off()).await.is_err() {
+                    return;
+                }
+                if let Err(error) = machine.power_on().await {
+                    tracing::warn!(%error, "restarting after a graceful shutdown");
+                }
+            });
+        }
+    }
+    Ok(())
+}
+
+fn render(answer: Answer) -> Response<Full<Bytes>> {
+    let body = answer.body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
+    let mut response = Response::new(Full::new(body));
+    *response.status_mut() = answer.status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert("odata-version", HeaderValue::from_static("4.0"));
+    response
+}
+
+fn unauthorised() -> Response<Full<Bytes>> {
+    let refused = redfish::refuse(StatusCode::UNAUTHORIZED, "InsufficientPrivilege", "user name or password is wrong");
+    let mut response = render(refused);
+    response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"lab\""));
+    response
+}

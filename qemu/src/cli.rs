@@ -1,0 +1,232 @@
+//! The command line of the lab, and which command needs which preparation.
+
+use std::{
+    future::Future,
+    process::{Command as Program, ExitCode, Stdio},
+};
+
+use anyhow::Context as _;
+use clap::{Parser, Subcommand};
+use serde::{Deserialize, Serialize};
+use tokio::{
+    runtime::Runtime,
+    signal::unix::{SignalKind, signal},
+};
+
+use crate::{
+    artefacts::{Artefacts, ImageFormat, cargo},
+    bench, console,
+    demo::{self, DemoOptions},
+    lab::LabConfig,
+    machine::Accel,
+    probe,
+    progress::{Step, print, say},
+    runs::RunFolder,
+    sandbox,
+    scenario::{self, Scenario},
+    standing::{self, UpOptions},
+    tools::Tools,
+};
+
+/// 128 + SIGINT, as shells say it.
+const INTERRUPTED: u8 = 130;
+
+/// Firesteel's lab: virtual machines that boot over a virtual network.
+#[derive(Debug, Parser)]
+#[command(name = "lab", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+    /// How machines are run [default: kvm where a Debian kernel is seen to run on it, else tcg]
+    #[arg(long, global = true, value_enum)]
+    accel: Option<Accel>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Take bare machines to a running operating system, and show each step
+    Demo(DemoOptions),
+    /// Run all tests: units, then end to end
+    Test {
+        /// Also the scenarios that take longer
+        #[arg(long)]
+        all: bool,
+        /// Only these scenarios, no unit tests
+        #[arg(long, value_enum, value_name = "NAME")]
+        scenario: Vec<Scenario>,
+    },
+    /// Start a lab that stays, to play with
+    Up(UpOptions),
+    /// End the lab that stays
+    Down,
+    /// Run a command inside the lab that stays, such as `exec firesteel get hosts`
+    Exec {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, required = true)]
+        command: Vec<String>,
+    },
+    /// Use a machine's serial console; Ctrl-] leaves it
+    Console { host: String },
+    /// Build the OS image and say where it is
+    Image {
+        /// Its forms
+        #[arg(value_enum, default_values = ["raw", "gz", "xz", "zst", "qcow2"])]
+        formats: Vec<ImageFormat>,
+    },
+    /// Measure
+    #[command(subcommand)]
+    Bench(Bench),
+}
+
+#[derive(Debug, Subcommand)]
+enum Bench {
+    /// The agent's write path against curl, zstd and dd
+    Write {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Power-on to the kernel's first line, and to an /init that does nothing
+    Boot,
+}
+
+/// What the first life made, see [`sandbox`].
+#[derive(Debug, Serialize, Deserialize)]
+struct Prepared {
+    artefacts: Artefacts,
+}
+
+/// Runs the command line.
+pub fn run() -> anyhow::Result<ExitCode> {
+    let filter = tracing_subscriber::EnvFilter::try_from_env("FIRESTEEL_LOG")
+        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
+    let cli = Cli::parse();
+    let tools = Tools::find()?;
+    match &cli.command {
+        Command::Down => runtime()?.block_on(standing::down(&tools))?,
+        Command::Exec { command } => standing::exec(&tools, command)?,
+        Command::Console { host } => {
+            let runtime = runtime()?;
+            let ended = runtime.block_on(console::attach(&tools, host));
+            // A thread may still be waiting for a key.
+            runtime.shutdown_background();
+            ended?;
+        }
+        Command::Image { formats } => {
+            let made = Artefacts::make_images(&tools, formats)?;
+            made.iter().for_each(|(format, path)| print(&format!("{:8} {}", format.name(), path.display())));
+        }
+        Command::Bench(Bench::Write { arguments }) => bench::write(arguments)?,
+        Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
+        Command::Demo(_) | Command::Test { .. } | Command::Up(_) | Command::Bench(Bench::Boot) => {
+            return in_two_lives(&cli, tools);
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn in_two_lives(cli: &Cli, tools: Tools) -> anyhow::Result<ExitCode> {
+    let Some((prepared, run)) = sandbox::second_life::<Prepared>()? else {
+        let artefacts = prepare(&cli.command, &tools)?;
+        let run = RunFolder::create(&tools.cache)?;
+        return Err(sandbox::begin_second_life(&Prepared { artefacts }, run).into());
+    };
+    let runtime = runtime()?;
+    let done = runtime.block_on(inside(cli, &tools, prepared.artefacts, &run));
+    // Whatever was still under way is dropped here, and with it machines and appliance.
+    drop(runtime);
+    if let Err(error) = &done {
+        let saved = tools.cache.join("last-failure");
+        run.save_logs(&saved).with_context(|| format!("saving the logs to {}", saved.display()))?;
+        say(&format!("failed: {error:#}"));
+        say(&format!("all logs are in {}", saved.display()));
+        return Ok(ExitCode::FAILURE);
+    }
+    done
+}
+
+/// What has to be built while the computer's own network is there.
+fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
+    let mut formats: Vec<ImageFormat> = match command {
+        Command::Demo(options) => vec![options.image],
+        Command::Up(options) => vec![options.image],
+        Command::Test { all, scenario } => {
+            if scenario.is_empty() {
+                unit_tests()?;
+            }
+            chosen(*all, scenario).iter().flat_map(|scenario| scenario.formats()).copied().collect()
+        }
+        Command::Down | Command::Exec { .. } | Command::Console { .. } | Command::Image { .. } | Command::Bench(_) => {
+            Vec::new()
+        }
+    };
+    formats.sort_unstable();
+    formats.dedup();
+    Artefacts::make(tools, &formats)
+}
+
+fn chosen(all: bool, named: &[Scenario]) -> &[Scenario] {
+    match (named.is_empty(), all) {
+        (false, _) => named,
+        (true, false) => Scenario::STANDARD,
+        (true, true) => Scenario::ALL,
+    }
+}
+
+/// cargo-nextest runs tests in parallel across crates; where it is not installed, cargo does.
+fn unit_tests() -> anyhow::Result<()> {
+    let step = Step::begin("running unit and property tests");
+    let mut nextest = Program::new("cargo");
+    nextest.args(["nextest", "--version"]).stderr(Stdio::null()).stdout(Stdio::null());
+    if nextest.status().is_ok_and(|status| status.success()) {
+        cargo(&["nextest", "run", "--workspace"], &[])?;
+    } else {
+        cargo(&["test", "--quiet", "--workspace"], &[])?;
+    }
+    step.end();
+    Ok(())
+}
+
+async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder) -> anyhow::Result<ExitCode> {
+    let accel = match cli.accel {
+        Some(accel) => accel,
+        None => probe::accel(tools, &artefacts.boot_files.join("vmlinuz"), run.path()).await?,
+    };
+    let config =
+        LabConfig { tools: tools.clone(), artefacts, accel, folder: run.path().to_owned(), upgrade_ipxe: false };
+    match &cli.command {
+        Command::Demo(options) => unless_interrupted(demo::run(config, options)).await,
+        Command::Test { all, scenario } => {
+            unless_interrupted(scenario::run_all(chosen(*all, scenario), &config, run)).await
+        }
+        Command::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await,
+        Command::Up(options) => standing::keep(config, options, interrupted()).await.map(|()| ExitCode::SUCCESS),
+        Command::Down | Command::Exec { .. } | Command::Console { .. } | Command::Image { .. } | Command::Bench(_) => {
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+async fn unless_interrupted(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<ExitCode> {
+    tokio::select! {
+        done = work => done.map(|()| ExitCode::SUCCESS),
+        () = interrupted() => {
+            say("interrupted: switching everything off");
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+    }
+}
+
+async fn interrupted() {
+    let mut waits = Vec::new();
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        if let Ok(mut stream) = signal(kind) {
+            waits.push(Box::pin(async move { stream.recv().await }));
+        }
+    }
+    futures_util::future::select_all(waits).await;
+}
+
+fn runtime() -> anyhow::Result<Runtime> {
+    // Children are told to die with the thread that made them, so the threads must stay.
+    tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting the runtime")
+}

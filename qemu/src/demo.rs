@@ -1,0 +1,302 @@
+//! `lab demo`: bare machines to running operating systems, watched live.
+
+use std::{path::PathBuf, time::SystemTime};
+
+use anyhow::{Context as _, bail};
+use clap::Args;
+use tokio::{
+    task::JoinHandle,
+    time::{Duration, Instant, sleep},
+};
+
+use crate::{
+    artefacts::ImageFormat,
+    lab::{DiskPlan, HostPlan, Lab, LabConfig, PATIENCE, Wish},
+    machine::{BootOrder, DiskBus, Firmware, Power},
+    probe::KERNEL_FIRST_LINE,
+    progress::{self, Step, print, say, say_for_now},
+    report::{self, HostReport},
+    view::HostView,
+};
+
+/// Large enough for the lab's image with room for its root partition to grow into.
+pub const DISK_BYTES: u64 = 4 << 30;
+const LOOK_EVERY: Duration = Duration::from_millis(700);
+/// Without a BMC the machine is known when its agent has said hello.
+const DISCOVERY_PATIENCE: Duration = PATIENCE;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum BmcKind {
+    Redfish,
+    None,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct DemoOptions {
+    /// Firmware of the machines
+    #[arg(long, value_enum, default_value = "uefi")]
+    pub firmware: Firmware,
+    /// Bus of the machines' disks
+    #[arg(long, value_enum, default_value = "nvme")]
+    pub disk: DiskBus,
+    /// Form of the OS image
+    #[arg(long, value_enum, default_value = "zst")]
+    pub image: ImageFormat,
+    /// Number of machines, all at once
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=20))]
+    pub hosts: u8,
+    /// Memory of each machine
+    #[arg(long, default_value_t = 1024, value_name = "MIB", value_parser = clap::value_parser!(u32).range(256..))]
+    pub memory: u32,
+    /// How machines are switched on: through their BMC by the appliance, or by hand and then adopted
+    #[arg(long, value_enum, default_value = "redfish")]
+    pub bmc: BmcKind,
+    /// Let the BIOS's network card load our undionly.kpxe by TFTP instead of using its own iPXE
+    #[arg(long)]
+    pub chain: bool,
+    /// Write the result to this file
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+}
+
+/// Runs the demo in a fresh lab; an error unless every machine runs its new OS.
+pub async fn run(mut config: LabConfig, options: &DemoOptions) -> anyhow::Result<()> {
+    config.upgrade_ipxe = options.chain;
+    let image = config.artefacts.image(options.image)?.to_owned();
+    let accel = config.accel;
+    let step = Step::begin("starting the network and the appliance");
+    let mut lab = Lab::start(config).await?;
+    step.end();
+    let names: Vec<_> = (1..=options.hosts).map(|number| format!("host-{number}")).collect();
+    for name in &names {
+        lab.add_machine(plan(name, options)).await?;
+    }
+    say(&format!(
+        "{} with {} firmware, empty {} disk, {} MiB, on {accel}",
+        names.join(", "),
+        options.firmware,
+        options.disk,
+        options.memory
+    ));
+    let step = Step::begin("publishing the OS image");
+    let source = lab.publish(&image)?;
+    step.end_with(options.image.name());
+    let result = install(&lab, &names, &source, options).await;
+    let reports = match result {
+        Ok(reports) => reports,
+        Err(error) => {
+            say(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(12)));
+            lab.stop().await;
+            return Err(error);
+        }
+    };
+    for report in &reports {
+        print(&report.table());
+    }
+    if let Some(path) = &options.json {
+        std::fs::write(path, format!("{:#}\n", report::json(&reports)))
+            .with_context(|| format!("writing {}", path.display()))?;
+    }
+    lab.stop().await;
+    say("every host runs its new operating system");
+    Ok(())
+}
+
+fn plan(name: &str, options: &DemoOptions) -> HostPlan {
+    HostPlan {
+        name: name.to_owned(),
+        firmware: options.firmware,
+        disks: vec![DiskPlan { bus: options.disk, bytes: DISK_BYTES }],
+        memory_mib: options.memory,
+        boot_order: BootOrder::NetworkFirst,
+        has_bmc: options.bmc == BmcKind::Redfish,
+    }
+}
+
+async fn install(
+    lab: &Lab,
+    names: &[String],
+    source: &crate::manifests::ImageSource,
+    options: &DemoOptions,
+) -> anyhow::Result<Vec<HostReport>> {
+    let mut watchers = Vec::new();
+    for name in names {
+        watchers.push(watch_boot(lab, name)?);
+        if options.bmc == BmcKind::None {
+            discover_and_adopt(lab, name).await?;
+        }
+        lab.apply_host(name, &Wish { image: Some(source.clone()), ..Wish::default() }).await?;
+        say(&format!("{name}: applied; it is the appliance's now"));
+    }
+    let views = follow(lab, names).await?;
+    let mut reports = Vec::new();
+    for ((name, view), watcher) in names.iter().zip(views).zip(watchers) {
+        check(name, &view)?;
+        let (power_on, kernel_first_line) = watcher.await.context("watching the boot")?;
+        reports.push(HostReport {
+            name: name.clone(),
+            firmware: options.firmware,
+            disk: options.disk,
+            image: options.image,
+            power_on,
+            kernel_first_line,
+            view,
+        });
+    }
+    Ok(reports)
+}
+
+/// Notes when the machine is first switched on and when its first kernel speaks.
+fn watch_boot(lab: &Lab, name: &str) -> anyhow::Result<JoinHandle<(SystemTime, Option<SystemTime>)>> {
+    let machine = lab.machine(name)?.clone();
+    Ok(tokio::spawn(async move {
+        let mut power = machine.power();
+        let power_on = match power.wait_for(|power| *power != Power::Off).await.as_deref() {
+            Ok(Power::On { since }) => *since,
+            Ok(Power::Off) | Err(_) => SystemTime::now(),
+        };
+        let seen = machine.serial().wait_for(KERNEL_FIRST_LINE, 0, PATIENCE).await;
+        (power_on, seen.ok().flatten())
+    }))
+}
+
+/// A machine that the appliance has never heard of: switched on by hand, inspected, then adopted.
+pub(crate) async fn discover_and_adopt(lab: &Lab, name: &str) -> anyhow::Result<()> {
+    let mac = lab.machine(name)?.config().mac;
+    lab.power_on(name).await?;
+    let step = Step::begin(format!("{name} is switched on and boots; waiting until {mac} is discovered and inspected"));
+    let object = mac.replace(':', "-");
+    let begun = Instant::now();
+    loop {
+        let found = lab.appliance.json(&["get", "discoveredhosts", &object]).await;
+        if found.is_ok_and(|found| found.pointer("/status/hardware").is_some()) {
+            break;
+        }
+        if begun.elapsed() > DISCOVERY_PATIENCE {
+            bail!("{name} was not discovered; its console ends with:\n{}", lab.serial(name)?.tail(20));
+        }
+        sleep(LOOK_EVERY).await;
+    }
+    step.end();
+    lab.appliance.cli(&["adopt", &mac, "--name", name]).await?;
+    say(&format!("{name}: adopted"));
+    Ok(())
+}
+
+/// Prints what happens until every host runs.
+async fn follow(lab: &Lab, names: &[String]) -> anyhow::Result<Vec<HostView>> {
+    let mut watched: Vec<_> = names.iter().map(|name| Watched::new(name)).collect();
+    loop {
+        let mut lines = Vec::new();
+        for host in &mut watched {
+            host.look(lab).await?;
+            lines.extend(host.progress_line());
+        }
+        if watched.iter().all(Watched::runs) {
+            return Ok(watched.into_iter().map(|host| host.view).collect());
+        }
+        if !lines.is_empty() {
+            say_for_now(&lines.join("   "));
+        }
+        sleep(LOOK_EVERY).await;
+    }
+}
+
+struct Watched<'a> {
+    name: &'a str,
+    view: HostView,
+    shown: usize,
+    error: String,
+    state: String,
+    console: u64,
+    moved: Instant,
+}
+
+impl<'a> Watched<'a> {
+    fn new(name: &'a str) -> Self {
+        Self {
+            name,
+            view: HostView::default(),
+            shown: 0,
+            error: String::new(),
+            state: String::new(),
+            console: 0,
+            moved: Instant::now(),
+        }
+    }
+
+    fn runs(&self) -> bool {
+        self.view.count("running") > 0
+    }
+
+    async fn look(&mut self, lab: &Lab) -> anyhow::Result<()> {
+        let power = *lab.machine(self.name)?.power().borrow();
+        let console = lab.serial(self.name)?.position().unwrap_or_default();
+        let before = self.view.pulse();
+        self.view = lab.view(self.name).await?;
+        if self.view.pulse() != before || console != self.console {
+            (self.moved, self.console) = (Instant::now(), console);
+        }
+        if self.view.state() != self.state {
+            self.state = self.view.state().to_owned();
+            say(&format!("{}  ------ {}", self.name, self.state));
+        }
+        for event in self.view.timeline().iter().skip(self.shown) {
+            let at = match power {
+                Power::On { since } => report::to_system(event.at).duration_since(since).ok(),
+                Power::Off => None,
+            };
+            let at = at.map_or_else(|| "        ".to_owned(), |at| format!("{:6.1} s", at.as_secs_f64()));
+            let line = format!("{}  {at}  {:20} {}", self.name, event.key(), report::describe(event));
+            say(line.trim_end());
+        }
+        self.shown = self.view.timeline().len();
+        if self.view.error() != self.error {
+            self.error = self.view.error().to_owned();
+            if !self.error.is_empty() {
+                say(&format!("{}: error: {}", self.name, self.error));
+            }
+        }
+        if self.moved.elapsed() > PATIENCE {
+            let console = lab.serial(self.name)?.tail(20);
+            bail!(
+                "{}: nothing has moved for {}; state {}: {} {}\nThe serial console ends with:\n{console}",
+                self.name,
+                progress::seconds(PATIENCE),
+                self.view.state(),
+                self.view.reason(),
+                self.view.error(),
+            );
+        }
+        Ok(())
+    }
+
+    fn progress_line(&self) -> Option<String> {
+        let progress = self.view.progress().filter(|progress| progress.total_bytes > 0 && !self.runs())?;
+        Some(format!(
+            "{} {} {} % of {}",
+            self.name,
+            progress.step,
+            progress.percent,
+            progress::bytes(progress.total_bytes)
+        ))
+    }
+}
+
+/// "Running" must come with the evidence for it.
+pub(crate) fn check(name: &str, view: &HostView) -> anyhow::Result<()> {
+    for kind in ["image_written", "files_handed_off"] {
+        if !view.receipts().iter().any(|receipt| receipt["evidence"]["kind"] == kind) {
+            bail!("{name} runs, but there is no receipt {kind:?}");
+        }
+    }
+    for event in ["agent_hello", "config_fetched"] {
+        if view.count(event) == 0 {
+            bail!("{name} runs, but its timeline has no {event}");
+        }
+    }
+    if view.state() != "provisioned" {
+        bail!("{name} runs, but its state is {:?}", view.state());
+    }
+    Ok(())
+}

@@ -1,0 +1,279 @@
+//! Lays a tree of files out as a bootable disk: partition table, filesystems, boot loaders.
+//!
+//! Everything is written into one sparse file at its place: no loop device, no mount. Identifiers are
+//! constant, as in any image that is copied to many disks; what must be unique for an installation
+//! (the identifier of the partition table) is written by whoever writes the image to a disk.
+
+use std::fs::{self, OpenOptions};
+use std::io::{Seek, SeekFrom, Write};
+use std::path::Path;
+
+use anyhow::{Context, ensure};
+
+use super::overlay::{GRUB_CONFIG, GRUB_UEFI_CONFIG};
+use super::rootfs::Tree;
+use super::tool::{command, run, text};
+
+const SECTOR_BYTES: u64 = 512;
+const MIB: u64 = 1 << 20;
+/// Room for GRUB's core (150 kB here), which the partition exists for.
+const BIOS_MIB: u64 = 1;
+/// The smallest that mkfs.vfat makes FAT16 of with room to spare; GRUB has 700 kB.
+const ESP_MIB: u64 = 16;
+/// The kernel, its initrd (40 MB together) and one more pair, as an update needs it.
+const BOOT_MIB: u64 = 112;
+/// Free space of the root filesystem, for what the configuration and logs bring.
+const ROOT_FREE_MIB: u64 = 96;
+/// The backup partition table at the end.
+const TAIL_MIB: u64 = 1;
+
+const DISK_GUID: [u8; 16] = *b"firesteel-lab-0\0";
+const TYPE_BIOS: &str = "21686148-6449-6E6F-744E-656564454649";
+const TYPE_ESP: &str = "C12A7328-F81F-11D2-BA4B-00A0C93EC93B";
+const TYPE_LINUX: &str = "0FC63DAF-8483-4772-8E79-3D69D8477DE4";
+const TYPE_ROOT: &str = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709";
+const BOOT_UUID: &str = "f15e57ee-1b00-4000-8000-000000000003";
+const ROOT_UUID: &str = "f15e57ee-1b00-4000-8000-000000000004";
+const ESP_ID: &str = "F15E57EE";
+
+const GRUB_FOLDER: &str = "/usr/lib/grub";
+const GRUB_MODULES: [&str; 9] = ["normal", "part_gpt", "ext2", "configfile", "linux", "echo", "test", "ls", "reboot"];
+/// Where `boot.img` keeps the sector of the core, and the code that mistrusts the BIOS's drive number.
+const BOOT_KERNEL_SECTOR_AT: usize = 0x5c;
+const BOOT_DRIVE_CHECK_AT: usize = 0x66;
+const BOOT_CODE_BYTES: usize = 440;
+/// Where the core's first sector keeps the sector at which the rest begins.
+const CORE_NEXT_SECTOR_AT: usize = 500;
+
+/// Where a partition lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Place {
+    start: u64,
+    bytes: u64,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Layout {
+    bios: Place,
+    esp: Place,
+    boot: Place,
+    root: Place,
+    disk_bytes: u64,
+}
+
+/// Names what the layout is made of.
+pub(super) fn key() -> String {
+    format!(
+        "{BIOS_MIB} {ESP_MIB} {BOOT_MIB} {ROOT_FREE_MIB} {GRUB_MODULES:?}\n{GRUB_CONFIG}{GRUB_UEFI_CONFIG}{}",
+        include_str!("disk.rs").len()
+    )
+}
+
+/// Writes the disk image `raw`.
+pub(super) fn make(tree: &Tree, raw: &Path, work: &Path) -> anyhow::Result<()> {
+    let layout = layout(folder_bytes(&tree.root)?);
+    let grub = tree.boot.join("grub");
+    fs::create_dir(&grub).context("creating the boot loader's folder")?;
+    fs::write(grub.join("grub.cfg"), GRUB_CONFIG).context("writing the boot loader's menu")?;
+
+    let file = OpenOptions::new().create_new(true).read(true).write(true).open(raw);
+    let mut file = file.with_context(|| format!("creating {}", raw.display()))?;
+    file.set_len(layout.disk_bytes).context("setting the size of the disk image")?;
+    write_partition_table(&mut file, &layout).context("writing the partition table")?;
+    drop(file);
+    make_ext4(raw, layout.boot, "boot", BOOT_UUID, &tree.boot)?;
+    make_ext4(raw, layout.root, "root", ROOT_UUID, &tree.root)?;
+    make_esp(raw, layout.esp, work)?;
+    install_bios_loader(raw, layout.bios, work)
+}
+
+/// Writes the version into the root filesystem of the image `raw`.
+pub(super) fn set_version(raw: &Path, version: &str, work: &Path) -> anyhow::Result<()> {
+    let mut file = OpenOptions::new().read(true).open(raw).with_context(|| format!("opening {}", raw.display()))?;
+    let gpt = gptman::GPT::read_from(&mut file, SECTOR_BYTES).context("reading the image's partition table")?;
+    let root_at = gpt[4].starting_lba * SECTOR_BYTES;
+    let marker = work.join("version");
+    fs::write(&marker, format!("{version}\n")).context("writing the version")?;
+    let commands = work.join("debugfs-commands");
+    let name = super::VERSION_FILE;
+    fs::write(&commands, format!("write {} {name}\nset_inode_field {name} mode 0100644\nset_inode_field {name} uid 0\nset_inode_field {name} gid 0\n", text(&marker)?))
+        .context("writing debugfs's commands")?;
+    run(command("debugfs", ["-w", "-f", text(&commands)?]).arg(format!("{}?offset={root_at}", text(raw)?)))?;
+    // debugfs ends well whatever became of its commands: what is in the image is looked at.
+    let read_back = command("debugfs", ["-R", &format!("cat {name}")])
+        .arg(format!("{}?offset={root_at}", text(raw)?))
+        .output()
+        .context("running debugfs")?;
+    ensure!(
+        read_back.stdout == format!("{version}\n").as_bytes(),
+        "the version was not written into the image: {}",
+        String::from_utf8_lossy(&read_back.stderr)
+    );
+    Ok(())
+}
+
+fn layout(root_tree_bytes: u64) -> Layout {
+    let mut next = MIB;
+    let mut place = |mib: u64| {
+        let place = Place { start: next, bytes: mib * MIB };
+        next += mib * MIB;
+        place
+    };
+    let (bios, esp, boot) = (place(BIOS_MIB), place(ESP_MIB), place(BOOT_MIB));
+    // A tenth for the filesystem's own tables, and its journal.
+    let root = place((root_tree_bytes + root_tree_bytes / 10).div_ceil(MIB) + 16 + ROOT_FREE_MIB);
+    Layout { bios, esp, boot, root, disk_bytes: next + TAIL_MIB * MIB }
+}
+
+/// What the files take up, in whole blocks.
+fn folder_bytes(folder: &Path) -> anyhow::Result<u64> {
+    const BLOCK_BYTES: u64 = 4096;
+    let mut bytes = BLOCK_BYTES;
+    for entry in fs::read_dir(folder).with_context(|| format!("listing {}", folder.display()))? {
+        let entry = entry?;
+        let meta = entry.metadata().with_context(|| format!("looking at {}", entry.path().display()))?;
+        bytes += if meta.is_dir() { folder_bytes(&entry.path())? } else { meta.len().next_multiple_of(BLOCK_BYTES) };
+    }
+    Ok(bytes)
+}
+
+fn write_partition_table(file: &mut fs::File, layout: &Layout) -> anyhow::Result<()> {
+    let mut gpt = gptman::GPT::new_from(file, SECTOR_BYTES, DISK_GUID)?;
+    let partitions = [
+        (TYPE_BIOS, "bios", layout.bios),
+        (TYPE_ESP, "esp", layout.esp),
+        (TYPE_LINUX, "boot", layout.boot),
+        (TYPE_ROOT, "root", layout.root),
+    ];
+    for (number, (kind, name, place)) in (1u8..).zip(partitions) {
+        let mut unique = DISK_GUID;
+        unique[15] = number;
+        gpt[u32::from(number)] = gptman::GPTPartitionEntry {
+            partition_type_guid: guid_bytes(kind)?,
+            unique_partition_guid: unique,
+            starting_lba: place.start / SECTOR_BYTES,
+            ending_lba: (place.start + place.bytes) / SECTOR_BYTES - 1,
+            attribute_bits: 0,
+            partition_name: name.into(),
+        };
+    }
+    gpt.write_into(file)?;
+    gptman::GPT::write_protective_mbr_into(file, SECTOR_BYTES)?;
+    Ok(())
+}
+
+/// A GUID as it lies on disk: its first three numbers are little-endian.
+fn guid_bytes(text: &str) -> anyhow::Result<[u8; 16]> {
+    Ok(uuid::Uuid::parse_str(text).context("a partition type is no GUID")?.to_bytes_le())
+}
+
+fn make_ext4(raw: &Path, place: Place, label: &str, uuid: &str, tree: &Path) -> anyhow::Result<()> {
+    run(command("mkfs.ext4", ["-q", "-F", "-L", label, "-U", uuid, "-b", "4096", "-m", "1"])
+        // GRUB of Debian 12 cannot read the first two; a small journal is enough here.
+        .args(["-O", "^metadata_csum_seed,^orphan_file", "-J", "size=8"])
+        .arg("-E")
+        .arg(format!("offset={},hash_seed={uuid},lazy_itable_init=1,root_owner=0:0", place.start))
+        .arg("-d")
+        .arg(tree)
+        .arg(raw)
+        .arg(format!("{}k", place.bytes / 1024)))
+    .with_context(|| format!("making the {label} filesystem"))
+}
+
+fn make_esp(raw: &Path, place: Place, work: &Path) -> anyhow::Result<()> {
+    let config = work.join("uefi.cfg");
+    fs::write(&config, GRUB_UEFI_CONFIG).context("writing the UEFI boot loader's config")?;
+    let loader = work.join("BOOTX64.EFI");
+    run(command("grub-mkimage", ["-O", "x86_64-efi", "-p", "/grub", "-d", &format!("{GRUB_FOLDER}/x86_64-efi"), "-c"])
+        .arg(&config)
+        .arg("-o")
+        .arg(&loader)
+        .args(GRUB_MODULES)
+        .args(["fat", "regexp"]))
+    .context("making the UEFI boot loader")?;
+    run(command("mkfs.vfat", ["-F", "16", "-n", "ESP", "-i", ESP_ID, "--invariant"])
+        .arg(format!("--offset={}", place.start / SECTOR_BYTES))
+        .arg(raw)
+        .arg((place.bytes / 1024).to_string()))
+    .context("making the EFI system partition")?;
+    let partition = format!("{}@@{}", text(raw)?, place.start);
+    run(&mut command("mmd", ["-i", &partition, "::/EFI", "::/EFI/BOOT"])).context("filling the EFI system partition")?;
+    run(&mut command("mcopy", ["-i", &partition, text(&loader)?, "::/EFI/BOOT/BOOTX64.EFI"]))
+        .context("filling the EFI system partition")
+}
+
+/// What `grub-bios-setup` does, which wants a device: first sector, and core in its partition.
+fn install_bios_loader(raw: &Path, place: Place, work: &Path) -> anyhow::Result<()> {
+    let folder = format!("{GRUB_FOLDER}/i386-pc");
+    let core_path = work.join("core.img");
+    // A prefix without a drive means the drive that the BIOS started.
+    run(command("grub-mkimage", ["-O", "i386-pc", "-p", "(,gpt3)/grub", "-d", &folder, "-o"])
+        .arg(&core_path)
+        .args(GRUB_MODULES)
+        .args(["biosdisk", "serial", "terminal"]))
+    .context("making the BIOS boot loader")?;
+    let mut core = fs::read(&core_path).context("reading the BIOS boot loader")?;
+    let mut boot = fs::read(Path::new(&folder).join("boot.img")).context("reading the BIOS boot sector")?;
+    ensure!(core.len() as u64 <= place.bytes, "the BIOS boot loader has {} bytes, too many", core.len());
+    point_boot_sector(&mut boot, &mut core, place.start / SECTOR_BYTES)?;
+    let mut file = OpenOptions::new().write(true).open(raw).context("opening the disk image")?;
+    file.write_all(&boot[..BOOT_CODE_BYTES]).context("writing the BIOS boot sector")?;
+    file.seek(SeekFrom::Start(place.start)).and_then(|_| file.write_all(&core)).context("writing the BIOS boot loader")
+}
+
+/// Tells each stage of the BIOS loader where the next one lies.
+fn point_boot_sector(boot: &mut [u8], core: &mut [u8], core_sector: u64) -> anyhow::Result<()> {
+    ensure!(boot.len() == 512 && core.len() > 512, "GRUB's boot sector or core is not what it should be");
+    boot[BOOT_KERNEL_SECTOR_AT..BOOT_KERNEL_SECTOR_AT + 8].copy_from_slice(&core_sector.to_le_bytes());
+    // Two no-operations let GRUB mend a drive number that cannot be a disk's, as for any hard disk.
+    boot[BOOT_DRIVE_CHECK_AT..BOOT_DRIVE_CHECK_AT + 2].copy_from_slice(&[0x90, 0x90]);
+    core[CORE_NEXT_SECTOR_AT..CORE_NEXT_SECTOR_AT + 8].copy_from_slice(&(core_sector + 1).to_le_bytes());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    #[test]
+    fn partitions_touch_and_do_not_overlap() {
+        let layout = layout(200 * MIB);
+        let places = [layout.bios, layout.esp, layout.boot, layout.root];
+        for pair in places.windows(2) {
+            assert_eq!(pair[0].start + pair[0].bytes, pair[1].start);
+        }
+        assert_eq!(layout.root.bytes, (200 + 20 + 16 + ROOT_FREE_MIB) * MIB);
+        assert_eq!(layout.disk_bytes, layout.root.start + layout.root.bytes + MIB);
+    }
+
+    #[test]
+    fn the_table_has_the_names_that_the_initrd_looks_for() {
+        let mut file = tempfile::tempfile().unwrap();
+        let layout = layout(10 * MIB);
+        file.set_len(layout.disk_bytes).unwrap();
+        write_partition_table(&mut file, &layout).unwrap();
+        let gpt = gptman::GPT::read_from(&mut file, SECTOR_BYTES).unwrap();
+        let names: Vec<_> = gpt.iter().filter(|(_, p)| p.is_used()).map(|(_, p)| p.partition_name.to_string()).collect();
+        assert_eq!(names, ["bios", "esp", "boot", "root"]);
+        assert_eq!(gpt[4].starting_lba * SECTOR_BYTES, layout.root.start);
+        assert_eq!((gpt[4].ending_lba + 1) * SECTOR_BYTES, layout.root.start + layout.root.bytes);
+        assert!(overlay_names("root") && overlay_names("boot"));
+    }
+
+    fn overlay_names(name: &str) -> bool {
+        let rules = include_str!("../../image/overlay/usr/lib/dracut/modules.d/35firesteel/disk-rules.sh");
+        rules.contains("for name in root boot") && ["root", "boot"].contains(&name)
+    }
+
+    #[test]
+    fn the_boot_sector_points_at_the_core() {
+        let mut boot = vec![0; 512];
+        let mut core = vec![0; 1024];
+        point_boot_sector(&mut boot, &mut core, 2048).unwrap();
+        assert_eq!(boot[0x5c..0x64], 2048u64.to_le_bytes());
+        assert_eq!(core[500..508], 2049u64.to_le_bytes());
+        assert!(point_boot_sector(&mut boot[..100], &mut core, 1).is_err());
+    }
+}

@@ -1,0 +1,113 @@
+//! The image as files of several formats, written by the tools that people use for it.
+
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Stdio;
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+
+use super::tool::{command, run};
+
+/// How an image is packed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Format {
+    Raw,
+    Gzip,
+    Xz,
+    Zstd,
+    Qcow2,
+}
+
+impl Format {
+    pub const ALL: [Self; 5] = [Self::Raw, Self::Gzip, Self::Xz, Self::Zstd, Self::Qcow2];
+
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Gzip => "gz",
+            Self::Xz => "xz",
+            Self::Zstd => "zst",
+            Self::Qcow2 => "qcow2",
+        }
+    }
+
+    /// How the file's name ends.
+    pub fn suffix(self) -> &'static str {
+        match self {
+            Self::Raw => "raw",
+            Self::Gzip => "raw.gz",
+            Self::Xz => "raw.xz",
+            Self::Zstd => "raw.zst",
+            Self::Qcow2 => "qcow2",
+        }
+    }
+}
+
+impl FromStr for Format {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Self::ALL
+            .into_iter()
+            .find(|format| format.name() == text || format.suffix() == text)
+            .ok_or_else(|| format!("{text:?} is none of raw, gz, xz, zst, qcow2"))
+    }
+}
+
+/// Writes `raw` as `path`, which appears when it is whole.
+pub(super) fn convert(raw: &Path, path: &Path, format: Format) -> anyhow::Result<()> {
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let new = tempfile::NamedTempFile::new_in(folder).with_context(|| format!("creating a file in {}", folder.display()))?;
+    match format {
+        Format::Raw => copy_sparse(raw, new.path())?,
+        // Quick rather than small: the lab's wire is fast, and its processor is not.
+        Format::Gzip => compress("gzip", &["-6n"], raw, new.as_file())?,
+        Format::Xz => compress("xz", &["-2", "-T2", "-c"], raw, new.as_file())?,
+        Format::Zstd => compress("zstd", &["-q", "-9", "-T2", "-c"], raw, new.as_file())?,
+        Format::Qcow2 => run(command("qemu-img", ["convert", "-f", "raw", "-O", "qcow2", "-c", "-m", "2"])
+            .arg(raw)
+            .arg(new.path()))?,
+    }
+    let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
+    fs::set_permissions(new.path(), readable).with_context(|| format!("opening {} to all", path.display()))?;
+    new.persist(path).with_context(|| format!("keeping {}", path.display()))?;
+    Ok(())
+}
+
+/// Copies a file with its holes.
+pub(super) fn copy_sparse(from: &Path, to: &Path) -> anyhow::Result<()> {
+    run(command("cp", ["--sparse=always", "--reflink=auto", "--"]).arg(from).arg(to))
+}
+
+fn compress(program: &str, options: &[&str], raw: &Path, out: &File) -> anyhow::Result<()> {
+    let input = File::open(raw).with_context(|| format!("opening {}", raw.display()))?;
+    let output = out.try_clone().context("sharing the output file")?;
+    let status = command(program, options)
+        .stdin(input)
+        .stdout(output)
+        .stderr(Stdio::inherit())
+        .status()
+        .with_context(|| format!("running {program} (qemu/lab installs what is needed)"))?;
+    if !status.success() {
+        bail!("{program} failed ({status})");
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+
+    #[test]
+    fn names_lead_back_to_formats() {
+        for format in Format::ALL {
+            assert_eq!(format.name().parse(), Ok(format));
+            assert_eq!(format.suffix().parse(), Ok(format));
+        }
+        assert!("iso".parse::<Format>().is_err());
+    }
+}

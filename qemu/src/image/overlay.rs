@@ -1,0 +1,74 @@
+//! The files that make a Debian tree into this image. They lie as they will lie in the image in
+//! `qemu/image/overlay`, and are part of the program.
+
+/// One file of the overlay.
+#[derive(Debug)]
+pub(super) struct OverlayFile {
+    /// Path in the image, without the leading `/`.
+    pub(super) path: &'static str,
+    pub(super) mode: u32,
+    pub(super) content: &'static str,
+}
+
+macro_rules! file {
+    ($mode:literal, $path:literal) => {
+        OverlayFile { path: $path, mode: $mode, content: include_str!(concat!("../../image/overlay/", $path)) }
+    };
+}
+
+pub(super) static FILES: &[OverlayFile] = &[
+    file!(0o644, "etc/dracut.conf.d/firesteel.conf"),
+    file!(0o644, "etc/selinux/config"),
+    file!(0o644, "etc/systemd/network/80-firesteel.network"),
+    file!(0o644, "etc/systemd/system/firesteel-banner.service"),
+    file!(0o644, "etc/systemd/system/firesteel-firstboot-done.service"),
+    file!(0o644, "etc/systemd/system/firesteel-report.service"),
+    file!(0o644, "etc/systemd/system/systemd-networkd-wait-online.service.d/any.conf"),
+    file!(0o644, "etc/systemd/system-preset/30-firesteel.preset"),
+    file!(0o755, "usr/lib/dracut/modules.d/35firesteel/copy-config.sh"),
+    file!(0o755, "usr/lib/dracut/modules.d/35firesteel/disk-rules.sh"),
+    file!(0o644, "usr/lib/dracut/modules.d/35firesteel/firesteel-copy-config.service"),
+    file!(0o644, "usr/lib/dracut/modules.d/35firesteel/firesteel-network.service"),
+    file!(0o755, "usr/lib/dracut/modules.d/35firesteel/module-setup.sh"),
+    file!(0o755, "usr/lib/dracut/modules.d/35firesteel/setfiles.sh"),
+    file!(0o755, "usr/lib/firesteel/banner"),
+    file!(0o755, "usr/lib/firesteel/report"),
+];
+
+/// Runs in the tree after the overlay was laid over it.
+pub(super) static PREPARE: &str = include_str!("../../image/prepare.sh");
+/// The boot loader's menu, on the boot partition.
+pub(super) static GRUB_CONFIG: &str = include_str!("../../image/grub/grub.cfg");
+/// How the UEFI boot loader finds that partition.
+pub(super) static GRUB_UEFI_CONFIG: &str = include_str!("../../image/grub/uefi.cfg");
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests may panic")]
+
+    use super::*;
+    use std::path::{Path, PathBuf};
+
+    fn files_below(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let entry = entry.unwrap();
+            if entry.file_type().unwrap().is_dir() {
+                files_below(&entry.path(), found);
+            } else {
+                found.push(entry.path());
+            }
+        }
+    }
+
+    #[test]
+    fn every_file_in_the_folder_is_in_the_image() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("image/overlay");
+        let mut found = Vec::new();
+        files_below(&folder, &mut found);
+        let mut found: Vec<_> = found.iter().map(|path| path.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
+        found.sort_unstable();
+        let mut listed: Vec<_> = FILES.iter().map(|file| file.path).collect();
+        listed.sort_unstable();
+        assert_eq!(found, listed);
+    }
+}

@@ -1,0 +1,372 @@
+//! One running lab: a network, the appliance, machines with their BMCs, and a place where image
+//! files are fetched from. What the demo and the scenarios are written in.
+//!
+//! The waits here give up only when nothing moves any more: their limit counts from the last sign of
+//! life, so that a slow computer is slow and not wrong.
+
+use std::{
+    collections::BTreeMap,
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
+
+use ring::digest;
+use serde::{Deserialize, Serialize};
+use thiserror::Error;
+use tokio::time::{Instant, sleep};
+
+use crate::{
+    appliance::{Appliance, ApplianceConfig, ApplianceError},
+    artefacts::Artefacts,
+    bmc::{Bmc, BmcError},
+    files::FileServer,
+    machine::{
+        Accel, BootOrder, DiskBus, DiskConfig, DiskError, Firmware, Machine, MachineConfig, MachineError, create_empty,
+        create_from,
+    },
+    manifests::{self, HostManifest, ImageSource},
+    net::{APPLIANCE_ADDRESS, NetError, Network},
+    serial::SerialLog,
+    tools::Tools,
+    view::HostView,
+};
+
+/// Machines are numbered in MAC addresses and BMC addresses.
+const MACHINES_MAX: usize = 99;
+/// Nothing at all happened in this time: the host hangs. Booting Debian under emulation beside two
+/// others takes about half of it between two signs of life.
+pub const PATIENCE: Duration = Duration::from_secs(600);
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+
+#[derive(Debug, Error)]
+pub enum LabError {
+    #[error("making the network")]
+    Network(#[from] NetError),
+    #[error("running the appliance")]
+    Appliance(#[from] ApplianceError),
+    #[error("running the machine {name}")]
+    Machine {
+        name: String,
+        #[source]
+        source: MachineError,
+    },
+    #[error("running the BMC of {name}")]
+    Bmc {
+        name: String,
+        #[source]
+        source: BmcError,
+    },
+    #[error("making a disk")]
+    Disk(#[from] DiskError),
+    #[error("using the file {}", path.display())]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("there is no machine {0}")]
+    Unknown(String),
+    #[error("the lab has room for {MACHINES_MAX} machines")]
+    Full,
+    #[error("reading what the appliance says of {name}")]
+    View {
+        name: String,
+        #[source]
+        source: serde_json::Error,
+    },
+    #[error("{name}: gave up waiting for {what}; state {state:?}, {reason}\nThe serial console ends with:\n{serial}")]
+    GaveUp { name: String, what: String, state: String, reason: String, serial: String },
+}
+
+#[derive(Clone, Debug)]
+pub struct LabConfig {
+    pub tools: Tools,
+    pub artefacts: Artefacts,
+    pub accel: Accel,
+    /// The run's folder.
+    pub folder: PathBuf,
+    pub upgrade_ipxe: bool,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DiskPlan {
+    pub bus: DiskBus,
+    pub bytes: u64,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HostPlan {
+    pub name: String,
+    pub firmware: Firmware,
+    pub disks: Vec<DiskPlan>,
+    pub memory_mib: u32,
+    pub boot_order: BootOrder,
+    pub has_bmc: bool,
+}
+
+/// What a machine shall become; by default it is only inspected.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    pub image: Option<ImageSource>,
+    /// The machine's own name, unless given.
+    pub hostname: Option<String>,
+    pub root_serial: Option<String>,
+    pub offline: bool,
+}
+
+#[derive(Debug)]
+pub struct Host {
+    pub machine: Machine,
+    bmc: Option<Bmc>,
+    plan: HostPlan,
+    number: u8,
+}
+
+#[derive(Debug)]
+pub struct Lab {
+    // Machines go before the network that they hang on.
+    hosts: BTreeMap<String, Host>,
+    pub appliance: Appliance,
+    files: FileServer,
+    digests: BTreeMap<PathBuf, String>,
+    network: Network,
+    config: LabConfig,
+}
+
+impl Lab {
+    /// Network and appliance; no machine yet. Inside the lab's own network namespace.
+    pub async fn start(config: LabConfig) -> Result<Self, LabError> {
+        let network = Network::create().await?;
+        let files = FileServer::start(APPLIANCE_ADDRESS)
+            .await
+            .map_err(|source| LabError::File { path: config.folder.clone(), source })?;
+        let provisioning = config.folder.join("provisioning.yaml");
+        fs::write(&provisioning, manifests::provisioning())
+            .map_err(|source| LabError::File { path: provisioning.clone(), source })?;
+        let appliance = Appliance::start(ApplianceConfig {
+            program: config.artefacts.firesteel.clone(),
+            folder: config.folder.clone(),
+            boot_files: config.artefacts.boot_files.clone(),
+            loaders: config.tools.loaders.clone(),
+            provisioning,
+            upgrade_ipxe: config.upgrade_ipxe,
+        })
+        .await?;
+        Ok(Self { hosts: BTreeMap::new(), appliance, files, digests: BTreeMap::new(), network, config })
+    }
+
+    /// Puts a machine into the rack: wired, switched off, unknown to the appliance.
+    pub async fn add_machine(&mut self, plan: HostPlan) -> Result<(), LabError> {
+        let number = self.hosts.len() + 1;
+        let number = u8::try_from(number).ok().filter(|_| number <= MACHINES_MAX).ok_or(LabError::Full)?;
+        let folder = self.config.folder.join("hosts").join(&plan.name);
+        fs::create_dir_all(&folder).map_err(|source| LabError::File { path: folder.clone(), source })?;
+        let tap = format!("tap{number}");
+        self.network.add_tap(&tap).await?;
+        let mut disks = Vec::new();
+        for (index, disk) in plan.disks.iter().enumerate() {
+            let path = folder.join(format!("disk{index}.raw"));
+            create_empty(&path, disk.bytes)?;
+            disks.push(disk_config(number, index, disk.bus, path));
+        }
+        let config = MachineConfig {
+            name: plan.name.clone(),
+            uuid: uuid::Uuid::new_v4(),
+            mac: format!("52:54:00:77:01:{number:02x}"),
+            tap,
+            firmware: plan.firmware,
+            memory_mib: plan.memory_mib,
+            accel: self.config.accel,
+            boot_order: plan.boot_order,
+            disks,
+            folder,
+        };
+        let name = plan.name.clone();
+        let machine = Machine::new(config, self.config.tools.clone())
+            .map_err(|source| LabError::Machine { name: name.clone(), source })?;
+        let bmc = if plan.has_bmc {
+            let started = Bmc::start(machine.clone(), number).await;
+            Some(started.map_err(|source| LabError::Bmc { name: name.clone(), source })?)
+        } else {
+            None
+        };
+        self.hosts.insert(name, Host { machine, bmc, plan, number });
+        Ok(())
+    }
+
+    /// A second disk for a machine that is off: a copy of its disk `of`, seen by the firmware before
+    /// (or behind) all others. The copy has the same labels, UUIDs and GUIDs, and its own serial.
+    pub fn add_copy(&self, name: &str, of: usize, before: bool) -> Result<PathBuf, LabError> {
+        let host = self.host(name)?;
+        let config = host.machine.config();
+        let original = config.disks.get(of).ok_or_else(|| LabError::Unknown(format!("{name} disk {of}")))?;
+        let index = config.disks.len();
+        let path = config.folder.join(format!("disk{index}.raw"));
+        create_from(&original.path, &path, 0)?;
+        let copy = disk_config(host.number, index, original.bus, path.clone());
+        host.machine.reconfigure(|config| {
+            let position = if before { 0 } else { config.disks.len() };
+            config.disks.insert(position, copy);
+        });
+        Ok(path)
+    }
+
+    pub fn host(&self, name: &str) -> Result<&Host, LabError> {
+        self.hosts.get(name).ok_or_else(|| LabError::Unknown(name.to_owned()))
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.hosts.keys().map(String::as_str)
+    }
+
+    pub fn machine(&self, name: &str) -> Result<&Machine, LabError> {
+        Ok(&self.host(name)?.machine)
+    }
+
+    pub fn serial(&self, name: &str) -> Result<SerialLog, LabError> {
+        Ok(self.machine(name)?.serial())
+    }
+
+    pub async fn power_on(&self, name: &str) -> Result<(), LabError> {
+        let failed = |source| LabError::Machine { name: name.to_owned(), source };
+        self.machine(name)?.power_on().await.map_err(failed)
+    }
+
+    pub async fn power_off(&self, name: &str) -> Result<(), LabError> {
+        let failed = |source| LabError::Machine { name: name.to_owned(), source };
+        self.machine(name)?.power_off().await.map_err(failed)
+    }
+
+    /// Switches a machine off and on again with the network first in its boot order. Where its disk
+    /// is UEFI's business, that order stands in its variables already.
+    pub async fn restart_network_first(&self, name: &str) -> Result<SystemTime, LabError> {
+        self.power_off(name).await?;
+        self.machine(name)?.reconfigure(|config| config.boot_order = BootOrder::NetworkFirst);
+        let since = SystemTime::now();
+        self.power_on(name).await?;
+        Ok(since)
+    }
+
+    /// Publishes an image file for hosts.
+    pub fn publish(&mut self, image: &Path) -> Result<ImageSource, LabError> {
+        let sha256 = match self.digests.get(image) {
+            Some(known) => known.clone(),
+            None => {
+                let failed = |source| LabError::File { path: image.to_owned(), source };
+                let computed = sha256_file(image).map_err(failed)?;
+                self.digests.insert(image.to_owned(), computed.clone());
+                computed
+            }
+        };
+        let format = if image.extension().is_some_and(|extension| extension == "qcow2") { "qcow2" } else { "raw" };
+        Ok(ImageSource { url: self.files.publish(image), sha256, format })
+    }
+
+    /// Applies objects, as `firesteel apply -f FILE`.
+    pub async fn apply(&self, yaml: &str) -> Result<(), LabError> {
+        let path = self.config.folder.join("apply.yaml");
+        fs::write(&path, yaml).map_err(|source| LabError::File { path: path.clone(), source })?;
+        self.appliance.cli(&["apply", "-f", &path.to_string_lossy()]).await?;
+        Ok(())
+    }
+
+    /// Tells the appliance of a machine, and what it shall become.
+    pub async fn apply_host(&self, name: &str, wish: &Wish) -> Result<(), LabError> {
+        self.apply(&self.manifest(name, wish)?).await
+    }
+
+    /// The YAML of a machine.
+    pub fn manifest(&self, name: &str, wish: &Wish) -> Result<String, LabError> {
+        let host = self.host(name)?;
+        let manifest = HostManifest {
+            name: name.to_owned(),
+            mac: host.machine.config().mac,
+            firmware: host.plan.firmware,
+            bmc: host.bmc.as_ref().map(Bmc::url),
+            image: wish.image.clone(),
+            hostname: wish.hostname.clone().unwrap_or_else(|| name.to_owned()),
+            root_serial: wish.root_serial.clone(),
+            online: !wish.offline,
+        };
+        let failed = |source| LabError::File { path: self.appliance.data(), source };
+        Ok(manifests::host(&manifest, &self.appliance.ca_pem().map_err(failed)?))
+    }
+
+    /// What the appliance says of a host.
+    pub async fn view(&self, name: &str) -> Result<HostView, LabError> {
+        let answer = self.appliance.json(&["describe", "host", name]).await?;
+        serde_json::from_value(answer).map_err(|source| LabError::View { name: name.to_owned(), source })
+    }
+
+    /// Waits until `is_so`; gives up when nothing has moved for [`PATIENCE`].
+    pub async fn wait_for(
+        &self,
+        name: &str,
+        what: &str,
+        mut is_so: impl FnMut(&HostView) -> bool,
+    ) -> Result<HostView, LabError> {
+        let serial = self.serial(name)?;
+        let mut pulse = (None, 0);
+        let mut moved = Instant::now();
+        loop {
+            let view = self.view(name).await?;
+            if is_so(&view) {
+                return Ok(view);
+            }
+            // A guest that prints is alive though the appliance hears nothing of it.
+            let now = (Some(view.pulse()), serial.position().unwrap_or_default());
+            if now != pulse {
+                pulse = now;
+                moved = Instant::now();
+            }
+            if moved.elapsed() > PATIENCE {
+                return Err(LabError::GaveUp {
+                    name: name.to_owned(),
+                    what: what.to_owned(),
+                    state: view.state().to_owned(),
+                    reason: [view.reason(), view.error()].join("; "),
+                    serial: serial.tail(20),
+                });
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// Waits until the OS has reported that it runs, `times` in all.
+    pub async fn wait_running(&self, name: &str, times: usize) -> Result<HostView, LabError> {
+        self.wait_for(name, "the OS to run", |view| view.count("running") >= times).await
+    }
+
+    /// Switches everything off in order. What is dropped instead ends as well, only less politely.
+    pub async fn stop(self) {
+        for (name, host) in &self.hosts {
+            if let Err(error) = host.machine.power_off().await {
+                tracing::warn!(%error, name, "switching a machine off");
+            }
+        }
+        self.appliance.stop().await;
+    }
+}
+
+fn disk_config(machine: u8, index: usize, bus: DiskBus, path: PathBuf) -> DiskConfig {
+    DiskConfig {
+        bus,
+        path,
+        serial: format!("LAB{machine:02}DISK{index}"),
+        wwn: 0x5000_c500_1ab0_0000 | u64::from(machine) << 8 | index as u64,
+    }
+}
+
+fn sha256_file(path: &Path) -> io::Result<String> {
+    let mut file = fs::File::open(path)?;
+    let mut context = digest::Context::new(&digest::SHA256);
+    let mut chunk = vec![0; 1 << 20];
+    loop {
+        let read = io::Read::read(&mut file, &mut chunk)?;
+        if read == 0 {
+            return Ok(hex::encode(context.finish()));
+        }
+        context.update(&chunk[..read]);
+    }
+}

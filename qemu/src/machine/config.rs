@@ -1,0 +1,318 @@
+//! What a virtual machine is made of, and the QEMU command line that makes it. Pure: no process, no
+//! file is touched here.
+
+use std::{ffi::OsString, fmt, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::tools::Tools;
+
+/// QMP: QEMU connects to this socket in the machine's folder, so there is no moment to wait for.
+pub const QMP_SOCKET: &str = "qmp.sock";
+/// The serial port, for `lab console`.
+pub const CONSOLE_SOCKET: &str = "console.sock";
+/// Everything the machine ever wrote to its serial port.
+pub const SERIAL_LOG: &str = "serial.log";
+/// The UEFI variables of this machine.
+pub const VARIABLES: &str = "uefi-vars.fd";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Firmware {
+    Bios,
+    Uefi,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum DiskBus {
+    Virtio,
+    Nvme,
+    Sata,
+    Scsi,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum Accel {
+    Tcg,
+    Kvm,
+}
+
+/// The order that a BIOS keeps; UEFI keeps its own in its variables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum BootOrder {
+    NetworkFirst,
+    DiskFirst,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskConfig {
+    pub bus: DiskBus,
+    pub path: PathBuf,
+    /// At most 20 characters: virtio and ATA have no room for more.
+    pub serial: String,
+    pub wwn: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MachineConfig {
+    pub name: String,
+    pub uuid: uuid::Uuid,
+    pub mac: String,
+    pub tap: String,
+    pub firmware: Firmware,
+    pub memory_mib: u32,
+    pub accel: Accel,
+    pub boot_order: BootOrder,
+    /// In the order in which the firmware sees them.
+    pub disks: Vec<DiskConfig>,
+    /// Logs, sockets and variables.
+    pub folder: PathBuf,
+}
+
+/// What the BMC asks of one boot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum BootTarget {
+    /// The machine's own order.
+    #[default]
+    None,
+    Pxe,
+    Hdd,
+    UefiHttp,
+}
+
+impl fmt::Display for Firmware {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bios => "bios",
+            Self::Uefi => "uefi",
+        })
+    }
+}
+
+impl fmt::Display for DiskBus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Virtio => "virtio",
+            Self::Nvme => "nvme",
+            Self::Sata => "sata",
+            Self::Scsi => "scsi",
+        })
+    }
+}
+
+impl fmt::Display for Accel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tcg => "tcg",
+            Self::Kvm => "kvm",
+        })
+    }
+}
+
+/// Devices in boot order for one boot, by id; empty where the firmware's own order counts.
+#[must_use]
+pub fn boot_devices(config: &MachineConfig, target: BootTarget) -> Vec<String> {
+    let network = || vec![NIC.to_owned()];
+    let disks = || (0..config.disks.len()).map(disk_id).collect::<Vec<_>>();
+    let network_first = || [network(), disks()].concat();
+    let disk_first = || [disks(), network()].concat();
+    match (config.firmware, target) {
+        // OVMF keeps in its variables only the entries of devices that have an index, so the disks
+        // are named as well: their entries survive the one boot by network.
+        (_, BootTarget::Pxe | BootTarget::UefiHttp) => network_first(),
+        (_, BootTarget::Hdd) => disk_first(),
+        (Firmware::Uefi, BootTarget::None) => Vec::new(),
+        (Firmware::Bios, BootTarget::None) => match config.boot_order {
+            BootOrder::NetworkFirst => network_first(),
+            BootOrder::DiskFirst => disk_first(),
+        },
+    }
+}
+
+/// Every device that can have a boot index.
+#[must_use]
+pub fn bootable_devices(config: &MachineConfig) -> Vec<String> {
+    std::iter::once(NIC.to_owned()).chain((0..config.disks.len()).map(disk_id)).collect()
+}
+
+const NIC: &str = "nic0";
+
+fn disk_id(index: usize) -> String {
+    format!("disk{index}")
+}
+
+/// The arguments of `qemu-system-x86_64`, to be run in the machine's folder. The machine starts
+/// stopped, with the boot order of `target` already in its firmware configuration.
+#[must_use]
+pub fn arguments(config: &MachineConfig, tools: &Tools, target: BootTarget) -> Vec<OsString> {
+    let order = boot_devices(config, target);
+    let index = |device: &str| match order.iter().position(|name| name == device) {
+        Some(position) => format!(",bootindex={position}"),
+        None => String::new(),
+    };
+    let mut line = CommandLine::default();
+    line.pair("-name", &config.name);
+    // Without graphics SeaBIOS and the boot loaders speak on the serial port.
+    line.pair("-machine", "q35,graphics=off");
+    match config.accel {
+        Accel::Tcg => line.pair("-accel", "tcg,thread=multi").pair("-cpu", "max"),
+        Accel::Kvm => line.pair("-accel", "kvm").pair("-cpu", "host"),
+    };
+    line.pair("-smp", "1").pair("-m", &config.memory_mib.to_string());
+    line.pair("-uuid", &config.uuid.to_string());
+    line.pair("-smbios", &format!("type=1,manufacturer=Firesteel,product=Lab,serial=LAB-{}", config.name));
+    line.flag("-nodefaults").flag("-S").pair("-display", "none").pair("-rtc", "base=utc");
+    line.pair("-chardev", &format!("socket,id=qmp,path={QMP_SOCKET},server=off"));
+    line.pair("-mon", "chardev=qmp,mode=control");
+    line.pair(
+        "-chardev",
+        &format!("socket,id=console,path={CONSOLE_SOCKET},server=on,wait=off,logfile={SERIAL_LOG},logappend=on"),
+    );
+    line.pair("-serial", "chardev:console");
+    // OVMF does no network without a source of random numbers; the agent is glad of it too.
+    line.pair("-device", "virtio-rng-pci");
+    firmware(&mut line, config, tools, target);
+    let rom = match config.firmware {
+        Firmware::Bios => "",
+        // The firmware's own PXE and HTTP clients, as on real hardware, not QEMU's iPXE ROM.
+        Firmware::Uefi => ",romfile=",
+    };
+    line.pair("-netdev", &format!("tap,id=net0,ifname={},script=no,downscript=no", config.tap));
+    line.pair("-device", &format!("virtio-net-pci,id={NIC},netdev=net0,mac={}{rom}{}", config.mac, index(NIC)));
+    disks(&mut line, config, &index);
+    line.0
+}
+
+fn firmware(line: &mut CommandLine, config: &MachineConfig, tools: &Tools, target: BootTarget) {
+    if config.firmware == Firmware::Bios {
+        return;
+    }
+    let mut code = OsString::from("if=pflash,unit=0,format=raw,readonly=on,file=");
+    code.push(&tools.ovmf_code);
+    line.pair("-drive", code);
+    line.pair("-drive", format!("if=pflash,unit=1,format=raw,file={VARIABLES}"));
+    // IPv6 has nobody to answer it here, and OVMF tries it for 100 s.
+    line.pair("-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n");
+    if target == BootTarget::UefiHttp {
+        line.pair("-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n");
+    }
+}
+
+fn disks(line: &mut CommandLine, config: &MachineConfig, index: &dyn Fn(&str) -> String) {
+    if config.disks.iter().any(|disk| disk.bus == DiskBus::Scsi) {
+        line.pair("-device", "virtio-scsi-pci,id=scsi0");
+    }
+    let mut ports = 0..;
+    for (number, disk) in config.disks.iter().enumerate() {
+        let (id, serial, wwn) = (disk_id(number), &disk.serial, disk.wwn);
+        let mut drive = OsString::from(format!("if=none,id=drive{number},format=raw,discard=unmap,cache=unsafe,file="));
+        drive.push(&disk.path);
+        line.pair("-drive", drive);
+        let bus = match disk.bus {
+            DiskBus::Virtio => format!("virtio-blk-pci,serial={serial}"),
+            DiskBus::Nvme => format!("nvme,serial={serial}"),
+            DiskBus::Sata => {
+                format!("ide-hd,bus=ide.{},serial={serial},wwn={wwn:#x}", ports.next().unwrap_or(0))
+            }
+            DiskBus::Scsi => format!(
+                "scsi-hd,bus=scsi0.0,scsi-id={},serial={serial},device_id={serial},wwn={wwn:#x}",
+                ports.next().unwrap_or(0)
+            ),
+        };
+        line.pair("-device", format!("{bus},id={id},drive=drive{number}{}", index(&id)));
+    }
+}
+
+#[derive(Default)]
+struct CommandLine(Vec<OsString>);
+
+impl CommandLine {
+    fn flag(&mut self, flag: &str) -> &mut Self {
+        self.0.push(flag.into());
+        self
+    }
+
+    fn pair(&mut self, flag: &str, value: impl Into<OsString>) -> &mut Self {
+        self.0.extend([flag.into(), value.into()]);
+        self
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn tools() -> Tools {
+        Tools {
+            cache: "/c".into(),
+            qemu: "/q".into(),
+            ovmf_code: "/code.fd".into(),
+            ovmf_vars: "/vars.fd".into(),
+            loaders: "/l".into(),
+        }
+    }
+
+    fn machine(firmware: Firmware, buses: &[DiskBus]) -> MachineConfig {
+        let disks = buses.iter().enumerate().map(|(index, bus)| DiskConfig {
+            bus: *bus,
+            path: format!("/d{index}.raw").into(),
+            serial: format!("S{index}"),
+            wwn: 0x5000_c500_0000_0001,
+        });
+        MachineConfig {
+            name: "host-1".to_owned(),
+            uuid: uuid::Uuid::nil(),
+            mac: "52:54:00:77:01:01".to_owned(),
+            tap: "tap1".to_owned(),
+            firmware,
+            memory_mib: 512,
+            accel: Accel::Tcg,
+            boot_order: BootOrder::NetworkFirst,
+            disks: disks.collect(),
+            folder: "/m".into(),
+        }
+    }
+
+    fn line(config: &MachineConfig, target: BootTarget) -> String {
+        let words: Vec<_> = arguments(config, &tools(), target).into_iter().map(|w| w.into_string().unwrap()).collect();
+        words.join(" ")
+    }
+
+    #[test]
+    fn uefi_keeps_its_own_order_unless_one_boot_is_asked_for() {
+        let config = machine(Firmware::Uefi, &[DiskBus::Nvme]);
+        assert!(!line(&config, BootTarget::None).contains("bootindex"));
+        let once = line(&config, BootTarget::Pxe);
+        assert!(once.contains("virtio-net-pci,id=nic0,netdev=net0,mac=52:54:00:77:01:01,romfile=,bootindex=0"));
+        assert!(once.contains("nvme,serial=S0,id=disk0,drive=drive0,bootindex=1"));
+        assert!(!once.contains("IPv4PXESupport"));
+        assert!(line(&config, BootTarget::UefiHttp).contains("IPv4PXESupport,string=n"));
+    }
+
+    #[test]
+    fn bios_follows_the_configured_order_and_overrides() {
+        let mut config = machine(Firmware::Bios, &[DiskBus::Virtio, DiskBus::Sata]);
+        assert_eq!(boot_devices(&config, BootTarget::None), ["nic0", "disk0", "disk1"]);
+        config.boot_order = BootOrder::DiskFirst;
+        assert_eq!(boot_devices(&config, BootTarget::None), ["disk0", "disk1", "nic0"]);
+        assert_eq!(boot_devices(&config, BootTarget::Pxe), ["nic0", "disk0", "disk1"]);
+        assert_eq!(boot_devices(&config, BootTarget::Hdd), ["disk0", "disk1", "nic0"]);
+        assert!(!line(&config, BootTarget::None).contains("pflash"));
+    }
+
+    #[test]
+    fn every_bus_carries_the_serial_number_and_scsi_gets_its_controller() {
+        let config = machine(Firmware::Bios, &[DiskBus::Virtio, DiskBus::Nvme, DiskBus::Sata, DiskBus::Scsi]);
+        let line = line(&config, BootTarget::None);
+        for (device, serial) in [("virtio-blk-pci", "S0"), ("nvme", "S1"), ("ide-hd", "S2"), ("scsi-hd", "S3")] {
+            let arguments = line.split(' ').find(|word| word.starts_with(&format!("{device},"))).unwrap();
+            assert!(arguments.contains(&format!("serial={serial}")), "{arguments}");
+        }
+        assert!(line.contains("virtio-scsi-pci,id=scsi0"));
+        assert_eq!(line.matches("wwn=0x5000c50000000001").count(), 2);
+    }
+}

@@ -1,0 +1,266 @@
+//! One virtual machine: a QEMU process that comes and goes with the power, and the boot override
+//! that its BMC set. Off means that there is no process; a guest that switches itself off ends it.
+//!
+//! ```text
+//!        power_on                    guest powers off, power_off, crash
+//!  Off ------------> On(process, qmp) ---------------------------------> Off
+//!                     | reset: the override's order for one boot, then the machine's own again
+//! ```
+//!
+//! A boot override is a boot index that is there when the machine resets and gone right after:
+//! QEMU reads the indices only at a reset, so the boot that follows is the only one to see it.
+
+mod config;
+mod disk;
+mod process;
+
+use std::{
+    fs::File,
+    io,
+    path::PathBuf,
+    process::ExitStatus,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+pub use config::{
+    Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, Firmware, MachineConfig, QMP_SOCKET,
+    SERIAL_LOG, VARIABLES, arguments,
+};
+pub use disk::{DiskError, create_empty, create_from};
+use serde_json::json;
+use thiserror::Error;
+use tokio::{
+    sync::{Mutex, oneshot, watch},
+    time::timeout,
+};
+
+use crate::{
+    qmp::{Qmp, QmpError, wait_for_event},
+    serial::SerialLog,
+    tools::Tools,
+};
+
+/// After `quit` QEMU only has to close its files.
+const QUIT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A reset is announced by the next turn of QEMU's main loop.
+const RESET_TIMEOUT: Duration = Duration::from_secs(10);
+
+#[derive(Debug, Error)]
+pub enum MachineError {
+    #[error("preparing the machine's folder")]
+    Prepare(#[source] io::Error),
+    #[error("starting QEMU")]
+    Start(#[source] io::Error),
+    #[error("QEMU ended at once ({status}): {message}")]
+    EndedAtOnce { status: ExitStatus, message: String },
+    #[error("QEMU did not connect within {} s", process::START_TIMEOUT.as_secs())]
+    NoContact,
+    #[error("controlling QEMU")]
+    Control(#[from] QmpError),
+    #[error("QEMU did not announce the reset")]
+    NoReset,
+    #[error("the machine is off")]
+    Off,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Power {
+    Off,
+    /// Since when; the zero of a host's timeline.
+    On {
+        since: SystemTime,
+    },
+}
+
+/// The BMC's wish for coming boots.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BootOverride {
+    pub target: BootTarget,
+    /// Gone after one boot.
+    pub once: bool,
+}
+
+/// A handle; clones are the same machine.
+#[derive(Clone, Debug)]
+pub struct Machine(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    config: std::sync::Mutex<MachineConfig>,
+    tools: Tools,
+    state: Mutex<State>,
+    power: watch::Sender<Power>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    boot: BootOverride,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    qmp: Arc<Qmp>,
+    kill: oneshot::Sender<()>,
+    /// True when the process has ended and the power is off.
+    ended: watch::Receiver<bool>,
+}
+
+impl Machine {
+    /// A machine that is switched off. Its folder is made here; its disks must exist.
+    pub fn new(config: MachineConfig, tools: Tools) -> Result<Self, MachineError> {
+        std::fs::create_dir_all(&config.folder).map_err(MachineError::Prepare)?;
+        if config.firmware == Firmware::Uefi {
+            std::fs::copy(&tools.ovmf_vars, config.folder.join(VARIABLES)).map_err(MachineError::Prepare)?;
+        }
+        // The log exists from the start, so that followers need not wait for it.
+        File::create(config.folder.join(SERIAL_LOG)).map_err(MachineError::Prepare)?;
+        let (power, _) = watch::channel(Power::Off);
+        Ok(Self(Arc::new(Inner {
+            config: std::sync::Mutex::new(config),
+            tools,
+            state: Mutex::default(),
+            power,
+        })))
+    }
+
+    #[must_use]
+    pub fn config(&self) -> MachineConfig {
+        self.0.config.lock().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    }
+
+    /// Changes the hardware; seen at the next power-on.
+    pub fn reconfigure(&self, change: impl FnOnce(&mut MachineConfig)) {
+        change(&mut self.0.config.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+
+    #[must_use]
+    pub fn serial(&self) -> SerialLog {
+        SerialLog::new(self.folder().join(SERIAL_LOG))
+    }
+
+    #[must_use]
+    pub fn folder(&self) -> PathBuf {
+        self.config().folder
+    }
+
+    #[must_use]
+    pub fn power(&self) -> watch::Receiver<Power> {
+        self.0.power.subscribe()
+    }
+
+    pub async fn boot_override(&self) -> BootOverride {
+        self.0.state.lock().await.boot
+    }
+
+    pub async fn set_boot_override(&self, boot: BootOverride) {
+        self.0.state.lock().await.boot = boot;
+    }
+
+    /// Starts the machine; does nothing where it runs.
+    pub async fn power_on(&self) -> Result<(), MachineError> {
+        let mut state = self.0.state.lock().await;
+        if state.running.as_ref().is_some_and(|running| !*running.ended.borrow()) {
+            return Ok(());
+        }
+        let config = self.config();
+        let target = take_target(&mut state.boot);
+        let (child, qmp) = process::launch(&config, &self.0.tools, target).await?;
+        let qmp = Arc::new(qmp);
+        if target != state.boot.target {
+            // The firmware configuration of this boot is already fixed; the next one finds these.
+            process::set_order(&qmp, &config, state.boot.target).await?;
+        }
+        self.0.power.send_replace(Power::On { since: SystemTime::now() });
+        qmp.run("cont", json!({})).await?;
+        let (ended_sender, ended) = watch::channel(false);
+        let (kill, killed) = oneshot::channel();
+        let power = self.0.power.clone();
+        tokio::spawn(async move {
+            process::until_ended(child, killed).await;
+            power.send_replace(Power::Off);
+            ended_sender.send_replace(true);
+        });
+        state.running = Some(Running { qmp, kill, ended });
+        Ok(())
+    }
+
+    /// Pulls the plug; does nothing where it is off.
+    pub async fn power_off(&self) -> Result<(), MachineError> {
+        let mut state = self.0.state.lock().await;
+        let Some(mut running) = state.running.take() else { return Ok(()) };
+        // An error means that QEMU is already on its way out.
+        drop(running.qmp.run("quit", json!({})).await);
+        if timeout(QUIT_TIMEOUT, running.ended.wait_for(|ended| *ended)).await.is_err() {
+            tracing::warn!(machine = self.config().name, "QEMU does not quit and is killed");
+            if running.kill.send(()).is_err() {
+                tracing::debug!("the machine ended by itself");
+            }
+            drop(running.ended.wait_for(|ended| *ended).await);
+        }
+        Ok(())
+    }
+
+    /// Presses the power button: the guest decides.
+    pub async fn press_power_button(&self) -> Result<(), MachineError> {
+        self.qmp().await?.run("system_powerdown", json!({})).await?;
+        Ok(())
+    }
+
+    /// Resets a running machine, with the override's boot order if there is one.
+    pub async fn reset(&self) -> Result<(), MachineError> {
+        let mut state = self.0.state.lock().await;
+        let qmp = match &state.running {
+            Some(running) if !*running.ended.borrow() => running.qmp.clone(),
+            Some(_) | None => return Err(MachineError::Off),
+        };
+        let config = self.config();
+        let target = take_target(&mut state.boot);
+        process::set_order(&qmp, &config, target).await?;
+        let mut events = qmp.events();
+        qmp.run("system_reset", json!({})).await?;
+        timeout(RESET_TIMEOUT, wait_for_event(&mut events, "RESET")).await.map_err(|_| MachineError::NoReset)?;
+        if target != state.boot.target {
+            process::set_order(&qmp, &config, state.boot.target).await?;
+        }
+        Ok(())
+    }
+
+    /// For what is not a BMC's business: watching a guest's registers, dumping its memory, …
+    pub async fn qmp(&self) -> Result<Arc<Qmp>, MachineError> {
+        match &self.0.state.lock().await.running {
+            Some(running) if !*running.ended.borrow() => Ok(running.qmp.clone()),
+            Some(_) | None => Err(MachineError::Off),
+        }
+    }
+
+    /// Resolves when the machine is off.
+    pub async fn wait_off(&self) {
+        drop(self.power().wait_for(|power| *power == Power::Off).await);
+    }
+}
+
+/// The target of the boot that begins now; an override for one boot is used up by it.
+fn take_target(boot: &mut BootOverride) -> BootTarget {
+    let target = boot.target;
+    if boot.once {
+        *boot = BootOverride::default();
+    }
+    target
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_override_for_one_boot_is_used_up_and_a_continuous_one_stays() {
+        let mut once = BootOverride { target: BootTarget::Pxe, once: true };
+        assert_eq!(take_target(&mut once), BootTarget::Pxe);
+        assert_eq!(take_target(&mut once), BootTarget::None);
+        let mut always = BootOverride { target: BootTarget::Pxe, once: false };
+        assert_eq!(take_target(&mut always), BootTarget::Pxe);
+        assert_eq!(take_target(&mut always), BootTarget::Pxe);
+    }
+}

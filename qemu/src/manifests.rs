@@ -1,0 +1,170 @@
+//! The YAML that a user of the lab would write: the network, a host with its secrets, and the two
+//! Ignition configs of its OS (the stub, and the config that the stub fetches).
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::{Value, json};
+
+use crate::{
+    bmc,
+    machine::Firmware,
+    net::{APPLIANCE_ADDRESS, BRIDGE, DHCP_RANGE, NETWORK_CIDR},
+};
+
+pub const NAMESPACE: &str = "default";
+/// Where agents and first boots find the appliance.
+const AGENT_PORT: u16 = 8443;
+/// Debian's Ignition 2.14 knows specs up to this.
+const IGNITION_VERSION: &str = "3.3.0";
+
+/// An image as a host names it.
+#[derive(Clone, Debug)]
+pub struct ImageSource {
+    pub url: String,
+    pub sha256: String,
+    /// `raw` or `qcow2`; compression is found by content.
+    pub format: &'static str,
+}
+
+/// A host to be.
+#[derive(Clone, Debug)]
+pub struct HostManifest {
+    pub name: String,
+    pub mac: String,
+    pub firmware: Firmware,
+    /// The BMC's address, where there is one.
+    pub bmc: Option<String>,
+    pub image: Option<ImageSource>,
+    /// What the installed OS calls itself, so that its console tells one installation from another.
+    pub hostname: String,
+    /// Serial number of the disk to use; without it the appliance chooses.
+    pub root_serial: Option<String>,
+    pub online: bool,
+}
+
+/// The Provisioning object.
+#[must_use]
+pub fn provisioning() -> String {
+    yaml(&[json!({
+        "apiVersion": "metal3.io/v1alpha1",
+        "kind": "Provisioning",
+        "metadata": {"name": "provisioning-configuration"},
+        "spec": {
+            "provisioningNetwork": "Managed",
+            "provisioningInterface": BRIDGE,
+            "provisioningIP": APPLIANCE_ADDRESS,
+            "provisioningNetworkCIDR": NETWORK_CIDR,
+            "provisioningDHCPRange": DHCP_RANGE,
+        },
+    })])
+}
+
+/// The host, its BMC's credentials, its stub and its config.
+#[must_use]
+pub fn host(host: &HostManifest, ca_pem: &str) -> String {
+    let name = &host.name;
+    let mut objects = Vec::new();
+    if host.bmc.is_some() {
+        let credentials = json!({"username": encode(bmc::USER), "password": encode(bmc::PASSWORD)});
+        objects.push(secret(&format!("{name}-bmc"), "Opaque", credentials));
+    }
+    if host.image.is_some() {
+        let config = json!({"config.ign": encode(&final_config(&host.hostname).to_string())});
+        objects.push(secret(&format!("{name}-config"), "firesteel.dev/config", config));
+        let stub = json!({"userData": encode(&stub(name, ca_pem).to_string())});
+        objects.push(secret(&format!("{name}-user-data"), "Opaque", stub));
+    }
+    objects.push(bare_metal_host(host));
+    yaml(&objects)
+}
+
+fn bare_metal_host(host: &HostManifest) -> Value {
+    let name = &host.name;
+    let boot_mode = match host.firmware {
+        Firmware::Bios => "legacy",
+        Firmware::Uefi => "UEFI",
+    };
+    let mut spec = json!({"online": host.online, "bootMACAddress": host.mac, "bootMode": boot_mode});
+    if let Some(address) = &host.bmc {
+        spec["bmc"] = json!({
+            "address": address,
+            "credentialsName": format!("{name}-bmc"),
+            "disableCertificateVerification": true,
+        });
+    }
+    if let Some(image) = &host.image {
+        spec["image"] = json!({
+            "url": image.url, "checksum": image.sha256, "checksumType": "sha256", "format": image.format,
+        });
+        spec["userData"] = json!({"name": format!("{name}-user-data"), "namespace": NAMESPACE});
+    }
+    if let Some(serial) = &host.root_serial {
+        spec["rootDeviceHints"] = json!({"serialNumber": serial});
+    }
+    json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec,
+    })
+}
+
+/// What is written to the disk: where the real config is, and whom to trust for it.
+fn stub(name: &str, ca_pem: &str) -> Value {
+    let ca = format!("data:text/plain;base64,{}", encode(ca_pem));
+    json!({"ignition": {
+        "version": IGNITION_VERSION,
+        "config": {"merge": [{"source": format!("https://{APPLIANCE_ADDRESS}:{AGENT_PORT}/config/{name}-config")}]},
+        "security": {"tls": {"certificateAuthorities": [{"source": ca}]}},
+    }})
+}
+
+/// What the stub fetches.
+fn final_config(hostname: &str) -> Value {
+    json!({
+        "ignition": {"version": IGNITION_VERSION},
+        "storage": {"files": [{
+            "path": "/etc/hostname", "overwrite": true, "mode": 0o644,
+            "contents": {"source": format!("data:,{hostname}")},
+        }]},
+    })
+}
+
+fn secret(name: &str, kind: &str, data: Value) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": kind,
+        "metadata": {"name": name, "namespace": NAMESPACE}, "data": data,
+    })
+}
+
+fn encode(text: &str) -> String {
+    BASE64_STANDARD.encode(text)
+}
+
+/// JSON is YAML; documents are separated as in any manifest.
+fn yaml(objects: &[Value]) -> String {
+    objects.iter().map(|object| format!("---\n{object:#}\n")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_host_brings_what_it_names() {
+        let text = host(
+            &HostManifest {
+                name: "host-1".to_owned(),
+                mac: "52:54:00:77:01:01".to_owned(),
+                firmware: Firmware::Uefi,
+                bmc: Some("redfish+https://127.0.1.1:443/redfish/v1/Systems/x".to_owned()),
+                image: Some(ImageSource { url: "http://x/i".to_owned(), sha256: "00".to_owned(), format: "raw" }),
+                hostname: "host-1".to_owned(),
+                root_serial: None,
+                online: true,
+            },
+            "PEM",
+        );
+        for named in ["host-1-bmc", "host-1-user-data", "host-1-config"] {
+            assert!(text.contains(&format!("\"name\": \"{named}\"")), "{named} in {text}");
+        }
+        assert_eq!(text.matches("---\n").count(), 4);
+    }
+}

@@ -1,0 +1,64 @@
+//! System calls of the lab, and its only `unsafe` code: namespaces, children that die with their
+//! parent, sessions.
+#![allow(unsafe_code, reason = "system calls without a safe wrapper; each block says why it is sound")]
+
+use std::{
+    fs,
+    io,
+    os::unix::process::CommandExt as _,
+    process::Command,
+};
+
+use nix::{
+    sched::{CloneFlags, setns, unshare},
+    sys::{
+        prctl,
+        signal::Signal,
+    },
+    unistd::{Pid, getegid, geteuid, getppid},
+};
+
+/// Moves this process into a network namespace of its own. Without root it becomes root of a user
+/// namespace first, which the kernel allows only while the process has one thread.
+pub fn enter_private_network() -> io::Result<()> {
+    let (user, group) = (geteuid(), getegid());
+    if user.is_root() {
+        return Ok(unshare(CloneFlags::CLONE_NEWNET)?);
+    }
+    unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET)?;
+    // user_namespaces(7): group mappings by a process without privileges need this first.
+    fs::write("/proc/self/setgroups", "deny")?;
+    fs::write("/proc/self/uid_map", format!("0 {user} 1"))?;
+    fs::write("/proc/self/gid_map", format!("0 {group} 1"))
+}
+
+/// Joins the network (and user) namespace of another process of ours. One thread only, as above.
+pub fn join_network_of(pid: u32) -> io::Result<()> {
+    let namespace = |kind: &str| fs::File::open(format!("/proc/{pid}/ns/{kind}"));
+    let (theirs, ours) = (fs::read_link(format!("/proc/{pid}/ns/user"))?, fs::read_link("/proc/self/ns/user")?);
+    let network = namespace("net")?;
+    if theirs != ours {
+        setns(namespace("user")?, CloneFlags::CLONE_NEWUSER)?;
+    }
+    Ok(setns(network, CloneFlags::CLONE_NEWNET)?)
+}
+
+/// The kernel sends the child `signal` when the thread that spawned it ends. Children are spawned
+/// from the runtime's own threads, which live as long as the process.
+pub fn die_with_parent(command: &mut Command, signal: Signal) {
+    let parent = Pid::this();
+    let arm = move || {
+        prctl::set_pdeathsig(signal)?;
+        // The parent may have died between fork and prctl: then no signal would ever come.
+        if getppid() == parent { Ok(()) } else { Err(io::Error::from(io::ErrorKind::BrokenPipe)) }
+    };
+    // SAFETY: the closure runs between fork and exec and only makes two system calls; it does not
+    // allocate, lock or touch memory shared with other threads.
+    unsafe { command.pre_exec(arm) };
+}
+
+/// Makes the child the leader of its own session, so that the terminal's Ctrl-C does not reach it.
+pub fn own_session(command: &mut Command) {
+    // SAFETY: `setsid` is async-signal-safe, and it is all the closure does.
+    unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
+}

@@ -1,0 +1,133 @@
+//! The life of a host: installed, rebooted with the network first, installed anew beside an older
+//! copy of itself, rebooted again, deleted.
+
+use std::{
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom},
+    path::Path,
+    time::Duration,
+};
+
+use anyhow::{Context as _, bail, ensure};
+
+use crate::{
+    artefacts::ImageFormat,
+    demo::{DISK_BYTES, check},
+    lab::{DiskPlan, HostPlan, Lab, LabConfig, PATIENCE, Wish},
+    machine::{BootOrder, DiskBus, Firmware, Power},
+    manifests::ImageSource,
+    progress::say,
+};
+
+/// A GPT with its protective MBR, 34 sectors, and its copy at the end, 33 sectors.
+const GPT_BYTES: usize = 34 * 512;
+const GPT_COPY_BYTES: usize = 33 * 512;
+/// A boot loader that follows the wrong disk is seen long before the right OS is up.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// All lives at once, one machine each.
+pub(super) async fn lives(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmware]) -> anyhow::Result<()> {
+    let first = lab.publish(config.artefacts.image(ImageFormat::Gz)?)?;
+    let second = lab.publish(config.artefacts.image(ImageFormat::Qcow2)?)?;
+    let mut names = Vec::new();
+    for firmware in firmwares {
+        let name = format!("{firmware}-1");
+        let bus = match firmware {
+            Firmware::Bios => DiskBus::Virtio,
+            Firmware::Uefi => DiskBus::Sata,
+        };
+        lab.add_machine(HostPlan {
+            name: name.clone(),
+            firmware: *firmware,
+            disks: vec![DiskPlan { bus, bytes: DISK_BYTES }],
+            memory_mib: 1024,
+            boot_order: BootOrder::NetworkFirst,
+            has_bmc: true,
+        })
+        .await?;
+        names.push(name);
+    }
+    let lab = &*lab;
+    let all = names.iter().map(|name| {
+        let (first, second) = (first.clone(), second.clone());
+        async move { live(lab, name, first, second).await.with_context(|| name.clone()) }
+    });
+    for told in futures_util::future::join_all(all).await {
+        told?;
+    }
+    Ok(())
+}
+
+async fn live(lab: &Lab, name: &str, first: ImageSource, second: ImageSource) -> anyhow::Result<()> {
+    let target = lab.machine(name)?.config().disks[0].clone();
+    let wish = |image: &ImageSource, generation: u32| Wish {
+        image: Some(image.clone()),
+        hostname: Some(format!("{name}-{generation}")),
+        root_serial: Some(target.serial.clone()),
+        offline: false,
+    };
+    lab.apply_host(name, &wish(&first, 1)).await?;
+    check(name, &lab.wait_running(name, 1).await?)?;
+    say(&format!("{name}: installed and running"));
+    reach_disk(lab, name, 1).await?;
+    say(&format!("{name}: booted the network first and reached its disk"));
+
+    lab.apply_host(name, &Wish { offline: true, ..wish(&first, 1) }).await?;
+    let mut power = lab.machine(name)?.power();
+    let off = tokio::time::timeout(PATIENCE, power.wait_for(|power| *power == Power::Off)).await;
+    ensure!(off.is_ok(), "the host was not switched off though it shall be offline");
+    let decoy = lab.add_copy(name, 0, true)?;
+    let copied_at = modified(&decoy)?;
+    lab.apply_host(name, &wish(&second, 2)).await?;
+    check(name, &lab.wait_running(name, 2).await?)?;
+    say(&format!("{name}: installed anew beside its older copy, and running"));
+    reach_disk(lab, name, 2).await?;
+    say(&format!("{name}: reached its own disk though the older copy stands before it"));
+
+    lab.appliance.cli(&["release", name]).await?;
+    let gone = async {
+        while lab.view(name).await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    ensure!(tokio::time::timeout(PATIENCE, gone).await.is_ok(), "the host is not gone after its release");
+    lab.power_off(name).await?;
+    ensure!(is_cleared(&target.path)?, "the disk of a deleted host still has a partition table");
+    ensure!(modified(&decoy)? == copied_at, "a disk that no plan named was written to");
+    say(&format!("{name}: deleted; its disk is clear and the other one untouched"));
+    Ok(())
+}
+
+/// Restarts with the network first; the OS of this generation must come up, and no other.
+async fn reach_disk(lab: &Lab, name: &str, generation: u32) -> anyhow::Result<()> {
+    let serial = lab.serial(name)?;
+    let position = serial.position()?;
+    lab.restart_network_first(name).await?;
+    let wanted = format!("{name}-{generation} login:");
+    let Some(_) = serial.wait_for(&wanted, position, PATIENCE).await? else {
+        bail!("no {wanted:?} on the console, which ends with:\n{}", serial.tail(25));
+    };
+    tokio::time::sleep(SETTLE).await;
+    let text = serial.text()?;
+    let since = text.get(usize::try_from(position)?..).unwrap_or(&text);
+    for other in (1..=2).filter(|other| *other != generation) {
+        ensure!(!since.contains(&format!("{name}-{other} login:")), "the older copy was booted");
+    }
+    Ok(())
+}
+
+fn modified(path: &Path) -> anyhow::Result<std::time::SystemTime> {
+    Ok(path.metadata().and_then(|metadata| metadata.modified()).with_context(|| format!("reading {}", path.display()))?)
+}
+
+fn is_cleared(disk: &Path) -> anyhow::Result<bool> {
+    let read = || -> std::io::Result<bool> {
+        let mut file = File::open(disk)?;
+        let (mut front, mut back) = (vec![0; GPT_BYTES], vec![0; GPT_COPY_BYTES]);
+        file.read_exact(&mut front)?;
+        file.seek(SeekFrom::End(-i64::try_from(GPT_COPY_BYTES).unwrap_or(0)))?;
+        file.read_exact(&mut back)?;
+        Ok(front.iter().chain(&back).all(|byte| *byte == 0))
+    };
+    read().with_context(|| format!("reading {}", disk.display()))
+}

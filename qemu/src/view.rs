@@ -1,0 +1,166 @@
+//! What `firesteel describe host NAME -o json` says, as far as the lab reads it. Everything else in
+//! the answer is none of its business, and passes by.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct HostView {
+    host: HostObject,
+    journal: Option<JournalObject>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct HostObject {
+    status: HostStatus,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct HostStatus {
+    error_message: String,
+    provisioning: Provisioning,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Provisioning {
+    state: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct JournalObject {
+    status: Journal,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Journal {
+    reason: Reason,
+    progress: Option<Progress>,
+    timeline: Vec<Event>,
+    receipts: Vec<Value>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Reason {
+    text: String,
+}
+
+/// Where the current step stands.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct Progress {
+    pub step: String,
+    pub activity: String,
+    pub done_bytes: u64,
+    pub total_bytes: u64,
+    pub percent: u8,
+}
+
+/// One line of the host's timeline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Event {
+    pub at: Timestamp,
+    #[serde(default)]
+    pub attempt: u64,
+    pub event: String,
+    #[serde(default)]
+    pub detail: String,
+    #[serde(default)]
+    pub bytes: Option<u64>,
+}
+
+impl HostView {
+    #[must_use]
+    pub fn state(&self) -> &str {
+        &self.host.status.provisioning.state
+    }
+
+    #[must_use]
+    pub fn error(&self) -> &str {
+        &self.host.status.error_message
+    }
+
+    #[must_use]
+    pub fn reason(&self) -> &str {
+        self.journal.as_ref().map_or("", |journal| &journal.status.reason.text)
+    }
+
+    #[must_use]
+    pub fn progress(&self) -> Option<&Progress> {
+        self.journal.as_ref()?.status.progress.as_ref()
+    }
+
+    #[must_use]
+    pub fn timeline(&self) -> &[Event] {
+        self.journal.as_ref().map_or(&[], |journal| &journal.status.timeline)
+    }
+
+    #[must_use]
+    pub fn receipts(&self) -> &[Value] {
+        self.journal.as_ref().map_or(&[], |journal| &journal.status.receipts)
+    }
+
+    /// How often something happened.
+    #[must_use]
+    pub fn count(&self, key: &str) -> usize {
+        self.timeline().iter().filter(|event| event.key() == key).count()
+    }
+
+    /// Changes whenever anything moves on: what a wait looks at before it gives up.
+    #[must_use]
+    pub fn pulse(&self) -> (String, usize, Option<Progress>) {
+        (self.state().to_owned(), self.timeline().len(), self.progress().cloned())
+    }
+}
+
+impl Event {
+    /// The event's name in reports: `agent_hello`, `write_start`, `handoff`.
+    #[must_use]
+    pub fn key(&self) -> String {
+        match self.event.replace('-', "_").as_str() {
+            "hello" => "agent_hello",
+            "write_image_start" => "write_start",
+            "write_image_end" => "write_end",
+            "hand_off_start" | "handoff_start" => "handoff_start",
+            "hand_off_end" | "hand_off" | "handoff_end" => "handoff",
+            other => other,
+        }
+        .to_owned()
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_what_is_there_and_bears_what_is_not() {
+        let empty: HostView = serde_json::from_str(r#"{"host": {"spec": {}}, "journal": null}"#).unwrap();
+        assert_eq!((empty.state(), empty.timeline().len(), empty.progress()), ("", 0, None));
+        let text = r#"{
+            "host": {"status": {"provisioning": {"state": "provisioning", "ID": "x"}, "errorMessage": "no disk"}},
+            "journal": {"status": {
+                "reason": {"text": "waiting", "location": "a:1", "since": "2026-01-01T00:00:00Z"},
+                "progress": {"step": "write-image", "doneBytes": 5, "totalBytes": 10, "percent": 50, "attempt": 1},
+                "timeline": [
+                    {"at": "2026-01-01T00:00:00Z", "attempt": 1, "event": "dhcp-ack", "detail": "10.0.0.1"},
+                    {"at": "2026-01-01T00:00:01Z", "attempt": 1, "event": "hello"},
+                    {"at": "2026-01-01T00:00:02Z", "attempt": 1, "event": "write-image-end", "bytes": 7},
+                    {"at": "2026-01-01T00:00:03Z", "attempt": 1, "event": "hand-off-end"}],
+                "receipts": [{"step": "inspect"}]}}}"#;
+        let view: HostView = serde_json::from_str(text).unwrap();
+        assert_eq!((view.state(), view.error(), view.reason()), ("provisioning", "no disk", "waiting"));
+        let keys: Vec<_> = view.timeline().iter().map(Event::key).collect();
+        assert_eq!(keys, ["dhcp_ack", "agent_hello", "write_end", "handoff"]);
+        assert_eq!((view.count("write_end"), view.receipts().len()), (1, 1));
+        assert_eq!(view.progress().unwrap().percent, 50);
+    }
+}
