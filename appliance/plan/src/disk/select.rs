@@ -54,13 +54,10 @@ impl fmt::Display for NoDisk {
 /// # Errors
 /// None or several disks qualify.
 pub fn select_disk(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Result<DiskChoice, NoDisk> {
-    let verdicts: Vec<Result<DiskIdentity, String>> =
-        disks.iter().map(|disk| judge(hints, disk, disks)).collect();
+    let verdicts: Vec<Result<DiskIdentity, String>> = disks.iter().map(|disk| judge(hints, disk, disks)).collect();
     let mut good: Vec<(&DiskRecord, &DiskIdentity)> =
         disks.iter().zip(&verdicts).filter_map(|(disk, verdict)| Some((disk, verdict.as_ref().ok()?))).collect();
-    good.sort_by(|(a, _), (b, _)| {
-        (a.size_bytes, &a.by_path, &a.device).cmp(&(b.size_bytes, &b.by_path, &b.device))
-    });
+    good.sort_by(|(a, _), (b, _)| (a.size_bytes, &a.by_path, &a.device).cmp(&(b.size_bytes, &b.by_path, &b.device)));
     let refuse = |reason: String| {
         Err(NoDisk {
             reason,
@@ -191,11 +188,11 @@ mod tests {
 
     #[test]
     fn equal_identities_need_the_path() {
-        let disks = [disk("/dev/sda", "a", "SAME", 10), disk("/dev/sdb", "b", "SAME", 10), disk("/dev/sdc", "c", "", 9)];
+        let disks =
+            [disk("/dev/sda", "a", "SAME", 10), disk("/dev/sdb", "b", "SAME", 10), disk("/dev/sdc", "c", "", 9)];
         let error = select_disk(&RootDeviceHints::default(), &disks).unwrap_err();
         assert!(error.to_string().contains("set rootDeviceHints.deviceName to /dev/disk/by-path/a"), "{error}");
-        let by_path =
-            RootDeviceHints { device_name: "/dev/disk/by-path/b".into(), ..RootDeviceHints::default() };
+        let by_path = RootDeviceHints { device_name: "/dev/disk/by-path/b".into(), ..RootDeviceHints::default() };
         let choice = select_disk(&by_path, &disks).unwrap();
         assert_eq!(choice.disk.by_path, "/dev/disk/by-path/b");
         let by_name = RootDeviceHints { device_name: "/dev/sdb".into(), ..RootDeviceHints::default() };

@@ -9,7 +9,7 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::{
     bmc::{Call, call, fault_text},
-    effect::{BmcAction, Effect, EventKind, Reason},
+    effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
     memory::BootWait,
     seen::{AgentSeen, BmcFaultKind, Work},
     turn::{Turn, later, words},
@@ -55,6 +55,11 @@ pub(super) fn agent<'a>(turn: &mut Turn<'a>, kind: ErrorType) -> Result<&'a Agen
                 turn.memory.attempt_spent = true;
                 turn.memory.boot = None;
                 drop_net_boot(turn);
+                if is_leaving(turn) {
+                    let poll = turn.limits().secret_retry;
+                    turn.deadline(later(turn.now, turn.limits().quiet));
+                    return Err(turn.stay(poll, "the agent was told to leave; waiting until it is gone"));
+                }
                 return Ok(agent);
             }
         }
@@ -70,7 +75,7 @@ pub(super) fn agent<'a>(turn: &mut Turn<'a>, kind: ErrorType) -> Result<&'a Agen
 pub(super) fn spend(turn: &mut Turn<'_>) {
     let came_back = current(turn).is_some_and(|agent| agent.rebooted);
     open(turn);
-    turn.memory.boot = came_back.then(|| BootWait { since: turn.now, powered: true });
+    turn.memory.boot = came_back.then_some(BootWait { since: turn.now, powered: true });
 }
 
 /// In states that need no agent: keeps the published attempt usable for the next boot.
@@ -83,6 +88,12 @@ pub(super) fn keep_fresh(turn: &mut Turn<'_>) {
         }
         Presence::Absent | Presence::Quiet => {}
     }
+}
+
+/// The agent's current plan ends with its leaving, so no other can follow it.
+fn is_leaving(turn: &Turn<'_>) -> bool {
+    let plan = turn.memory.plan.as_ref().map(|issued| &issued.plan);
+    matches!(plan, Some(PlanKind::PowerOff | PlanKind::Reboot))
 }
 
 /// What the agent has made of the current plan.
@@ -175,10 +186,10 @@ fn quiet(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
 #[track_caller]
 fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
     let Some(wait) = turn.memory.boot.clone() else {
-        if turn.has_bmc() {
-            if let Err(reason) = turn.may_try() {
-                return reason;
-            }
+        if turn.has_bmc()
+            && let Err(reason) = turn.may_try()
+        {
+            return reason;
         }
         if turn.memory.attempt_spent || turn.memory.attempt == 0 {
             open(turn);
@@ -202,7 +213,11 @@ fn power(turn: &mut Turn<'_>, since: jiff::Timestamp, kind: ErrorType) -> Reason
         Call::Done => {
             let wait = BootWait { since: turn.now, powered: true };
             turn.memory.boot = Some(wait.clone());
-            turn.event(EventKind::Normal, "NetBoot", format!("booting into the agent, attempt {}", turn.memory.attempt));
+            turn.event(
+                EventKind::Normal,
+                "NetBoot",
+                format!("booting into the agent, attempt {}", turn.memory.attempt),
+            );
             come(turn, &wait)
         }
         Call::Waiting(reason) => reason,
@@ -224,7 +239,8 @@ fn come(turn: &mut Turn<'_>, wait: &BootWait) -> Reason {
     let text = if turn.has_bmc() || wait.powered {
         format!("the host boots from the network; waiting for its agent's hello (attempt {attempt})")
     } else {
-        "waiting for the host to boot from the network: there is no BMC, so switch it on or reboot it by hand".to_owned()
+        "waiting for the host to boot from the network: there is no BMC, so switch it on or reboot it by hand"
+            .to_owned()
     };
     let wake = turn.limits().work_poll;
     turn.stay(wake, text)

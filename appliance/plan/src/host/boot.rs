@@ -45,5 +45,7 @@ fn agent(memory: &HostMemory) -> BootEntry {
 }
 
 fn disk(memory: &HostMemory) -> BootEntry {
-    BootEntry::LocalDisk { disk_guid: memory.applied.as_ref().map(|applied| applied.disk_guid.clone()) }
+    BootEntry::LocalDisk {
+        disk_guid: memory.applied.as_ref().map(|applied| applied.disk_guid.clone()).filter(|guid| !guid.is_empty()),
+    }
 }

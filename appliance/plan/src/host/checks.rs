@@ -2,7 +2,6 @@
 //! user data is a config that Ignition takes, and one disk is named. None of it touches the host.
 
 use firesteel_resources::{Image, RootDeviceHints, bare_metal_host::ErrorType};
-use jiff::SignedDuration;
 
 use crate::{
     disk::{names_kernel_device, select_disk, size_text},
@@ -101,15 +100,13 @@ pub(super) fn disk(turn: &mut Turn<'_>, image: &ReadyImage) -> Result<DiskPlan, 
     };
     if choice.disk.size_bytes < image.raw_bytes {
         let (disk, needs) = (choice.disk.to_string(), size_text(image.raw_bytes));
-        return Err(turn.stuck(KIND, format!("the disk {} ({disk}) is smaller than the image ({needs})", choice.device)));
+        return Err(
+            turn.stuck(KIND, format!("the disk {} ({disk}) is smaller than the image ({needs})", choice.device))
+        );
     }
     let same = turn.memory.disk.as_ref().filter(|old| old.choice == choice && old.hints == hints);
-    let plan = DiskPlan {
-        choice,
-        inspected_in: record.attempt,
-        chosen_at: same.map_or(turn.now, |old| old.chosen_at),
-        hints,
-    };
+    let plan =
+        DiskPlan { choice, inspected_in: record.attempt, chosen_at: same.map_or(turn.now, |old| old.chosen_at), hints };
     turn.memory.disk = Some(plan.clone());
     Ok(plan)
 }
@@ -117,6 +114,3 @@ pub(super) fn disk(turn: &mut Turn<'_>, image: &ReadyImage) -> Result<DiskPlan, 
 fn hints(turn: &Turn<'_>) -> RootDeviceHints {
     turn.seen.host.spec.root_device_hints.clone().unwrap_or_default()
 }
-
-/// At once, but as a step of its own.
-pub(super) const AT_ONCE: SignedDuration = SignedDuration::ZERO;

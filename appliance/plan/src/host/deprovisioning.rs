@@ -8,7 +8,7 @@ use crate::{
     host::{
         attempt::{self, Presence, Progress},
         effect::{Effect, EventKind, PlanKind, Reason},
-        memory::State,
+        memory::{Failure, State},
         turn::Turn,
     },
 };
@@ -27,12 +27,14 @@ pub(super) fn enter(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
 pub(super) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
     let why = why.into();
     let writes = turn.memory.plan.as_ref().is_some_and(|plan| plan.write().is_some());
-    if writes && attempt::presence(turn) == Presence::Alive && !has_failed(turn) {
+    let may_write = matches!(attempt::presence(turn), Presence::Alive | Presence::Quiet) && !has_failed(turn);
+    if writes && may_write {
         // The agent may be writing; its reboot brings it back with the next attempt.
         turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
         attempt::open(turn);
     }
     turn.memory.plan = None;
+    turn.memory.clean_failures = 0;
     turn.memory.history.deprovision.start = Some(turn.now);
     turn.memory.history.deprovision.end = None;
     turn.event(EventKind::Normal, "DeprovisioningStarted", why.clone());
@@ -45,11 +47,25 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     if !turn.seen.host.spec.cleans() {
         return done(turn, "cleaning is disabled by spec.automatedCleaningMode; the disk keeps its content");
     }
-    let failures = turn.memory.failure.as_ref().map_or(0, |failure| failure.count);
+    let failures = turn.memory.clean_failures;
     if turn.is_deleting() && failures > turn.limits().delete_failures_max {
-        turn.event(EventKind::Warning, "DeprovisioningGaveUp", "the disk was not cleaned; the host may still run its OS");
+        turn.event(
+            EventKind::Warning,
+            "DeprovisioningGaveUp",
+            "the disk was not cleaned; the host may still run its OS",
+        );
         return turn.go(State::PoweringOff, format!("cleaning was given up after {failures} failures"));
     }
+    let before = turn.memory.failure.clone();
+    let reason = work(turn, disk);
+    let failed_at = |failure: &Option<Failure>| failure.as_ref().map(|failure| (failure.at, failure.count));
+    if turn.memory.failure.is_some() && failed_at(&turn.memory.failure) != failed_at(&before) {
+        turn.memory.clean_failures += 1;
+    }
+    reason
+}
+
+fn work(turn: &mut Turn<'_>, disk: DiskIdentity) -> Reason {
     let agent = match attempt::agent(turn, KIND) {
         Ok(agent) => agent,
         Err(reason) => return reason,

@@ -5,8 +5,9 @@ use firesteel_resources::bare_metal_host::ErrorType;
 
 use crate::host::{
     effect::Reason,
-    memory::State,
+    memory::{Applied, State},
     power::{self, Reach},
+    seen::ReadyImage,
     turn::Turn,
 };
 
@@ -14,6 +15,7 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let spec = &turn.seen.host.spec;
     let poll = turn.limits().power_poll;
     if !spec.externally_provisioned {
+        adopt_image(turn);
         return turn.go(State::Provisioned { reboot: None }, "spec.externallyProvisioned was cleared");
     }
     if !turn.has_bmc() {
@@ -34,4 +36,21 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
             turn.stay(poll, "externally provisioned")
         }
     }
+}
+
+/// The image that the spec names now counts as what is installed (upstream): the owner says so, and
+/// nothing was written from here. Without one there is nothing to keep.
+fn adopt_image(turn: &mut Turn<'_>) {
+    let image = turn.seen.host.spec.wanted_image().cloned();
+    turn.memory.last_attempted_image.clone_from(&image);
+    turn.memory.applied = image.map(|image| Applied {
+        image,
+        ready: ReadyImage::default(),
+        disk_guid: String::new(),
+        attempt: turn.memory.attempt,
+        at: turn.now,
+        user_data_sha256: None,
+        reports_running: false,
+        left_properly: true,
+    });
 }

@@ -51,6 +51,8 @@ pub struct HostMemory {
     pub last_attempted_image: Option<Image>,
     /// Failed installations of this image in a row.
     pub provision_failures: u32,
+    /// Failures to clean since the host began to be deprovisioned.
+    pub clean_failures: u32,
     /// Hints in force when the host was last prepared.
     pub prepared_hints: Option<RootDeviceHints>,
     pub history: OperationHistory,
@@ -110,11 +112,9 @@ impl State {
             | Self::Deprovisioning
             | Self::PoweringOff
             | Self::Deleting => true,
-            Self::New
-            | Self::Unmanaged
-            | Self::Available
-            | Self::Provisioned { .. }
-            | Self::ExternallyProvisioned => false,
+            Self::New | Self::Unmanaged | Self::Available | Self::Provisioned { .. } | Self::ExternallyProvisioned => {
+                false
+            }
         }
     }
 }

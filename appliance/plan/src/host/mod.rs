@@ -71,7 +71,7 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     }
     learn_macs(turn);
     retry(turn);
-    if turn.requests.release_force && turn.memory.state != State::Deleting {
+    if turn.requests.release_force && turn.is_deleting() && turn.memory.state != State::Deleting {
         return turn.go(State::Deleting, "released by force: the disk is not cleaned");
     }
     if let Some(reason) = detached(turn) {
@@ -114,7 +114,8 @@ fn leave(turn: &mut Turn<'_>) -> Option<Reason> {
 /// A detached host is let alone. States in which work is under way refuse, unless forced.
 fn detached(turn: &mut Turn<'_>) -> Option<Reason> {
     let detached = turn.requests.detached?;
-    let rests = matches!(turn.memory.state, State::Provisioned { .. } | State::ExternallyProvisioned | State::Available);
+    let rests =
+        matches!(turn.memory.state, State::Provisioned { .. } | State::ExternallyProvisioned | State::Available);
     if !rests && !detached.force || turn.memory.state == State::Deleting {
         return None;
     }

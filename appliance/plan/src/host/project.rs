@@ -160,10 +160,7 @@ fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> Vec<Conditio
 }
 
 fn ready(memory: &HostMemory, failed: Option<&str>, text: &str) -> Condition {
-    let rests = matches!(
-        memory.state,
-        State::Available | State::Provisioned { .. } | State::ExternallyProvisioned
-    );
+    let rests = matches!(memory.state, State::Available | State::Provisioned { .. } | State::ExternallyProvisioned);
     match failed {
         Some(message) => Condition::new("Ready", false, "Error", message),
         None if rests => Condition::new("Ready", true, "Ready", ""),

@@ -17,7 +17,7 @@ pub(super) fn step(turn: &mut Turn<'_>, reboot: Option<RebootWork>) -> Reason {
     let wanted = turn.seen.host.spec.wanted_image();
     let applied = turn.memory.applied.clone();
     let url = |applied: &Applied| applied.image.url.clone();
-    if wanted.map(|image| image.url.clone()) != applied.as_ref().map(url) {
+    if applied.is_none() || wanted.map(|image| image.url.clone()) != applied.as_ref().map(url) {
         checks::prefetch(turn);
         let text = if wanted.is_some() { "another image is wanted" } else { "the image is no longer wanted" };
         return deprovisioning::enter(turn, text);

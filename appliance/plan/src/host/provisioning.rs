@@ -7,19 +7,25 @@
 //!    disk was changed leads to cleaning; one before does not.
 
 use firesteel_resources::bare_metal_host::ErrorType;
+use jiff::SignedDuration;
 
-use crate::host::{
-    attempt::{self, Presence, Progress},
-    checks::{self, AT_ONCE},
-    deprovisioning,
-    effect::{EventKind, PlanKind, Reason, WritePlan},
-    inspecting,
-    memory::{Applied, IssuedPlan, State},
-    seen::{AgentSeen, UserDataSeen},
-    turn::Turn,
+use crate::{
+    backoff,
+    host::{
+        attempt::{self, Presence, Progress},
+        checks, deprovisioning,
+        effect::{EventKind, PlanKind, Reason, WritePlan},
+        inspecting,
+        memory::{Applied, IssuedPlan, State},
+        seen::{AgentSeen, UserDataSeen},
+        turn::{Turn, later},
+    },
 };
 
 const KIND: ErrorType = ErrorType::Provisioning;
+/// An agent that reported this long after a plan was issued, and not about it, does not have it.
+/// Reports come every 2 s; a held one is answered at once.
+const NOT_BEGUN: SignedDuration = SignedDuration::from_secs(10);
 
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let writing = turn.memory.plan.clone().filter(|plan| plan.write().is_some());
@@ -64,11 +70,11 @@ fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(
     }
     let disk = checks::disk(turn, &image)?;
     turn.may_try()?;
-    let plan =
-        WritePlan { disk: disk.identity().clone(), disk_guid: turn.guid(), image, user_data_sha256 };
+    let plan = WritePlan { disk: disk.identity().clone(), disk_guid: turn.guid(), image, user_data_sha256 };
     let text = format!("writing the image to {} ({})", disk.choice.device, disk.identity());
     turn.event(EventKind::Normal, "DiskSelected", format!("{text}: {}", disk.choice.why));
     turn.memory.disk_dirty = true;
+    turn.memory.failure = None;
     turn.issue(PlanKind::Write(plan));
     Err(attempt::watch(turn, agent, KIND))
 }
@@ -99,17 +105,21 @@ fn follow(turn: &mut Turn<'_>, issued: &IssuedPlan, agent: &AgentSeen) -> Reason
             turn.memory.disk_dirty = false;
             turn.fail(KIND, format!("nothing was written: {message}"))
         }
-        Progress::Issued if inputs_changed(turn, issued) => {
-            // Not begun, by the agent's newest report: the plan is replaced by one of a higher
-            // number, made from what is seen now.
-            turn.memory.plan = None;
-            turn.memory.disk_dirty = false;
-            turn.stay(AT_ONCE, "the user data changed; the write plan is made anew")
+        Progress::Issued if is_refused(turn, issued, agent) => {
+            // It may begin in this very moment, so the disk counts as written.
+            deprovisioning::enter(turn, "the user data changed before the write began; starting over")
         }
         Progress::NoPlan | Progress::Issued | Progress::Running { .. } | Progress::Done => {
             attempt::watch(turn, agent, KIND)
         }
     }
+}
+
+/// The user data is not what the plan was made with, and the agent, which reports, has not begun:
+/// such a plan is not handed out any more.
+fn is_refused(turn: &Turn<'_>, issued: &IssuedPlan, agent: &AgentSeen) -> bool {
+    let heard_since = agent.last_report_at.duration_since(issued.issued_at.max(turn.seen.started_at));
+    heard_since > NOT_BEGUN && inputs_changed(turn, issued)
 }
 
 fn inputs_changed(turn: &Turn<'_>, issued: &IssuedPlan) -> bool {
@@ -128,13 +138,17 @@ fn is_proven(agent: &AgentSeen, number: u32, plan: &WritePlan) -> bool {
             && evidence.raw_sha256 == plan.image.raw_sha256
             && evidence.readback_sha256 == plan.image.raw_sha256
             && evidence.disk_guid == plan.disk_guid
-            && evidence.handed_off
+            && (evidence.handed_off || plan.user_data_sha256.is_none())
     })
 }
 
 fn broken(turn: &mut Turn<'_>, message: &str) -> Reason {
     turn.memory.provision_failures += 1;
-    let _shown_after_cleaning = turn.fail(KIND, message.to_owned());
+    // Shown, and delaying the next try, while the disk is cleaned.
+    let delay = backoff::delay(turn.memory.provision_failures, turn.seen.entropy);
+    let retry_at = later(turn.now, delay);
+    turn.note(KIND, message.to_owned(), turn.memory.provision_failures, Some(retry_at), false);
+    turn.event(EventKind::Warning, "ProvisioningError", message.to_owned());
     deprovisioning::enter_failed(turn, format!("the installation failed: {message}"))
 }
 

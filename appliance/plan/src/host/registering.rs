@@ -4,7 +4,7 @@
 use firesteel_resources::bare_metal_host::{ErrorType, InspectionMode};
 
 use crate::host::{
-    attempt::{self, Presence},
+    attempt,
     bmc::{Call, call, credentials, fault_text},
     effect::{BmcAction, EventKind, Reason},
     memory::State,
@@ -15,15 +15,13 @@ use crate::host::{
 const KIND: ErrorType = ErrorType::Registration;
 
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
-    attempt::keep_fresh(turn);
     if !turn.has_bmc() {
-        return match attempt::presence(turn) {
-            Presence::Alive => registered(turn),
-            Presence::Absent | Presence::Quiet | Presence::Gone => {
-                turn.go(State::Unmanaged, "the host's agent is not there, and there is no BMC")
-            }
+        return match attempt::agent(turn, KIND) {
+            Ok(_) => registered(turn),
+            Err(reason) => reason,
         };
     }
+    attempt::keep_fresh(turn);
     let secret = turn.seen.host.spec.usable_bmc().map(|bmc| bmc.credentials_name.clone()).unwrap_or_default();
     match turn.seen.credentials {
         CredentialsSeen::Missing => {

@@ -8,8 +8,8 @@ use crate::{
     backoff,
     host::{
         effect::{Effect, Event, EventKind, PlanKind, Reason, Step},
-        memory::{Failure, HostMemory, IssuedPlan, State},
         limits::Limits,
+        memory::{Failure, HostMemory, IssuedPlan, State},
         seen::{CredentialsSeen, Seen, UserDataSeen},
     },
 };
@@ -47,7 +47,7 @@ impl<'a> Turn<'a> {
     pub(super) fn finish(mut self, reason: Reason) -> Step {
         if !self.memory.state.is_working() {
             self.memory.deadline = None;
-        } else if !self.has_deadline && self.memory.deadline.is_none() {
+        } else if !self.has_deadline && self.memory.deadline.is_none_or(|deadline| deadline <= self.now) {
             self.memory.deadline = Some(later(self.now, self.limits().stall));
         }
         let until_deadline = self.memory.deadline.map(|deadline| deadline.duration_since(self.now));
@@ -219,8 +219,11 @@ impl<'a> Turn<'a> {
         self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number, plan });
     }
 
-    /// Tells the agent again: effects may get lost.
+    /// Tells the agent again, in a later step: effects may get lost.
     pub(super) fn issue_again(&mut self) {
+        if self.effects.iter().any(|effect| matches!(effect, Effect::IssuePlan { .. })) {
+            return;
+        }
         if let Some(plan) = self.memory.plan.clone() {
             self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number: plan.number, plan: plan.plan });
         }

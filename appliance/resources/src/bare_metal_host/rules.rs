@@ -134,7 +134,7 @@ fn bmc_address(address: &str) -> Result<(), String> {
     };
     let (family, transport) = scheme.split_once('+').unwrap_or((scheme, ""));
     let plain = matches!(family, "ipmi" | "libvirt");
-    let transport_known = matches!(transport, "" | "http" | "https") && !(plain && !transport.is_empty());
+    let transport_known = transport.is_empty() || !plain && matches!(transport, "http" | "https");
     if !BMC_FAMILIES.contains(&family) || !transport_known {
         let families = BMC_FAMILIES.join(", ");
         return Err(format!("has the scheme {scheme:?}; known are {families}, the latter also with +http or +https"));
@@ -244,9 +244,8 @@ fn software_raid(
     }
     for (index, volume) in volumes.iter().enumerate() {
         let path = format!("{list}[{index}].physicalDisks");
-        match volume.physical_disks.len() {
-            1 => causes.push(Cause::invalid(&path, "1", "at least 2 disks")),
-            0 | 2.. => {}
+        if volume.physical_disks.len() == 1 {
+            causes.push(Cause::invalid(&path, "1", "at least 2 disks"));
         }
     }
     let roots: Vec<_> = volumes.iter().enumerate().filter(|(_, volume)| volume.root_volume).collect();

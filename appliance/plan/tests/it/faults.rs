@@ -1,0 +1,315 @@
+//! What goes wrong, and where it leaves the host.
+
+use firesteel_plan::{
+    Effect,
+    host::{CredentialsSeen, ImageSeen, PlanKind, UserDataSeen, Work, WriteEvidence},
+};
+use firesteel_resources::{
+    RootDeviceHints,
+    bare_metal_host::{ErrorType, OperationalStatus, ProvisioningState as S},
+};
+
+use crate::world::{World, disk, image, run_to_write, with_work};
+
+fn is_write(effect: &Effect) -> bool {
+    matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_), .. })
+}
+
+fn failed(changed: bool) -> Work {
+    Work::Failed { step: "write-image".into(), message: "bad sector".into(), disk_changed: changed }
+}
+
+#[test]
+fn every_check_before_destruction_leaves_the_host_where_it_is() {
+    type Break = fn(&mut World);
+    let rows: [(Break, &str); 6] = [
+        (
+            |world| {
+                let hints = RootDeviceHints { model: "OTHER".into(), ..RootDeviceHints::default() };
+                world.edit(|host| host.spec.root_device_hints = Some(hints));
+            },
+            "no disk matches",
+        ),
+        (
+            |world| {
+                let disks = vec![disk("sda", "A", 20), disk("sdb", "B", 20)];
+                world.seen.hardware = Some(firesteel_resources::HardwareRecord {
+                    disks,
+                    ..firesteel_resources::HardwareRecord::default()
+                });
+                let hints = RootDeviceHints { min_size_gigabytes: 1, ..RootDeviceHints::default() };
+                world.edit(|host| host.spec.root_device_hints = Some(hints));
+            },
+            "2 disks match",
+        ),
+        (|world| world.seen.user_data = UserDataSeen::Invalid("storage: bad".into()), "storage: bad"),
+        (|world| world.seen.user_data = UserDataSeen::Missing, "does not exist"),
+        (
+            |world| {
+                let at = world.now;
+                world.images_work = false;
+                world.seen.image = ImageSeen::Failed { message: "wrong checksum".into(), permanent: true, at };
+            },
+            "wrong checksum",
+        ),
+        (
+            |world| {
+                let mut big = crate::world::ready();
+                big.raw_bytes = 1 << 40;
+                world.seen.image = ImageSeen::Ready(big);
+            },
+            "smaller than the image",
+        ),
+    ];
+    for (breaks, text) in rows {
+        let mut world = World::new();
+        breaks(&mut world);
+        world.run();
+        assert_eq!(world.state(), S::Provisioning, "{text}");
+        assert!(world.reason().contains(text), "{}", world.reason());
+        assert_eq!(world.count(is_write), 0, "{text}");
+        let status = world.seen.host.status.clone().unwrap();
+        assert_eq!(status.error_type, Some(ErrorType::Provisioning));
+        assert_eq!(status.operational_status, OperationalStatus::Error);
+        // Fixed, it goes on without another boot.
+        world.seen.hardware = world.seen.hardware.map(|mut record| {
+            record.disks.truncate(1);
+            record
+        });
+        world.edit(|host| host.spec.root_device_hints = None);
+        world.seen.user_data = UserDataSeen::Ready { sha256: "user".into(), reports_running: true };
+        world.seen.image = ImageSeen::Ready(crate::world::ready());
+        world.run();
+        assert_eq!((world.state(), world.net_boots()), (S::Provisioned, 1), "{text}: {}", world.reason());
+        assert_eq!(world.memory().failure, None);
+    }
+}
+
+#[test]
+fn nothing_written_means_nothing_cleaned() {
+    let mut world = World::new();
+    run_to_write(&mut world);
+    with_work(&mut world, failed(false));
+    world.settle();
+    assert_eq!((world.state(), world.memory().disk_dirty), (S::Provisioning, false));
+    assert!(world.reason().contains("bad sector"), "{}", world.reason());
+    world.edit(|host| host.spec.image = None);
+    world.settle();
+    assert_eq!(world.state(), S::Available, "without cleaning, since nothing was written");
+    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Clean { .. }, .. })), 0);
+}
+
+#[test]
+fn a_partly_written_disk_is_cleaned_and_the_sixth_installation_does_not_start() {
+    let mut world = World::new();
+    for round in 1..=5 {
+        run_to_write(&mut world);
+        with_work(&mut world, failed(true));
+        world.run();
+        assert_eq!((world.state(), world.memory().disk_dirty), (S::Available, false), "round {round}");
+        assert_eq!(world.memory().provision_failures, round);
+        let wait = world.last.as_ref().unwrap().wake;
+        if round < 5 {
+            assert!(wait.unwrap().as_secs() >= 60, "{wait:?}");
+            assert!(world.reason().contains("bad sector"), "{}", world.reason());
+        }
+        world.pass(1800);
+        let now = world.now;
+        world.agent().last_report_at = now;
+    }
+    world.run();
+    assert_eq!(world.state(), S::Available);
+    assert!(world.reason().contains("5 installations failed") && world.reason().contains("bad sector"));
+    assert_eq!(world.count(is_write), 5);
+    world.edit(|host| host.spec.image = Some(image("two")));
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "another image starts the count anew: {}", world.reason());
+}
+
+#[test]
+fn a_host_that_stays_away_is_booted_again_with_the_next_attempt() {
+    let mut world = World::new();
+    world.settle();
+    assert_eq!((world.state(), world.net_boots()), (S::Inspecting, 1));
+    let first = world.memory().attempt;
+    world.pass(1199);
+    world.settle();
+    assert_eq!((world.memory().attempt, world.net_boots()), (first, 1));
+    world.pass(2);
+    world.settle();
+    assert_eq!(world.memory().attempt, first + 1);
+    assert_eq!(world.memory().failure.as_ref().unwrap().kind, ErrorType::Inspection);
+    world.pass(130);
+    world.run();
+    assert_eq!((world.net_boots(), world.state()), (2, S::Provisioned));
+}
+
+#[test]
+fn a_step_that_reports_is_never_interrupted() {
+    let mut world = World::new();
+    run_to_write(&mut world);
+    let boots = world.net_boots();
+    for _ in 0..100 {
+        world.pass(60);
+        let now = world.now;
+        world.agent().last_report_at = now;
+        world.settle();
+    }
+    assert_eq!((world.state(), world.net_boots()), (S::Provisioning, boots));
+    assert!(world.reason().contains("no progress for"), "{}", world.reason());
+    assert!(world.memory().failure.is_some(), "it shows as an error");
+}
+
+#[test]
+fn a_quiet_writer_is_given_up_and_its_disk_cleaned() {
+    let mut world = World::new();
+    run_to_write(&mut world);
+    let (attempt, boots) = (world.memory().attempt, world.net_boots());
+    world.pass(301);
+    world.run();
+    let aborted = world.count(|effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt));
+    assert_eq!((aborted, world.memory().provision_failures), (1, 1));
+    world.pass(130);
+    world.run();
+    assert!(world.memory().attempt > attempt && world.net_boots() > boots);
+    assert!(world.states.contains(&S::Deprovisioning));
+}
+
+#[test]
+fn after_a_proven_hand_off_the_host_is_never_power_cycled() {
+    let mut world = World::new();
+    run_to_write(&mut world);
+    let plan = world.memory().plan.clone().unwrap();
+    let write = plan.write().unwrap();
+    let evidence = WriteEvidence {
+        plan: plan.number,
+        raw_sha256: write.image.raw_sha256.clone(),
+        readback_sha256: write.image.raw_sha256.clone(),
+        disk_guid: write.disk_guid.clone(),
+        handed_off: true,
+        boot_entry_set: false,
+    };
+    world.agent().evidence = Some(evidence);
+    let boots = world.net_boots();
+    world.pass(301);
+    world.run();
+    assert_eq!((world.state(), world.net_boots()), (S::Provisioned, boots));
+    assert!(!world.memory().applied.as_ref().unwrap().left_properly);
+}
+
+#[test]
+fn a_word_without_proof_is_not_success() {
+    type Forge = fn(&mut WriteEvidence);
+    let rows: [Forge; 5] = [
+        |evidence| evidence.plan -= 1,
+        |evidence| evidence.raw_sha256 = "other".into(),
+        |evidence| evidence.readback_sha256 = "other".into(),
+        |evidence| evidence.disk_guid = "other".into(),
+        |evidence| evidence.handed_off = false,
+    ];
+    for forge in rows {
+        let mut world = World::new();
+        run_to_write(&mut world);
+        let plan = world.memory().plan.clone().unwrap();
+        let write = plan.write().unwrap();
+        let mut evidence = WriteEvidence {
+            plan: plan.number,
+            raw_sha256: "raw".into(),
+            readback_sha256: "raw".into(),
+            disk_guid: write.disk_guid.clone(),
+            handed_off: true,
+            boot_entry_set: true,
+        };
+        forge(&mut evidence);
+        world.agent().evidence = Some(evidence);
+        world.agent().work = Work::Done;
+        world.agent().left = true;
+        world.step();
+        assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
+    }
+}
+
+#[test]
+fn an_appliance_that_was_away_does_not_take_its_own_silence_for_the_agents() {
+    let mut world = World::new();
+    run_to_write(&mut world);
+    world.pass(7200);
+    world.seen.started_at = world.now;
+    world.pass(10);
+    world.settle();
+    assert_eq!(world.state(), S::Provisioning);
+    assert_eq!(world.memory().provision_failures, 0);
+}
+
+#[test]
+fn user_data_that_changes_under_a_running_write_does_not_stop_it() {
+    let mut world = World::new();
+    run_to_write(&mut world);
+    world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), reports_running: true };
+    world.agent_works = false;
+    // After a restart, before the agent's next report: nothing is known of its work.
+    world.agent().plan = 0;
+    world.agent().work = Work::Idle;
+    world.seen.started_at = world.now;
+    world.settle();
+    assert_eq!(world.state(), S::Provisioning, "{}", world.reason());
+    // The agent reports, and has not begun: the plan cannot be handed out any more.
+    world.pass(20);
+    let now = world.now;
+    world.agent().last_report_at = now;
+    world.step();
+    assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
+}
+
+#[test]
+fn credentials_have_three_sorts_of_trouble() {
+    let mut world = World::new();
+    world.seen.credentials = CredentialsSeen::Missing;
+    world.run();
+    assert!(world.reason().contains("Secret s"), "{}", world.reason());
+    assert_eq!(world.last.as_ref().unwrap().wake.unwrap().as_secs(), 10);
+    world.seen.credentials = CredentialsSeen::Empty;
+    world.run();
+    assert!(world.reason().contains("username and password"), "{}", world.reason());
+    world.bmc_works = false;
+    world.seen.credentials = CredentialsSeen::Ready { version: "2".into() };
+    world.run();
+    assert_eq!((world.state(), world.memory().failure.as_ref().unwrap().count), (S::Registering, 1));
+    assert!(world.reason().contains("cannot be reached"), "{}", world.reason());
+    world.pass(121);
+    world.run();
+    assert_eq!(world.memory().failure.as_ref().unwrap().count, 2);
+    world.bmc_works = true;
+    world.seen.credentials = CredentialsSeen::Ready { version: "3".into() };
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "an edit tries at once: {}", world.reason());
+}
+
+#[test]
+fn a_host_without_a_boot_mac_says_what_to_set() {
+    let mut world = World::new();
+    world.edit(|host| host.spec.boot_mac_address = String::new());
+    world.seen.bmc.macs = vec!["52:54:00:00:00:0A".into(), "52:54:00:00:00:0B".into()];
+    world.run();
+    assert!(world.reason().contains("bootMACAddress") && world.reason().contains(":0B"), "{}", world.reason());
+    world.seen.bmc.macs.truncate(1);
+    world.run();
+    assert_eq!(world.memory().macs, ["52:54:00:00:00:0a"], "the only one is taken");
+    assert_eq!(world.state(), S::Provisioned);
+}
+
+#[test]
+fn deletion_gives_up_cleaning_after_three_failures_and_leaves_a_tombstone() {
+    let mut world = World::new();
+    world.run();
+    world.bmc_works = false;
+    world.delete();
+    world.run();
+    assert_eq!(world.state(), S::Deprovisioning);
+    for _ in 0..40 {
+        world.pass(1800);
+        world.run();
+    }
+    assert!(world.gone, "{:?} {}", world.state(), world.reason());
+    assert!(world.count(|effect| matches!(effect, Effect::Tombstone { disk: Some(_), .. })) > 0);
+}

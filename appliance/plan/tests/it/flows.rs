@@ -1,0 +1,216 @@
+//! Whole lives of hosts.
+
+use firesteel_plan::{
+    BootEntry, Effect, boot_entry,
+    host::{BmcAction, InstanceSeen, PlanKind, Power, UserDataSeen},
+};
+use firesteel_resources::{
+    bare_metal_host::{OperationalStatus, ProvisioningState as S},
+    condition::{ConditionStatus, find_condition},
+};
+
+use crate::world::{MAC, World, image};
+
+fn condition(world: &World, name: &str) -> (ConditionStatus, String) {
+    let status = world.seen.host.status.as_ref().unwrap();
+    let found = find_condition(&status.conditions, name).unwrap();
+    (found.status, found.reason.clone())
+}
+
+#[test]
+fn with_a_bmc_from_new_to_running_to_another_image_to_gone() {
+    let mut world = World::new();
+    world.run();
+    let way = [S::New, S::Registering, S::Inspecting, S::Preparing, S::Available, S::Provisioning, S::Provisioned];
+    assert_eq!(world.states, way, "{}", world.reason());
+    assert_eq!(world.net_boots(), 1, "one boot: the agent of the inspection writes as well");
+    assert_eq!(world.memory().macs, [MAC]);
+    let applied = world.memory().applied.clone().unwrap();
+    assert_eq!(boot_entry(world.memory()), BootEntry::LocalDisk { disk_guid: Some(applied.disk_guid.clone()) });
+    assert_eq!(condition(&world, "Running").0, ConditionStatus::False);
+
+    let (attempt, now) = (applied.attempt, world.now);
+    world.seen.instance = InstanceSeen { attempt, config_fetched_at: Some(now), running_at: Some(now) };
+    world.settle();
+    assert_eq!(condition(&world, "Running").0, ConditionStatus::True);
+    assert_eq!(condition(&world, "Provisioned").0, ConditionStatus::True);
+
+    world.states.clear();
+    world.pass(86_400);
+    world.edit(|host| host.spec.image = Some(image("two")));
+    world.run();
+    assert_eq!(world.states, [S::Deprovisioning, S::Available, S::Provisioning, S::Provisioned]);
+    let again = world.memory().applied.clone().unwrap();
+    assert_eq!((again.image, again.attempt), (image("two"), attempt + 1));
+    assert_ne!(again.disk_guid, applied.disk_guid, "every installation has its own GUID");
+
+    world.states.clear();
+    world.delete();
+    world.run();
+    assert_eq!(world.states, [S::Deprovisioning, S::PoweringOff, S::Deleting]);
+    assert!(world.gone && world.seen.bmc.power == Power::Off);
+    assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })), 0);
+}
+
+#[test]
+fn without_a_bmc_the_agent_stays_and_somebody_reboots_by_hand() {
+    let mut world = World::without_bmc();
+    world.settle();
+    assert_eq!(world.state(), S::Unmanaged);
+    assert_eq!(world.seen.host.status.as_ref().unwrap().operational_status, OperationalStatus::Discovered);
+    assert_eq!(condition(&world, "PowerControl"), (ConditionStatus::False, "NoDriver".into()));
+    assert!(world.reason().contains("by hand"), "{}", world.reason());
+    assert_eq!(boot_entry(world.memory()), BootEntry::Agent { attempt: 1 });
+
+    world.hello();
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+
+    world.edit(|host| host.spec.image = None);
+    world.settle();
+    assert_eq!(world.state(), S::Deprovisioning);
+    assert!(world.reason().contains("by hand"), "{}", world.reason());
+    assert_eq!(boot_entry(world.memory()), BootEntry::Agent { attempt: 2 }, "published before the host comes");
+    world.pass(7200);
+    world.hello();
+    world.run();
+    assert_eq!((world.state(), world.memory().disk_dirty), (S::Available, false));
+    assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Bmc(_))), "there is no BMC to call");
+}
+
+#[test]
+fn an_adopted_host_gets_its_own_agent() {
+    let mut world = World::without_bmc();
+    world.seen.discovery_agent = true;
+    let step = {
+        world.step();
+        world.step()
+    };
+    assert!(step.effects.iter().any(|effect| matches!(effect, Effect::RebootDiscoveryAgent { .. })));
+    world.seen.discovery_agent = false;
+    world.hello();
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+}
+
+#[test]
+fn the_boot_entry_is_in_the_memory_before_the_bmc_hears_of_it() {
+    let mut world = World::new();
+    let mut booted = false;
+    for _ in 0..30 {
+        let step = world.step();
+        for effect in &step.effects {
+            if matches!(effect, Effect::Bmc(call) if call.action == BmcAction::NetBoot) {
+                assert_eq!(boot_entry(&step.memory), BootEntry::Agent { attempt: step.memory.attempt });
+                booted = true;
+            }
+        }
+    }
+    assert!(booted);
+}
+
+#[test]
+fn a_lost_effect_is_asked_for_again_under_the_same_ticket() {
+    let mut world = World::new();
+    let first = loop {
+        let step = world.step();
+        if let Some(Effect::Bmc(call)) = step.effects.iter().find(|effect| matches!(effect, Effect::Bmc(_))) {
+            break call.clone();
+        }
+    };
+    // The process died before it noted an outcome.
+    world.seen.bmc = firesteel_plan::host::BmcSeen::default();
+    let again = world.step();
+    assert!(again.effects.contains(&Effect::Bmc(first)), "{:?}", again.effects);
+}
+
+#[test]
+fn an_old_inspection_is_repeated_before_a_disk_is_written() {
+    let mut world = World::new();
+    world.edit(|host| host.spec.image = None);
+    world.run();
+    assert_eq!(world.state(), S::Available);
+    world.pass(7200);
+    world.agent().rebooted = true;
+    world.settle();
+    world.hello();
+    world.edit(|host| host.spec.image = Some(image("one")));
+    let before = world.effects.len();
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    let plans: Vec<&str> = world.effects[before..]
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::IssuePlan { plan, .. } => Some(plan.name()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(plans, ["inspect", "write"]);
+    let disk = world.memory().disk.clone().unwrap();
+    assert_eq!(disk.inspected_in, world.memory().applied.as_ref().unwrap().attempt);
+}
+
+#[test]
+fn a_host_without_user_data_is_provisioned_and_says_that_running_is_unverified() {
+    let mut world = World::new();
+    world.seen.user_data = UserDataSeen::NotReferenced;
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    assert!(world.reason().contains("unverified"), "{}", world.reason());
+    assert_eq!(condition(&world, "Running"), (ConditionStatus::Unknown, "Unverified".into()));
+}
+
+#[test]
+fn an_os_that_never_reports_is_called_unverified_after_a_while() {
+    let mut world = World::new();
+    world.run();
+    assert!(world.reason().contains("waiting for its report"), "{}", world.reason());
+    world.pass(3600);
+    world.run();
+    assert!(world.reason().contains("unverified") && world.reason().contains("60 min"), "{}", world.reason());
+}
+
+#[test]
+fn user_data_alone_changes_nothing_and_the_same_status_is_written_once() {
+    let mut world = World::new();
+    world.run();
+    let status = world.seen.host.status.clone();
+    world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), reports_running: true };
+    world.pass(30);
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    assert_eq!(world.seen.host.status, status, "nothing new, so nothing is written");
+}
+
+#[test]
+fn an_externally_provisioned_host_is_never_touched() {
+    let mut world = World::new();
+    world.edit(|host| host.spec.externally_provisioned = true);
+    world.run();
+    assert_eq!(world.state(), S::ExternallyProvisioned);
+    world.edit(|host| host.spec.externally_provisioned = false);
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "the image that the spec names counts as installed");
+    let plans = world.count(|effect| matches!(effect, Effect::IssuePlan { .. }));
+    assert_eq!((plans, world.net_boots()), (0, 0));
+    assert_eq!(boot_entry(world.memory()), BootEntry::LocalDisk { disk_guid: None });
+}
+
+#[test]
+fn an_available_host_that_is_to_be_off_is_switched_off_by_its_agent() {
+    let mut world = World::new();
+    world.edit(|host| {
+        host.spec.image = None;
+        host.spec.online = false;
+    });
+    world.run();
+    assert_eq!(world.state(), S::Available);
+    assert_eq!(
+        world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::PowerOff, .. })),
+        1,
+        "{}",
+        world.reason()
+    );
+    let attempt = world.memory().attempt;
+    assert!(attempt > 1, "the next boot has an identity of its own");
+}

@@ -1,0 +1,218 @@
+//! Random histories: whatever happens in whatever order, some things never do.
+
+use firesteel_plan::{
+    BootEntry, Effect, HostMemory, Step, boot_entry,
+    host::{BmcAction, ImageSeen, Power, UserDataSeen, Work},
+};
+use firesteel_resources::{HardwareRecord, RootDeviceHints, bare_metal_host::annotations};
+use proptest::prelude::*;
+
+use crate::{
+    graph::is_legal,
+    world::{World, disk, image, ready},
+};
+
+/// Something that happens between two steps.
+#[derive(Clone, Debug)]
+enum Happening {
+    Pass(u32),
+    Hello,
+    Report,
+    Idle,
+    Running,
+    Done,
+    Failed(bool),
+    Left,
+    Rebooted,
+    Restart,
+    BmcBreaks(bool),
+    AgentWorks(bool),
+    Power(bool),
+    Image(u8),
+    WantImage(u8),
+    UserData(u8),
+    Online(bool),
+    Hints(u8),
+    Disks(u8),
+    Annotate(u8),
+    Clear,
+    External(bool),
+    Delete,
+}
+
+fn happening() -> impl Strategy<Value = Happening> {
+    use Happening as H;
+    prop_oneof![
+        6 => (0_u32..2000).prop_map(H::Pass),
+        6 => Just(H::Hello),
+        4 => Just(H::Report),
+        1 => Just(H::Idle),
+        2 => Just(H::Running),
+        2 => Just(H::Done),
+        2 => any::<bool>().prop_map(H::Failed),
+        1 => Just(H::Left),
+        1 => Just(H::Rebooted),
+        1 => Just(H::Restart),
+        1 => any::<bool>().prop_map(H::BmcBreaks),
+        2 => any::<bool>().prop_map(H::AgentWorks),
+        1 => any::<bool>().prop_map(H::Power),
+        2 => (0_u8..4).prop_map(H::Image),
+        2 => (0_u8..3).prop_map(H::WantImage),
+        1 => (0_u8..4).prop_map(H::UserData),
+        1 => any::<bool>().prop_map(H::Online),
+        1 => (0_u8..3).prop_map(H::Hints),
+        1 => (0_u8..3).prop_map(H::Disks),
+        1 => (0_u8..6).prop_map(H::Annotate),
+        1 => Just(H::Clear),
+        1 => any::<bool>().prop_map(H::External),
+        1 => Just(H::Delete),
+    ]
+}
+
+fn happen(world: &mut World, what: &Happening) {
+    let now = world.now;
+    if let Some(agent) = world.seen.agent.as_mut() {
+        match what {
+            Happening::Report => agent.last_report_at = now,
+            Happening::Idle => agent.work = Work::Idle,
+            Happening::Running => {
+                agent.work = Work::Running { step: "write-image".into(), activity: String::new(), percent: 3 };
+                (agent.last_report_at, agent.progress_at) = (now, now);
+            }
+            Happening::Done => agent.work = Work::Done,
+            Happening::Failed(disk_changed) => {
+                let disk_changed = *disk_changed;
+                agent.work = Work::Failed { step: "s".into(), message: "m".into(), disk_changed };
+            }
+            Happening::Left => agent.left = true,
+            Happening::Rebooted => agent.rebooted = true,
+            _ => {}
+        }
+    }
+    match what {
+        Happening::Pass(secs) => world.pass(i64::from(*secs)),
+        Happening::Hello => world.hello(),
+        Happening::Restart => {
+            world.seen.started_at = now;
+            world.seen.bmc = firesteel_plan::host::BmcSeen::default();
+        }
+        Happening::BmcBreaks(broken) => world.bmc_works = !broken,
+        Happening::AgentWorks(works) => world.agent_works = *works,
+        Happening::Power(on) => world.seen.bmc.power = if *on { Power::On } else { Power::Off },
+        Happening::Image(0) => world.seen.image = ImageSeen::Unknown,
+        Happening::Image(1) => world.seen.image = ImageSeen::Ready(ready()),
+        Happening::Image(which) => {
+            world.seen.image = ImageSeen::Failed { message: "no".into(), permanent: *which == 2, at: now };
+        }
+        Happening::WantImage(0) => world.edit(|host| host.spec.image = None),
+        Happening::WantImage(which) => world.edit(|host| host.spec.image = Some(image(&which.to_string()))),
+        Happening::UserData(which) => {
+            world.seen.user_data = match which {
+                0 => UserDataSeen::NotReferenced,
+                1 => UserDataSeen::Missing,
+                2 => UserDataSeen::Invalid("bad".into()),
+                _ => UserDataSeen::Ready { sha256: "user".into(), reports_running: true },
+            }
+        }
+        Happening::Online(online) => world.edit(|host| host.spec.online = *online),
+        Happening::Hints(which) => {
+            let model = ["", "DISK", "NONE"][usize::from(*which)].to_owned();
+            world.edit(|host| host.spec.root_device_hints = Some(RootDeviceHints { model, ..Default::default() }));
+        }
+        Happening::Disks(count) => {
+            let disks = (0..*count).map(|n| disk(&format!("sd{n}"), &format!("S{n}"), 20)).collect();
+            let attempt = world.memory().attempt;
+            world.seen.hardware =
+                Some(HardwareRecord { disks, attempt, inspected_at: now, ..HardwareRecord::default() });
+        }
+        Happening::Annotate(which) => {
+            let key = [
+                annotations::PAUSED,
+                annotations::DETACHED,
+                annotations::INSPECT,
+                annotations::REBOOT,
+                annotations::RETRY,
+                annotations::RELEASE_FORCE,
+            ][usize::from(*which)];
+            world.annotate(key, "");
+        }
+        Happening::Clear => world.seen.host.metadata.annotations.clear(),
+        Happening::External(value) => world.edit(|host| host.spec.externally_provisioned = *value),
+        Happening::Delete => world.delete(),
+        _ => {}
+    }
+}
+
+/// The invariants of one step.
+fn check(before: &HostMemory, step: &Step, paused: bool) -> Result<(), TestCaseError> {
+    let memory = &step.memory;
+    prop_assert!(!step.reason.text.is_empty());
+    prop_assert!(is_legal(before.state.word(), memory.state.word()), "{:?} -> {:?}", before.state, memory.state);
+    prop_assert!(!memory.state.is_working() || memory.deadline.is_some(), "{:?} has no deadline", memory.state);
+    prop_assert!(memory.attempt >= before.attempt && memory.bmc.ticket >= before.bmc.ticket);
+    prop_assert!(step.wake.is_none_or(|wake| !wake.is_negative()));
+    let stored = serde_json::to_string(memory).unwrap();
+    prop_assert_eq!(&serde_json::from_str::<HostMemory>(&stored).unwrap(), memory);
+    if let Some(write) = memory.plan.as_ref().and_then(|plan| plan.write()) {
+        let named = memory.disk.as_ref().map(|disk| disk.identity().clone());
+        prop_assert_eq!(named.as_ref(), Some(&write.disk), "a write without its disk named");
+        prop_assert!(memory.disk_dirty, "a write that nobody would clean");
+    }
+    prop_assert!(!paused || step.effects.is_empty(), "work on a paused host: {:?}", step.effects);
+    for effect in &step.effects {
+        match effect {
+            Effect::IssuePlan { attempt, number, plan } => {
+                let current = memory.plan.as_ref().map(|plan| (plan.number, &plan.plan));
+                prop_assert_eq!((*attempt, current), (memory.attempt, Some((*number, plan))));
+            }
+            Effect::Bmc(call) if call.action == BmcAction::NetBoot => {
+                prop_assert_eq!(boot_entry(memory), BootEntry::Agent { attempt: memory.attempt });
+                let writes = memory.plan.as_ref().is_some_and(|plan| plan.write().is_some());
+                prop_assert!(!writes, "a host is booted away under a write");
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn some_things_never_happen(bmc in any::<bool>(), story in prop::collection::vec(happening(), 0..120)) {
+        let mut world = if bmc { World::new() } else { World::without_bmc() };
+        for what in &story {
+            happen(&mut world, what);
+            for _ in 0..3 {
+                let before = world.memory().clone();
+                let again = world.seen.clone();
+                let paused = world.seen.host.metadata.annotations.contains_key(annotations::PAUSED);
+                let step = world.step();
+                check(&before, &step, paused)?;
+                let mut same = again;
+                same.entropy = world.seen.entropy;
+                prop_assert_eq!(firesteel_plan::step(&same, world.now).memory, step.memory, "a step is a function");
+                if world.gone {
+                    return Ok(());
+                }
+            }
+        }
+        // Whatever happened, a host is not lost: all well again, it can be released.
+        world.bmc_works = true;
+        world.agent_works = true;
+        world.seen.host.metadata.annotations.clear();
+        world.delete();
+        for _ in 0..200 {
+            if world.gone {
+                break;
+            }
+            world.step();
+            if world.booting || !bmc {
+                world.hello();
+            }
+            world.pass(61);
+        }
+        prop_assert!(world.gone, "stuck in {:?}: {}", world.state(), world.reason());
+    }
+}

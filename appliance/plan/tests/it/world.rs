@@ -1,0 +1,307 @@
+//! A host, its BMC, its agent and the appliance's stores, all of them obedient unless a test says
+//! otherwise.
+
+use firesteel_plan::{
+    BootEntry, Effect, HostMemory, Seen, Step, boot_entry,
+    host::{
+        AgentSeen, BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, CredentialsSeen, ImageSeen, PlanKind, Power,
+        ReadyImage, UserDataSeen, Work, WriteEvidence,
+    },
+};
+use firesteel_resources::{
+    BareMetalHost, HardwareRecord, Image,
+    bare_metal_host::{BmcDetails, ProvisioningState},
+    hardware::DiskRecord,
+};
+use jiff::{SignedDuration, Timestamp};
+
+pub(crate) const MAC: &str = "52:54:00:00:00:01";
+
+pub(crate) struct World {
+    pub(crate) seen: Seen,
+    pub(crate) now: Timestamp,
+    pub(crate) states: Vec<ProvisioningState>,
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) last: Option<Step>,
+    /// Whether effects of each sort are carried out.
+    pub(crate) bmc_works: bool,
+    pub(crate) images_work: bool,
+    pub(crate) agent_works: bool,
+    /// A boot into the agent was carried out and nobody has said hello yet.
+    pub(crate) booting: bool,
+    pub(crate) gone: bool,
+}
+
+pub(crate) fn disk(name: &str, serial: &str, gb: u64) -> DiskRecord {
+    DiskRecord {
+        device: format!("/dev/{name}"),
+        by_path: format!("/dev/disk/by-path/{name}"),
+        serial: serial.into(),
+        model: "DISK".into(),
+        size_bytes: gb * 1_000_000_000,
+        ..DiskRecord::default()
+    }
+}
+
+pub(crate) fn image(name: &str) -> Image {
+    Image { url: format!("http://images/{name}"), checksum: "0".repeat(64), ..Image::default() }
+}
+
+pub(crate) fn ready() -> ReadyImage {
+    ReadyImage { raw_sha256: "raw".into(), raw_bytes: 2_000_000_000, stream_sha256: "stream".into(), stream_bytes: 9 }
+}
+
+impl World {
+    /// A host with a BMC that is online and wants an image.
+    pub(crate) fn new() -> Self {
+        let mut host = BareMetalHost::default();
+        host.metadata.name = "a".into();
+        host.metadata.generation = 1;
+        host.spec.online = true;
+        host.spec.boot_mac_address = MAC.into();
+        let bmc = BmcDetails { address: "redfish://b/1".into(), credentials_name: "s".into(), ..BmcDetails::default() };
+        host.spec.bmc = Some(bmc);
+        host.spec.image = Some(image("one"));
+        let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
+        let mut seen = Seen::new(host, HostMemory::default(), now, 7);
+        seen.credentials = CredentialsSeen::Ready { version: "1".into() };
+        seen.user_data = UserDataSeen::Ready { sha256: "user".into(), reports_running: true };
+        seen.hardware = None;
+        Self {
+            seen,
+            now,
+            states: vec![ProvisioningState::New],
+            effects: Vec::new(),
+            last: None,
+            bmc_works: true,
+            images_work: true,
+            agent_works: true,
+            booting: false,
+            gone: false,
+        }
+    }
+
+    pub(crate) fn without_bmc() -> Self {
+        let mut world = Self::new();
+        world.seen.host.spec.bmc = None;
+        world.seen.credentials = CredentialsSeen::Missing;
+        world
+    }
+
+    pub(crate) fn memory(&self) -> &HostMemory {
+        &self.seen.memory
+    }
+
+    pub(crate) fn state(&self) -> ProvisioningState {
+        self.seen.memory.state.word()
+    }
+
+    pub(crate) fn reason(&self) -> &str {
+        self.last.as_ref().map_or("", |step| step.reason.text.as_str())
+    }
+
+    pub(crate) fn pass(&mut self, secs: i64) {
+        self.now = self.now.checked_add(SignedDuration::from_secs(secs)).unwrap();
+    }
+
+    pub(crate) fn edit(&mut self, change: impl FnOnce(&mut BareMetalHost)) {
+        change(&mut self.seen.host);
+        self.seen.host.metadata.generation += 1;
+    }
+
+    pub(crate) fn annotate(&mut self, key: &str, value: &str) {
+        self.seen.host.metadata.annotations.insert(key.into(), value.into());
+    }
+
+    pub(crate) fn delete(&mut self) {
+        let now = self.now;
+        self.edit(|host| host.metadata.deletion_timestamp = Some(now));
+    }
+
+    /// One step, stored before its effects run.
+    pub(crate) fn step(&mut self) -> Step {
+        self.seen.entropy = self.seen.entropy.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(0x9e37_79b9);
+        let step = firesteel_plan::step(&self.seen, self.now);
+        self.seen.memory = step.memory.clone();
+        let status = firesteel_plan::project(&step.memory, &self.seen, &step.reason, self.now);
+        self.seen.host.status = Some(status);
+        if self.states.last() != Some(&self.state()) {
+            self.states.push(self.state());
+        }
+        self.last = Some(step.clone());
+        for effect in &step.effects {
+            self.effects.push(effect.clone());
+            self.apply(effect);
+        }
+        step
+    }
+
+    /// Steps until nothing more happens at this moment.
+    pub(crate) fn settle(&mut self) {
+        for _ in 0..200 {
+            let before = (self.seen.memory.clone(), self.effects.len());
+            self.step();
+            let stirred = self.effects.len() != before.1 || self.seen.memory != before.0;
+            if self.gone || !stirred {
+                return;
+            }
+        }
+        let recent: Vec<&Effect> = self.effects.iter().rev().take(5).collect();
+        panic!("does not settle in {:?}: {} {recent:?}", self.state(), self.reason());
+    }
+
+    /// Settles, and lets a host that boots say hello, until nothing more happens.
+    pub(crate) fn run(&mut self) {
+        for _ in 0..20 {
+            self.settle();
+            if self.gone || !self.booting {
+                return;
+            }
+            self.hello();
+        }
+        panic!("boots again and again in {:?}: {}", self.state(), self.reason());
+    }
+
+    /// The host boots into what is published for it; an agent says hello.
+    pub(crate) fn hello(&mut self) {
+        self.booting = false;
+        let BootEntry::Agent { attempt } = boot_entry(&self.seen.memory) else { return };
+        self.seen.agent = Some(AgentSeen {
+            attempt,
+            bound_at: self.now,
+            last_report_at: self.now,
+            plan: 0,
+            work: Work::Idle,
+            progress_at: self.now,
+            left: false,
+            rebooted: false,
+            evidence: None,
+        });
+        self.seen.instance = firesteel_plan::host::InstanceSeen::default();
+    }
+
+    pub(crate) fn agent(&mut self) -> &mut AgentSeen {
+        self.seen.agent.as_mut().unwrap()
+    }
+
+    pub(crate) fn count(&self, wanted: impl Fn(&Effect) -> bool) -> usize {
+        self.effects.iter().filter(|effect| wanted(effect)).count()
+    }
+
+    pub(crate) fn net_boots(&self) -> usize {
+        let mut tickets: Vec<u64> = self
+            .effects
+            .iter()
+            .filter_map(|effect| match effect {
+                Effect::Bmc(call) if call.action == BmcAction::NetBoot => Some(call.ticket),
+                _ => None,
+            })
+            .collect();
+        tickets.dedup();
+        tickets.len()
+    }
+
+    fn apply(&mut self, effect: &Effect) {
+        match effect {
+            Effect::AddFinalizer => {
+                self.seen.host.metadata.finalizers = vec![firesteel_resources::bare_metal_host::FINALIZER.into()];
+            }
+            Effect::RemoveFinalizer => self.gone = true,
+            Effect::RemoveAnnotation { key } => {
+                self.seen.host.metadata.annotations.remove(key);
+            }
+            Effect::Bmc(call) => self.bmc(call),
+            Effect::FetchImage { .. } if self.images_work => self.seen.image = ImageSeen::Ready(ready()),
+            Effect::IssuePlan { attempt, number, plan } => self.take(*attempt, *number, plan),
+            Effect::SaveHardware { attempt, plan } => {
+                let mut record = self.seen.hardware.clone().unwrap_or_else(|| HardwareRecord {
+                    disks: vec![disk("sda", "A", 20)],
+                    ..HardwareRecord::default()
+                });
+                (record.attempt, record.plan, record.inspected_at) = (*attempt, *plan, self.now);
+                self.seen.hardware = Some(record);
+            }
+            Effect::FetchImage { .. }
+            | Effect::AbortAgent { .. }
+            | Effect::RebootDiscoveryAgent { .. }
+            | Effect::Tombstone { .. } => {}
+        }
+    }
+
+    fn bmc(&mut self, call: &BmcCall) {
+        if self.seen.bmc.last.as_ref().is_some_and(|last| last.ticket == call.ticket) {
+            return;
+        }
+        let fault = BmcFault { kind: BmcFaultKind::Unreachable, message: "no route".into() };
+        let result = if self.bmc_works { Ok(()) } else { Err(fault) };
+        self.seen.bmc.last = Some(BmcOutcome { ticket: call.ticket, at: self.now, result });
+        if !self.bmc_works {
+            return;
+        }
+        match call.action {
+            BmcAction::Probe if self.seen.bmc.power == Power::Unknown => self.seen.bmc.power = Power::Off,
+            BmcAction::NetBoot => {
+                self.seen.bmc.power = Power::On;
+                self.booting = true;
+            }
+            BmcAction::PowerOn | BmcAction::Cycle => self.seen.bmc.power = Power::On,
+            BmcAction::PowerOff { .. } => self.seen.bmc.power = Power::Off,
+            BmcAction::Probe => {}
+        }
+        self.seen.bmc.power_at = Some(self.now);
+    }
+
+    /// An obedient agent carries a plan out in no time.
+    fn take(&mut self, attempt: u64, number: u32, plan: &PlanKind) {
+        let (now, works) = (self.now, self.agent_works);
+        let Some(agent) = self.seen.agent.as_mut().filter(|agent| agent.attempt == attempt && !agent.left) else {
+            return;
+        };
+        if !works || agent.plan >= number {
+            return;
+        }
+        (agent.plan, agent.work, agent.last_report_at, agent.progress_at) = (number, Work::Done, now, now);
+        match plan {
+            PlanKind::Write(write) => {
+                agent.left = true;
+                agent.evidence = Some(WriteEvidence {
+                    plan: number,
+                    raw_sha256: write.image.raw_sha256.clone(),
+                    readback_sha256: write.image.raw_sha256.clone(),
+                    disk_guid: write.disk_guid.clone(),
+                    handed_off: write.user_data_sha256.is_some(),
+                    boot_entry_set: true,
+                });
+            }
+            PlanKind::Reboot | PlanKind::PowerOff => agent.left = true,
+            PlanKind::Inspect | PlanKind::Clean { .. } => {}
+        }
+    }
+}
+
+/// Settles with the next plan stuck in the agent: it reports `work` for it and does nothing.
+pub(crate) fn with_work(world: &mut World, work: Work) {
+    let (attempt, number) = (world.memory().attempt, world.memory().plan_number);
+    let now = world.now;
+    let agent = world.agent();
+    assert_eq!(agent.attempt, attempt);
+    (agent.plan, agent.work, agent.last_report_at, agent.progress_at) = (number, work, now, now);
+    (agent.left, agent.evidence) = (false, None);
+}
+
+/// Runs until the write plan was issued, and undoes what the obedient agent did with it.
+pub(crate) fn run_to_write(world: &mut World) {
+    for _ in 0..300 {
+        if world.booting {
+            world.hello();
+        }
+        let step = world.step();
+        let wrote =
+            step.effects.iter().any(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_), .. }));
+        if wrote {
+            with_work(world, Work::Running { step: "write-image".into(), activity: String::new(), percent: 1 });
+            return;
+        }
+    }
+    panic!("no write plan in {:?}: {}", world.state(), world.reason());
+}
