@@ -25,11 +25,12 @@ pub(super) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
     // An order whose outcome is awaited goes first; then a fresh look.
     let ordering = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action != BmcAction::Probe);
     if !ordering && age.is_none_or(|age| age > age_max) {
-        return match call(turn, BmcAction::Probe) {
-            Call::Done => Reach::Waiting(turn.stay(jiff::SignedDuration::ZERO, "the BMC answered")),
-            Call::Waiting(reason) => Reach::Waiting(reason),
-            Call::Failed(fault) => Reach::Failed(fault_text(turn, &fault)),
-        };
+        match call(turn, BmcAction::Probe) {
+            // What is seen now is its answer.
+            Call::Done => {}
+            Call::Waiting(reason) => return Reach::Waiting(reason),
+            Call::Failed(fault) => return Reach::Failed(fault_text(turn, &fault)),
+        }
     }
     let reached = match turn.seen.bmc.power {
         Power::On => on,

@@ -251,7 +251,7 @@ fn user_data_that_changes_under_a_running_write_does_not_stop_it() {
     world.agent().plan = 0;
     world.agent().work = Work::Idle;
     world.seen.started_at = world.now;
-    world.settle();
+    world.step();
     assert_eq!(world.state(), S::Provisioning, "{}", world.reason());
     // The agent reports, and has not begun: the plan cannot be handed out any more.
     world.pass(20);
