@@ -168,7 +168,7 @@ mod tests {
     #[test]
     fn odd_fields_do_not_hide_the_others() {
         let system: System = serde_json::from_str(
-            r##"{"PowerState":"On","SerialNumber":null,"Model":7,"Boot":[],"Actions":{"#ComputerSystem.Reset":{"target":"/redfish/v1/x","ResetType@Redfish.AllowableValues":"On"}}}"##,
+            r##"{"PowerState":"On","SerialNumber":null,"Model":7,"Boot":"none","Actions":{"#ComputerSystem.Reset":{"target":"/redfish/v1/x","ResetType@Redfish.AllowableValues":"On"}}}"##,
         )
         .unwrap();
         assert_eq!(system.power_state.as_deref(), Some("On"));
