@@ -98,6 +98,12 @@ impl Session {
         })
     }
 
+    /// How far the plan is, for whoever watches from this process.
+    #[must_use]
+    pub fn board(&self) -> Arc<Board> {
+        Arc::clone(&self.board)
+    }
+
     /// Talks until the host leaves the ramdisk.
     pub async fn run(mut self) -> Outcome {
         let hello = match self.hello().await {

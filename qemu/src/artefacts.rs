@@ -15,12 +15,15 @@ use firesteel_ramdisk::{Flavour, Set, apt::Apt, fetch_kernel};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    image,
     progress::{Step, bytes, say},
     tools::Tools,
 };
 
 /// Debian release whose kernel carries the agent.
 const KERNEL_SUITE: &str = "bookworm";
+/// Version of the lab's own image, shown on its console.
+const IMAGE_VERSION: &str = "1";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -34,6 +37,16 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
+    fn of_builder(self) -> image::Format {
+        match self {
+            Self::Raw => image::Format::Raw,
+            Self::Gz => image::Format::Gzip,
+            Self::Xz => image::Format::Xz,
+            Self::Zst => image::Format::Zstd,
+            Self::Qcow2 => image::Format::Qcow2,
+        }
+    }
+
     /// As reports name it.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -67,7 +80,16 @@ impl Artefacts {
 
     /// Builds images only.
     pub fn make_images(tools: &Tools, formats: &[ImageFormat]) -> anyhow::Result<BTreeMap<ImageFormat, PathBuf>> {
-        formats.iter().map(|format| Ok((*format, build_image(tools, *format)?))).collect()
+        let step = Step::begin("building the operating system image (the first time: some minutes)");
+        let request = image::Request {
+            cache: tools.cache.clone(),
+            out: tools.cache.join("images"),
+            version: IMAGE_VERSION.to_owned(),
+            formats: formats.iter().map(|format| format.of_builder()).collect(),
+        };
+        let built = image::build(&request, &mut say).context("building the operating system image")?;
+        step.end_with(&built.iter().map(|image| bytes(image.bytes)).collect::<Vec<_>>().join(", "));
+        Ok(formats.iter().copied().zip(built.into_iter().map(|image| image.path)).collect())
     }
 
     pub fn image(&self, format: ImageFormat) -> anyhow::Result<&Path> {
@@ -118,7 +140,15 @@ fn build_agent() -> anyhow::Result<PathBuf> {
     let folder_text = folder.to_string_lossy();
     cargo(
         &[
-            "build", "--quiet", "--profile", "agent", "-p", "firesteel-agent", "--target", TARGET, "--target-dir",
+            "build",
+            "--quiet",
+            "--profile",
+            "agent",
+            "-p",
+            "firesteel-agent",
+            "--target",
+            TARGET,
+            "--target-dir",
             &folder_text,
         ],
         &[("RUSTFLAGS", "-C target-feature=+crt-static")],
@@ -145,8 +175,4 @@ fn build_ramdisk(tools: &Tools, agent: &Path) -> anyhow::Result<PathBuf> {
     let manifest = firesteel_ramdisk::build(&request, &mut say).context("building the ramdisk")?;
     step.end_with(&format!("kernel {}, {} in all", manifest.kernel.version, bytes(manifest.total_bytes)));
     Ok(out)
-}
-
-fn build_image(_tools: &Tools, format: ImageFormat) -> anyhow::Result<PathBuf> {
-    bail!("no builder for {} yet", format.name())
 }

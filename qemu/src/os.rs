@@ -2,19 +2,11 @@
 //! parent, sessions.
 #![allow(unsafe_code, reason = "system calls without a safe wrapper; each block says why it is sound")]
 
-use std::{
-    fs,
-    io,
-    os::unix::process::CommandExt as _,
-    process::Command,
-};
+use std::{fs, io, os::unix::process::CommandExt as _, process::Command};
 
 use nix::{
     sched::{CloneFlags, setns, unshare},
-    sys::{
-        prctl,
-        signal::Signal,
-    },
+    sys::{prctl, signal::Signal},
     unistd::{Pid, getegid, geteuid, getppid},
 };
 

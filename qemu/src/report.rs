@@ -5,7 +5,12 @@ use std::time::SystemTime;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::{artefacts::ImageFormat, machine::{DiskBus, Firmware}, progress, view::{Event, HostView}};
+use crate::{
+    artefacts::ImageFormat,
+    machine::{DiskBus, Firmware},
+    progress,
+    view::{Event, HostView},
+};
 
 /// One host's run.
 #[derive(Clone, Debug)]
@@ -63,9 +68,8 @@ impl HostReport {
     }
 
     fn bytes(&self) -> Value {
-        let of_event = |key: &str| {
-            self.view.timeline().iter().filter(|event| event.key() == key).find_map(|event| event.bytes)
-        };
+        let of_event =
+            |key: &str| self.view.timeline().iter().filter(|event| event.key() == key).find_map(|event| event.bytes);
         let of_receipt = |name: &str| {
             let written = |receipt: &&Value| receipt["evidence"]["kind"] == "image_written";
             self.view.receipts().iter().rev().find(written).and_then(|receipt| receipt["evidence"][name].as_u64())

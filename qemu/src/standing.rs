@@ -112,7 +112,8 @@ pub async fn keep(config: LabConfig, options: &UpOptions, told_to_end: impl Futu
     let mut lab = Lab::start(config).await?;
     step.end();
     let wish = Wish { image: Some(lab.publish(&image)?), ..Wish::default() };
-    let mut help = String::from("Talk to the appliance:\n  ./qemu/lab exec firesteel get hosts\nMachines, switched off:\n");
+    let mut help =
+        String::from("Talk to the appliance:\n  ./qemu/lab exec firesteel get hosts\nMachines, switched off:\n");
     for number in 1..=options.hosts {
         let name = format!("host-{number}");
         lab.add_machine(HostPlan {

@@ -32,9 +32,9 @@ impl Tools {
         let cache = cache_folder()?;
         let tools = cache.join("tools");
         let program = |name: &str| {
-            let on_path = env::var_os("PATH").into_iter().flat_map(|path| {
-                env::split_paths(&path).map(|folder| folder.join(name)).collect::<Vec<_>>()
-            });
+            let on_path = env::var_os("PATH")
+                .into_iter()
+                .flat_map(|path| env::split_paths(&path).map(|folder| folder.join(name)).collect::<Vec<_>>());
             std::iter::once(tools.join("bin").join(name)).chain(on_path).collect::<Vec<_>>()
         };
         let data = |path: &str| vec![tools.join("firmware").join(path), Path::new("/").join(path)];
@@ -60,9 +60,8 @@ pub fn cache_folder() -> Result<PathBuf, ToolsError> {
 fn first_of(what: &'static str, candidates: Vec<PathBuf>) -> Result<PathBuf, ToolsError> {
     match candidates.iter().find(|path| path.is_file()) {
         Some(found) => Ok(found.clone()),
-        None => Err(ToolsError::Missing {
-            what,
-            tried: candidates.iter().map(|path| path.display().to_string()).collect(),
-        }),
+        None => {
+            Err(ToolsError::Missing { what, tried: candidates.iter().map(|path| path.display().to_string()).collect() })
+        }
     }
 }

@@ -149,7 +149,7 @@ fn check_text_map(value: &mut Value, field: &str, causes: &mut Vec<Cause>) {
                 field: format!("{field}[{key}]"),
             }));
         }
-        _ => causes.push(Cause {
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => causes.push(Cause {
             reason: "FieldValueTypeInvalid".into(),
             message: "Invalid value: must be of type object".into(),
             field: field.into(),

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use firesteel_store::{EventKind, EventStream, Key, PAGE_OBJECTS_MAX, Position, Revision, WatchError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::core::{self, Core, Preconditions, WriteOptions};
 use crate::kind::KindInfo;
@@ -190,8 +190,13 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let mut value = serde_json::to_value(object)
             .map_err(|error| Status::internal(format!("cannot encode a {}: {error}", self.kind.kind)))?;
         if let Value::Object(object) = &mut value {
-            object.entry("apiVersion").or_insert_with(|| json!(self.kind.api_version()));
-            object.entry("kind").or_insert_with(|| json!(self.kind.kind));
+            // A type's default says nothing here: there is one answer.
+            for (name, word) in [("apiVersion", self.kind.api_version()), ("kind", self.kind.kind.to_owned())] {
+                let said = object.entry(name).or_insert(Value::Null);
+                if said.as_str().is_none_or(str::is_empty) {
+                    *said = Value::String(word);
+                }
+            }
         }
         Ok(value)
     }

@@ -55,9 +55,8 @@ pub struct Status {
     /// Empty where Kubernetes sends none.
     pub reason: &'static str,
     pub message: String,
-    details: Option<Details>,
-    /// Where a list whose revision is gone may go on, at the newest one.
-    continue_token: Option<String>,
+    // Boxed, so that every `Result` of this crate stays small.
+    details: Option<Box<Details>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -73,6 +72,9 @@ struct Details {
     causes: Vec<Cause>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_seconds: Option<u32>,
+    /// Where a list whose revision is gone may go on, at the newest one.
+    #[serde(skip)]
+    continue_token: Option<String>,
 }
 
 impl Status {
@@ -121,13 +123,9 @@ impl Status {
         let texts = if texts.len() == 1 { texts.remove(0) } else { format!("[{}]", texts.join(", ")) };
         let dot = if group.is_empty() { "" } else { "." };
         let mut status = Self::plain(422, "Invalid", format!("{kind}{dot}{group} {name:?} is invalid: {texts}"));
-        status.details = Some(Details {
-            name: name.into(),
-            group: group.into(),
-            kind: kind.into(),
-            causes,
-            retry_after_seconds: None,
-        });
+        let details =
+            Details { name: name.into(), group: group.into(), kind: kind.into(), causes, ..Details::default() };
+        status.details = Some(Box::new(details));
         status
     }
 
@@ -167,12 +165,13 @@ impl Status {
             message: "Too large resource version".into(),
             field: String::new(),
         };
-        status.details = Some(Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() });
+        let details = Details { causes: vec![cause], retry_after_seconds: Some(1), ..Details::default() };
+        status.details = Some(Box::new(details));
         status
     }
 
     pub fn plain(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
-        Self { code, reason, message: message.into(), details: None, continue_token: None }
+        Self { code, reason, message: message.into(), details: None }
     }
 
     pub fn with_cause(mut self, cause: Cause) -> Self {
@@ -181,7 +180,7 @@ impl Status {
     }
 
     pub fn with_continue(mut self, token: String) -> Self {
-        self.continue_token = Some(token);
+        self.details.get_or_insert_default().continue_token = Some(token);
         self
     }
 
@@ -214,18 +213,18 @@ impl Status {
         if !self.reason.is_empty() {
             value["reason"] = self.reason.into();
         }
-        if let Some(token) = &self.continue_token {
-            value["metadata"]["continue"] = json!(token);
-        }
         if let Some(details) = &self.details {
-            value["details"] = json!(details);
+            match &details.continue_token {
+                Some(token) => value["metadata"]["continue"] = json!(token),
+                None => value["details"] = json!(details),
+            }
         }
         value
     }
 
     fn about(mut self, group: &str, plural: &str, name: &str) -> Self {
-        self.details =
-            Some(Details { name: name.into(), group: group.into(), kind: plural.into(), ..Details::default() });
+        let details = Details { name: name.into(), group: group.into(), kind: plural.into(), ..Details::default() };
+        self.details = Some(Box::new(details));
         self
     }
 }

@@ -59,7 +59,7 @@ impl BootFiles {
         let hint = "made by `ramdisk build`; name its folder with --boot-files";
         let kernel = read(boot_files, "vmlinuz", hint)?;
         let initramfs = read(boot_files, "initramfs.zst", hint)?;
-        check_manifest(boot_files, &[("vmlinuz", &kernel), ("initramfs.zst", &initramfs)])?;
+        check_manifest(boot_files, &[("vmlinuz", &kernel), ("initramfs", &initramfs)])?;
         let mut found = HashMap::new();
         for name in first_stage::loader_files() {
             let hint = "Debian's package `ipxe` has it; name its folder with --loaders";
@@ -69,20 +69,20 @@ impl BootFiles {
     }
 }
 
-/// The manifest's `files` maps names to `{sha256, bytes}`.
+/// The ramdisk's manifest has `{bytes, sha256}` under `vmlinuz` and `initramfs`.
 fn check_manifest(folder: &Path, files: &[(&str, &Blob)]) -> anyhow::Result<()> {
     let path = folder.join("manifest.json");
     let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
     let manifest: serde_json::Value =
         serde_json::from_slice(&bytes).with_context(|| format!("reading {}", path.display()))?;
     for (name, blob) in files {
-        let stated = manifest["files"][*name]["sha256"]
+        let stated = manifest[*name]["sha256"]
             .as_str()
             .with_context(|| format!("{} states no sha256 for {name}: build the ramdisk again", path.display()))?;
         let actual = hex::encode(digest::digest(&digest::SHA256, &blob.bytes));
         anyhow::ensure!(
             stated == actual,
-            "{}/{name} has sha256 {actual}, its manifest says {stated}: build the ramdisk again",
+            "{}: {name} has sha256 {actual}, its manifest says {stated}: build the ramdisk again",
             folder.display()
         );
     }

@@ -45,6 +45,14 @@ pub(super) fn bind_udp_at(interface: &str, address: Ipv4Addr, port: u16) -> io::
     UdpSocket::from_std(socket.into())
 }
 
+/// Readiness of a socket that tokio has no type for.
+#[allow(unsafe_code, reason = "registering a descriptor is unsafe for types that might change it")]
+fn watched(socket: Socket) -> io::Result<AsyncFd<Socket>> {
+    // SAFETY: a `Socket` owns its descriptor, returns the same one for as long as it lives, and closes it only
+    // when it is dropped, which `AsyncFd` does after deregistering it.
+    unsafe { AsyncFd::register(socket) }.map_err(io::Error::from)
+}
+
 /// Sends by the kernel's routing and ARP, from `source` whatever other addresses the interface has.
 pub(super) fn send_udp(socket: &UdpSocket, source: Ipv4Addr, to: SocketAddrV4, payload: &[u8]) -> io::Result<()> {
     let mut from = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: in_addr(source), ipi_addr: in_addr(source) };
@@ -85,7 +93,7 @@ impl LinkSocket {
         let socket = Socket::new(Domain::PACKET, Type::DGRAM, Some(Protocol::from(0)))?;
         socket.bind(&link_address(interface, ethertype, Mac([0; 6]))?)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket: AsyncFd::new(socket)?, interface })
+        Ok(Self { socket: watched(socket)?, interface })
     }
 
     /// Sends a UDP datagram to this hardware address.

@@ -105,9 +105,7 @@ fn acceptor(address: SocketAddr) -> Result<TlsAcceptor, BmcError> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .and_then(|builder| {
-            builder.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key)
-        })
+        .and_then(|builder| builder.with_no_client_auth().with_single_cert(vec![made.cert.der().clone()], key))
         .map_err(BmcError::Tls)?;
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
@@ -147,7 +145,8 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Full<Byt
     let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) => {
-            let refused = redfish::refuse(StatusCode::PAYLOAD_TOO_LARGE, "PropertyValueFormatError", &error.to_string());
+            let refused =
+                redfish::refuse(StatusCode::PAYLOAD_TOO_LARGE, "PropertyValueFormatError", &error.to_string());
             return render(refused);
         }
     };
@@ -168,9 +167,10 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Full<Byt
         && let Err(error) = perform(&shared.machine, effect).await
     {
         tracing::warn!(%error, machine = shared.machine.config().name, "the BMC failed");
-        answer = match error {
-            MachineError::Off => redfish::refuse(StatusCode::CONFLICT, "ResourceInUse", "the system is off"),
-            other => redfish::refuse(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &other.to_string()),
+        answer = if matches!(error, MachineError::Off) {
+            redfish::refuse(StatusCode::CONFLICT, "ResourceInUse", "the system is off")
+        } else {
+            redfish::refuse(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &error.to_string())
         };
     }
     render(answer)

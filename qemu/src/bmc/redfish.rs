@@ -90,7 +90,7 @@ pub fn answer(system: &SystemView, method: &Method, path: &str, body: &[u8]) -> 
     let found = match path {
         "/redfish" => Some(json!({"v1": "/redfish/v1/"})),
         ROOT => Some(service_root(system)),
-        "/redfish/v1/Systems" => Some(collection("ComputerSystemCollection", path, &[at_system.clone()])),
+        "/redfish/v1/Systems" => Some(collection("ComputerSystemCollection", path, std::slice::from_ref(&at_system))),
         "/redfish/v1/Managers" => Some(collection("ManagerCollection", path, &[format!("{ROOT}/Managers/BMC")])),
         "/redfish/v1/Chassis" => Some(collection("ChassisCollection", path, &[format!("{ROOT}/Chassis/1")])),
         "/redfish/v1/Managers/BMC" => Some(manager(&at_system)),

@@ -59,10 +59,8 @@ impl Sessions {
         if given.user_name != self.user || given.password != self.password {
             return None;
         }
-        let session = Session {
-            id: uuid::Uuid::new_v4().simple().to_string(),
-            token: uuid::Uuid::new_v4().simple().to_string(),
-        };
+        let session =
+            Session { id: uuid::Uuid::new_v4().simple().to_string(), token: uuid::Uuid::new_v4().simple().to_string() };
         let location = format!("{SESSIONS}/{}", session.id);
         let mut response = Response::new(Full::new(Bytes::from(describe(&session.id, self.user).to_string())));
         *response.status_mut() = StatusCode::CREATED;

@@ -197,7 +197,8 @@ fn make_esp(raw: &Path, place: Place, work: &Path) -> anyhow::Result<()> {
         .arg((place.bytes / 1024).to_string()))
     .context("making the EFI system partition")?;
     let partition = format!("{}@@{}", text(raw)?, place.start);
-    run(&mut command("mmd", ["-i", &partition, "::/EFI", "::/EFI/BOOT"])).context("filling the EFI system partition")?;
+    run(&mut command("mmd", ["-i", &partition, "::/EFI", "::/EFI/BOOT"]))
+        .context("filling the EFI system partition")?;
     run(&mut command("mcopy", ["-i", &partition, text(&loader)?, "::/EFI/BOOT/BOOTX64.EFI"]))
         .context("filling the EFI system partition")
 }
@@ -255,7 +256,8 @@ mod tests {
         file.set_len(layout.disk_bytes).unwrap();
         write_partition_table(&mut file, &layout).unwrap();
         let gpt = gptman::GPT::read_from(&mut file, SECTOR_BYTES).unwrap();
-        let names: Vec<_> = gpt.iter().filter(|(_, p)| p.is_used()).map(|(_, p)| p.partition_name.to_string()).collect();
+        let names: Vec<_> =
+            gpt.iter().filter(|(_, p)| p.is_used()).map(|(_, p)| p.partition_name.to_string()).collect();
         assert_eq!(names, ["bios", "esp", "boot", "root"]);
         assert_eq!(gpt[4].starting_lba * SECTOR_BYTES, layout.root.start);
         assert_eq!((gpt[4].ending_lba + 1) * SECTOR_BYTES, layout.root.start + layout.root.bytes);

@@ -59,16 +59,17 @@ impl FromStr for Format {
 /// Writes `raw` as `path`, which appears when it is whole.
 pub(super) fn convert(raw: &Path, path: &Path, format: Format) -> anyhow::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
-    let new = tempfile::NamedTempFile::new_in(folder).with_context(|| format!("creating a file in {}", folder.display()))?;
+    let new =
+        tempfile::NamedTempFile::new_in(folder).with_context(|| format!("creating a file in {}", folder.display()))?;
     match format {
         Format::Raw => copy_sparse(raw, new.path())?,
         // Quick rather than small: the lab's wire is fast, and its processor is not.
         Format::Gzip => compress("gzip", &["-6n"], raw, new.as_file())?,
         Format::Xz => compress("xz", &["-2", "-T2", "-c"], raw, new.as_file())?,
         Format::Zstd => compress("zstd", &["-q", "-9", "-T2", "-c"], raw, new.as_file())?,
-        Format::Qcow2 => run(command("qemu-img", ["convert", "-f", "raw", "-O", "qcow2", "-c", "-m", "2"])
-            .arg(raw)
-            .arg(new.path()))?,
+        Format::Qcow2 => {
+            run(command("qemu-img", ["convert", "-f", "raw", "-O", "qcow2", "-c", "-m", "2"]).arg(raw).arg(new.path()))?
+        }
     }
     let readable = std::os::unix::fs::PermissionsExt::from_mode(0o644);
     fs::set_permissions(new.path(), readable).with_context(|| format!("opening {} to all", path.display()))?;

@@ -147,9 +147,8 @@ fn remove_others(out: &Path, name: &str, base_key: &str) -> anyhow::Result<()> {
         let entry = entry?;
         let file = entry.file_name().to_string_lossy().into_owned();
         let is_ours = file.strip_prefix(name).and_then(|rest| rest.strip_prefix('-')).is_some_and(|rest| {
-            rest.split_once('.').is_some_and(|(key, _)| {
-                key.len() == base_key.len() && key.bytes().all(|byte| byte.is_ascii_hexdigit())
-            })
+            rest.split_once('.')
+                .is_some_and(|(key, _)| key.len() == base_key.len() && key.bytes().all(|byte| byte.is_ascii_hexdigit()))
         });
         if is_ours && !file.starts_with(&keep) {
             fs::remove_file(entry.path()).with_context(|| format!("removing {}", entry.path().display()))?;

@@ -65,7 +65,8 @@ mod tests {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("image/overlay");
         let mut found = Vec::new();
         files_below(&folder, &mut found);
-        let mut found: Vec<_> = found.iter().map(|path| path.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
+        let mut found: Vec<_> =
+            found.iter().map(|path| path.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
         found.sort_unstable();
         let mut listed: Vec<_> = FILES.iter().map(|file| file.path).collect();
         listed.sort_unstable();

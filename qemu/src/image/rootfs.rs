@@ -16,16 +16,39 @@ use super::tool::{command, run};
 const SUITE: &str = "bookworm";
 /// What a small server with Ignition needs; `gdisk` and the filesystem tools are Ignition's.
 const PACKAGES: [&str; 19] = [
-    "ca-certificates", "curl", "dbus", "dosfstools", "dracut", "dracut-network", "e2fsprogs", "gdisk", "ignition",
-    "iproute2", "iputils-ping", "kmod", "linux-image-amd64", "login", "netbase", "passwd", "systemd-sysv", "udev",
+    "ca-certificates",
+    "curl",
+    "dbus",
+    "dosfstools",
+    "dracut",
+    "dracut-network",
+    "e2fsprogs",
+    "gdisk",
+    "ignition",
+    "iproute2",
+    "iputils-ping",
+    "kmod",
+    "linux-image-amd64",
+    "login",
+    "netbase",
+    "passwd",
+    "systemd-sysv",
+    "udev",
     "zstd",
 ];
 /// Modules beside those of the ramdisk's lab set.
 const MODULES: [&str; 4] = ["autofs4", "loop", "overlay", "efi_pstore"];
 /// Files of packages that a machine without people at it does not read.
 const EXCLUDED: [&str; 10] = [
-    "/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*", "/usr/share/lintian/*",
-    "/usr/share/bash-completion/*", "/usr/share/zsh/*", "/usr/lib/*/gconv/*", "/usr/share/i18n/*",
+    "/usr/share/doc/*",
+    "/usr/share/man/*",
+    "/usr/share/locale/*",
+    "/usr/share/info/*",
+    "/usr/share/lintian/*",
+    "/usr/share/bash-completion/*",
+    "/usr/share/zsh/*",
+    "/usr/lib/*/gconv/*",
+    "/usr/share/i18n/*",
     "/lib/modules/*/kernel/*",
 ];
 /// Times in the tree are no later than this, so that the day of building does not show.

@@ -114,7 +114,7 @@ impl fmt::Display for Accel {
 
 /// Devices in boot order for one boot, by id; empty where the firmware's own order counts.
 #[must_use]
-pub fn boot_devices(config: &MachineConfig, target: BootTarget) -> Vec<String> {
+pub(super) fn boot_devices(config: &MachineConfig, target: BootTarget) -> Vec<String> {
     let network = || vec![NIC.to_owned()];
     let disks = || (0..config.disks.len()).map(disk_id).collect::<Vec<_>>();
     let network_first = || [network(), disks()].concat();
@@ -134,7 +134,7 @@ pub fn boot_devices(config: &MachineConfig, target: BootTarget) -> Vec<String> {
 
 /// Every device that can have a boot index.
 #[must_use]
-pub fn bootable_devices(config: &MachineConfig) -> Vec<String> {
+pub(super) fn bootable_devices(config: &MachineConfig) -> Vec<String> {
     std::iter::once(NIC.to_owned()).chain((0..config.disks.len()).map(disk_id)).collect()
 }
 
@@ -161,15 +161,15 @@ pub fn arguments(config: &MachineConfig, tools: &Tools, target: BootTarget) -> V
         Accel::Tcg => line.pair("-accel", "tcg,thread=multi").pair("-cpu", "max"),
         Accel::Kvm => line.pair("-accel", "kvm").pair("-cpu", "host"),
     };
-    line.pair("-smp", "1").pair("-m", &config.memory_mib.to_string());
-    line.pair("-uuid", &config.uuid.to_string());
-    line.pair("-smbios", &format!("type=1,manufacturer=Firesteel,product=Lab,serial=LAB-{}", config.name));
+    line.pair("-smp", "1").pair("-m", config.memory_mib.to_string());
+    line.pair("-uuid", config.uuid.to_string());
+    line.pair("-smbios", format!("type=1,manufacturer=Firesteel,product=Lab,serial=LAB-{}", config.name));
     line.flag("-nodefaults").flag("-S").pair("-display", "none").pair("-rtc", "base=utc");
-    line.pair("-chardev", &format!("socket,id=qmp,path={QMP_SOCKET},server=off"));
+    line.pair("-chardev", format!("socket,id=qmp,path={QMP_SOCKET},server=off"));
     line.pair("-mon", "chardev=qmp,mode=control");
     line.pair(
         "-chardev",
-        &format!("socket,id=console,path={CONSOLE_SOCKET},server=on,wait=off,logfile={SERIAL_LOG},logappend=on"),
+        format!("socket,id=console,path={CONSOLE_SOCKET},server=on,wait=off,logfile={SERIAL_LOG},logappend=on"),
     );
     line.pair("-serial", "chardev:console");
     // OVMF does no network without a source of random numbers; the agent is glad of it too.
@@ -180,8 +180,8 @@ pub fn arguments(config: &MachineConfig, tools: &Tools, target: BootTarget) -> V
         // The firmware's own PXE and HTTP clients, as on real hardware, not QEMU's iPXE ROM.
         Firmware::Uefi => ",romfile=",
     };
-    line.pair("-netdev", &format!("tap,id=net0,ifname={},script=no,downscript=no", config.tap));
-    line.pair("-device", &format!("virtio-net-pci,id={NIC},netdev=net0,mac={}{rom}{}", config.mac, index(NIC)));
+    line.pair("-netdev", format!("tap,id=net0,ifname={},script=no,downscript=no", config.tap));
+    line.pair("-device", format!("virtio-net-pci,id={NIC},netdev=net0,mac={}{rom}{}", config.mac, index(NIC)));
     disks(&mut line, config, &index);
     line.0
 }

@@ -24,8 +24,8 @@ use std::{
 };
 
 pub use config::{
-    Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, Firmware, MachineConfig, QMP_SOCKET,
-    SERIAL_LOG, VARIABLES, arguments,
+    Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, Firmware, MachineConfig, QMP_SOCKET, SERIAL_LOG,
+    VARIABLES, arguments,
 };
 pub use disk::{DiskError, create_empty, create_from};
 use serde_json::json;
@@ -117,12 +117,7 @@ impl Machine {
         // The log exists from the start, so that followers need not wait for it.
         File::create(config.folder.join(SERIAL_LOG)).map_err(MachineError::Prepare)?;
         let (power, _) = watch::channel(Power::Off);
-        Ok(Self(Arc::new(Inner {
-            config: std::sync::Mutex::new(config),
-            tools,
-            state: Mutex::default(),
-            power,
-        })))
+        Ok(Self(Arc::new(Inner { config: std::sync::Mutex::new(config), tools, state: Mutex::default(), power })))
     }
 
     #[must_use]

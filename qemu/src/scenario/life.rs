@@ -117,7 +117,7 @@ async fn reach_disk(lab: &Lab, name: &str, generation: u32) -> anyhow::Result<()
 }
 
 fn modified(path: &Path) -> anyhow::Result<std::time::SystemTime> {
-    Ok(path.metadata().and_then(|metadata| metadata.modified()).with_context(|| format!("reading {}", path.display()))?)
+    path.metadata().and_then(|metadata| metadata.modified()).with_context(|| format!("reading {}", path.display()))
 }
 
 fn is_cleared(disk: &Path) -> anyhow::Result<bool> {

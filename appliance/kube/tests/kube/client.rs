@@ -1,0 +1,174 @@
+//! The typed client: what controllers rely on.
+
+use firesteel_kube::{Change, Objects, Part};
+use firesteel_store::Revision;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::toy::{HOSTS, Server, object, run};
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+struct Host {
+    metadata: Value,
+    spec: Value,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    status: Option<Value>,
+}
+
+impl Host {
+    fn new(name: &str) -> Self {
+        Self {
+            metadata: json!({ "name": name, "namespace": "default" }),
+            spec: json!({ "online": true }),
+            status: None,
+        }
+    }
+
+    fn name(&self) -> &str {
+        self.metadata["name"].as_str().unwrap()
+    }
+}
+
+fn status(state: &str) -> Option<Value> {
+    let provisioning = json!({ "state": state });
+    Some(json!({ "errorMessage": "", "operationalStatus": "OK", "poweredOn": true, "provisioning": provisioning }))
+}
+
+fn hosts(server: &Server) -> Objects<Host> {
+    Objects::new(server.api.core(), "metal3.io", "BareMetalHost").unwrap()
+}
+
+#[test]
+fn typed_objects_follow_the_rules_of_the_api() {
+    run(async {
+        let server = Server::new().await;
+        let hosts = hosts(&server);
+        assert_eq!(hosts.get("default", "a").await.unwrap(), None);
+        let first = hosts.create(&Host::new("a")).await.unwrap();
+        assert!(hosts.create(&Host::new("a")).await.unwrap_err().is_already_exists());
+
+        let mut second = first.clone();
+        second.spec["online"] = json!(false);
+        let second = hosts.update(&second).await.unwrap();
+        assert_eq!(second.metadata["generation"], 2);
+        assert!(hosts.update(&first).await.unwrap_err().is_conflict(), "the first is stale");
+
+        let mut third = second.clone();
+        third.status = status("ready");
+        third.spec["online"] = json!(true);
+        let third = hosts.update_status(&third).await.unwrap();
+        assert_eq!((&third.spec["online"], third.status.is_some()), (&json!(false), true), "the status alone");
+        assert_eq!(hosts.update_status(&third).await.unwrap(), third, "nothing changed, not even the revision");
+
+        let modified = hosts.modify("default", "a", Part::Main, |host| host.spec["description"] = json!("x")).await;
+        assert_eq!(modified.unwrap().unwrap().spec["description"], "x");
+        assert_eq!(hosts.modify("default", "b", Part::Main, |_| {}).await.unwrap(), None);
+        assert_eq!(hosts.list(Some("default")).await.unwrap().0.len(), 1);
+        hosts.delete("default", "a").await.unwrap();
+        hosts.delete("default", "a").await.unwrap();
+        assert_eq!(hosts.list(None).await.unwrap().0, []);
+    });
+}
+
+#[test]
+fn concurrent_modifications_are_all_kept() {
+    run(async {
+        let server = Server::new().await;
+        let hosts = hosts(&server);
+        hosts.create(&Host::new("a")).await.unwrap();
+        let mut tasks = tokio::task::JoinSet::new();
+        for number in 0..8 {
+            let hosts = hosts.clone();
+            tasks.spawn(async move {
+                let change = |host: &mut Host| host.metadata["labels"][format!("l{number}")] = json!("x");
+                hosts.modify("default", "a", Part::Main, change).await.unwrap().unwrap();
+            });
+        }
+        tasks.join_all().await;
+        let host = hosts.get("default", "a").await.unwrap().unwrap();
+        assert_eq!(host.metadata["labels"].as_object().unwrap().len(), 8);
+    });
+}
+
+#[test]
+fn a_subscription_tells_everything_once_also_over_a_gap() {
+    run(async {
+        let server = Server::new().await;
+        let hosts = hosts(&server);
+        hosts.create(&Host::new("a")).await.unwrap();
+        let mut changes = hosts.subscribe().await.unwrap();
+        assert!(matches!(changes.next().await.unwrap(), Change::Applied(host) if host.name() == "a"));
+        assert_eq!(changes.next().await.unwrap(), Change::Synced);
+        hosts.create(&Host::new("b")).await.unwrap();
+        assert!(matches!(changes.next().await.unwrap(), Change::Applied(host) if host.name() == "b"));
+
+        // More changes than a watch's queue holds: the subscription is cut off below and lists again.
+        for number in 0..1100 {
+            let change = |host: &mut Host| host.spec["description"] = json!(number.to_string());
+            hosts.modify("default", "b", Part::Main, change).await.unwrap();
+        }
+        hosts.delete("default", "a").await.unwrap();
+        let end = server.api.core().store().current();
+        server.api.core().store().compact(end).await.unwrap();
+        let (mut gone, mut last) = (false, Value::Null);
+        while !gone || last != "1099" {
+            match changes.next().await.unwrap() {
+                Change::Applied(host) => last = host.spec["description"].clone(),
+                Change::Deleted(host) => gone = host.name() == "a",
+                other => panic!("{other:?}"),
+            }
+        }
+    });
+}
+
+#[test]
+fn deletion_waits_for_finalizers() {
+    run(async {
+        let server = Server::new().await;
+        let hosts = hosts(&server);
+        let mut host = Host::new("a");
+        host.metadata["finalizers"] = json!(["example.org/x"]);
+        hosts.create(&host).await.unwrap();
+        hosts.delete("default", "a").await.unwrap();
+        let mut marked = hosts.get("default", "a").await.unwrap().unwrap();
+        assert!(marked.metadata["deletionTimestamp"].is_string());
+        assert_eq!(marked.metadata["generation"], 2);
+        let again = server.send("DELETE", &format!("{HOSTS}/a"), &[], "").await;
+        assert_eq!((again.code, again.json()["metadata"].clone()), (200, marked.metadata.clone()));
+
+        let mut more = marked.clone();
+        more.metadata["finalizers"] = json!(["example.org/x", "example.org/y"]);
+        assert_eq!(hosts.update(&more).await.unwrap_err().code, 422);
+        marked.metadata["finalizers"] = json!([]);
+        hosts.update(&marked).await.unwrap();
+        assert_eq!(hosts.get("default", "a").await.unwrap(), None);
+    });
+}
+
+#[test]
+fn a_namespace_takes_its_objects_with_it() {
+    run(async {
+        let server = Server::new().await;
+        let core = server.api.core();
+        core.ensure_namespace("lab").await.unwrap();
+        core.ensure_namespace("lab").await.unwrap();
+        let inside = HOSTS.replace("/default/", "/lab/");
+        assert_eq!(server.post(&inside, &object("a")).await.code, 201);
+        let mut held = object("b");
+        held["metadata"]["finalizers"] = json!(["example.org/x"]);
+        assert_eq!(server.post(&inside, &held).await.code, 201);
+        let gone = server.send("DELETE", "/api/v1/namespaces/lab", &[], "").await.json();
+        assert_eq!(gone["status"]["phase"], "Terminating");
+        assert_eq!(server.get(&format!("{inside}/a")).await.code, 404);
+        let refused = server.post(&inside, &object("c")).await;
+        assert_eq!(
+            (refused.code, refused.json()["details"]["causes"][0]["reason"].clone()),
+            (403, json!("NamespaceTerminating"))
+        );
+        assert_eq!(server.merge(&format!("{inside}/b"), &json!({"metadata": {"finalizers": null}})).await.code, 200);
+        assert_eq!(server.get("/api/v1/namespaces/lab").await.code, 404, "the last object took it along");
+        assert_eq!(server.post(&inside, &object("c")).await.code, 404);
+        assert_eq!(server.send("DELETE", "/api/v1/namespaces/default", &[], "").await.code, 403);
+        assert!(core.store().current() > Revision(0));
+    });
+}

@@ -1,0 +1,11 @@
+//! The API over a real store: rules and client in process, the answers of a real Kubernetes, and
+//! the real kubectl.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "tests that cannot run here say so")]
+
+mod client;
+mod golden;
+mod http;
+mod kubectl;
+mod toy;

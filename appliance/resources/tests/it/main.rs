@@ -1,0 +1,18 @@
+//! The kinds against upstream's own schemas, examples and rules.
+
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
+
+mod rules;
+mod upstream;
+
+use std::path::PathBuf;
+
+/// A fixture's text, or `None` with a message where the fixtures are not beside the project.
+pub(crate) fn fixture(path: &str) -> Option<String> {
+    let file = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures").join(path);
+    let text = std::fs::read_to_string(&file).ok();
+    if text.is_none() {
+        println!("skipped: the fixtures are not beside the project ({})", file.display());
+    }
+    text
+}
