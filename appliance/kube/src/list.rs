@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use firesteel_store::{Position, ReadError, Revision};
+use firesteel_store::{Position, ReadError, Revision, WatchError};
 use futures_util::Stream;
 use hyper::body::Frame;
 use serde::{Deserialize, Serialize};
@@ -140,10 +140,8 @@ pub(crate) async fn watch(
         (Vec::new(), if asked == Revision(0) { core.store().current() } else { asked }, None)
     };
     let stream = core.store().watch(&kind, from).await.map_err(|error| match error {
-        firesteel_store::WatchError::Compacted { oldest } => {
-            Status::expired(format!("too old resource version: {from} ({oldest})"))
-        }
-        other => core::watch_failed(other),
+        WatchError::Compacted { oldest } => Status::expired(format!("too old resource version: {from} ({oldest})")),
+        other @ (WatchError::Lagged | WatchError::Database(_) | WatchError::Closed) => core::watch_failed(other),
     });
     let seconds = query.timeout_seconds.unwrap_or_else(default_seconds).min(WATCH_SECONDS_MAX);
     let watch = Watch {

@@ -2,6 +2,7 @@
 //! the real kubectl.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "tests look at the cases that they make")]
 #![allow(clippy::print_stdout, reason = "tests that cannot run here say so")]
 
 mod client;
