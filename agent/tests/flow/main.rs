@@ -160,8 +160,11 @@ fn another_key_than_the_pinned_one_hears_nothing() {
     let appliance = Appliance::start();
     let handover = handover(&appliance, &"ab".repeat(32));
     let run = start_with(appliance, &handover, Board::new(None));
-    // The agent tries for 30 minutes of its clock.
-    run.host.advance(REPLY_LOST * 2);
+    // The agent tries for 30 minutes of its clock, from whenever it began.
+    wait_until("the agent gives up", || {
+        run.host.advance(REPLY_LOST);
+        run.session.is_finished()
+    });
     assert_eq!(run.session.join().unwrap(), Outcome { exit: Exit::Reboot, unwanted: true });
     assert!(run.appliance.heard.lock().unwrap().hellos.is_empty());
 }
