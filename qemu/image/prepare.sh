@@ -21,6 +21,9 @@ systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.ti
     systemd-network-generator.service sys-kernel-debug.mount sys-kernel-tracing.mount dev-hugepages.mount \
     dev-mqueue.mount systemd-binfmt.service proc-sys-fs-binfmt_misc.automount
 
+# Names and quirks of hardware that no virtual machine has: 13 MB, twice, and looked into for each device.
+rm -rf /usr/lib/udev/hwdb.bin /usr/lib/udev/hwdb.d
+
 dracut --quiet --force "/boot/initrd.img" "$release"
 mv "/boot/vmlinuz-$release" /boot/vmlinuz
 rm -rf /boot/System.map-* /boot/config-* /boot/initrd.img-* /initrd.img* /vmlinuz*

@@ -31,6 +31,7 @@ pub use formats::Format;
 pub const VERSION_FILE: &str = "/etc/firesteel-image-version";
 /// A version is a word on a console line and part of a file name.
 const VERSION_BYTES_MAX: usize = 32;
+const WORK_PREFIX: &str = "work-";
 
 /// Which images to build.
 #[derive(Debug, Clone)]
@@ -76,6 +77,7 @@ pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
 
     // Two builds at once would do the same work twice; the second finds what the first has made.
     let _lock = lock(&stages)?;
+    remove_stale(&stages)?;
     let base = stages.join(format!("base-{base_key}.raw"));
     if !base.is_file() {
         make_base(&request.cache, &stages, &base, progress)?;
@@ -135,9 +137,20 @@ fn lock(stages: &Path) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// A folder that goes with the build. What a killed build left is removed; the lock is held.
+/// Removes what killed builds left to work in; the lock is held, so nobody works there.
+fn remove_stale(stages: &Path) -> anyhow::Result<()> {
+    for entry in fs::read_dir(stages).with_context(|| format!("listing {}", stages.display()))? {
+        let entry = entry?;
+        if entry.file_name().to_string_lossy().starts_with(WORK_PREFIX) {
+            fs::remove_dir_all(entry.path()).with_context(|| format!("removing {}", entry.path().display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// A folder that goes with the build.
 fn work_folder(stages: &Path) -> anyhow::Result<tempfile::TempDir> {
-    tempfile::Builder::new().prefix("work-").tempdir_in(stages).context("creating a folder to work in")
+    tempfile::Builder::new().prefix(WORK_PREFIX).tempdir_in(stages).context("creating a folder to work in")
 }
 
 /// Removes older builds of the same version, which nobody would find again.
@@ -183,6 +196,16 @@ mod tests {
             left,
             ["firesteel-lab-1-0123456789ab.raw", "firesteel-lab-1-notes.txt", "firesteel-lab-1.1-ffff56789abc.raw"]
         );
+    }
+
+    #[test]
+    fn what_a_killed_build_left_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("work-x/root/etc")).unwrap();
+        fs::write(folder.path().join("base-1.raw"), "").unwrap();
+        remove_stale(folder.path()).unwrap();
+        assert!(!folder.path().join("work-x").exists());
+        assert!(folder.path().join("base-1.raw").exists());
     }
 
     #[test]
