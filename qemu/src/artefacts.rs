@@ -22,8 +22,9 @@ use crate::{
 
 /// Debian release whose kernel carries the agent.
 const KERNEL_SUITE: &str = "bookworm";
-/// Version of the lab's own image, shown on its console.
-const IMAGE_VERSION: &str = "1";
+/// Versions of the lab's OS image, which its console shows: the usual one, and another to replace it.
+pub const VERSION: &str = "1";
+pub const NEXT_VERSION: &str = "2";
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -67,34 +68,76 @@ pub struct Artefacts {
     pub firesteel: PathBuf,
     /// Holds vmlinuz, initramfs.zst and manifest.json.
     pub boot_files: PathBuf,
-    pub images: BTreeMap<ImageFormat, PathBuf>,
+    pub images: Vec<BuiltImage>,
+}
+
+/// An image to build.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct WantedImage {
+    pub version: &'static str,
+    pub format: ImageFormat,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct BuiltImage {
+    pub version: String,
+    pub format: ImageFormat,
+    pub path: PathBuf,
+}
+
+impl From<ImageFormat> for WantedImage {
+    fn from(format: ImageFormat) -> Self {
+        Self { version: VERSION, format }
+    }
 }
 
 impl Artefacts {
     /// Builds programs, ramdisk and images.
-    pub fn make(tools: &Tools, formats: &[ImageFormat]) -> anyhow::Result<Self> {
+    pub fn make(tools: &Tools, images: &[WantedImage]) -> anyhow::Result<Self> {
         let firesteel = build_appliance()?;
         let boot_files = build_ramdisk(tools, &build_agent()?)?;
-        Ok(Self { firesteel, boot_files, images: Self::make_images(tools, formats)? })
+        Ok(Self { firesteel, boot_files, images: Self::make_images(tools, images)? })
     }
 
     /// Builds images only.
-    pub fn make_images(tools: &Tools, formats: &[ImageFormat]) -> anyhow::Result<BTreeMap<ImageFormat, PathBuf>> {
-        let step = Step::begin("building the operating system image (the first time: some minutes)");
-        let request = image::Request {
-            cache: tools.cache.clone(),
-            out: tools.cache.join("images"),
-            version: IMAGE_VERSION.to_owned(),
-            formats: formats.iter().map(|format| format.of_builder()).collect(),
-        };
-        let built = image::build(&request, &mut say).context("building the operating system image")?;
-        step.end_with(&built.iter().map(|image| bytes(image.bytes)).collect::<Vec<_>>().join(", "));
-        Ok(formats.iter().copied().zip(built.into_iter().map(|image| image.path)).collect())
+    pub fn make_images(tools: &Tools, wanted: &[WantedImage]) -> anyhow::Result<Vec<BuiltImage>> {
+        let mut by_version: BTreeMap<&str, Vec<ImageFormat>> = BTreeMap::new();
+        for WantedImage { version, format } in wanted {
+            let formats = by_version.entry(*version).or_default();
+            if !formats.contains(format) {
+                formats.push(*format);
+            }
+        }
+        let mut images = Vec::new();
+        for (version, formats) in by_version {
+            let step = Step::begin("building the operating system image (the first time: some minutes)");
+            let request = image::Request {
+                cache: tools.cache.clone(),
+                out: tools.cache.join("images"),
+                version: version.to_owned(),
+                formats: formats.iter().map(|format| format.of_builder()).collect(),
+            };
+            let built = image::build(&request, &mut say).context("building the operating system image")?;
+            step.end_with(&built.iter().map(|image| bytes(image.bytes)).collect::<Vec<_>>().join(", "));
+            let built = formats.into_iter().zip(built);
+            images.extend(built.map(|(format, image)| BuiltImage {
+                version: version.to_owned(),
+                format,
+                path: image.path,
+            }));
+        }
+        Ok(images)
     }
 
+    /// The usual image in this form.
     pub fn image(&self, format: ImageFormat) -> anyhow::Result<&Path> {
-        let path = self.images.get(&format).with_context(|| format!("no image {} was made", format.name()))?;
-        Ok(path)
+        self.image_of(VERSION, format)
+    }
+
+    pub fn image_of(&self, version: &str, format: ImageFormat) -> anyhow::Result<&Path> {
+        let found = self.images.iter().find(|image| image.version == version && image.format == format);
+        let image = found.with_context(|| format!("no image {version} as {} was made", format.name()))?;
+        Ok(&image.path)
     }
 }
 

@@ -14,7 +14,7 @@ use tokio::{
 };
 
 use crate::{
-    artefacts::{Artefacts, ImageFormat, cargo},
+    artefacts::{Artefacts, ImageFormat, WantedImage, cargo},
     bench, console,
     demo::{self, DemoOptions},
     lab::LabConfig,
@@ -37,9 +37,16 @@ const INTERRUPTED: u8 = 130;
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// How machines are run [default: kvm where a Debian kernel is seen to run on it, else tcg]
-    #[arg(long, global = true, value_enum)]
-    accel: Option<Accel>,
+    /// How machines are run; auto is kvm where a Debian kernel is seen to run on it, else tcg
+    #[arg(long, global = true, value_enum, default_value = "auto")]
+    accel: AccelChoice,
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum AccelChoice {
+    Auto,
+    Tcg,
+    Kvm,
 }
 
 #[derive(Debug, Subcommand)]
@@ -112,8 +119,10 @@ pub fn run() -> anyhow::Result<ExitCode> {
             ended?;
         }
         Command::Image { formats } => {
-            let made = Artefacts::make_images(&tools, formats)?;
-            made.iter().for_each(|(format, path)| print(&format!("{:8} {}", format.name(), path.display())));
+            let wanted: Vec<_> = formats.iter().copied().map(WantedImage::from).collect();
+            for image in Artefacts::make_images(&tools, &wanted)? {
+                print(&format!("{:8} {}", image.format.name(), image.path.display()));
+            }
         }
         Command::Bench(Bench::Write { arguments }) => bench::write(arguments)?,
         Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
@@ -146,22 +155,20 @@ fn in_two_lives(cli: &Cli, tools: Tools) -> anyhow::Result<ExitCode> {
 
 /// What has to be built while the computer's own network is there.
 fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
-    let mut formats: Vec<ImageFormat> = match command {
-        Command::Demo(options) => vec![options.image],
-        Command::Up(options) => vec![options.image],
+    let images: Vec<WantedImage> = match command {
+        Command::Demo(options) => vec![options.image.into()],
+        Command::Up(options) => vec![options.image.into()],
         Command::Test { all, scenario } => {
             if scenario.is_empty() {
                 unit_tests()?;
             }
-            chosen(*all, scenario).iter().flat_map(|scenario| scenario.formats()).copied().collect()
+            chosen(*all, scenario).iter().flat_map(|scenario| scenario.images()).collect()
         }
         Command::Down | Command::Exec { .. } | Command::Console { .. } | Command::Image { .. } | Command::Bench(_) => {
             Vec::new()
         }
     };
-    formats.sort_unstable();
-    formats.dedup();
-    Artefacts::make(tools, &formats)
+    Artefacts::make(tools, &images)
 }
 
 fn chosen(all: bool, named: &[Scenario]) -> &[Scenario] {
@@ -178,7 +185,7 @@ fn unit_tests() -> anyhow::Result<()> {
     let mut nextest = Program::new("cargo");
     nextest.args(["nextest", "--version"]).stderr(Stdio::null()).stdout(Stdio::null());
     if nextest.status().is_ok_and(|status| status.success()) {
-        cargo(&["nextest", "run", "--workspace"], &[])?;
+        cargo(&["nextest", "run", "--release", "--workspace"], &[])?;
     } else {
         cargo(&["test", "--quiet", "--workspace"], &[])?;
     }
@@ -188,8 +195,9 @@ fn unit_tests() -> anyhow::Result<()> {
 
 async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder) -> anyhow::Result<ExitCode> {
     let accel = match cli.accel {
-        Some(accel) => accel,
-        None => probe::accel(tools, &artefacts.boot_files.join("vmlinuz"), run.path()).await?,
+        AccelChoice::Tcg => Accel::Tcg,
+        AccelChoice::Kvm => Accel::Kvm,
+        AccelChoice::Auto => probe::accel(tools, &artefacts.boot_files.join("vmlinuz"), run.path()).await?,
     };
     let config =
         LabConfig { tools: tools.clone(), artefacts, accel, folder: run.path().to_owned(), upgrade_ipxe: false };

@@ -1,6 +1,6 @@
 //! The result of a demo: a table for people, and the JSON that `--json` writes. Pure.
 
-use std::time::SystemTime;
+use std::{borrow::Cow, time::SystemTime};
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -11,6 +11,8 @@ use crate::{
     progress,
     view::{Event, HostView},
 };
+
+const COLUMNS: usize = 80;
 
 /// One host's run.
 #[derive(Clone, Debug)]
@@ -83,7 +85,7 @@ impl HostReport {
         })
     }
 
-    /// The timeline for people, at most 80 columns where the details are short.
+    /// The timeline for people, 80 columns wide; `firesteel describe` has the details in full.
     #[must_use]
     pub fn table(&self) -> String {
         let mut text = format!(
@@ -95,11 +97,19 @@ impl HostReport {
         );
         for (key, at, event) in self.events() {
             let what = event.map(describe).unwrap_or_default();
-            text.push_str(format!("{at:10.1}  {key:20}  {what}").trim_end());
+            text.push_str(cut(format!("{at:10.1}  {key:20}  {what}").trim_end()).as_ref());
             text.push('\n');
         }
         text.push_str(&format!("   {} receipts; state {}\n", self.view.receipts().len(), self.view.state()));
         text
+    }
+}
+
+/// A line for a terminal of 80 columns.
+fn cut(line: &str) -> Cow<'_, str> {
+    match line.char_indices().nth(COLUMNS) {
+        None => line.into(),
+        Some(_) => (line.chars().take(COLUMNS - 1).collect::<String>() + "…").into(),
     }
 }
 
@@ -131,7 +141,8 @@ mod tests {
         let text = r#"{"host": {"status": {"provisioning": {"state": "provisioned"}}}, "journal": {"status": {
             "timeline": [
                 {"at": "2025-12-31T23:59:58Z", "event": "registered"},
-                {"at": "2026-01-01T00:00:04.5Z", "event": "dhcp-ack", "detail": "10.77.0.50"},
+                {"at": "2026-01-01T00:00:04.5Z", "event": "dhcp-ack",
+                    "detail": "10.77.0.50 to a client that has a great deal to say about what it is and what it wants"},
                 {"at": "2026-01-01T00:00:05Z", "event": "loader", "detail": "snponly.efi", "bytes": 250000},
                 {"at": "2026-01-01T00:00:06Z", "event": "dhcp-ack", "detail": "10.77.0.50"},
                 {"at": "2026-01-01T00:01:00Z", "event": "write-image-end"},

@@ -124,7 +124,7 @@ impl Event {
     /// The event's name in reports: `agent_hello`, `write_start`, `handoff`.
     #[must_use]
     pub fn key(&self) -> String {
-        match self.event.replace('-', "_").as_str() {
+        match snake_case(&self.event).as_str() {
             "hello" => "agent_hello",
             "write_image_start" => "write_start",
             "write_image_end" => "write_end",
@@ -136,10 +136,30 @@ impl Event {
     }
 }
 
+/// The planner's own events are named `LikeThis`, the others `like-this`; reports have `like_this`.
+fn snake_case(name: &str) -> String {
+    let mut out = String::with_capacity(name.len() + 4);
+    let mut before_is_small = false;
+    for character in name.chars() {
+        if character.is_uppercase() && before_is_small {
+            out.push('_');
+        }
+        before_is_small = character.is_lowercase() || character.is_ascii_digit();
+        out.extend(if character == '-' { vec!['_'] } else { character.to_lowercase().collect() });
+    }
+    out
+}
+
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_of_events_have_one_form() {
+        let names = ["dhcp-ack", "NetBoot", "BMCAccessValidated", "running"].map(snake_case);
+        assert_eq!(names, ["dhcp_ack", "net_boot", "bmcaccess_validated", "running"]);
+    }
 
     #[test]
     fn reads_what_is_there_and_bears_what_is_not() {

@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::{ImageFormat, NEXT_VERSION, VERSION},
     demo::{DISK_BYTES, check},
     lab::{DiskPlan, HostPlan, Lab, LabConfig, PATIENCE, Wish},
     machine::{BootOrder, DiskBus, Firmware, Power},
@@ -28,7 +28,7 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// All lives at once, one machine each.
 pub(super) async fn lives(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmware]) -> anyhow::Result<()> {
     let first = lab.publish(config.artefacts.image(ImageFormat::Gz)?)?;
-    let second = lab.publish(config.artefacts.image(ImageFormat::Qcow2)?)?;
+    let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, ImageFormat::Qcow2)?)?;
     let mut names = Vec::new();
     for firmware in firmwares {
         let name = format!("{firmware}-1");
@@ -103,7 +103,11 @@ async fn reach_disk(lab: &Lab, name: &str, generation: u32) -> anyhow::Result<()
     let serial = lab.serial(name)?;
     let position = serial.position()?;
     lab.restart_network_first(name).await?;
-    let wanted = format!("{name}-{generation} login:");
+    let banner = |generation: u32| {
+        let version = if generation == 1 { VERSION } else { NEXT_VERSION };
+        format!("firesteel: {name}-{generation} runs image {version}")
+    };
+    let wanted = banner(generation);
     let Some(_) = serial.wait_for(&wanted, position, PATIENCE).await? else {
         bail!("no {wanted:?} on the console, which ends with:\n{}", serial.tail(25));
     };
@@ -111,7 +115,7 @@ async fn reach_disk(lab: &Lab, name: &str, generation: u32) -> anyhow::Result<()
     let text = serial.text()?;
     let since = text.get(usize::try_from(position)?..).unwrap_or(&text);
     for other in (1..=2).filter(|other| *other != generation) {
-        ensure!(!since.contains(&format!("{name}-{other} login:")), "the older copy was booted");
+        ensure!(!since.contains(&banner(other)), "the older copy was booted");
     }
     Ok(())
 }

@@ -7,7 +7,7 @@ mod paths;
 use anyhow::Context as _;
 
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::{ImageFormat, NEXT_VERSION, WantedImage},
     lab::{Lab, LabConfig},
     machine::Firmware,
     progress::{Step, say},
@@ -37,13 +37,15 @@ impl Scenario {
     /// `--all`.
     pub const ALL: &[Self] = &[Self::Life, Self::NoBmc, Self::Chain, Self::Three];
 
-    /// Image formats that it needs.
+    /// Images that it needs.
     #[must_use]
-    pub fn formats(self) -> &'static [ImageFormat] {
+    pub fn images(self) -> Vec<WantedImage> {
         match self {
-            Self::Life | Self::LifeBios | Self::LifeUefi => &[ImageFormat::Gz, ImageFormat::Qcow2],
-            Self::NoBmc | Self::Three => &[ImageFormat::Zst],
-            Self::Chain => &[ImageFormat::Gz],
+            Self::Life | Self::LifeBios | Self::LifeUefi => {
+                vec![ImageFormat::Gz.into(), WantedImage { version: NEXT_VERSION, format: ImageFormat::Qcow2 }]
+            }
+            Self::NoBmc | Self::Three => vec![ImageFormat::Zst.into()],
+            Self::Chain => vec![ImageFormat::Gz.into()],
         }
     }
 
