@@ -6,6 +6,7 @@ use firesteel_resources::{
     bare_metal_host::{
         Requests, requests,
         status::{CredentialsStatus, OperationalStatus, ProvisionStatus},
+        unacted_fields,
     },
     set_condition,
 };
@@ -155,6 +156,7 @@ fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> Vec<Conditio
         Condition::new("Progressing", working, if working { word } else { "NotProgressing" }, text),
         healthy,
         power_control(seen),
+        fields(seen),
         running(memory, seen),
     ]
 }
@@ -174,6 +176,16 @@ fn power_control(seen: &Seen) -> Condition {
     } else {
         let text = "the host has no BMC: it is switched on, off and restarted by hand";
         Condition::new("PowerControl", false, "NoDriver", text)
+    }
+}
+
+/// What was accepted without effect is said here as well as at admission.
+fn fields(seen: &Seen) -> Condition {
+    let idle = unacted_fields(&seen.host.spec);
+    if idle.is_empty() {
+        Condition::new("FieldsActedOn", true, "AllActedOn", "")
+    } else {
+        Condition::new("FieldsActedOn", false, "NotActedOn", idle.join("; "))
     }
 }
 

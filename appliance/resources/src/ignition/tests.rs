@@ -1,4 +1,4 @@
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests; one that is skipped says so")]
 use std::path::Path;
 
 use proptest::prelude::*;

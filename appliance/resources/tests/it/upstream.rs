@@ -32,7 +32,7 @@ fn differences(shape: &Shape, schema: &Value, path: &str, found: &mut Vec<String
         Shape::Text => type_ == "string" && schema["enum"].is_null(),
         Shape::OneOf(list) => {
             // An empty word is legal where other tools write it.
-            let ours: Vec<&str> = list.iter().copied().collect();
+            let ours: Vec<&str> = list.to_vec();
             let theirs = words(schema);
             theirs.iter().all(|word| ours.contains(&word.as_str()))
                 && ours.iter().all(|word| word.is_empty() || theirs.iter().any(|other| other == word))
