@@ -13,7 +13,7 @@ use firesteel_images::{
 
 /// What is wrong with a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     /// Writing or zeroing this byte fails.
     WriteError(u64),
     /// Reading this byte fails.
@@ -31,7 +31,7 @@ pub enum Fault {
 }
 
 #[derive(Clone)]
-pub struct TestDisk {
+pub(crate) struct TestDisk {
     shared: Arc<Mutex<State>>,
     block_bytes: u32,
 }
@@ -44,20 +44,28 @@ struct State {
 
 impl TestDisk {
     /// A disk full of something.
-    pub fn new(bytes: usize, block_bytes: u32, faults: &[Fault]) -> Self {
+    pub(crate) fn new(bytes: usize, block_bytes: u32, faults: &[Fault]) -> Self {
         let state = State { bytes: vec![0xd1; bytes], faults: faults.to_vec(), writes: 0 };
         Self { shared: Arc::new(Mutex::new(state)), block_bytes }
     }
 
-    pub fn put(&self, offset: usize, bytes: &[u8]) {
+    pub(crate) fn put(&self, offset: usize, bytes: &[u8]) {
         self.shared.lock().unwrap().bytes[offset..offset + bytes.len()].copy_from_slice(bytes);
     }
 
-    pub fn bytes(&self) -> Vec<u8> {
+    /// An older installation that boots: valid tables around data that is nowhere zero.
+    pub(crate) fn put_old_installation(&self) {
+        let bytes = self.bytes().len();
+        let old = gpt_image(bytes, self.block_bytes);
+        self.put(0, &old[..1 << 20]);
+        self.put(bytes - (64 << 10), &old[bytes - (64 << 10)..]);
+    }
+
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         self.shared.lock().unwrap().bytes.clone()
     }
 
-    pub fn writes(&self) -> usize {
+    pub(crate) fn writes(&self) -> usize {
         self.shared.lock().unwrap().writes
     }
 
@@ -143,16 +151,16 @@ impl DiskReader for TestDisk {
     }
 }
 
-pub const DISK_GUID: Guid = Guid([0x42; 16]);
+pub(crate) const DISK_GUID: Guid = Guid([0x42; 16]);
 
 /// A partition of type "Linux filesystem".
-pub fn partition(number: u32, name: &str, first_lba: u64, last_lba: u64) -> gpt::Partition {
+pub(crate) fn partition(number: u32, name: &str, first_lba: u64, last_lba: u64) -> gpt::Partition {
     let type_guid = "0fc63daf-8483-4772-8e79-3d69d8477de4".parse().unwrap();
     gpt::Partition { number, name: name.to_owned(), type_guid, guid: Guid([9; 16]), first_lba, last_lba }
 }
 
 /// An image with a GPT, two partitions, and data between holes.
-pub fn gpt_image(bytes: usize, block_bytes: u32) -> Vec<u8> {
+pub(crate) fn gpt_image(bytes: usize, block_bytes: u32) -> Vec<u8> {
     let blocks = bytes as u64 / u64::from(block_bytes);
     let first = (1 << 20) / u64::from(block_bytes);
     let parts = [partition(1, "boot", first, blocks / 2), partition(2, "root", blocks / 2 + 1, blocks - 40)];
@@ -177,7 +185,7 @@ fn fill(bytes: &mut [u8]) {
 }
 
 /// The image as a stream of frames, and what the writer must be told of it.
-pub fn stream_of(image: &[u8]) -> (Vec<u8>, WriteSpec) {
+pub(crate) fn stream_of(image: &[u8]) -> (Vec<u8>, WriteSpec) {
     let stream: Vec<u8> = image.chunks(1 << 20).flat_map(|frame| zstd::encode_all(frame, 1).unwrap()).collect();
     let spec = WriteSpec {
         raw_bytes: image.len() as u64,
@@ -190,7 +198,7 @@ pub fn stream_of(image: &[u8]) -> (Vec<u8>, WriteSpec) {
 }
 
 /// Whether firmware or a kernel would find a partition table or boot code.
-pub fn bootable(disk: &[u8], block_bytes: u32) -> bool {
+pub(crate) fn bootable(disk: &[u8], block_bytes: u32) -> bool {
     let block = block_bytes as usize;
     let last = disk.len() / block - 1;
     let backup = gpt::parse_backup_header(&disk[last * block..][..block], last as u64, block_bytes);
@@ -198,7 +206,7 @@ pub fn bootable(disk: &[u8], block_bytes: u32) -> bool {
 }
 
 /// Aligned memory with this content.
-pub fn aligned(bytes: &[u8]) -> AlignedBuffer {
+pub(crate) fn aligned(bytes: &[u8]) -> AlignedBuffer {
     let mut buffer = AlignedBuffer::new(bytes.len());
     buffer.copy_from_slice(bytes);
     buffer
