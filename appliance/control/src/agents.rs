@@ -291,7 +291,7 @@ impl Changes {
         let same_plan = before.filter(|before| before.plan == report.plan);
         for step in report.steps.iter().take(limits::STEPS_MAX) {
             let old = same_plan.and_then(|before| before.steps.iter().find(|old| old.index == step.index));
-            changes.step(old, step, now);
+            changes.step(old, step, written_bytes(report, step), now);
         }
         let running = report.steps.iter().find(|step| step.state == StepState::Running);
         match running {
@@ -306,7 +306,7 @@ impl Changes {
         changes
     }
 
-    fn step(&mut self, old: Option<&StepReport>, step: &StepReport, now: Timestamp) {
+    fn step(&mut self, old: Option<&StepReport>, step: &StepReport, bytes: u64, now: Timestamp) {
         let state = old.map_or(StepState::Pending, |old| old.state);
         let (start, end) = names(&step.step);
         let at = |milliseconds: u64| match i64::try_from(milliseconds).ok().filter(|ms| *ms > 0) {
@@ -314,6 +314,9 @@ impl Changes {
             None => now,
         };
         let mut push = |name: &str, at: Timestamp, detail: String, bytes: u64| {
+            if name.is_empty() {
+                return;
+            }
             let bytes = Some(bytes).filter(|bytes| *bytes > 0);
             self.events.push(TimelineEvent { at, bytes, ..event(self.attempt, name, detail) });
         };
@@ -322,7 +325,7 @@ impl Changes {
         }
         if state != step.state {
             match step.state {
-                StepState::Done => push(end, at(step.ended_ms), String::new(), step.done_bytes),
+                StepState::Done => push(end, at(step.ended_ms), String::new(), bytes),
                 StepState::Failed => {
                     push(
                         "step_failed",
@@ -379,9 +382,22 @@ impl Changes {
     }
 }
 
+/// How much a finished step wrote, by its receipt; what it reported last where no receipt says so.
+fn written_bytes(report: &Report, step: &StepReport) -> u64 {
+    let receipt = report.receipts.iter().find(|receipt| (receipt.plan, receipt.index) == (report.plan, step.index));
+    match receipt.map(|receipt| &receipt.evidence) {
+        Some(Evidence::ImageWritten { written_bytes, .. }) => *written_bytes,
+        Some(Evidence::MetadataCleared { verified_bytes, .. }) => *verified_bytes,
+        Some(_) => 0,
+        None => step.done_bytes,
+    }
+}
+
 /// The names of a step's start and end in the timeline.
 fn names(step: &str) -> (&'static str, &'static str) {
     match step {
+        // The leave is one event, when the agent says goodbye.
+        "reboot" | "power-off" => ("", ""),
         "inspect" => ("inspect_start", "inspect_end"),
         "clear-metadata" => ("clear_start", "clear_end"),
         "write-image" => ("write_start", "write_end"),

@@ -93,19 +93,26 @@ mod tests {
         HostKey { namespace: "default".to_owned(), name: name.to_owned() }
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn a_host_is_due_once_and_at_the_earliest_time_asked_for() {
-        let queue = Queue::default();
-        queue.wake_in(&key("late"), Duration::from_secs(60));
-        queue.wake_in(&key("host"), Duration::from_secs(30));
-        queue.wake_in(&key("host"), Duration::from_secs(5));
-        queue.wake_in(&key("host"), Duration::from_secs(90));
+    #[test]
+    fn a_host_is_due_once_and_at_the_earliest_time_asked_for() {
+        let mut state = State::default();
         let start = Instant::now();
-        assert_eq!(queue.next().await, key("host"));
-        assert_eq!(start.elapsed().as_secs(), 5);
-        assert_eq!(queue.next().await, key("late"));
-        assert_eq!(start.elapsed().as_secs(), 60);
-        let nothing = tokio::time::timeout(Duration::from_secs(1000), queue.next()).await;
-        assert!(nothing.is_err(), "{nothing:?}");
+        let after = |seconds| start + Duration::from_secs(seconds);
+        assert!(state.schedule(&key("late"), after(60)));
+        assert!(state.schedule(&key("host"), after(30)));
+        assert!(state.schedule(&key("host"), after(5)), "earlier: the loop must wake for it");
+        assert!(!state.schedule(&key("host"), after(90)), "later: nothing changes");
+        let due: Vec<_> = state.due.iter().cloned().collect();
+        assert_eq!(due, [(after(5), key("host")), (after(60), key("late"))]);
+    }
+
+    #[tokio::test]
+    async fn what_is_due_comes_out_once() {
+        let queue = Queue::default();
+        queue.wake_in(&key("later"), Duration::from_secs(3600));
+        queue.wake(&key("now"));
+        queue.wake(&key("now"));
+        assert_eq!(queue.next().await, key("now"));
+        assert_eq!(queue.lock().due.len(), 1, "only the later one is left");
     }
 }

@@ -112,6 +112,8 @@ async fn open_store(data: &DataDir) -> anyhow::Result<Core> {
     let store = Store::open(&data.path("resources.db")).context("opening the store")?;
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
+    // Deletions of namespaces that a crash interrupted.
+    core.resume().await.map_err(|status| anyhow::anyhow!(status.message))?;
     Ok(core)
 }
 

@@ -21,6 +21,9 @@ pub(crate) const BLKSIZE_MAX: u16 = 65464;
 /// RFC 7440 allows 65535. A window is sent at once: 64 blocks of 1468 bytes are what a NIC's ring takes,
 /// and beyond 32 nothing got faster where it was measured.
 pub(crate) const WINDOWSIZE_MAX: u16 = 64;
+/// A window has to fit what the client's socket takes at once (212 kB with overhead on Linux, less in
+/// ROMs): with blocks of 64 kB a larger one is lost again and again, a timeout each time.
+pub(crate) const WINDOW_BYTES_MAX: u32 = 96 * 1024;
 /// RFC 2349 allows 255 seconds; a slot held that long by a client that is gone helps nobody.
 pub(crate) const TIMEOUT_MAX_S: u64 = 60;
 /// Of a client's error text in events.
@@ -57,14 +60,17 @@ impl Asked {
     /// RFC 2348, 2349, 7440: a server answers with the same or a smaller value, or leaves the option out.
     pub(crate) fn negotiate(self, file_bytes: u64, blksize_max: u16) -> Negotiated {
         let at_most = |value: u64, max: u16| u16::try_from(value).unwrap_or(u16::MAX).min(max);
+        let blksize = self.blksize.filter(|value| *value >= BLKSIZE_MIN).map(|value| at_most(value, blksize_max));
+        let blocks_max = WINDOW_BYTES_MAX / u32::from(blksize.unwrap_or(BLKSIZE_DEFAULT));
+        let windowsize_max = u16::try_from(blocks_max).unwrap_or(u16::MAX).clamp(1, WINDOWSIZE_MAX);
         Negotiated {
-            blksize: self.blksize.filter(|value| *value >= BLKSIZE_MIN).map(|value| at_most(value, blksize_max)),
+            blksize,
             tsize: self.tsize.map(|_| file_bytes),
             timeout_s: self
                 .timeout_s
                 .filter(|value| (1..=TIMEOUT_MAX_S).contains(value))
                 .and_then(|value| u8::try_from(value).ok()),
-            windowsize: self.windowsize.filter(|value| *value >= 1).map(|value| at_most(value, WINDOWSIZE_MAX)),
+            windowsize: self.windowsize.filter(|value| *value >= 1).map(|value| at_most(value, windowsize_max)),
         }
     }
 }
@@ -298,6 +304,8 @@ mod tests {
         assert_eq!(negotiate(&["blksize", "7"]).blksize, None);
         assert_eq!(negotiate(&["windowsize", "65535"]).windowsize, Some(WINDOWSIZE_MAX));
         assert_eq!(negotiate(&["windowsize", "0"]).windowsize, None);
+        assert_eq!(negotiate(&["windowsize", "64", "blksize", "1468"]).windowsize, Some(WINDOWSIZE_MAX));
+        assert_eq!(asked(&["windowsize", "16", "blksize", "65464"]).negotiate(5, BLKSIZE_MAX).windowsize, Some(1));
         assert_eq!(negotiate(&["timeout", "0"]).timeout_s, None);
         assert_eq!(negotiate(&["timeout", "255"]).timeout_s, None);
         assert_eq!(negotiate(&["tsize", "0"]).tsize, Some(5));
