@@ -274,10 +274,10 @@ impl State {
             PowerState::PoweringOff => "PoweringOff",
             PowerState::Unknown => "Reset",
         };
-        let foreign = self.faults.iter().find_map(|fault| match fault {
-            Fault::ForeignReset(to) => Some(to.clone()),
-            _ => None,
-        });
+        let foreign = self
+            .faults
+            .iter()
+            .find_map(|fault| if let Fault::ForeignReset(to) = fault { Some(to.clone()) } else { None });
         json!({
             "@odata.id": path,
             "Manufacturer": self.manufacturer,
