@@ -14,6 +14,8 @@ use super::overlay::{GRUB_CONFIG, GRUB_UEFI_CONFIG};
 use super::rootfs::Tree;
 use super::tool::{command, run, text};
 
+/// Raised when this module makes another disk of the same tree.
+const REVISION: u32 = 1;
 const SECTOR_BYTES: u64 = 512;
 const MIB: u64 = 1 << 20;
 /// Room for GRUB's core (150 kB here), which the partition exists for.
@@ -64,8 +66,7 @@ struct Layout {
 /// Names what the layout is made of.
 pub(super) fn key() -> String {
     format!(
-        "{BIOS_MIB} {ESP_MIB} {BOOT_MIB} {ROOT_FREE_MIB} {GRUB_MODULES:?}\n{GRUB_CONFIG}{GRUB_UEFI_CONFIG}{}",
-        include_str!("disk.rs").len()
+        "{REVISION} {BIOS_MIB} {ESP_MIB} {BOOT_MIB} {ROOT_FREE_MIB} {GRUB_MODULES:?}\n{GRUB_CONFIG}{GRUB_UEFI_CONFIG}"
     )
 }
 
@@ -261,12 +262,8 @@ mod tests {
         assert_eq!(names, ["bios", "esp", "boot", "root"]);
         assert_eq!(gpt[4].starting_lba * SECTOR_BYTES, layout.root.start);
         assert_eq!((gpt[4].ending_lba + 1) * SECTOR_BYTES, layout.root.start + layout.root.bytes);
-        assert!(overlay_names("root") && overlay_names("boot"));
-    }
-
-    fn overlay_names(name: &str) -> bool {
         let rules = include_str!("../../image/overlay/usr/lib/dracut/modules.d/35firesteel/disk-rules.sh");
-        rules.contains("for name in root boot") && ["root", "boot"].contains(&name)
+        assert!(rules.contains("for name in root boot"));
     }
 
     #[test]

@@ -64,9 +64,9 @@ pub(super) fn convert(raw: &Path, path: &Path, format: Format) -> anyhow::Result
     match format {
         Format::Raw => copy_sparse(raw, new.path())?,
         // Quick rather than small: the lab's wire is fast, and its processor is not.
-        Format::Gzip => compress("gzip", &["-6n"], raw, new.as_file())?,
-        Format::Xz => compress("xz", &["-2", "-T2", "-c"], raw, new.as_file())?,
-        Format::Zstd => compress("zstd", &["-q", "-9", "-T2", "-c"], raw, new.as_file())?,
+        Format::Gzip => compress("gzip", &["-3n"], raw, new.as_file())?,
+        Format::Xz => compress("xz", &["-0", "-T2", "-c"], raw, new.as_file())?,
+        Format::Zstd => compress("zstd", &["-q", "-6", "-T2", "-c"], raw, new.as_file())?,
         Format::Qcow2 => {
             run(command("qemu-img", ["convert", "-f", "raw", "-O", "qcow2", "-c", "-m", "2"]).arg(raw).arg(new.path()))?
         }
