@@ -172,7 +172,7 @@ fn target_folder() -> PathBuf {
 
 fn build_appliance() -> anyhow::Result<PathBuf> {
     let step = Step::begin("building the appliance");
-    cargo(&["build", "--release", "--quiet", "-p", "firesteel-appliance"], &[])?;
+    cargo(&["build", "--release", "--quiet", "--workspace", "--exclude", "firesteel-agent", "--bins"], &[])?;
     step.end();
     Ok(target_folder().join("release/firesteel"))
 }

@@ -28,7 +28,7 @@ const INIT_LINE: &str = "LAB-EMPTY-INIT";
 /// The writer's own benchmark.
 pub fn write(arguments: &[String]) -> anyhow::Result<()> {
     let step = Step::begin("building the benchmark");
-    cargo(&["build", "--release", "--quiet", "-p", "firesteel-images", "--bin", "firesteel-write-bench"], &[])?;
+    cargo(&["build", "--release", "--quiet", "--workspace", "--exclude", "firesteel-agent", "--bins"], &[])?;
     step.end();
     let program = repository().join("target/release/firesteel-write-bench");
     let status = Command::new(&program).args(arguments).status().context("running the benchmark")?;
