@@ -1,0 +1,207 @@
+//! The cases, what each leaves on the disk, and the table of results.
+
+use std::{
+    fs::{self, File},
+    os::unix::fs::FileExt,
+    path::{Path, PathBuf},
+    process::Command,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use firesteel_images::{
+    http::{self, Download, HttpReader, Limits},
+    write::{AlignedBuffer, Device, Disk, Guid, Unattended, WriteSpec, write_image},
+};
+
+use crate::image::Image;
+
+const CHUNK_BYTES: usize = 4 << 20;
+/// Both ends of the disk, where our writer completes the partition table.
+const ENDS_BYTES: u64 = 1 << 20;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Case {
+    Firesteel,
+    Pipeline,
+    Limit,
+}
+
+const CASES: [Case; 3] = [Case::Limit, Case::Firesteel, Case::Pipeline];
+
+#[derive(Debug)]
+pub(crate) struct Run {
+    case: Case,
+    /// Until all was on the medium, read-back not counted.
+    write: Duration,
+    readback: Option<Duration>,
+}
+
+pub(crate) fn run(dir: &Path, image: &Image, url: &str, reps: usize) -> Result<Vec<Run>> {
+    let mut runs = Vec::new();
+    for rep in 1..=reps {
+        for case in CASES {
+            let target = Target::new(dir, image.meta.raw_bytes)?;
+            let (write, readback) = match case {
+                Case::Firesteel => firesteel(&target.device, image, url)?,
+                Case::Pipeline => (pipeline(&target.device, url)?, None),
+                Case::Limit => (limit(&target.device, image)?, None),
+            };
+            compare(&target.device, image, case)?;
+            let readback_text = readback.map(|time| format!(", read back in {:.2} s", time.as_secs_f64()));
+            eprintln!(
+                "run {rep} {case:?}: written in {:.2} s{}; same content",
+                write.as_secs_f64(),
+                readback_text.unwrap_or_default()
+            );
+            runs.push(Run { case, write, readback });
+        }
+    }
+    Ok(runs)
+}
+
+/// Prints the medians and what they are in proportion.
+#[allow(clippy::print_stdout, clippy::cast_precision_loss, reason = "this is what the program is for")]
+pub(crate) fn print(image: &Image, runs: &[Run]) {
+    let median_of = |mut times: Vec<Duration>| {
+        times.sort();
+        times.get(times.len() / 2).copied().unwrap_or_default().as_secs_f64()
+    };
+    let median = |case: Case| median_of(runs.iter().filter(|run| run.case == case).map(|run| run.write).collect());
+    let readback = median_of(runs.iter().filter_map(|run| run.readback).collect());
+    let mib = |bytes: u64| bytes >> 20;
+    let (ours, pipeline, limit) = (median(Case::Firesteel), median(Case::Pipeline), median(Case::Limit));
+    println!(
+        "image: {} MiB raw, {} MiB used, {} MiB as a stream; {} runs each, medians",
+        mib(image.meta.raw_bytes),
+        mib(image.used_bytes()),
+        mib(image.meta.stream_bytes),
+        runs.len() / CASES.len()
+    );
+    println!("{:44} {:>8} {:>9} {:>11}", "", "seconds", "x limit", "x pipeline");
+    let rows = [
+        ("limit: used bytes, O_DIRECT, in sequence", limit),
+        ("curl | zstd -dc | dd oflag=direct bs=4M", pipeline),
+        ("firesteel: write", ours),
+        ("firesteel: read-back and completion", readback),
+        ("firesteel: both", ours + readback),
+    ];
+    for (name, seconds) in rows {
+        println!("{name:44} {seconds:8.2} {:9.2} {:11.2}", seconds / limit, seconds / pipeline);
+    }
+    let verdict = if ours <= pipeline { "at least as fast as the pipeline" } else { "SLOWER than the pipeline" };
+    println!("the write is {verdict}");
+}
+
+fn firesteel(device: &Path, image: &Image, url: &str) -> Result<(Duration, Option<Duration>)> {
+    let disk = Device::open(device)?;
+    let meta = &image.meta;
+    let spec = WriteSpec {
+        raw_bytes: meta.raw_bytes,
+        raw_sha256: meta.raw_sha256,
+        stream_bytes: meta.stream_bytes,
+        stream_sha256: meta.stream_sha256,
+        disk_guid: Guid([3; 16]),
+    };
+    let download = Download::new(http::client()?, url, Limits::default(), Some(meta.stream_bytes), true)?;
+    let written = write_image(HttpReader::new(download)?, &disk, &spec, &Unattended).context("writing the image")?;
+    Ok((written.write, Some(written.readback)))
+}
+
+fn pipeline(device: &Path, url: &str) -> Result<Duration> {
+    let line = format!(
+        "set -o pipefail; curl -sS --fail {url} | zstd -dcq | \
+         dd of={} bs=4M iflag=fullblock oflag=direct conv=fsync status=none",
+        device.display()
+    );
+    let started = Instant::now();
+    let status = Command::new("bash").args(["-c", &line]).status().context("running the pipeline")?;
+    if !status.success() {
+        bail!("the pipeline failed ({status})");
+    }
+    Ok(started.elapsed())
+}
+
+fn limit(device: &Path, image: &Image) -> Result<Duration> {
+    let raw = File::open(&image.raw_path)?;
+    let disk = Device::open(device)?;
+    let mut buffer = AlignedBuffer::new(CHUNK_BYTES);
+    let started = Instant::now();
+    for range in &image.used {
+        for offset in range.clone().step_by(CHUNK_BYTES) {
+            let bytes = usize::try_from(range.end - offset)?.min(CHUNK_BYTES);
+            raw.read_exact_at(&mut buffer[..bytes], offset)?;
+            disk.write_at(offset, &buffer[..bytes])?;
+        }
+    }
+    disk.flush()?;
+    Ok(started.elapsed())
+}
+
+/// Whether the disk holds the image: all of it, or where only used bytes were written, those.
+fn compare(device: &Path, image: &Image, case: Case) -> Result<()> {
+    let ends = ENDS_BYTES..image.meta.raw_bytes - ENDS_BYTES;
+    let whole = 0..image.meta.raw_bytes;
+    let ranges = match case {
+        Case::Firesteel => std::slice::from_ref(&ends),
+        Case::Pipeline => std::slice::from_ref(&whole),
+        Case::Limit => &image.used[..],
+    };
+    let raw = File::open(&image.raw_path)?;
+    let disk = Device::open(device)?;
+    let reader = disk.reader()?;
+    let (mut expected, mut found) = (vec![0; CHUNK_BYTES], AlignedBuffer::new(CHUNK_BYTES));
+    for range in ranges {
+        for offset in range.clone().step_by(CHUNK_BYTES) {
+            let bytes = usize::try_from(range.end - offset)?.min(CHUNK_BYTES);
+            raw.read_exact_at(&mut expected[..bytes], offset)?;
+            reader.read_at(offset, &mut found[..bytes])?;
+            if expected[..bytes] != found[..bytes] {
+                bail!("{case:?} left other content than the image's at about {offset}");
+            }
+        }
+    }
+    Ok(())
+}
+
+/// A fresh loop device with direct I/O over a fresh file; removed at the end.
+struct Target {
+    file: PathBuf,
+    device: PathBuf,
+}
+
+impl Target {
+    fn new(dir: &Path, bytes: u64) -> Result<Self> {
+        let file = dir.join("target.raw");
+        if file.exists() {
+            fs::remove_file(&file).context("removing an old target")?;
+        }
+        let opened = File::create(&file)?;
+        nix::fcntl::fallocate(&opened, nix::fcntl::FallocateFlags::empty(), 0, i64::try_from(bytes)?)
+            .context("reserving space for the target disk")?;
+        opened.sync_all()?;
+        let output = Command::new("losetup")
+            .args(["--find", "--show", "--direct-io=on"])
+            .arg(&file)
+            .output()
+            .context("running losetup")?;
+        if !output.status.success() {
+            fs::remove_file(&file).context("removing the target")?;
+            bail!("making a loop device: {}", String::from_utf8_lossy(&output.stderr).trim());
+        }
+        let device = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
+        Ok(Self { file, device })
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        match Command::new("losetup").arg("--detach").arg(&self.device).status() {
+            Ok(status) if status.success() => {}
+            result => eprintln!("detaching {}: {result:?}", self.device.display()),
+        }
+        if let Err(error) = fs::remove_file(&self.file) {
+            eprintln!("removing {}: {error}", self.file.display());
+        }
+    }
+}
