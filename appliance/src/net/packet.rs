@@ -55,9 +55,8 @@ fn watched(socket: Socket) -> io::Result<AsyncFd<Socket>> {
 
 /// Sends by the kernel's routing and ARP, from `source` whatever other addresses the interface has.
 pub(super) fn send_udp(socket: &UdpSocket, source: Ipv4Addr, to: SocketAddrV4, payload: &[u8]) -> io::Result<()> {
-    let mut from = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: in_addr(source), ipi_addr: in_addr(source) };
-    // The interface is the socket's own (SO_BINDTODEVICE).
-    from.ipi_ifindex = 0;
+    // Index 0: the interface is the socket's own (SO_BINDTODEVICE).
+    let from = libc::in_pktinfo { ipi_ifindex: 0, ipi_spec_dst: in_addr(source), ipi_addr: in_addr(source) };
     let (slices, control) = ([io::IoSlice::new(payload)], [ControlMessage::Ipv4PacketInfo(&from)]);
     socket.try_io(Interest::WRITABLE, || {
         sendmsg(socket.as_raw_fd(), &slices, &control, MsgFlags::MSG_DONTWAIT, Some(&SockaddrIn::from(to)))
