@@ -95,7 +95,8 @@ impl Artefacts {
     /// Builds programs, ramdisk and images.
     pub fn make(tools: &Tools, images: &[WantedImage]) -> anyhow::Result<Self> {
         let firesteel = build_appliance()?;
-        let boot_files = build_ramdisk(tools, &build_agent()?)?;
+        let boot_files = tools.cache.join("boot");
+        build_ramdisk(tools, &build_agent()?, Set::Lab, &boot_files)?;
         Ok(Self { firesteel, boot_files, images: Self::make_images(tools, images)? })
     }
 
@@ -202,20 +203,33 @@ fn build_agent() -> anyhow::Result<PathBuf> {
     Ok(agent)
 }
 
-fn build_ramdisk(tools: &Tools, agent: &Path) -> anyhow::Result<PathBuf> {
+fn build_ramdisk(tools: &Tools, agent: &Path, set: Set, out: &Path) -> anyhow::Result<()> {
     let step = Step::begin("building the ramdisk from Debian's kernel");
     let apt = Apt::new(&tools.cache, KERNEL_SUITE, "amd64").context("preparing to fetch Debian's kernel")?;
     let kernel_package = fetch_kernel(&apt, Flavour::Generic).context("fetching Debian's kernel")?;
-    let out = tools.cache.join("boot");
+    let mut firmware_packages = Vec::new();
+    if set == Set::Server {
+        firmware_packages.push(apt.download("firmware-linux-free").context("fetching Debian's free firmware")?);
+    }
     let request = firesteel_ramdisk::Request {
         kernel_package,
         agent: agent.to_owned(),
-        set: Set::Lab,
-        firmware_packages: Vec::new(),
-        out: out.clone(),
+        set,
+        firmware_packages,
+        out: out.to_owned(),
         cache: tools.cache.clone(),
     };
     let manifest = firesteel_ramdisk::build(&request, &mut say).context("building the ramdisk")?;
-    step.end_with(&format!("kernel {}, {} in all", manifest.kernel.version, bytes(manifest.total_bytes)));
-    Ok(out)
+    step.end_with(&format!(
+        "kernel {} and {} modules, {} in all",
+        manifest.kernel.version,
+        manifest.modules.len(),
+        bytes(manifest.total_bytes)
+    ));
+    Ok(())
+}
+
+/// Builds what real servers boot: the agent with the drivers of the server set.
+pub fn make_ramdisk(tools: &Tools, set: Set, out: &Path) -> anyhow::Result<()> {
+    build_ramdisk(tools, &build_agent()?, set, out)
 }

@@ -2,6 +2,7 @@
 
 use std::{
     future::Future,
+    path::PathBuf,
     process::{Command as Program, ExitCode, Stdio},
 };
 
@@ -79,9 +80,24 @@ enum Command {
         #[arg(value_enum, default_values = ["raw", "gz", "xz", "zst", "qcow2"])]
         formats: Vec<ImageFormat>,
     },
+    /// Build kernel and initramfs for `firesteel serve --boot-files`
+    Ramdisk {
+        /// Drivers of QEMU's devices, or of servers
+        #[arg(value_enum, default_value = "server")]
+        set: DriverSet,
+        /// Folder for vmlinuz, initramfs.zst and manifest.json
+        #[arg(long, value_name = "DIR")]
+        output: PathBuf,
+    },
     /// Measure
     #[command(subcommand)]
     Bench(Bench),
+}
+
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum DriverSet {
+    Lab,
+    Server,
 }
 
 #[derive(Debug, Subcommand)]
@@ -111,6 +127,13 @@ pub fn run() -> anyhow::Result<ExitCode> {
     match &cli.command {
         Command::Down => runtime()?.block_on(standing::down(&tools))?,
         Command::Exec { command } => standing::exec(&tools, command)?,
+        Command::Ramdisk { set, output } => {
+            let set = match set {
+                DriverSet::Lab => firesteel_ramdisk::Set::Lab,
+                DriverSet::Server => firesteel_ramdisk::Set::Server,
+            };
+            crate::artefacts::make_ramdisk(&tools, set, output)?;
+        }
         Command::Console { host } => {
             let runtime = runtime()?;
             let ended = runtime.block_on(console::attach(&tools, host));
@@ -164,9 +187,12 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
             }
             chosen(*all, scenario).iter().flat_map(|scenario| scenario.images()).collect()
         }
-        Command::Down | Command::Exec { .. } | Command::Console { .. } | Command::Image { .. } | Command::Bench(_) => {
-            Vec::new()
-        }
+        Command::Down
+        | Command::Exec { .. }
+        | Command::Console { .. }
+        | Command::Image { .. }
+        | Command::Ramdisk { .. }
+        | Command::Bench(_) => Vec::new(),
     };
     Artefacts::make(tools, &images)
 }
@@ -208,9 +234,12 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
         }
         Command::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await,
         Command::Up(options) => standing::keep(config, options, interrupted()).await.map(|()| ExitCode::SUCCESS),
-        Command::Down | Command::Exec { .. } | Command::Console { .. } | Command::Image { .. } | Command::Bench(_) => {
-            Ok(ExitCode::SUCCESS)
-        }
+        Command::Down
+        | Command::Exec { .. }
+        | Command::Console { .. }
+        | Command::Image { .. }
+        | Command::Ramdisk { .. }
+        | Command::Bench(_) => Ok(ExitCode::SUCCESS),
     }
 }
 

@@ -6,7 +6,8 @@
 
 use std::{
     collections::BTreeMap,
-    fs, io,
+    fs,
+    io::{self, Write as _},
     path::{Path, PathBuf},
     time::{Duration, SystemTime},
 };
@@ -265,9 +266,11 @@ impl Lab {
 
     /// Applies objects, as `firesteel apply -f FILE`.
     pub async fn apply(&self, yaml: &str) -> Result<(), LabError> {
-        let path = self.config.folder.join("apply.yaml");
-        fs::write(&path, yaml).map_err(|source| LabError::File { path: path.clone(), source })?;
-        self.appliance.cli(&["apply", "-f", &path.to_string_lossy()]).await?;
+        // A file of its own: hosts are applied at the same time.
+        let failed = |source| LabError::File { path: self.config.folder.clone(), source };
+        let mut file = tempfile::Builder::new().suffix(".yaml").tempfile_in(&self.config.folder).map_err(failed)?;
+        file.write_all(yaml.as_bytes()).map_err(failed)?;
+        self.appliance.cli(&["apply", "-f", &file.path().to_string_lossy()]).await?;
         Ok(())
     }
 

@@ -86,6 +86,10 @@ impl TftpServer {
                     }
                     // A port that is gone answers what was sent to it by ICMP: no fault of ours.
                     Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {}
+                    // The kernel reports a link that went down once; it may come up again.
+                    Err(error) if error.raw_os_error() == Some(libc::ENETDOWN) => {
+                        tracing::warn!(interface = self.interface, "the interface is down");
+                    }
                     Err(source) => return Err(TftpError::Receive { interface: self.interface, source }),
                 },
                 Some(ended) = transfers.join_next() => match ended {

@@ -43,6 +43,8 @@ pub struct Served {
     pub interface: String,
     pub address: Ipv4Addr,
     pub network: Network,
+    /// Networks behind relays.
+    pub relayed: Vec<dhcp::Subnet>,
 }
 
 /// Reads the Provisioning object, making it from the file at the first start.
@@ -77,7 +79,7 @@ pub async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Served> {
         None => anyhow::bail!("the Provisioning object names no provisioningIP: the appliance needs one to listen at"),
     };
     check_address(&interface, address)?;
-    Ok(Served { interface, address, network })
+    Ok(Served { interface, address, network, relayed: settings.relayed.clone() })
 }
 
 fn read(path: &Path) -> anyhow::Result<Provisioning> {
@@ -182,7 +184,7 @@ fn dhcp_config(served: &Served, reservations: BTreeMap<dhcp::Mac, dhcp::Reservat
             pool,
             router: network.gateway.and_then(v4),
         },
-        relayed: Vec::new(),
+        relayed: served.relayed.clone(),
         dns: if network.dns { vec![served.address] } else { Vec::new() },
         ntp: network.ntp_servers.iter().filter_map(|server| server.parse().ok()).collect(),
         domain: None,

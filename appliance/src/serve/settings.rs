@@ -9,6 +9,7 @@ use std::{
 };
 
 use anyhow::Context as _;
+use firesteel_dhcp::{Network, Pool, Subnet};
 use serde::{Deserialize, Serialize};
 
 /// Flags of `firesteel serve`, and the keys of its settings file.
@@ -49,6 +50,9 @@ pub struct RawSettings {
     /// Serve although another DHCP server answers on the wire
     #[arg(long)]
     pub allow_other_dhcp: bool,
+    /// A network behind a DHCP relay, may be repeated: CIDR,FIRST,LAST or CIDR,FIRST,LAST,ROUTER
+    #[arg(long, value_name = "NETWORK")]
+    pub relayed: Vec<String>,
     /// Send iPXE that is not ours our own undionly.kpxe first
     #[arg(long)]
     pub upgrade_ipxe: bool,
@@ -81,6 +85,8 @@ pub struct Settings {
     pub agent_port: u16,
     pub console: Vec<String>,
     pub allow_other_dhcp: bool,
+    #[serde(skip)]
+    pub relayed: Vec<Subnet>,
     pub upgrade_ipxe: bool,
     pub bmc_ca: Option<PathBuf>,
     pub log: String,
@@ -117,6 +123,7 @@ impl RawSettings {
             agent_port: merged.agent_port.unwrap_or(8443),
             console,
             allow_other_dhcp: merged.allow_other_dhcp,
+            relayed: merged.relayed.iter().map(|text| relayed(text)).collect::<anyhow::Result<_>>()?,
             upgrade_ipxe: merged.upgrade_ipxe,
             bmc_ca: merged.bmc_ca,
             log: merged.log.unwrap_or_else(|| "info".to_owned()),
@@ -137,6 +144,7 @@ impl RawSettings {
             agent_port: self.agent_port.or(file.agent_port),
             console: if self.console.is_empty() { file.console } else { self.console },
             allow_other_dhcp: self.allow_other_dhcp || file.allow_other_dhcp,
+            relayed: if self.relayed.is_empty() { file.relayed } else { self.relayed },
             upgrade_ipxe: self.upgrade_ipxe || file.upgrade_ipxe,
             bmc_ca: self.bmc_ca.or(file.bmc_ca),
             log: self.log.or(file.log),
@@ -144,6 +152,23 @@ impl RawSettings {
             print_config: self.print_config,
         }
     }
+}
+
+/// `10.1.0.0/24,10.1.0.10,10.1.0.99,10.1.0.1`
+fn relayed(text: &str) -> anyhow::Result<Subnet> {
+    let wrong = || format!("--relayed {text}: give CIDR,FIRST,LAST or CIDR,FIRST,LAST,ROUTER");
+    let parts: Vec<&str> = text.split(',').map(str::trim).collect();
+    let (cidr, first, last, router) = match parts.as_slice() {
+        [cidr, first, last] => (cidr, first, last, None),
+        [cidr, first, last, router] => (cidr, first, last, Some(router)),
+        _ => anyhow::bail!(wrong()),
+    };
+    let (address, prefix) = cidr.split_once('/').with_context(wrong)?;
+    let network =
+        Network { address: address.parse().with_context(wrong)?, prefix_length: prefix.parse().with_context(wrong)? };
+    let pool = Pool { first: first.parse().with_context(wrong)?, last: last.parse().with_context(wrong)? };
+    let router = router.map(|router| router.parse()).transpose().with_context(wrong)?;
+    Ok(Subnet { network, pool: Some(pool), router })
 }
 
 fn read(path: &Path) -> anyhow::Result<RawSettings> {
@@ -156,6 +181,10 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
 
+    fn flags_without_file() -> RawSettings {
+        RawSettings { data: Some("/d".into()), boot_files: Some("/b".into()), ..RawSettings::default() }
+    }
+
     #[test]
     fn flags_win_over_the_file_and_unknown_names_are_refused() {
         let directory = tempfile::tempdir().unwrap();
@@ -167,6 +196,12 @@ mod tests {
         assert_eq!((settings.interface.as_deref(), settings.http_port, settings.agent_port), (Some("br0"), 81, 8443));
         std::fs::write(&path, "datta = \"/d\"\n").unwrap();
         assert!(format!("{:#}", flags.check().unwrap_err()).contains("datta"));
+        let relay = |text: &str| RawSettings { relayed: vec![text.to_owned()], ..flags_without_file() }.check();
+        let subnet = relay("10.1.0.0/24,10.1.0.10,10.1.0.99,10.1.0.1").unwrap().relayed[0].clone();
+        assert_eq!((subnet.network.prefix_length, subnet.router), (24, Some("10.1.0.1".parse().unwrap())));
+        for wrong in ["10.1.0.0/24", "10.1.0.0,a,b", "10.1.0.0/24,10.1.0.10"] {
+            assert!(relay(wrong).unwrap_err().to_string().contains("--relayed"), "{wrong}");
+        }
         let missing = RawSettings::default().check().unwrap_err().to_string();
         assert!(missing.contains("--data is needed"), "{missing}");
     }
