@@ -3,7 +3,7 @@
 use std::{
     fs,
     io::{self, IsTerminal as _, Write as _},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::Command,
 };
 
@@ -34,23 +34,32 @@ pub async fn attach(tools: &Tools, host: &str) -> anyhow::Result<()> {
 
 fn find(tools: &Tools, host: &str) -> anyhow::Result<PathBuf> {
     let mut seen = Vec::new();
-    for run in fs::read_dir(tools.cache.join("runs")).into_iter().flatten().flatten() {
+    for run in entries(&tools.cache.join("runs")) {
         let name = run.file_name().to_string_lossy().into_owned();
         let pid = name.split('-').next().and_then(|pid| pid.parse().ok());
         if pid.and_then(runs::process_name).as_deref() != Some(&name) {
             continue;
         }
-        for entry in fs::read_dir(run.path().join("hosts")).into_iter().flatten().flatten() {
-            if entry.file_name() == host {
-                return Ok(entry.path().join(CONSOLE_SOCKET));
+        // A scenario's lab lies one folder deeper.
+        let deeper = entries(&run.path()).map(|entry| entry.path());
+        for hosts in std::iter::once(run.path()).chain(deeper).map(|lab| lab.join("hosts")) {
+            for entry in entries(&hosts) {
+                if entry.file_name() == host {
+                    return Ok(entry.path().join(CONSOLE_SOCKET));
+                }
+                seen.push(entry.file_name().to_string_lossy().into_owned());
             }
-            seen.push(entry.file_name().to_string_lossy().into_owned());
         }
     }
     if seen.is_empty() {
         bail!("no lab runs: start one with `lab up`");
     }
     bail!("no machine {host} runs; there is {}", seen.join(", "))
+}
+
+/// What is in a folder; nothing where there is none.
+fn entries(folder: &Path) -> impl Iterator<Item = fs::DirEntry> + use<> {
+    fs::read_dir(folder).into_iter().flatten().flatten()
 }
 
 async fn relay(stream: UnixStream) -> io::Result<()> {

@@ -36,8 +36,8 @@ const PACKAGES: [&str; 19] = [
     "udev",
     "zstd",
 ];
-/// Modules beside those of the ramdisk's lab set.
-const MODULES: [&str; 4] = ["autofs4", "loop", "overlay", "efi_pstore"];
+/// Modules beside those of the ramdisk's lab set; `button` and `evdev` let the OS hear its power button.
+const MODULES: [&str; 6] = ["autofs4", "loop", "overlay", "efi_pstore", "button", "evdev"];
 /// Files of packages that a machine without people at it does not read.
 const EXCLUDED: [&str; 10] = [
     "/usr/share/doc/*",
