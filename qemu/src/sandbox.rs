@@ -16,6 +16,8 @@ use thiserror::Error;
 
 use crate::{os, runs::RunFolder};
 
+/// This very program, though its file may have been replaced by a newer build meanwhile.
+pub const SELF: &str = "/proc/self/exe";
 /// Names the run's folder in the second life.
 const PREPARED: &str = "FIRESTEEL_LAB_PREPARED";
 const PREPARED_FILE: &str = "prepared.json";
@@ -32,14 +34,11 @@ pub enum SandboxError {
 
 /// Ends the first life. Returns only if that failed.
 pub fn begin_second_life<T: Serialize>(prepared: &T, run: RunFolder) -> SandboxError {
-    let write = |run: &Path| -> io::Result<PathBuf> {
-        fs::write(run.join(PREPARED_FILE), serde_json::to_vec(prepared)?)?;
-        env::current_exe()
-    };
+    let write = |run: &Path| fs::write(run.join(PREPARED_FILE), serde_json::to_vec(prepared)?);
     match write(run.path()) {
-        Ok(program) => {
+        Ok(()) => {
             let folder = run.hand_over();
-            SandboxError::HandOver(Command::new(program).args(env::args_os().skip(1)).env(PREPARED, folder).exec())
+            SandboxError::HandOver(Command::new(SELF).args(env::args_os().skip(1)).env(PREPARED, folder).exec())
         }
         Err(error) => SandboxError::HandOver(error),
     }

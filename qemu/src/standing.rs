@@ -27,7 +27,7 @@ use crate::{
     machine::{BootOrder, DiskBus, Firmware},
     os,
     progress::{Step, print, say},
-    runs,
+    runs, sandbox,
     tools::Tools,
 };
 
@@ -84,7 +84,7 @@ pub async fn up(tools: &Tools) -> anyhow::Result<()> {
     if let Some(state) = State::read(tools) {
         bail!("a lab is up already (process {}): `lab down` ends it", state.pid);
     }
-    let mut command = Command::new(env::current_exe().context("finding this program")?);
+    let mut command = Command::new(sandbox::SELF);
     command.args(env::args_os().skip(1)).env(KEEPER, "1").stdin(Stdio::null());
     os::own_session(&mut command);
     let mut keeper = command.spawn().context("starting the lab's keeper")?;

@@ -14,7 +14,7 @@ use crate::{
     artefacts::{ImageFormat, NEXT_VERSION, VERSION},
     demo::{DISK_BYTES, check},
     lab::{DiskPlan, HostPlan, Lab, LabConfig, PATIENCE, Wish},
-    machine::{BootOrder, DiskBus, Firmware, Power},
+    machine::{BootOrder, DiskBus, Firmware},
     manifests::ImageSource,
     progress::say,
 };
@@ -73,9 +73,8 @@ async fn live(lab: &Lab, name: &str, first: ImageSource, second: ImageSource) ->
     say(&format!("{name}: booted the network first and reached its disk"));
 
     lab.apply_host(name, &Wish { offline: true, ..wish(&first, 1) }).await?;
-    let mut power = lab.machine(name)?.power();
-    let off = tokio::time::timeout(PATIENCE, power.wait_for(|power| *power == Power::Off)).await;
-    ensure!(off.is_ok(), "the host was not switched off though it shall be offline");
+    let is_off = tokio::time::timeout(PATIENCE, lab.machine(name)?.wait_off()).await.is_ok();
+    ensure!(is_off, "the host was not switched off though it shall be offline");
     let decoy = lab.add_copy(name, 0, true)?;
     let copied_at = modified(&decoy)?;
     lab.apply_host(name, &wish(&second, 2)).await?;
