@@ -204,9 +204,10 @@ impl ImageStore {
     }
 
     pub(crate) fn write_error(&self, path: &Path, source: io::Error) -> StoreError {
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => StoreError::Full { path: self.dir.clone() },
-            _ => StoreError::Write { path: path.to_path_buf(), source },
+        if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            StoreError::Full { path: self.dir.clone() }
+        } else {
+            StoreError::Write { path: path.to_path_buf(), source }
         }
     }
 

@@ -41,6 +41,7 @@ pub struct Written {
     pub stream_bytes: u64,
     pub stream_sha256: Sha256,
     pub raw_bytes: u64,
+    /// The promised one, proven by `readback_sha256`, which equals it.
     pub raw_sha256: Sha256,
     /// Bytes sent to the medium as data.
     pub written_bytes: u64,
@@ -163,13 +164,13 @@ fn run(
     }
     let started = Instant::now();
     let mut writer = Writer::new(disk, Layout::new(raw_bytes, disk.block_bytes()), control);
-    let (table, cleared) = std::thread::scope(|scope| {
+    let (table, cleared, raw_crc) = std::thread::scope(|scope| {
         let mut stream = Stream::start(scope, source, spec);
         let written = writer.write_stream(&mut stream, changed);
         // The source's own failure explains an early end best; a failure to write explains itself.
         match (written, stream.finish()) {
-            (Ok(Some(result)), Ok(())) => Ok(result),
-            (Ok(None), Ok(())) => {
+            (Ok(Some((table, cleared))), Ok(raw_crc)) => Ok((table, cleared, raw_crc)),
+            (Ok(None), Ok(_)) => {
                 Err(WriteFailure::Source { source: SourceError::RawShort { expected: raw_bytes, found: 0 } })
             }
             (Err(failure), _) => Err(failure),
@@ -181,9 +182,16 @@ fn run(
 
     let started = Instant::now();
     let reader = disk.reader().map_err(|source| WriteFailure::Reopen { source })?;
-    let readback_sha256 = readback::digest(&*reader, &writer.layout, &writer.head, &writer.tail, control)?;
+    let (readback_sha256, readback_crc) =
+        readback::digest(&*reader, &writer.layout, &writer.head, &writer.tail, control)?;
     if readback_sha256 != spec.raw_sha256 {
-        return Err(WriteFailure::ReadBackDigest { expected: spec.raw_sha256, found: readback_sha256 });
+        let (expected, found) = (spec.raw_sha256, readback_sha256);
+        return Err(if readback_crc == raw_crc {
+            // The disk kept what it was given; it was given something else than promised.
+            WriteFailure::Source { source: SourceError::RawDigest { expected, found } }
+        } else {
+            WriteFailure::ReadBackDigest { expected, found }
+        });
     }
     drop(reader);
     let table = writer.complete(table.as_ref(), spec.disk_guid)?;
@@ -238,9 +246,12 @@ impl<'a> Writer<'a> {
         self.keep(&chunk);
         let table = self.check_table()?;
         *changed = true;
-        let cleared = metadata::clear(self.disk, self.control).map_err(|source| match source {
-            ClearError::Aborted(aborted) => WriteFailure::Aborted(aborted),
-            source => WriteFailure::Clear { source },
+        let cleared = metadata::clear(self.disk, self.control).map_err(|source| {
+            if let ClearError::Aborted(aborted) = source {
+                WriteFailure::Aborted(aborted)
+            } else {
+                WriteFailure::Clear { source }
+            }
         })?;
         loop {
             self.control.checkpoint(Progress {

@@ -4,8 +4,8 @@
 //! first chunk of the image fits this disk?  -> no: nothing was changed
 //! old tables and signatures zeroed, read back
 //! all but first and last MiB of the image written (zero runs by the device's zeroing)
-//! digests of stream and raw image match
-//! flush, read back by a fresh descriptor past the page cache, digest matches
+//! the stream's length and digest match
+//! flush, read back by a fresh descriptor past the page cache: the raw image's digest matches
 //! last MiB + backup table, then first MiB (table completed for the disk) written, read back
 //! ```
 //!

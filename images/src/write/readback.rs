@@ -14,7 +14,7 @@ use crate::digest::{Hasher, Sha256};
 /// Buffers that go round between reading and hashing.
 const BUFFERS: usize = 3;
 
-/// The digest of the image as it is on the disk: the body from the medium; the head and the tail,
+/// Digest and CRC of the image as it is on the disk: the body from the medium; the head and the tail,
 /// which are not written yet, from memory.
 pub(crate) fn digest(
     reader: &dyn DiskReader,
@@ -22,10 +22,13 @@ pub(crate) fn digest(
     head: &[u8],
     tail: &[u8],
     control: &dyn Control,
-) -> Result<Sha256, WriteFailure> {
+) -> Result<(Sha256, u32), WriteFailure> {
     let mut hasher = Hasher::new();
+    let mut crc = crc32fast::Hasher::new();
     let raw = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-    hasher.update(&head[..head.len().min(raw(layout.raw_bytes))]);
+    let head = &head[..head.len().min(raw(layout.raw_bytes))];
+    hasher.update(head);
+    crc.update(head);
     thread::scope(|scope| {
         let (full_sender, full_receiver) = sync_channel::<(AlignedBuffer, usize, u64, io::Result<()>)>(1);
         let (free_sender, free_receiver) = sync_channel(BUFFERS);
@@ -50,6 +53,7 @@ pub(crate) fn digest(
             control.checkpoint(Progress { phase: Phase::ReadingBack, done_bytes, total_bytes })?;
             result.map_err(|source| WriteFailure::ReadBack { offset, source })?;
             hasher.update(&buffer[..bytes]);
+            crc.update(&buffer[..bytes]);
             done_bytes += bytes as u64;
             drop(free_sender.send(buffer));
         }
@@ -57,7 +61,8 @@ pub(crate) fn digest(
     })?;
     let tail_raw = raw(layout.raw_bytes.saturating_sub(layout.tail.start)).min(tail.len());
     hasher.update(&tail[..tail_raw]);
-    Ok(hasher.finish())
+    crc.update(&tail[..tail_raw]);
+    Ok((hasher.finish(), crc.finalize()))
 }
 
 /// Compares one area of the disk with what must be there.

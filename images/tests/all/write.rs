@@ -29,9 +29,10 @@ fn assert_written(disk: &[u8], image: &[u8], block_bytes: u32) {
     let covered = u32::from_le_bytes(disk[458..462].try_into().unwrap());
     assert_eq!(u64::from(covered), last, "protective partition");
     assert_eq!(&disk[2 * block..MIB], &image[2 * block..MIB]);
-    let image_end = image.len() - 33 * block.max(512).min(512) - block;
-    let compared = image_end.min(disk.len() - 40 * block);
-    assert!(disk[MIB..compared - 4096 * 8] == image[MIB..compared - 4096 * 8], "body");
+    // The image's backup table was moved, and the new one may lie in the image's end.
+    let table_bytes = 16_384 + block;
+    let body = MIB..(image.len() - table_bytes).min(disk.len() - table_bytes);
+    assert!(disk[body.clone()] == image[body], "body");
 }
 
 #[test]
@@ -179,7 +180,7 @@ proptest! {
             }
         }
         let (stream, spec) = stream_of(&image);
-        let blocks = image.len().next_multiple_of(4096) / 4096 + extra;
+        let blocks = image.len().div_ceil(4096) + extra;
         let disk = TestDisk::new((blocks * 4096).max(8192), block_bytes, &[]);
         let written = write_image(&stream[..], &disk, &spec, &Unattended).unwrap();
         prop_assert!(disk.bytes()[..image.len()] == image[..]);

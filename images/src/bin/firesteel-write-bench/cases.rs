@@ -35,6 +35,8 @@ pub(crate) struct Run {
     /// Until all was on the medium, read-back not counted.
     write: Duration,
     readback: Option<Duration>,
+    /// Of this process (the server included) and of its children; not of the kernel's loop threads.
+    cpu: Duration,
 }
 
 pub(crate) fn run(dir: &Path, image: &Image, url: &str, reps: usize) -> Result<Vec<Run>> {
@@ -42,19 +44,22 @@ pub(crate) fn run(dir: &Path, image: &Image, url: &str, reps: usize) -> Result<V
     for rep in 1..=reps {
         for case in CASES {
             let target = Target::new(dir, image.meta.raw_bytes)?;
+            let cpu = cpu_time()?;
             let (write, readback) = match case {
                 Case::Firesteel => firesteel(&target.device, image, url)?,
                 Case::Pipeline => (pipeline(&target.device, url)?, None),
                 Case::Limit => (limit(&target.device, image)?, None),
             };
+            let cpu = cpu_time()?.saturating_sub(cpu);
             compare(&target.device, image, case)?;
             let readback_text = readback.map(|time| format!(", read back in {:.2} s", time.as_secs_f64()));
             eprintln!(
-                "run {rep} {case:?}: written in {:.2} s{}; same content",
+                "run {rep} {case:?}: written in {:.2} s{}; {:.2} s of CPU; same content",
                 write.as_secs_f64(),
-                readback_text.unwrap_or_default()
+                readback_text.unwrap_or_default(),
+                cpu.as_secs_f64()
             );
-            runs.push(Run { case, write, readback });
+            runs.push(Run { case, write, readback, cpu });
         }
     }
     Ok(runs)
@@ -78,19 +83,38 @@ pub(crate) fn print(image: &Image, runs: &[Run]) {
         mib(image.meta.stream_bytes),
         runs.len() / CASES.len()
     );
-    println!("{:44} {:>8} {:>9} {:>11}", "", "seconds", "x limit", "x pipeline");
+    println!("{:44} {:>8} {:>8} {:>10} {:>6}", "", "seconds", "x limit", "x pipeline", "CPU s");
+    let cpu = |case| {
+        let times = runs.iter().filter(|run| run.case == case).map(|run| run.cpu).collect();
+        format!("{:.2}", median_of(times))
+    };
     let rows = [
-        ("limit: used bytes, O_DIRECT, in sequence", limit),
-        ("curl | zstd -dc | dd oflag=direct bs=4M", pipeline),
-        ("firesteel: write", ours),
-        ("firesteel: read-back and completion", readback),
-        ("firesteel: both", ours + readback),
+        ("limit: used bytes, O_DIRECT, in sequence", limit, cpu(Case::Limit)),
+        ("curl | zstd -dc | dd oflag=direct bs=4M", pipeline, cpu(Case::Pipeline)),
+        ("firesteel: write", ours, String::new()),
+        ("firesteel: read-back and completion", readback, String::new()),
+        ("firesteel: both", ours + readback, cpu(Case::Firesteel)),
     ];
-    for (name, seconds) in rows {
-        println!("{name:44} {seconds:8.2} {:9.2} {:11.2}", seconds / limit, seconds / pipeline);
+    for (name, seconds, cpu) in rows {
+        println!("{name:44} {seconds:8.2} {:8.2} {:10.2} {cpu:>6}", seconds / limit, seconds / pipeline);
     }
     let verdict = if ours <= pipeline { "at least as fast as the pipeline" } else { "SLOWER than the pipeline" };
     println!("the write is {verdict}");
+}
+
+fn cpu_time() -> Result<Duration> {
+    use nix::sys::{
+        resource::{UsageWho, getrusage},
+        time::TimeVal,
+    };
+    let mut total = Duration::ZERO;
+    for who in [UsageWho::RUSAGE_SELF, UsageWho::RUSAGE_CHILDREN] {
+        let usage = getrusage(who).context("asking for the CPU time")?;
+        let duration =
+            |time: TimeVal| Duration::from_micros((time.tv_sec() * 1_000_000 + time.tv_usec()).unsigned_abs());
+        total += duration(usage.user_time()) + duration(usage.system_time());
+    }
+    Ok(total)
 }
 
 fn firesteel(device: &Path, image: &Image, url: &str) -> Result<(Duration, Option<Duration>)> {
