@@ -11,7 +11,7 @@ use tokio::{
 
 use crate::{
     artefacts::ImageFormat,
-    lab::{DiskPlan, HostPlan, Lab, LabConfig, PATIENCE, Wish},
+    lab::{DiskPlan, HostPlan, LIMIT, Lab, LabConfig, PATIENCE, Wish},
     machine::{BootOrder, DiskBus, Firmware, Power},
     probe::KERNEL_FIRST_LINE,
     progress::{self, Step, print, say, say_for_now},
@@ -209,6 +209,7 @@ struct Watched<'a> {
     error: String,
     state: String,
     console: u64,
+    begun: Instant,
     moved: Instant,
 }
 
@@ -221,6 +222,7 @@ impl<'a> Watched<'a> {
             error: String::new(),
             state: String::new(),
             console: 0,
+            begun: Instant::now(),
             moved: Instant::now(),
         }
     }
@@ -257,12 +259,14 @@ impl<'a> Watched<'a> {
                 say(&format!("{}: error: {}", self.name, self.error));
             }
         }
-        if self.moved.elapsed() > PATIENCE {
+        if self.moved.elapsed() > PATIENCE || self.begun.elapsed() > LIMIT {
             let console = lab.serial(self.name)?.tail(20);
             bail!(
-                "{}: nothing has moved for {}; state {}: {} {}\nThe serial console ends with:\n{console}",
+                "{}: gave up after {}, the last sign of progress was {} ago; state {}: {} {}\n\
+                 The serial console ends with:\n{console}",
                 self.name,
-                progress::seconds(PATIENCE),
+                progress::seconds(self.begun.elapsed()),
+                progress::seconds(self.moved.elapsed()),
                 self.view.state(),
                 self.view.reason(),
                 self.view.error(),

@@ -2,7 +2,8 @@
 //! files are fetched from. What the demo and the scenarios are written in.
 //!
 //! The waits here give up only when nothing moves any more: their limit counts from the last sign of
-//! life, so that a slow computer is slow and not wrong.
+//! life, so that a slow computer is slow and not wrong; only a host that is busy without end meets
+//! another limit.
 
 use std::{
     collections::BTreeMap,
@@ -38,6 +39,9 @@ const MACHINES_MAX: usize = 99;
 /// Nothing at all happened in this time: the host hangs. Booting Debian under emulation beside two
 /// others takes about half of it between two signs of life.
 pub const PATIENCE: Duration = Duration::from_secs(600);
+/// A host that is busy all the time and gets nowhere, such as one that boots in a loop. The longest
+/// thing that is waited for, an installation on a loaded computer, takes a fifth of it.
+pub const LIMIT: Duration = Duration::from_secs(1800);
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Error)]
@@ -311,7 +315,8 @@ impl Lab {
     ) -> Result<HostView, LabError> {
         let serial = self.serial(name)?;
         let mut pulse = (None, 0);
-        let mut moved = Instant::now();
+        let begun = Instant::now();
+        let mut moved = begun;
         loop {
             let view = self.view(name).await?;
             if is_so(&view) {
@@ -323,7 +328,7 @@ impl Lab {
                 pulse = now;
                 moved = Instant::now();
             }
-            if moved.elapsed() > PATIENCE {
+            if moved.elapsed() > PATIENCE || begun.elapsed() > LIMIT {
                 return Err(LabError::GaveUp {
                     name: name.to_owned(),
                     what: what.to_owned(),

@@ -34,8 +34,9 @@ use crate::{
 /// Long enough that a renewal survives a restart of the appliance, short enough that a pool of a
 /// hundred addresses serves a lab in which machines come and go.
 const LEASE_TIME: Duration = Duration::from_secs(3600);
-/// Version of the oldest iPXE that is as good as ours (option 175, sub-option 235).
-const IPXE_VERSION_MIN: [u8; 3] = [1, 21, 0];
+/// iPXE's feature flag for HTTPS (sub-option of option 175). Ours has it, and network cards of 2019
+/// have not. The version (sub-option 235) tells nothing: Debian's builds all say 1.0.0.
+const IPXE_FEATURE_HTTPS: u8 = 0x14;
 
 /// The network that this process serves.
 #[derive(Clone, Debug)]
@@ -195,7 +196,8 @@ fn dhcp_config(served: &Served, reservations: BTreeMap<dhcp::Mac, dhcp::Reservat
 
 fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Boot {
     Arc::new(move |client: &Client| {
-        let old = upgrade_ipxe && client.is_ipxe && ipxe_version(client) < Some(IPXE_VERSION_MIN);
+        let old =
+            upgrade_ipxe && client.is_ipxe && !has_ipxe_feature(client.ipxe_options.as_deref(), IPXE_FEATURE_HTTPS);
         let asking = BootClient {
             mac: firesteel_boot::Mac(client.mac.0),
             arch: client.arch.map(|arch| arch.0),
@@ -212,17 +214,17 @@ fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::B
     })
 }
 
-/// Version of an iPXE, from its encapsulated options: sub-option 235, three bytes.
-fn ipxe_version(client: &Client) -> Option<[u8; 3]> {
-    let mut options = client.ipxe_options.as_deref()?;
+/// Whether an iPXE says that it can do something, in its encapsulated options.
+fn has_ipxe_feature(options: Option<&[u8]>, feature: u8) -> bool {
+    let mut options = options.unwrap_or_default();
     while let [code, length, rest @ ..] = options {
-        let (value, next) = rest.split_at_checked(usize::from(*length))?;
-        if *code == 235 {
-            return value.try_into().ok();
+        let Some((value, next)) = rest.split_at_checked(usize::from(*length)) else { return false };
+        if *code == feature {
+            return value == [1];
         }
         options = next;
     }
-    None
+    false
 }
 
 fn dhcp_events(control: Control) -> crate::net::dhcp::Events {
@@ -375,4 +377,29 @@ fn reservation(host: &BareMetalHost) -> Option<(dhcp::Mac, dhcp::Reservation)> {
     let address = host.metadata.annotation(RESERVED_ADDRESS)?.parse().ok()?;
     let mac = host.spec.boot_mac()?.parse().ok()?;
     Some((mac, dhcp::Reservation { address, hostname: None }))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    /// What Debian 12's network card ROM (2019) and undionly.kpxe (2025) sent as option 175.
+    #[test]
+    fn an_ipxe_of_2019_is_told_from_ours_by_what_it_can_do() {
+        let card = hex::decode(concat!(
+            "b105011af41000eb0301000017010122010113010111010127010119",
+            "0101290101100102210101150101180101120101"
+        ))
+        .unwrap();
+        let ours = hex::decode(concat!(
+            "b105011af41000eb0301000026010117010127010122010113010114",
+            "0101110101190101290101100102210101150101180101120101"
+        ))
+        .unwrap();
+        assert!(!has_ipxe_feature(Some(&card), IPXE_FEATURE_HTTPS));
+        assert!(has_ipxe_feature(Some(&ours), IPXE_FEATURE_HTTPS));
+        assert!(!has_ipxe_feature(None, IPXE_FEATURE_HTTPS));
+        assert!(!has_ipxe_feature(Some(&[IPXE_FEATURE_HTTPS, 9, 1]), IPXE_FEATURE_HTTPS), "cut short");
+    }
 }
