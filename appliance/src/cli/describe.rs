@@ -177,9 +177,9 @@ fn timeline(page: &mut Page, journal: &HostJournal) {
         }
         let since = previous.map_or(0.0, |before| event.at.duration_since(before).as_secs_f64());
         previous = Some(event.at);
-        let clock = event.at.strftime("%H:%M:%S%.3f").to_string();
+        let clock = event.at.strftime("%H:%M:%S").to_string();
         let size = event.bytes.map(bytes).unwrap_or_default();
-        page.line(&format!("  {clock} {since:>+8.1}s  {:<14} {size:>9}  {}", event.event, event.detail));
+        page.line(&format!("  {clock} {since:>+7.1}s  {:<20} {size:>8}  {}", event.event, event.detail));
     }
     if let Some(last) = journal.status.timeline.last()
         && let Some(meaning) = usual_cause(&last.event)
