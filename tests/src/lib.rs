@@ -1,1 +1,2 @@
-//! Work in progress.
+//! What crosses crates: real clients and peers against the appliance's services. Everything is in
+//! `tests/`; there is no library.
