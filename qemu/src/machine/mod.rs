@@ -7,12 +7,14 @@
 //!                     | reset: the override's order for one boot, then the machine's own again
 //! ```
 //!
-//! A boot override is a boot index that is there when the machine resets and gone right after:
-//! QEMU reads the indices only at a reset, so the boot that follows is the only one to see it.
+//! A boot override for one boot is UEFI's `BootNext`, set while the machine is off. BIOS, and a UEFI
+//! that has no boot entries yet, get a boot index that is there when the machine resets and gone right
+//! after: QEMU reads the indices only at a reset, so the boot that follows is the only one to see it.
 
 mod config;
 mod disk;
 mod process;
+pub mod variables;
 
 use std::{
     fs::File,
@@ -60,6 +62,8 @@ pub enum MachineError {
     Control(#[from] QmpError),
     #[error("QEMU did not announce the reset")]
     NoReset,
+    #[error("setting the next boot")]
+    NextBoot(#[from] variables::VariablesError),
     #[error("the machine is off")]
     Off,
 }
@@ -105,6 +109,15 @@ struct Running {
     kill: oneshot::Sender<()>,
     /// True when the process has ended and the power is off.
     ended: watch::Receiver<bool>,
+}
+
+impl State {
+    fn qmp(&self) -> Result<Arc<Qmp>, MachineError> {
+        match &self.running {
+            Some(running) if !*running.ended.borrow() => Ok(running.qmp.clone()),
+            Some(_) | None => Err(MachineError::Off),
+        }
+    }
 }
 
 impl Machine {
@@ -156,11 +169,20 @@ impl Machine {
     /// Starts the machine; does nothing where it runs.
     pub async fn power_on(&self) -> Result<(), MachineError> {
         let mut state = self.0.state.lock().await;
-        if state.running.as_ref().is_some_and(|running| !*running.ended.borrow()) {
+        if state.qmp().is_ok() {
             return Ok(());
         }
+        self.start(&mut state).await
+    }
+
+    async fn start(&self, state: &mut State) -> Result<(), MachineError> {
         let config = self.config();
-        let target = take_target(&mut state.boot);
+        let once = state.boot.once;
+        let mut target = take_target(&mut state.boot);
+        let variables = config.folder.join(VARIABLES);
+        if once && config.firmware == Firmware::Uefi && variables::set_next_boot(&variables, target)? {
+            target = BootTarget::None;
+        }
         let (child, qmp) = process::launch(&config, &self.0.tools, target).await?;
         let qmp = Arc::new(qmp);
         if target != state.boot.target {
@@ -184,17 +206,19 @@ impl Machine {
     /// Pulls the plug; does nothing where it is off.
     pub async fn power_off(&self) -> Result<(), MachineError> {
         let mut state = self.0.state.lock().await;
-        let Some(mut running) = state.running.take() else { return Ok(()) };
+        self.stop(&mut state).await;
+        Ok(())
+    }
+
+    async fn stop(&self, state: &mut State) {
+        let Some(mut running) = state.running.take() else { return };
         // An error means that QEMU is already on its way out.
         drop(running.qmp.run("quit", json!({})).await);
         if timeout(QUIT_TIMEOUT, running.ended.wait_for(|ended| *ended)).await.is_err() {
             tracing::warn!(machine = self.config().name, "QEMU does not quit and is killed");
-            if running.kill.send(()).is_err() {
-                tracing::debug!("the machine ended by itself");
-            }
+            running.kill.send(()).unwrap_or_default();
             drop(running.ended.wait_for(|ended| *ended).await);
         }
-        Ok(())
     }
 
     /// Presses the power button: the guest decides.
@@ -206,11 +230,13 @@ impl Machine {
     /// Resets a running machine, with the override's boot order if there is one.
     pub async fn reset(&self) -> Result<(), MachineError> {
         let mut state = self.0.state.lock().await;
-        let qmp = match &state.running {
-            Some(running) if !*running.ended.borrow() => running.qmp.clone(),
-            Some(_) | None => return Err(MachineError::Off),
-        };
+        let qmp = state.qmp()?;
         let config = self.config();
+        if config.firmware == Firmware::Uefi && state.boot.once {
+            // The variables can be changed only while QEMU does not hold them.
+            self.stop(&mut state).await;
+            return self.start(&mut state).await;
+        }
         let target = take_target(&mut state.boot);
         process::set_order(&qmp, &config, target).await?;
         let mut events = qmp.events();
@@ -224,10 +250,7 @@ impl Machine {
 
     /// For what is not a BMC's business: watching a guest's registers, dumping its memory, …
     pub async fn qmp(&self) -> Result<Arc<Qmp>, MachineError> {
-        match &self.0.state.lock().await.running {
-            Some(running) if !*running.ended.borrow() => Ok(running.qmp.clone()),
-            Some(_) | None => Err(MachineError::Off),
-        }
+        self.0.state.lock().await.qmp()
     }
 
     /// Resolves when the machine is off.
