@@ -51,7 +51,7 @@ pub async fn boot(mut config: LabConfig) -> anyhow::Result<()> {
         lab.add_machine(HostPlan {
             name: name.clone(),
             firmware,
-            disks: vec![DiskPlan { bus: DiskBus::Virtio, bytes: DISK_BYTES }],
+            disks: vec![DiskPlan::plain(DiskBus::Virtio, DISK_BYTES)],
             memory_mib: 1024,
             boot_order: BootOrder::NetworkFirst,
             has_bmc: false,

@@ -24,7 +24,7 @@ use crate::{
     progress::{Step, print, say},
     runs::RunFolder,
     sandbox,
-    scenario::{self, Scenario},
+    scenario::{self, Chosen},
     standing::{self, UpOptions},
     tools::Tools,
 };
@@ -59,9 +59,9 @@ enum Command {
         /// Also the scenarios that take longer
         #[arg(long)]
         all: bool,
-        /// Only these scenarios, no unit tests
-        #[arg(long, value_enum, value_name = "NAME")]
-        scenario: Vec<Scenario>,
+        /// Only these scenarios, no unit tests: names, or paths of scenario files
+        #[arg(long, value_name = "NAME|FILE", value_parser = scenario::named)]
+        scenario: Vec<Chosen>,
     },
     /// Start a lab that stays, to play with
     Up(UpOptions),
@@ -185,7 +185,7 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
             if scenario.is_empty() {
                 unit_tests()?;
             }
-            chosen(*all, scenario).iter().flat_map(|scenario| scenario.images()).collect()
+            chosen(*all, scenario)?.iter().flat_map(Chosen::images).collect()
         }
         Command::Down
         | Command::Exec { .. }
@@ -197,11 +197,11 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
     Artefacts::make(tools, &images)
 }
 
-fn chosen(all: bool, named: &[Scenario]) -> &[Scenario] {
+fn chosen(all: bool, named: &[Chosen]) -> anyhow::Result<Vec<Chosen>> {
     match (named.is_empty(), all) {
-        (false, _) => named,
-        (true, false) => Scenario::STANDARD,
-        (true, true) => Scenario::ALL,
+        (false, _) => Ok(named.to_vec()),
+        (true, false) => Chosen::standard(),
+        (true, true) => Chosen::all(),
     }
 }
 
@@ -230,7 +230,7 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
     match &cli.command {
         Command::Demo(options) => unless_interrupted(demo::run(config, options)).await,
         Command::Test { all, scenario } => {
-            unless_interrupted(scenario::run_all(chosen(*all, scenario), &config, run)).await
+            unless_interrupted(scenario::run_all(&chosen(*all, scenario)?, &config, run)).await
         }
         Command::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await,
         Command::Up(options) => standing::keep(config, options, interrupted()).await.map(|()| ExitCode::SUCCESS),

@@ -106,7 +106,7 @@ fn plan(name: &str, options: &DemoOptions) -> HostPlan {
     HostPlan {
         name: name.to_owned(),
         firmware: options.firmware,
-        disks: vec![DiskPlan { bus: options.disk, bytes: DISK_BYTES }],
+        disks: vec![DiskPlan::plain(options.disk, DISK_BYTES)],
         memory_mib: options.memory,
         boot_order: BootOrder::NetworkFirst,
         has_bmc: options.bmc == BmcKind::Redfish,

@@ -64,6 +64,8 @@ pub enum LabError {
     },
     #[error("making a disk")]
     Disk(#[from] DiskError),
+    #[error("serving a disk")]
+    Serve(#[from] firesteel_lab_disk::DiskError),
     #[error("using the file {}", path.display())]
     File {
         path: PathBuf,
@@ -98,6 +100,16 @@ pub struct LabConfig {
 pub struct DiskPlan {
     pub bus: DiskBus,
     pub bytes: u64,
+    /// A disk with a cache and faults, served by the lab.
+    pub served: Option<firesteel_lab_disk::DiskPlan>,
+}
+
+impl DiskPlan {
+    /// A plain file: quick, and without faults.
+    #[must_use]
+    pub fn plain(bus: DiskBus, bytes: u64) -> Self {
+        Self { bus, bytes, served: None }
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -169,11 +181,17 @@ impl Lab {
         fs::create_dir_all(&folder).map_err(|source| LabError::File { path: folder.clone(), source })?;
         let tap = format!("tap{number}");
         self.network.add_tap(&tap).await?;
-        let mut disks = Vec::new();
+        let (mut disks, mut served) = (Vec::new(), Vec::new());
         for (index, disk) in plan.disks.iter().enumerate() {
             let path = folder.join(format!("disk{index}.raw"));
             create_empty(&path, disk.bytes)?;
-            disks.push(disk_config(number, index, disk.bus, path));
+            let mut config = disk_config(number, index, disk.bus, path);
+            if let Some(plan) = &disk.served {
+                let socket = format!("disk{index}.sock");
+                served.push(firesteel_lab_disk::Disk::serve(&config.path, &folder.join(&socket), plan)?);
+                config.socket = Some(socket.into());
+            }
+            disks.push(config);
         }
         let config = MachineConfig {
             name: plan.name.clone(),
@@ -188,7 +206,7 @@ impl Lab {
             folder,
         };
         let name = plan.name.clone();
-        let machine = Machine::new(config, self.config.tools.clone())
+        let machine = Machine::new(config, self.config.tools.clone(), served)
             .map_err(|source| LabError::Machine { name: name.clone(), source })?;
         let bmc = if plan.has_bmc {
             let started = Bmc::start(machine.clone(), number).await;
@@ -363,6 +381,7 @@ fn disk_config(machine: u8, index: usize, bus: DiskBus, path: PathBuf) -> DiskCo
         path,
         serial: format!("LAB{machine:02}DISK{index}"),
         wwn: 0x5000_c500_1ab0_0000 | u64::from(machine) << 8 | index as u64,
+        socket: None,
     }
 }
 

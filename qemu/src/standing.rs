@@ -119,7 +119,7 @@ pub async fn keep(config: LabConfig, options: &UpOptions, told_to_end: impl Futu
         lab.add_machine(HostPlan {
             name: name.clone(),
             firmware: options.firmware,
-            disks: vec![DiskPlan { bus: options.disk, bytes: DISK_BYTES }],
+            disks: vec![DiskPlan::plain(options.disk, DISK_BYTES)],
             memory_mib: options.memory,
             boot_order: BootOrder::NetworkFirst,
             has_bmc: true,

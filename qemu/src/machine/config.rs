@@ -54,6 +54,8 @@ pub struct DiskConfig {
     /// At most 20 characters: virtio and ATA have no room for more.
     pub serial: String,
     pub wwn: u64,
+    /// Served by NBD on this socket in the machine's folder; otherwise QEMU opens the file itself.
+    pub socket: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -208,9 +210,23 @@ fn disks(line: &mut CommandLine, config: &MachineConfig, index: &dyn Fn(&str) ->
     let mut ports = 0..;
     for (number, disk) in config.disks.iter().enumerate() {
         let (id, serial, wwn) = (disk_id(number), &disk.serial, disk.wwn);
-        let mut drive = OsString::from(format!("if=none,id=drive{number},format=raw,discard=unmap,cache=unsafe,file="));
-        drive.push(&disk.path);
-        line.pair("-drive", drive);
+        match &disk.socket {
+            None => {
+                let mut drive =
+                    OsString::from(format!("if=none,id=drive{number},format=raw,discard=unmap,cache=unsafe,file="));
+                drive.push(&disk.path);
+                line.pair("-drive", drive);
+            }
+            // QEMU keeps nothing of such a disk: the cache is the server's, and a flush reaches it.
+            Some(socket) => {
+                let mut device = OsString::from(format!(
+                    "driver=nbd,node-name=drive{number},discard=unmap,cache.direct=on,cache.no-flush=off,\
+                     server.type=unix,server.path="
+                ));
+                device.push(socket);
+                line.pair("-blockdev", device);
+            }
+        }
         let bus = match disk.bus {
             DiskBus::Virtio => format!("virtio-blk-pci,serial={serial}"),
             DiskBus::Nvme => format!("nvme,serial={serial}"),
@@ -262,6 +278,7 @@ mod tests {
             path: format!("/d{index}.raw").into(),
             serial: format!("S{index}"),
             wwn: 0x5000_c500_0000_0001,
+            socket: None,
         });
         MachineConfig {
             name: "host-1".to_owned(),
@@ -314,5 +331,18 @@ mod tests {
         }
         assert!(line.contains("virtio-scsi-pci,id=scsi0"));
         assert_eq!(line.matches("wwn=0x5000c50000000001").count(), 2);
+    }
+
+    #[test]
+    fn a_served_disk_is_no_file_to_qemu_and_its_flushes_count() {
+        let mut config = machine(Firmware::Bios, &[DiskBus::Virtio, DiskBus::Sata]);
+        config.disks[0].socket = Some("disk0.sock".into());
+        let line = line(&config, BootTarget::None);
+        assert!(
+            line.contains("-blockdev driver=nbd,node-name=drive0,discard=unmap,cache.direct=on,cache.no-flush=off")
+        );
+        assert!(line.contains("server.path=disk0.sock") && !line.contains("/d0.raw"), "{line}");
+        assert!(line.contains("virtio-blk-pci,serial=S0,id=disk0,drive=drive0"));
+        assert!(line.contains("cache=unsafe,file=/d1.raw"));
     }
 }

@@ -7,6 +7,9 @@
 //!                     | reset: the override's order for one boot, then the machine's own again
 //! ```
 //!
+//! Disks that a server of the lab serves lose their unflushed writes with the power; QEMU is then
+//! killed, because its orderly end would flush.
+//!
 //! A boot override for one boot is UEFI's `BootNext`, set while the machine is off. BIOS, and a UEFI
 //! that has no boot entries yet, get a boot index that is there when the machine resets and gone right
 //! after: QEMU reads the indices only at a reset, so the boot that follows is the only one to see it.
@@ -30,6 +33,7 @@ pub use config::{
     VARIABLES, arguments,
 };
 pub use disk::{DiskError, create_empty, create_from};
+use firesteel_lab_disk::Disk;
 use serde_json::json;
 use thiserror::Error;
 use tokio::{
@@ -64,6 +68,8 @@ pub enum MachineError {
     NoReset,
     #[error("setting the next boot")]
     NextBoot(#[from] variables::VariablesError),
+    #[error("cutting the power of a disk")]
+    Disk(#[from] firesteel_lab_disk::DiskError),
     #[error("the machine is off")]
     Off,
 }
@@ -95,6 +101,8 @@ struct Inner {
     tools: Tools,
     state: Mutex<State>,
     power: watch::Sender<Power>,
+    /// The served ones among its disks.
+    disks: Vec<Disk>,
 }
 
 #[derive(Debug, Default)]
@@ -121,8 +129,9 @@ impl State {
 }
 
 impl Machine {
-    /// A machine that is switched off. Its folder is made here; its disks must exist.
-    pub fn new(config: MachineConfig, tools: Tools) -> Result<Self, MachineError> {
+    /// A machine that is switched off. Its folder is made here; its disks must exist, and `disks` are
+    /// those of them that a server serves.
+    pub fn new(config: MachineConfig, tools: Tools, disks: Vec<Disk>) -> Result<Self, MachineError> {
         std::fs::create_dir_all(&config.folder).map_err(MachineError::Prepare)?;
         if config.firmware == Firmware::Uefi {
             std::fs::copy(&tools.ovmf_vars, config.folder.join(VARIABLES)).map_err(MachineError::Prepare)?;
@@ -130,7 +139,13 @@ impl Machine {
         // The log exists from the start, so that followers need not wait for it.
         File::create(config.folder.join(SERIAL_LOG)).map_err(MachineError::Prepare)?;
         let (power, _) = watch::channel(Power::Off);
-        Ok(Self(Arc::new(Inner { config: std::sync::Mutex::new(config), tools, state: Mutex::default(), power })))
+        Ok(Self(Arc::new(Inner {
+            config: std::sync::Mutex::new(config),
+            tools,
+            state: Mutex::default(),
+            power,
+            disks,
+        })))
     }
 
     #[must_use]
@@ -183,6 +198,7 @@ impl Machine {
         if once && config.firmware == Firmware::Uefi && variables::set_next_boot(&variables, target)? {
             target = BootTarget::None;
         }
+        self.0.disks.iter().for_each(Disk::power_on);
         let (child, qmp) = process::launch(&config, &self.0.tools, target).await?;
         let qmp = Arc::new(qmp);
         if target != state.boot.target {
@@ -206,12 +222,19 @@ impl Machine {
     /// Pulls the plug; does nothing where it is off.
     pub async fn power_off(&self) -> Result<(), MachineError> {
         let mut state = self.0.state.lock().await;
-        self.stop(&mut state).await;
-        Ok(())
+        self.stop(&mut state).await
     }
 
-    async fn stop(&self, state: &mut State) {
-        let Some(mut running) = state.running.take() else { return };
+    async fn stop(&self, state: &mut State) -> Result<(), MachineError> {
+        let Some(mut running) = state.running.take() else { return Ok(()) };
+        if !self.0.disks.is_empty() {
+            let lost: Vec<_> = self.0.disks.iter().map(Disk::power_cut).collect();
+            running.kill.send(()).unwrap_or_default();
+            drop(running.ended.wait_for(|ended| *ended).await);
+            let lost: u64 = lost.into_iter().sum::<Result<u64, _>>()?;
+            tracing::info!(machine = self.config().name, lost_bytes = lost, "the power was cut");
+            return Ok(());
+        }
         // An error means that QEMU is already on its way out.
         drop(running.qmp.run("quit", json!({})).await);
         if timeout(QUIT_TIMEOUT, running.ended.wait_for(|ended| *ended)).await.is_err() {
@@ -219,6 +242,7 @@ impl Machine {
             running.kill.send(()).unwrap_or_default();
             drop(running.ended.wait_for(|ended| *ended).await);
         }
+        Ok(())
     }
 
     /// Presses the power button: the guest decides.
@@ -234,7 +258,7 @@ impl Machine {
         let config = self.config();
         if config.firmware == Firmware::Uefi && state.boot.once {
             // The variables can be changed only while QEMU does not hold them.
-            self.stop(&mut state).await;
+            self.stop(&mut state).await?;
             return self.start(&mut state).await;
         }
         let target = take_target(&mut state.boot);
@@ -246,6 +270,12 @@ impl Machine {
             process::set_order(&qmp, &config, state.boot.target).await?;
         }
         Ok(())
+    }
+
+    /// Its disks that a server serves, in order.
+    #[must_use]
+    pub fn served_disks(&self) -> &[Disk] {
+        &self.0.disks
     }
 
     /// For what is not a BMC's business: watching a guest's registers, dumping its memory, …

@@ -1,15 +1,11 @@
 //! The life of a host: installed, rebooted with the network first, installed anew beside an older
 //! copy of itself, rebooted again, deleted.
 
-use std::{
-    fs::File,
-    io::{Read as _, Seek as _, SeekFrom},
-    path::Path,
-    time::Duration,
-};
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 
+use super::play::is_cleared;
 use crate::{
     artefacts::{ImageFormat, NEXT_VERSION, VERSION},
     demo::{DISK_BYTES, check},
@@ -19,9 +15,6 @@ use crate::{
     progress::say,
 };
 
-/// A GPT with its protective MBR, 34 sectors, and its copy at the end, 33 sectors.
-const GPT_BYTES: usize = 34 * 512;
-const GPT_COPY_BYTES: usize = 33 * 512;
 /// A boot loader that follows the wrong disk is seen long before the right OS is up.
 const SETTLE: Duration = Duration::from_secs(5);
 
@@ -39,7 +32,7 @@ pub(super) async fn lives(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmwa
         lab.add_machine(HostPlan {
             name: name.clone(),
             firmware: *firmware,
-            disks: vec![DiskPlan { bus, bytes: DISK_BYTES }],
+            disks: vec![DiskPlan::plain(bus, DISK_BYTES)],
             memory_mib: 1024,
             boot_order: BootOrder::NetworkFirst,
             has_bmc: true,
@@ -129,16 +122,4 @@ async fn reach_disk(lab: &Lab, name: &str, generation: u32) -> anyhow::Result<()
 
 fn modified(path: &Path) -> anyhow::Result<std::time::SystemTime> {
     path.metadata().and_then(|metadata| metadata.modified()).with_context(|| format!("reading {}", path.display()))
-}
-
-fn is_cleared(disk: &Path) -> anyhow::Result<bool> {
-    let read = || -> std::io::Result<bool> {
-        let mut file = File::open(disk)?;
-        let (mut front, mut back) = (vec![0; GPT_BYTES], vec![0; GPT_COPY_BYTES]);
-        file.read_exact(&mut front)?;
-        file.seek(SeekFrom::End(-i64::try_from(GPT_COPY_BYTES).unwrap_or(0)))?;
-        file.read_exact(&mut back)?;
-        Ok(front.iter().chain(&back).all(|byte| *byte == 0))
-    };
-    read().with_context(|| format!("reading {}", disk.display()))
 }

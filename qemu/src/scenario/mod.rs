@@ -1,13 +1,23 @@
 //! End-to-end runs that end in a verdict: what `lab test` does after the unit tests. Each scenario
-//! is a story told with [`crate::lab::Lab`]; it names what it saw when it fails.
+//! is a story told with [`crate::lab::Lab`], or a file in `qemu/scenarios`: those have machines with
+//! faults, and steps. A scenario names what it saw when it fails.
 
+pub mod file;
+mod judge;
 mod life;
 mod paths;
+mod play;
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
 
 use anyhow::Context as _;
+use clap::ValueEnum as _;
 
 use crate::{
-    artefacts::{ImageFormat, NEXT_VERSION, WantedImage},
+    artefacts::{ImageFormat, NEXT_VERSION, WantedImage, repository},
     lab::{Lab, LabConfig},
     machine::Firmware,
     progress::{Step, say},
@@ -31,38 +41,63 @@ pub enum Scenario {
     Three,
 }
 
-impl Scenario {
+/// What `--scenario` names: a story, or a file.
+#[derive(Clone, Debug)]
+pub enum Chosen {
+    Story(Scenario),
+    File { name: String, plan: Box<file::Plan> },
+}
+
+/// Where the files lie.
+#[must_use]
+pub fn files_folder() -> PathBuf {
+    repository().join("qemu/scenarios")
+}
+
+impl fmt::Display for Chosen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Story(scenario) => {
+                f.write_str(scenario.to_possible_value().as_ref().map_or("", |value| value.get_name()))
+            }
+            Self::File { name, .. } => f.write_str(name),
+        }
+    }
+}
+
+impl Chosen {
     /// What every run of the tests goes through.
-    pub const STANDARD: &[Self] = &[Self::Life];
+    pub fn standard() -> anyhow::Result<Vec<Self>> {
+        Ok(vec![Self::Story(Scenario::Life), named("altered-block").map_err(anyhow::Error::msg)?])
+    }
+
     /// `--all`.
-    pub const ALL: &[Self] = &[Self::Life, Self::NoBmc, Self::Chain, Self::Three];
+    pub fn all() -> anyhow::Result<Vec<Self>> {
+        let mut all: Vec<_> = Scenario::ALL.iter().copied().map(Self::Story).collect();
+        for name in file_names() {
+            all.push(named(&name).map_err(anyhow::Error::msg)?);
+        }
+        Ok(all)
+    }
 
     /// Images that it needs.
     #[must_use]
-    pub fn images(self) -> Vec<WantedImage> {
+    pub fn images(&self) -> Vec<WantedImage> {
         match self {
-            Self::Life | Self::LifeBios | Self::LifeUefi => {
-                vec![ImageFormat::Gz.into(), WantedImage { version: NEXT_VERSION, format: ImageFormat::Qcow2 }]
-            }
-            Self::NoBmc | Self::Three => vec![ImageFormat::Zst.into()],
-            Self::Chain => vec![ImageFormat::Gz.into()],
+            Self::Story(scenario) => scenario.images(),
+            Self::File { plan, .. } => vec![plan.image.into()],
         }
     }
 
     /// Runs it in a lab of its own.
-    pub async fn run(self, config: LabConfig) -> anyhow::Result<()> {
-        let mut config = config;
-        config.folder = config.folder.join(format!("{self:?}").to_lowercase());
-        config.upgrade_ipxe = self == Self::Chain;
+    async fn run(&self, mut config: LabConfig) -> anyhow::Result<()> {
+        config.folder = config.folder.join(self.to_string());
+        config.upgrade_ipxe = matches!(self, Self::Story(Scenario::Chain));
         std::fs::create_dir_all(&config.folder).context("making the scenario's folder")?;
         let mut lab = Lab::start(config.clone()).await?;
         let told = match self {
-            Self::Life => life::lives(&mut lab, &config, &[Firmware::Bios, Firmware::Uefi]).await,
-            Self::LifeBios => life::lives(&mut lab, &config, &[Firmware::Bios]).await,
-            Self::LifeUefi => life::lives(&mut lab, &config, &[Firmware::Uefi]).await,
-            Self::NoBmc => paths::no_bmc(&mut lab, &config).await,
-            Self::Chain => paths::chain(&mut lab, &config).await,
-            Self::Three => paths::three(&mut lab, &config).await,
+            Self::Story(scenario) => scenario.tell(&mut lab, &config).await,
+            Self::File { plan, .. } => play::play(&mut lab, &config, plan).await,
         };
         if told.is_err() {
             say(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(15)));
@@ -72,24 +107,73 @@ impl Scenario {
     }
 }
 
+/// A story's name, a file's name in the folder of scenarios, or the path of a file.
+pub fn named(text: &str) -> Result<Chosen, String> {
+    if let Ok(scenario) = Scenario::from_str(text, false) {
+        return Ok(Chosen::Story(scenario));
+    }
+    let path =
+        if text.contains(['/', '.']) { PathBuf::from(text) } else { files_folder().join(format!("{text}.toml")) };
+    let content = std::fs::read_to_string(&path).map_err(|error| {
+        let stories = Scenario::value_variants().iter().map(|scenario| Chosen::Story(*scenario).to_string());
+        let known: Vec<_> = stories.chain(file_names()).collect();
+        format!("{}: {error}; scenarios are {}, and files", path.display(), known.join(", "))
+    })?;
+    let plan = file::parse(&content).map_err(|error| format!("{}: {error}", path.display()))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Chosen::File { name, plan: Box::new(plan) })
+}
+
+fn file_names() -> Vec<String> {
+    let stem = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    let entries = std::fs::read_dir(files_folder()).into_iter().flatten().flatten();
+    let mut names: Vec<_> = entries.filter_map(|entry| stem(&entry.path())).collect();
+    names.sort();
+    names
+}
+
+impl Scenario {
+    /// `--all`.
+    const ALL: &[Self] = &[Self::Life, Self::NoBmc, Self::Chain, Self::Three];
+
+    fn images(self) -> Vec<WantedImage> {
+        match self {
+            Self::Life | Self::LifeBios | Self::LifeUefi => {
+                vec![ImageFormat::Gz.into(), WantedImage { version: NEXT_VERSION, format: ImageFormat::Qcow2 }]
+            }
+            Self::NoBmc | Self::Three => vec![ImageFormat::Zst.into()],
+            Self::Chain => vec![ImageFormat::Gz.into()],
+        }
+    }
+
+    async fn tell(self, lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
+        match self {
+            Self::Life => life::lives(lab, config, &[Firmware::Bios, Firmware::Uefi]).await,
+            Self::LifeBios => life::lives(lab, config, &[Firmware::Bios]).await,
+            Self::LifeUefi => life::lives(lab, config, &[Firmware::Uefi]).await,
+            Self::NoBmc => paths::no_bmc(lab, config).await,
+            Self::Chain => paths::chain(lab, config).await,
+            Self::Three => paths::three(lab, config).await,
+        }
+    }
+}
+
 /// Runs scenarios one after the other, all of them, and says which failed.
-pub async fn run_all(scenarios: &[Scenario], config: &LabConfig, run: &RunFolder) -> anyhow::Result<()> {
+pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, run: &RunFolder) -> anyhow::Result<()> {
     let mut failed = Vec::new();
     for scenario in scenarios {
-        let step = Step::begin(format!("scenario {scenario:?}"));
+        let step = Step::begin(format!("scenario {scenario}"));
         match scenario.run(config.clone()).await {
             Ok(()) => step.end_with("passed"),
             Err(error) => {
                 step.end_with("FAILED");
-                say(&format!("{scenario:?}: {error:#}"));
-                failed.push(format!("{scenario:?}"));
+                say(&format!("{scenario}: {error:#}"));
+                failed.push(scenario.to_string());
             }
         }
         // Disks are large; logs of a failed scenario stay until the run ends.
-        for machine in std::fs::read_dir(run.path().join(format!("{scenario:?}").to_lowercase()).join("hosts"))
-            .into_iter()
-            .flatten()
-            .flatten()
+        for machine in
+            std::fs::read_dir(run.path().join(scenario.to_string()).join("hosts")).into_iter().flatten().flatten()
         {
             for file in std::fs::read_dir(machine.path()).into_iter().flatten().flatten() {
                 if file.path().extension().is_some_and(|extension| extension == "raw") {

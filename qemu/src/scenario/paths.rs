@@ -16,7 +16,7 @@ fn plan(name: &str, firmware: Firmware, bus: DiskBus) -> HostPlan {
     HostPlan {
         name: name.to_owned(),
         firmware,
-        disks: vec![DiskPlan { bus, bytes: DISK_BYTES }],
+        disks: vec![DiskPlan::plain(bus, DISK_BYTES)],
         memory_mib: 1024,
         boot_order: BootOrder::NetworkFirst,
         has_bmc: true,

@@ -1,0 +1,183 @@
+//! Plays a scenario file: brings the machines up, waits for each step's moment, acts, and compares the
+//! end with what the file expects.
+
+use std::{
+    fs::File,
+    io::{Read as _, Seek as _, SeekFrom},
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, bail, ensure};
+use firesteel_lab_disk::Disk;
+
+use super::{
+    file::{Act, DiskEnd, Expect, Plan, Step, When},
+    judge,
+};
+use crate::{
+    demo::check,
+    lab::{Lab, LabConfig, PATIENCE, Wish},
+    progress::{say, seconds},
+    view::HostView,
+};
+
+/// A GPT with its protective MBR, 34 sectors, and its copy at the end, 33 sectors.
+const GPT_BYTES: usize = 34 * 512;
+const GPT_COPY_BYTES: usize = 33 * 512;
+/// A power supply that is switched off and on again.
+const CUT: Duration = Duration::from_secs(2);
+
+/// Where a machine's serial port stood when the last step acted: later steps look at what follows.
+struct Player<'a> {
+    lab: &'a mut Lab,
+    position: u64,
+}
+
+pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyhow::Result<()> {
+    say(&plan.about);
+    let image = lab.publish(config.artefacts.image(plan.image)?)?;
+    for machine in &plan.machines {
+        lab.add_machine(machine.clone()).await?;
+    }
+    arm(lab, plan.steps.first())?;
+    for machine in &plan.machines {
+        lab.apply_host(&machine.name, &Wish { image: Some(image.clone()), ..Wish::default() }).await?;
+    }
+    let begun = Instant::now();
+    let mut player = Player { lab, position: 0 };
+    for (index, step) in plan.steps.iter().enumerate() {
+        let told = player.step(step, plan.steps.get(index + 1)).await;
+        told.with_context(|| format!("step {} ({:?}, {:?})", index + 1, step.when, step.act))?;
+        say(&format!("{}: {:?} at {:?}, after {}", step.machine, step.act, step.when, seconds(begun.elapsed())));
+    }
+    for (name, expect) in &plan.expect {
+        end(lab, name, expect).await.with_context(|| format!("the end of {name}"))?;
+        say(&format!("{name}: ended as expected after {}", seconds(begun.elapsed())));
+    }
+    Ok(())
+}
+
+/// Makes the disk hold the machine at a step's moment, before the machine can have passed it.
+fn arm(lab: &Lab, step: Option<&Step>) -> anyhow::Result<()> {
+    if let Some(step) = step
+        && let Some(stop) = step.when.stop()
+    {
+        disk(lab, &step.machine)?.hold_at(stop);
+    }
+    Ok(())
+}
+
+fn disk(lab: &Lab, name: &str) -> anyhow::Result<Disk> {
+    lab.machine(name)?.served_disks().first().cloned().context("the machine has no disk that the lab serves")
+}
+
+impl Player<'_> {
+    async fn step(&mut self, step: &Step, next: Option<&Step>) -> anyhow::Result<()> {
+        self.moment(step).await?;
+        self.position = self.lab.serial(&step.machine)?.position()?;
+        match &step.act {
+            Act::KillAppliance => self.lab.appliance.crash_and_restart().await?,
+            Act::MendDisk => disk(self.lab, &step.machine)?.disarm_all(),
+            Act::PowerCut => {
+                self.lab.power_off(&step.machine).await?;
+                if let Some(end) = step.disk_is {
+                    check_disk(self.lab, &step.machine, end)?;
+                }
+                tokio::time::sleep(CUT).await;
+                arm(self.lab, next)?;
+                self.lab.power_on(&step.machine).await?;
+            }
+        }
+        arm(self.lab, next)?;
+        disk(self.lab, &step.machine)?.release();
+        Ok(())
+    }
+
+    async fn moment(&self, step: &Step) -> anyhow::Result<()> {
+        let name = &step.machine;
+        let serial = self.lab.serial(name)?;
+        match &step.when {
+            When::Now => {}
+            When::Console(text) => {
+                let seen = serial.wait_for(text, self.position, PATIENCE).await?;
+                if seen.is_none() {
+                    bail!("no {text:?} on the console, which ends with:\n{}", serial.tail(20));
+                }
+            }
+            When::Event(key) => {
+                let before = self.lab.view(name).await?.count(key);
+                self.lab.wait_for(name, key, |view| view.count(key) > before).await?;
+            }
+            When::WrittenMib(_) | When::ReadBackMib(_) | When::Head | When::HeadFlushed => {
+                let disk = disk(self.lab, name)?;
+                let hangs = self.lab.wait_for(name, "the writer to come to this point", |_| false);
+                tokio::select! {
+                    () = disk.until_held() => {}
+                    gave_up = hangs => drop(gave_up?),
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+async fn end(lab: &Lab, name: &str, expect: &Expect) -> anyhow::Result<()> {
+    let view = if let Some(reason) = &expect.reason {
+        let says = |view: &HostView| view.error().contains(reason) || view.reason().contains(reason);
+        lab.wait_for(name, &format!("the reason {reason:?}"), says).await?
+    } else {
+        let view = lab.wait_running(name, 1).await?;
+        check(name, &view)?;
+        view
+    };
+    say(&format!("{name}: {}", judge::story(&view)));
+    let served = lab.machine(name)?.served_disks().to_vec();
+    for disk in served {
+        let seen = disk.seen();
+        say(&format!(
+            "{name}: the disk took {} in all, and the image's first block {} times, {} of them durable",
+            crate::progress::bytes(seen.total_written_bytes),
+            seen.heads,
+            seen.heads_flushed
+        ));
+    }
+    let wrong = judge::judge(expect, &view);
+    ensure!(wrong.is_empty(), "{}", wrong.join("; "));
+    if let Some(end) = expect.disk {
+        // What a flush did not save is no part of the disk.
+        lab.power_off(name).await?;
+        check_disk(lab, name, end)?;
+    }
+    Ok(())
+}
+
+fn check_disk(lab: &Lab, name: &str, end: DiskEnd) -> anyhow::Result<()> {
+    for disk in lab.machine(name)?.config().disks {
+        let is_so = match end {
+            DiskEnd::BootsNothing => is_cleared(&disk.path)?,
+            DiskEnd::Untouched => is_empty(&disk.path)?,
+        };
+        ensure!(is_so, "the disk {} is not as it must be: {end:?}", disk.serial);
+    }
+    Ok(())
+}
+
+/// Neither partition table nor boot sector: nothing that a firmware could start.
+pub(super) fn is_cleared(disk: &Path) -> anyhow::Result<bool> {
+    let read = || -> std::io::Result<bool> {
+        let mut file = File::open(disk)?;
+        let (mut front, mut back) = (vec![0; GPT_BYTES], vec![0; GPT_COPY_BYTES]);
+        file.read_exact(&mut front)?;
+        file.seek(SeekFrom::End(-i64::try_from(GPT_COPY_BYTES).unwrap_or(0)))?;
+        file.read_exact(&mut back)?;
+        Ok(front.iter().chain(&back).all(|byte| *byte == 0))
+    };
+    read().with_context(|| format!("reading {}", disk.display()))
+}
+
+fn is_empty(disk: &Path) -> anyhow::Result<bool> {
+    use std::os::unix::fs::MetadataExt as _;
+    let metadata = disk.metadata().with_context(|| format!("reading {}", disk.display()))?;
+    Ok(metadata.blocks() == 0)
+}
