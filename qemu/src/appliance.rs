@@ -163,6 +163,15 @@ impl Appliance {
         serde_json::from_str(&text).map_err(|source| ApplianceError::NoJson { command: arguments.join(" "), source })
     }
 
+    /// The most memory that this process ever held, in bytes, as the kernel says.
+    pub fn peak_memory(&self) -> io::Result<u64> {
+        let pid = self.child.id().ok_or(io::ErrorKind::NotFound)?;
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        kib.map(|kib| kib * 1024).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
     /// The last lines of its log.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {

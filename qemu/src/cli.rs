@@ -16,6 +16,7 @@ use tokio::{
 
 use crate::{
     artefacts::{Artefacts, ImageFormat, WantedImage, cargo},
+    attack::{self, AttackOptions},
     bench, console,
     demo::{self, DemoOptions},
     lab::LabConfig,
@@ -92,6 +93,9 @@ enum Command {
     /// Measure
     #[command(subcommand)]
     Bench(Bench),
+    /// Be a hostile machine; only the lab starts this, in a network of its own
+    #[command(hide = true)]
+    Attack(AttackOptions),
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -123,8 +127,13 @@ pub fn run() -> anyhow::Result<ExitCode> {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let cli = Cli::parse();
+    if let Command::Attack(options) = cli.command {
+        runtime()?.block_on(attack::run(options))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let tools = Tools::find()?;
     match &cli.command {
+        Command::Attack(_) => {}
         Command::Down => runtime()?.block_on(standing::down(&tools))?,
         Command::Exec { command } => standing::exec(&tools, command)?,
         Command::Ramdisk { set, output } => {
@@ -192,6 +201,7 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         | Command::Console { .. }
         | Command::Image { .. }
         | Command::Ramdisk { .. }
+        | Command::Attack(_)
         | Command::Bench(_) => Vec::new(),
     };
     Artefacts::make(tools, &images)
@@ -239,6 +249,7 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
         | Command::Console { .. }
         | Command::Image { .. }
         | Command::Ramdisk { .. }
+        | Command::Attack(_)
         | Command::Bench(_) => Ok(ExitCode::SUCCESS),
     }
 }

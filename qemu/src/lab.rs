@@ -21,8 +21,9 @@ use tokio::time::{Instant, sleep};
 use crate::{
     appliance::{Appliance, ApplianceConfig, ApplianceError},
     artefacts::Artefacts,
-    bmc::{Bmc, BmcError},
-    files::FileServer,
+    attack::{Attack, Attacker},
+    bmc::{Bmc, BmcError, BmcFault},
+    files::{FileServer, OriginFault},
     machine::{
         Accel, BootOrder, DiskBus, DiskConfig, DiskError, Firmware, Machine, MachineConfig, MachineError, create_empty,
         create_from,
@@ -130,6 +131,8 @@ pub struct Wish {
     pub hostname: Option<String>,
     pub root_serial: Option<String>,
     pub offline: bool,
+    /// Not inspected when it is registered: only before it is written.
+    pub uninspected: bool,
 }
 
 #[derive(Debug)]
@@ -271,19 +274,43 @@ impl Lab {
         Ok(since)
     }
 
+    /// Puts a hostile machine into the rack, which begins at once.
+    pub async fn attack(&self, kinds: &[Attack]) -> anyhow::Result<Attacker> {
+        let victim = self.hosts.values().next().map(|host| host.machine.config().mac).unwrap_or_default();
+        Attacker::start(&self.network, kinds, &victim).await
+    }
+
+    /// From now on its BMC misbehaves in these ways and in no other.
+    pub fn set_bmc_faults(&self, name: &str, faults: Vec<BmcFault>) -> Result<(), LabError> {
+        let bmc = self.host(name)?.bmc.as_ref();
+        bmc.ok_or_else(|| LabError::Unknown(format!("BMC of {name}")))?.set_faults(faults);
+        Ok(())
+    }
+
     /// Publishes an image file for hosts.
     pub fn publish(&mut self, image: &Path) -> Result<ImageSource, LabError> {
+        self.publish_below("", image, Vec::new())
+    }
+
+    /// The same in a folder of its own, from an origin with faults.
+    pub fn publish_below(
+        &mut self,
+        folder: &str,
+        image: &Path,
+        faults: Vec<OriginFault>,
+    ) -> Result<ImageSource, LabError> {
+        let failed = |source| LabError::File { path: image.to_owned(), source };
         let sha256 = match self.digests.get(image) {
             Some(known) => known.clone(),
             None => {
-                let failed = |source| LabError::File { path: image.to_owned(), source };
                 let computed = sha256_file(image).map_err(failed)?;
                 self.digests.insert(image.to_owned(), computed.clone());
                 computed
             }
         };
         let format = if image.extension().is_some_and(|extension| extension == "qcow2") { "qcow2" } else { "raw" };
-        Ok(ImageSource { url: self.files.publish(image), sha256, format })
+        let url = self.files.publish_below(folder, image, faults).map_err(failed)?;
+        Ok(ImageSource { url, sha256, format })
     }
 
     /// Applies objects, as `firesteel apply -f FILE`.
@@ -313,6 +340,7 @@ impl Lab {
             hostname: wish.hostname.clone().unwrap_or_else(|| name.to_owned()),
             root_serial: wish.root_serial.clone(),
             online: !wish.offline,
+            uninspected: wish.uninspected,
         };
         let failed = |source| LabError::File { path: self.appliance.data(), source };
         Ok(manifests::host(&manifest, &self.appliance.ca_pem().map_err(failed)?))

@@ -17,6 +17,7 @@
 
 pub mod appliance;
 pub mod artefacts;
+pub mod attack;
 pub mod bench;
 pub mod bmc;
 pub mod cli;

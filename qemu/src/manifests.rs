@@ -39,6 +39,8 @@ pub struct HostManifest {
     /// Serial number of the disk to use; without it the appliance chooses.
     pub root_serial: Option<String>,
     pub online: bool,
+    /// Not inspected when it is registered.
+    pub uninspected: bool,
 }
 
 /// The Provisioning object.
@@ -96,6 +98,9 @@ fn bare_metal_host(host: &HostManifest) -> Value {
             "url": image.url, "checksum": image.sha256, "checksumType": "sha256", "format": image.format,
         });
         spec["userData"] = json!({"name": format!("{name}-user-data"), "namespace": NAMESPACE});
+    }
+    if host.uninspected {
+        spec["inspectionMode"] = json!("disabled");
     }
     if let Some(serial) = &host.root_serial {
         spec["rootDeviceHints"] = json!({"serialNumber": serial});
@@ -159,6 +164,7 @@ mod tests {
                 hostname: "host-1".to_owned(),
                 root_serial: None,
                 online: true,
+                uninspected: false,
             },
             "PEM",
         );

@@ -44,6 +44,13 @@ impl Network {
         ip(&format!("link set {name} master {BRIDGE} up")).await
     }
 
+    /// A wire from the bridge into the network namespace of a process, where it is called `inside`.
+    /// Both ends go with that process.
+    pub async fn add_wire(&self, outside: &str, inside: &str, pid: u32) -> Result<(), NetError> {
+        ip(&format!("link add {outside} type veth peer name {inside} netns {pid}")).await?;
+        ip(&format!("link set {outside} master {BRIDGE} up")).await
+    }
+
     pub async fn remove_tap(&self, name: &str) -> Result<(), NetError> {
         ip(&format!("link delete {name}")).await
     }

@@ -54,3 +54,9 @@ pub fn own_session(command: &mut Command) {
     // SAFETY: `setsid` is async-signal-safe, and it is all the closure does.
     unsafe { command.pre_exec(|| Ok(nix::unistd::setsid().map(drop)?)) };
 }
+
+/// Starts the child in a network namespace of its own, in which there is nothing.
+pub fn own_network(command: &mut Command) {
+    // SAFETY: `unshare` is one system call, and it is all the closure does.
+    unsafe { command.pre_exec(|| Ok(unshare(CloneFlags::CLONE_NEWNET)?)) };
+}

@@ -44,6 +44,7 @@ pub struct Seen {
 pub(crate) struct Gauge {
     seen: Seen,
     head_is_new: bool,
+    head_is_flushed: bool,
 }
 
 impl Gauge {
@@ -56,6 +57,7 @@ impl Gauge {
         self.seen.written_bytes = 0;
         self.seen.read_bytes = 0;
         self.head_is_new = false;
+        self.head_is_flushed = false;
     }
 
     /// Takes note of a request that was performed. `zeros`: all bytes that it wrote are zero.
@@ -69,6 +71,8 @@ impl Gauge {
                 let is_head = request.offset < BLOCK_BYTES && request.bytes > 0;
                 if is_head && zeros {
                     self.seen.written_bytes = 0;
+                    self.head_is_new = false;
+                    self.head_is_flushed = false;
                 } else if is_head {
                     self.seen.heads += 1;
                     self.head_is_new = true;
@@ -85,6 +89,7 @@ impl Gauge {
     fn flushed(&mut self) {
         if std::mem::take(&mut self.head_is_new) {
             self.seen.heads_flushed += 1;
+            self.head_is_flushed = true;
         }
     }
 
@@ -96,11 +101,7 @@ impl Gauge {
                 request.command == Command::Read && self.seen.written_bytes > 0 && self.seen.read_bytes >= bytes
             }
             Stop::Head => request.changes() && self.head_is_new,
-            Stop::HeadFlushed => {
-                !self.head_is_new
-                    && self.seen.heads_flushed > 0
-                    && (request.durable || request.command == Command::Flush)
-            }
+            Stop::HeadFlushed => self.head_is_flushed && (request.durable || request.command == Command::Flush),
         }
     }
 }
@@ -156,5 +157,19 @@ mod tests {
         gauge.note(&request(Command::Flush, 0, 0), true);
         assert_eq!((gauge.seen().heads, gauge.seen().heads_flushed, gauge.seen().written_bytes), (1, 0, 0));
         assert!(!gauge.reached(Stop::HeadFlushed, &request(Command::Flush, 0, 0)));
+    }
+
+    /// A second installation passed for finished at the first flush of its clearing.
+    #[test]
+    fn an_earlier_installation_reaches_no_stop_of_the_next() {
+        let mut gauge = Gauge::default();
+        let flush = request(Command::Flush, 0, 0);
+        gauge.note(&request(Command::Write, 0, 512), false);
+        gauge.note(&flush, true);
+        assert!(gauge.reached(Stop::HeadFlushed, &flush));
+        for next in [request(Command::Write, 0, 512), flush] {
+            gauge.note(&next, true);
+            assert!(!gauge.reached(Stop::HeadFlushed, &next) && !gauge.reached(Stop::Head, &next));
+        }
     }
 }

@@ -1,7 +1,9 @@
 //! One virtual BMC per machine: Redfish by HTTPS (self-signed, as BMCs come) on a loopback address
 //! of the lab's network namespace. `redfish` is the model; here are the listener, the credentials
-//! and the effects on the machine. It follows the machine, it does not own it.
+//! and the effects on the machine. It follows the machine, it does not own it. `faults` is how it
+//! misbehaves when it is told to.
 
+mod faults;
 pub mod redfish;
 mod sessions;
 
@@ -9,17 +11,24 @@ use std::{
     convert::Infallible,
     io,
     net::{Ipv4Addr, SocketAddr},
-    sync::Arc,
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
 use bytes::Bytes;
+pub use faults::BmcFault;
+use faults::Instead;
+use futures_util::stream;
 use http::{
     HeaderValue, Method, Request, Response, StatusCode,
-    header::{CONTENT_TYPE, WWW_AUTHENTICATE},
+    header::{CONTENT_TYPE, LOCATION, WWW_AUTHENTICATE},
 };
-use http_body_util::{BodyExt as _, Full, Limited};
-use hyper::{body::Incoming, server::conn::http1, service::service_fn};
+use http_body_util::{BodyExt as _, Full, Limited, StreamBody, combinators::UnsyncBoxBody};
+use hyper::{
+    body::{Frame, Incoming},
+    server::conn::http1,
+    service::service_fn,
+};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use redfish::{Answer, Effect, ResetType, SystemView};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
@@ -46,6 +55,9 @@ const CONNECTIONS_MAX: usize = 32;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// A press of the power button that the guest does not answer is not held against it longer.
 const GRACE: Duration = Duration::from_secs(60);
+const MIB: usize = 1 << 20;
+
+type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 #[derive(Debug, Error)]
 pub enum BmcError {
@@ -66,6 +78,7 @@ pub enum BmcError {
 pub struct Bmc {
     address: SocketAddr,
     uuid: uuid::Uuid,
+    shared: Arc<Shared>,
     task: AbortHandle,
 }
 
@@ -76,9 +89,14 @@ impl Bmc {
         let listener = TcpListener::bind(address).await.map_err(|source| BmcError::Listen { address, source })?;
         let acceptor = acceptor(address)?;
         let uuid = machine.config().uuid;
-        let shared = Arc::new(Shared { machine, sessions: Sessions::new(USER, PASSWORD) });
-        let task = tokio::spawn(accept(listener, acceptor, shared)).abort_handle();
-        Ok(Self { address, uuid, task })
+        let shared = Arc::new(Shared { machine, sessions: Sessions::new(USER, PASSWORD), faults: Mutex::default() });
+        let task = tokio::spawn(accept(listener, acceptor, shared.clone())).abort_handle();
+        Ok(Self { address, uuid, shared, task })
+    }
+
+    /// Misbehaves in these ways from the next request on, and in no other.
+    pub fn set_faults(&self, faults: Vec<BmcFault>) {
+        *self.shared.faults.lock().unwrap_or_else(PoisonError::into_inner) = faults;
     }
 
     /// The address as a BareMetalHost names it.
@@ -97,6 +115,19 @@ impl Drop for Bmc {
 struct Shared {
     machine: Machine,
     sessions: Sessions,
+    faults: Mutex<Vec<BmcFault>>,
+}
+
+impl std::fmt::Debug for Shared {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Shared").field("faults", &self.faults).finish_non_exhaustive()
+    }
+}
+
+impl Shared {
+    fn faults(&self) -> Vec<BmcFault> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
 }
 
 fn acceptor(address: SocketAddr) -> Result<TlsAcceptor, BmcError> {
@@ -139,7 +170,13 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, shared: Arc<Shared
     }
 }
 
-async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Full<Bytes>> {
+async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
+    let faults = shared.faults();
+    let verdict = faults::decide(&faults);
+    tokio::time::sleep(Duration::from_millis(verdict.delay_ms)).await;
+    if let Some(instead) = verdict.instead {
+        return misbehave(instead);
+    }
     let (parts, body) = request.into_parts();
     let path = parts.uri.path().to_owned();
     let body = match Limited::new(body, BODY_BYTES_MAX).collect().await {
@@ -152,7 +189,7 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Full<Byt
     };
     if path.trim_end_matches('/') == redfish::SESSIONS && parts.method == Method::POST {
         return match shared.sessions.open(&body) {
-            Some(session) => session,
+            Some(session) => session.map(http_body_util::BodyExt::boxed_unsync),
             None => unauthorised(),
         };
     }
@@ -164,6 +201,7 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Full<Byt
     }
     let mut answer = redfish::answer(&view(&shared.machine).await, &parts.method, &path, &body);
     if let Some(effect) = answer.effect.take()
+        && !faults::swallows(&faults, effect)
         && let Err(error) = perform(&shared.machine, effect).await
     {
         tracing::warn!(%error, machine = shared.machine.config().name, "the BMC failed");
@@ -218,9 +256,36 @@ async fn perform(machine: &Machine, effect: Effect) -> Result<(), MachineError> 
     Ok(())
 }
 
-fn render(answer: Answer) -> Response<Full<Bytes>> {
+fn misbehave(instead: Instead) -> Response<Body> {
+    let whole = |text: String| Full::new(Bytes::from(text)).boxed_unsync();
+    let (status, body) = match instead {
+        Instead::Status(StatusCode::UNAUTHORIZED) => return unauthorised(),
+        Instead::Status(status) => return render(redfish::refuse(status, "InternalError", "the lab wants it so")),
+        Instead::Garbage => (StatusCode::OK, whole("<html>not what you asked for".to_owned())),
+        Instead::Huge { mib } => {
+            let filler = " ".repeat(MIB);
+            let spaces = stream::iter((0..mib).map(move |_| Ok(Frame::data(Bytes::from(filler.clone())))));
+            (StatusCode::OK, StreamBody::new(spaces).boxed_unsync())
+        }
+        Instead::Endless => {
+            let spaces = stream::repeat_with(|| Ok(Frame::data(Bytes::from_static(&[b' '; 4096]))));
+            (StatusCode::OK, StreamBody::new(spaces).boxed_unsync())
+        }
+        Instead::Redirect(to) => {
+            let mut response = render(Answer { status: StatusCode::TEMPORARY_REDIRECT, body: None, effect: None });
+            response.headers_mut().extend(HeaderValue::from_str(&to).ok().map(|to| (LOCATION, to)));
+            return response;
+        }
+    };
+    let mut response = Response::new(body);
+    *response.status_mut() = status;
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn render(answer: Answer) -> Response<Body> {
     let body = answer.body.map(|body| Bytes::from(body.to_string())).unwrap_or_default();
-    let mut response = Response::new(Full::new(body));
+    let mut response = Response::new(Full::new(body).boxed_unsync());
     *response.status_mut() = answer.status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -228,7 +293,7 @@ fn render(answer: Answer) -> Response<Full<Bytes>> {
     response
 }
 
-fn unauthorised() -> Response<Full<Bytes>> {
+fn unauthorised() -> Response<Body> {
     let refused = redfish::refuse(StatusCode::UNAUTHORIZED, "InsufficientPrivilege", "user name or password is wrong");
     let mut response = render(refused);
     response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Basic realm=\"lab\""));

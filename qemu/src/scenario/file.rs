@@ -18,6 +18,9 @@
 //! when = { written-mib = 120 }      # by what the disk, the console or the timeline says
 //! do = "kill-appliance"
 //!
+//! [appliance]
+//! peak-mib-max = 300                # its memory, at any time
+//!
 //! [expect.altered]
 //! reason = "did not keep what was written"
 //! never = ["provisioning_complete"]
@@ -32,7 +35,10 @@ use thiserror::Error;
 
 use crate::{
     artefacts::ImageFormat,
+    attack::Attack,
+    bmc::BmcFault,
     demo::DISK_BYTES,
+    files::OriginFault,
     lab::{DiskPlan, HostPlan},
     machine::{BootOrder, DiskBus, Firmware},
 };
@@ -67,9 +73,30 @@ pub enum FileError {
 pub struct Plan {
     pub about: String,
     pub image: ImageFormat,
-    pub machines: Vec<HostPlan>,
+    pub machines: Vec<MachinePlan>,
+    pub appliance: AppliancePlan,
     pub steps: Vec<Step>,
     pub expect: BTreeMap<String, Expect>,
+}
+
+/// A machine, and what around it misbehaves from the start.
+#[derive(Clone, Debug)]
+pub struct MachinePlan {
+    pub host: HostPlan,
+    pub bmc_faults: Vec<BmcFault>,
+    pub origin_faults: Vec<OriginFault>,
+    /// Inspected before it is installed; without, it is not switched on before its image is there.
+    pub inspected: bool,
+}
+
+/// What the appliance must bear.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct AppliancePlan {
+    /// The most memory that it may ever hold.
+    pub peak_mib_max: Option<u64>,
+    /// Attacks from the start to the end.
+    pub attacks: Vec<Attack>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -91,6 +118,8 @@ pub enum When {
     Console(String),
     /// The timeline has one more of this event.
     Event(String),
+    /// The host's error or reason contains this.
+    Says(String),
     /// The disk has so much of the image's body; the machine is held meanwhile.
     WrittenMib(u64),
     /// So much was read back; the machine is held meanwhile.
@@ -106,7 +135,7 @@ impl When {
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
         match self {
-            Self::Now | Self::Console(_) | Self::Event(_) => None,
+            Self::Now | Self::Console(_) | Self::Event(_) | Self::Says(_) => None,
             Self::WrittenMib(mib) => Some(Stop::Written(mib.saturating_mul(MIB))),
             Self::ReadBackMib(mib) => Some(Stop::ReadBack(mib.saturating_mul(MIB))),
             Self::Head => Some(Stop::Head),
@@ -124,6 +153,8 @@ pub enum Act {
     PowerCut,
     /// Faults of the disk end.
     MendDisk,
+    /// The BMC misbehaves in these ways from now on, and in no other.
+    Bmc(Vec<BmcFault>),
 }
 
 /// How a disk is at the end.
@@ -159,6 +190,8 @@ struct RawPlan {
     image: ImageFormat,
     machine: Vec<RawMachine>,
     #[serde(default)]
+    appliance: AppliancePlan,
+    #[serde(default)]
     step: Vec<RawStep>,
     #[serde(default)]
     expect: BTreeMap<String, Expect>,
@@ -177,6 +210,12 @@ struct RawMachine {
     memory_mib: u32,
     #[serde(default = "yes")]
     bmc: bool,
+    #[serde(default)]
+    bmc_faults: Vec<BmcFault>,
+    #[serde(default)]
+    origin_faults: Vec<OriginFault>,
+    #[serde(default = "yes")]
+    inspected: bool,
     disk: Vec<RawDisk>,
 }
 
@@ -218,39 +257,42 @@ pub fn parse(text: &str) -> Result<Plan, FileError> {
     if raw.step.len() > STEPS_MAX {
         return Err(FileError::Steps);
     }
-    let mut machines: Vec<HostPlan> = Vec::new();
+    let mut machines: Vec<MachinePlan> = Vec::new();
     for raw in raw.machine {
         let failed = |what| FileError::Machine { name: raw.name.clone(), what };
         let is_word = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
         if raw.name.is_empty() || raw.name.len() > 20 || !raw.name.chars().all(is_word) {
             return Err(failed("name: use at most 20 small letters, digits and '-'"));
         }
-        if machines.iter().any(|machine| machine.name == raw.name) {
+        if machines.iter().any(|machine| machine.host.name == raw.name) {
             return Err(failed("name: there are two of it"));
         }
         if raw.disk.is_empty() {
             return Err(failed("disk: there must be one at least"));
+        }
+        if !raw.bmc && !raw.bmc_faults.is_empty() {
+            return Err(failed("bmc-faults: this machine has no BMC"));
         }
         machines.push(machine(raw));
     }
     let steps = raw.step.into_iter().enumerate();
     let steps = steps.map(|(index, raw)| step(index + 1, raw, &machines)).collect::<Result<_, _>>()?;
     for name in raw.expect.keys() {
-        if !machines.iter().any(|machine| machine.name == *name) {
+        if !machines.iter().any(|machine| machine.host.name == *name) {
             return Err(FileError::ExpectUnknown(name.clone()));
         }
     }
-    for HostPlan { name, .. } in &machines {
+    for MachinePlan { host: HostPlan { name, .. }, .. } in &machines {
         let expect = raw.expect.get(name).ok_or_else(|| FileError::ExpectMissing(name.clone()))?;
         if expect.runs == expect.reason.is_some() {
             let what = "give either runs = true or a reason: that is what the end is known by";
             return Err(FileError::Expect { name: name.clone(), what });
         }
     }
-    Ok(Plan { about: raw.about, image: raw.image, machines, steps, expect: raw.expect })
+    Ok(Plan { about: raw.about, image: raw.image, machines, appliance: raw.appliance, steps, expect: raw.expect })
 }
 
-fn machine(raw: RawMachine) -> HostPlan {
+fn machine(raw: RawMachine) -> MachinePlan {
     let disks = raw.disk.into_iter().map(|disk| DiskPlan {
         bus: disk.bus,
         bytes: disk.mib.map_or(DISK_BYTES, |mib| mib.saturating_mul(MIB)),
@@ -261,24 +303,26 @@ fn machine(raw: RawMachine) -> HostPlan {
             faults: disk.faults,
         }),
     });
-    HostPlan {
+    let host = HostPlan {
         name: raw.name,
         firmware: raw.firmware,
         disks: disks.collect(),
         memory_mib: raw.memory_mib,
         boot_order: BootOrder::NetworkFirst,
         has_bmc: raw.bmc,
-    }
+    };
+    let (bmc_faults, origin_faults) = (raw.bmc_faults, raw.origin_faults);
+    MachinePlan { host, bmc_faults, origin_faults, inspected: raw.inspected }
 }
 
-fn step(number: usize, raw: RawStep, machines: &[HostPlan]) -> Result<Step, FileError> {
+fn step(number: usize, raw: RawStep, machines: &[MachinePlan]) -> Result<Step, FileError> {
     let failed = |what: String| FileError::Step { number, what };
     let name = match raw.machine {
         Some(name) => name,
-        None if machines.len() == 1 => machines[0].name.clone(),
+        None if machines.len() == 1 => machines[0].host.name.clone(),
         None => return Err(failed("machine: say which of the machines".to_owned())),
     };
-    if !machines.iter().any(|machine| machine.name == name) {
+    if !machines.iter().any(|machine| machine.host.name == name) {
         return Err(failed(format!("machine: there is no {name:?}")));
     }
     if raw.disk_is.is_some() && raw.act != Act::PowerCut {
@@ -314,7 +358,7 @@ mod tests {
     #[test]
     fn a_file_says_machines_faults_moments_and_the_end() {
         let plan = parse(SMALL).unwrap();
-        let served = plan.machines[0].disks[0].served.clone().unwrap();
+        let served = plan.machines[0].host.disks[0].served.clone().unwrap();
         assert_eq!((served.cache, served.loss), (CacheMode::Volatile, Loss::Some { seed: 3 }));
         assert_eq!((served.faults[0].from, served.faults[0].to), (4096, Some(8192)));
         assert_eq!(plan.steps[0].when.stop(), Some(Stop::Written(120 << 20)));
@@ -336,6 +380,8 @@ mod tests {
             ("\"power-cut\"", "\"kill-appliance\"", "step 1: disk-is"),
             ("[expect.a]", "[expect.b]", "expect: there is no machine \"b\""),
             ("runs = true", "", "expect.a: give either"),
+            ("[expect.a]", "[appliance]\nattacks = [\"rain\"]\n[expect.a]", "unknown variant `rain`"),
+            ("firmware = \"bios\"", "firmware = \"bios\"\nbmc = false\nbmc-faults = [\"garbage\"]", "bmc-faults: this"),
         ] {
             let message = error(from, to);
             assert!(message.contains(wanted), "{from} -> {to}: {message}");

@@ -58,6 +58,7 @@ async fn live(lab: &Lab, name: &str, first: ImageSource, second: ImageSource) ->
         hostname: Some(format!("{name}-{generation}")),
         root_serial: Some(target.serial.clone()),
         offline: false,
+        uninspected: false,
     };
     lab.apply_host(name, &wish(&first, 1)).await?;
     check(name, &lab.wait_running(name, 1).await?)?;

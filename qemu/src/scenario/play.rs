@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail, ensure};
 use firesteel_lab_disk::Disk;
 
 use super::{
-    file::{Act, DiskEnd, Expect, Plan, Step, When},
+    file::{Act, AppliancePlan, DiskEnd, Expect, Plan, Step, When},
     judge,
 };
 use crate::{
@@ -27,6 +27,9 @@ const GPT_BYTES: usize = 34 * 512;
 const GPT_COPY_BYTES: usize = 33 * 512;
 /// A power supply that is switched off and on again.
 const CUT: Duration = Duration::from_secs(2);
+/// An attack is in full swing before the first host is known.
+const ATTACK_LEAD: Duration = Duration::from_secs(15);
+const MIB: u64 = 1 << 20;
 
 /// Where a machine's serial port stood when the last step acted: later steps look at what follows.
 struct Player<'a> {
@@ -36,13 +39,26 @@ struct Player<'a> {
 
 pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyhow::Result<()> {
     say(&plan.about);
-    let image = lab.publish(config.artefacts.image(plan.image)?)?;
+    let image = config.artefacts.image(plan.image)?;
+    let mut wishes = Vec::new();
     for machine in &plan.machines {
-        lab.add_machine(machine.clone()).await?;
+        let name = &machine.host.name;
+        lab.add_machine(machine.host.clone()).await?;
+        if machine.host.has_bmc {
+            lab.set_bmc_faults(name, machine.bmc_faults.clone())?;
+        }
+        // Each machine has an address of its own for the image, so that faults are its own.
+        let source = lab.publish_below(name, image, machine.origin_faults.clone())?;
+        wishes.push((name, Wish { image: Some(source), uninspected: !machine.inspected, ..Wish::default() }));
     }
     arm(lab, plan.steps.first())?;
-    for machine in &plan.machines {
-        lab.apply_host(&machine.name, &Wish { image: Some(image.clone()), ..Wish::default() }).await?;
+    let mut attacker = None;
+    if !plan.appliance.attacks.is_empty() {
+        attacker = Some(lab.attack(&plan.appliance.attacks).await?);
+        tokio::time::sleep(ATTACK_LEAD).await;
+    }
+    for (name, wish) in wishes {
+        lab.apply_host(name, &wish).await?;
     }
     let begun = Instant::now();
     let mut player = Player { lab, position: 0 };
@@ -55,6 +71,19 @@ pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyh
         end(lab, name, expect).await.with_context(|| format!("the end of {name}"))?;
         say(&format!("{name}: ended as expected after {}", seconds(begun.elapsed())));
     }
+    if let Some(attacker) = attacker {
+        let tally = attacker.stop().await.context("ending the attack")?;
+        say(&format!("the attack: {tally:?}"));
+    }
+    bears(lab, &plan.appliance)
+}
+
+/// Compares the appliance's memory with its bound. A killed appliance begins anew, so it is this life's.
+fn bears(lab: &Lab, plan: &AppliancePlan) -> anyhow::Result<()> {
+    let peak = lab.appliance.peak_memory().context("reading the appliance's memory")?;
+    let Some(mib_max) = plan.peak_mib_max else { return Ok(()) };
+    say(&format!("the appliance held at most {} MiB of memory; its bound is {mib_max} MiB", peak.div_ceil(MIB)));
+    ensure!(peak <= mib_max * MIB, "the appliance held {} MiB of memory, more than {mib_max}", peak.div_ceil(MIB));
     Ok(())
 }
 
@@ -78,6 +107,7 @@ impl Player<'_> {
         self.position = self.lab.serial(&step.machine)?.position()?;
         match &step.act {
             Act::KillAppliance => self.lab.appliance.crash_and_restart().await?,
+            Act::Bmc(faults) => self.lab.set_bmc_faults(&step.machine, faults.clone())?,
             Act::MendDisk => disk(self.lab, &step.machine)?.disarm_all(),
             Act::PowerCut => {
                 self.lab.power_off(&step.machine).await?;
@@ -108,6 +138,10 @@ impl Player<'_> {
             When::Event(key) => {
                 let before = self.lab.view(name).await?.count(key);
                 self.lab.wait_for(name, key, |view| view.count(key) > before).await?;
+            }
+            When::Says(text) => {
+                let says = |view: &HostView| view.error().contains(text) || view.reason().contains(text);
+                self.lab.wait_for(name, text, says).await?;
             }
             When::WrittenMib(_) | When::ReadBackMib(_) | When::Head | When::HeadFlushed => {
                 let disk = disk(self.lab, name)?;

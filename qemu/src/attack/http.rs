@@ -1,0 +1,198 @@
+//! HTTP: clients that are slow on purpose, ranges by the thousand, and requests in another's name.
+
+use std::{io, time::Duration};
+
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::{TcpSocket, TcpStream},
+    time::{sleep, timeout},
+};
+
+use super::{AGENT_PORT, BOOT_PORT, Scene, address, appliance, count};
+
+/// More than the appliance has places for.
+const SLOW_CONNECTIONS: u64 = 1500;
+const SLOW_READERS: u64 = 500;
+const RANGE_CLIENTS: u64 = 16;
+/// A byte so often keeps a connection that only looks at silence.
+const DRIP: Duration = Duration::from_secs(3);
+/// A connection that was ended is followed by the next.
+const PAUSE: Duration = Duration::from_millis(200);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
+const THEFT_EVERY: Duration = Duration::from_secs(1);
+/// Scripts are below a kilobyte.
+const ANSWER_BYTES_MAX: usize = 64 * 1024;
+const TOKENS_MAX: usize = 20;
+
+async fn connect(scene: &Scene, number: u64, port: u16) -> io::Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((address(number), 0).into())?;
+    let connected = timeout(CONNECT_TIMEOUT, socket.connect(appliance(port).into())).await;
+    match connected {
+        Ok(Ok(stream)) => {
+            count(&scene.counters.connections, 1);
+            Ok(stream)
+        }
+        Ok(Err(error)) => {
+            count(&scene.counters.connections_refused, 1);
+            Err(error)
+        }
+        Err(_) => {
+            count(&scene.counters.connections_refused, 1);
+            Err(io::ErrorKind::TimedOut.into())
+        }
+    }
+}
+
+/// Does something again and again, `times` at once.
+async fn crowd<F>(scene: Scene, times: u64, act: impl Fn(Scene, u64) -> F) -> anyhow::Result<()>
+where
+    F: Future<Output = io::Result<()>> + Send + 'static,
+{
+    let mut clients = tokio::task::JoinSet::new();
+    for number in 0..times {
+        clients.spawn(act(scene.clone(), number));
+    }
+    while let Some(ended) = clients.join_next().await {
+        drop(ended);
+        sleep(PAUSE / 20).await;
+        clients.spawn(act(scene.clone(), u64::from(fastrand())));
+    }
+    Ok(())
+}
+
+/// Spreads clients over the attacker's addresses; any number does.
+fn fastrand() -> u32 {
+    std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |now| now.subsec_nanos())
+}
+
+pub(super) async fn slow_heads(scene: Scene) -> anyhow::Result<()> {
+    crowd(scene, SLOW_CONNECTIONS, async |scene, number| {
+        let port = if number % 5 == 0 { AGENT_PORT } else { BOOT_PORT };
+        let mut stream = connect(&scene, number, port).await?;
+        stream.write_all(b"GET /boot.ipxe HTTP/1.1\r\nHost: a\r\nX: ").await?;
+        let mut byte = [0];
+        loop {
+            match timeout(DRIP, stream.read(&mut byte)).await {
+                // The server ended it.
+                Ok(_) => return Ok(()),
+                Err(_) => stream.write_all(b"a").await?,
+            }
+        }
+    })
+    .await
+}
+
+pub(super) async fn slow_readers(scene: Scene) -> anyhow::Result<()> {
+    crowd(scene, SLOW_READERS, async |scene, number| {
+        let Some(token) = token(&scene, number, &stranger(number)).await? else { return Ok(()) };
+        let mut stream = connect(&scene, number, BOOT_PORT).await?;
+        stream.write_all(get(&format!("/boot/{token}/initramfs"), "").as_bytes()).await?;
+        let mut byte = [0];
+        while stream.read(&mut byte).await? > 0 {
+            sleep(DRIP).await;
+        }
+        Ok(())
+    })
+    .await
+}
+
+pub(super) async fn ranges(scene: Scene) -> anyhow::Result<()> {
+    crowd(scene, RANGE_CLIENTS, async |scene, number| {
+        let Some(token) = token(&scene, number, &stranger(number)).await? else { return Ok(()) };
+        let mut many = String::from("Range: bytes=0-0");
+        for at in 1..1000 {
+            many.push_str(&format!(",{0}-{0}", at * 2));
+        }
+        many.push_str("\r\n");
+        for turn in 0..50 {
+            let one = format!("Range: bytes={turn}-{}\r\n", turn + 1);
+            let header = if turn % 10 == 0 { &many } else { &one };
+            let mut stream = connect(&scene, number, BOOT_PORT).await?;
+            stream.write_all(get(&format!("/boot/{token}/kernel"), header).as_bytes()).await?;
+            count(&scene.counters.range_requests, 1);
+            let mut some = [0; 1024];
+            if stream.read(&mut some).await? == 0 {
+                return Ok(());
+            }
+            sleep(PAUSE / 4).await;
+        }
+        Ok(())
+    })
+    .await
+}
+
+pub(super) async fn mac_theft(scene: Scene) -> anyhow::Result<()> {
+    let mut tokens: Vec<String> = Vec::new();
+    for number in 0.. {
+        sleep(THEFT_EVERY).await;
+        let found = token(&scene, number, &scene.victim).await;
+        let Ok(found) = found else { continue };
+        count(&scene.counters.scripts, 1);
+        if let Some(token) = found
+            && !tokens.contains(&token)
+        {
+            tokens.push(token);
+            tokens.truncate(TOKENS_MAX);
+        }
+        for token in &tokens {
+            count(&scene.counters.replays, 1);
+            let head = get(&format!("/boot/{token}/initramfs"), "Range: bytes=0-99\r\n");
+            if let Ok(answer) = ask(&scene, number, &head).await
+                && answer.starts_with("HTTP/1.1 206")
+            {
+                count(&scene.counters.replays_answered, 1);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn get(path: &str, headers: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n")
+}
+
+/// A MAC that no host has.
+fn stranger(number: u64) -> String {
+    let mac = super::packets::mac(number + 1_000_000);
+    mac.map(|byte| format!("{byte:02x}")).join(":")
+}
+
+async fn ask(scene: &Scene, number: u64, request: &str) -> io::Result<String> {
+    let mut stream = connect(scene, number, BOOT_PORT).await?;
+    stream.write_all(request.as_bytes()).await?;
+    let mut answer = Vec::new();
+    let mut bounded = (&mut stream).take(ANSWER_BYTES_MAX as u64);
+    timeout(CONNECT_TIMEOUT, bounded.read_to_end(&mut answer)).await.map_err(io::Error::from)??;
+    Ok(String::from_utf8_lossy(&answer).into_owned())
+}
+
+/// The token in the boot script of a MAC.
+async fn token(scene: &Scene, number: u64, mac: &str) -> io::Result<Option<String>> {
+    let path = format!(
+        "/boot.ipxe?mac={}&uuid=00000000-0000-0000-0000-000000000000&serial=x&platform=pcbios&buildarch=x86_64",
+        mac.replace(':', "-")
+    );
+    let script = ask(scene, number, &get(&path, "")).await?;
+    Ok(find_token(&script))
+}
+
+/// The word between `/boot/` and `/kernel`.
+fn find_token(script: &str) -> Option<String> {
+    let (before, _) = script.split_once("/kernel")?;
+    let (_, token) = before.rsplit_once("/boot/")?;
+    Some(token.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_token_is_found_in_a_script() {
+        let script = "#!ipxe\nkernel http://10.77.0.1:8080/boot/AQ_-x/kernel quiet\n";
+        assert_eq!(find_token(script).as_deref(), Some("AQ_-x"));
+        assert_eq!(find_token("#!ipxe\nexit 1\n"), None);
+        assert_eq!(stranger(0), "02:a7:00:0f:42:40");
+    }
+}

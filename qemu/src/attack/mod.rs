@@ -1,0 +1,240 @@
+//! A second machine on the provisioning network that means no good: floods of DHCP, TFTP and HTTP, and
+//! the theft of a host's MAC with replays of its tokens. A process of its own (`lab attack`, not shown
+//! in the help) in a network namespace of its own, on a wire to the lab's bridge, with addresses from
+//! the same subnet; to the appliance it is any other machine.
+//!
+//! It attacks from a line on its standard input to the end of the input, and then prints a [`Tally`].
+
+mod dhcp;
+mod http;
+mod packets;
+mod tftp;
+
+use std::{
+    io,
+    net::Ipv4Addr,
+    process::Stdio,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use clap::Args;
+use nix::sys::signal::Signal;
+use serde::{Deserialize, Serialize};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    process::{Child, Command},
+    task::JoinSet,
+};
+
+use crate::{
+    net::{APPLIANCE_ADDRESS, Network},
+    os, sandbox,
+};
+
+/// The attacker's end of the wire.
+const DEVICE: &str = "atk0";
+/// Its addresses, outside the range that DHCP gives out.
+const ADDRESSES: [Ipv4Addr; 4] = [
+    Ipv4Addr::new(10, 77, 0, 241),
+    Ipv4Addr::new(10, 77, 0, 242),
+    Ipv4Addr::new(10, 77, 0, 243),
+    Ipv4Addr::new(10, 77, 0, 244),
+];
+const BOOT_PORT: u16 = 8080;
+const AGENT_PORT: u16 = 8443;
+/// It has to count together what its tasks did.
+const STOP_TIMEOUT: Duration = Duration::from_secs(20);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "kebab-case")]
+pub enum Attack {
+    /// One new MAC after the other takes an address, until none is left.
+    DhcpStarvation,
+    /// Reads that are never acknowledged, with options at their limits and beyond.
+    TftpFlood,
+    /// Connections that send their request a byte at a time.
+    SlowHeads,
+    /// Connections that ask for a large file and do not take it.
+    SlowReaders,
+    /// Requests with a thousand ranges, and many with one.
+    Ranges,
+    /// Scripts and tokens of a host, asked for in its name; old tokens again and again.
+    MacTheft,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct AttackOptions {
+    #[arg(value_enum, required = true)]
+    pub kinds: Vec<Attack>,
+    /// MAC of the host to rob
+    #[arg(long, default_value = "52:54:00:77:01:01")]
+    pub victim: String,
+}
+
+/// What was done, and what came of it.
+#[derive(Debug, Default)]
+pub(crate) struct Counters {
+    discovers: AtomicU64,
+    acks: AtomicU64,
+    reads: AtomicU64,
+    tftp_bytes_sent: AtomicU64,
+    tftp_bytes_got: AtomicU64,
+    connections: AtomicU64,
+    connections_refused: AtomicU64,
+    range_requests: AtomicU64,
+    scripts: AtomicU64,
+    replays: AtomicU64,
+    replays_answered: AtomicU64,
+}
+
+/// [`Counters`] at the end.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tally {
+    pub discovers: u64,
+    pub acks: u64,
+    pub reads: u64,
+    pub tftp_bytes_sent: u64,
+    pub tftp_bytes_got: u64,
+    pub connections: u64,
+    pub connections_refused: u64,
+    pub range_requests: u64,
+    pub scripts: u64,
+    pub replays: u64,
+    pub replays_answered: u64,
+}
+
+pub(crate) fn count(counter: &AtomicU64, by: u64) {
+    counter.fetch_add(by, Ordering::Relaxed);
+}
+
+impl Counters {
+    fn tally(&self) -> Tally {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        Tally {
+            discovers: of(&self.discovers),
+            acks: of(&self.acks),
+            reads: of(&self.reads),
+            tftp_bytes_sent: of(&self.tftp_bytes_sent),
+            tftp_bytes_got: of(&self.tftp_bytes_got),
+            connections: of(&self.connections),
+            connections_refused: of(&self.connections_refused),
+            range_requests: of(&self.range_requests),
+            scripts: of(&self.scripts),
+            replays: of(&self.replays),
+            replays_answered: of(&self.replays_answered),
+        }
+    }
+}
+
+/// The lab's end: a running attacker, which ends when this is dropped.
+#[derive(Debug)]
+pub struct Attacker {
+    child: Child,
+}
+
+impl Attacker {
+    /// Wires the machine up and lets it begin.
+    pub async fn start(network: &Network, kinds: &[Attack], victim: &str) -> anyhow::Result<Self> {
+        let mut command = Command::new(sandbox::SELF);
+        command.arg("attack");
+        for kind in kinds {
+            command.arg(clap::ValueEnum::to_possible_value(kind).map_or_else(String::new, |v| v.get_name().to_owned()));
+        }
+        command.args(["--victim", victim]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        os::die_with_parent(command.as_std_mut(), Signal::SIGKILL);
+        os::own_network(command.as_std_mut());
+        let mut child = command.spawn().context("starting the attacker")?;
+        let pid = child.id().context("the attacker ended at once")?;
+        network.add_wire("atkbr", DEVICE, pid).await.context("wiring the attacker up")?;
+        let input = child.stdin.as_mut().context("the attacker has no input")?;
+        input.write_all(b"go\n").await.context("telling the attacker to begin")?;
+        Ok(Self { child })
+    }
+
+    /// Ends the attack and tells what came of it.
+    pub async fn stop(mut self) -> anyhow::Result<Tally> {
+        drop(self.child.stdin.take());
+        let mut output = String::new();
+        if let Some(stdout) = self.child.stdout.as_mut() {
+            tokio::time::timeout(STOP_TIMEOUT, stdout.read_to_string(&mut output))
+                .await
+                .context("the attacker does not end")?
+                .context("listening to the attacker")?;
+        }
+        serde_json::from_str(&output).with_context(|| format!("the attacker said {output:?}"))
+    }
+}
+
+/// What the attacker's tasks share.
+#[derive(Clone, Debug)]
+pub(crate) struct Scene {
+    counters: Arc<Counters>,
+    victim: String,
+}
+
+/// The other end: `lab attack`.
+pub async fn run(options: AttackOptions) -> anyhow::Result<()> {
+    // The wire is there when this line is.
+    tokio::task::spawn_blocking(next_line).await?.context("waiting for the wire")?;
+    configure().await?;
+    let scene = Scene { counters: Arc::default(), victim: options.victim };
+    let mut tasks = JoinSet::new();
+    for kind in options.kinds {
+        let scene = scene.clone();
+        match kind {
+            Attack::DhcpStarvation => drop(tasks.spawn(dhcp::starve(scene))),
+            Attack::TftpFlood => drop(tasks.spawn(tftp::flood(scene))),
+            Attack::SlowHeads => drop(tasks.spawn(http::slow_heads(scene))),
+            Attack::SlowReaders => drop(tasks.spawn(http::slow_readers(scene))),
+            Attack::Ranges => drop(tasks.spawn(http::ranges(scene))),
+            Attack::MacTheft => drop(tasks.spawn(http::mac_theft(scene))),
+        }
+    }
+    let mut end = tokio::task::spawn_blocking(next_line);
+    loop {
+        tokio::select! {
+            read = &mut end => {
+                read?.context("waiting for the end")?;
+                break;
+            }
+            Some(ended) = tasks.join_next(), if !tasks.is_empty() => {
+                ended.context("attacking")?.context("attacking")?;
+            }
+        }
+    }
+    let tally = scene.counters.tally();
+    crate::progress::print(&serde_json::to_string(&tally).context("telling what came of it")?);
+    Ok(())
+}
+
+/// The next line of the input, or its end.
+fn next_line() -> io::Result<usize> {
+    io::stdin().read_line(&mut String::new())
+}
+
+async fn configure() -> anyhow::Result<()> {
+    let mut commands = vec![format!("link set {DEVICE} up")];
+    commands.extend(ADDRESSES.iter().map(|address| format!("addr add {address}/24 dev {DEVICE}")));
+    for command in commands {
+        let status = Command::new("ip").args(command.split(' ')).status().await.context("running ip")?;
+        anyhow::ensure!(status.success(), "ip {command} failed");
+    }
+    Ok(())
+}
+
+/// One of the attacker's addresses, by turns.
+pub(crate) fn address(number: u64) -> Ipv4Addr {
+    ADDRESSES[usize::try_from(number).unwrap_or(0) % ADDRESSES.len()]
+}
+
+pub(crate) fn appliance(port: u16) -> (Ipv4Addr, u16) {
+    (APPLIANCE_ADDRESS, port)
+}
+
+/// A connection or socket that fails is what the appliance's bounds are for.
+pub(crate) fn ignore(_: io::Error) {}

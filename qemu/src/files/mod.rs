@@ -1,0 +1,158 @@
+//! A plain HTTP server for image files, the "somewhere else" that a host's `image.url` names: in
+//! the lab nothing else is reachable. One connection, one answer. It misbehaves where it is told to
+//! ([`OriginFault`]): that is why it writes its answers itself, byte by byte.
+
+mod answer;
+
+use std::{
+    collections::HashMap,
+    io::{self, SeekFrom},
+    net::{Ipv4Addr, SocketAddr},
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use answer::{Answer, End, Origin, read_head};
+pub use answer::{OriginFault, OriginFaultKind};
+use tokio::{
+    fs::File,
+    io::{AsyncReadExt as _, AsyncSeekExt as _, AsyncWriteExt as _},
+    net::{TcpListener, TcpStream},
+    task::{AbortHandle, JoinSet},
+};
+
+/// Read from disk and sent at once; large enough that the cost of a call does not show.
+const CHUNK_BYTES: usize = 256 * 1024;
+/// A client's request is a few hundred bytes.
+const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// A stall is longer than whoever waits for its end.
+const STALL: Duration = Duration::from_secs(3600);
+
+#[derive(Debug)]
+struct Published {
+    file: PathBuf,
+    origin: Origin,
+}
+
+type All = Arc<Mutex<HashMap<String, Published>>>;
+
+/// Serves until dropped.
+#[derive(Debug)]
+pub struct FileServer {
+    address: SocketAddr,
+    published: All,
+    task: AbortHandle,
+}
+
+impl FileServer {
+    pub async fn start(address: Ipv4Addr) -> io::Result<Self> {
+        let listener = TcpListener::bind((address, 0)).await?;
+        let address = listener.local_addr()?;
+        let published = All::default();
+        let task = tokio::spawn(accept(listener, published.clone())).abort_handle();
+        Ok(Self { address, published, task })
+    }
+
+    /// Publishes a file under its own name in a folder of its own (or in none), with faults, and gives
+    /// its URL.
+    pub fn publish_below(&self, folder: &str, path: &Path, faults: Vec<OriginFault>) -> io::Result<String> {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let place = if folder.is_empty() { format!("/{name}") } else { format!("/{folder}/{name}") };
+        let origin = Origin::new(path.metadata()?.len(), faults);
+        lock(&self.published).insert(place.clone(), Published { file: path.to_owned(), origin });
+        Ok(format!("http://{}{place}", self.address))
+    }
+}
+
+impl Drop for FileServer {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+fn lock(published: &All) -> MutexGuard<'_, HashMap<String, Published>> {
+    published.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn accept(listener: TcpListener, published: All) {
+    let mut connections = JoinSet::new();
+    while let Ok((stream, _)) = listener.accept().await {
+        while connections.try_join_next().is_some() {}
+        let published = published.clone();
+        connections.spawn(async move {
+            // A client that hangs up is no event.
+            drop(serve(stream, &published).await);
+        });
+    }
+}
+
+async fn serve(mut stream: TcpStream, published: &All) -> io::Result<()> {
+    let Some(head) = head(&mut stream).await? else { return Ok(()) };
+    let asked = read_head(&head);
+    let found = asked.as_ref().and_then(|asked| {
+        let mut published = lock(published);
+        let found = published.get_mut(&asked.path)?;
+        Some((found.file.clone(), found.origin.answer(asked)))
+    });
+    let (file, answer) = match (asked, found) {
+        (_, Some((file, answer))) => (file, answer),
+        (Some(_), None) => (PathBuf::new(), Answer::of_status(404)),
+        (None, _) => (PathBuf::new(), Answer::of_status(405)),
+    };
+    stream.write_all(answer.head.as_bytes()).await?;
+    loop {
+        if answer.bytes > 0 {
+            send(&mut stream, &file, &answer).await?;
+        }
+        match answer.end {
+            End::Close => return stream.shutdown().await,
+            // What lies in the socket's buffer is thrown away with the connection.
+            End::Reset => return socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)),
+            End::Stall => {
+                stream.flush().await?;
+                tokio::time::sleep(STALL).await;
+                return Ok(());
+            }
+            End::Again => {}
+        }
+    }
+}
+
+/// The request without its empty line; `None` where there is no whole one.
+async fn head(stream: &mut TcpStream) -> io::Result<Option<String>> {
+    let mut head = Vec::new();
+    while head.len() < HEAD_BYTES_MAX {
+        if stream.read_buf(&mut head).await? == 0 {
+            return Ok(None);
+        }
+        if let Some(end) = head.windows(4).position(|window| window == b"\r\n\r\n") {
+            return Ok(Some(String::from_utf8_lossy(&head[..end]).into_owned()));
+        }
+    }
+    Ok(None)
+}
+
+async fn send(stream: &mut TcpStream, file: &Path, answer: &Answer) -> io::Result<()> {
+    let mut file = File::open(file).await?;
+    file.seek(SeekFrom::Start(answer.start)).await?;
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let (mut at, end) = (answer.start, answer.start + answer.bytes);
+    while at < end {
+        let wanted = usize::try_from(end - at).unwrap_or(CHUNK_BYTES).min(CHUNK_BYTES);
+        let read = file.read(&mut chunk[..wanted]).await?;
+        if read == 0 {
+            break;
+        }
+        let part = &mut chunk[..read];
+        for range in &answer.altered {
+            let inside = (range.start.max(at), range.end.min(at + read as u64));
+            for offset in inside.0..inside.1 {
+                part[usize::try_from(offset - at).unwrap_or(0)] ^= 0xff;
+            }
+        }
+        stream.write_all(part).await?;
+        at += read as u64;
+    }
+    Ok(())
+}
