@@ -25,6 +25,9 @@ const KERNEL_SUITE: &str = "bookworm";
 /// Versions of the lab's OS image, which its console shows: the usual one, and another to replace it.
 pub const VERSION: &str = "1";
 pub const NEXT_VERSION: &str = "2";
+/// An image that is larger than a small host's memory, packed and unpacked.
+pub const LARGE_VERSION: &str = "large-640";
+const LARGE_BALLAST_MIB: u64 = 640;
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, clap::ValueEnum)]
@@ -116,6 +119,7 @@ impl Artefacts {
                 cache: tools.cache.clone(),
                 out: tools.cache.join("images"),
                 version: version.to_owned(),
+                ballast_mib: if version == LARGE_VERSION { LARGE_BALLAST_MIB } else { 0 },
                 formats: formats.iter().map(|format| format.of_builder()).collect(),
             };
             let built = image::build(&request, &mut say).context("building the operating system image")?;

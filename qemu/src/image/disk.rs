@@ -5,7 +5,7 @@
 //! (the identifier of the partition table) is written by whoever writes the image to a disk.
 
 use std::fs::{self, OpenOptions};
-use std::io::{Seek, SeekFrom, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::{Context, ensure};
@@ -28,6 +28,10 @@ const BOOT_MIB: u64 = 112;
 const ROOT_FREE_MIB: u64 = 96;
 /// The backup partition table at the end.
 const TAIL_MIB: u64 = 1;
+
+const TYPE_BALLAST: &str = "EBD0A0A2-B9E5-4433-87C0-68B6B72699C7";
+/// Written in one go.
+const BALLAST_PIECE_BYTES: u64 = MIB;
 
 const DISK_GUID: [u8; 16] = *b"firesteel-lab-0\0";
 const TYPE_BIOS: &str = "21686148-6449-6E6F-744E-656564454649";
@@ -111,6 +115,53 @@ pub(super) fn set_version(raw: &Path, version: &str, work: &Path) -> anyhow::Res
         String::from_utf8_lossy(&read_back.stderr)
     );
     Ok(())
+}
+
+/// Adds a last partition that no compression makes smaller, to the image `raw`.
+pub(super) fn add_ballast(raw: &Path, mib: u64) -> anyhow::Result<()> {
+    let file = OpenOptions::new().read(true).write(true).open(raw);
+    let mut file = file.with_context(|| format!("opening {}", raw.display()))?;
+    let old = gptman::GPT::read_from(&mut file, SECTOR_BYTES).context("reading the image's partition table")?;
+    let mut boot_code = [0; BOOT_CODE_BYTES];
+    file.seek(SeekFrom::Start(0)).and_then(|_| file.read_exact(&mut boot_code)).context("reading the boot sector")?;
+    // From where the root filesystem ends: the old copy of the table lies there and must go.
+    let start = (old[4].ending_lba + 1) * SECTOR_BYTES;
+    file.set_len(start + (mib + TAIL_MIB) * MIB).context("making the disk image longer")?;
+    let mut gpt = gptman::GPT::new_from(&mut file, SECTOR_BYTES, DISK_GUID)?;
+    for number in 1..=4 {
+        gpt[number] = old[number].clone();
+    }
+    let mut unique = DISK_GUID;
+    unique[15] = 5;
+    gpt[5] = gptman::GPTPartitionEntry {
+        partition_type_guid: guid_bytes(TYPE_BALLAST)?,
+        unique_partition_guid: unique,
+        starting_lba: start / SECTOR_BYTES,
+        ending_lba: (start + mib * MIB) / SECTOR_BYTES - 1,
+        attribute_bits: 0,
+        partition_name: "ballast".into(),
+    };
+    gpt.write_into(&mut file)?;
+    gptman::GPT::write_protective_mbr_into(&mut file, SECTOR_BYTES)?;
+    file.seek(SeekFrom::Start(0)).and_then(|_| file.write_all(&boot_code)).context("writing the boot sector")?;
+    file.seek(SeekFrom::Start(start)).context("writing the ballast")?;
+    let mut state = mib;
+    for _ in 0..mib * MIB / BALLAST_PIECE_BYTES {
+        file.write_all(&noise(&mut state)).context("writing the ballast")?;
+    }
+    Ok(())
+}
+
+/// The same bytes in every build, and nothing in them to compress (splitmix64).
+fn noise(state: &mut u64) -> Vec<u8> {
+    let words = BALLAST_PIECE_BYTES / 8;
+    let next = |_| {
+        *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (*state ^ (*state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)).to_le_bytes()
+    };
+    (0..words).flat_map(next).collect()
 }
 
 fn layout(root_tree_bytes: u64) -> Layout {
@@ -264,6 +315,30 @@ mod tests {
         assert_eq!((gpt[4].ending_lba + 1) * SECTOR_BYTES, layout.root.start + layout.root.bytes);
         let rules = include_str!("../../image/overlay/usr/lib/dracut/modules.d/35firesteel/disk-rules.sh");
         assert!(rules.contains("for name in root boot"));
+    }
+
+    #[test]
+    fn ballast_is_one_more_partition_and_all_else_stays() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let layout = layout(10 * MIB);
+        let mut disk = file.reopen().unwrap();
+        disk.set_len(layout.disk_bytes).unwrap();
+        write_partition_table(&mut disk, &layout).unwrap();
+        disk.seek(SeekFrom::Start(0)).unwrap();
+        disk.write_all(&[0x90; BOOT_CODE_BYTES]).unwrap();
+        add_ballast(file.path(), 3).unwrap();
+        let mut disk = file.reopen().unwrap();
+        let gpt = gptman::GPT::read_from(&mut disk, SECTOR_BYTES).unwrap();
+        assert_eq!(gpt[4].starting_lba * SECTOR_BYTES, layout.root.start);
+        assert_eq!(gpt[5].starting_lba * SECTOR_BYTES, layout.root.start + layout.root.bytes);
+        assert_eq!(disk.metadata().unwrap().len(), layout.disk_bytes + 3 * MIB);
+        let mut all = Vec::new();
+        disk.seek(SeekFrom::Start(0)).unwrap();
+        disk.read_to_end(&mut all).unwrap();
+        assert!(all[..BOOT_CODE_BYTES].iter().all(|byte| *byte == 0x90) && all[510..512] == [0x55, 0xaa]);
+        let start = usize::try_from(gpt[5].starting_lba * SECTOR_BYTES).unwrap();
+        let packed = zstd::encode_all(&all[start..start + 3 * 1024 * 1024], 3).unwrap();
+        assert!(packed.len() >= 3 * 1024 * 1024, "the ballast can be compressed to {}", packed.len());
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub struct Request {
     pub out: PathBuf,
     /// Written into the image, so that two images can be told apart: letters, digits, `.`, `-`, `_`.
     pub version: String,
+    /// One more partition of so many MiB that nothing makes smaller. The version must say so.
+    pub ballast_mib: u64,
     pub formats: Vec<Format>,
 }
 
@@ -87,6 +89,9 @@ pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
     progress(&format!("setting the version to {}", request.version));
     formats::copy_sparse(&base, &raw)?;
     disk::set_version(&raw, &request.version, work.path())?;
+    if request.ballast_mib > 0 {
+        disk::add_ballast(&raw, request.ballast_mib)?;
+    }
     remove_others(&request.out, &name, &base_key)?;
     let mut images = Vec::new();
     for (done, format) in request.formats.iter().enumerate() {
@@ -216,6 +221,7 @@ mod tests {
                 cache: folder.path().into(),
                 out: folder.path().into(),
                 version: version.into(),
+                ballast_mib: 0,
                 formats: vec![],
             };
             assert!(build(&request, &mut |_| {}).is_err(), "{version:?}");

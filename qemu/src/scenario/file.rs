@@ -34,7 +34,7 @@ use serde::Deserialize;
 use thiserror::Error;
 
 use crate::{
-    artefacts::ImageFormat,
+    artefacts::{ImageFormat, LARGE_VERSION, VERSION, WantedImage},
     attack::Attack,
     bmc::BmcFault,
     demo::DISK_BYTES,
@@ -72,7 +72,7 @@ pub enum FileError {
 #[derive(Clone, Debug)]
 pub struct Plan {
     pub about: String,
-    pub image: ImageFormat,
+    pub image: WantedImage,
     pub machines: Vec<MachinePlan>,
     pub appliance: AppliancePlan,
     pub steps: Vec<Step>,
@@ -188,6 +188,9 @@ struct RawPlan {
     about: String,
     #[serde(default = "zst")]
     image: ImageFormat,
+    /// One that is larger than 512 MiB, packed and unpacked.
+    #[serde(default)]
+    large_image: bool,
     machine: Vec<RawMachine>,
     #[serde(default)]
     appliance: AppliancePlan,
@@ -289,7 +292,8 @@ pub fn parse(text: &str) -> Result<Plan, FileError> {
             return Err(FileError::Expect { name: name.clone(), what });
         }
     }
-    Ok(Plan { about: raw.about, image: raw.image, machines, appliance: raw.appliance, steps, expect: raw.expect })
+    let image = WantedImage { version: if raw.large_image { LARGE_VERSION } else { VERSION }, format: raw.image };
+    Ok(Plan { about: raw.about, image, machines, appliance: raw.appliance, steps, expect: raw.expect })
 }
 
 fn machine(raw: RawMachine) -> MachinePlan {

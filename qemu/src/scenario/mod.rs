@@ -85,7 +85,7 @@ impl Chosen {
     pub fn images(&self) -> Vec<WantedImage> {
         match self {
             Self::Story(scenario) => scenario.images(),
-            Self::File { plan, .. } => vec![plan.image.into()],
+            Self::File { plan, .. } => vec![plan.image.clone()],
         }
     }
 

@@ -39,7 +39,7 @@ struct Player<'a> {
 
 pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyhow::Result<()> {
     say(&plan.about);
-    let image = config.artefacts.image(plan.image)?;
+    let image = config.artefacts.image_of(plan.image.version, plan.image.format)?;
     let mut wishes = Vec::new();
     for machine in &plan.machines {
         let name = &machine.host.name;
