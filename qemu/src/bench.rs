@@ -55,6 +55,7 @@ pub async fn boot(mut config: LabConfig) -> anyhow::Result<()> {
             memory_mib: 1024,
             boot_order: BootOrder::NetworkFirst,
             has_bmc: false,
+            link: None,
         })
         .await?;
         let (machine, serial) = (lab.machine(&name)?.clone(), lab.serial(&name)?);

@@ -110,6 +110,7 @@ fn plan(name: &str, options: &DemoOptions) -> HostPlan {
         memory_mib: options.memory,
         boot_order: BootOrder::NetworkFirst,
         has_bmc: options.bmc == BmcKind::Redfish,
+        link: None,
     }
 }
 

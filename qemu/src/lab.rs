@@ -24,6 +24,7 @@ use crate::{
     attack::{Attack, Attacker},
     bmc::{Bmc, BmcError, BmcFault},
     files::{FileServer, OriginFault},
+    link::{Link, LinkFaults},
     machine::{
         Accel, BootOrder, DiskBus, DiskConfig, DiskError, Firmware, Machine, MachineConfig, MachineError, create_empty,
         create_from,
@@ -121,6 +122,8 @@ pub struct HostPlan {
     pub memory_mib: u32,
     pub boot_order: BootOrder,
     pub has_bmc: bool,
+    /// A wire with faults, carried by the lab.
+    pub link: Option<LinkFaults>,
 }
 
 /// What a machine shall become; by default it is only inspected.
@@ -139,6 +142,7 @@ pub struct Wish {
 pub struct Host {
     pub machine: Machine,
     bmc: Option<Bmc>,
+    link: Option<Link>,
     plan: HostPlan,
     number: u8,
 }
@@ -196,11 +200,14 @@ impl Lab {
             }
             disks.push(config);
         }
+        let failed = |source| LabError::File { path: folder.clone(), source };
+        let link = plan.link.map(|faults| Link::start(&tap, &folder, faults)).transpose().map_err(failed)?;
         let config = MachineConfig {
             name: plan.name.clone(),
             uuid: uuid::Uuid::new_v4(),
             mac: format!("52:54:00:77:01:{number:02x}"),
             tap,
+            linked: link.is_some(),
             firmware: plan.firmware,
             memory_mib: plan.memory_mib,
             accel: self.config.accel,
@@ -217,7 +224,7 @@ impl Lab {
         } else {
             None
         };
-        self.hosts.insert(name, Host { machine, bmc, plan, number });
+        self.hosts.insert(name, Host { machine, bmc, link, plan, number });
         Ok(())
     }
 
@@ -272,6 +279,13 @@ impl Lab {
         let since = SystemTime::now();
         self.power_on(name).await?;
         Ok(since)
+    }
+
+    /// From now on its wire is like this.
+    pub fn set_link_faults(&self, name: &str, faults: LinkFaults) -> Result<(), LabError> {
+        let link = self.host(name)?.link.as_ref();
+        link.ok_or_else(|| LabError::Unknown(format!("link of {name}")))?.set_faults(faults);
+        Ok(())
     }
 
     /// Puts a hostile machine into the rack, which begins at once.

@@ -26,6 +26,7 @@ pub mod demo;
 pub mod files;
 pub mod image;
 pub mod lab;
+pub mod link;
 pub mod machine;
 pub mod manifests;
 pub mod net;

@@ -2,13 +2,18 @@
 //! parent, sessions.
 #![allow(unsafe_code, reason = "system calls without a safe wrapper; each block says why it is sound")]
 
-use std::{fs, io, os::unix::process::CommandExt as _, process::Command};
+use std::{
+    fs, io,
+    os::{fd::AsRawFd as _, unix::fs::OpenOptionsExt as _, unix::process::CommandExt as _},
+    process::Command,
+};
 
 use nix::{
     sched::{CloneFlags, setns, unshare},
     sys::{prctl, signal::Signal},
     unistd::{Pid, getegid, geteuid, getppid},
 };
+use tokio::io::unix::AsyncFd;
 
 /// Moves this process into a network namespace of its own. Without root it becomes root of a user
 /// namespace first, which the kernel allows only while the process has one thread.
@@ -59,4 +64,25 @@ pub fn own_session(command: &mut Command) {
 pub fn own_network(command: &mut Command) {
     // SAFETY: `unshare` is one system call, and it is all the closure does.
     unsafe { command.pre_exec(|| Ok(unshare(CloneFlags::CLONE_NEWNET)?)) };
+}
+
+/// Opens a tap device that exists, for frames without any header before them.
+pub fn open_tap(name: &str) -> io::Result<AsyncFd<fs::File>> {
+    let file = fs::File::options().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
+    if name.len() >= libc::IFNAMSIZ {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: an all-zero `ifreq` is a valid one: an empty name and no flags.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    request.ifr_ifru.ifru_flags = libc::c_short::try_from(libc::IFF_TAP | libc::IFF_NO_PI).unwrap_or(0);
+    // SAFETY: the descriptor is open, and the request is an `ifreq` that outlives the call.
+    let done = unsafe { libc::ioctl(file.as_raw_fd(), libc::TUNSETIFF, &raw mut request) };
+    if done < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: a `File` owns its descriptor, which nobody replaces or closes before it.
+    Ok(unsafe { AsyncFd::register(file) }?)
 }

@@ -123,6 +123,7 @@ pub async fn keep(config: LabConfig, options: &UpOptions, told_to_end: impl Futu
             memory_mib: options.memory,
             boot_order: BootOrder::NetworkFirst,
             has_bmc: true,
+            link: None,
         })
         .await?;
         let manifest = run.join(format!("{name}.yaml"));

@@ -5,7 +5,10 @@ use std::{ffi::OsString, fmt, path::PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::tools::Tools;
+use crate::{
+    link::{LAB_SOCKET, MACHINE_SOCKET},
+    tools::Tools,
+};
 
 /// QMP: QEMU connects to this socket in the machine's folder, so there is no moment to wait for.
 pub const QMP_SOCKET: &str = "qmp.sock";
@@ -64,6 +67,8 @@ pub struct MachineConfig {
     pub uuid: uuid::Uuid,
     pub mac: String,
     pub tap: String,
+    /// The wire to the tap is carried by the lab, through sockets in the machine's folder.
+    pub linked: bool,
     pub firmware: Firmware,
     pub memory_mib: u32,
     pub accel: Accel,
@@ -182,7 +187,12 @@ pub fn arguments(config: &MachineConfig, tools: &Tools, target: BootTarget) -> V
         // The firmware's own PXE and HTTP clients, as on real hardware, not QEMU's iPXE ROM.
         Firmware::Uefi => ",romfile=",
     };
-    line.pair("-netdev", format!("tap,id=net0,ifname={},script=no,downscript=no", config.tap));
+    let netdev = if config.linked {
+        format!("dgram,id=net0,local.type=unix,local.path={MACHINE_SOCKET},remote.type=unix,remote.path={LAB_SOCKET}")
+    } else {
+        format!("tap,id=net0,ifname={},script=no,downscript=no", config.tap)
+    };
+    line.pair("-netdev", netdev);
     line.pair("-device", format!("virtio-net-pci,id={NIC},netdev=net0,mac={}{rom}{}", config.mac, index(NIC)));
     disks(&mut line, config, &index);
     line.0
@@ -285,6 +295,7 @@ mod tests {
             uuid: uuid::Uuid::nil(),
             mac: "52:54:00:77:01:01".to_owned(),
             tap: "tap1".to_owned(),
+            linked: false,
             firmware,
             memory_mib: 512,
             accel: Accel::Tcg,

@@ -40,6 +40,7 @@ use crate::{
     demo::DISK_BYTES,
     files::OriginFault,
     lab::{DiskPlan, HostPlan},
+    link::LinkFaults,
     machine::{BootOrder, DiskBus, Firmware},
 };
 
@@ -120,6 +121,8 @@ pub enum When {
     Event(String),
     /// The host's error or reason contains this.
     Says(String),
+    /// So long after the step before.
+    AfterS(u64),
     /// The disk has so much of the image's body; the machine is held meanwhile.
     WrittenMib(u64),
     /// So much was read back; the machine is held meanwhile.
@@ -135,7 +138,7 @@ impl When {
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
         match self {
-            Self::Now | Self::Console(_) | Self::Event(_) | Self::Says(_) => None,
+            Self::Now | Self::Console(_) | Self::Event(_) | Self::Says(_) | Self::AfterS(_) => None,
             Self::WrittenMib(mib) => Some(Stop::Written(mib.saturating_mul(MIB))),
             Self::ReadBackMib(mib) => Some(Stop::ReadBack(mib.saturating_mul(MIB))),
             Self::Head => Some(Stop::Head),
@@ -155,6 +158,10 @@ pub enum Act {
     MendDisk,
     /// The BMC misbehaves in these ways from now on, and in no other.
     Bmc(Vec<BmcFault>),
+    /// The wire is like this from now on.
+    Link(LinkFaults),
+    /// The wire is pulled (false) or put back (true), as the machine sees it.
+    Carrier(bool),
 }
 
 /// How a disk is at the end.
@@ -219,6 +226,7 @@ struct RawMachine {
     origin_faults: Vec<OriginFault>,
     #[serde(default = "yes")]
     inspected: bool,
+    link: Option<LinkFaults>,
     disk: Vec<RawDisk>,
 }
 
@@ -314,6 +322,7 @@ fn machine(raw: RawMachine) -> MachinePlan {
         memory_mib: raw.memory_mib,
         boot_order: BootOrder::NetworkFirst,
         has_bmc: raw.bmc,
+        link: raw.link,
     };
     let (bmc_faults, origin_faults) = (raw.bmc_faults, raw.origin_faults);
     MachinePlan { host, bmc_faults, origin_faults, inspected: raw.inspected }
@@ -328,6 +337,10 @@ fn step(number: usize, raw: RawStep, machines: &[MachinePlan]) -> Result<Step, F
     };
     if !machines.iter().any(|machine| machine.host.name == name) {
         return Err(failed(format!("machine: there is no {name:?}")));
+    }
+    let linked = machines.iter().any(|machine| machine.host.name == name && machine.host.link.is_some());
+    if matches!(raw.act, Act::Link(_)) && !linked {
+        return Err(failed(format!("do: {name:?} has no link; say link = {{}} at the machine")));
     }
     if raw.disk_is.is_some() && raw.act != Act::PowerCut {
         return Err(failed("disk-is: a disk is looked at after do = \"power-cut\" only".to_owned()));

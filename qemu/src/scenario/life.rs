@@ -36,6 +36,7 @@ pub(super) async fn lives(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmwa
             memory_mib: 1024,
             boot_order: BootOrder::NetworkFirst,
             has_bmc: true,
+            link: None,
         })
         .await?;
         names.push(name);

@@ -20,6 +20,7 @@ fn plan(name: &str, firmware: Firmware, bus: DiskBus) -> HostPlan {
         memory_mib: 1024,
         boot_order: BootOrder::NetworkFirst,
         has_bmc: true,
+        link: None,
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::{Context as _, bail, ensure};
 use firesteel_lab_disk::Disk;
+use serde_json::json;
 
 use super::{
     file::{Act, AppliancePlan, DiskEnd, Expect, Plan, Step, When},
@@ -108,6 +109,11 @@ impl Player<'_> {
         match &step.act {
             Act::KillAppliance => self.lab.appliance.crash_and_restart().await?,
             Act::Bmc(faults) => self.lab.set_bmc_faults(&step.machine, faults.clone())?,
+            Act::Link(faults) => self.lab.set_link_faults(&step.machine, *faults)?,
+            Act::Carrier(up) => {
+                let qmp = self.lab.machine(&step.machine)?.qmp().await?;
+                qmp.run("set_link", json!({"name": "net0", "up": up})).await?;
+            }
             Act::MendDisk => disk(self.lab, &step.machine)?.disarm_all(),
             Act::PowerCut => {
                 self.lab.power_off(&step.machine).await?;
@@ -139,6 +145,7 @@ impl Player<'_> {
                 let before = self.lab.view(name).await?.count(key);
                 self.lab.wait_for(name, key, |view| view.count(key) > before).await?;
             }
+            When::AfterS(seconds) => tokio::time::sleep(Duration::from_secs(*seconds)).await,
             When::Says(text) => {
                 let says = |view: &HostView| view.error().contains(text) || view.reason().contains(text);
                 self.lab.wait_for(name, text, says).await?;

@@ -1,0 +1,124 @@
+//! A wire with faults between a machine and the bridge. QEMU's end is a datagram socket, one frame a
+//! datagram; the bridge's end is a tap that this process holds. `model` decides what becomes of a
+//! frame. (The kernel's own means, netem, is a module that not every kernel has.)
+
+mod model;
+
+use std::{
+    fs::File,
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
+
+pub use model::LinkFaults;
+use model::Model;
+use tokio::{
+    io::unix::AsyncFd,
+    net::UnixDatagram,
+    task::{AbortHandle, JoinSet},
+};
+
+use crate::os;
+
+/// The machine's end and ours, in the machine's folder.
+pub const MACHINE_SOCKET: &str = "link-machine.sock";
+pub const LAB_SOCKET: &str = "link-lab.sock";
+/// A frame with a VLAN tag, and room.
+const FRAME_BYTES_MAX: usize = 2048;
+/// Frames under way, as in a switch's buffer; more are lost.
+const WAITING_MAX: usize = 4096;
+
+/// A running wire; it is cut when this is dropped.
+#[derive(Debug)]
+pub struct Link {
+    shared: Arc<Shared>,
+    tasks: Vec<AbortHandle>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    tap: AsyncFd<File>,
+    socket: UnixDatagram,
+    machine: PathBuf,
+    model: Mutex<Model>,
+    waiting: AtomicUsize,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    ToMachine,
+    ToBridge,
+}
+
+impl Link {
+    /// A wire from the tap (which exists) to the machine whose folder this is.
+    pub fn start(tap: &str, folder: &Path, faults: LinkFaults) -> io::Result<Self> {
+        let tap = os::open_tap(tap)?;
+        let socket = UnixDatagram::bind(folder.join(LAB_SOCKET))?;
+        let machine = folder.join(MACHINE_SOCKET);
+        let model = Mutex::new(Model::new(faults));
+        let shared = Arc::new(Shared { tap, socket, machine, model, waiting: AtomicUsize::new(0) });
+        let tasks = [Way::ToMachine, Way::ToBridge].map(|way| tokio::spawn(carry(shared.clone(), way)).abort_handle());
+        Ok(Self { shared, tasks: tasks.to_vec() })
+    }
+
+    /// From now on it is like this.
+    pub fn set_faults(&self, faults: LinkFaults) {
+        *self.shared.model.lock().unwrap_or_else(PoisonError::into_inner) = Model::new(faults);
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.tasks.iter().for_each(AbortHandle::abort);
+    }
+}
+
+async fn carry(shared: Arc<Shared>, way: Way) {
+    let mut frame = vec![0; FRAME_BYTES_MAX];
+    // Frames under way end with the wire.
+    let mut late = JoinSet::new();
+    loop {
+        let read = match way {
+            Way::ToMachine => shared.tap.async_io(tokio::io::Interest::READABLE, |mut tap| tap.read(&mut frame)).await,
+            Way::ToBridge => shared.socket.recv(&mut frame).await,
+        };
+        let Ok(length) = read else {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            continue;
+        };
+        while late.try_join_next().is_some() {}
+        let copies = shared.model.lock().unwrap_or_else(PoisonError::into_inner).copies();
+        for delay in copies {
+            if delay.is_zero() {
+                shared.deliver(way, &frame[..length]).await;
+            } else if shared.waiting.fetch_add(1, Ordering::Relaxed) < WAITING_MAX {
+                let (shared, frame) = (shared.clone(), frame[..length].to_vec());
+                late.spawn(async move {
+                    tokio::time::sleep(delay).await;
+                    shared.deliver(way, &frame).await;
+                    shared.waiting.fetch_sub(1, Ordering::Relaxed);
+                });
+            } else {
+                shared.waiting.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Shared {
+    /// A frame that cannot be delivered is lost, as on a wire to a machine that is off.
+    async fn deliver(&self, way: Way, frame: &[u8]) {
+        match way {
+            Way::ToMachine => drop(self.socket.send_to(frame, &self.machine).await),
+            Way::ToBridge => {
+                drop(self.tap.async_io(tokio::io::Interest::WRITABLE, |mut tap| tap.write(frame)).await);
+            }
+        }
+    }
+}

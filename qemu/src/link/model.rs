@@ -1,0 +1,74 @@
+//! What a bad wire does to one frame. Pure: random by a seed, so that a run can be repeated.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// Faults of a wire, as scenario files write them; each direction suffers them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
+pub struct LinkFaults {
+    /// Of a thousand frames, so many are lost.
+    pub loss_permille: u32,
+    /// Of a thousand frames, so many arrive twice.
+    pub duplicate_permille: u32,
+    /// Every frame comes so late, and by up to so much more: then frames overtake each other.
+    pub delay_ms: u64,
+    pub jitter_ms: u64,
+    pub seed: u64,
+}
+
+#[derive(Debug)]
+pub(super) struct Model {
+    faults: LinkFaults,
+    state: u64,
+}
+
+impl Model {
+    pub(super) fn new(faults: LinkFaults) -> Self {
+        Self { faults, state: faults.seed }
+    }
+
+    /// How late each copy of a frame comes; no copy at all where it is lost.
+    pub(super) fn copies(&mut self) -> Vec<Duration> {
+        if self.below(1000) < u64::from(self.faults.loss_permille) {
+            return Vec::new();
+        }
+        let count = if self.below(1000) < u64::from(self.faults.duplicate_permille) { 2 } else { 1 };
+        (0..count)
+            .map(|_| Duration::from_millis(self.faults.delay_ms + self.below(self.faults.jitter_ms + 1)))
+            .collect()
+    }
+
+    /// A number below `limit` (splitmix64; the limits are small, so the bias is too).
+    fn below(&mut self, limit: u64) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(faults: LinkFaults) -> Vec<Vec<Duration>> {
+        let mut model = Model::new(faults);
+        (0..100_000).map(|_| model.copies()).collect()
+    }
+
+    #[test]
+    fn faults_come_as_often_as_they_say_and_alike_for_one_seed() {
+        let faults = LinkFaults { loss_permille: 50, duplicate_permille: 20, delay_ms: 3, jitter_ms: 4, seed: 9 };
+        let frames = run(faults);
+        assert_eq!(frames, run(faults));
+        assert_ne!(frames, run(LinkFaults { seed: 10, ..faults }));
+        let with = |copies: usize| frames.iter().filter(|frame| frame.len() == copies).count();
+        assert!((4_500..5_500).contains(&with(0)), "{}", with(0));
+        assert!((1_700..2_100).contains(&with(2)), "{}", with(2));
+        assert!(frames.iter().flatten().all(|delay| (3..=7).contains(&delay.as_millis())));
+        assert!(run(LinkFaults::default()).iter().all(|frame| *frame == [Duration::ZERO]));
+        assert!(run(LinkFaults { loss_permille: 1000, ..LinkFaults::default() }).iter().all(Vec::is_empty));
+    }
+}
