@@ -156,3 +156,46 @@ async fn send(stream: &mut TcpStream, file: &Path, answer: &Answer) -> io::Resul
     }
     Ok(())
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    /// What a client gets of a file of 1000 bytes, and whether the connection was ended in order.
+    async fn fetch(faults: Vec<OriginFault>, range: &str) -> (String, Vec<u8>, bool) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("image.raw");
+        std::fs::write(&file, [7; 1000]).unwrap();
+        let server = FileServer::start(Ipv4Addr::LOCALHOST).await.unwrap();
+        let url = server.publish_below("below", &file, faults).unwrap();
+        let path = url.split_once("/below").unwrap().1;
+        let mut stream = TcpStream::connect(server.address).await.unwrap();
+        stream.write_all(format!("GET /below{path} HTTP/1.1\r\n{range}\r\n").as_bytes()).await.unwrap();
+        let mut answer = Vec::new();
+        let ended = stream.read_to_end(&mut answer).await.is_ok();
+        let end = answer.windows(4).position(|window| window == b"\r\n\r\n").unwrap_or(answer.len());
+        let body = answer.get(end + 4..).unwrap_or_default().to_vec();
+        (String::from_utf8_lossy(&answer[..end]).into_owned(), body, ended)
+    }
+
+    fn fault(kind: OriginFaultKind, at: u64) -> Vec<OriginFault> {
+        vec![OriginFault { kind, at, times: None, bytes: 2, code: 503 }]
+    }
+
+    #[tokio::test]
+    async fn a_client_gets_what_the_faults_leave() {
+        let (head, body, ended) = fetch(Vec::new(), "").await;
+        assert!(head.starts_with("HTTP/1.1 200 OK") && body == [7; 1000] && ended);
+        let (head, body, _) = fetch(Vec::new(), "Range: bytes=990-994\r\n").await;
+        assert!(head.contains("bytes 990-994/1000") && body.len() == 5, "{head}");
+        let (_, body, ended) = fetch(fault(OriginFaultKind::Cut, 400), "").await;
+        assert_eq!((body.len(), ended), (400, true));
+        let (_, _, ended) = fetch(fault(OriginFaultKind::Reset, 400), "").await;
+        assert!(!ended, "the connection was closed in order");
+        let (_, body, _) = fetch(fault(OriginFaultKind::Alter, 500), "").await;
+        assert_eq!(body[499..503], [7, 0xf8, 0xf8, 7]);
+        let (head, body, _) = fetch(fault(OriginFaultKind::Status, 0), "").await;
+        assert!(head.starts_with("HTTP/1.1 503") && body.is_empty());
+    }
+}
