@@ -27,6 +27,8 @@ pub enum Scenario {
     NoBmc,
     /// BIOS: the network card's iPXE loads our undionly.kpxe by TFTP
     Chain,
+    /// UEFI firmware that boots by HTTP and knows no PXE
+    HttpBoot,
     /// Three machines at once, 512 MiB each
     Three,
 }
@@ -35,7 +37,7 @@ impl Scenario {
     /// What every run of the tests goes through.
     pub const STANDARD: &[Self] = &[Self::Life];
     /// `--all`.
-    pub const ALL: &[Self] = &[Self::Life, Self::NoBmc, Self::Chain, Self::Three];
+    pub const ALL: &[Self] = &[Self::Life, Self::NoBmc, Self::Chain, Self::HttpBoot, Self::Three];
 
     /// Images that it needs.
     #[must_use]
@@ -44,7 +46,7 @@ impl Scenario {
             Self::Life | Self::LifeBios | Self::LifeUefi => {
                 vec![ImageFormat::Gz.into(), WantedImage { version: NEXT_VERSION, format: ImageFormat::Qcow2 }]
             }
-            Self::NoBmc | Self::Three => vec![ImageFormat::Zst.into()],
+            Self::NoBmc | Self::HttpBoot | Self::Three => vec![ImageFormat::Zst.into()],
             Self::Chain => vec![ImageFormat::Gz.into()],
         }
     }
@@ -62,6 +64,7 @@ impl Scenario {
             Self::LifeUefi => life::lives(&mut lab, &config, &[Firmware::Uefi]).await,
             Self::NoBmc => paths::no_bmc(&mut lab, &config).await,
             Self::Chain => paths::chain(&mut lab, &config).await,
+            Self::HttpBoot => paths::http_boot(&mut lab, &config).await,
             Self::Three => paths::three(&mut lab, &config).await,
         };
         if told.is_err() {
