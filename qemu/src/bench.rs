@@ -13,9 +13,8 @@ use firesteel_ramdisk::{INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, Manifest, cp
 
 use crate::{
     artefacts::{cargo, repository},
-    demo::DISK_BYTES,
-    lab::{DiskPlan, HostPlan, Lab, LabConfig},
-    machine::{BootOrder, DiskBus, Firmware},
+    lab::{HostPlan, Lab, LabConfig},
+    machine::{DiskBus, Firmware},
     probe::KERNEL_FIRST_LINE,
     progress::{Step, print},
 };
@@ -48,16 +47,7 @@ pub async fn boot(mut config: LabConfig) -> anyhow::Result<()> {
     print("firmware   kernel's first line   empty /init   (seconds since power-on)");
     for firmware in [Firmware::Bios, Firmware::Uefi] {
         let name = firmware.to_string();
-        lab.add_machine(HostPlan {
-            name: name.clone(),
-            firmware,
-            disks: vec![DiskPlan::plain(DiskBus::Virtio, DISK_BYTES)],
-            memory_mib: 1024,
-            boot_order: BootOrder::NetworkFirst,
-            has_bmc: false,
-            link: None,
-        })
-        .await?;
+        lab.add_machine(HostPlan { has_bmc: false, ..HostPlan::new(&name, firmware, DiskBus::Virtio) }).await?;
         let (machine, serial) = (lab.machine(&name)?.clone(), lab.serial(&name)?);
         let begun = SystemTime::now();
         machine.power_on().await?;

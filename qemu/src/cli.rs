@@ -223,7 +223,7 @@ fn unit_tests() -> anyhow::Result<()> {
     if nextest.status().is_ok_and(|status| status.success()) {
         cargo(&["nextest", "run", "--release", "--workspace"], &[])?;
     } else {
-        cargo(&["test", "--quiet", "--workspace"], &[])?;
+        cargo(&["test", "--release", "--quiet", "--workspace"], &[])?;
     }
     step.end();
     Ok(())

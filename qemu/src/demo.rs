@@ -11,16 +11,14 @@ use tokio::{
 
 use crate::{
     artefacts::ImageFormat,
-    lab::{DiskPlan, HostPlan, LIMIT, Lab, LabConfig, PATIENCE, Wish},
-    machine::{BootOrder, DiskBus, Firmware, Power},
+    lab::{HostPlan, LIMIT, Lab, LabConfig, PATIENCE, Wish},
+    machine::{DiskBus, Firmware, NetBoot, Power},
     probe::KERNEL_FIRST_LINE,
     progress::{self, Step, print, say, say_for_now},
     report::{self, HostReport},
     view::HostView,
 };
 
-/// Large enough for the lab's image with room for its root partition to grow into.
-pub const DISK_BYTES: u64 = 4 << 30;
 const LOOK_EVERY: Duration = Duration::from_millis(700);
 /// Without a BMC the machine is known when its agent has said hello.
 const DISCOVERY_PATIENCE: Duration = PATIENCE;
@@ -51,6 +49,9 @@ pub struct DemoOptions {
     /// How machines are switched on: through their BMC by the appliance, or by hand and then adopted
     #[arg(long, value_enum, default_value = "redfish")]
     pub bmc: BmcKind,
+    /// How UEFI firmware boots from the network
+    #[arg(long, value_enum, default_value = "pxe")]
+    pub net_boot: NetBoot,
     /// Let the BIOS's network card load our undionly.kpxe by TFTP instead of using its own iPXE
     #[arg(long)]
     pub chain: bool,
@@ -104,13 +105,10 @@ pub async fn run(mut config: LabConfig, options: &DemoOptions) -> anyhow::Result
 
 fn plan(name: &str, options: &DemoOptions) -> HostPlan {
     HostPlan {
-        name: name.to_owned(),
-        firmware: options.firmware,
-        disks: vec![DiskPlan::plain(options.disk, DISK_BYTES)],
         memory_mib: options.memory,
-        boot_order: BootOrder::NetworkFirst,
+        net_boot: options.net_boot,
         has_bmc: options.bmc == BmcKind::Redfish,
-        link: None,
+        ..HostPlan::new(name, options.firmware, options.disk)
     }
 }
 

@@ -26,8 +26,8 @@ use crate::{
     files::{FileServer, OriginFault},
     link::{Link, LinkFaults},
     machine::{
-        Accel, BootOrder, DiskBus, DiskConfig, DiskError, Firmware, Machine, MachineConfig, MachineError, create_empty,
-        create_from,
+        Accel, BootOrder, DiskBus, DiskConfig, DiskError, Firmware, Machine, MachineConfig, MachineError, NetBoot,
+        create_empty, create_from,
     },
     manifests::{self, HostManifest, ImageSource},
     net::{APPLIANCE_ADDRESS, NetError, Network},
@@ -36,6 +36,8 @@ use crate::{
     view::HostView,
 };
 
+/// Large enough for the lab's image with room for its root partition to grow into.
+pub(crate) const DISK_BYTES: u64 = 4 << 30;
 /// Machines are numbered in MAC addresses and BMC addresses.
 const MACHINES_MAX: usize = 99;
 /// Nothing at all happened in this time: the host hangs. Booting Debian under emulation beside two
@@ -121,9 +123,27 @@ pub struct HostPlan {
     pub disks: Vec<DiskPlan>,
     pub memory_mib: u32,
     pub boot_order: BootOrder,
+    pub net_boot: NetBoot,
     pub has_bmc: bool,
     /// A wire with faults, carried by the lab.
     pub link: Option<LinkFaults>,
+}
+
+impl HostPlan {
+    /// A machine with a BMC and one empty disk, which boots from the network first.
+    #[must_use]
+    pub fn new(name: &str, firmware: Firmware, bus: DiskBus) -> Self {
+        Self {
+            name: name.to_owned(),
+            firmware,
+            disks: vec![DiskPlan::plain(bus, DISK_BYTES)],
+            memory_mib: 1024,
+            boot_order: BootOrder::NetworkFirst,
+            net_boot: NetBoot::Pxe,
+            has_bmc: true,
+            link: None,
+        }
+    }
 }
 
 /// What a machine shall become; by default it is only inspected.
@@ -212,6 +232,7 @@ impl Lab {
             memory_mib: plan.memory_mib,
             accel: self.config.accel,
             boot_order: plan.boot_order,
+            net_boot: plan.net_boot,
             disks,
             folder,
         };

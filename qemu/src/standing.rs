@@ -22,9 +22,8 @@ use tokio::time::{Instant, sleep};
 use crate::{
     appliance,
     artefacts::{ImageFormat, repository},
-    demo::DISK_BYTES,
-    lab::{DiskPlan, HostPlan, Lab, LabConfig, Wish},
-    machine::{BootOrder, DiskBus, Firmware},
+    lab::{HostPlan, Lab, LabConfig, Wish},
+    machine::{DiskBus, Firmware},
     os,
     progress::{Step, print, say},
     runs, sandbox,
@@ -116,16 +115,8 @@ pub async fn keep(config: LabConfig, options: &UpOptions, told_to_end: impl Futu
         String::from("Talk to the appliance:\n  ./qemu/lab exec firesteel get hosts\nMachines, switched off:\n");
     for number in 1..=options.hosts {
         let name = format!("host-{number}");
-        lab.add_machine(HostPlan {
-            name: name.clone(),
-            firmware: options.firmware,
-            disks: vec![DiskPlan::plain(options.disk, DISK_BYTES)],
-            memory_mib: options.memory,
-            boot_order: BootOrder::NetworkFirst,
-            has_bmc: true,
-            link: None,
-        })
-        .await?;
+        let machine = HostPlan { memory_mib: options.memory, ..HostPlan::new(&name, options.firmware, options.disk) };
+        lab.add_machine(machine).await?;
         let manifest = run.join(format!("{name}.yaml"));
         fs::write(&manifest, lab.manifest(&name, &wish)?).context("writing a host's YAML")?;
         help.push_str(&format!("  {name}: ./qemu/lab exec firesteel apply -f {}\n", manifest.display()));

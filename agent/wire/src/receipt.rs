@@ -40,7 +40,7 @@ pub enum Evidence {
         /// sha256 of the compressed stream as received.
         stream_sha256: String,
         stream_bytes: u64,
-        /// sha256 of the raw image as decompressed; equals the plan's.
+        /// sha256 of the raw image, as the plan promised it and the read-back proved it.
         raw_sha256: String,
         raw_bytes: u64,
         /// Bytes that went to the medium.

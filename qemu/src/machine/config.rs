@@ -50,6 +50,16 @@ pub enum BootOrder {
     DiskFirst,
 }
 
+/// How UEFI firmware boots from the network. BIOS knows PXE only.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum NetBoot {
+    #[default]
+    Pxe,
+    /// UEFI HTTP Boot (UEFI 2.10 section 24.7), with PXE switched off in the firmware.
+    Http,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskConfig {
     pub bus: DiskBus,
@@ -73,6 +83,7 @@ pub struct MachineConfig {
     pub memory_mib: u32,
     pub accel: Accel,
     pub boot_order: BootOrder,
+    pub net_boot: NetBoot,
     /// In the order in which the firmware sees them.
     pub disks: Vec<DiskConfig>,
     /// Logs, sockets and variables.
@@ -208,7 +219,7 @@ fn firmware(line: &mut CommandLine, config: &MachineConfig, tools: &Tools, targe
     line.pair("-drive", format!("if=pflash,unit=1,format=raw,file={VARIABLES}"));
     // IPv6 has nobody to answer it here, and OVMF tries it for 100 s.
     line.pair("-fw_cfg", "name=opt/org.tianocore/IPv6PXESupport,string=n");
-    if target == BootTarget::UefiHttp {
+    if target == BootTarget::UefiHttp || config.net_boot == NetBoot::Http {
         line.pair("-fw_cfg", "name=opt/org.tianocore/IPv4PXESupport,string=n");
     }
 }
@@ -300,6 +311,7 @@ mod tests {
             memory_mib: 512,
             accel: Accel::Tcg,
             boot_order: BootOrder::NetworkFirst,
+            net_boot: NetBoot::Pxe,
             disks: disks.collect(),
             folder: "/m".into(),
         }
@@ -319,6 +331,8 @@ mod tests {
         assert!(once.contains("nvme,serial=S0,id=disk0,drive=drive0,bootindex=1"));
         assert!(!once.contains("IPv4PXESupport"));
         assert!(line(&config, BootTarget::UefiHttp).contains("IPv4PXESupport,string=n"));
+        let http_only = MachineConfig { net_boot: NetBoot::Http, ..config };
+        assert!(line(&http_only, BootTarget::Pxe).contains("IPv4PXESupport,string=n"));
     }
 
     #[test]

@@ -29,8 +29,8 @@ use std::{
 };
 
 pub use config::{
-    Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, Firmware, MachineConfig, QMP_SOCKET, SERIAL_LOG,
-    VARIABLES, arguments,
+    Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, Firmware, MachineConfig, NetBoot, QMP_SOCKET,
+    SERIAL_LOG, VARIABLES, arguments,
 };
 pub use disk::{DiskError, create_empty, create_from};
 use firesteel_lab_disk::Disk;

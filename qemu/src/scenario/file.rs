@@ -37,11 +37,10 @@ use crate::{
     artefacts::{ImageFormat, LARGE_VERSION, VERSION, WantedImage},
     attack::Attack,
     bmc::BmcFault,
-    demo::DISK_BYTES,
     files::OriginFault,
-    lab::{DiskPlan, HostPlan},
+    lab::{DISK_BYTES, DiskPlan, HostPlan},
     link::LinkFaults,
-    machine::{BootOrder, DiskBus, Firmware},
+    machine::{DiskBus, Firmware},
 };
 
 const MIB: u64 = 1 << 20;
@@ -316,13 +315,11 @@ fn machine(raw: RawMachine) -> MachinePlan {
         }),
     });
     let host = HostPlan {
-        name: raw.name,
-        firmware: raw.firmware,
         disks: disks.collect(),
         memory_mib: raw.memory_mib,
-        boot_order: BootOrder::NetworkFirst,
         has_bmc: raw.bmc,
         link: raw.link,
+        ..HostPlan::new(&raw.name, raw.firmware, DiskBus::Virtio)
     };
     let (bmc_faults, origin_faults) = (raw.bmc_faults, raw.origin_faults);
     MachinePlan { host, bmc_faults, origin_faults, inspected: raw.inspected }

@@ -8,9 +8,9 @@ use anyhow::{Context as _, bail, ensure};
 use super::play::is_cleared;
 use crate::{
     artefacts::{ImageFormat, NEXT_VERSION, VERSION},
-    demo::{DISK_BYTES, check},
-    lab::{DiskPlan, HostPlan, Lab, LabConfig, PATIENCE, Wish},
-    machine::{BootOrder, BootOverride, BootTarget, DiskBus, Firmware},
+    demo::check,
+    lab::{HostPlan, Lab, LabConfig, PATIENCE, Wish},
+    machine::{BootOverride, BootTarget, DiskBus, Firmware},
     manifests::ImageSource,
     progress::say,
 };
@@ -29,16 +29,7 @@ pub(super) async fn lives(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmwa
             Firmware::Bios => DiskBus::Virtio,
             Firmware::Uefi => DiskBus::Sata,
         };
-        lab.add_machine(HostPlan {
-            name: name.clone(),
-            firmware: *firmware,
-            disks: vec![DiskPlan::plain(bus, DISK_BYTES)],
-            memory_mib: 1024,
-            boot_order: BootOrder::NetworkFirst,
-            has_bmc: true,
-            link: None,
-        })
-        .await?;
+        lab.add_machine(HostPlan::new(&name, *firmware, bus)).await?;
         names.push(name);
     }
     let lab = &*lab;

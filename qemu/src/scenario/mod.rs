@@ -37,6 +37,8 @@ pub enum Scenario {
     NoBmc,
     /// BIOS: the network card's iPXE loads our undionly.kpxe by TFTP
     Chain,
+    /// UEFI firmware that boots by HTTP and knows no PXE
+    HttpBoot,
     /// Three machines at once, 512 MiB each
     Three,
 }
@@ -134,14 +136,14 @@ fn file_names() -> Vec<String> {
 
 impl Scenario {
     /// `--all`.
-    const ALL: &[Self] = &[Self::Life, Self::NoBmc, Self::Chain, Self::Three];
+    const ALL: &[Self] = &[Self::Life, Self::NoBmc, Self::Chain, Self::HttpBoot, Self::Three];
 
     fn images(self) -> Vec<WantedImage> {
         match self {
             Self::Life | Self::LifeBios | Self::LifeUefi => {
                 vec![ImageFormat::Gz.into(), WantedImage { version: NEXT_VERSION, format: ImageFormat::Qcow2 }]
             }
-            Self::NoBmc | Self::Three => vec![ImageFormat::Zst.into()],
+            Self::NoBmc | Self::HttpBoot | Self::Three => vec![ImageFormat::Zst.into()],
             Self::Chain => vec![ImageFormat::Gz.into()],
         }
     }
@@ -153,6 +155,7 @@ impl Scenario {
             Self::LifeUefi => life::lives(lab, config, &[Firmware::Uefi]).await,
             Self::NoBmc => paths::no_bmc(lab, config).await,
             Self::Chain => paths::chain(lab, config).await,
+            Self::HttpBoot => paths::http_boot(lab, config).await,
             Self::Three => paths::three(lab, config).await,
         }
     }

@@ -4,30 +4,18 @@ use anyhow::ensure;
 
 use crate::{
     artefacts::ImageFormat,
-    demo::{DISK_BYTES, check, discover_and_adopt},
-    lab::{DiskPlan, HostPlan, Lab, LabConfig, Wish},
-    machine::{BootOrder, DiskBus, Firmware},
+    demo::{check, discover_and_adopt},
+    lab::{HostPlan, Lab, LabConfig, Wish},
+    machine::{DiskBus, Firmware, NetBoot},
 };
 
 /// Memory in which the agent must do its whole job.
 const SMALL_MEMORY_MIB: u32 = 512;
 
-fn plan(name: &str, firmware: Firmware, bus: DiskBus) -> HostPlan {
-    HostPlan {
-        name: name.to_owned(),
-        firmware,
-        disks: vec![DiskPlan::plain(bus, DISK_BYTES)],
-        memory_mib: 1024,
-        boot_order: BootOrder::NetworkFirst,
-        has_bmc: true,
-        link: None,
-    }
-}
-
 pub(super) async fn no_bmc(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
     let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
     let name = "stranger-1";
-    lab.add_machine(HostPlan { has_bmc: false, ..plan(name, Firmware::Uefi, DiskBus::Scsi) }).await?;
+    lab.add_machine(HostPlan { has_bmc: false, ..HostPlan::new(name, Firmware::Uefi, DiskBus::Scsi) }).await?;
     discover_and_adopt(lab, name).await?;
     lab.apply_host(name, &Wish { image: Some(image), ..Wish::default() }).await?;
     check(name, &lab.wait_running(name, 1).await?)
@@ -36,7 +24,7 @@ pub(super) async fn no_bmc(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<
 pub(super) async fn chain(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
     let image = lab.publish(config.artefacts.image(ImageFormat::Gz)?)?;
     let name = "chain-1";
-    lab.add_machine(plan(name, Firmware::Bios, DiskBus::Virtio)).await?;
+    lab.add_machine(HostPlan::new(name, Firmware::Bios, DiskBus::Virtio)).await?;
     lab.apply_host(name, &Wish { image: Some(image), ..Wish::default() }).await?;
     let view = lab.wait_running(name, 1).await?;
     let loaded = view.timeline().iter().any(|event| event.key() == "loader" && event.detail.contains("undionly.kpxe"));
@@ -44,12 +32,24 @@ pub(super) async fn chain(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<(
     check(name, &view)
 }
 
+pub(super) async fn http_boot(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
+    let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
+    let name = "http-1";
+    let machine = HostPlan { net_boot: NetBoot::Http, ..HostPlan::new(name, Firmware::Uefi, DiskBus::Nvme) };
+    lab.add_machine(machine).await?;
+    lab.apply_host(name, &Wish { image: Some(image), ..Wish::default() }).await?;
+    let view = lab.wait_running(name, 1).await?;
+    let loaded = view.timeline().iter().any(|event| event.key() == "loader" && event.detail.contains("ipxe.efi"));
+    ensure!(loaded, "the timeline has no ipxe.efi as loader");
+    check(name, &view)
+}
+
 pub(super) async fn three(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
     let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
     let machines = [
-        plan("three-1", Firmware::Uefi, DiskBus::Nvme),
-        plan("three-2", Firmware::Bios, DiskBus::Virtio),
-        plan("three-3", Firmware::Uefi, DiskBus::Sata),
+        HostPlan::new("three-1", Firmware::Uefi, DiskBus::Nvme),
+        HostPlan::new("three-2", Firmware::Bios, DiskBus::Virtio),
+        HostPlan::new("three-3", Firmware::Uefi, DiskBus::Sata),
     ];
     let mut names = Vec::new();
     for machine in machines {
