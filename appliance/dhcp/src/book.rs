@@ -73,6 +73,8 @@ pub enum Refusal {
     NotInPool,
     /// It is reserved for another client.
     ReservedForAnother,
+    /// It is kept for machines that somebody knows.
+    KeptForKnown,
     /// Another client has it, or was just offered it.
     InUse,
     /// It was declined a while ago.
@@ -90,6 +92,7 @@ impl Refusal {
             Refusal::WrongNetwork => "address is of another network",
             Refusal::NotInPool => "address is not served here",
             Refusal::ReservedForAnother => "address is reserved for another host",
+            Refusal::KeptForKnown => "address is kept for hosts that are known",
             Refusal::InUse => "address is in use",
             Refusal::Resting => "address was declined",
             Refusal::HasAnother => "another address is set aside for this host",
@@ -178,13 +181,13 @@ impl Book {
             .into_iter()
             .flatten()
             .find(|address| self.may_have(config, subnet, mac, *address, now).is_ok())
-            .or_else(|| self.unused(subnet))
+            .or_else(|| self.unused(config, subnet, mac))
             .or_else(|| self.long_ended(config, subnet, mac, now))
             .or_else(|| self.not_taken_up(config, subnet, mac, now))
     }
 
-    fn unused(&self, subnet: &Subnet) -> Option<Ipv4Addr> {
-        let pool = subnet.pool?;
+    fn unused(&self, config: &Config, subnet: &Subnet, mac: Mac) -> Option<Ipv4Addr> {
+        let pool = config.open_to(subnet.pool?, mac);
         self.free.range(pool.first..=pool.last).next().copied()
     }
 
@@ -233,8 +236,11 @@ impl Book {
             Some(owner) if *owner == mac => Ok(()),
             Some(_) => Err(Refusal::ReservedForAnother),
             None if config.is_taken(address) => Err(Refusal::InUse),
-            None if subnet.pool.is_some_and(|pool| pool.contains(address)) => Ok(()),
-            None => Err(Refusal::NotInPool),
+            None => match subnet.pool.filter(|pool| pool.contains(address)) {
+                Some(pool) if config.open_to(pool, mac).contains(address) => Ok(()),
+                Some(_) => Err(Refusal::KeptForKnown),
+                None => Err(Refusal::NotInPool),
+            },
         }
     }
 

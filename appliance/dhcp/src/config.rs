@@ -109,7 +109,14 @@ pub struct Config {
     pub domain: Option<String>,
     pub lease_time: Duration,
     pub reservations: BTreeMap<Mac, Reservation>,
+    /// The machines that somebody knows: the last part of each pool is theirs alone, so that a flood
+    /// of made-up machines leaves addresses for them. `None`: all machines are alike.
+    pub known: Option<BTreeSet<Mac>>,
 }
+
+/// Of a pool, one part in so many is for known machines only: enough for the hosts that boot while
+/// strangers hold all the rest for a lease time.
+pub const KNOWN_SHARE: u32 = 4;
 
 /// Why a configuration cannot be served.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
@@ -217,6 +224,17 @@ impl Config {
     pub(crate) fn is_taken(&self, address: Ipv4Addr) -> bool {
         address == self.server_address || self.subnets().any(|subnet| subnet.router == Some(address))
     }
+
+    /// The part of a pool that this machine may have addresses of.
+    pub(crate) fn open_to(&self, pool: Pool, mac: Mac) -> Pool {
+        match &self.known {
+            Some(known) if !known.contains(&mac) => {
+                let addresses = u32::from(pool.last).saturating_sub(u32::from(pool.first)).saturating_add(1);
+                Pool { last: Ipv4Addr::from(u32::from(pool.last) - addresses / KNOWN_SHARE), ..pool }
+            }
+            Some(_) | None => pool,
+        }
+    }
 }
 
 fn is_name(name: &str, bytes_max: usize) -> bool {
@@ -244,6 +262,7 @@ mod tests {
             domain: None,
             lease_time: Duration::from_secs(600),
             reservations: BTreeMap::new(),
+            known: None,
         }
     }
 

@@ -23,8 +23,8 @@ pub use book::{
 };
 pub use classify::{Arch, Class, Client};
 pub use config::{
-    Config, ConfigError, LEASE_TIME_MAX, LEASE_TIME_MIN, Network, POOL_ADDRESSES_MAX, Pool, RESERVATIONS_MAX,
-    Reservation, SERVERS_MAX, Subnet,
+    Config, ConfigError, KNOWN_SHARE, LEASE_TIME_MAX, LEASE_TIME_MIN, Network, POOL_ADDRESSES_MAX, Pool,
+    RESERVATIONS_MAX, Reservation, SERVERS_MAX, Subnet,
 };
 pub use mac::{Mac, ParseMacError};
 pub use reply::{BOOT_FILE_BYTES_MAX, BootAnswer, Destination};

@@ -1,6 +1,6 @@
 //! Bodies of answers: whole buffers, and files that are read as they are sent.
 
-use std::{convert::Infallible, io, pin::Pin, task};
+use std::{collections::VecDeque, convert::Infallible, io, pin::Pin, task};
 
 use bytes::Bytes;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -14,6 +14,35 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 #[must_use]
 pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+/// A body of several buffers that others send too.
+#[must_use]
+pub fn shared(parts: Vec<Bytes>) -> ResponseBody {
+    Shared(parts.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+/// Tells its end with the last part, which [`Observed`] looks at.
+struct Shared(VecDeque<Bytes>);
+
+impl Body for Shared {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        _: &mut task::Context<'_>,
+    ) -> task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        task::Poll::Ready(self.get_mut().0.pop_front().map(|part| Ok(Frame::data(part))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.0.iter().map(|part| part.len() as u64).sum())
+    }
 }
 
 /// A short answer for people and firmware.

@@ -6,7 +6,7 @@
 use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::Context as _;
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use firesteel_boot::{RoutePath, ScriptRequest, first_stage, seed_archive};
 use firesteel_control::{Control, NetworkEvent};
 use firesteel_images::{Sha256, import::ImageStore};
@@ -181,37 +181,27 @@ impl BootServer {
                 return text(StatusCode::INTERNAL_SERVER_ERROR, "the seed could not be made; see the appliance's log");
             }
         };
-        let mut whole = BytesMut::with_capacity(seed.len() + self.files.initramfs.bytes.len());
-        whole.extend_from_slice(&seed);
-        whole.extend_from_slice(&self.files.initramfs.bytes);
         let etag = format!(
             "{}-{}",
             self.files.initramfs.etag,
             hex::encode(&digest::digest(&digest::SHA256, &seed).as_ref()[..8])
         );
-        let blob = Blob { bytes: whole.freeze(), etag };
         let control = self.control.clone();
-        self.observed(request, &blob, move |bytes| control.note(grant.mac, NetworkEvent::Initramfs { bytes }))
+        // The ramdisk is shared by all answers: thousands of slow readers must not each hold a copy.
+        let parts = [Bytes::from(seed), self.files.initramfs.bytes.clone()];
+        let length = parts.iter().map(|part| part.len() as u64).sum();
+        let content = Content { length, etag, content_type: "application/octet-stream" };
+        observed(request, &content, &parts, move |bytes| control.note(grant.mac, NetworkEvent::Initramfs { bytes }))
     }
 
-    /// Answers from memory and tells `done` when a whole answer (not a part, not a `HEAD`) was sent.
+    /// See [`observed`].
     fn observed(
         &self,
         request: &Request<Incoming>,
         blob: &Blob,
         done: impl FnOnce(u64) + Send + Unpin + 'static,
     ) -> Response<ResponseBody> {
-        let response = answer_bytes(request.method(), request.headers(), &blob.content(), &blob.bytes);
-        if request.method() == Method::HEAD || response.status() != StatusCode::OK {
-            return response;
-        }
-        response.map(|body| {
-            Observed::boxed(body, move |bytes, whole| {
-                if whole {
-                    done(bytes);
-                }
-            })
-        })
+        observed(request, &blob.content(), std::slice::from_ref(&blob.bytes), done)
     }
 
     async fn image(&self, request: &Request<Incoming>, name: &str) -> Response<ResponseBody> {
@@ -233,4 +223,24 @@ impl BootServer {
             None => text(StatusCode::NOT_FOUND, "no such image; `firesteel image ls` lists them"),
         }
     }
+}
+
+/// Answers from memory and tells `done` when a whole answer (not a part, not a `HEAD`) was sent.
+fn observed(
+    request: &Request<Incoming>,
+    content: &Content,
+    parts: &[Bytes],
+    done: impl FnOnce(u64) + Send + Unpin + 'static,
+) -> Response<ResponseBody> {
+    let response = answer_bytes(request.method(), request.headers(), content, parts);
+    if request.method() == Method::HEAD || response.status() != StatusCode::OK {
+        return response;
+    }
+    response.map(|body| {
+        Observed::boxed(body, move |bytes, whole| {
+            if whole {
+                done(bytes);
+            }
+        })
+    })
 }

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
 
-use super::body::{ResponseBody, full, text};
+use super::body::{ResponseBody, full, shared, text};
 
 /// How much of a file is read at a time: large enough that the disk streams, small enough that
 /// hundreds of slow clients stay within some tens of MiB.
@@ -114,22 +114,41 @@ fn has_body(method: &Method, response: &Response<ResponseBody>) -> bool {
     method != Method::HEAD && matches!(response.status(), StatusCode::OK | StatusCode::PARTIAL_CONTENT)
 }
 
-/// Answers from memory.
+/// Answers from memory: with what the parts are one after the other. They are shared, not copied.
 #[must_use]
-pub fn answer_bytes(method: &Method, headers: &HeaderMap, content: &Content, bytes: &Bytes) -> Response<ResponseBody> {
+pub fn answer_bytes(
+    method: &Method,
+    headers: &HeaderMap,
+    content: &Content,
+    parts: &[Bytes],
+) -> Response<ResponseBody> {
     let (mut response, selection) = head(content, headers);
     if has_body(method, &response) {
-        *response.body_mut() = match selection {
-            Selection::Part { start, length } => {
-                let start = usize::try_from(start).unwrap_or(usize::MAX).min(bytes.len());
-                let end = start.saturating_add(usize::try_from(length).unwrap_or(usize::MAX)).min(bytes.len());
-                full(bytes.slice(start..end))
-            }
-            Selection::Whole => full(bytes.clone()),
-            Selection::Unsatisfiable => full(Bytes::new()),
+        let (start, length) = match selection {
+            Selection::Part { start, length } => (start, length),
+            Selection::Whole => (0, content.length),
+            Selection::Unsatisfiable => (0, 0),
         };
+        *response.body_mut() = shared(cut(parts, start, length));
     }
     response
+}
+
+/// The bytes from `start` on, `length` of them, out of all parts.
+fn cut(parts: &[Bytes], start: u64, length: u64) -> Vec<Bytes> {
+    let index = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+    let (mut skip, mut left) = (index(start), index(length));
+    let mut cut = Vec::new();
+    for part in parts {
+        let from = skip.min(part.len());
+        let to = from.saturating_add(left).min(part.len());
+        skip -= from;
+        left -= to - from;
+        if from < to {
+            cut.push(part.slice(from..to));
+        }
+    }
+    cut
 }
 
 /// Answers from a file, which is read as the client takes it.
@@ -199,6 +218,19 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use proptest::prelude::*;
+
+    proptest! {
+        /// Parts that are cut out one by one are what a copy of the whole would give.
+        #[test]
+        fn a_cut_through_parts_is_a_cut_through_the_whole(parts in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..9), 0..5),
+                                                          start in 0..30_usize, length in 0..30_usize) {
+            let shared: Vec<Bytes> = parts.iter().cloned().map(Bytes::from).collect();
+            let whole: Vec<u8> = parts.concat().into_iter().skip(start).take(length).collect();
+            let cut = cut(&shared, start as u64, length as u64);
+            prop_assert!(cut.iter().all(|part| !part.is_empty()));
+            prop_assert_eq!(cut.concat(), whole);
+        }
+    }
 
     #[test]
     fn ranges_follow_rfc_9110() {

@@ -19,7 +19,7 @@ use std::time::Duration;
 use firesteel_dhcp::{
     Arrival, BootAnswer, Client, Config, ConfigError, Destination, Engine, Event, Lease, Mac, Output, Transmit, What,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
@@ -34,6 +34,8 @@ const RECEIVE_BYTES: usize = 4097;
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Commands that wait for the task; they are rare.
 const COMMANDS_MAX: usize = 16;
+/// Warnings about clients that get no address: a flood of them must not fill the log.
+const UNSERVED_EVERY: SignedDuration = SignedDuration::from_secs(30);
 
 /// Who boots what.
 pub type Boot = Arc<dyn Fn(&Client) -> Option<BootAnswer> + Send + Sync>;
@@ -99,6 +101,8 @@ pub struct DhcpServer {
     commands: mpsc::Receiver<Command>,
     boot: Boot,
     events: Events,
+    /// Clients without an address since the last warning, and when that was.
+    unserved: (u64, Option<Timestamp>),
 }
 
 impl fmt::Debug for DhcpServer {
@@ -125,8 +129,18 @@ impl DhcpServer {
         let (store, loaded) = LeaseStore::open(lease_file, now)?;
         let engine = Engine::new(config, loaded.leases, loaded.rests, now)?;
         let (sender, commands) = mpsc::channel(COMMANDS_MAX);
-        let server =
-            Self { interface: name(), interface_index: index, engine, store, udp, link, commands, boot, events };
+        let server = Self {
+            interface: name(),
+            interface_index: index,
+            engine,
+            store,
+            udp,
+            link,
+            commands,
+            boot,
+            events,
+            unserved: (0, None),
+        };
         Ok((server, DhcpHandle(sender)))
     }
 
@@ -191,11 +205,28 @@ impl DhcpServer {
                 }
                 Output::Event(event) => {
                     log(&self.interface, &event);
+                    if event.what == What::Exhausted {
+                        self.warn_unserved(Timestamp::now());
+                    }
                     (self.events)(Timestamp::now(), &event);
                 }
             }
         }
         Ok(())
+    }
+
+    fn warn_unserved(&mut self, now: Timestamp) {
+        let (count, warned_at) = &mut self.unserved;
+        *count += 1;
+        if warned_at.is_some_and(|at| now.duration_since(at) < UNSERVED_EVERY) {
+            return;
+        }
+        *warned_at = Some(now);
+        tracing::warn!(
+            interface = self.interface,
+            requests = std::mem::take(count),
+            "no address is left for machines that are not known: enlarge provisioningDHCPRange, or find who asks"
+        );
     }
 
     /// A reply that cannot be sent is lost like one on the wire: the client asks again.
@@ -237,7 +268,8 @@ fn log(interface: &str, Event { client, what }: &Event) {
         What::TookAnother { server } => {
             tracing::warn!(interface, %mac, %server, "the client took the offer of another DHCP server");
         }
-        What::Exhausted => tracing::warn!(interface, %mac, "no address is left for this client"),
+        // Each DISCOVER of a flood would be a line: `drain` warns once in a while.
+        What::Exhausted => tracing::debug!(interface, %mac, "no address is left for this client"),
         What::NotCommitted { address } => {
             tracing::error!(interface, %mac, %address, "lease not granted: it could not be written to disk");
         }

@@ -129,7 +129,7 @@ impl Services {
         let mode = served.network.mode;
         let dhcp = if mode == NetworkMode::Managed {
             refuse_beside_another(&served.interface, settings.allow_other_dhcp).await?;
-            let config = dhcp_config(served, BTreeMap::new())?;
+            let config = dhcp_config(served, None)?;
             let boot = boot_answers(endpoints, settings.upgrade_ipxe);
             let events = dhcp_events(control.clone());
             let file = data.path("leases.db");
@@ -169,7 +169,8 @@ async fn refuse_beside_another(interface: &str, allowed: bool) -> anyhow::Result
     }
 }
 
-fn dhcp_config(served: &Served, reservations: BTreeMap<dhcp::Mac, dhcp::Reservation>) -> anyhow::Result<dhcp::Config> {
+/// Without `hosts`, which are not read yet, nobody is a stranger.
+fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dhcp::Config> {
     let v4 = |address: IpAddr| match address {
         IpAddr::V4(address) => Some(address),
         IpAddr::V6(_) => None,
@@ -190,7 +191,12 @@ fn dhcp_config(served: &Served, reservations: BTreeMap<dhcp::Mac, dhcp::Reservat
         ntp: network.ntp_servers.iter().filter_map(|server| server.parse().ok()).collect(),
         domain: None,
         lease_time: LEASE_TIME,
-        reservations,
+        reservations: hosts
+            .into_iter()
+            .flat_map(BTreeMap::values)
+            .filter_map(|host| Some((host.mac, host.reservation.clone()?)))
+            .collect(),
+        known: hosts.map(|hosts| hosts.values().map(|host| host.mac).collect()),
     })
 }
 
@@ -319,19 +325,26 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served) -> anyhow::R
     let networks: Objects<Provisioning> = Objects::new(&core, "metal3.io", "Provisioning").map_err(failed)?;
     let mut hosts = hosts.subscribe().await.map_err(failed)?;
     let mut networks = networks.subscribe().await.map_err(failed)?;
-    let mut known: BTreeMap<String, (dhcp::Mac, dhcp::Reservation)> = BTreeMap::new();
+    let mut known = KnownHosts::new();
+    let mut all_read = false;
     loop {
         let changed = tokio::select! {
-            change = hosts.next() => reserve(&mut known, change.map_err(failed)?),
+            change = hosts.next() => {
+                let change = change.map_err(failed)?;
+                let was_read = all_read;
+                all_read |= matches!(change, Change::Synced);
+                note_host(&mut known, change) || all_read != was_read
+            }
             change = networks.next() => match change.map_err(failed)? {
                 Change::Applied(object) => adopt_network(&mut served, &object),
                 Change::Deleted(_) | Change::Synced | Change::Undecodable { .. } => false,
             },
         };
-        if !changed {
+        // A host that is not read yet must not be taken for a stranger.
+        if !changed || !all_read {
             continue;
         }
-        let config = dhcp_config(&served, known.values().cloned().collect())?;
+        let config = dhcp_config(&served, Some(&known))?;
         if let Err(error) = handle.reconfigure(config).await {
             let error = format!("{:#}", anyhow::Error::from(error));
             tracing::warn!(%error, "the new DHCP configuration is not served; the old one stays");
@@ -352,11 +365,20 @@ fn adopt_network(served: &mut Served, object: &Provisioning) -> bool {
     changed
 }
 
-/// Notes what a host reserves; whether anything changed.
-fn reserve(known: &mut BTreeMap<String, (dhcp::Mac, dhcp::Reservation)>, change: Change<BareMetalHost>) -> bool {
+/// What DHCP has to know of the hosts, by namespace and name.
+type KnownHosts = BTreeMap<String, KnownHost>;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct KnownHost {
+    mac: dhcp::Mac,
+    reservation: Option<dhcp::Reservation>,
+}
+
+/// Notes a host's MAC and what it reserves; whether anything changed.
+fn note_host(known: &mut KnownHosts, change: Change<BareMetalHost>) -> bool {
     let (host, wanted) = match change {
         Change::Applied(host) => {
-            let wanted = reservation(&host);
+            let wanted = known_host(&host);
             (host, wanted)
         }
         Change::Deleted(host) => (host, None),
@@ -373,10 +395,10 @@ fn reserve(known: &mut BTreeMap<String, (dhcp::Mac, dhcp::Reservation)>, change:
     true
 }
 
-fn reservation(host: &BareMetalHost) -> Option<(dhcp::Mac, dhcp::Reservation)> {
-    let address = host.metadata.annotation(RESERVED_ADDRESS)?.parse().ok()?;
+fn known_host(host: &BareMetalHost) -> Option<KnownHost> {
     let mac = host.spec.boot_mac()?.parse().ok()?;
-    Some((mac, dhcp::Reservation { address, hostname: None }))
+    let address = host.metadata.annotation(RESERVED_ADDRESS).and_then(|address| address.parse().ok());
+    Some(KnownHost { mac, reservation: address.map(|address| dhcp::Reservation { address, hostname: None }) })
 }
 
 #[cfg(test)]

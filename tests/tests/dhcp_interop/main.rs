@@ -39,6 +39,7 @@ fn config() -> Config {
         domain: Some("lab.example".into()),
         lease_time: Duration::from_secs(120),
         reservations: BTreeMap::new(),
+        known: None,
     }
 }
 

@@ -37,6 +37,7 @@ pub(crate) fn config() -> Config {
         domain: Some("lab.example".into()),
         lease_time: Duration::from_secs(600),
         reservations: BTreeMap::new(),
+        known: None,
     }
 }
 

@@ -38,6 +38,26 @@ fn a_host_moves_to_its_new_reservation() {
     assert_eq!(lab.obtain(3), ip(11));
 }
 
+/// Made-up machines took every address of the pool, and a host that was known could not boot.
+#[test]
+fn strangers_leave_the_last_quarter_of_the_pool_to_known_hosts() {
+    let mut with = config();
+    with.known = Some([mac(100), mac(101)].into());
+    let mut lab = Lab::new(with.clone());
+    for number in 1..=8 {
+        lab.obtain(number);
+    }
+    lab.ignored(&discover(9));
+    assert_eq!(lab.events.last(), Some(&What::Exhausted));
+    assert_eq!((lab.obtain(100), lab.obtain(101)), (ip(18), ip(19)));
+    assert_eq!(lab.ask(&rebooting(9, ip(19))).kind(), MessageType::Nak);
+    assert_eq!(lab.events.last(), Some(&What::Refused { address: ip(19), reason: Refusal::KeptForKnown }));
+    // Forgotten by the people, it is a stranger, and moves when it renews.
+    with.known = Some([mac(100)].into());
+    lab.engine.reconfigure(with).unwrap();
+    assert_eq!(lab.ask(&renewing(101, ip(19))).kind(), MessageType::Nak);
+}
+
 #[test]
 fn an_exhausted_pool_says_so_and_recovers() {
     let mut lab = Lab::new(config());
