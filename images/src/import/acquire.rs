@@ -12,6 +12,7 @@ use super::{
     format::Format,
     importer::{ImportError, Importer, Origin},
     local::{self, LocalError},
+    spare::Sparing,
     store::{ImageStore, StoreError, StoredImage},
 };
 use crate::http::{self, Download, HttpError, Limits};
@@ -146,12 +147,14 @@ impl Acquirer {
         progress: &(dyn Fn(Stage) + Send + Sync),
     ) -> Result<tempfile::NamedTempFile, AcquireError> {
         let mut download = Download::new(self.client.clone(), &request.url, self.limits, None, digest_known)?;
-        let mut spooled = self.store().incoming()?;
+        let spooled = self.store().incoming()?;
+        let mut spool = Sparing::new(spooled.as_file());
         while let Some(bytes) = download.next().await? {
             // Some 100 kB into the page cache: not worth a thread of its own.
-            spooled.write_all(&bytes).map_err(|source| self.store().write_error(spooled.path(), source))?;
+            spool.write_all(&bytes).map_err(|source| self.store().write_error(spooled.path(), source))?;
             progress(Stage::Downloading { done_bytes: download.position(), total_bytes: download.total_bytes() });
         }
+        drop(spool);
         Ok(spooled)
     }
 

@@ -12,6 +12,7 @@ use super::{
     pack::{self, PackError},
     qcow2::{self, Qcow2Error},
     read::{Expansion, Source, expand, fill},
+    spare::Sparing,
     store::{ImageStore, SourceRecord, StoreError, StoredImage},
 };
 
@@ -161,7 +162,7 @@ impl Importer {
         seen: &mut dyn FnMut(u64),
     ) -> Result<pack::Packed, ImportError> {
         let path = incoming.path().to_path_buf();
-        pack::pack(raw, incoming.as_file_mut(), seen).map_err(|error| match error {
+        pack::pack(raw, &mut Sparing::new(incoming.as_file()), seen).map_err(|error| match error {
             PackError::Read { source } if format == Format::Raw => ImportError::Source { source },
             PackError::Read { source } => ImportError::Expand { format, source },
             PackError::Compress { source } => ImportError::Compress { source },
@@ -180,6 +181,7 @@ impl Importer {
     ) -> Result<pack::Packed, ImportError> {
         let mut spooled = self.store.incoming()?;
         let path = spooled.path().to_path_buf();
+        let mut spool = Sparing::new(spooled.as_file());
         let mut buffer = vec![0; 1 << 20];
         loop {
             let bytes = fill(&mut source, &mut buffer).map_err(|source| match outer {
@@ -189,9 +191,10 @@ impl Importer {
             if bytes == 0 {
                 break;
             }
-            spooled.write_all(&buffer[..bytes]).map_err(|source| self.store.write_error(&path, source))?;
+            spool.write_all(&buffer[..bytes]).map_err(|source| self.store.write_error(&path, source))?;
             seen(0);
         }
+        drop(spool);
         let rewound = spooled.as_file_mut().seek(SeekFrom::Start(0)).and_then(|_| spooled.as_file().try_clone());
         let file: File = rewound.map_err(|source| ImportError::Source { source })?;
         let reader = qcow2::Reader::open(BufReader::new(file))?;

@@ -17,6 +17,7 @@ mod local;
 mod pack;
 pub mod qcow2;
 pub mod read;
+mod spare;
 mod store;
 
 pub use acquire::{AcquireError, Acquirer, Request, Stage};
