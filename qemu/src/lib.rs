@@ -8,6 +8,9 @@
 //!      -> lab       net + appliance + machine[] + bmc[]   -> demo | scenario | up
 //! ```
 //!
+//! What can misbehave: disks (the crate `firesteel-lab-disk`), BMCs (`bmc`), image origins (`files`),
+//! wires (`link`) and another machine (`attack`). Scenario files say when they do.
+//!
 //! It knows the appliance only as a user does: its command line, its YAML and its network. It must
 //! not know how hosts are planned or what the agent is told.
 //!
