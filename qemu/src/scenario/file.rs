@@ -24,7 +24,7 @@
 //! [expect.altered]
 //! reason = "did not keep what was written"
 //! never = ["provisioning_complete"]
-//! disk = "boots-nothing"
+//! disk = "cleared"
 //! ```
 
 use std::collections::BTreeMap;
@@ -167,8 +167,11 @@ pub enum Act {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum DiskEnd {
-    /// Neither of the two partition tables is there, nor a boot sector.
+    /// No boot sector and no first partition table. The copy of the table at the disk's end may be
+    /// there: firmware and kernel look at it only where the first sector says that there is a GPT.
     BootsNothing,
+    /// Neither of the two partition tables is there, nor a boot sector.
+    Cleared,
     /// Not one byte was written.
     Untouched,
 }

@@ -196,7 +196,8 @@ async fn end(lab: &Lab, name: &str, expect: &Expect) -> anyhow::Result<()> {
 fn check_disk(lab: &Lab, name: &str, end: DiskEnd) -> anyhow::Result<()> {
     for disk in lab.machine(name)?.config().disks {
         let is_so = match end {
-            DiskEnd::BootsNothing => is_cleared(&disk.path)?,
+            DiskEnd::BootsNothing => is_zero(&disk.path, SeekFrom::Start(0), GPT_BYTES)?,
+            DiskEnd::Cleared => is_cleared(&disk.path)?,
             DiskEnd::Untouched => is_empty(&disk.path)?,
         };
         ensure!(is_so, "the disk {} is not as it must be: {end:?}", disk.serial);
@@ -206,19 +207,51 @@ fn check_disk(lab: &Lab, name: &str, end: DiskEnd) -> anyhow::Result<()> {
 
 /// Neither partition table nor boot sector: nothing that a firmware could start.
 pub(super) fn is_cleared(disk: &Path) -> anyhow::Result<bool> {
-    let read = || -> std::io::Result<bool> {
+    let copy = SeekFrom::End(-i64::try_from(GPT_COPY_BYTES).unwrap_or(0));
+    Ok(is_zero(disk, SeekFrom::Start(0), GPT_BYTES)? && is_zero(disk, copy, GPT_COPY_BYTES)?)
+}
+
+fn is_zero(disk: &Path, at: SeekFrom, bytes: usize) -> anyhow::Result<bool> {
+    let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(disk)?;
-        let (mut front, mut back) = (vec![0; GPT_BYTES], vec![0; GPT_COPY_BYTES]);
-        file.read_exact(&mut front)?;
-        file.seek(SeekFrom::End(-i64::try_from(GPT_COPY_BYTES).unwrap_or(0)))?;
-        file.read_exact(&mut back)?;
-        Ok(front.iter().chain(&back).all(|byte| *byte == 0))
+        let mut found = vec![1; bytes];
+        file.seek(at)?;
+        file.read_exact(&mut found)?;
+        Ok(found)
     };
-    read().with_context(|| format!("reading {}", disk.display()))
+    let found = read().with_context(|| format!("reading {}", disk.display()))?;
+    Ok(found.iter().all(|byte| *byte == 0))
 }
 
 fn is_empty(disk: &Path) -> anyhow::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = disk.metadata().with_context(|| format!("reading {}", disk.display()))?;
     Ok(metadata.blocks() == 0)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::os::unix::fs::FileExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_table_at_either_end_and_a_boot_sector_are_seen() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let disk = file.as_file();
+        disk.set_len(1 << 20).unwrap();
+        let ends = || (is_zero(file.path(), SeekFrom::Start(0), GPT_BYTES).unwrap(), is_cleared(file.path()).unwrap());
+        assert!(is_empty(file.path()).unwrap());
+        assert_eq!(ends(), (true, true));
+        disk.write_all_at(&[1], (1 << 20) - 512).unwrap();
+        assert_eq!(ends(), (true, false));
+        assert!(!is_empty(file.path()).unwrap());
+        for at in [0, 511, 512, 33 * 512] {
+            disk.write_all_at(&[1], at).unwrap();
+            assert_eq!(ends(), (false, false));
+            disk.write_all_at(&[0], at).unwrap();
+        }
+        assert_eq!(ends(), (true, false));
+    }
 }
