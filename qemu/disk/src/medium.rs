@@ -215,6 +215,17 @@ mod tests {
     }
 
     #[test]
+    fn what_a_cut_spares_is_on_the_medium() {
+        let (_folder, path, mut medium) = medium(CacheMode::Volatile);
+        medium.write(0, &[9; 64 * 1024]).unwrap();
+        let lost = medium.power_cut(Loss::Some { seed: 4 }).unwrap();
+        let durable = std::fs::read(path).unwrap();
+        assert!(lost > 0 && lost < SIZE, "{lost}");
+        assert_eq!(durable.iter().filter(|byte| **byte == 9).count() as u64, SIZE - lost);
+        assert_eq!(whole(&medium), durable);
+    }
+
+    #[test]
     fn a_disk_that_ignores_flushes_shows_its_data_until_the_power_goes() {
         let (_folder, _, mut medium) = medium(CacheMode::IgnoresFlush);
         medium.write(512, &[7; 512]).unwrap();
