@@ -50,6 +50,9 @@ pub enum Chosen {
     File { name: String, plan: Box<file::Plan> },
 }
 
+/// The usual way in full, the one thing that must never happen, and the bounds: ten minutes.
+const STANDARD: [&str; 3] = ["life", "altered-block", "floods"];
+
 /// Where the files lie.
 #[must_use]
 pub fn files_folder() -> PathBuf {
@@ -70,7 +73,7 @@ impl fmt::Display for Chosen {
 impl Chosen {
     /// What every run of the tests goes through.
     pub fn standard() -> anyhow::Result<Vec<Self>> {
-        Ok(vec![Self::Story(Scenario::Life), named("altered-block").map_err(anyhow::Error::msg)?])
+        STANDARD.iter().map(|name| named(name).map_err(anyhow::Error::msg)).collect()
     }
 
     /// `--all`.
@@ -187,4 +190,21 @@ pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, run: &RunFolder) 
     }
     anyhow::ensure!(failed.is_empty(), "these scenarios failed: {}", failed.join(", "));
     Ok(())
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_stories_or_files_and_an_unknown_one_is_told_the_others() {
+        assert!(matches!(named("life").unwrap(), Chosen::Story(Scenario::Life)));
+        let Chosen::File { name, plan } = named("altered-block").unwrap() else { panic!("no file") };
+        assert_eq!((name.as_str(), plan.machines.len()), ("altered-block", 1));
+        let error = named("no-such").unwrap_err();
+        assert!(error.contains("life-bios") && error.contains("recovery"), "{error}");
+        assert_eq!(Chosen::standard().unwrap().len(), STANDARD.len());
+        assert!(Chosen::all().unwrap().len() > STANDARD.len());
+    }
 }
