@@ -165,7 +165,11 @@ impl Player<'_> {
 
 async fn end(lab: &Lab, name: &str, expect: &Expect) -> anyhow::Result<()> {
     let view = if let Some(reason) = &expect.reason {
-        let says = |view: &HostView| view.error().contains(reason) || view.reason().contains(reason);
+        // What must never happen ends the wait as well: it is judged below.
+        let says = |view: &HostView| {
+            let is_wrong = expect.never.iter().any(|key| view.count(key) > 0);
+            is_wrong || view.error().contains(reason) || view.reason().contains(reason)
+        };
         lab.wait_for(name, &format!("the reason {reason:?}"), says).await?
     } else {
         let view = lab.wait_running(name, 1).await?;
