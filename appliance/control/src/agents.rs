@@ -20,6 +20,7 @@ use crate::{
     control::{unix_milliseconds, unix_seconds},
     journals::{self, event},
     map, receipts,
+    runtime::timeout,
 };
 
 /// Outcome of comparing a hello with the journal.
@@ -60,7 +61,7 @@ impl Control {
     fn claims(&self, token: &str) -> Result<Claims, Refusal> {
         self.config()
             .sealer
-            .open_boot(token, unix_seconds(Timestamp::now()))
+            .open_boot(token, unix_seconds(self.now()))
             .map_err(|error| refusal(RefusalReason::BadToken, &format!("{error}: boot again from the network")))
     }
 
@@ -74,7 +75,7 @@ impl Control {
 
     async fn host_hello(&self, claims: &Claims, hello: &Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
         let key = self.host_of(claims)?;
-        let now = Timestamp::now();
+        let now = self.now();
         let binding = self
             .inner
             .journals
@@ -112,13 +113,13 @@ impl Control {
         if view.agent.key != Some(hello.key) || view.agent.attempt != attempt {
             view.agent.begin(attempt, hello.key, &hello.boot_id);
         }
-        view.agent.last_report_at = Some(Timestamp::now());
+        view.agent.last_report_at = Some(self.now());
     }
 
     async fn host_report(&self, claims: &Claims, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
         let key = self.host_of(claims)?;
         self.check_binding(&key, claims, &report, remote).await?;
-        let now = Timestamp::now();
+        let now = self.now();
         let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
         let before = self.views().hosts.get(&key).and_then(|view| view.agent.last_report.clone());
         self.log(&key, claims.attempt, &report);
@@ -146,13 +147,13 @@ impl Control {
         self.inner.queue.wake(&key);
         let verdict = || self.views().hosts.get(&key).map_or(Verdict::Continue, |view| view.agent.verdict(plan));
         if idle && !leaving {
-            hold(&changed, &verdict).await;
+            self.hold(&changed, &verdict).await;
             if let Some(view) = self.views().hosts.get_mut(&key) {
-                view.agent.last_report_at = Some(Timestamp::now());
+                view.agent.last_report_at = Some(self.now());
             }
         }
         Ok(ReportReply {
-            time_ms: unix_milliseconds(Timestamp::now()),
+            time_ms: unix_milliseconds(self.now()),
             log_acknowledged: acknowledged,
             verdict: if leaving { Verdict::Continue } else { verdict() },
         })
@@ -201,6 +202,18 @@ impl Control {
         Ok(())
     }
 
+    /// Waits until there is something to tell, at most as long as a report may be held.
+    pub(crate) async fn hold(&self, changed: &tokio::sync::Notify, verdict: &(impl Fn() -> Verdict + Sync)) {
+        let notified = changed.notified();
+        tokio::pin!(notified);
+        // Registered before the check, so that what is told in between wakes us.
+        notified.as_mut().enable();
+        if verdict() == Verdict::Continue {
+            let held = timeout(&*self.config().runtime, limits::LONG_POLL, notified).await;
+            tracing::trace!(told = held.is_some(), "answering a held report");
+        }
+    }
+
     /// The host's own and its kernel's lines go into the appliance's log, each once.
     fn log(&self, key: &HostKey, attempt: u64, report: &Report) {
         let known = self.views().hosts.get(key).map_or(0, |view| view.agent.log_sequence);
@@ -212,18 +225,6 @@ impl Control {
                 _ => tracing::debug!(host = %key, attempt, source = ?line.source, "{text}"),
             }
         }
-    }
-}
-
-/// Waits until there is something to tell, at most as long as a report may be held.
-pub(crate) async fn hold(changed: &tokio::sync::Notify, verdict: &(impl Fn() -> Verdict + Sync)) {
-    let notified = changed.notified();
-    tokio::pin!(notified);
-    // Registered before the check, so that what is told in between wakes us.
-    notified.as_mut().enable();
-    if verdict() == Verdict::Continue {
-        let held = tokio::time::timeout(limits::LONG_POLL, notified).await;
-        tracing::trace!(told = held.is_ok(), "answering a held report");
     }
 }
 
@@ -252,7 +253,7 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
         let detail = format!("from {remote}, MAC {}: refused, nothing changed", map::field(&hello.identity.boot_mac));
         let last = status.timeline.last().map(|event| (event.event.as_str(), event.detail.as_str()));
         if last != Some(("second_agent", detail.as_str())) {
-            status.note(event(attempt, "second_agent", detail));
+            status.note(event(now, attempt, "second_agent", detail));
         }
         return Binding::SecondKey;
     }
@@ -270,7 +271,7 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
     status.progress = None;
     #[allow(clippy::cast_precision_loss, reason = "seconds for people")]
     let detail = format!("{:.1} s after the kernel's start", hello.uptime_ms as f64 / 1000.0);
-    status.note(TimelineEvent { at: now, ..event(attempt, "agent_hello", detail) });
+    status.note(event(now, attempt, "agent_hello", detail));
     Binding::New
 }
 
@@ -301,7 +302,7 @@ impl Changes {
         let known = before.map_or(0, |before| before.receipts.len());
         changes.receipts = report.receipts.iter().skip(known).map(|receipt| (receipt.clone(), now)).collect();
         if report.leaving && !before.is_some_and(|before| before.leaving) {
-            changes.events.push(event(attempt, "leaving", "the agent leaves the ramdisk"));
+            changes.events.push(event(now, attempt, "leaving", "the agent leaves the ramdisk"));
         }
         changes
     }
@@ -318,7 +319,7 @@ impl Changes {
                 return;
             }
             let bytes = Some(bytes).filter(|bytes| *bytes > 0);
-            self.events.push(TimelineEvent { at, bytes, ..event(self.attempt, name, detail) });
+            self.events.push(TimelineEvent { bytes, ..event(at, self.attempt, name, detail) });
         };
         if state == StepState::Pending && step.state != StepState::Pending {
             push(start, at(step.started_ms), String::new(), 0);

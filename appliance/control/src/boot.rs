@@ -2,7 +2,7 @@
 
 use firesteel_boot::{BootEntry, Claims, Mac, Purpose, ScriptContext, ScriptRequest, SealedToken, render};
 use firesteel_wire::Seed;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use crate::{Control, Denied, HostKey, control::unix_seconds};
 
@@ -85,7 +85,7 @@ impl Control {
         let view = views.hosts.get(key)?;
         let Some(BootEntry::Agent { attempt, .. }) = &view.boot_entry else { return None };
         let heard = view.agent.attempt == *attempt
-            && view.agent.last_report_at.is_some_and(|at| Timestamp::now().duration_since(at) < WORKING_QUIET);
+            && view.agent.last_report_at.is_some_and(|at| self.now().duration_since(at) < WORKING_QUIET);
         let working = heard && view.agent.last_report.as_ref().is_some_and(|report| !report.idle && !report.leaving);
         Some((key.clone(), *attempt, working))
     }
@@ -110,7 +110,7 @@ impl Control {
             BootEntry::Agent { attempt, .. } => (Purpose::Agent, *attempt),
             BootEntry::LocalDisk { .. } | BootEntry::Exit { .. } => return Ok(None),
         };
-        let expires_unix_s = unix_seconds(Timestamp::now()) + BOOT_TOKEN_S;
+        let expires_unix_s = unix_seconds(self.now()) + BOOT_TOKEN_S;
         let claims = Claims { purpose, subject: subject.to_owned(), attempt, expires_unix_s };
         self.config().sealer.seal(&claims).map(Some)
     }
@@ -123,7 +123,7 @@ impl Control {
         let claims = self
             .config()
             .sealer
-            .open_boot(token, unix_seconds(Timestamp::now()))
+            .open_boot(token, unix_seconds(self.now()))
             .map_err(|error| Denied::Token(error.to_string()))?;
         let mac = match claims.purpose {
             Purpose::Discovery => {

@@ -3,20 +3,28 @@
 use std::{
     fmt,
     future::Future,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
-use firesteel_images::import::Acquirer;
 use firesteel_kube::{Change, Core, Objects, Status};
 use firesteel_resources::{BareMetalHost, DiscoveredHost, HardwareData, HostJournal, Secret};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::sync::mpsc;
 
-use crate::{HostKey, journals::Journals, notes, queue::Queue, views::Views};
+use crate::{
+    HostKey,
+    images::Images,
+    journals::Journals,
+    notes,
+    power::BmcDriver,
+    queue::Queue,
+    runtime::{Ending, Runtime, Task},
+    views::Views,
+};
 
 /// Hosts that are stepped at the same time: a step waits for the disk (fsync), not for the CPU.
 const STEPPERS: usize = 4;
@@ -26,7 +34,9 @@ const NOTES_MAX: usize = 4096;
 /// What the appliance gives to its control loop.
 pub struct Config {
     pub core: Core,
-    pub images: Acquirer,
+    pub runtime: Arc<dyn Runtime>,
+    pub images: Arc<dyn Images>,
+    pub bmc: Arc<dyn BmcDriver>,
     pub endpoints: Endpoints,
     pub sealer: Sealer,
     pub nonce_key: hmac::Key,
@@ -43,8 +53,6 @@ impl fmt::Debug for Config {
         f.debug_struct("Config").field("endpoints", &self.endpoints).finish_non_exhaustive()
     }
 }
-
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Shared by listeners and loop; clones are cheap.
 #[derive(Clone, Debug)]
@@ -89,9 +97,9 @@ impl Control {
                 hardware: Objects::new(core, "metal3.io", "HardwareData")?,
                 discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
                 journals: Journals::new(journals),
-                queue: Queue::default(),
+                queue: Queue::new(Arc::clone(&config.runtime)),
                 views: Mutex::default(),
-                started_at: Timestamp::now(),
+                started_at: config.runtime.now(),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),
                 tasks,
@@ -109,24 +117,22 @@ impl Control {
         let take = |what: &str| format!("control is running already: its {what} are taken");
         let mut tasks_end = lock(&self.inner.tasks_end).take().ok_or_else(|| take("tasks"))?;
         let notes_end = lock(&self.inner.notes_end).take().ok_or_else(|| take("notes"))?;
-        let mut set: JoinSet<Result<(), String>> = JoinSet::new();
-        set.spawn(self.clone().follow_hosts());
-        set.spawn(self.clone().follow_secrets());
-        set.spawn(notes::run(self.clone(), notes_end));
+        let (failures, mut failed) = mpsc::unbounded_channel();
+        let runtime = &*self.inner.config.runtime;
+        let mut tasks: FuturesUnordered<Ending> = FuturesUnordered::new();
+        tasks.push(runtime.spawn(watched(self.clone().follow_hosts(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_secrets(), &failures)));
+        tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end), &failures)));
         for _ in 0..STEPPERS {
             let control = self.clone();
-            set.spawn(async move { control.step_forever().await });
+            tasks.push(runtime.spawn(watched(async move { control.step_forever().await }, &failures)));
         }
         loop {
             tokio::select! {
-                Some(task) = tasks_end.recv() => {
-                    set.spawn(async move { task.await; Ok(()) });
-                }
-                Some(ended) = set.join_next() => match ended {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => return Err(error),
-                    Err(error) => return Err(format!("a task of the control loop ended badly: {error}")),
-                },
+                biased;
+                Some(error) = failed.recv() => return Err(error),
+                Some(ended) = tasks.next() => ended?,
+                Some(task) = tasks_end.recv() => tasks.push(runtime.spawn(task)),
             }
         }
     }
@@ -145,6 +151,16 @@ impl Control {
 
     pub(crate) fn config(&self) -> &Config {
         &self.inner.config
+    }
+
+    /// The wall clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.inner.config.runtime.now()
+    }
+
+    pub(crate) async fn sleep(&self, duration: Duration) {
+        let runtime = &self.inner.config.runtime;
+        runtime.sleep_until(runtime.uptime() + duration).await;
     }
 
     pub(crate) fn notes(&self) -> &mpsc::Sender<notes::Note> {
@@ -175,7 +191,7 @@ impl Control {
     /// Steps a host at once, for a caller who needs what follows; waits for a step under way.
     pub(crate) async fn step_now(&self, key: &HostKey) -> Result<(), Status> {
         while !self.views().running.insert((key.clone(), "step")) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            self.sleep(Duration::from_millis(5)).await;
         }
         let result = self.step(key).await;
         self.views().running.remove(&(key.clone(), "step"));
@@ -225,6 +241,20 @@ impl Control {
             }
         }
     }
+}
+
+/// A loop whose failure ends all others.
+fn watched(
+    task: impl Future<Output = Result<(), String>> + Send + 'static,
+    failures: &mpsc::UnboundedSender<String>,
+) -> Task {
+    let failures = failures.clone();
+    Box::pin(async move {
+        if let Err(error) = task.await {
+            // Nobody listens only when another part failed first.
+            drop(failures.send(error));
+        }
+    })
 }
 
 pub(crate) fn key_of(host: &BareMetalHost) -> HostKey {

@@ -12,7 +12,6 @@ use firesteel_resources::{
     host_journal::{HostJournalStatus, InstanceRecord},
     ignition,
 };
-use jiff::Timestamp;
 use ring::hmac;
 
 use crate::{Control, Denied, HostKey, control::unix_seconds, journals::event, map};
@@ -39,7 +38,7 @@ impl Control {
             purpose: Purpose::Instance,
             subject: uid.to_owned(),
             attempt,
-            expires_unix_s: unix_seconds(Timestamp::now()) + INSTANCE_TOKEN_S,
+            expires_unix_s: unix_seconds(self.now()) + INSTANCE_TOKEN_S,
         };
         self.config().sealer.seal(&claims).map(firesteel_boot::SealedToken::into_string)
     }
@@ -57,7 +56,7 @@ impl Control {
         let claims = self
             .config()
             .sealer
-            .open(token, unix_seconds(Timestamp::now()), Purpose::Instance)
+            .open(token, unix_seconds(self.now()), Purpose::Instance)
             .map_err(|error| Denied::Token(error.to_string()))?;
         let key = self
             .views()
@@ -117,7 +116,7 @@ impl Control {
 
     /// On disk before the config leaves.
     async fn config_fetched(&self, key: &HostKey, attempt: u64, name: &str, remote: IpAddr) -> Result<(), Denied> {
-        let now = Timestamp::now();
+        let now = self.now();
         let name = map::field(name);
         let state = self
             .inner
@@ -131,7 +130,7 @@ impl Control {
                     }
                     if record.config_fetched_at.is_none() {
                         record.config_fetched_at = Some(now);
-                        status.note(event(attempt, "config_fetched", format!("{name} by {remote}")));
+                        status.note(event(now, attempt, "config_fetched", format!("{name} by {remote}")));
                     }
                 }
                 state
@@ -165,7 +164,7 @@ impl Control {
             .filter_map(|pair| u8::from_str_radix(pair, 16).ok())
             .collect();
         hmac::verify(&self.config().nonce_key, tag.as_bytes(), &given).map_err(|_| denied())?;
-        let now = Timestamp::now();
+        let now = self.now();
         self.inner
             .journals
             .change(&key, |status| {
@@ -173,7 +172,7 @@ impl Control {
                     && record.running_at.is_none()
                 {
                     record.running_at = Some(now);
-                    status.note(event(attempt, "running", format!("the nonce came back from {remote}")));
+                    status.note(event(now, attempt, "running", format!("the nonce came back from {remote}")));
                 }
             })
             .await

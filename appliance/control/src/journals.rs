@@ -81,9 +81,8 @@ impl Journals {
     }
 }
 
-/// An event of now.
-pub(crate) fn event(attempt: u64, name: &str, detail: impl Into<String>) -> TimelineEvent {
-    TimelineEvent { at: Timestamp::now(), attempt, event: name.to_owned(), detail: detail.into(), bytes: None }
+pub(crate) fn event(at: Timestamp, attempt: u64, name: &str, detail: impl Into<String>) -> TimelineEvent {
+    TimelineEvent { at, attempt, event: name.to_owned(), detail: detail.into(), bytes: None }
 }
 
 /// The attempt that the planner is at; 0 before the first.
