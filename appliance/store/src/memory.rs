@@ -290,18 +290,20 @@ impl Opened {
             let previous = state.check(&op, &guards)?;
             let start = state.revision;
             let event = state.apply(&op, previous);
-            if fate == Fate::StoredUnheard {
-                return Err(CommitError::Database("the medium failed after the change".to_owned()));
+            if fate == Fate::Stored {
+                if start != self.hub.published() {
+                    // An earlier change was reported as failed and had become durable after all.
+                    self.hub.skip_to(start);
+                }
+                self.hub.publish(vec![event.clone()], event.revision);
             }
-            if start != self.hub.published() {
-                // An earlier change was reported as failed and had become durable after all.
-                self.hub.skip_to(start);
-            }
-            self.hub.publish(vec![event.clone()], event.revision);
             event
         };
         if let Some(faults) = &self.memory.faults {
             faults.after_commit(&event).await;
+        }
+        if fate == Fate::StoredUnheard {
+            return Err(CommitError::Database("the medium failed after the change".to_owned()));
         }
         Ok(event.revision)
     }

@@ -24,6 +24,7 @@ mod deleting;
 mod deprovisioning;
 pub mod effect;
 mod externally_provisioned;
+pub mod graph;
 mod inspecting;
 pub mod limits;
 pub mod memory;
