@@ -137,6 +137,8 @@ fn retry(turn: &mut Turn<'_>) {
     }
     turn.memory.failure = None;
     turn.memory.provision_failures = 0;
+    turn.memory.retried_at = Some(turn.now);
+    checks::fetch_again(turn);
     if attempt::presence(turn) != attempt::Presence::Alive && turn.has_bmc() {
         turn.memory.boot = None;
     }
