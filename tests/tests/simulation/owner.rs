@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use firesteel_kube::Part;
 use firesteel_resources::bare_metal_host::{
-    BmcDetails, FINALIZER, InspectionMode, ProvisioningState as S, annotations,
+    BmcDetails, CleaningMode, FINALIZER, InspectionMode, ProvisioningState as S, annotations,
 };
 use firesteel_resources::secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes};
 use firesteel_resources::{BareMetalHost, Image, RootDeviceHints, Secret, SecretReference};
@@ -47,6 +47,7 @@ pub(crate) enum Wish {
     Resume,
     Retry,
     Unpaused,
+    Cleaning,
 }
 
 /// How a host begins.
@@ -98,6 +99,7 @@ impl World {
                 Wish::Pause,
                 Wish::SwitchOn,
                 Wish::AddBmc,
+                Wish::Cleaning,
             ];
             let wish = *self.random.pick(&noise);
             return self.wish(&name, wish);
@@ -258,6 +260,12 @@ impl World {
                 );
                 return;
             }
+            Wish::Cleaning => Box::new(|host| {
+                host.spec.automated_cleaning_mode = match host.spec.automated_cleaning_mode {
+                    Some(CleaningMode::Disabled) => None,
+                    Some(CleaningMode::Metadata) | None => Some(CleaningMode::Disabled),
+                };
+            }),
             Wish::Inspect => annotate(annotations::INSPECT, ""),
             Wish::Hints => Box::new(move |host| {
                 let same = host.spec.root_device_hints.as_ref() == Some(&hint);

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use firesteel_kube::Part;
-use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
+use firesteel_resources::bare_metal_host::{CleaningMode, ProvisioningState as S, annotations};
 use firesteel_resources::{BareMetalHost, ConditionStatus, RootDeviceHints, SecretReference};
 use firesteel_store::{GroupResource, Key};
 
@@ -124,9 +124,16 @@ impl World {
         }
     }
 
-    /// A host without BMC is started by hand, from the network, when it does nothing of use.
+    /// Owners read the status and take the exit that it names (a disk that was carried away cannot be
+    /// cleaned); a host without BMC is started by hand, from the network, when it does nothing of use.
     fn walk_past(&mut self, id: usize) {
         let name = self.machines[id].name();
+        if self.host_object(&name).is_some_and(|host| shown(&host).contains("automatedCleaningMode")) {
+            let uncleaned = |host: &mut BareMetalHost| {
+                host.spec.automated_cleaning_mode = Some(CleaningMode::Disabled);
+            };
+            self.edit(&name, Box::new(uncleaned), false);
+        }
         let by_hand = self.host_object(&name).is_some_and(|host| host.spec.usable_bmc().is_none());
         let idle = matches!(self.machines[id].stage, Stage::Off | Stage::Hung | Stage::Os(_));
         let installed = matches!(self.state_of(&name), Some(S::Provisioned | S::ExternallyProvisioned));
@@ -158,6 +165,7 @@ impl World {
             host.spec.online = true;
             host.spec.externally_provisioned = false;
             host.spec.inspection_mode = None;
+            host.spec.automated_cleaning_mode = None;
             host.spec.root_device_hints = None;
             host.spec.image = Some(image(GOAL));
             host.spec.user_data =

@@ -6,7 +6,7 @@ use firesteel_plan::{
 };
 use firesteel_resources::{
     HardwareRecord, RootDeviceHints,
-    bare_metal_host::{ErrorType, OperationalStatus, ProvisioningState as S, annotations},
+    bare_metal_host::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState as S, annotations},
     hardware::DiskRecord,
 };
 
@@ -335,6 +335,29 @@ fn a_retry_inspects_again_what_was_repaired() {
     world.run();
     assert!(world.count(is_inspection) > before, "the host is inspected anew");
     assert_eq!(world.state(), S::Provisioned);
+}
+
+/// A host whose cleaning is disabled was sent back and forth between provisioning and
+/// deprovisioning for ever when another image was wanted.
+#[test]
+fn without_cleaning_another_image_can_be_installed() {
+    let mut world = World::new();
+    world.edit(|host| host.spec.automated_cleaning_mode = Some(CleaningMode::Disabled));
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    world.edit(|host| host.spec.image = Some(image("two")));
+    world.pass(60);
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    assert_eq!(world.memory().applied.as_ref().unwrap().image.url, image("two").url);
+    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Clean { .. }, .. })), 0);
+    world.delete();
+    world.run();
+    let tombstone = world.effects.iter().find_map(|effect| match effect {
+        Effect::Tombstone { disk, .. } => disk.clone(),
+        _ => None,
+    });
+    assert_eq!(tombstone.map(|disk| disk.serial), Some("A".to_owned()), "the disk is let go uncleaned, and named");
 }
 
 /// An image was put right on its server and a person asked to try again: nothing fetched it.
