@@ -211,8 +211,8 @@ impl Control {
                 }
                 Change::Deleted(host) => {
                     let key = key_of(&host);
-                    self.views().learn_host(&key, None);
-                    if let Err(status) = self.inner.journals.remove(&key).await {
+                    self.views().forget_host(&key, &host.metadata.uid);
+                    if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
                         tracing::warn!(host = %key, error = %status.message, "removing the journal");
                     }
                     let others: Vec<HostKey> = self.views().hosts.keys().cloned().collect();

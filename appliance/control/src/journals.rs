@@ -33,7 +33,7 @@ impl Journals {
             if journal.metadata.owner_references.iter().any(|owner| owner.uid == host.metadata.uid) {
                 return Ok(journal);
             }
-            self.objects.delete(&key.namespace, &key.name).await?;
+            self.objects.delete_exact(&key.namespace, &key.name, &journal.metadata.uid).await?;
         }
         let mut journal = HostJournal::default();
         journal.metadata.namespace.clone_from(&key.namespace);
@@ -76,8 +76,14 @@ impl Journals {
         self.change(key, |status| status.note(event.clone())).await.map(|_| ())
     }
 
-    pub(crate) async fn remove(&self, key: &HostKey) -> Result<(), Status> {
-        self.objects.delete(&key.namespace, &key.name).await
+    /// Removes the journal of a host that is gone. Another host of its name may have come since, whose
+    /// journal stays.
+    pub(crate) async fn remove(&self, key: &HostKey, uid: &str) -> Result<(), Status> {
+        let Some(journal) = self.objects.get(&key.namespace, &key.name).await? else { return Ok(()) };
+        if journal.metadata.owner_references.iter().any(|owner| owner.uid == uid) {
+            self.objects.delete_exact(&key.namespace, &key.name, &journal.metadata.uid).await?;
+        }
+        Ok(())
     }
 }
 

@@ -78,6 +78,8 @@ pub(crate) struct Agent {
     pub(crate) careless: bool,
     /// A planted bug: forgets which plans it has run.
     pub(crate) forgetful: bool,
+    /// The disk that the firmware is told to boot.
+    pub(crate) boot_entry: Option<String>,
     attempt: u64,
     macs: Vec<String>,
     uuid: String,
@@ -105,6 +107,7 @@ impl Agent {
             lie: None,
             careless: false,
             forgetful: false,
+            boot_entry: None,
             attempt: 0,
             macs,
             uuid,
@@ -387,7 +390,7 @@ impl Agent {
     }
 
     fn part(
-        &self,
+        &mut self,
         job: &mut Job,
         step: &Step,
         disks: &mut [Disk],
@@ -461,11 +464,16 @@ impl Agent {
                     files: files.iter().map(digest).collect(),
                 }))
             }
-            Step::SetBootEntry { .. } => Ok(Some(Evidence::BootEntrySet {
-                method: "uefi".into(),
-                entry: "Boot0007".into(),
-                order: "0001,0007".into(),
-            })),
+            Step::SetBootEntry { disk: named, .. } => {
+                let found = resolve(named, &seen(disks)).map_err(|drift| drift.to_string())?;
+                let disk = disks.iter().find(|disk| disk.serial == found.serial);
+                self.boot_entry = disk.and_then(|disk| disk.body.as_ref()).map(|body| body.disk_guid.clone());
+                Ok(Some(Evidence::BootEntrySet {
+                    method: "uefi".into(),
+                    entry: "Boot0007".into(),
+                    order: "0001,0007".into(),
+                }))
+            }
             Step::Reboot | Step::PowerOff => Ok(Some(Evidence::Leaving { how: step.name().into() })),
         }
     }

@@ -305,6 +305,9 @@ impl World {
         let machine = &mut self.machines[id];
         let Stage::Agent(agent) = &mut machine.stage else { return };
         let todo = agent.work(&mut machine.disks, &mut touched, now);
+        if let Some(entry) = agent.boot_entry.take() {
+            machine.boot_entry = Some(entry);
+        }
         let name = machine.name();
         for touch in &touched {
             let uid = self.sealer.open_boot(&touch.token, 0).map(|claims| claims.subject).unwrap_or_default();

@@ -200,7 +200,11 @@ impl Laws {
 
     fn journal(&mut self, event: &Event) {
         if event.kind == EventKind::Deleted {
-            self.hosts.remove(&event.key.name);
+            let gone = self.hosts.remove(&event.key.name);
+            let lives = |host: &HostTruth| self.objects.get(&event.key.name) == Some(&host.uid);
+            if gone.as_ref().is_some_and(lives) {
+                self.broken(Law::Durable, format!("the journal of {} was removed, and the host lives", event.key.name));
+            }
             return;
         }
         let journal: JournalTruth = match serde_json::from_slice(&event.value) {

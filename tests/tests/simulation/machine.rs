@@ -15,7 +15,7 @@ use firesteel_wire::{PublicKey, Seed};
 
 use crate::agent::{Agent, Lie};
 use crate::counts::Fault;
-use crate::disk::Disk;
+use crate::disk::{Disk, Installed};
 
 pub(crate) enum Stage {
     Off,
@@ -63,6 +63,8 @@ pub(crate) struct Machine {
     /// The firmware's order; otherwise the disk comes first where it boots.
     pub(crate) net_first: bool,
     pub(crate) net_once: bool,
+    /// The disk that the firmware boots first, by the GUID of its table.
+    pub(crate) boot_entry: Option<String>,
     pub(crate) address: Option<(Ipv4Addr, Duration)>,
     /// The request that is waited for.
     pub(crate) call: Option<u64>,
@@ -101,7 +103,9 @@ impl Machine {
         matches!(self.stage, Stage::Off)
     }
 
-    pub(crate) fn bootable(&self) -> Option<&crate::disk::Installed> {
-        self.disks.iter().find_map(Disk::bootable)
+    pub(crate) fn bootable(&self) -> Option<&Installed> {
+        let is_entry = |installed: &&Installed| Some(&installed.disk_guid) == self.boot_entry.as_ref();
+        let mut systems = self.disks.iter().filter_map(Disk::bootable);
+        systems.clone().find(is_entry).or_else(|| systems.next())
     }
 }

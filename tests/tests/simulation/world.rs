@@ -170,6 +170,7 @@ impl World {
             stage: Stage::Off,
             net_first: id % 2 == 0,
             net_once: false,
+            boot_entry: None,
             address: None,
             call: None,
             arrived: 0,
