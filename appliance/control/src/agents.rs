@@ -299,8 +299,13 @@ impl Changes {
             Some(step) => changes.progress = Some(progress(step, report.plan, attempt, now)),
             None => changes.clear_progress = true,
         }
-        let known = before.map_or(0, |before| before.receipts.len());
-        changes.receipts = report.receipts.iter().skip(known).map(|receipt| (receipt.clone(), now)).collect();
+        // By name and not by count: a host that leaves one out must not hide another behind it.
+        let place = |receipt: &Receipt| (receipt.plan, receipt.index);
+        let is_known = |receipt: &&Receipt| {
+            before.is_some_and(|before| before.receipts.iter().any(|old| place(old) == place(receipt)))
+        };
+        let new = report.receipts.iter().filter(|receipt| !is_known(receipt));
+        changes.receipts = new.map(|receipt| (receipt.clone(), now)).collect();
         if report.leaving && !before.is_some_and(|before| before.leaving) {
             changes.events.push(event(now, attempt, "leaving", "the agent leaves the ramdisk"));
         }
@@ -516,6 +521,26 @@ mod tests {
             leaving,
             log: Vec::new(),
         }
+    }
+
+    /// Receipts were told by their count: one that replaced a hidden one was acknowledged and not kept.
+    #[test]
+    fn a_receipt_that_was_left_out_hides_no_other() {
+        let receipt = |index| Receipt {
+            plan: 1,
+            index,
+            step: "clear-metadata".into(),
+            started_ms: 1,
+            ended_ms: 2,
+            evidence: Evidence::Leaving { how: String::new() },
+        };
+        let with = |indices: &[u32]| Report {
+            receipts: indices.iter().map(|index| receipt(*index)).collect(),
+            ..report(1, StepState::Done, 0, false)
+        };
+        let changes = Changes::between(Some(&with(&[0, 1])), &with(&[0, 2]), 1, Timestamp::UNIX_EPOCH);
+        let new: Vec<u32> = changes.receipts.iter().map(|(receipt, _)| receipt.index).collect();
+        assert_eq!(new, [2]);
     }
 
     #[test]

@@ -215,6 +215,8 @@ impl Control {
                     if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
                         tracing::warn!(host = %key, error = %status.message, "removing the journal");
                     }
+                    // A step under way may still publish what it decided for it; the next one takes that back.
+                    self.inner.queue.wake(&key);
                     let others: Vec<HostKey> = self.views().hosts.keys().cloned().collect();
                     others.iter().for_each(|other| self.inner.queue.wake(other));
                 }

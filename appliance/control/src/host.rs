@@ -20,7 +20,11 @@ impl Control {
             self.views().learn_host(key, None);
             return Ok(());
         };
-        let journal = self.inner.journals.open(key, &host).await?;
+        let (journal, made) = self.inner.journals.open(key, &host).await?;
+        if made && !self.is_there(key, &host).await? {
+            // Deleted since it was read, and its journal removed before this one was made.
+            return self.inner.journals.remove(key, &host.metadata.uid).await;
+        }
         let Some(memory) = memory_of(key, &journal) else { return Ok(()) };
         let now = self.now();
         let seen = self.seen(host, memory, &journal.status, now).await?;
@@ -37,6 +41,11 @@ impl Control {
             self.inner.queue.wake_in(key, delay.unsigned_abs());
         }
         Ok(())
+    }
+
+    async fn is_there(&self, key: &HostKey, host: &BareMetalHost) -> Result<bool, Status> {
+        let now = self.inner.hosts.get(&key.namespace, &key.name).await?;
+        Ok(now.is_some_and(|now| now.metadata.uid == host.metadata.uid))
     }
 
     /// 1. The truth, on disk before anything follows from it.

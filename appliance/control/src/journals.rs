@@ -26,12 +26,12 @@ impl Journals {
         Ok(self.objects.get(&key.namespace, &key.name).await?.map(|journal| journal.status))
     }
 
-    /// The journal of a host, made (owned by the host) where it is missing. A journal of an
-    /// earlier host with the same name is replaced: it speaks of another object.
-    pub(crate) async fn open(&self, key: &HostKey, host: &BareMetalHost) -> Result<HostJournal, Status> {
+    /// The journal of a host, made (owned by the host) where it is missing, and whether it was made. A
+    /// journal of an earlier host with the same name is replaced: it speaks of another object.
+    pub(crate) async fn open(&self, key: &HostKey, host: &BareMetalHost) -> Result<(HostJournal, bool), Status> {
         if let Some(journal) = self.objects.get(&key.namespace, &key.name).await? {
             if journal.metadata.owner_references.iter().any(|owner| owner.uid == host.metadata.uid) {
-                return Ok(journal);
+                return Ok((journal, false));
             }
             self.objects.delete_exact(&key.namespace, &key.name, &journal.metadata.uid).await?;
         }
@@ -46,7 +46,7 @@ impl Journals {
             controller: Some(true),
             ..OwnerReference::default()
         });
-        self.objects.create(&journal).await
+        Ok((self.objects.create(&journal).await?, true))
     }
 
     /// Stores a journal that was read before; fails with a conflict when it changed since.

@@ -29,9 +29,18 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Clone)]
 pub(crate) struct Executor(Arc<Shared>);
 
+/// Why tasks are no longer polled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    Idle,
+    Halted,
+    Paused,
+}
+
 struct Shared {
     now_us: AtomicU64,
     halted: AtomicBool,
+    paused: AtomicBool,
     ready: Mutex<Vec<Arc<Ticket>>>,
     timers: Mutex<BinaryHeap<Reverse<Timer>>>,
     tasks: Mutex<Vec<Option<Entry>>>,
@@ -96,6 +105,7 @@ impl Executor {
         Self(Arc::new(Shared {
             now_us: AtomicU64::new(0),
             halted: AtomicBool::new(false),
+            paused: AtomicBool::new(false),
             ready: Mutex::default(),
             timers: Mutex::default(),
             tasks: Mutex::default(),
@@ -161,16 +171,24 @@ impl Executor {
         self.0.halted.store(true, Ordering::Relaxed);
     }
 
-    /// Polls until nothing is ready, or somebody halts. Says whether it was halted.
-    pub(crate) fn run(&self) -> bool {
+    /// Stops after the poll under way, and goes on with the next run: somebody wants to act in between.
+    pub(crate) fn pause(&self) {
+        self.0.paused.store(true, Ordering::Relaxed);
+    }
+
+    /// Polls until nothing is ready, or somebody stops it.
+    pub(crate) fn run(&self) -> Stop {
         loop {
             if self.0.halted.swap(false, Ordering::Relaxed) {
-                return true;
+                return Stop::Halted;
+            }
+            if self.0.paused.swap(false, Ordering::Relaxed) {
+                return Stop::Paused;
             }
             let ticket = {
                 let mut ready = lock(&self.0.ready);
                 if ready.is_empty() {
-                    return false;
+                    return Stop::Idle;
                 }
                 let chosen = lock(&self.0.random).below(ready.len());
                 ready.swap_remove(chosen)

@@ -115,11 +115,10 @@ impl World {
         let Stage::Dhcp { client, seed } = &mut self.machines[id].stage else { return };
         let is_loader = seed.is_none();
         let next = client.poll_timeout();
-        let transmit = client.poll_transmit();
+        let Some(transmit) = client.poll_transmit() else { return };
         // The world's clock counts whole microseconds.
         let at = self.since_birth(next) + Duration::from_millis(1);
         self.at(at, Event::DhcpTimer { machine: id, epoch });
-        let Some(transmit) = transmit else { return };
         let bytes = if is_loader { as_loader(&transmit.bytes) } else { transmit.bytes };
         if self.packet_is_lost() {
             return;
@@ -207,7 +206,11 @@ impl World {
         let machine = &mut self.machines[id];
         machine.call = Some(call);
         let epoch = machine.epoch;
-        self.after(REPLY_TIMEOUT + held, Event::Answered { machine: id, epoch, call, answer: Answer::Lost });
+        let at = self.now() + REPLY_TIMEOUT + held;
+        let timeout = self.at(at, Event::Answered { machine: id, epoch, call, answer: Answer::Lost });
+        if let Some(old) = self.machines[id].timeout.replace(timeout) {
+            self.revoke(old);
+        }
         let mut delay = self.random.millis(1, 30);
         if self.wild {
             match self.random.below(1000) {
@@ -232,6 +235,9 @@ impl World {
             return;
         }
         self.machines[id].call = None;
+        if let Some(timeout) = self.machines[id].timeout.take() {
+            self.revoke(timeout);
+        }
         match &mut self.machines[id].stage {
             Stage::Fetching { what, .. } => {
                 let what = what.clone();

@@ -145,9 +145,10 @@ pub(crate) struct Laws {
     pub(crate) changes: Vec<(String, Edge)>,
     /// Hosts that have just become provisioned, with the GUID of their disk.
     pub(crate) provisioned: Vec<(String, String)>,
-    /// Points passed so far, and the one to die at.
+    /// Points passed so far, and the one to die at: the n-th from the beginning, or from now of a kind.
     pub(crate) points: u64,
     pub(crate) die_at: Option<u64>,
+    pub(crate) die_in: Option<(Point, u64)>,
     pub(crate) died_at: Option<Point>,
     /// Per mille of writes that the medium refuses, or answers badly after it took them.
     pub(crate) refuses: u64,
@@ -162,9 +163,17 @@ impl Laws {
     /// Passes a point where the appliance may die; true when it dies here.
     pub(crate) fn passes(&mut self, point: Point) -> bool {
         self.points += 1;
-        if self.die_at != Some(self.points) {
+        let due = match &mut self.die_in {
+            Some((kind, left)) if *kind == point => {
+                *left -= 1;
+                *left == 0
+            }
+            Some(_) | None => false,
+        };
+        if self.die_at != Some(self.points) && !due {
             return false;
         }
+        (self.die_at, self.die_in) = (None, None);
         self.died_at = Some(point);
         self.counts.fault(match point {
             Point::BeforeWrite => Fault::KilledBeforeWrite,
@@ -329,7 +338,10 @@ impl Laws {
             host.receipts.iter().any(|kept| (kept.attempt, kept.plan, kept.index) == key)
         };
         if let Some(lost) = report.receipts.iter().find(|receipt| !kept(receipt)) {
-            let text = format!("a report was answered and its receipt of {} is not on disk", lost.step);
+            let text = format!(
+                "a report of {uid} was answered and its receipt of {} (attempt {attempt}, plan {}) is not on disk: {:?}",
+                lost.step, lost.plan, host.receipts,
+            );
             return self.broken(Law::Durable, text);
         }
         let left = host.agent.as_ref().is_none_or(|agent| agent.attempt != attempt || agent.left);
@@ -430,7 +442,15 @@ impl Faults for Medium {
     }
 
     fn after_commit(&self, event: &Event) -> Wait<()> {
-        lock(&self.laws).stored(event);
+        let changed = {
+            let mut laws = lock(&self.laws);
+            laws.stored(event);
+            !laws.changes.is_empty()
+        };
+        if changed {
+            // Somebody may see the new state before anything else happens.
+            self.executor.pause();
+        }
         if self.pass(Point::AfterWrite) {
             return Box::pin(std::future::pending());
         }

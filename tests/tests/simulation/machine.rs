@@ -68,6 +68,8 @@ pub(crate) struct Machine {
     pub(crate) address: Option<(Ipv4Addr, Duration)>,
     /// The request that is waited for.
     pub(crate) call: Option<u64>,
+    /// When the wait for it ends.
+    pub(crate) timeout: Option<(Duration, u64)>,
     /// The newest request that has arrived.
     pub(crate) arrived: u64,
     pub(crate) bmc_trouble: Option<(Fault, Duration)>,

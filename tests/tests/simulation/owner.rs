@@ -15,6 +15,7 @@ use serde_json::json;
 use crate::appliance::ENDPOINTS;
 use crate::counts::{Edge, Fault};
 use crate::executor::lock;
+use crate::wild::LEAST;
 use crate::world::{Event, World};
 
 pub(crate) const NAMESPACE: &str = "default";
@@ -127,11 +128,12 @@ impl World {
 
     /// The way that was taken least.
     fn rarest<T: Copy>(&mut self, ways: &[(Edge, T)]) -> T {
-        if self.random.chance(200) {
+        if self.random.chance(100) {
             return self.random.pick(ways).1;
         }
         let counted = ways.iter().map(|(edge, way)| (self.count(|counts| counts.of_edge(*edge)), *way));
-        let least = counted.min_by_key(|(count, _)| *count);
+        let least = counted.filter(|(count, _)| *count < LEAST).min_by_key(|(count, _)| *count);
+        // The first way is the ordinary one.
         least.map_or(ways[0].1, |(_, way)| way)
     }
 
@@ -153,6 +155,7 @@ impl World {
                 &[((S::Preparing, S::Available), Wish::Nothing), ((S::Preparing, S::PoweringOff), Wish::Delete)]
             }
             S::Available => &[
+                ((S::Available, S::Provisioning), Wish::Image),
                 ((S::Available, S::ExternallyProvisioned), Wish::External),
                 ((S::Available, S::Inspecting), Wish::Inspect),
                 ((S::Available, S::Preparing), Wish::Hints),
@@ -166,7 +169,7 @@ impl World {
             ],
             S::Provisioning => &[
                 ((S::Provisioning, S::Provisioned), Wish::Nothing),
-                ((S::Provisioning, S::Deprovisioning), Wish::Nothing),
+                ((S::Provisioning, S::Deprovisioning), Wish::Image),
                 ((S::Provisioning, S::Available), Wish::NoImage),
                 ((S::Provisioning, S::Deleting), Wish::ReleaseByForce),
             ],
@@ -210,16 +213,23 @@ impl World {
                 S::New | S::Preparing => Duration::ZERO,
                 S::Registering => self.random.millis(0, 600),
                 S::Provisioning if wish == Wish::NoImage => self.random.millis(0, 400),
-                S::Inspecting | S::Provisioning | S::Deprovisioning => self.random.millis(0, 60_000),
+                S::Inspecting => self.random.millis(0, 5_000),
+                S::Provisioning | S::Deprovisioning => self.random.millis(0, 20_000),
+                // With an image it is left at once, too.
+                S::Available if self.random.chance(600) => Duration::ZERO,
                 S::Unmanaged | S::Available | S::Provisioned | S::ExternallyProvisioned => {
-                    self.random.millis(0, 30_000)
+                    self.random.millis(0, 10_000)
                 }
                 S::PoweringOff | S::Deleting => continue,
             };
             if wish == Wish::Nothing {
                 continue;
             }
-            if delay.is_zero() { self.wish(&name, wish) } else { self.after(delay, Event::Wish { name, wish }) }
+            if delay.is_zero() {
+                self.wish(&name, wish)
+            } else {
+                self.after(delay, Event::Wish { name, wish, state: Some(to) })
+            }
         }
     }
 
@@ -286,7 +296,7 @@ impl World {
             Wish::Offline => Box::new(|host| host.spec.online = !host.spec.online),
             Wish::Pause => {
                 let later = self.random.millis(1_000, 60_000);
-                self.after(later, Event::Wish { name: name.to_owned(), wish: Wish::Resume });
+                self.after(later, Event::Wish { name: name.to_owned(), wish: Wish::Resume, state: None });
                 annotate(annotations::PAUSED, "an owner")
             }
             Wish::Resume => forget(annotations::PAUSED),
@@ -374,7 +384,7 @@ impl World {
                 host.metadata.finalizers = vec![FINALIZER.to_owned(), HOLD.to_owned()];
             }
         }
-        if self.random.chance(500) {
+        if self.random.chance(300) {
             let url = self.image_url();
             host.spec.image = Some(image(url));
         }

@@ -36,7 +36,7 @@ impl World {
         self.wild = false;
         {
             let mut laws = lock(&self.laws);
-            (laws.refuses, laws.die_at) = (0, None);
+            (laws.refuses, laws.die_at, laws.die_in) = (0, None, None);
         }
         for machine in &mut self.machines {
             (machine.bmc_trouble, machine.next_lie) = (None, None);
@@ -89,7 +89,14 @@ impl World {
             self.restore_secrets(id);
             self.set_goal(id, None);
         }
-        self.until("has not reached its goal after it was corrected", Self::has_goal)
+        self.until("has not reached its goal after it was corrected", Self::has_goal)?;
+        let laws = lock(&self.laws);
+        match laws.hosts.iter().find(|(name, host)| laws.objects.get(*name) != Some(&host.uid)) {
+            Some((name, _)) => {
+                Err(Violation { law: Law::Forward, text: format!("the journal of {name} outlived its host") })
+            }
+            None => Ok(()),
+        }
     }
 
     /// Waits until something holds for every host.

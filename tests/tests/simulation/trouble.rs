@@ -17,10 +17,11 @@ use crate::agent::Lie;
 use crate::appliance::{ImageAsk, image_of};
 use crate::counts::Fault;
 use crate::executor::lock;
-use crate::laws::{Law, Laws};
+use crate::laws::{Law, Laws, Point};
 use crate::machine::Stage;
 use crate::owner::{NAMESPACE, WRONG_IMAGE};
 use crate::planted::Bug;
+use crate::wild::LEAST;
 use crate::world::{Event, World};
 
 /// What [`World::trouble`] can do; the rest happens to messages on their way.
@@ -63,14 +64,12 @@ impl World {
         if !self.wild {
             return;
         }
-        let pause = self.random.millis(500, 6_000);
+        let pause = self.random.millis(2_000, 20_000);
         self.after(pause, Event::Trouble);
-        let fault = if self.random.chance(600) {
-            let counted = TROUBLES.iter().map(|fault| (self.count(|counts| counts.of_fault(*fault)), *fault));
-            counted.min().map_or(Fault::HostHangs, |(_, fault)| fault)
-        } else {
-            *self.random.pick(&TROUBLES)
-        };
+        let counted = TROUBLES.iter().map(|fault| (self.count(|counts| counts.of_fault(*fault)), *fault));
+        let rare: Vec<Fault> = counted.filter(|(count, _)| *count < LEAST).map(|(_, fault)| fault).collect();
+        let known = if rare.is_empty() || self.random.chance(100) { TROUBLES.as_slice() } else { &rare };
+        let fault = *self.random.pick(known);
         let id = self.random.below(self.machines.len());
         self.cause(fault, id);
     }
@@ -102,9 +101,13 @@ impl World {
                 self.machines[id].bmc_trouble = Some((fault, until));
             }
             Fault::KilledBeforeWrite | Fault::KilledAfterWrite | Fault::KilledAtEffect => {
-                let ahead = 1 + self.random.next() % 12;
-                let mut laws = lock(&self.laws);
-                laws.die_at = Some(laws.points + ahead);
+                let point = match fault {
+                    Fault::KilledBeforeWrite => Point::BeforeWrite,
+                    Fault::KilledAfterWrite => Point::AfterWrite,
+                    _ => Point::Effect,
+                };
+                let ahead = 1 + self.random.next() % 6;
+                lock(&self.laws).die_in = Some((point, ahead));
             }
             Fault::KilledAtRest => self.after(Duration::ZERO, Event::Kill),
             Fault::WriteRefused => {
@@ -168,11 +171,12 @@ impl World {
     }
 
     fn lie(&mut self, fault: Fault, id: usize, lie: Lie) {
-        self.fault(fault);
-        let machine = &mut self.machines[id];
-        match machine.agent() {
-            Some(agent) => agent.lie = Some(lie),
-            None => machine.next_lie = Some(lie),
+        if lie == Lie::Identity {
+            self.fault(fault);
+            self.machines[id].next_lie = Some(lie);
+        } else if let Some(agent) = self.machines[id].agent() {
+            agent.lie = Some(lie);
+            self.fault(fault);
         }
     }
 

@@ -8,10 +8,10 @@ use crate::trouble::hosts_text;
 use crate::world::{Setup, World};
 
 /// Steps of one world before the faults stop.
-const WORLD_STEPS: u64 = 20_000;
+const WORLD_STEPS: u64 = 60_000;
 const MACHINES: usize = 10;
 /// How often each change of state and each fault happens in the test run.
-const LEAST: u64 = 1_000;
+pub(crate) const LEAST: u64 = 1_000;
 
 /// Worlds until so many steps were made.
 fn run(seed: u64, steps: u64) -> Counts {
@@ -40,7 +40,8 @@ fn one_world(setup: Setup) -> Result<(Counts, u64), String> {
     let mut world = World::new(setup);
     match live(&mut world) {
         Ok(()) => {
-            let counts = lock(&world.laws).counts.clone();
+            let mut counts = lock(&world.laws).counts.clone();
+            world.kinds.iter().for_each(|(kind, count)| *counts.others.entry(kind).or_default() += count);
             Ok((counts, world.hash))
         }
         Err(violation) => Err(story(&world, &violation)),

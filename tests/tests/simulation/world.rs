@@ -19,13 +19,14 @@ use firesteel_bmc::fake::Fake;
 use firesteel_bmc::{Credentials, fake};
 use firesteel_boot::{Mac, Sealer};
 use firesteel_dhcp::{Arrival, CommitId, LeaseChange, Output, wire};
+use firesteel_resources::bare_metal_host::ProvisioningState;
 use firesteel_store::Memory;
 
 use crate::appliance::{Appliance, Ground, ImageAsk, Leases};
 use crate::bmc::{BmcAsk, Reply};
 use crate::counts::{Counts, Fault};
 use crate::disk::Disk;
-use crate::executor::{Executor, lock};
+use crate::executor::{Executor, Stop, lock};
 use crate::laws::{Law, Laws, Medium, Violation};
 use crate::machine::{Machine, Stage};
 use crate::network::{Answer, Ask, serve};
@@ -53,25 +54,72 @@ pub(crate) enum Out {
 }
 
 pub(crate) enum Event {
-    Post { machine: usize, epoch: u64 },
-    DhcpTimer { machine: usize, epoch: u64 },
-    ToServer { bytes: Vec<u8> },
-    ToClient { machine: usize, epoch: u64, bytes: Vec<u8> },
-    LeaseWritten { life: u64, id: CommitId, changes: Vec<LeaseChange> },
-    Deliver { machine: usize, epoch: u64, call: u64, ask: Ask },
-    Answered { machine: usize, epoch: u64, call: u64, answer: Answer },
-    Retry { machine: usize, epoch: u64 },
-    Tick { machine: usize, epoch: u64, tick: u64 },
-    Work { machine: usize, epoch: u64 },
+    Post {
+        machine: usize,
+        epoch: u64,
+    },
+    DhcpTimer {
+        machine: usize,
+        epoch: u64,
+    },
+    ToServer {
+        bytes: Vec<u8>,
+    },
+    ToClient {
+        machine: usize,
+        epoch: u64,
+        bytes: Vec<u8>,
+    },
+    LeaseWritten {
+        life: u64,
+        id: CommitId,
+        changes: Vec<LeaseChange>,
+    },
+    Deliver {
+        machine: usize,
+        epoch: u64,
+        call: u64,
+        ask: Ask,
+    },
+    Answered {
+        machine: usize,
+        epoch: u64,
+        call: u64,
+        answer: Answer,
+    },
+    Retry {
+        machine: usize,
+        epoch: u64,
+    },
+    Tick {
+        machine: usize,
+        epoch: u64,
+        tick: u64,
+    },
+    Work {
+        machine: usize,
+        epoch: u64,
+    },
     BmcAsked(BmcAsk),
-    BmcAnswered { reply: Reply, response: Option<fake::Response> },
+    BmcAnswered {
+        reply: Reply,
+        response: Option<fake::Response>,
+    },
     Image(ImageAsk),
     Owner,
-    Wish { name: String, wish: Wish },
+    /// What an owner asks for, as long as the host is in this state.
+    Wish {
+        name: String,
+        wish: Wish,
+        state: Option<ProvisioningState>,
+    },
     Trouble,
     Kill,
     Start,
-    Mend { machine: usize, fault: Fault },
+    Mend {
+        machine: usize,
+        fault: Fault,
+    },
 }
 
 /// How a world is.
@@ -107,6 +155,7 @@ pub(crate) struct World {
     /// Where a machine's time for the DHCP client begins.
     birth: Instant,
     trace: std::collections::VecDeque<(Duration, &'static str, usize)>,
+    pub(crate) kinds: BTreeMap<&'static str, u64>,
     pub(crate) hash: u64,
 }
 
@@ -141,6 +190,7 @@ impl World {
             number: 0,
             birth: Instant::now(),
             trace: std::collections::VecDeque::new(),
+            kinds: BTreeMap::new(),
             hash: 0,
             setup,
         };
@@ -173,6 +223,7 @@ impl World {
             boot_entry: None,
             address: None,
             call: None,
+            timeout: None,
             arrived: 0,
             bmc_trouble: None,
             next_lie: None,
@@ -204,9 +255,16 @@ impl World {
         self.at(self.now() + delay, event);
     }
 
-    pub(crate) fn at(&mut self, at: Duration, event: Event) {
+    pub(crate) fn at(&mut self, at: Duration, event: Event) -> (Duration, u64) {
         self.number += 1;
-        self.events.insert((at.max(self.now()), self.number), event);
+        let place = (at.max(self.now()), self.number);
+        self.events.insert(place, event);
+        place
+    }
+
+    /// Takes back what was to happen.
+    pub(crate) fn revoke(&mut self, place: (Duration, u64)) {
+        self.events.remove(&place);
     }
 
     pub(crate) fn fault(&self, fault: Fault) {
@@ -257,7 +315,7 @@ impl World {
         let Some(appliance) = self.appliance.take() else { return };
         self.executor.kill(appliance.life);
         drop(appliance);
-        lock(&self.laws).die_at = None;
+        lock(&self.laws).die_in = None;
         lock(&self.outbox).clear();
         let longest = if self.random.chance(100) { 900_000 } else { 8_000 };
         let downtime = self.random.millis(50, longest);
@@ -273,16 +331,17 @@ impl World {
     /// Runs the appliance's tasks until all wait, and takes what they gave.
     pub(crate) fn settle_tasks(&mut self) {
         loop {
-            let halted = self.executor.run();
+            let stop = self.executor.run();
             let outs = std::mem::take(&mut *lock(&self.outbox));
             let quiet = outs.is_empty();
             for out in outs {
                 self.take(out);
             }
-            if halted {
-                self.kill();
-            } else if quiet {
-                break;
+            match stop {
+                Stop::Halted => self.kill(),
+                Stop::Paused => self.look_at_changes(),
+                Stop::Idle if quiet => break,
+                Stop::Idle => {}
             }
         }
         self.look_at_changes();
@@ -357,6 +416,7 @@ impl World {
             ^ (what.len() as u64) << 40
             ^ (who as u64) << 50)
             .wrapping_mul(0x0100_0000_01b3);
+        *self.kinds.entry(what).or_default() += 1;
         if self.trace.len() >= TRACE_MAX {
             self.trace.pop_front();
         }
@@ -395,7 +455,11 @@ impl World {
             }
             Event::Image(ask) => self.image(ask),
             Event::Owner => self.owner(),
-            Event::Wish { name, wish } => self.wish(&name, wish),
+            Event::Wish { name, wish, state } => {
+                if state.is_none() || self.state_of(&name) == state || self.random.chance(100) {
+                    self.wish(&name, wish);
+                }
+            }
             Event::Trouble => self.trouble(),
             Event::Kill => {
                 self.note("kill", 0);
