@@ -124,7 +124,7 @@ impl World {
             return;
         }
         let delay = self.random.millis(1, 20);
-        if self.wild && self.random.chance(30) {
+        if self.wild && self.random.chance(60) {
             self.fault(Fault::PacketDuplicated);
             self.after(delay * 3, Event::ToServer { bytes: bytes.clone() });
         }
@@ -387,9 +387,10 @@ impl World {
     pub(crate) fn bmc_asked(&mut self, ask: BmcAsk) {
         let id = ask.machine;
         self.note("bmc request", id);
-        let Some(machine) = self.machines.get(id) else { return drop(ask.reply) };
-        let now = self.executor.now();
-        let trouble = machine.bmc_trouble.filter(|(_, until)| self.wild && *until > now).map(|(fault, _)| fault);
+        if id >= self.machines.len() {
+            return drop(ask.reply);
+        }
+        let trouble = if self.wild && self.random.chance(100) { self.bmc_trouble(&ask.request.method) } else { None };
         let reset = ask.request.method == "POST";
         let Some(response) = self.bmc_fault(id, trouble, &ask.request) else {
             // Nobody there, or nobody who answers in time.
@@ -410,6 +411,17 @@ impl World {
         }
         let delay = self.random.millis(5, 200);
         self.after(delay, Event::BmcAnswered { reply: ask.reply, response: Some(response) });
+    }
+
+    /// The fault of this request that has been rarest so far.
+    fn bmc_trouble(&mut self, method: &str) -> Option<Fault> {
+        let faults: &[Fault] = match method {
+            "POST" => &[Fault::BmcIgnoresPower, Fault::BmcRefuses, Fault::BmcUnreachable],
+            "PATCH" => &[Fault::BmcForgetsBoot, Fault::BmcRefuses, Fault::BmcSlow],
+            _ => &[Fault::BmcUnauthorized, Fault::BmcRefuses, Fault::BmcUnreachable, Fault::BmcSlow, Fault::BmcGarbage],
+        };
+        let counted = faults.iter().map(|fault| (self.count(|counts| counts.of_fault(*fault)), *fault));
+        counted.min().map(|(_, fault)| fault)
     }
 
     /// What the BMC answers, and what becomes of the machine.

@@ -108,6 +108,8 @@ struct OwnerTruth {
 pub(crate) struct HostTruth {
     #[serde(skip)]
     pub(crate) uid: String,
+    #[serde(skip)]
+    pub(crate) bytes: usize,
     pub(crate) memory: HostMemory,
     pub(crate) agent: Option<AgentBinding>,
     pub(crate) instance: Option<InstanceRecord>,
@@ -222,7 +224,7 @@ impl Laws {
         };
         let name = journal.metadata.name;
         let uid = journal.metadata.owner_references.first().map(|owner| owner.uid.clone()).unwrap_or_default();
-        let new = HostTruth { uid, ..journal.status };
+        let new = HostTruth { uid, bytes: event.value.len(), ..journal.status };
         let old = self.hosts.remove(&name).filter(|old| old.uid == new.uid).unwrap_or_default();
         self.compare(&name, &old, &new);
         self.hosts.insert(name, new);

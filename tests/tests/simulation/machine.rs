@@ -14,7 +14,6 @@ use firesteel_dhcp::client::Client;
 use firesteel_wire::{PublicKey, Seed};
 
 use crate::agent::{Agent, Lie};
-use crate::counts::Fault;
 use crate::disk::{Disk, Installed};
 
 pub(crate) enum Stage {
@@ -72,7 +71,6 @@ pub(crate) struct Machine {
     pub(crate) timeout: Option<(Duration, u64)>,
     /// The newest request that has arrived.
     pub(crate) arrived: u64,
-    pub(crate) bmc_trouble: Option<(Fault, Duration)>,
     pub(crate) next_lie: Option<Lie>,
     pub(crate) careless: bool,
     pub(crate) forgetful: bool,

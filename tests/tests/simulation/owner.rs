@@ -12,6 +12,8 @@ use firesteel_resources::secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes};
 use firesteel_resources::{BareMetalHost, Image, RootDeviceHints, Secret, SecretReference};
 use serde_json::json;
 
+use firesteel_plan::host::graph::EDGES;
+
 use crate::appliance::ENDPOINTS;
 use crate::counts::{Edge, Fault};
 use crate::executor::lock;
@@ -22,6 +24,8 @@ pub(crate) const NAMESPACE: &str = "default";
 const IMAGES: [&str; 3] = ["http://images.example/a.raw", "http://images.example/b.raw", "http://images.example/c.raw"];
 /// Its checksum is wrong: no try can help.
 pub(crate) const WRONG_IMAGE: &str = "http://images.example/wrong.raw";
+/// Journals of more bytes belong to hosts that have lived long enough.
+const OLD_BYTES: usize = 5_000;
 /// A finalizer of somebody else.
 const HOLD: &str = "example.com/hold";
 
@@ -82,15 +86,15 @@ impl World {
         if !self.wild {
             return;
         }
-        let pause = self.random.millis(5_000, 25_000);
+        let pause = self.random.millis(1_000, 6_000);
         self.after(pause, Event::Owner);
-        let id = self.random.below(self.machines.len());
+        let id = self.idle_host();
         let name = self.machines[id].name();
         if !self.exists(&name) {
             let birth = self.choose_birth();
             return self.create(id, birth);
         }
-        if self.random.chance(250) {
+        if self.random.chance(60) {
             let noise = [
                 Wish::Reboot,
                 Wish::HoldOff,
@@ -106,24 +110,55 @@ impl World {
             return self.wish(&name, wish);
         }
         if let Some(state) = self.state_of(&name) {
-            let wish = self.choose(state);
-            self.wish(&name, wish);
+            let rests =
+                matches!(state, S::New | S::Unmanaged | S::Available | S::Provisioned | S::ExternallyProvisioned);
+            if rests || self.random.chance(60) {
+                let wish = self.choose(&name, state);
+                self.wish(&name, wish);
+            }
         }
         // Somebody walks past and presses a button that should be pressed.
-        if self.random.chance(300) {
+        if self.random.chance(50) {
             self.power_on(id);
         }
     }
 
     fn choose_birth(&mut self) -> Birth {
+        let ordinary = if self.random.chance(500) {
+            ((S::Registering, S::Inspecting), Birth::WithBmc)
+        } else {
+            ((S::Registering, S::Preparing), Birth::NotInspected)
+        };
         let ways = [
+            ordinary,
+            ((S::Registering, S::Inspecting), Birth::WithBmc),
+            ((S::Registering, S::Preparing), Birth::NotInspected),
             ((S::New, S::Unmanaged), Birth::WithoutBmc),
+            ((S::Unmanaged, S::Registering), Birth::WithoutBmc),
+            ((S::Unmanaged, S::Deleting), Birth::WithoutBmc),
             ((S::New, S::Deleting), Birth::StillBorn),
             ((S::Registering, S::ExternallyProvisioned), Birth::External),
-            ((S::Registering, S::Preparing), Birth::NotInspected),
-            ((S::Registering, S::Inspecting), Birth::WithBmc),
+            ((S::ExternallyProvisioned, S::Provisioned), Birth::External),
+            ((S::ExternallyProvisioned, S::PoweringOff), Birth::External),
+            ((S::ExternallyProvisioned, S::Deleting), Birth::External),
         ];
-        if self.random.chance(300) { Birth::WithBmc } else { self.rarest(&ways) }
+        self.rarest(&ways)
+    }
+
+    /// A host that is missing or rests, where there is one.
+    fn idle_host(&mut self) -> usize {
+        let turn = self.random.below(self.machines.len());
+        let mut order: Vec<usize> = (0..self.machines.len()).collect();
+        order.rotate_left(turn);
+        let is_idle = |id: &usize| {
+            let name = self.machines[*id].name();
+            !self.exists(&name)
+                || matches!(
+                    self.state_of(&name),
+                    Some(S::New | S::Unmanaged | S::Available | S::Provisioned | S::ExternallyProvisioned)
+                )
+        };
+        order.iter().copied().find(is_idle).unwrap_or(turn)
     }
 
     /// The way that was taken least.
@@ -131,13 +166,18 @@ impl World {
         if self.random.chance(100) {
             return self.random.pick(ways).1;
         }
-        let counted = ways.iter().map(|(edge, way)| (self.count(|counts| counts.of_edge(*edge)), *way));
-        let least = counted.filter(|(count, _)| *count < LEAST).min_by_key(|(count, _)| *count);
+        let laws = lock(&self.laws);
+        let count = |edge: Edge| self.setup.so_far.of_edge(edge) + laws.counts.of_edge(edge);
+        // What is not much rarer than the rarest of all can wait: hosts that are spent early never come
+        // to what lies deep.
+        let rarest = EDGES.iter().map(|(from, to, _)| count((*from, *to))).min().unwrap_or(0);
+        let enough = LEAST.min(rarest + rarest / 4 + 25);
+        let least = ways.iter().filter(|(edge, _)| count(*edge) < enough).min_by_key(|(edge, _)| count(*edge));
         // The first way is the ordinary one.
-        least.map_or(ways[0].1, |(_, way)| way)
+        least.map_or(ways[0].1, |(_, way)| *way)
     }
 
-    fn choose(&mut self, state: S) -> Wish {
+    fn choose(&mut self, name: &str, state: S) -> Wish {
         let ways: &[(Edge, Wish)] = match state {
             S::New => &[((S::New, S::Deleting), Wish::Unpaused)],
             S::Unmanaged => &[
@@ -190,7 +230,15 @@ impl World {
             ],
             S::PoweringOff | S::Deleting => &[((S::PoweringOff, S::Deleting), Wish::Nothing)],
         };
-        self.rarest(ways)
+        let way = self.rarest(ways);
+        // A long history is slow to read, and there are others to come.
+        let old = lock(&self.laws).hosts.get(name).is_some_and(|host| host.bytes > OLD_BYTES);
+        let deletes = matches!(way, Wish::Delete | Wish::DetachAndDelete | Wish::ReleaseByForce);
+        if old && !deletes {
+            *self.random.pick(&[Wish::Delete, Wish::ReleaseByForce, Wish::DetachAndDelete])
+        } else {
+            way
+        }
     }
 
     /// A state was left for another one: its owner sees that, and asks for something in time.
@@ -207,7 +255,7 @@ impl World {
             if !self.wild {
                 continue;
             }
-            let wish = self.choose(to);
+            let wish = self.choose(&name, to);
             let delay = match to {
                 // Left at once: now or never.
                 S::New | S::Preparing => Duration::ZERO,

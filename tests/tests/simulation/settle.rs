@@ -39,7 +39,7 @@ impl World {
             (laws.refuses, laws.die_at, laws.die_in) = (0, None, None);
         }
         for machine in &mut self.machines {
-            (machine.bmc_trouble, machine.next_lie) = (None, None);
+            machine.next_lie = None;
             if let Some(agent) = machine.agent() {
                 agent.lie = None;
             }

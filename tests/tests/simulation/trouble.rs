@@ -25,7 +25,7 @@ use crate::wild::LEAST;
 use crate::world::{Event, World};
 
 /// What [`World::trouble`] can do; the rest happens to messages on their way.
-const TROUBLES: [Fault; 30] = [
+const TROUBLES: [Fault; 23] = [
     Fault::HostVanishes,
     Fault::HostHangs,
     Fault::HostBootsAgain,
@@ -42,13 +42,6 @@ const TROUBLES: [Fault; 30] = [
     Fault::DiskCorrupts,
     Fault::DiskFails,
     Fault::DiskReadOnly,
-    Fault::BmcUnauthorized,
-    Fault::BmcRefuses,
-    Fault::BmcUnreachable,
-    Fault::BmcSlow,
-    Fault::BmcIgnoresPower,
-    Fault::BmcForgetsBoot,
-    Fault::BmcGarbage,
     Fault::KilledBeforeWrite,
     Fault::KilledAfterWrite,
     Fault::KilledAtEffect,
@@ -64,14 +57,30 @@ impl World {
         if !self.wild {
             return;
         }
-        let pause = self.random.millis(2_000, 20_000);
-        self.after(pause, Event::Trouble);
         let counted = TROUBLES.iter().map(|fault| (self.count(|counts| counts.of_fault(*fault)), *fault));
         let rare: Vec<Fault> = counted.filter(|(count, _)| *count < LEAST).map(|(_, fault)| fault).collect();
-        let known = if rare.is_empty() || self.random.chance(100) { TROUBLES.as_slice() } else { &rare };
+        let known = if rare.is_empty() || self.random.chance(30) { TROUBLES.as_slice() } else { &rare };
         let fault = *self.random.pick(known);
-        let id = self.random.below(self.machines.len());
+        let longest = if rare.is_empty() { 60_000 } else { 16_000 };
+        let pause = self.random.millis(1_000, longest);
+        self.after(pause, Event::Trouble);
+        let id = self.victim(fault);
         self.cause(fault, id);
+    }
+
+    /// A machine on which the fault has an effect, where there is one.
+    fn victim(&mut self, fault: Fault) -> usize {
+        let mut order: Vec<usize> = (0..self.machines.len()).collect();
+        let turn = self.random.below(order.len());
+        order.rotate_left(turn);
+        let fits = |world: &mut Self, id: usize| match fault {
+            Fault::WorkerDies | Fault::SecondKey | Fault::LiesAboutReadBack | Fault::HidesReceipts => {
+                world.machines[id].agent().is_some()
+            }
+            Fault::HostVanishes | Fault::HostHangs | Fault::HostBootsAgain => !world.machines[id].is_off(),
+            _ => true,
+        };
+        order.iter().copied().find(|id| fits(self, *id)).unwrap_or(order[0])
     }
 
     pub(crate) fn cause(&mut self, fault: Fault, id: usize) {
@@ -89,16 +98,6 @@ impl World {
             | Fault::DiskFails
             | Fault::DiskReadOnly => {
                 self.spoil(fault, id);
-            }
-            Fault::BmcUnauthorized
-            | Fault::BmcRefuses
-            | Fault::BmcUnreachable
-            | Fault::BmcSlow
-            | Fault::BmcIgnoresPower
-            | Fault::BmcForgetsBoot
-            | Fault::BmcGarbage => {
-                let until = self.now() + self.random.millis(5_000, 120_000);
-                self.machines[id].bmc_trouble = Some((fault, until));
             }
             Fault::KilledBeforeWrite | Fault::KilledAfterWrite | Fault::KilledAtEffect => {
                 let point = match fault {
@@ -121,7 +120,14 @@ impl World {
                 self.after(later, Event::Mend { machine: id, fault });
             }
             Fault::DhcpStarved => self.starve(),
-            Fault::RequestLost
+            Fault::BmcUnauthorized
+            | Fault::BmcRefuses
+            | Fault::BmcUnreachable
+            | Fault::BmcSlow
+            | Fault::BmcIgnoresPower
+            | Fault::BmcForgetsBoot
+            | Fault::BmcGarbage
+            | Fault::RequestLost
             | Fault::ReplyLost
             | Fault::Delayed
             | Fault::Duplicated

@@ -225,7 +225,6 @@ impl World {
             call: None,
             timeout: None,
             arrived: 0,
-            bmc_trouble: None,
             next_lie: None,
             careless: self.setup.bug == Some(Bug::CarelessAgent),
             forgetful: self.setup.bug == Some(Bug::ForgetfulAgent),
@@ -350,7 +349,7 @@ impl World {
     fn take(&mut self, out: Out) {
         match out {
             Out::Answer { machine, epoch, call, answer } => {
-                if self.wild && self.random.chance(15) {
+                if self.wild && self.random.chance(30) {
                     self.fault(Fault::ReplyLost);
                     return;
                 }
@@ -559,7 +558,7 @@ impl World {
             }
             return;
         }
-        let ok = !(self.wild && self.random.chance(30));
+        let ok = !(self.wild && self.random.chance(100));
         if ok {
             self.leases.write(changes);
         } else {
