@@ -76,7 +76,7 @@ pub(crate) struct Agent {
     pub(crate) lie: Option<Lie>,
     /// A planted bug: writes to whatever disk comes first.
     pub(crate) careless: bool,
-    /// A planted bug: forgets which plans it has run.
+    /// A planted bug: does a step again.
     pub(crate) forgetful: bool,
     /// The disk that the firmware is told to boot.
     pub(crate) boot_entry: Option<String>,
@@ -195,9 +195,6 @@ impl Agent {
         let (next, failed) = match reply {
             Ok(reply) => {
                 self.learn_time(reply.time_ms, now);
-                if self.forgetful && self.job.is_none() && mind.is_idle() {
-                    mind = Mind::new(self.attempt, 0);
-                }
                 (mind.handle_verdict(&reply.verdict, mind.is_leaving()), false)
             }
             Err(Some(refusal)) => (mind.handle_refusal(refusal.reason), true),
@@ -329,7 +326,8 @@ impl Agent {
                     let exit = if step == Step::Reboot { Exit::Reboot } else { Exit::PowerOff };
                     return self.end(Ending::Leave(exit));
                 }
-                (job.index, job.chunk, job.disk) = (job.index + 1, 0, None);
+                let again = step.is_destructive() && std::mem::take(&mut self.forgetful);
+                (job.index, job.chunk, job.disk) = (job.index + usize::from(!again), 0, None);
                 self.job = Some(job);
                 vec![Do::Work(Duration::from_millis(300))]
             }

@@ -33,6 +33,7 @@ impl Tale {
     }
 
     fn until_state(&mut self, state: S) {
+        self.0.settle_tasks();
         self.until(&format!("the state {state}"), |world| world.state_of(HOST) == Some(state));
     }
 }

@@ -141,7 +141,7 @@ impl World {
         }
     }
 
-    pub(crate) fn to_client(&mut self, id: usize, bytes: &[u8]) {
+    pub(crate) fn hear_dhcp(&mut self, id: usize, bytes: &[u8]) {
         let now = self.instant();
         let Stage::Dhcp { client, seed } = &mut self.machines[id].stage else { return };
         client.handle_packet(now, bytes);

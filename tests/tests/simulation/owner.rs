@@ -69,7 +69,7 @@ type Edit = Box<dyn Fn(&mut BareMetalHost) + Send + Sync>;
 
 impl World {
     pub(crate) fn image_url(&mut self) -> &'static str {
-        *self.random.pick::<&'static str>(&IMAGES)
+        self.random.pick::<&'static str>(&IMAGES)
     }
 
     pub(crate) fn state_of(&self, name: &str) -> Option<S> {

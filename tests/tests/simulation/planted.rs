@@ -7,7 +7,7 @@ use crate::laws::Law;
 pub(crate) enum Bug {
     /// An agent that does not compare plan and disk.
     CarelessAgent,
-    /// An agent that runs a plan again.
+    /// An agent that does a step of its plan again.
     ForgetfulAgent,
     /// A medium that loses what it acknowledged when the process dies.
     LostWrites,

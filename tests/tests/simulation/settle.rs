@@ -67,7 +67,7 @@ impl World {
             self.release(id);
         }
         self.settle_tasks();
-        self.until("is still being deleted", |world, id| {
+        self.until("is still being deleted", &[], |world, id| {
             let name = world.machines[id].name();
             world.host_object(&name).is_none_or(|host| host.metadata.deletion_timestamp.is_none())
         })?;
@@ -82,14 +82,14 @@ impl World {
             let wish = impossible.contains(&id).then(|| IMPOSSIBLE[self.random.below(IMPOSSIBLE.len())]);
             self.set_goal(id, wish.map(|(wish, _)| wish));
         }
-        self.until("has not reached its goal", |world, id| {
+        self.until("has not reached its goal", &impossible, |world, id| {
             if impossible.contains(&id) { world.says_why(id) } else { world.has_goal(id) }
         })?;
         for id in impossible {
             self.restore_secrets(id);
             self.set_goal(id, None);
         }
-        self.until("has not reached its goal after it was corrected", Self::has_goal)?;
+        self.until("has not reached its goal after it was corrected", &[], Self::has_goal)?;
         let laws = lock(&self.laws);
         match laws.hosts.iter().find(|(name, host)| laws.objects.get(*name) != Some(&host.uid)) {
             Some((name, _)) => {
@@ -99,8 +99,8 @@ impl World {
         }
     }
 
-    /// Waits until something holds for every host.
-    fn until(&mut self, what: &str, holds: impl Fn(&Self, usize) -> bool) -> Result<(), Violation> {
+    /// Waits until something holds for every host; of those without hope it is the reason that is waited for.
+    fn until(&mut self, what: &str, hopeless: &[usize], holds: impl Fn(&Self, usize) -> bool) -> Result<(), Violation> {
         let end = self.now() + PATIENCE;
         loop {
             let missing: Vec<usize> = (0..self.machines.len()).filter(|id| !holds(self, *id)).collect();
@@ -110,7 +110,8 @@ impl World {
                 let state = self.state_of(&name).unwrap_or_default();
                 let reason = self.host_object(&name).map(|host| shown(&host)).unwrap_or_default();
                 let text = format!("{name} {what} after {PATIENCE:?}: {state}, {reason}; {}", self.doing(*first));
-                return Err(Violation { law: Law::Liveness, text });
+                let law = if hopeless.contains(first) { Law::Reason } else { Law::Liveness };
+                return Err(Violation { law, text });
             }
             self.run_for(WALK)?;
             let target = self.now();

@@ -10,14 +10,17 @@ use crate::world::{Setup, World};
 /// Steps of one world before the faults stop.
 const WORLD_STEPS: u64 = 60_000;
 const MACHINES: usize = 10;
+/// A change of state that does not come in so many steps has become impossible.
+const STEPS_MAX: u64 = 6_000_000;
 /// How often each change of state and each fault happens in the test run.
 pub(crate) const LEAST: u64 = 1_000;
 
-/// Worlds until so many steps were made.
-fn run(seed: u64, steps: u64) -> Counts {
+/// Worlds until so many steps were made and everything has happened at least so often.
+fn run(seed: u64, steps: u64, least: u64) -> Counts {
     let mut counts = Counts::default();
     let mut number = 0;
-    while counts.steps < steps {
+    while counts.steps < steps || (least > 0 && !counts.below(least).is_empty()) {
+        assert!(counts.steps < STEPS_MAX, "still seen less than {least} times: {:?}", counts.below(least));
         let setup = Setup {
             seed: seed.wrapping_mul(1_000_003).wrapping_add(number),
             machines: MACHINES,
@@ -71,7 +74,8 @@ fn story(world: &World, violation: &Violation) -> String {
 #[test]
 fn a_million_steps() {
     let counts = std::thread::scope(|scope| {
-        let halves: Vec<_> = [1, 2].into_iter().map(|seed| scope.spawn(move || run(seed, 500_000))).collect();
+        let halves: Vec<_> =
+            [1, 2].into_iter().map(|seed| scope.spawn(move || run(seed, 500_000, LEAST / 2))).collect();
         let mut counts = Counts::default();
         for half in halves {
             counts.add(&half.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
@@ -90,7 +94,7 @@ fn a_long_run() {
     let number =
         |name: &str, otherwise| std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(otherwise);
     let (seed, steps) = (number("FIRESTEEL_SIM_SEED", 1), number("FIRESTEEL_SIM_STEPS", 100_000));
-    run(seed, steps);
+    run(seed, steps, 0);
 }
 
 #[test]
@@ -122,7 +126,7 @@ fn every_planted_bug_is_found() {
 
 fn find(bug: Bug, seeds: u64) -> Option<(u64, Violation)> {
     (1..=seeds).find_map(|seed| {
-        let wild = bug == Bug::ForgottenLeases;
+        let wild = matches!(bug, Bug::ForgottenLeases | Bug::LostDeadlines);
         let setup = Setup { seed, machines: 5, wild, bug: Some(bug), so_far: Counts::default() };
         let mut world = World::new(setup);
         let steps = if wild { 8_000 } else { 0 };

@@ -218,7 +218,7 @@ impl World {
             disks,
             epoch: 0,
             stage: Stage::Off,
-            net_first: id % 2 == 0,
+            net_first: id.is_multiple_of(2),
             net_once: false,
             boot_entry: None,
             address: None,
@@ -438,7 +438,7 @@ impl World {
             }
             Event::ToServer { bytes } => self.to_server(&bytes),
             Event::ToClient { machine, epoch, bytes } => {
-                self.with(machine, epoch, "dhcp reply", |world, machine| world.to_client(machine, &bytes));
+                self.with(machine, epoch, "dhcp reply", |world, machine| world.hear_dhcp(machine, &bytes));
             }
             Event::LeaseWritten { life, id, changes } => self.lease_written(life, id, &changes),
             Event::Deliver { machine, epoch, call, ask } => self.deliver(machine, epoch, call, ask),
