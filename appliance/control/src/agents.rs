@@ -38,6 +38,7 @@ impl Control {
     /// A refusal with its reason; see [`RefusalReason`].
     pub async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
         let claims = self.claims(&hello.token)?;
+        self.started().await?;
         match claims.purpose {
             Purpose::Discovery => self.discovery_hello(&claims, &hello, remote).await,
             Purpose::Agent => self.host_hello(&claims, &hello, remote).await,
@@ -51,11 +52,19 @@ impl Control {
     /// A refusal with its reason; see [`RefusalReason`].
     pub async fn report(&self, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
         let claims = self.claims(&report.token)?;
+        self.started().await?;
         match claims.purpose {
             Purpose::Discovery => self.discovery_report(&claims, report).await,
             Purpose::Agent => self.host_report(&claims, report, remote).await,
             Purpose::Instance => Err(refusal(RefusalReason::BadToken, "this token is not for agents")),
         }
+    }
+
+    async fn started(&self) -> Result<(), Refusal> {
+        if self.knows_hosts().await {
+            return Ok(());
+        }
+        Err(refusal(RefusalReason::Busy, "the appliance is starting: try again"))
     }
 
     fn claims(&self, token: &str) -> Result<Claims, Refusal> {

@@ -24,6 +24,10 @@ impl Control {
     /// The script for one client. Never fails: a client that gets no script would stop without
     /// a word, so errors become a script that says them.
     pub async fn script(&self, request: &ScriptRequest) -> String {
+        if !self.knows_hosts().await {
+            return self.render(&exit("the appliance is starting: try again"), request, None);
+        }
+        self.first_step(request.mac).await;
         self.notice_reboot(request.mac).await;
         let (entry, subject) = self.boot_entry(request.mac);
         if entry == BootEntry::Discovery {
@@ -47,6 +51,20 @@ impl Control {
             tracing::error!(mac = %request.mac, %error, "rendering a boot script");
             "#!ipxe\necho Firesteel: the boot script could not be made, see the appliance's log\nexit 1\n".to_owned()
         })
+    }
+
+    /// A host that has no boot entry yet (it was just added, or the appliance has just started) gets its
+    /// first step before it is answered.
+    async fn first_step(&self, mac: Mac) {
+        let key = {
+            let views = self.views();
+            let key = views.by_mac.get(&mac).cloned();
+            key.filter(|key| views.hosts.get(key).is_some_and(|view| view.boot_entry.is_none()))
+        };
+        let Some(key) = key else { return };
+        if let Err(status) = self.step_now(&key).await {
+            tracing::warn!(host = %key, error = %status.message, "stepping a host that boots");
+        }
     }
 
     /// A host that asks for its script although an agent of the current attempt is bound has booted

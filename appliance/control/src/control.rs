@@ -13,7 +13,7 @@ use firesteel_resources::{BareMetalHost, DiscoveredHost, HardwareData, HostJourn
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use crate::{
     HostKey,
@@ -22,7 +22,7 @@ use crate::{
     notes,
     power::BmcDriver,
     queue::Queue,
-    runtime::{Ending, Runtime, Task},
+    runtime::{Ending, Runtime, Task, timeout},
     views::Views,
 };
 
@@ -30,6 +30,9 @@ use crate::{
 const STEPPERS: usize = 4;
 /// Network events waiting for the database. A boot makes about ten.
 const NOTES_MAX: usize = 4096;
+
+/// Longest wait of a request for the hosts to be read from the store after a start.
+const START_MAX: Duration = Duration::from_secs(5);
 
 /// What the appliance gives to its control loop.
 pub struct Config {
@@ -70,6 +73,8 @@ pub(crate) struct Inner {
     pub(crate) queue: Queue,
     views: Mutex<Views>,
     pub(crate) started_at: Timestamp,
+    /// All hosts have been read since the start: who is unknown now is unknown.
+    synced: watch::Sender<bool>,
     notes: mpsc::Sender<notes::Note>,
     notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
     tasks: mpsc::UnboundedSender<Task>,
@@ -100,6 +105,7 @@ impl Control {
                 queue: Queue::new(Arc::clone(&config.runtime)),
                 views: Mutex::default(),
                 started_at: config.runtime.now(),
+                synced: watch::Sender::new(false),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),
                 tasks,
@@ -151,6 +157,14 @@ impl Control {
 
     pub(crate) fn config(&self) -> &Config {
         &self.inner.config
+    }
+
+    /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
+    /// and its agent like one of a host that is gone. `false`: they were not in time.
+    pub(crate) async fn knows_hosts(&self) -> bool {
+        let mut synced = self.inner.synced.subscribe();
+        let waited = timeout(&*self.inner.config.runtime, START_MAX, synced.wait_for(|synced| *synced)).await;
+        waited.is_some_and(|result| result.is_ok())
     }
 
     /// The wall clock.
@@ -220,7 +234,10 @@ impl Control {
                     let others: Vec<HostKey> = self.views().hosts.keys().cloned().collect();
                     others.iter().for_each(|other| self.inner.queue.wake(other));
                 }
-                Change::Synced => tracing::debug!("all hosts are known"),
+                Change::Synced => {
+                    tracing::debug!("all hosts are known");
+                    self.inner.synced.send_replace(true);
+                }
                 Change::Undecodable { name, error } => {
                     tracing::error!(host = %name.name, %error, "a stored host cannot be read; it is left alone");
                 }

@@ -58,6 +58,9 @@ impl Control {
             .sealer
             .open(token, unix_seconds(self.now()), Purpose::Instance)
             .map_err(|error| Denied::Token(error.to_string()))?;
+        if !self.knows_hosts().await {
+            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
+        }
         let key = self
             .views()
             .by_uid
@@ -154,6 +157,9 @@ impl Control {
     /// When the nonce is not the one of the config that the host's newest installation fetched.
     pub async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), Denied> {
         let denied = || Denied::Token("no installation waits for this nonce".to_owned());
+        if !self.knows_hosts().await {
+            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
+        }
         let key = self.views().by_uid.get(uid).cloned().ok_or_else(denied)?;
         let journal = self.inner.journals.read(&key).await.map_err(|status| Denied::Internal(status.message))?;
         let fetched = journal.and_then(|journal| journal.instance).filter(|record| record.config_fetched_at.is_some());

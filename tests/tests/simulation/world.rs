@@ -306,6 +306,16 @@ impl World {
             self.broken(Law::Durable, format!("the store starts at revision {found}, {newest} was acknowledged"));
         }
         self.appliance = Some(appliance);
+        // Who waits for it is there at once, before it has read anything.
+        let soon = self.now() + Duration::from_secs(3);
+        let waiting = self.events.iter().take_while(|((at, _), _)| *at < soon);
+        let asks: Vec<(Duration, u64)> =
+            waiting.filter(|(_, event)| matches!(event, Event::Deliver { .. })).map(|(place, _)| *place).collect();
+        for place in asks {
+            if let Some(event) = self.events.remove(&place) {
+                self.handle(event);
+            }
+        }
         self.settle_tasks();
     }
 
@@ -436,7 +446,7 @@ impl World {
             Event::Tick { machine, epoch, tick } => {
                 self.with(machine, epoch, "tick", |world, machine| world.tick(machine, tick));
             }
-            Event::ToServer { bytes } => self.to_server(&bytes),
+            Event::ToServer { bytes } => self.hear_client(&bytes),
             Event::ToClient { machine, epoch, bytes } => {
                 self.with(machine, epoch, "dhcp reply", |world, machine| world.hear_dhcp(machine, &bytes));
             }
@@ -483,7 +493,7 @@ impl World {
         }
     }
 
-    fn to_server(&mut self, bytes: &[u8]) {
+    fn hear_client(&mut self, bytes: &[u8]) {
         self.note("dhcp request", 0);
         let now = self.executor.wall();
         let Some(appliance) = &mut self.appliance else { return };
