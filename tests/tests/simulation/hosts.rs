@@ -10,8 +10,8 @@ use firesteel_boot::{Platform, Purpose, RoutePath, ScriptRequest, Sealer};
 use firesteel_dhcp::client::Client;
 use firesteel_dhcp::wire::{self, code};
 use firesteel_resources::bare_metal_host::ProvisioningState;
-use firesteel_wire::Seed;
 use firesteel_wire::limits::LONG_POLL;
+use firesteel_wire::{RefusalReason, Seed};
 use serde_json::Value;
 
 use crate::agent::{Agent, Do, Lie};
@@ -48,6 +48,16 @@ pub(crate) fn check(laws: &Mutex<Laws>, sealer: &Sealer, name: &str, ask: &Ask, 
                 && plan.steps.iter().any(|step| *step != firesteel_wire::Step::Inspect)
             {
                 laws.broken(Law::PlannedDisk, format!("{name}: an unknown machine was told more than to inspect"));
+            }
+        }
+        (Ask::Report(report), Answer::Report(Err(refused))) if refused.reason == RefusalReason::OldAttempt => {
+            let Ok(claims) = sealer.open_boot(&report.token, 0) else { return };
+            let is_current = laws.hosts.get(name).is_some_and(|host| {
+                let bound = host.agent.as_ref().is_some_and(|agent| agent.key == report.key.to_string());
+                bound && host.uid == claims.subject && host.memory.attempt == claims.attempt
+            });
+            if is_current && laws.objects.get(name) == Some(&claims.subject) {
+                laws.broken(Law::Known, format!("{name}: an agent at work was sent away: {}", refused.message));
             }
         }
         (Ask::Config { token, .. }, Answer::Config(Ok(_))) => {

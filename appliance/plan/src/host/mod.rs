@@ -138,6 +138,8 @@ fn retry(turn: &mut Turn<'_>) {
     turn.memory.failure = None;
     turn.memory.provision_failures = 0;
     turn.memory.retried_at = Some(turn.now);
+    // An inspection that is done already is not the one that is wanted now.
+    turn.memory.plan = turn.memory.plan.take().filter(|issued| issued.plan != PlanKind::Inspect);
     checks::fetch_again(turn);
     if attempt::presence(turn) != attempt::Presence::Alive && turn.has_bmc() {
         turn.memory.boot = None;

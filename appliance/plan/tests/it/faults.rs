@@ -6,7 +6,9 @@ use firesteel_plan::{
 };
 use firesteel_resources::{
     HardwareRecord, RootDeviceHints,
-    bare_metal_host::{CleaningMode, ErrorType, OperationalStatus, ProvisioningState as S, annotations},
+    bare_metal_host::{
+        CleaningMode, ErrorType, InspectionMode, OperationalStatus, ProvisioningState as S, annotations,
+    },
     hardware::DiskRecord,
 };
 
@@ -319,7 +321,14 @@ fn deletion_gives_up_cleaning_after_three_failures_and_leaves_a_tombstone() {
 /// believed for an hour, and after that nothing woke the host.
 #[test]
 fn a_retry_inspects_again_what_was_repaired() {
+    for mode in [InspectionMode::Agent, InspectionMode::Disabled] {
+        retry_after_repair(mode);
+    }
+}
+
+fn retry_after_repair(mode: InspectionMode) {
     let mut world = World::new();
+    world.edit(|host| host.spec.inspection_mode = Some(mode));
     let broken = DiskRecord { read_only: true, ..disk("sda", "A", 20) };
     world.seen.hardware = Some(HardwareRecord { disks: vec![broken], ..HardwareRecord::default() });
     world.run();
