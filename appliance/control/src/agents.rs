@@ -20,6 +20,7 @@ use crate::{
     control::{unix_milliseconds, unix_seconds},
     journals::{self, event},
     map, receipts,
+    runtime::timeout,
 };
 
 /// Outcome of comparing a hello with the journal.
@@ -37,6 +38,7 @@ impl Control {
     /// A refusal with its reason; see [`RefusalReason`].
     pub async fn hello(&self, hello: Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
         let claims = self.claims(&hello.token)?;
+        self.started().await?;
         match claims.purpose {
             Purpose::Discovery => self.discovery_hello(&claims, &hello, remote).await,
             Purpose::Agent => self.host_hello(&claims, &hello, remote).await,
@@ -50,6 +52,7 @@ impl Control {
     /// A refusal with its reason; see [`RefusalReason`].
     pub async fn report(&self, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
         let claims = self.claims(&report.token)?;
+        self.started().await?;
         match claims.purpose {
             Purpose::Discovery => self.discovery_report(&claims, report).await,
             Purpose::Agent => self.host_report(&claims, report, remote).await,
@@ -57,10 +60,17 @@ impl Control {
         }
     }
 
+    async fn started(&self) -> Result<(), Refusal> {
+        if self.knows_hosts().await {
+            return Ok(());
+        }
+        Err(refusal(RefusalReason::Busy, "the appliance is starting: try again"))
+    }
+
     fn claims(&self, token: &str) -> Result<Claims, Refusal> {
         self.config()
             .sealer
-            .open_boot(token, unix_seconds(Timestamp::now()))
+            .open_boot(token, unix_seconds(self.now()))
             .map_err(|error| refusal(RefusalReason::BadToken, &format!("{error}: boot again from the network")))
     }
 
@@ -74,7 +84,7 @@ impl Control {
 
     async fn host_hello(&self, claims: &Claims, hello: &Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
         let key = self.host_of(claims)?;
-        let now = Timestamp::now();
+        let now = self.now();
         let binding = self
             .inner
             .journals
@@ -112,13 +122,13 @@ impl Control {
         if view.agent.key != Some(hello.key) || view.agent.attempt != attempt {
             view.agent.begin(attempt, hello.key, &hello.boot_id);
         }
-        view.agent.last_report_at = Some(Timestamp::now());
+        view.agent.last_report_at = Some(self.now());
     }
 
     async fn host_report(&self, claims: &Claims, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
         let key = self.host_of(claims)?;
         self.check_binding(&key, claims, &report, remote).await?;
-        let now = Timestamp::now();
+        let now = self.now();
         let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
         let before = self.views().hosts.get(&key).and_then(|view| view.agent.last_report.clone());
         self.log(&key, claims.attempt, &report);
@@ -146,13 +156,13 @@ impl Control {
         self.inner.queue.wake(&key);
         let verdict = || self.views().hosts.get(&key).map_or(Verdict::Continue, |view| view.agent.verdict(plan));
         if idle && !leaving {
-            hold(&changed, &verdict).await;
+            self.hold(&changed, &verdict).await;
             if let Some(view) = self.views().hosts.get_mut(&key) {
-                view.agent.last_report_at = Some(Timestamp::now());
+                view.agent.last_report_at = Some(self.now());
             }
         }
         Ok(ReportReply {
-            time_ms: unix_milliseconds(Timestamp::now()),
+            time_ms: unix_milliseconds(self.now()),
             log_acknowledged: acknowledged,
             verdict: if leaving { Verdict::Continue } else { verdict() },
         })
@@ -201,6 +211,18 @@ impl Control {
         Ok(())
     }
 
+    /// Waits until there is something to tell, at most as long as a report may be held.
+    pub(crate) async fn hold(&self, changed: &tokio::sync::Notify, verdict: &(impl Fn() -> Verdict + Sync)) {
+        let notified = changed.notified();
+        tokio::pin!(notified);
+        // Registered before the check, so that what is told in between wakes us.
+        notified.as_mut().enable();
+        if verdict() == Verdict::Continue {
+            let held = timeout(&*self.config().runtime, limits::LONG_POLL, notified).await;
+            tracing::trace!(told = held.is_some(), "answering a held report");
+        }
+    }
+
     /// The host's own and its kernel's lines go into the appliance's log, each once.
     fn log(&self, key: &HostKey, attempt: u64, report: &Report) {
         let known = self.views().hosts.get(key).map_or(0, |view| view.agent.log_sequence);
@@ -212,18 +234,6 @@ impl Control {
                 _ => tracing::debug!(host = %key, attempt, source = ?line.source, "{text}"),
             }
         }
-    }
-}
-
-/// Waits until there is something to tell, at most as long as a report may be held.
-pub(crate) async fn hold(changed: &tokio::sync::Notify, verdict: &(impl Fn() -> Verdict + Sync)) {
-    let notified = changed.notified();
-    tokio::pin!(notified);
-    // Registered before the check, so that what is told in between wakes us.
-    notified.as_mut().enable();
-    if verdict() == Verdict::Continue {
-        let held = tokio::time::timeout(limits::LONG_POLL, notified).await;
-        tracing::trace!(told = held.is_ok(), "answering a held report");
     }
 }
 
@@ -252,7 +262,7 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
         let detail = format!("from {remote}, MAC {}: refused, nothing changed", map::field(&hello.identity.boot_mac));
         let last = status.timeline.last().map(|event| (event.event.as_str(), event.detail.as_str()));
         if last != Some(("second_agent", detail.as_str())) {
-            status.note(event(attempt, "second_agent", detail));
+            status.note(event(now, attempt, "second_agent", detail));
         }
         return Binding::SecondKey;
     }
@@ -270,7 +280,7 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
     status.progress = None;
     #[allow(clippy::cast_precision_loss, reason = "seconds for people")]
     let detail = format!("{:.1} s after the kernel's start", hello.uptime_ms as f64 / 1000.0);
-    status.note(TimelineEvent { at: now, ..event(attempt, "agent_hello", detail) });
+    status.note(event(now, attempt, "agent_hello", detail));
     Binding::New
 }
 
@@ -298,10 +308,15 @@ impl Changes {
             Some(step) => changes.progress = Some(progress(step, report.plan, attempt, now)),
             None => changes.clear_progress = true,
         }
-        let known = before.map_or(0, |before| before.receipts.len());
-        changes.receipts = report.receipts.iter().skip(known).map(|receipt| (receipt.clone(), now)).collect();
+        // By name and not by count: a host that leaves one out must not hide another behind it.
+        let place = |receipt: &Receipt| (receipt.plan, receipt.index);
+        let is_known = |receipt: &&Receipt| {
+            before.is_some_and(|before| before.receipts.iter().any(|old| place(old) == place(receipt)))
+        };
+        let new = report.receipts.iter().filter(|receipt| !is_known(receipt));
+        changes.receipts = new.map(|receipt| (receipt.clone(), now)).collect();
         if report.leaving && !before.is_some_and(|before| before.leaving) {
-            changes.events.push(event(attempt, "leaving", "the agent leaves the ramdisk"));
+            changes.events.push(event(now, attempt, "leaving", "the agent leaves the ramdisk"));
         }
         changes
     }
@@ -318,7 +333,7 @@ impl Changes {
                 return;
             }
             let bytes = Some(bytes).filter(|bytes| *bytes > 0);
-            self.events.push(TimelineEvent { at, bytes, ..event(self.attempt, name, detail) });
+            self.events.push(TimelineEvent { bytes, ..event(at, self.attempt, name, detail) });
         };
         if state == StepState::Pending && step.state != StepState::Pending {
             push(start, at(step.started_ms), String::new(), 0);
@@ -515,6 +530,26 @@ mod tests {
             leaving,
             log: Vec::new(),
         }
+    }
+
+    /// Receipts were told by their count: one that replaced a hidden one was acknowledged and not kept.
+    #[test]
+    fn a_receipt_that_was_left_out_hides_no_other() {
+        let receipt = |index| Receipt {
+            plan: 1,
+            index,
+            step: "clear-metadata".into(),
+            started_ms: 1,
+            ended_ms: 2,
+            evidence: Evidence::Leaving { how: String::new() },
+        };
+        let with = |indices: &[u32]| Report {
+            receipts: indices.iter().map(|index| receipt(*index)).collect(),
+            ..report(1, StepState::Done, 0, false)
+        };
+        let changes = Changes::between(Some(&with(&[0, 1])), &with(&[0, 2]), 1, Timestamp::UNIX_EPOCH);
+        let new: Vec<u32> = changes.receipts.iter().map(|(receipt, _)| receipt.index).collect();
+        assert_eq!(new, [2]);
     }
 
     #[test]

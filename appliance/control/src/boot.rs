@@ -2,7 +2,7 @@
 
 use firesteel_boot::{BootEntry, Claims, Mac, Purpose, ScriptContext, ScriptRequest, SealedToken, render};
 use firesteel_wire::Seed;
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 
 use crate::{Control, Denied, HostKey, control::unix_seconds};
 
@@ -24,6 +24,10 @@ impl Control {
     /// The script for one client. Never fails: a client that gets no script would stop without
     /// a word, so errors become a script that says them.
     pub async fn script(&self, request: &ScriptRequest) -> String {
+        if !self.knows_hosts().await {
+            return self.render(&exit("the appliance is starting: try again"), request, None);
+        }
+        self.first_step(request.mac).await;
         self.notice_reboot(request.mac).await;
         let (entry, subject) = self.boot_entry(request.mac);
         if entry == BootEntry::Discovery {
@@ -47,6 +51,20 @@ impl Control {
             tracing::error!(mac = %request.mac, %error, "rendering a boot script");
             "#!ipxe\necho Firesteel: the boot script could not be made, see the appliance's log\nexit 1\n".to_owned()
         })
+    }
+
+    /// A host that has no boot entry yet (it was just added, or the appliance has just started) gets its
+    /// first step before it is answered.
+    async fn first_step(&self, mac: Mac) {
+        let key = {
+            let views = self.views();
+            let key = views.by_mac.get(&mac).cloned();
+            key.filter(|key| views.hosts.get(key).is_some_and(|view| view.boot_entry.is_none()))
+        };
+        let Some(key) = key else { return };
+        if let Err(status) = self.step_now(&key).await {
+            tracing::warn!(host = %key, error = %status.message, "stepping a host that boots");
+        }
     }
 
     /// A host that asks for its script although an agent of the current attempt is bound has booted
@@ -85,7 +103,7 @@ impl Control {
         let view = views.hosts.get(key)?;
         let Some(BootEntry::Agent { attempt, .. }) = &view.boot_entry else { return None };
         let heard = view.agent.attempt == *attempt
-            && view.agent.last_report_at.is_some_and(|at| Timestamp::now().duration_since(at) < WORKING_QUIET);
+            && view.agent.last_report_at.is_some_and(|at| self.now().duration_since(at) < WORKING_QUIET);
         let working = heard && view.agent.last_report.as_ref().is_some_and(|report| !report.idle && !report.leaving);
         Some((key.clone(), *attempt, working))
     }
@@ -110,7 +128,7 @@ impl Control {
             BootEntry::Agent { attempt, .. } => (Purpose::Agent, *attempt),
             BootEntry::LocalDisk { .. } | BootEntry::Exit { .. } => return Ok(None),
         };
-        let expires_unix_s = unix_seconds(Timestamp::now()) + BOOT_TOKEN_S;
+        let expires_unix_s = unix_seconds(self.now()) + BOOT_TOKEN_S;
         let claims = Claims { purpose, subject: subject.to_owned(), attempt, expires_unix_s };
         self.config().sealer.seal(&claims).map(Some)
     }
@@ -123,7 +141,7 @@ impl Control {
         let claims = self
             .config()
             .sealer
-            .open_boot(token, unix_seconds(Timestamp::now()))
+            .open_boot(token, unix_seconds(self.now()))
             .map_err(|error| Denied::Token(error.to_string()))?;
         let mac = match claims.purpose {
             Purpose::Discovery => {

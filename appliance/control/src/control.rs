@@ -3,30 +3,43 @@
 use std::{
     fmt,
     future::Future,
-    pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
-use firesteel_images::import::Acquirer;
 use firesteel_kube::{Change, Core, Objects, Status};
 use firesteel_resources::{BareMetalHost, DiscoveredHost, HardwareData, HostJournal, Secret};
+use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::sync::{mpsc, watch};
 
-use crate::{HostKey, journals::Journals, notes, queue::Queue, views::Views};
+use crate::{
+    HostKey,
+    images::Images,
+    journals::Journals,
+    notes,
+    power::BmcDriver,
+    queue::Queue,
+    runtime::{Ending, Runtime, Task, timeout},
+    views::Views,
+};
 
 /// Hosts that are stepped at the same time: a step waits for the disk (fsync), not for the CPU.
 const STEPPERS: usize = 4;
 /// Network events waiting for the database. A boot makes about ten.
 const NOTES_MAX: usize = 4096;
 
+/// Longest wait of a request for the hosts to be read from the store after a start.
+const START_MAX: Duration = Duration::from_secs(5);
+
 /// What the appliance gives to its control loop.
 pub struct Config {
     pub core: Core,
-    pub images: Acquirer,
+    pub runtime: Arc<dyn Runtime>,
+    pub images: Arc<dyn Images>,
+    pub bmc: Arc<dyn BmcDriver>,
     pub endpoints: Endpoints,
     pub sealer: Sealer,
     pub nonce_key: hmac::Key,
@@ -44,8 +57,6 @@ impl fmt::Debug for Config {
     }
 }
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 /// Shared by listeners and loop; clones are cheap.
 #[derive(Clone, Debug)]
 pub struct Control {
@@ -62,6 +73,8 @@ pub(crate) struct Inner {
     pub(crate) queue: Queue,
     views: Mutex<Views>,
     pub(crate) started_at: Timestamp,
+    /// All hosts have been read since the start: who is unknown now is unknown.
+    synced: watch::Sender<bool>,
     notes: mpsc::Sender<notes::Note>,
     notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
     tasks: mpsc::UnboundedSender<Task>,
@@ -89,9 +102,10 @@ impl Control {
                 hardware: Objects::new(core, "metal3.io", "HardwareData")?,
                 discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
                 journals: Journals::new(journals),
-                queue: Queue::default(),
+                queue: Queue::new(Arc::clone(&config.runtime)),
                 views: Mutex::default(),
-                started_at: Timestamp::now(),
+                started_at: config.runtime.now(),
+                synced: watch::Sender::new(false),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),
                 tasks,
@@ -109,24 +123,22 @@ impl Control {
         let take = |what: &str| format!("control is running already: its {what} are taken");
         let mut tasks_end = lock(&self.inner.tasks_end).take().ok_or_else(|| take("tasks"))?;
         let notes_end = lock(&self.inner.notes_end).take().ok_or_else(|| take("notes"))?;
-        let mut set: JoinSet<Result<(), String>> = JoinSet::new();
-        set.spawn(self.clone().follow_hosts());
-        set.spawn(self.clone().follow_secrets());
-        set.spawn(notes::run(self.clone(), notes_end));
+        let (failures, mut failed) = mpsc::unbounded_channel();
+        let runtime = &*self.inner.config.runtime;
+        let mut tasks: FuturesUnordered<Ending> = FuturesUnordered::new();
+        tasks.push(runtime.spawn(watched(self.clone().follow_hosts(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_secrets(), &failures)));
+        tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end), &failures)));
         for _ in 0..STEPPERS {
             let control = self.clone();
-            set.spawn(async move { control.step_forever().await });
+            tasks.push(runtime.spawn(watched(async move { control.step_forever().await }, &failures)));
         }
         loop {
             tokio::select! {
-                Some(task) = tasks_end.recv() => {
-                    set.spawn(async move { task.await; Ok(()) });
-                }
-                Some(ended) = set.join_next() => match ended {
-                    Ok(Ok(())) => {}
-                    Ok(Err(error)) => return Err(error),
-                    Err(error) => return Err(format!("a task of the control loop ended badly: {error}")),
-                },
+                biased;
+                Some(error) = failed.recv() => return Err(error),
+                Some(ended) = tasks.next() => ended?,
+                Some(task) = tasks_end.recv() => tasks.push(runtime.spawn(task)),
             }
         }
     }
@@ -145,6 +157,24 @@ impl Control {
 
     pub(crate) fn config(&self) -> &Config {
         &self.inner.config
+    }
+
+    /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
+    /// and its agent like one of a host that is gone. `false`: they were not in time.
+    pub(crate) async fn knows_hosts(&self) -> bool {
+        let mut synced = self.inner.synced.subscribe();
+        let waited = timeout(&*self.inner.config.runtime, START_MAX, synced.wait_for(|synced| *synced)).await;
+        waited.is_some_and(|result| result.is_ok())
+    }
+
+    /// The wall clock.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.inner.config.runtime.now()
+    }
+
+    pub(crate) async fn sleep(&self, duration: Duration) {
+        let runtime = &self.inner.config.runtime;
+        runtime.sleep_until(runtime.uptime() + duration).await;
     }
 
     pub(crate) fn notes(&self) -> &mpsc::Sender<notes::Note> {
@@ -175,7 +205,7 @@ impl Control {
     /// Steps a host at once, for a caller who needs what follows; waits for a step under way.
     pub(crate) async fn step_now(&self, key: &HostKey) -> Result<(), Status> {
         while !self.views().running.insert((key.clone(), "step")) {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+            self.sleep(Duration::from_millis(5)).await;
         }
         let result = self.step(key).await;
         self.views().running.remove(&(key.clone(), "step"));
@@ -195,14 +225,19 @@ impl Control {
                 }
                 Change::Deleted(host) => {
                     let key = key_of(&host);
-                    self.views().learn_host(&key, None);
-                    if let Err(status) = self.inner.journals.remove(&key).await {
+                    self.views().forget_host(&key, &host.metadata.uid);
+                    if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
                         tracing::warn!(host = %key, error = %status.message, "removing the journal");
                     }
+                    // A step under way may still publish what it decided for it; the next one takes that back.
+                    self.inner.queue.wake(&key);
                     let others: Vec<HostKey> = self.views().hosts.keys().cloned().collect();
                     others.iter().for_each(|other| self.inner.queue.wake(other));
                 }
-                Change::Synced => tracing::debug!("all hosts are known"),
+                Change::Synced => {
+                    tracing::debug!("all hosts are known");
+                    self.inner.synced.send_replace(true);
+                }
                 Change::Undecodable { name, error } => {
                     tracing::error!(host = %name.name, %error, "a stored host cannot be read; it is left alone");
                 }
@@ -225,6 +260,20 @@ impl Control {
             }
         }
     }
+}
+
+/// A loop whose failure ends all others.
+fn watched(
+    task: impl Future<Output = Result<(), String>> + Send + 'static,
+    failures: &mpsc::UnboundedSender<String>,
+) -> Task {
+    let failures = failures.clone();
+    Box::pin(async move {
+        if let Err(error) = task.await {
+            // Nobody listens only when another part failed first.
+            drop(failures.send(error));
+        }
+    })
 }
 
 pub(crate) fn key_of(host: &BareMetalHost) -> HostKey {

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 
 use crate::{
     Control,
-    agents::{busy, hold, refusal},
+    agents::{busy, refusal},
     boot::mac_with_colons,
     control::unix_milliseconds,
     map,
@@ -23,7 +23,7 @@ const DISCOVERED_MAX: usize = 1024;
 impl Control {
     /// A machine without host fetched its script.
     pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) {
-        let now = Timestamp::now();
+        let now = self.now();
         let (uuid, serial) = (request.uuid.clone().unwrap_or_default(), request.serial.clone().unwrap_or_default());
         let result = self
             .change_discovered(request.mac, |machine| {
@@ -64,7 +64,7 @@ impl Control {
                 Err(status) => return Err(status),
             }
         }
-        let now = Timestamp::now();
+        let now = self.now();
         objects
             .modify("", &name, Part::Status, |machine| {
                 machine.status.boot_mac = mac_with_colons(mac);
@@ -126,7 +126,7 @@ impl Control {
         tracing::info!(%mac, %remote, "the agent of an unknown machine says hello");
         let identity = hello.identity.clone();
         self.change_discovered(mac, |machine| {
-            machine.last_seen = Timestamp::now();
+            machine.last_seen = self.now();
             machine.address = remote.to_string();
             machine.uuid = map::field(&identity.uuid).to_ascii_lowercase();
             machine.serial = map::field(&identity.serial);
@@ -137,7 +137,7 @@ impl Control {
         })
         .await
         .map_err(busy)?;
-        let time_ms = unix_milliseconds(Timestamp::now());
+        let time_ms = unix_milliseconds(self.now());
         Ok(HelloReply { host: mac_with_colons(mac), attempt: 0, time_ms, verdict })
     }
 
@@ -153,25 +153,25 @@ impl Control {
             }
             let known = machine.last_report.as_ref().map_or(0, |last| last.receipts.len());
             machine.last_report = Some(Report { log: Vec::new(), ..report.clone() });
-            machine.last_report_at = Some(Timestamp::now());
+            machine.last_report_at = Some(self.now());
             (std::sync::Arc::clone(&machine.changed), known)
         };
         for receipt in report.receipts.iter().skip(known_receipts) {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
-                let record = map::hardware_record(inventory, 0, receipt.plan, Timestamp::now());
+                let record = map::hardware_record(inventory, 0, receipt.plan, self.now());
                 self.change_discovered(mac, |machine| machine.hardware = Some(record.clone())).await.map_err(busy)?;
             }
         }
         let verdict =
             || self.views().discovered.get(&mac).map_or(Verdict::Continue, |machine| machine.verdict(report.plan));
         if report.idle && !report.leaving {
-            hold(&changed, &verdict).await;
+            self.hold(&changed, &verdict).await;
         }
         if report.leaving {
             self.views().discovered.remove(&mac);
         }
         Ok(ReportReply {
-            time_ms: unix_milliseconds(Timestamp::now()),
+            time_ms: unix_milliseconds(self.now()),
             log_acknowledged: report.log.iter().map(|line| line.sequence).max().unwrap_or(0),
             verdict: if report.leaving { Verdict::Continue } else { verdict() },
         })

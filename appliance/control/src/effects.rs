@@ -11,7 +11,6 @@ use firesteel_resources::{
     host_journal::HostJournalStatus, ignition,
 };
 use firesteel_wire as wire;
-use jiff::Timestamp;
 
 use crate::{Control, HostKey, control::key_of, seen::sha256_hex};
 
@@ -114,7 +113,7 @@ impl Control {
             host: key.to_string(),
             disk: disk.map(ToString::to_string).unwrap_or_default(),
             reason: reason.to_owned(),
-            at: Timestamp::now(),
+            at: self.now(),
         };
         for mac in memory.macs.iter().filter_map(|mac| mac.parse().ok()) {
             self.change_discovered(mac, |machine| {
@@ -198,7 +197,7 @@ impl Control {
             "attempt": attempt,
             "imageSha256": write.image.raw_sha256,
             "diskGuid": write.disk_guid,
-            "writtenAt": Timestamp::now().to_string(),
+            "writtenAt": self.now().to_string(),
         });
         let guid = &write.disk_guid;
         Ok(vec![

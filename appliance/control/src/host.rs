@@ -3,10 +3,7 @@
 use firesteel_boot::{BootEntry, DiskProbe};
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{self as plan, HostMemory, Step};
-use firesteel_resources::{
-    BareMetalHost, HostJournal,
-    host_journal::{JournalReason, TimelineEvent},
-};
+use firesteel_resources::{BareMetalHost, HostJournal, host_journal::JournalReason};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -23,9 +20,13 @@ impl Control {
             self.views().learn_host(key, None);
             return Ok(());
         };
-        let journal = self.inner.journals.open(key, &host).await?;
+        let (journal, made) = self.inner.journals.open(key, &host).await?;
+        if made && !self.is_there(key, &host).await? {
+            // Deleted since it was read, and its journal removed before this one was made.
+            return self.inner.journals.remove(key, &host.metadata.uid).await;
+        }
         let Some(memory) = memory_of(key, &journal) else { return Ok(()) };
-        let now = Timestamp::now();
+        let now = self.now();
         let seen = self.seen(host, memory, &journal.status, now).await?;
         let step = plan::step(&seen, now);
         tracing::debug!(host = %key, state = ?step.memory.state, reason = %step.reason.text, effects = ?step.effects, "step");
@@ -40,6 +41,11 @@ impl Control {
             self.inner.queue.wake_in(key, delay.unsigned_abs());
         }
         Ok(())
+    }
+
+    async fn is_there(&self, key: &HostKey, host: &BareMetalHost) -> Result<bool, Status> {
+        let now = self.inner.hosts.get(&key.namespace, &key.name).await?;
+        Ok(now.is_some_and(|now| now.metadata.uid == host.metadata.uid))
     }
 
     /// 1. The truth, on disk before anything follows from it.
@@ -67,14 +73,14 @@ impl Control {
         }
         for happened in &step.events {
             let text = happened.message.clone();
-            status.note(TimelineEvent { at: now, ..event(step.memory.attempt, &happened.reason, text) });
+            status.note(event(now, step.memory.attempt, &happened.reason, text));
         }
         let (from, to) = (before.state.word(), step.memory.state.word());
         if from != to {
             let name = if to.to_string() == "provisioned" { "provisioned" } else { "state" };
             let detail =
                 format!("{} to {to}", if from.to_string().is_empty() { "new".to_owned() } else { from.to_string() });
-            status.note(TimelineEvent { at: now, ..event(step.memory.attempt, name, detail) });
+            status.note(event(now, step.memory.attempt, name, detail));
             tracing::info!(host = %journal.metadata.name, attempt = step.memory.attempt, from = %from, to = %to, reason = %step.reason.text, "state");
         }
         if journal.status == old { Ok(journal) } else { self.inner.journals.store(&journal).await }
@@ -151,7 +157,7 @@ impl Control {
             Ok(Some(status)) => journals::attempt(&status),
             Ok(None) | Err(_) => 0,
         };
-        if let Err(status) = self.inner.journals.note(key, &event(attempt, name, detail)).await {
+        if let Err(status) = self.inner.journals.note(key, &event(self.now(), attempt, name, detail)).await {
             tracing::warn!(host = %key, error = %status.message, "writing the timeline");
         }
     }

@@ -1,8 +1,8 @@
 //! Images on their way into the store. One fetch serves every host that wants the same image.
 
-use std::{error::Error, sync::Arc};
+use std::{error::Error, future::Future, pin::Pin, sync::Arc};
 
-use firesteel_images::import::{AcquireError, Format, ImageMeta, Request, Stage};
+use firesteel_images::import::{AcquireError, Acquirer, Format, ImageMeta, Request, Stage};
 use firesteel_plan::host::{ImageSeen, ReadyImage};
 use firesteel_resources::{
     Image,
@@ -11,6 +11,35 @@ use firesteel_resources::{
 use jiff::Timestamp;
 
 use crate::{Control, HostKey, views::ImageKey};
+
+/// Why an image is not there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ImageFault {
+    /// For people, with all causes.
+    pub message: String,
+    /// Only an edit can help.
+    pub permanent: bool,
+}
+
+/// An acquisition under way.
+pub type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<ReadyImage, ImageFault>> + Send + 'a>>;
+
+/// How images get into the store.
+pub trait Images: Send + Sync {
+    /// Returns the image that is stored for this request, fetching it where it is not.
+    fn acquire<'a>(&'a self, request: &'a Request, progress: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a>;
+}
+
+impl Images for Acquirer {
+    fn acquire<'a>(&'a self, request: &'a Request, progress: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a> {
+        Box::pin(async move {
+            match Acquirer::acquire(self, request, progress).await {
+                Ok(stored) => Ok(ready(&stored.meta)),
+                Err(error) => Err(ImageFault { message: chain(&error), permanent: is_permanent(&error) }),
+            }
+        })
+    }
+}
 
 /// What is known of one wanted image.
 #[derive(Clone, Debug)]
@@ -59,7 +88,7 @@ impl Control {
             if matches!(views.images.get(&key), Some(ImageView::Fetching { .. } | ImageView::Ready(_))) {
                 return;
             }
-            let view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: Timestamp::now() };
+            let view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: self.now() };
             views.images.insert(key.clone(), view);
         }
         let request = Request {
@@ -79,14 +108,13 @@ impl Control {
             Arc::new(move |stage: Stage| control.image_progress(&key, stage))
         };
         let view = match self.config().images.acquire(&request, progress).await {
-            Ok(stored) => {
-                tracing::info!(url = %key.url, raw_sha256 = %stored.meta.raw_sha256, "the image is ready");
-                ImageView::Ready(ready(&stored.meta))
+            Ok(ready) => {
+                tracing::info!(url = %key.url, raw_sha256 = %ready.raw_sha256, "the image is ready");
+                ImageView::Ready(ready)
             }
-            Err(error) => {
-                let message = chain(&error);
+            Err(ImageFault { message, permanent }) => {
                 tracing::warn!(url = %key.url, error = %message, "fetching an image failed");
-                ImageView::Failed { message, permanent: is_permanent(&error), at: Timestamp::now() }
+                ImageView::Failed { message, permanent, at: self.now() }
             }
         };
         let waiting: Vec<HostKey> = {
@@ -105,7 +133,7 @@ impl Control {
         if let Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) = self.views().images.get_mut(key)
             && (*done_bytes, *total_bytes) != (done, total)
         {
-            (*done_bytes, *total_bytes, *progress_at) = (done, total, Timestamp::now());
+            (*done_bytes, *total_bytes, *progress_at) = (done, total, self.now());
         }
     }
 }

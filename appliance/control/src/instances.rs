@@ -12,7 +12,6 @@ use firesteel_resources::{
     host_journal::{HostJournalStatus, InstanceRecord},
     ignition,
 };
-use jiff::Timestamp;
 use ring::hmac;
 
 use crate::{Control, Denied, HostKey, control::unix_seconds, journals::event, map};
@@ -39,7 +38,7 @@ impl Control {
             purpose: Purpose::Instance,
             subject: uid.to_owned(),
             attempt,
-            expires_unix_s: unix_seconds(Timestamp::now()) + INSTANCE_TOKEN_S,
+            expires_unix_s: unix_seconds(self.now()) + INSTANCE_TOKEN_S,
         };
         self.config().sealer.seal(&claims).map(firesteel_boot::SealedToken::into_string)
     }
@@ -57,8 +56,11 @@ impl Control {
         let claims = self
             .config()
             .sealer
-            .open(token, unix_seconds(Timestamp::now()), Purpose::Instance)
+            .open(token, unix_seconds(self.now()), Purpose::Instance)
             .map_err(|error| Denied::Token(error.to_string()))?;
+        if !self.knows_hosts().await {
+            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
+        }
         let key = self
             .views()
             .by_uid
@@ -117,7 +119,7 @@ impl Control {
 
     /// On disk before the config leaves.
     async fn config_fetched(&self, key: &HostKey, attempt: u64, name: &str, remote: IpAddr) -> Result<(), Denied> {
-        let now = Timestamp::now();
+        let now = self.now();
         let name = map::field(name);
         let state = self
             .inner
@@ -131,7 +133,7 @@ impl Control {
                     }
                     if record.config_fetched_at.is_none() {
                         record.config_fetched_at = Some(now);
-                        status.note(event(attempt, "config_fetched", format!("{name} by {remote}")));
+                        status.note(event(now, attempt, "config_fetched", format!("{name} by {remote}")));
                     }
                 }
                 state
@@ -155,6 +157,9 @@ impl Control {
     /// When the nonce is not the one of the config that the host's newest installation fetched.
     pub async fn running(&self, uid: &str, nonce: &str, remote: IpAddr) -> Result<(), Denied> {
         let denied = || Denied::Token("no installation waits for this nonce".to_owned());
+        if !self.knows_hosts().await {
+            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
+        }
         let key = self.views().by_uid.get(uid).cloned().ok_or_else(denied)?;
         let journal = self.inner.journals.read(&key).await.map_err(|status| Denied::Internal(status.message))?;
         let fetched = journal.and_then(|journal| journal.instance).filter(|record| record.config_fetched_at.is_some());
@@ -165,7 +170,7 @@ impl Control {
             .filter_map(|pair| u8::from_str_radix(pair, 16).ok())
             .collect();
         hmac::verify(&self.config().nonce_key, tag.as_bytes(), &given).map_err(|_| denied())?;
-        let now = Timestamp::now();
+        let now = self.now();
         self.inner
             .journals
             .change(&key, |status| {
@@ -173,7 +178,7 @@ impl Control {
                     && record.running_at.is_none()
                 {
                     record.running_at = Some(now);
-                    status.note(event(attempt, "running", format!("the nonce came back from {remote}")));
+                    status.note(event(now, attempt, "running", format!("the nonce came back from {remote}")));
                 }
             })
             .await

@@ -26,14 +26,14 @@ impl Journals {
         Ok(self.objects.get(&key.namespace, &key.name).await?.map(|journal| journal.status))
     }
 
-    /// The journal of a host, made (owned by the host) where it is missing. A journal of an
-    /// earlier host with the same name is replaced: it speaks of another object.
-    pub(crate) async fn open(&self, key: &HostKey, host: &BareMetalHost) -> Result<HostJournal, Status> {
+    /// The journal of a host, made (owned by the host) where it is missing, and whether it was made. A
+    /// journal of an earlier host with the same name is replaced: it speaks of another object.
+    pub(crate) async fn open(&self, key: &HostKey, host: &BareMetalHost) -> Result<(HostJournal, bool), Status> {
         if let Some(journal) = self.objects.get(&key.namespace, &key.name).await? {
             if journal.metadata.owner_references.iter().any(|owner| owner.uid == host.metadata.uid) {
-                return Ok(journal);
+                return Ok((journal, false));
             }
-            self.objects.delete(&key.namespace, &key.name).await?;
+            self.objects.delete_exact(&key.namespace, &key.name, &journal.metadata.uid).await?;
         }
         let mut journal = HostJournal::default();
         journal.metadata.namespace.clone_from(&key.namespace);
@@ -46,7 +46,7 @@ impl Journals {
             controller: Some(true),
             ..OwnerReference::default()
         });
-        self.objects.create(&journal).await
+        Ok((self.objects.create(&journal).await?, true))
     }
 
     /// Stores a journal that was read before; fails with a conflict when it changed since.
@@ -76,14 +76,19 @@ impl Journals {
         self.change(key, |status| status.note(event.clone())).await.map(|_| ())
     }
 
-    pub(crate) async fn remove(&self, key: &HostKey) -> Result<(), Status> {
-        self.objects.delete(&key.namespace, &key.name).await
+    /// Removes the journal of a host that is gone. Another host of its name may have come since, whose
+    /// journal stays.
+    pub(crate) async fn remove(&self, key: &HostKey, uid: &str) -> Result<(), Status> {
+        let Some(journal) = self.objects.get(&key.namespace, &key.name).await? else { return Ok(()) };
+        if journal.metadata.owner_references.iter().any(|owner| owner.uid == uid) {
+            self.objects.delete_exact(&key.namespace, &key.name, &journal.metadata.uid).await?;
+        }
+        Ok(())
     }
 }
 
-/// An event of now.
-pub(crate) fn event(attempt: u64, name: &str, detail: impl Into<String>) -> TimelineEvent {
-    TimelineEvent { at: Timestamp::now(), attempt, event: name.to_owned(), detail: detail.into(), bytes: None }
+pub(crate) fn event(at: Timestamp, attempt: u64, name: &str, detail: impl Into<String>) -> TimelineEvent {
+    TimelineEvent { at, attempt, event: name.to_owned(), detail: detail.into(), bytes: None }
 }
 
 /// The attempt that the planner is at; 0 before the first.

@@ -17,6 +17,10 @@
 //! Observations live in memory ([`views`]) where they come again by themselves (an agent reports
 //! cumulatively every two seconds, a BMC can be asked), and in the journal where they do not (which key a
 //! token is bound to, receipts, what the new OS said). Nothing here opens a socket or decides a state.
+//!
+//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), BMCs
+//! ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and runs all of this
+//! unchanged.
 
 mod agents;
 mod boot;
@@ -33,6 +37,7 @@ mod notes;
 mod power;
 mod queue;
 mod receipts;
+pub mod runtime;
 mod seen;
 mod views;
 
@@ -40,7 +45,9 @@ use std::fmt;
 
 pub use boot::BootGrant;
 pub use control::{Config, Control};
+pub use images::{Acquiring, ImageFault, Images};
 pub use network::NetworkEvent;
+pub use power::{BmcAnswer, BmcDriver, BmcSession, RedfishDriver};
 pub use receipts::verify as verify_receipt;
 
 /// A host's place in the API.

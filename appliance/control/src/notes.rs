@@ -25,7 +25,7 @@ impl Control {
             self.views().addresses.learn(IpAddr::V4(*address), mac);
         }
         tracing::debug!(%mac, event = event.name(), detail = event.detail(), "network");
-        if self.notes().try_send(Note { at: Timestamp::now(), mac, event }).is_err() {
+        if self.notes().try_send(Note { at: self.now(), mac, event }).is_err() {
             tracing::warn!(%mac, "too many network events are waiting: one is lost for the timeline");
         }
     }

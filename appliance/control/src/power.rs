@@ -1,18 +1,80 @@
 //! BMC calls: each runs once per ticket, one at a time for a host, and ends as an observation.
 
-use std::{collections::HashSet, time::Duration};
+use std::{collections::HashSet, future::Future, pin::Pin, time::Duration};
 
 use firesteel_bmc::{
     Address, BmcSeen as Identified, BootSet, Client, Credentials, Error, PowerAction, PowerState, Redfish, Target, Tls,
 };
 use firesteel_plan::host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, Power};
 use firesteel_resources::BareMetalHost;
-use jiff::Timestamp;
 
-use crate::{Control, HostKey, control::key_of, images};
+use crate::{Control, HostKey, control::key_of, images, runtime::timeout};
 
 /// One call with all its requests; the driver bounds each request by itself.
 const CALL_TIMEOUT: Duration = Duration::from_secs(100);
+
+/// What a BMC is asked, and when it answers.
+pub type BmcAnswer<'a, T> = Pin<Box<dyn Future<Output = Result<T, Error>> + Send + 'a>>;
+
+/// How BMCs are reached.
+pub trait BmcDriver: Send + Sync {
+    /// Logs in.
+    fn connect<'a>(
+        &'a self,
+        address: &'a Address,
+        credentials: &'a Credentials,
+        tls: &'a Tls,
+    ) -> BmcAnswer<'a, Box<dyn BmcSession>>;
+}
+
+/// A login at one BMC.
+pub trait BmcSession: Send + Sync {
+    fn identify(&self) -> BmcAnswer<'_, Identified>;
+    fn power(&self) -> BmcAnswer<'_, PowerState>;
+    fn set_power(&self, action: PowerAction) -> BmcAnswer<'_, ()>;
+    fn set_boot_once(&self, target: Target) -> BmcAnswer<'_, BootSet>;
+    fn close(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>>;
+}
+
+/// Real BMCs, by Redfish.
+#[derive(Clone, Copy, Debug)]
+pub struct RedfishDriver;
+
+impl BmcDriver for RedfishDriver {
+    fn connect<'a>(
+        &'a self,
+        address: &'a Address,
+        credentials: &'a Credentials,
+        tls: &'a Tls,
+    ) -> BmcAnswer<'a, Box<dyn BmcSession>> {
+        Box::pin(async move {
+            let client = Redfish::connect(address, credentials, tls).await?;
+            Ok(Box::new(client) as Box<dyn BmcSession>)
+        })
+    }
+}
+
+impl BmcSession for Client {
+    fn identify(&self) -> BmcAnswer<'_, Identified> {
+        Box::pin(Client::identify(self))
+    }
+
+    fn power(&self) -> BmcAnswer<'_, PowerState> {
+        Box::pin(Client::power(self))
+    }
+
+    fn set_power(&self, action: PowerAction) -> BmcAnswer<'_, ()> {
+        Box::pin(async move { Client::set_power(self, action).await.map(drop) })
+    }
+
+    fn set_boot_once(&self, target: Target) -> BmcAnswer<'_, BootSet> {
+        Box::pin(Client::set_boot_once(self, target, None))
+    }
+
+    fn close(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+        Box::pin(Client::close(*self))
+    }
+}
 
 /// What is known of a host's BMC.
 #[derive(Debug, Default)]
@@ -51,16 +113,17 @@ impl Control {
         }
         let (control, host) = (self.clone(), host.clone());
         self.spawn(async move {
-            let result = match tokio::time::timeout(CALL_TIMEOUT, control.carry_out(&key, &host, call.action)).await {
-                Ok(result) => result,
-                Err(_) => Err(fault(BmcFaultKind::Unreachable, "the BMC did not finish within 100 s")),
+            let work = control.carry_out(&key, &host, call.action);
+            let result = match timeout(&*control.config().runtime, CALL_TIMEOUT, work).await {
+                Some(result) => result,
+                None => Err(fault(BmcFaultKind::Unreachable, "the BMC did not finish within 100 s")),
             };
             control.bmc_ended(&key, &call, result).await;
         });
     }
 
     async fn bmc_ended(&self, key: &HostKey, call: &BmcCall, result: Result<Learnt, BmcFault>) {
-        let now = Timestamp::now();
+        let now = self.now();
         let mut note = None;
         match &result {
             Ok(learnt) => {
@@ -91,12 +154,12 @@ impl Control {
 
     async fn carry_out(&self, key: &HostKey, host: &BareMetalHost, action: BmcAction) -> Result<Learnt, BmcFault> {
         let client = self.connect(key, host).await?;
-        let result = act(&client, action).await.map_err(|error| fault_of(&error));
+        let result = act(&*client, action).await.map_err(|error| fault_of(&error));
         client.close().await;
         result
     }
 
-    async fn connect(&self, key: &HostKey, host: &BareMetalHost) -> Result<Client, BmcFault> {
+    async fn connect(&self, key: &HostKey, host: &BareMetalHost) -> Result<Box<dyn BmcSession>, BmcFault> {
         let unsupported = |text: &str| fault(BmcFaultKind::Unsupported, text);
         let bmc = host.spec.usable_bmc().ok_or_else(|| unsupported("the host names no BMC"))?;
         let address = Address::parse(&bmc.address)
@@ -111,18 +174,19 @@ impl Control {
         })?;
         let tls =
             Tls { is_verification_disabled: bmc.disable_certificate_verification, ..self.config().bmc_tls.clone() };
-        Redfish::connect(&address, &Credentials { username, password }, &tls).await.map_err(|error| fault_of(&error))
+        let credentials = Credentials { username, password };
+        self.config().bmc.connect(&address, &credentials, &tls).await.map_err(|error| fault_of(&error))
     }
 }
 
-async fn act(client: &Client, action: BmcAction) -> Result<Learnt, Error> {
+async fn act(client: &dyn BmcSession, action: BmcAction) -> Result<Learnt, Error> {
     match action {
         BmcAction::Probe => {
             let seen = client.identify().await?;
             return Ok(Learnt { power: Some(seen.power), macs: Some(macs_of(&seen)), note: None });
         }
         BmcAction::NetBoot => {
-            let set = client.set_boot_once(Target::Pxe, None).await?;
+            let set = client.set_boot_once(Target::Pxe).await?;
             let power = client.power().await?;
             let reset = if power == PowerState::Off { PowerAction::On } else { PowerAction::ForceRestart };
             client.set_power(reset).await?;

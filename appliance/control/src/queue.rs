@@ -5,29 +5,37 @@
 
 use std::{
     collections::{BTreeSet, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use tokio::{sync::Notify, time::Instant};
+use tokio::sync::Notify;
 
-use crate::HostKey;
+use crate::{HostKey, runtime::Runtime};
 
 /// Activations of hosts, each at most once at a time; an earlier one replaces a later one.
-#[derive(Debug, Default)]
 pub(crate) struct Queue {
+    runtime: Arc<dyn Runtime>,
     state: Mutex<State>,
     changed: Notify,
 }
 
+impl fmt::Debug for Queue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Queue").field("state", &self.state).finish_non_exhaustive()
+    }
+}
+
 #[derive(Debug, Default)]
 struct State {
-    due: BTreeSet<(Instant, HostKey)>,
-    when: HashMap<HostKey, Instant>,
+    /// By uptime.
+    due: BTreeSet<(Duration, HostKey)>,
+    when: HashMap<HostKey, Duration>,
 }
 
 impl State {
-    fn schedule(&mut self, key: &HostKey, at: Instant) -> bool {
+    fn schedule(&mut self, key: &HostKey, at: Duration) -> bool {
         match self.when.get(key) {
             Some(earlier) if *earlier <= at => return false,
             Some(later) => {
@@ -42,6 +50,10 @@ impl State {
 }
 
 impl Queue {
+    pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
+        Self { runtime, state: Mutex::default(), changed: Notify::new() }
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -53,7 +65,7 @@ impl Queue {
 
     /// Look at this host after `delay`, unless it is looked at earlier.
     pub(crate) fn wake_in(&self, key: &HostKey, delay: Duration) {
-        if self.lock().schedule(key, Instant::now() + delay) {
+        if self.lock().schedule(key, self.runtime.uptime() + delay) {
             self.changed.notify_one();
         }
     }
@@ -65,7 +77,7 @@ impl Queue {
             let until = {
                 let mut state = self.lock();
                 match state.due.first().cloned() {
-                    Some((at, key)) if at <= Instant::now() => {
+                    Some((at, key)) if at <= self.runtime.uptime() => {
                         state.due.remove(&(at, key.clone()));
                         state.when.remove(&key);
                         return key;
@@ -76,8 +88,9 @@ impl Queue {
             };
             match until {
                 Some(at) => tokio::select! {
+                    biased;
                     () = changed => {}
-                    () = tokio::time::sleep_until(at) => {}
+                    () = self.runtime.sleep_until(at) => {}
                 },
                 None => changed.await,
             }
@@ -96,8 +109,7 @@ mod tests {
     #[test]
     fn a_host_is_due_once_and_at_the_earliest_time_asked_for() {
         let mut state = State::default();
-        let start = Instant::now();
-        let after = |seconds| start + Duration::from_secs(seconds);
+        let after = Duration::from_secs;
         assert!(state.schedule(&key("late"), after(60)));
         assert!(state.schedule(&key("host"), after(30)));
         assert!(state.schedule(&key("host"), after(5)), "earlier: the loop must wake for it");
@@ -108,7 +120,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_due_comes_out_once() {
-        let queue = Queue::default();
+        let queue = Queue::new(Arc::new(crate::runtime::Tokio::new()));
         queue.wake_in(&key("later"), Duration::from_secs(3600));
         queue.wake(&key("now"));
         queue.wake(&key("now"));

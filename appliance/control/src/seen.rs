@@ -30,7 +30,7 @@ impl Control {
         let key = key_of(&host);
         let credentials = self.credentials_seen(&key, &host).await?;
         let user_data = self.user_data_seen(&key, &host).await?;
-        let mut seen = Seen::new(host, memory, self.inner.started_at, entropy());
+        let mut seen = Seen::new(host, memory, self.inner.started_at, self.config().runtime.entropy());
         seen.credentials = credentials;
         seen.user_data = user_data;
         if let Some(image) = seen.host.spec.wanted_image() {
@@ -94,10 +94,6 @@ impl Control {
 pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
     let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
     digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn entropy() -> u128 {
-    uuid::Uuid::new_v4().as_u128()
 }
 
 /// The agent of the newest binding, with what this process heard from it.

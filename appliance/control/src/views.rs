@@ -100,6 +100,13 @@ impl AgentView {
 }
 
 impl Views {
+    /// Forgets a host that is gone, unless another one of its name is known already.
+    pub(crate) fn forget_host(&mut self, key: &HostKey, uid: &str) {
+        if self.hosts.get(key).is_some_and(|view| view.uid == uid) {
+            self.learn_host(key, None);
+        }
+    }
+
     /// Takes a host's identity in; `None` for a host that is gone.
     pub(crate) fn learn_host(&mut self, key: &HostKey, known: Option<(&str, &[Mac])>) {
         if let Some(view) = self.hosts.get(key) {
@@ -155,6 +162,17 @@ mod tests {
         assert_eq!(views.hosts[&key("a")].agent.attempt, 7);
         views.learn_host(&key("a"), Some(("two", &[])));
         assert_eq!(views.hosts[&key("a")].agent.attempt, 0);
+    }
+
+    /// The news of a deletion came late, and took the next host of the name with it.
+    #[test]
+    fn a_host_that_went_does_not_take_its_namesake_along() {
+        let mut views = Views::default();
+        views.learn_host(&key("a"), Some(("two", &[])));
+        views.forget_host(&key("a"), "one");
+        assert!(views.hosts.contains_key(&key("a")));
+        views.forget_host(&key("a"), "two");
+        assert!(views.hosts.is_empty() && views.by_uid.is_empty());
     }
 
     #[test]

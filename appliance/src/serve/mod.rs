@@ -28,7 +28,7 @@ use std::{
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
-use firesteel_control::{Config, Control};
+use firesteel_control::{Config, Control, RedfishDriver, runtime::Tokio};
 use firesteel_images::import::{Acquirer, ImageStore};
 use firesteel_kube::{Api, Core};
 use firesteel_store::{Compactor, Retention, Store};
@@ -133,7 +133,9 @@ fn control_config(
     }
     Ok(Config {
         core: core.clone(),
-        images: Acquirer::new(images, Some(&data.path("import"))).context("preparing image downloads")?,
+        runtime: Arc::new(Tokio::new()),
+        images: Arc::new(Acquirer::new(images, Some(&data.path("import"))).context("preparing image downloads")?),
+        bmc: Arc::new(RedfishDriver),
         endpoints,
         sealer: Sealer::new(&data.secret_key("token.key")?),
         nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &data.secret_key("nonce.key")?),

@@ -200,7 +200,8 @@ fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dh
     })
 }
 
-fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Boot {
+/// What DHCP tells a client that boots.
+pub fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Boot {
     Arc::new(move |client: &Client| {
         let old =
             upgrade_ipxe && client.is_ipxe && !has_ipxe_feature(client.ipxe_options.as_deref(), IPXE_FEATURE_HTTPS);
@@ -233,7 +234,8 @@ fn has_ipxe_feature(options: Option<&[u8]>, feature: u8) -> bool {
     false
 }
 
-fn dhcp_events(control: Control) -> crate::net::dhcp::Events {
+/// DHCP's events, into the timelines of hosts.
+pub fn dhcp_events(control: Control) -> crate::net::dhcp::Events {
     Arc::new(move |_, event: &dhcp::Event| {
         let mac = firesteel_boot::Mac(event.client.mac.0);
         let client = describe(&event.client);

@@ -11,8 +11,8 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::{
-    CommitError, Event, EventKind, GroupResource, Guard, Key, OBJECT_BYTES_MAX, Op, Position, ReadError, Revision,
-    Store, WatchError,
+    CommitError, Event, EventKind, GroupResource, Guard, Key, Memory, OBJECT_BYTES_MAX, Op, Position, ReadError,
+    Revision, Store, WatchError,
 };
 
 /// One place where a store is kept.
@@ -31,6 +31,12 @@ impl SqliteFile {
 impl Backend for SqliteFile {
     fn open(&self) -> Store {
         Store::open(&self.0.path().join("store.db")).unwrap()
+    }
+}
+
+impl Backend for Memory {
+    fn open(&self) -> Store {
+        Store::in_memory(self)
     }
 }
 
@@ -88,6 +94,7 @@ macro_rules! conformance {
 }
 
 conformance!(sqlite, &SqliteFile::new());
+conformance!(memory, &Memory::new());
 
 fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap().block_on(test);

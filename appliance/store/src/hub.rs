@@ -5,7 +5,7 @@
 //! below it is history (in the database), what is above comes through its queue. So there is
 //! neither gap nor repeat.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{mpsc, watch};
@@ -18,7 +18,8 @@ pub(crate) const WATCH_EVENTS_MAX: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Hub {
-    watchers: Mutex<HashMap<GroupResource, Vec<mpsc::Sender<Arc<Event>>>>>,
+    // Ordered, so that a simulation wakes watchers in the same order each time.
+    watchers: Mutex<BTreeMap<GroupResource, Vec<mpsc::Sender<Arc<Event>>>>>,
     /// The newest revision that all live watchers were given.
     published: watch::Sender<Revision>,
 }
@@ -73,7 +74,7 @@ impl Hub {
         self.lock().clear();
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<GroupResource, Vec<mpsc::Sender<Arc<Event>>>>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<GroupResource, Vec<mpsc::Sender<Arc<Event>>>>> {
         // Nothing panics under this lock; if something did, a watcher list is still a watcher list.
         self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -13,12 +13,17 @@
 //!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, no
 //! clock. The futures need no runtime of a certain kind: the work is done by threads of the store.
+//!
+//! A second backend, [`memory`], does the same without file and threads, for simulations that kill
+//! the process at every write.
 
 mod compactor;
 #[cfg(test)]
 mod conformance;
 mod error;
 mod hub;
+pub mod memory;
+mod reads;
 mod sqlite;
 mod store;
 mod types;
@@ -26,6 +31,7 @@ mod watch;
 
 pub use compactor::{Compactor, Retention};
 pub use error::{CommitError, OpenError, ReadError, WatchError};
+pub use memory::Memory;
 pub use store::Store;
 pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 pub use watch::EventStream;

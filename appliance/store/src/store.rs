@@ -1,15 +1,16 @@
-//! The handle that everybody uses. One backend today; a second one would sit beside `Sqlite` behind
-//! the same functions, and pass the same `conformance` suite.
+//! The handle that everybody uses, on one of two backends that pass the same `conformance` suite:
+//! the SQLite file that a process serves from, and [`Memory`] for simulations.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 
 use crate::error::{CommitError, OpenError, ReadError, WatchError};
 use crate::hub::Hub;
-use crate::sqlite::{self, Command, Commit, ReadJob, Sqlite};
+use crate::memory::{Memory, Opened};
+use crate::reads::Reads;
+use crate::sqlite::{Command, Commit, Sqlite};
 use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 use crate::watch::EventStream;
 use crate::{OBJECT_BYTES_MAX, PAGE_OBJECTS_MAX};
@@ -22,15 +23,28 @@ pub struct Store {
 
 #[derive(Debug)]
 struct Inner {
-    sqlite: Sqlite,
+    backend: Backend,
     hub: Arc<Hub>,
+}
+
+#[derive(Debug)]
+enum Backend {
+    Sqlite(Sqlite),
+    Memory(Arc<Opened>),
 }
 
 impl Store {
     /// Opens the database file, or makes it. Blocks for some milliseconds.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
         let (sqlite, hub) = Sqlite::open(path)?;
-        Ok(Self { inner: Arc::new(Inner { sqlite, hub }) })
+        Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub }) })
+    }
+
+    /// Opens a store on what is in this process's memory. One at a time: the watchers of another
+    /// would not hear of changes.
+    pub fn in_memory(memory: &Memory) -> Self {
+        let (opened, hub) = Opened::new(memory);
+        Self { inner: Arc::new(Inner { backend: Backend::Memory(opened), hub }) }
     }
 
     /// The newest revision that every watcher has been given.
@@ -45,8 +59,7 @@ impl Store {
     }
 
     pub async fn get(&self, key: &Key) -> Result<Option<Object>, ReadError> {
-        let key = key.clone();
-        read(self.reads()?, move |connection| sqlite::object(connection, &key)).await
+        self.reads()?.object(key).await
     }
 
     /// Objects of a kind (in one namespace, or in all) in the order of namespace and name, as of the
@@ -59,12 +72,7 @@ impl Store {
         after: Option<&Position>,
         limit: usize,
     ) -> Result<Page, ReadError> {
-        let (kind, namespace, after) = (kind.clone(), namespace.map(str::to_owned), after.cloned());
-        let limit = limit.clamp(1, PAGE_OBJECTS_MAX);
-        read(self.reads()?, move |connection| {
-            sqlite::list(connection, &kind, namespace.as_deref(), at, after.as_ref(), limit)
-        })
-        .await
+        self.reads()?.list(kind, namespace, at, after, limit.clamp(1, PAGE_OBJECTS_MAX)).await
     }
 
     /// Makes one change if it may be made and every guard holds. When this returns `Ok`, the change
@@ -73,22 +81,29 @@ impl Store {
         if op.value().len() > OBJECT_BYTES_MAX {
             return Err(CommitError::TooLarge { key: op.key().clone(), bytes: op.value().len() });
         }
-        self.command(|answer| Command::Commit(Commit { op, guards, answer })).await
+        match &self.inner.backend {
+            Backend::Sqlite(sqlite) => command(sqlite, |answer| Command::Commit(Commit { op, guards, answer })).await,
+            Backend::Memory(opened) => opened.commit(op, guards).await,
+        }
     }
 
     /// The events of a kind after `from`, without gap or repeat: the history, then live ones.
     pub async fn watch(&self, kind: &GroupResource, from: Revision) -> Result<EventStream, WatchError> {
-        let reads = self.reads().map_err(|_| WatchError::Closed)?.clone();
-        EventStream::start(self.inner.hub.clone(), reads, kind.clone(), from).await
+        let reads = self.reads().map_err(|_| WatchError::Closed)?;
+        EventStream::start(self.inner.hub.clone(), &reads, kind.clone(), from).await
     }
 
     /// Forgets the history up to a revision (inclusive), in small steps between other writes. Lists
     /// and watches from before it get `Compacted` from then on; those at it still work.
     pub async fn compact(&self, through: Revision) -> Result<Revision, CommitError> {
         let through = through.min(self.current());
+        let sqlite = match &self.inner.backend {
+            Backend::Sqlite(sqlite) => sqlite,
+            Backend::Memory(opened) => return Ok(opened.compact(through)),
+        };
         let mut compacted = Revision(0);
         loop {
-            let next = self.command(|answer| Command::Compact { through, answer }).await?;
+            let next = command(sqlite, |answer| Command::Compact { through, answer }).await?;
             if next >= through || next == compacted {
                 return Ok(next);
             }
@@ -96,28 +111,20 @@ impl Store {
         }
     }
 
-    async fn command(
-        &self,
-        command: impl FnOnce(oneshot::Sender<Result<Revision, CommitError>>) -> Command,
-    ) -> Result<Revision, CommitError> {
-        let (answer, result) = oneshot::channel();
-        let commands = self.inner.sqlite.commands.as_ref().ok_or(CommitError::Closed)?;
-        commands.send(command(answer)).await.map_err(|_| CommitError::Closed)?;
-        result.await.map_err(|_| CommitError::Closed)?
-    }
-
-    fn reads(&self) -> Result<&mpsc::Sender<ReadJob>, ReadError> {
-        self.inner.sqlite.reads.as_ref().ok_or(ReadError::Closed)
+    fn reads(&self) -> Result<Reads, ReadError> {
+        match &self.inner.backend {
+            Backend::Sqlite(sqlite) => sqlite.reads.clone().map(Reads::Sqlite).ok_or(ReadError::Closed),
+            Backend::Memory(opened) => Ok(Reads::Memory(opened.clone())),
+        }
     }
 }
 
-/// Runs a read on a reader thread.
-pub(crate) async fn read<T: Send + 'static>(
-    reads: &mpsc::Sender<ReadJob>,
-    job: impl FnOnce(&mut Connection) -> Result<T, ReadError> + Send + 'static,
-) -> Result<T, ReadError> {
+async fn command(
+    sqlite: &Sqlite,
+    command: impl FnOnce(oneshot::Sender<Result<Revision, CommitError>>) -> Command,
+) -> Result<Revision, CommitError> {
     let (answer, result) = oneshot::channel();
-    let job: ReadJob = Box::new(move |connection| drop(answer.send(job(connection))));
-    reads.send(job).await.map_err(|_| ReadError::Closed)?;
-    result.await.map_err(|_| ReadError::Closed)?
+    let commands = sqlite.commands.as_ref().ok_or(CommitError::Closed)?;
+    commands.send(command(answer)).await.map_err(|_| CommitError::Closed)?;
+    result.await.map_err(|_| CommitError::Closed)?
 }

@@ -7,8 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::error::{ReadError, WatchError};
 use crate::hub::Hub;
-use crate::sqlite::{self, ReadJob};
-use crate::store::read;
+use crate::reads::{Reads, WeakReads};
 use crate::types::{Event, GroupResource, Revision};
 
 /// Events of history read at once: few enough to hold in memory at the largest object size.
@@ -19,7 +18,7 @@ const HISTORY_PAGE: usize = 64;
 pub struct EventStream {
     hub: Arc<Hub>,
     // Weak, so that a forgotten watch does not keep the database open.
-    reads: mpsc::WeakSender<ReadJob>,
+    reads: WeakReads,
     kind: GroupResource,
     live: mpsc::Receiver<Arc<Event>>,
     page: VecDeque<Event>,
@@ -33,7 +32,7 @@ pub struct EventStream {
 impl EventStream {
     pub(crate) async fn start(
         hub: Arc<Hub>,
-        reads: mpsc::Sender<ReadJob>,
+        reads: &Reads,
         kind: GroupResource,
         from: Revision,
     ) -> Result<Self, WatchError> {
@@ -87,7 +86,7 @@ impl EventStream {
             }
             let Some(event) = self.live.recv().await else {
                 // The hub drops a sender when its queue is full, or all of them at the end.
-                return Err(if self.reads.strong_count() == 0 { WatchError::Closed } else { WatchError::Lagged });
+                return Err(if self.reads.is_gone() { WatchError::Closed } else { WatchError::Lagged });
             };
             if event.revision > self.position {
                 return Ok(Arc::unwrap_or_clone(event));
@@ -98,9 +97,7 @@ impl EventStream {
     /// Reads the next page of history, or moves the position to its end.
     async fn fill(&mut self) -> Result<(), WatchError> {
         let reads = self.reads.upgrade().ok_or(ReadError::Closed)?;
-        let (kind, from, through) = (self.kind.clone(), self.position, self.history_end);
-        let events =
-            read(&reads, move |connection| sqlite::history(connection, &kind, from, through, HISTORY_PAGE)).await?;
+        let events = reads.history(&self.kind, self.position, self.history_end, HISTORY_PAGE).await?;
         if events.len() < HISTORY_PAGE {
             // Nothing of this kind lies between the last of these and the end of the history.
             self.history_end = events.last().map_or(Revision(0), |event| event.revision);

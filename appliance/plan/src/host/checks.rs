@@ -23,6 +23,14 @@ pub(super) fn prefetch(turn: &mut Turn<'_>) {
     }
 }
 
+/// An image that could not be used may have been put right where it comes from.
+pub(super) fn fetch_again(turn: &mut Turn<'_>) {
+    let Some(image) = turn.seen.host.spec.wanted_image() else { return };
+    if matches!(turn.seen.image, ImageSeen::Failed { .. }) {
+        turn.effect(Effect::FetchImage { image: image.clone() });
+    }
+}
+
 /// The image in the store, or why it is not there.
 pub(super) fn image(turn: &mut Turn<'_>, wanted: &Image) -> Result<ReadyImage, Reason> {
     let poll = turn.limits().secret_retry;
@@ -44,6 +52,10 @@ pub(super) fn image(turn: &mut Turn<'_>, wanted: &Image) -> Result<ReadyImage, R
             }
             turn.deadline(later(progress_at, stall));
             Err(turn.stay(poll, text))
+        }
+        ImageSeen::Failed { .. } if turn.requests.retry => {
+            turn.deadline(later(turn.now, turn.limits().image_stall));
+            Err(turn.stay(poll, format!("fetching the image {} again", wanted.url)))
         }
         ImageSeen::Failed { message, permanent: true, .. } => {
             Err(turn.stuck(KIND, format!("the image {} cannot be used: {message}", wanted.url)))
@@ -80,6 +92,9 @@ pub(super) fn user_data(turn: &mut Turn<'_>) -> Result<(Option<String>, bool), R
 /// Whether the newest inspection says enough about the disks to choose one now.
 pub(super) fn inspection_is_fresh(turn: &Turn<'_>) -> bool {
     let Some(record) = &turn.seen.hardware else { return false };
+    if turn.memory.retried_at.is_some_and(|at| record.inspected_at <= at) {
+        return false;
+    }
     if record.attempt == turn.memory.attempt {
         return true;
     }

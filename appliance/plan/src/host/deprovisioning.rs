@@ -78,7 +78,8 @@ fn work(turn: &mut Turn<'_>, disk: DiskIdentity) -> Reason {
         Progress::NoPlan | Progress::Issued | Progress::Running { .. } => attempt::watch(turn, agent, KIND),
         Progress::Failed { message, .. } => {
             turn.memory.plan = None;
-            turn.fail(KIND, format!("cleaning the disk failed: {message}"))
+            let exit = "spec.automatedCleaningMode: disabled lets the host go on uncleaned";
+            turn.fail(KIND, format!("cleaning the disk failed: {message}; {exit}"))
         }
         Progress::Done => {
             turn.memory.disk_dirty = false;
@@ -100,9 +101,13 @@ fn clean(turn: &mut Turn<'_>, disk: DiskIdentity, agent: &crate::host::seen::Age
 
 fn done(turn: &mut Turn<'_>, why: &str) -> Reason {
     turn.memory.applied = None;
-    turn.memory.disk = None;
     turn.memory.history.deprovision.end = Some(turn.now);
     turn.event(EventKind::Normal, "DeprovisioningComplete", why);
+    if !turn.is_deleting() || !turn.memory.disk_dirty {
+        // An owner who keeps the host may want its disk uncleaned; who lets it go leaves a tombstone.
+        turn.memory.disk_dirty = false;
+        turn.memory.disk = None;
+    }
     if turn.is_deleting() {
         return turn.go(State::PoweringOff, why);
     }

@@ -53,6 +53,9 @@ pub struct HostMemory {
     pub provision_failures: u32,
     /// Failures to clean since the host began to be deprovisioned.
     pub clean_failures: u32,
+    /// A person asked to try again then: an inspection from before may show what was repaired since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retried_at: Option<Timestamp>,
     /// Hints in force when the host was last prepared.
     pub prepared_hints: Option<RootDeviceHints>,
     pub history: OperationHistory,

@@ -24,6 +24,7 @@ mod deleting;
 mod deprovisioning;
 pub mod effect;
 mod externally_provisioned;
+pub mod graph;
 mod inspecting;
 pub mod limits;
 pub mod memory;
@@ -136,6 +137,10 @@ fn retry(turn: &mut Turn<'_>) {
     }
     turn.memory.failure = None;
     turn.memory.provision_failures = 0;
+    turn.memory.retried_at = Some(turn.now);
+    // An inspection that is done already is not the one that is wanted now.
+    turn.memory.plan = turn.memory.plan.take().filter(|issued| issued.plan != PlanKind::Inspect);
+    checks::fetch_again(turn);
     if attempt::presence(turn) != attempt::Presence::Alive && turn.has_bmc() {
         turn.memory.boot = None;
     }

@@ -5,8 +5,11 @@ use firesteel_plan::{
     host::{CredentialsSeen, ImageSeen, PlanKind, UserDataSeen, Work, WriteEvidence},
 };
 use firesteel_resources::{
-    RootDeviceHints,
-    bare_metal_host::{ErrorType, OperationalStatus, ProvisioningState as S},
+    HardwareRecord, RootDeviceHints,
+    bare_metal_host::{
+        CleaningMode, ErrorType, InspectionMode, OperationalStatus, ProvisioningState as S, annotations,
+    },
+    hardware::DiskRecord,
 };
 
 use crate::world::{World, disk, image, run_to_write, with_work};
@@ -312,4 +315,72 @@ fn deletion_gives_up_cleaning_after_three_failures_and_leaves_a_tombstone() {
     }
     assert!(world.gone, "{:?} {}", world.state(), world.reason());
     assert!(world.count(|effect| matches!(effect, Effect::Tombstone { disk: Some(_), .. })) > 0);
+}
+
+/// A disk was put right after the inspection and a person asked to try again: the old inspection was
+/// believed for an hour, and after that nothing woke the host.
+#[test]
+fn a_retry_inspects_again_what_was_repaired() {
+    for mode in [InspectionMode::Agent, InspectionMode::Disabled] {
+        retry_after_repair(mode);
+    }
+}
+
+fn retry_after_repair(mode: InspectionMode) {
+    let mut world = World::new();
+    world.edit(|host| host.spec.inspection_mode = Some(mode));
+    let broken = DiskRecord { read_only: true, ..disk("sda", "A", 20) };
+    world.seen.hardware = Some(HardwareRecord { disks: vec![broken], ..HardwareRecord::default() });
+    world.run();
+    assert_eq!(world.state(), S::Provisioning);
+    assert!(world.reason().contains("read-only"), "{}", world.reason());
+    let is_inspection = |effect: &Effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Inspect, .. });
+    let before = world.count(is_inspection);
+    world.pass(60);
+    if let Some(record) = &mut world.seen.hardware {
+        record.disks[0].read_only = false;
+    }
+    world.annotate(annotations::RETRY, "");
+    world.run();
+    assert!(world.count(is_inspection) > before, "the host is inspected anew");
+    assert_eq!(world.state(), S::Provisioned);
+}
+
+/// A host whose cleaning is disabled was sent back and forth between provisioning and
+/// deprovisioning for ever when another image was wanted.
+#[test]
+fn without_cleaning_another_image_can_be_installed() {
+    let mut world = World::new();
+    world.edit(|host| host.spec.automated_cleaning_mode = Some(CleaningMode::Disabled));
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    world.edit(|host| host.spec.image = Some(image("two")));
+    world.pass(60);
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    assert_eq!(world.memory().applied.as_ref().unwrap().image.url, image("two").url);
+    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::Clean { .. }, .. })), 0);
+    world.delete();
+    world.run();
+    let tombstone = world.effects.iter().find_map(|effect| match effect {
+        Effect::Tombstone { disk, .. } => disk.clone(),
+        _ => None,
+    });
+    assert_eq!(tombstone.map(|disk| disk.serial), Some("A".to_owned()), "the disk is let go uncleaned, and named");
+}
+
+/// An image was put right on its server and a person asked to try again: nothing fetched it.
+#[test]
+fn a_retry_fetches_an_image_that_could_not_be_used() {
+    let mut world = World::new();
+    world.images_work = false;
+    let at = world.now;
+    world.seen.image = ImageSeen::Failed { message: "wrong checksum".into(), permanent: true, at };
+    world.run();
+    assert!(world.reason().contains("wrong checksum"), "{}", world.reason());
+    world.images_work = true;
+    world.pass(60);
+    world.annotate(annotations::RETRY, "");
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
 }

@@ -2,15 +2,12 @@
 
 use firesteel_plan::{
     BootEntry, Effect, HostMemory, Step, boot_entry,
-    host::{BmcAction, ImageSeen, Power, UserDataSeen, Work},
+    host::{BmcAction, ImageSeen, Power, UserDataSeen, Work, graph::is_legal},
 };
 use firesteel_resources::{HardwareRecord, RootDeviceHints, bare_metal_host::annotations};
 use proptest::prelude::*;
 
-use crate::{
-    graph::is_legal,
-    world::{World, disk, image, ready},
-};
+use crate::world::{World, disk, image, ready};
 
 /// Something that happens between two steps.
 #[derive(Clone, Debug)]

@@ -1,0 +1,137 @@
+//! Time, chance and tasks: what control takes from the process that it runs in.
+//!
+//! Everything that would make two runs differ comes through [`Runtime`], so that a simulation can
+//! run control on one thread, on a clock of its own and in an order drawn from a seed. The process
+//! that serves uses [`Tokio`].
+
+use std::{
+    future::Future,
+    pin::Pin,
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use jiff::Timestamp;
+
+/// Work to be done.
+pub type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+/// The end of a task; an error says how it ended badly. Dropped early, it takes the task with it.
+pub type Ending = Pin<Box<dyn Future<Output = Result<(), String>> + Send>>;
+
+/// What control needs to be told and done.
+pub trait Runtime: Send + Sync {
+    /// The wall clock. It may be set, so nothing waits by it.
+    fn now(&self) -> Timestamp;
+    /// Time that only goes forward, from any start.
+    fn uptime(&self) -> Duration;
+    /// Ends at an uptime, or soon after.
+    fn sleep_until(&self, uptime: Duration) -> Task;
+    /// Fresh random bits.
+    fn entropy(&self) -> u128;
+    /// Starts a task beside the others.
+    fn spawn(&self, task: Task) -> Ending;
+}
+
+/// Tokio's clock and tasks, the system's wall clock and random numbers.
+#[derive(Clone, Copy, Debug)]
+pub struct Tokio {
+    started: tokio::time::Instant,
+}
+
+impl Tokio {
+    #[must_use]
+    pub fn new() -> Self {
+        Self { started: tokio::time::Instant::now() }
+    }
+}
+
+impl Default for Tokio {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Runtime for Tokio {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn uptime(&self) -> Duration {
+        self.started.elapsed()
+    }
+
+    fn sleep_until(&self, uptime: Duration) -> Task {
+        Box::pin(tokio::time::sleep_until(self.started + uptime))
+    }
+
+    fn entropy(&self) -> u128 {
+        uuid::Uuid::new_v4().as_u128()
+    }
+
+    fn spawn(&self, task: Task) -> Ending {
+        Box::pin(Spawned(tokio::spawn(task)))
+    }
+}
+
+/// A task that ends with its handle.
+struct Spawned(tokio::task::JoinHandle<()>);
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Future for Spawned {
+    type Output = Result<(), String>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let ended = Pin::new(&mut self.0).poll(context);
+        ended.map(|result| result.map_err(|error| format!("a task of the control loop ended badly: {error}")))
+    }
+}
+
+/// The task's result, unless the time is over first.
+pub(crate) async fn timeout<T>(runtime: &dyn Runtime, after: Duration, task: impl Future<Output = T>) -> Option<T> {
+    let sleep = runtime.sleep_until(runtime.uptime() + after);
+    tokio::pin!(task);
+    tokio::select! {
+        biased;
+        result = &mut task => Some(result),
+        () = sleep => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::expect_used, reason = "tests")]
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_task_ends_with_its_handle_and_a_panic_is_told() {
+        let runtime = Tokio::new();
+        assert_eq!(runtime.spawn(Box::pin(async {})).await, Ok(()));
+        let ended = runtime.spawn(Box::pin(async { panic!("on purpose") })).await;
+        assert!(ended.expect_err("it panicked").contains("ended badly"));
+        let held = Arc::new(());
+        let in_task = Arc::clone(&held);
+        let ending = runtime.spawn(Box::pin(async move {
+            std::future::pending::<()>().await;
+            drop(in_task);
+        }));
+        tokio::task::yield_now().await;
+        drop(ending);
+        while Arc::strong_count(&held) > 1 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_done_in_time_is_told_and_what_is_not_is_dropped() {
+        let runtime = Tokio::new();
+        assert_eq!(timeout(&runtime, Duration::from_secs(3600), async { 7 }).await, Some(7));
+        assert_eq!(timeout(&runtime, Duration::ZERO, std::future::pending::<()>()).await, None);
+    }
+}

@@ -1,0 +1,320 @@
+//! The store without a file: what a dead process leaves behind, kept in this one.
+//!
+//! [`Memory`] is the medium: clones share it, and each [`crate::Store::in_memory`] on it is one life
+//! of a process. Everything happens on the caller's thread and at once, so that a simulation on one
+//! thread and a fake clock is the same in each run. [`Faults`] may delay each operation, refuse it,
+//! or never let it end, as a process that dies in it.
+//!
+//! ```text
+//!   commit ──► Faults::before_commit ──► check, log, publish ──► Faults::after_commit ──► answer
+//!   reads  ──► Faults::before_read   ──► the state as it is now
+//! ```
+//!
+//! The same tables as on disk ([`crate::Store::open`]), as maps: `log` by revision, `objects`
+//! pointing into it. It passes the same conformance suite.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+
+use crate::error::{CommitError, ReadError};
+use crate::hub::Hub;
+use crate::types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
+
+/// What a fault makes its operation wait for; one that never ends is a process that has died.
+pub type Wait<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What becomes of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    Stored,
+    /// The medium refuses it: nothing is stored, the caller hears of a failure.
+    Refused,
+    /// It is stored, and the caller hears of a failure all the same.
+    StoredUnheard,
+}
+
+/// What a test lets happen to the operations of one [`Memory`].
+pub trait Faults: fmt::Debug + Send + Sync {
+    fn before_read(&self) -> Wait<()>;
+    fn before_commit(&self, op: &Op) -> Wait<Fate>;
+    /// The change is durable; nobody has been told.
+    fn after_commit(&self, event: &Event) -> Wait<()>;
+}
+
+/// The medium. What is in it outlives every store that was opened on it.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    state: Arc<Mutex<State>>,
+    faults: Option<Arc<dyn Faults>>,
+}
+
+impl Memory {
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The same medium, with operations that these faults look at.
+    #[must_use]
+    pub fn with_faults(&self, faults: Arc<dyn Faults>) -> Self {
+        Self { state: self.state.clone(), faults: Some(faults) }
+    }
+
+    /// A copy that goes its own way, as a backup does.
+    #[must_use]
+    pub fn copy(&self) -> Self {
+        Self { state: Arc::new(Mutex::new(self.lock().clone())), faults: self.faults.clone() }
+    }
+
+    /// An object as it stands, without faults and without a store.
+    pub fn peek(&self, key: &Key) -> Option<Object> {
+        self.lock().object(key)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        // A change is applied after its last check, so nothing half done is seen after a panic.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[derive(Clone, Debug, Default)]
+struct State {
+    revision: Revision,
+    compacted: Revision,
+    log: BTreeMap<Revision, Row>,
+    objects: BTreeMap<Key, Revision>,
+}
+
+#[derive(Clone, Debug)]
+struct Row {
+    key: Key,
+    kind: EventKind,
+    previous: Revision,
+    value: Bytes,
+}
+
+impl State {
+    fn object(&self, key: &Key) -> Option<Object> {
+        let revision = *self.objects.get(key)?;
+        let value = self.log.get(&revision)?.value.clone();
+        Some(Object { key: key.clone(), revision, value })
+    }
+
+    /// Where the object stands if the change may be made; zero if it does not exist.
+    fn check(&self, op: &Op, guards: &[Guard]) -> Result<Revision, CommitError> {
+        for guard in guards {
+            let current = self.objects.get(guard.key()).copied();
+            let holds = match guard {
+                Guard::Absent(_) => current.is_none(),
+                Guard::Present(_) => current.is_some(),
+                Guard::At(_, expected) => current == Some(*expected),
+            };
+            if !holds {
+                return Err(CommitError::Guard { key: guard.key().clone(), current });
+            }
+        }
+        let key = op.key();
+        match (op, self.objects.get(key).copied()) {
+            (Op::Create { .. }, None) => Ok(Revision(0)),
+            (Op::Create { .. }, Some(current)) => Err(CommitError::Exists { key: key.clone(), current }),
+            (Op::Update { .. } | Op::Delete { .. }, None) => Err(CommitError::NotFound { key: key.clone() }),
+            (Op::Update { expected, .. } | Op::Delete { expected, .. }, Some(current)) if *expected == current => {
+                Ok(current)
+            }
+            (Op::Update { .. } | Op::Delete { .. }, Some(current)) => {
+                Err(CommitError::Conflict { key: key.clone(), current })
+            }
+        }
+    }
+
+    fn apply(&mut self, op: &Op, previous: Revision) -> Event {
+        self.revision = Revision(self.revision.0 + 1);
+        let (key, revision) = (op.key().clone(), self.revision);
+        let kind = match op {
+            Op::Create { .. } => EventKind::Created,
+            Op::Update { .. } => EventKind::Updated,
+            Op::Delete { .. } => EventKind::Deleted,
+        };
+        if kind == EventKind::Deleted {
+            self.objects.remove(&key);
+        } else {
+            self.objects.insert(key.clone(), revision);
+        }
+        let value = op.value().clone();
+        self.log.insert(revision, Row { key: key.clone(), kind, previous, value: value.clone() });
+        let previous = self.log.get(&previous).map(|row| row.value.clone());
+        Event { revision, kind, key, value, previous }
+    }
+
+    /// What existed at a revision, in the order of a list: what has not changed since, and of what
+    /// has, the state that its first later change replaced.
+    fn existed(&self, kind: &GroupResource, namespace: Option<&str>, at: Revision) -> BTreeMap<Position, Revision> {
+        let is_asked = |key: &Key| key.kind == *kind && namespace.is_none_or(|namespace| namespace == key.namespace);
+        let standing =
+            self.of_kind(kind).filter(|(key, revision)| is_asked(key) && **revision <= at).map(|(k, r)| (k, *r));
+        let replaced = if at < self.revision { Some(self.log.range(Revision(at.0 + 1)..)) } else { None };
+        let replaced = replaced
+            .into_iter()
+            .flatten()
+            .filter(|(_, row)| row.previous.0 > 0 && row.previous <= at && is_asked(&row.key))
+            .map(|(_, row)| (&row.key, row.previous));
+        standing.chain(replaced).map(|(key, revision)| (key.position(), revision)).collect()
+    }
+
+    fn of_kind(&self, kind: &GroupResource) -> impl Iterator<Item = (&Key, &Revision)> {
+        let first = Key { kind: kind.clone(), namespace: String::new(), name: String::new() };
+        let kind = kind.clone();
+        self.objects.range(first..).take_while(move |(key, _)| key.kind == kind)
+    }
+
+    fn check_kept(&self, at: Revision) -> Result<(), ReadError> {
+        if at < self.compacted { Err(ReadError::Compacted { oldest: self.compacted }) } else { Ok(()) }
+    }
+
+    fn compact(&mut self, through: Revision) -> Revision {
+        let through = through.min(self.revision);
+        if through <= self.compacted {
+            return self.compacted;
+        }
+        let (mut gone, mut deletions) = (BTreeSet::new(), Vec::new());
+        for (revision, row) in self.log.range(Revision(self.compacted.0 + 1)..=through) {
+            gone.insert(row.previous);
+            if row.kind == EventKind::Deleted {
+                deletions.push(*revision);
+            }
+        }
+        for revision in gone.into_iter().chain(deletions) {
+            self.log.remove(&revision);
+        }
+        self.compacted = through;
+        through
+    }
+}
+
+/// One open store on a [`Memory`].
+#[derive(Debug)]
+pub(crate) struct Opened {
+    memory: Memory,
+    hub: Arc<Hub>,
+}
+
+impl Opened {
+    pub(crate) fn new(memory: &Memory) -> (Arc<Self>, Arc<Hub>) {
+        let hub = Arc::new(Hub::new(memory.lock().revision));
+        (Arc::new(Self { memory: memory.clone(), hub: hub.clone() }), hub)
+    }
+
+    async fn before_read(&self) {
+        if let Some(faults) = &self.memory.faults {
+            faults.before_read().await;
+        }
+    }
+
+    pub(crate) async fn object(&self, key: &Key) -> Option<Object> {
+        self.before_read().await;
+        self.memory.lock().object(key)
+    }
+
+    pub(crate) async fn list(
+        &self,
+        kind: &GroupResource,
+        namespace: Option<&str>,
+        at: Option<Revision>,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Result<Page, ReadError> {
+        self.before_read().await;
+        let state = self.memory.lock();
+        let current = state.revision;
+        let at = at.unwrap_or(current);
+        if at > current {
+            return Err(ReadError::Future { current });
+        }
+        state.check_kept(at)?;
+        let mut rest = state.existed(kind, namespace, at);
+        if let Some(after) = after {
+            rest = rest.split_off(after);
+            rest.remove(after);
+        }
+        let remaining = rest.len().saturating_sub(limit) as u64;
+        let items = rest
+            .into_iter()
+            .take(limit)
+            .filter_map(|(place, revision)| {
+                let key = Key { kind: kind.clone(), namespace: place.namespace, name: place.name };
+                state.log.get(&revision).map(|row| Object { key, revision, value: row.value.clone() })
+            })
+            .collect();
+        Ok(Page { items, revision: at, remaining })
+    }
+
+    /// The events of a kind in (after, through], at most `limit`, in order.
+    pub(crate) async fn history(
+        &self,
+        kind: &GroupResource,
+        after: Revision,
+        through: Revision,
+        limit: usize,
+    ) -> Result<Vec<Event>, ReadError> {
+        self.before_read().await;
+        let state = self.memory.lock();
+        state.check_kept(after)?;
+        if after >= through {
+            return Ok(Vec::new());
+        }
+        let rows = state.log.range(Revision(after.0 + 1)..=through).filter(|(_, row)| row.key.kind == *kind);
+        let event = |(revision, row): (&Revision, &Row)| Event {
+            revision: *revision,
+            kind: row.kind,
+            key: row.key.clone(),
+            value: row.value.clone(),
+            previous: state.log.get(&row.previous).map(|row| row.value.clone()),
+        };
+        Ok(rows.take(limit).map(event).collect())
+    }
+
+    pub(crate) async fn commit(&self, op: Op, guards: Vec<Guard>) -> Result<Revision, CommitError> {
+        let fate = match &self.memory.faults {
+            Some(faults) => faults.before_commit(&op).await,
+            None => Fate::Stored,
+        };
+        if fate == Fate::Refused {
+            return Err(CommitError::Database("the medium refused the change".to_owned()));
+        }
+        let event = {
+            let mut state = self.memory.lock();
+            let previous = state.check(&op, &guards)?;
+            let start = state.revision;
+            let event = state.apply(&op, previous);
+            if fate == Fate::Stored {
+                if start != self.hub.published() {
+                    // An earlier change was reported as failed and had become durable after all.
+                    self.hub.skip_to(start);
+                }
+                self.hub.publish(vec![event.clone()], event.revision);
+            }
+            event
+        };
+        if let Some(faults) = &self.memory.faults {
+            faults.after_commit(&event).await;
+        }
+        if fate == Fate::StoredUnheard {
+            return Err(CommitError::Database("the medium failed after the change".to_owned()));
+        }
+        Ok(event.revision)
+    }
+
+    pub(crate) fn compact(&self, through: Revision) -> Revision {
+        self.memory.lock().compact(through.min(self.hub.published()))
+    }
+}
+
+impl Drop for Opened {
+    fn drop(&mut self) {
+        self.hub.close();
+    }
+}

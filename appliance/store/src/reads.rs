@@ -1,0 +1,109 @@
+//! Reading, whichever backend it is: the two answer alike.
+
+use std::sync::{Arc, Weak};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::error::ReadError;
+use crate::memory::Opened;
+use crate::sqlite::{self, ReadJob};
+use crate::types::{Event, GroupResource, Key, Object, Page, Position, Revision};
+
+/// A way to read that keeps the store open.
+#[derive(Clone, Debug)]
+pub(crate) enum Reads {
+    Sqlite(mpsc::Sender<ReadJob>),
+    Memory(Arc<Opened>),
+}
+
+/// A way to read while somebody else keeps the store open.
+#[derive(Clone, Debug)]
+pub(crate) enum WeakReads {
+    Sqlite(mpsc::WeakSender<ReadJob>),
+    Memory(Weak<Opened>),
+}
+
+impl Reads {
+    pub(crate) fn downgrade(&self) -> WeakReads {
+        match self {
+            Self::Sqlite(reads) => WeakReads::Sqlite(reads.downgrade()),
+            Self::Memory(opened) => WeakReads::Memory(Arc::downgrade(opened)),
+        }
+    }
+
+    pub(crate) async fn object(&self, key: &Key) -> Result<Option<Object>, ReadError> {
+        match self {
+            Self::Sqlite(reads) => {
+                let key = key.clone();
+                read(reads, move |connection| sqlite::object(connection, &key)).await
+            }
+            Self::Memory(opened) => Ok(opened.object(key).await),
+        }
+    }
+
+    pub(crate) async fn list(
+        &self,
+        kind: &GroupResource,
+        namespace: Option<&str>,
+        at: Option<Revision>,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Result<Page, ReadError> {
+        match self {
+            Self::Sqlite(reads) => {
+                let (kind, namespace, after) = (kind.clone(), namespace.map(str::to_owned), after.cloned());
+                read(reads, move |connection| {
+                    sqlite::list(connection, &kind, namespace.as_deref(), at, after.as_ref(), limit)
+                })
+                .await
+            }
+            Self::Memory(opened) => opened.list(kind, namespace, at, after, limit).await,
+        }
+    }
+
+    /// The events of a kind in (after, through], at most `limit`, in order.
+    pub(crate) async fn history(
+        &self,
+        kind: &GroupResource,
+        after: Revision,
+        through: Revision,
+        limit: usize,
+    ) -> Result<Vec<Event>, ReadError> {
+        match self {
+            Self::Sqlite(reads) => {
+                let kind = kind.clone();
+                read(reads, move |connection| sqlite::history(connection, &kind, after, through, limit)).await
+            }
+            Self::Memory(opened) => opened.history(kind, after, through, limit).await,
+        }
+    }
+}
+
+impl WeakReads {
+    pub(crate) fn upgrade(&self) -> Option<Reads> {
+        match self {
+            Self::Sqlite(reads) => reads.upgrade().map(Reads::Sqlite),
+            Self::Memory(opened) => opened.upgrade().map(Reads::Memory),
+        }
+    }
+
+    /// The store was closed.
+    pub(crate) fn is_gone(&self) -> bool {
+        match self {
+            Self::Sqlite(reads) => reads.strong_count() == 0,
+            Self::Memory(opened) => opened.strong_count() == 0,
+        }
+    }
+}
+
+/// Runs a read on a reader thread.
+async fn read<T: Send + 'static>(
+    reads: &mpsc::Sender<ReadJob>,
+    job: impl FnOnce(&mut Connection) -> Result<T, ReadError> + Send + 'static,
+) -> Result<T, ReadError> {
+    let (answer, result) = oneshot::channel();
+    let job: ReadJob = Box::new(move |connection| drop(answer.send(job(connection))));
+    reads.send(job).await.map_err(|_| ReadError::Closed)?;
+    result.await.map_err(|_| ReadError::Closed)?
+}

@@ -1,0 +1,492 @@
+//! The agent in one boot: the real mind ([`decide`](firesteel_agent::decide)), notice board and
+//! choice of disk, with a small model of the conversation
+//! ([`session`](firesteel_agent::session)) and of the steps around them.
+//!
+//! It owns no clock: [`Do`]s go out, ticks and answers come in.
+
+use std::time::Duration;
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use firesteel_agent::board::Board;
+use firesteel_agent::decide::{Ending, Exit, Freshness, Mind, Next, freshness, retry_after};
+use firesteel_agent::disk::resolve;
+use firesteel_wire::limits::{REPLY_LOST, REPORT_INTERVAL};
+use firesteel_wire::receipt::FileDigest;
+use firesteel_wire::{
+    self as wire, Evidence, Hello, HelloReply, Identity, Plan, PublicKey, Refusal, Report, ReportReply, Seed, Step,
+};
+
+use crate::disk::{Disk, Installed, Touch, seen};
+use crate::network::Ask;
+
+/// Parts in which an image is written, each with its own look at the gate.
+const CHUNKS: u32 = 3;
+
+/// What the machine has to do for its agent.
+#[derive(Debug)]
+pub(crate) enum Do {
+    Ask(Ask),
+    /// Come back when it is time for the next report.
+    Tick(Duration),
+    /// Come back for the next part of the step.
+    Work(Duration),
+    Go(Exit),
+}
+
+/// How a host lies about its work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lie {
+    /// Claims a read-back of something else.
+    ReadBack,
+    /// Claims to be done and shows nothing.
+    NoReceipt,
+    /// Claims to be another machine.
+    Identity,
+    /// Claims that whatever it read back is what was sent.
+    Perfect,
+}
+
+#[derive(Debug)]
+struct Job {
+    plan: Plan,
+    index: usize,
+    chunk: u32,
+    /// The disk that the step works on, by its truth.
+    disk: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Agent {
+    pub(crate) seed: Seed,
+    pub(crate) key: PublicKey,
+    boot_id: String,
+    started: Duration,
+    board: Board,
+    mind: Option<Mind>,
+    sequence: u64,
+    last_reply: Duration,
+    failures: u32,
+    told: Option<String>,
+    job: Option<Job>,
+    ending: Option<Ending>,
+    leaving_since: Option<Duration>,
+    /// A report or hello is on its way.
+    pub(crate) busy: bool,
+    pub(crate) tick: u64,
+    pub(crate) lie: Option<Lie>,
+    /// A planted bug: writes to whatever disk comes first.
+    pub(crate) careless: bool,
+    /// A planted bug: does a step again.
+    pub(crate) forgetful: bool,
+    /// The disk that the firmware is told to boot.
+    pub(crate) boot_entry: Option<String>,
+    attempt: u64,
+    macs: Vec<String>,
+    uuid: String,
+}
+
+impl Agent {
+    pub(crate) fn new(seed: Seed, key: [u8; 32], boot_id: String, uuid: String, now: Duration) -> Self {
+        let macs = vec![seed.boot_mac.clone()];
+        Self {
+            seed,
+            key: PublicKey(key),
+            boot_id,
+            started: now,
+            board: Board::new(None),
+            mind: None,
+            sequence: 0,
+            last_reply: now,
+            failures: 0,
+            told: None,
+            job: None,
+            ending: None,
+            leaving_since: None,
+            busy: false,
+            tick: 0,
+            lie: None,
+            careless: false,
+            forgetful: false,
+            boot_entry: None,
+            attempt: 0,
+            macs,
+            uuid,
+        }
+    }
+
+    pub(crate) fn is_greeted(&self) -> bool {
+        self.mind.is_some()
+    }
+
+    pub(crate) fn is_working(&self) -> bool {
+        self.job.is_some()
+    }
+
+    /// The worker dies and is replaced, as the supervisor does it: the key and the board stay, and the
+    /// new one says hello again.
+    pub(crate) fn die(&mut self) -> Vec<Do> {
+        self.board.fail_interrupted("the worker died", 0);
+        (self.job, self.mind, self.ending, self.told, self.busy) = (None, None, None, None, false);
+        vec![Do::Tick(Duration::from_secs(1))]
+    }
+
+    pub(crate) fn hello(&mut self, now: Duration) -> Ask {
+        self.busy = true;
+        let (uuid, boot_mac) = match self.lie {
+            Some(Lie::Identity) => ("00000000-0000-4000-8000-000000000666".to_owned(), "02:66:66:66:66:66".to_owned()),
+            Some(Lie::ReadBack | Lie::NoReceipt | Lie::Perfect) | None => {
+                (self.uuid.clone(), self.seed.boot_mac.clone())
+            }
+        };
+        Ask::Hello(Box::new(Hello {
+            token: self.seed.token.clone(),
+            key: self.key,
+            identity: Identity { uuid, boot_mac, macs: self.macs.clone(), ..Identity::default() },
+            agent_version: "sim".into(),
+            kernel_version: "sim".into(),
+            uptime_ms: millis(now.saturating_sub(self.started)),
+            boot_id: self.boot_id.clone(),
+        }))
+    }
+
+    fn uptime(&self, now: Duration) -> Duration {
+        now.saturating_sub(self.started)
+    }
+
+    fn unix_ms(&self, now: Duration) -> u64 {
+        self.board.unix_ms(self.uptime(now))
+    }
+
+    fn learn_time(&mut self, time_ms: u64, now: Duration) {
+        self.board.set_time(time_ms, self.uptime(now));
+        self.last_reply = now;
+        self.failures = 0;
+    }
+
+    pub(crate) fn greeted(&mut self, reply: Result<&HelloReply, Option<&Refusal>>, now: Duration) -> Vec<Do> {
+        self.busy = false;
+        match reply {
+            Ok(reply) => {
+                self.learn_time(reply.time_ms, now);
+                self.attempt = reply.attempt;
+                let mut mind = Mind::new(reply.attempt, self.board.read().plan);
+                let next = mind.handle_verdict(&reply.verdict, false);
+                self.mind = Some(mind);
+                self.go_on(next, now)
+            }
+            Err(refusal) => {
+                if let Some(refusal) = refusal
+                    && let Next::Go(exit) = Mind::new(0, 0).handle_refusal(refusal.reason)
+                {
+                    return vec![Do::Go(exit)];
+                }
+                if now.saturating_sub(self.started) > REPLY_LOST {
+                    return vec![Do::Go(Exit::Reboot)];
+                }
+                self.failures += 1;
+                vec![Do::Tick(retry_after(self.failures - 1))]
+            }
+        }
+    }
+
+    pub(crate) fn answered(&mut self, reply: Result<&ReportReply, Option<&Refusal>>, now: Duration) -> Vec<Do> {
+        self.busy = false;
+        let Some(mut mind) = self.mind.take() else { return Vec::new() };
+        let (next, failed) = match reply {
+            Ok(reply) => {
+                self.learn_time(reply.time_ms, now);
+                (mind.handle_verdict(&reply.verdict, mind.is_leaving()), false)
+            }
+            Err(Some(refusal)) => (mind.handle_refusal(refusal.reason), true),
+            Err(None) => {
+                let silent_for = self.leaving_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+                (mind.handle_silence(silent_for), true)
+            }
+        };
+        self.mind = Some(mind);
+        if next != Next::Nothing {
+            return self.go_on(next, now);
+        }
+        if self.ending.is_some() {
+            return self.tick(now);
+        }
+        self.failures = if failed { self.failures + 1 } else { 0 };
+        vec![Do::Tick(if failed { retry_after(1) } else { REPORT_INTERVAL })]
+    }
+
+    /// The wait is over: the plan ended, or the next report is due.
+    pub(crate) fn tick(&mut self, now: Duration) -> Vec<Do> {
+        if self.busy {
+            return Vec::new();
+        }
+        let Some(mind) = &mut self.mind else { return vec![Do::Ask(self.hello(now))] };
+        let next = match self.ending.take() {
+            Some(ending) => mind.handle_ending(ending),
+            None => Next::Nothing,
+        };
+        self.go_on(next, now)
+    }
+
+    /// Does what was decided, then reports.
+    fn go_on(&mut self, next: Next, now: Duration) -> Vec<Do> {
+        let mut todo = Vec::new();
+        match next {
+            Next::Nothing | Next::SendLastReport(_) => {}
+            Next::Start(plan) => {
+                self.board.plan_started(&plan);
+                self.job = Some(Job { plan, index: 0, chunk: 0, disk: None });
+                todo.push(Do::Work(Duration::from_millis(100)));
+            }
+            Next::Reject(plan, why) => self.board.plan_rejected(&plan, &why, self.unix_ms(now)),
+            Next::Stop(reason) => self.told = Some(reason),
+            Next::Go(exit) => return vec![Do::Go(exit)],
+        }
+        let Some(mind) = &self.mind else { return todo };
+        if mind.is_leaving() && self.leaving_since.is_none() {
+            self.leaving_since = Some(now);
+        }
+        self.sequence += 1;
+        self.busy = true;
+        let notices = self.board.read();
+        let mut report = Report {
+            token: self.seed.token.clone(),
+            key: self.key,
+            boot_id: self.boot_id.clone(),
+            sequence: self.sequence,
+            uptime_ms: millis(self.uptime(now)),
+            plan: notices.plan,
+            steps: notices.steps,
+            receipts: notices.receipts,
+            idle: mind.is_idle(),
+            leaving: mind.is_leaving(),
+            log: Vec::new(),
+        };
+        self.lie_in(&mut report);
+        todo.push(Do::Ask(Ask::Report(Box::new(report))));
+        todo
+    }
+
+    fn lie_in(&self, report: &mut Report) {
+        let is_write = |receipt: &wire::Receipt| matches!(receipt.evidence, Evidence::ImageWritten { .. });
+        match self.lie {
+            Some(Lie::NoReceipt) => report.receipts.retain(|receipt| !is_write(receipt)),
+            Some(Lie::ReadBack) => {
+                for receipt in &mut report.receipts {
+                    if let Evidence::ImageWritten { readback_sha256, .. } = &mut receipt.evidence {
+                        "bad".clone_into(readback_sha256);
+                    }
+                }
+            }
+            Some(Lie::Identity | Lie::Perfect) | None => {}
+        }
+    }
+
+    /// One part of the running step; what it did to disks goes into `touched`.
+    pub(crate) fn work(&mut self, disks: &mut [Disk], touched: &mut Vec<Touch>, now: Duration) -> Vec<Do> {
+        let Some(mut job) = self.job.take() else { return Vec::new() };
+        let Some(step) = job.plan.steps.get(job.index).cloned() else {
+            return self.end(Ending::Done);
+        };
+        let index = u32::try_from(job.index).unwrap_or(0);
+        if job.chunk == 0 {
+            self.board.step_started(index, self.unix_ms(now));
+        }
+        if let Some(reason) = &self.told {
+            let error = format!("stopped by the appliance: {reason}");
+            self.give_up(&mut job, disks, &error, now);
+            return self.end(Ending::Failed);
+        }
+        if step.is_destructive() {
+            match freshness(now.saturating_sub(self.last_reply)) {
+                Freshness::Fresh => {}
+                Freshness::Paused => {
+                    self.job = Some(job);
+                    return vec![Do::Work(Duration::from_secs(5))];
+                }
+                Freshness::Lost => {
+                    self.give_up(&mut job, disks, "no answer from the appliance", now);
+                    return self.end(Ending::Failed);
+                }
+            }
+        }
+        match self.part(&mut job, &step, disks, touched) {
+            Err(error) => {
+                self.give_up(&mut job, disks, &error, now);
+                self.end(Ending::Failed)
+            }
+            Ok(None) => {
+                job.chunk += 1;
+                self.board.progress(index, "writing", u64::from(job.chunk), u64::from(CHUNKS));
+                self.job = Some(job);
+                vec![Do::Work(Duration::from_millis(1500))]
+            }
+            Ok(Some(evidence)) => {
+                self.board.step_done(index, evidence, self.unix_ms(now));
+                if let Step::Reboot | Step::PowerOff = step {
+                    let exit = if step == Step::Reboot { Exit::Reboot } else { Exit::PowerOff };
+                    return self.end(Ending::Leave(exit));
+                }
+                let again = step.is_destructive() && std::mem::take(&mut self.forgetful);
+                (job.index, job.chunk, job.disk) = (job.index + usize::from(!again), 0, None);
+                self.job = Some(job);
+                vec![Do::Work(Duration::from_millis(300))]
+            }
+        }
+    }
+
+    fn end(&mut self, ending: Ending) -> Vec<Do> {
+        self.job = None;
+        self.ending = Some(ending);
+        // At once, unless a report is on its way: its answer finds the ending.
+        vec![Do::Tick(Duration::ZERO)]
+    }
+
+    /// The step fails; what was begun on the disk is cleared, as the writer does it.
+    fn give_up(&mut self, job: &mut Job, disks: &mut [Disk], error: &str, now: Duration) {
+        let disk_changed = job.disk.is_some();
+        if let Some(disk) = job.disk.and_then(|id| disks.iter_mut().find(|disk| disk.id == id)) {
+            disk.clear();
+        }
+        self.board.step_failed(u32::try_from(job.index).unwrap_or(0), error, disk_changed, self.unix_ms(now));
+    }
+
+    /// Compares plan and disks once more.
+    fn open<'d>(
+        &self,
+        job: &mut Job,
+        step: &Step,
+        disks: &'d mut [Disk],
+        touched: &mut Vec<Touch>,
+        what: &'static str,
+    ) -> Result<&'d mut Disk, String> {
+        let wanted = step.disk().ok_or("the step names no disk")?;
+        let disk = if self.careless {
+            disks.last_mut().ok_or("there is no disk")?
+        } else {
+            let found = resolve(wanted, &seen(disks)).map_err(|drift| drift.to_string())?;
+            disks.iter_mut().find(|disk| disk.serial == found.serial).ok_or("the disk has gone")?
+        };
+        if job.disk.is_some_and(|id| id != disk.id) {
+            return Err("the disk was pulled in the middle of the step".to_owned());
+        }
+        if disk.fails {
+            disk.fails = false;
+            job.disk = Some(disk.id);
+            return Err("an I/O error at a block".to_owned());
+        }
+        touched.push(Touch {
+            serial: disk.serial.clone(),
+            what,
+            attempt: job.plan.attempt,
+            plan: job.plan.number,
+            token: self.seed.token.clone(),
+            first: job.disk.is_none(),
+            step: job.index,
+        });
+        job.disk = Some(disk.id);
+        Ok(disk)
+    }
+
+    fn part(
+        &mut self,
+        job: &mut Job,
+        step: &Step,
+        disks: &mut [Disk],
+        touched: &mut Vec<Touch>,
+    ) -> Result<Option<Evidence>, String> {
+        match step {
+            Step::Inspect => Ok(Some(Evidence::Inspected { inventory: self.inventory(disks) })),
+            Step::ClearMetadata { disk: named } => {
+                let disk = self.open(job, step, disks, touched, "clear")?;
+                disk.clear();
+                Ok(Some(Evidence::MetadataCleared {
+                    disk: named.clone(),
+                    device: String::new(),
+                    cleared: vec!["gpt".into()],
+                    verified_bytes: 1 << 20,
+                }))
+            }
+            Step::WriteImage { disk: named, image, disk_guid } => {
+                let chunk = job.chunk;
+                let disk = self.open(job, step, disks, touched, "write")?;
+                let corrupts = std::mem::take(&mut disk.corrupts);
+                if chunk == 0 {
+                    disk.head = false;
+                    disk.body = Some(Installed {
+                        raw_sha256: image.raw_sha256.clone(),
+                        disk_guid: disk_guid.clone(),
+                        intact: true,
+                        stub: None,
+                    });
+                }
+                let Some(body) = &mut disk.body else { return Err("the disk was cleared meanwhile".to_owned()) };
+                body.intact &= !corrupts;
+                if chunk + 1 < CHUNKS {
+                    return Ok(None);
+                }
+                if !body.intact && self.lie != Some(Lie::Perfect) {
+                    return Err("what was read back is not what was written".to_owned());
+                }
+                disk.head = true;
+                Ok(Some(Evidence::ImageWritten {
+                    disk: named.clone(),
+                    device: String::new(),
+                    stream_sha256: image.stream_sha256.clone(),
+                    stream_bytes: image.stream_bytes,
+                    raw_sha256: image.raw_sha256.clone(),
+                    raw_bytes: image.raw_bytes,
+                    written_bytes: image.raw_bytes,
+                    readback_sha256: image.raw_sha256.clone(),
+                    readback_bytes: image.raw_bytes,
+                    disk_guid: disk_guid.clone(),
+                    last_usable_lba: 1,
+                    write_ms: 1,
+                    readback_ms: 1,
+                }))
+            }
+            Step::HandOff { disk: named, files } => {
+                let disk = self.open(job, step, disks, touched, "hand-off")?;
+                let stub = files.iter().find(|file| file.path == "ignition/config.ign");
+                let stub = stub.and_then(|file| STANDARD.decode(&file.content_base64).ok());
+                let Some(body) = &mut disk.body else { return Err("there is no boot partition".to_owned()) };
+                body.stub = stub;
+                let digest = |file: &wire::HandOffFile| FileDigest {
+                    path: file.path.clone(),
+                    bytes: file.content_base64.len() as u64,
+                    sha256: "read back".into(),
+                };
+                Ok(Some(Evidence::FilesHandedOff {
+                    disk: named.clone(),
+                    device: String::new(),
+                    filesystem: "ext4".into(),
+                    files: files.iter().map(digest).collect(),
+                }))
+            }
+            Step::SetBootEntry { disk: named, .. } => {
+                let found = resolve(named, &seen(disks)).map_err(|drift| drift.to_string())?;
+                let disk = disks.iter().find(|disk| disk.serial == found.serial);
+                self.boot_entry = disk.and_then(|disk| disk.body.as_ref()).map(|body| body.disk_guid.clone());
+                Ok(Some(Evidence::BootEntrySet {
+                    method: "uefi".into(),
+                    entry: "Boot0007".into(),
+                    order: "0001,0007".into(),
+                }))
+            }
+            Step::Reboot | Step::PowerOff => Ok(Some(Evidence::Leaving { how: step.name().into() })),
+        }
+    }
+
+    fn inventory(&self, disks: &[Disk]) -> wire::Inventory {
+        wire::Inventory {
+            system: wire::System { uuid: self.uuid.clone(), serial: "S".into(), ..wire::System::default() },
+            firmware: wire::Firmware { mode: wire::FirmwareMode::Uefi, ..wire::Firmware::default() },
+            memory: wire::Memory { total_mib: 4096, installed_mib: 4096 },
+            disks: seen(disks).into_iter().map(|seen| seen.disk).collect(),
+            ..wire::Inventory::default()
+        }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,210 @@
+//! One life of the appliance: the real control on the store that outlives it, and the real DHCP
+//! engine on leases that do, too.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use firesteel_appliance::serve::{kinds, network};
+use firesteel_boot::{Endpoints, KernelArguments, Sealer};
+use firesteel_control::{Acquiring, Config, Control, ImageFault, Images};
+use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
+use firesteel_images::import::{Request, Stage};
+use firesteel_kube::{Core, Objects};
+use firesteel_plan::host::ReadyImage;
+use firesteel_resources::{BareMetalHost, Secret};
+use firesteel_store::{Memory, Store};
+use jiff::Timestamp;
+use ring::{digest, hmac, signature::Ed25519KeyPair};
+use tokio::sync::oneshot;
+
+use crate::bmc::Driver;
+use crate::executor::{Executor, Life, lock};
+use crate::laws::{Laws, Point};
+use crate::random::Random;
+use crate::world::{Out, Outbox};
+
+pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+pub(crate) const ENDPOINTS: Endpoints = Endpoints { address: ADDRESS, http_port: 8080, agent_port: 8443 };
+/// Short, so that leases end while hosts run.
+const LEASE_TIME: Duration = Duration::from_secs(600);
+/// Fewer than machines and starving strangers together.
+const POOL_ADDRESSES: u8 = 60;
+
+/// What is on the leases' disk.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Leases {
+    pub(crate) leases: BTreeMap<Mac, Lease>,
+    rests: BTreeMap<Ipv4Addr, Timestamp>,
+}
+
+impl Leases {
+    pub(crate) fn write(&mut self, changes: &[LeaseChange]) {
+        for change in changes {
+            match change.clone() {
+                LeaseChange::Keep(lease) => {
+                    self.leases.retain(|_, other| other.address != lease.address);
+                    self.leases.insert(lease.mac, lease);
+                }
+                LeaseChange::Forget(mac) => {
+                    self.leases.remove(&mac);
+                }
+                LeaseChange::Rest(Rest { address, until }) => {
+                    self.rests.insert(address, until);
+                }
+            }
+        }
+    }
+}
+
+pub(crate) struct Appliance {
+    pub(crate) life: u64,
+    pub(crate) control: Control,
+    pub(crate) hosts: Objects<BareMetalHost>,
+    pub(crate) secrets: Objects<Secret>,
+    pub(crate) store: Store,
+    pub(crate) engine: Engine,
+    pub(crate) boot: firesteel_appliance::net::dhcp::Boot,
+    pub(crate) events: firesteel_appliance::net::dhcp::Events,
+}
+
+/// What outlives the process, and what it runs on.
+pub(crate) struct Ground<'a> {
+    pub(crate) memory: &'a Memory,
+    pub(crate) leases: &'a Leases,
+    pub(crate) laws: &'a Arc<Mutex<Laws>>,
+    pub(crate) executor: &'a Executor,
+    pub(crate) outbox: &'a Outbox,
+    pub(crate) deaf_after: Option<Duration>,
+}
+
+impl Appliance {
+    pub(crate) fn start(life: u64, seed: u64, ground: &Ground<'_>) -> Self {
+        let executor = ground.executor.clone();
+        let store = Store::in_memory(ground.memory);
+        let clock = executor.clone();
+        let core = Core::with_clock(store.clone(), kinds::registry(), Arc::new(move || clock.wall()));
+        let runtime = Arc::new(Life {
+            executor: executor.clone(),
+            number: life,
+            random: Mutex::new(Random::new(seed ^ life)),
+            deaf_after: ground.deaf_after,
+        });
+        let config = Config {
+            core: core.clone(),
+            runtime,
+            images: Arc::new(Shop {
+                outbox: Arc::clone(ground.outbox),
+                laws: Arc::clone(ground.laws),
+                executor: executor.clone(),
+            }),
+            bmc: Arc::new(Driver {
+                outbox: Arc::clone(ground.outbox),
+                laws: Arc::clone(ground.laws),
+                executor: executor.clone(),
+            }),
+            endpoints: ENDPOINTS,
+            sealer: Sealer::new(&[7; 32]),
+            nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
+            receipt_key: Ed25519KeyPair::from_seed_unchecked(&[9; 32]).expect("a seed has 32 bytes"),
+            ca_pem: "a certificate".into(),
+            pin_sha256: "ab".repeat(32),
+            kernel_arguments: KernelArguments::default(),
+            bmc_tls: firesteel_bmc::Tls::default(),
+        };
+        let control = Control::new(config).expect("the registry has all kinds");
+        let (running, outbox) = (control.clone(), Arc::clone(ground.outbox));
+        let prepared = core.clone();
+        executor.spawn(
+            life,
+            Box::pin(async move {
+                // A refused write at the start is tried again by the next life.
+                let ready = prepared.ensure_namespace("default").await.map_err(|status| status.message);
+                let ended = match ready {
+                    Ok(()) => running.run().await,
+                    Err(error) => Err(error),
+                };
+                lock(&outbox).push(Out::Ended { life, error: ended.err().unwrap_or_default() });
+            }),
+        );
+        let engine = Engine::new(
+            dhcp_config(),
+            ground.leases.leases.values().cloned().collect(),
+            ground.leases.rests.iter().map(|(address, until)| Rest { address: *address, until: *until }).collect(),
+            executor.wall(),
+        );
+        Self {
+            life,
+            hosts: Objects::new(&core, "metal3.io", "BareMetalHost").expect("the kind is registered"),
+            secrets: Objects::new(&core, "", "Secret").expect("the kind is registered"),
+            store,
+            engine: engine.expect("the configuration is fit"),
+            boot: network::boot_answers(ENDPOINTS, false),
+            events: network::dhcp_events(control.clone()),
+            control,
+        }
+    }
+
+    pub(crate) fn boot_answer(&self) -> impl Fn(&Client) -> Option<dhcp::BootAnswer> + use<> {
+        let boot = Arc::clone(&self.boot);
+        move |client| boot(client)
+    }
+}
+
+fn dhcp_config() -> dhcp::Config {
+    let pool = Pool { first: Ipv4Addr::new(10, 77, 0, 10), last: Ipv4Addr::new(10, 77, 0, 9 + POOL_ADDRESSES) };
+    dhcp::Config {
+        server_address: ADDRESS,
+        local: Subnet { network: Network::of(ADDRESS, 24), pool: Some(pool), router: None },
+        relayed: Vec::new(),
+        dns: Vec::new(),
+        ntp: Vec::new(),
+        domain: None,
+        lease_time: LEASE_TIME,
+        reservations: BTreeMap::new(),
+    }
+}
+
+/// A wanted image on its way.
+#[derive(Debug)]
+pub(crate) struct ImageAsk {
+    pub(crate) request: Request,
+    pub(crate) reply: oneshot::Sender<Result<ReadyImage, ImageFault>>,
+}
+
+/// Where images come from.
+struct Shop {
+    outbox: Outbox,
+    laws: Arc<Mutex<Laws>>,
+    executor: Executor,
+}
+
+impl Images for Shop {
+    fn acquire<'a>(&'a self, request: &'a Request, _: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a> {
+        Box::pin(async move {
+            let (reply, answer) = oneshot::channel();
+            lock(&self.outbox).push(Out::Image(ImageAsk { request: request.clone(), reply }));
+            let image = answer.await;
+            if lock(&self.laws).passes(Point::Effect) {
+                self.executor.halt();
+                return std::future::pending().await;
+            }
+            image.unwrap_or_else(|_| Err(ImageFault { message: "the server is gone".into(), permanent: false }))
+        })
+    }
+}
+
+/// The image behind an address: the same bytes each time.
+pub(crate) fn image_of(url: &str) -> ReadyImage {
+    let hex = |text: &str| {
+        let digest = digest::digest(&digest::SHA256, text.as_bytes());
+        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+    };
+    ReadyImage {
+        raw_sha256: hex(url),
+        raw_bytes: 1 << 30,
+        stream_sha256: hex(&format!("{url}.zst")),
+        stream_bytes: 1 << 28,
+    }
+}

@@ -1,0 +1,461 @@
+//! What must never happen, checked where it would: at each write to the store, each touch of a disk,
+//! each answer.
+//!
+//! | law | checked at |
+//! |---|---|
+//! | only allowed changes of state; attempts and plans go forward; an issued plan never changes | each write of a journal |
+//! | a token is bound to one key | each write of a journal, each answered hello |
+//! | `provisioned` only with matching evidence, and only over a disk that holds the image | each write of a journal |
+//! | no write without a plan that names the disk, in the boot that the plan is for | each touch |
+//! | a plan's step begins once | each touch |
+//! | what is acknowledged is on disk | each answered hello, report and config; each ACK; each start |
+//! | no two hosts with one lease | each ACK |
+//! | one ticket, one reset, within a life | each reset |
+//! | a config token ends with *running* | each answered config |
+//! | no stranger gets a host's boot, no host a stranger's | each script |
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use firesteel_plan::HostMemory;
+use firesteel_plan::host::graph::is_legal;
+use firesteel_plan::host::{PlanKind, State};
+use firesteel_resources::bare_metal_host::ProvisioningState;
+use firesteel_resources::host_journal::{AgentBinding, InstanceRecord};
+use firesteel_store::memory::{Fate, Faults, Wait};
+use firesteel_store::{Event, EventKind, Op, Revision};
+use serde::Deserialize;
+
+use crate::counts::{Counts, Edge, Fault};
+use crate::disk::Touch;
+use crate::executor::{Executor, lock};
+use crate::random::Random;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Law {
+    Transition,
+    Forward,
+    Token,
+    Evidence,
+    PlannedDisk,
+    Once,
+    Durable,
+    Lease,
+    Power,
+    Config,
+    Known,
+    Liveness,
+    Reason,
+    Running,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Violation {
+    pub(crate) law: Law,
+    pub(crate) text: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the law {:?} was broken: {}", self.law, self.text)
+    }
+}
+
+/// What a receipt proves, as far as the laws care.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ReceiptTruth {
+    pub(crate) attempt: u64,
+    pub(crate) plan: u32,
+    pub(crate) index: u32,
+    evidence: EvidenceTruth,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct EvidenceTruth {
+    kind: String,
+    raw_sha256: String,
+    readback_sha256: String,
+    disk_guid: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct JournalTruth {
+    metadata: MetaTruth,
+    status: HostTruth,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct MetaTruth {
+    name: String,
+    uid: String,
+    owner_references: Vec<OwnerTruth>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct OwnerTruth {
+    uid: String,
+}
+
+/// A host's journal, as it is on disk.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct HostTruth {
+    #[serde(skip)]
+    pub(crate) uid: String,
+    #[serde(skip)]
+    pub(crate) bytes: usize,
+    pub(crate) memory: HostMemory,
+    pub(crate) agent: Option<AgentBinding>,
+    pub(crate) instance: Option<InstanceRecord>,
+    pub(crate) receipts: Vec<ReceiptTruth>,
+}
+
+impl HostTruth {
+    pub(crate) fn state(&self) -> ProvisioningState {
+        self.memory.state.word()
+    }
+}
+
+/// Where the appliance can die.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Point {
+    BeforeWrite,
+    AfterWrite,
+    Effect,
+}
+
+#[derive(Default)]
+pub(crate) struct Laws {
+    pub(crate) counts: Counts,
+    pub(crate) violation: Option<Violation>,
+    pub(crate) hosts: BTreeMap<String, HostTruth>,
+    /// Names and uids of the host objects that exist.
+    pub(crate) objects: BTreeMap<String, String>,
+    issued: BTreeMap<(String, u64, u32), PlanKind>,
+    begun: BTreeSet<(String, u64, u32, usize)>,
+    bound: BTreeMap<String, String>,
+    ended_tokens: BTreeSet<String>,
+    resets: BTreeSet<(u64, String, u64)>,
+    pub(crate) newest: Revision,
+    /// Changes of state that nobody has looked at yet.
+    pub(crate) changes: Vec<(String, Edge)>,
+    /// Hosts that have just become provisioned, with the GUID of their disk.
+    pub(crate) provisioned: Vec<(String, String)>,
+    /// Points passed so far, and the one to die at: the n-th from the beginning, or from now of a kind.
+    pub(crate) points: u64,
+    pub(crate) die_at: Option<u64>,
+    pub(crate) die_in: Option<(Point, u64)>,
+    pub(crate) died_at: Option<Point>,
+    /// Per mille of writes that the medium refuses, or answers badly after it took them.
+    pub(crate) refuses: u64,
+}
+
+impl Laws {
+    pub(crate) fn broken(&mut self, law: Law, text: String) {
+        // The first one is the cause.
+        self.violation.get_or_insert(Violation { law, text });
+    }
+
+    /// Passes a point where the appliance may die; true when it dies here.
+    pub(crate) fn passes(&mut self, point: Point) -> bool {
+        self.points += 1;
+        let due = match &mut self.die_in {
+            Some((kind, left)) if *kind == point => {
+                *left -= 1;
+                *left == 0
+            }
+            Some(_) | None => false,
+        };
+        if self.die_at != Some(self.points) && !due {
+            return false;
+        }
+        (self.die_at, self.die_in) = (None, None);
+        self.died_at = Some(point);
+        self.counts.fault(match point {
+            Point::BeforeWrite => Fault::KilledBeforeWrite,
+            Point::AfterWrite => Fault::KilledAfterWrite,
+            Point::Effect => Fault::KilledAtEffect,
+        });
+        true
+    }
+
+    fn stored(&mut self, event: &Event) {
+        self.counts.commits += 1;
+        self.newest = event.revision;
+        match &*event.key.kind.resource {
+            "hostjournals" => self.journal(event),
+            "baremetalhosts" => self.object(event),
+            _ => {}
+        }
+    }
+
+    fn object(&mut self, event: &Event) {
+        let name = event.key.name.clone();
+        match event.kind {
+            EventKind::Created => {
+                let meta = serde_json::from_slice::<JournalTruth>(&event.value).unwrap_or_default().metadata;
+                self.objects.insert(name, meta.uid);
+            }
+            EventKind::Updated => {}
+            EventKind::Deleted => {
+                self.objects.remove(&name);
+            }
+        }
+    }
+
+    fn journal(&mut self, event: &Event) {
+        if event.kind == EventKind::Deleted {
+            let gone = self.hosts.remove(&event.key.name);
+            let lives = |host: &HostTruth| self.objects.get(&event.key.name) == Some(&host.uid);
+            if gone.as_ref().is_some_and(lives) {
+                self.broken(Law::Durable, format!("the journal of {} was removed, and the host lives", event.key.name));
+            }
+            return;
+        }
+        let journal: JournalTruth = match serde_json::from_slice(&event.value) {
+            Ok(journal) => journal,
+            Err(error) => return self.broken(Law::Forward, format!("a journal cannot be read: {error}")),
+        };
+        let name = journal.metadata.name;
+        let uid = journal.metadata.owner_references.first().map(|owner| owner.uid.clone()).unwrap_or_default();
+        let new = HostTruth { uid, bytes: event.value.len(), ..journal.status };
+        let old = self.hosts.remove(&name).filter(|old| old.uid == new.uid).unwrap_or_default();
+        self.compare(&name, &old, &new);
+        self.hosts.insert(name, new);
+    }
+
+    fn compare(&mut self, name: &str, old: &HostTruth, new: &HostTruth) {
+        let (before, after) = (&old.memory, &new.memory);
+        let edge = (before.state.word(), after.state.word());
+        if edge.0 != edge.1 {
+            if !is_legal(edge.0, edge.1) {
+                self.broken(Law::Transition, format!("{name} went from {} to {}", edge.0, edge.1));
+            }
+            *self.counts.edges.entry(edge).or_default() += 1;
+            self.changes.push((name.to_owned(), edge));
+        }
+        let went_back = after.attempt < before.attempt
+            || (after.attempt == before.attempt && after.plan_number < before.plan_number)
+            || after.bmc.ticket < before.bmc.ticket;
+        if went_back {
+            self.broken(Law::Forward, format!("{name} went back to attempt {} of {}", after.attempt, before.attempt));
+        }
+        if let Some(plan) = &after.plan {
+            let key = (new.uid.clone(), after.attempt, plan.number);
+            match self.issued.get(&key) {
+                Some(issued) if *issued != plan.plan => {
+                    self.broken(Law::Forward, format!("plan {} of {name} changed after it was issued", plan.number));
+                }
+                Some(_) => {}
+                None => {
+                    self.issued.insert(key, plan.plan.clone());
+                }
+            }
+        }
+        if let (Some(was), Some(is)) = (&old.agent, &new.agent)
+            && was.attempt == is.attempt
+            && was.key != is.key
+        {
+            self.broken(Law::Token, format!("attempt {} of {name} was bound to a second key", is.attempt));
+        }
+        if matches!(before.state, State::Provisioning) && matches!(after.state, State::Provisioned { .. }) {
+            self.evidence(name, before, new);
+        }
+    }
+
+    fn evidence(&mut self, name: &str, before: &HostMemory, new: &HostTruth) {
+        let (Some(applied), Some(plan)) = (&new.memory.applied, &before.plan) else {
+            return self.broken(Law::Evidence, format!("{name} is provisioned without an image or a plan"));
+        };
+        let receipt = new.receipts.iter().rev().find(|receipt| {
+            (receipt.attempt, receipt.plan) == (applied.attempt, plan.number)
+                && receipt.evidence.kind == "image_written"
+        });
+        let raw = &applied.ready.raw_sha256;
+        let proven = receipt.is_some_and(|receipt| {
+            let evidence = &receipt.evidence;
+            evidence.raw_sha256 == *raw && evidence.readback_sha256 == *raw && evidence.disk_guid == applied.disk_guid
+        });
+        if !proven {
+            self.broken(Law::Evidence, format!("{name} is provisioned without a receipt that proves it: {receipt:?}"));
+        }
+        self.provisioned.push((name.to_owned(), applied.disk_guid.clone()));
+    }
+
+    /// A disk was touched by an agent whose boot had this uid.
+    pub(crate) fn touched(&mut self, uid: &str, machine: &str, touch: &Touch) {
+        let plan = self.issued.get(&(uid.to_owned(), touch.attempt, touch.plan));
+        let named = match plan {
+            Some(PlanKind::Write(write)) => Some(&write.disk),
+            Some(PlanKind::Clean { disk }) => Some(disk),
+            Some(PlanKind::Inspect | PlanKind::Reboot | PlanKind::PowerOff) | None => None,
+        };
+        match named {
+            Some(disk) if disk.serial == touch.serial => {}
+            Some(disk) => {
+                let text =
+                    format!("{machine}: {} of disk {}, but plan {} names {disk}", touch.what, touch.serial, touch.plan);
+                self.broken(Law::PlannedDisk, text);
+            }
+            None => {
+                let text = format!("{machine}: {} of disk {} without a plan that was issued", touch.what, touch.serial);
+                self.broken(Law::PlannedDisk, text);
+            }
+        }
+        if touch.first && !self.begun.insert((uid.to_owned(), touch.attempt, touch.plan, touch.step)) {
+            let text = format!(
+                "{machine}: step {} of plan {} of attempt {} began twice",
+                touch.step, touch.plan, touch.attempt
+            );
+            self.broken(Law::Once, text);
+        }
+    }
+
+    /// An agent's hello was answered well.
+    pub(crate) fn greeted(&mut self, token: &str, key: &str, boot: &str) {
+        if let Some(first) = self.bound.get(token)
+            && first != key
+        {
+            let text = format!("{boot}: a token that was bound to {first} was taken by {key} too");
+            return self.broken(Law::Token, text);
+        }
+        self.bound.insert(token.to_owned(), key.to_owned());
+        let durable = self.hosts.values().any(|host| host.agent.as_ref().is_some_and(|agent| agent.key == key));
+        if !durable {
+            self.broken(Law::Durable, format!("{boot}: a hello was answered and its binding is not on disk"));
+        }
+    }
+
+    /// A report was answered well: its receipts are on disk.
+    pub(crate) fn reported(&mut self, uid: &str, attempt: u64, report: &firesteel_wire::Report) {
+        let Some(host) = self.hosts.values().find(|host| host.uid == uid) else { return };
+        let kept = |receipt: &firesteel_wire::Receipt| {
+            let key = (attempt, receipt.plan, receipt.index);
+            host.receipts.iter().any(|kept| (kept.attempt, kept.plan, kept.index) == key)
+        };
+        if let Some(lost) = report.receipts.iter().find(|receipt| !kept(receipt)) {
+            let text = format!(
+                "a report of {uid} was answered and its receipt of {} (attempt {attempt}, plan {}) is not on disk: {:?}",
+                lost.step, lost.plan, host.receipts,
+            );
+            return self.broken(Law::Durable, text);
+        }
+        let left = host.agent.as_ref().is_none_or(|agent| agent.attempt != attempt || agent.left);
+        if report.leaving && !left {
+            self.broken(Law::Durable, "a good-bye was answered and is not on disk".to_owned());
+        }
+    }
+
+    pub(crate) fn config_given(&mut self, uid: &str, token: &str) {
+        if self.ended_tokens.contains(token) {
+            self.broken(Law::Config, "a config was given for a token that *running* had ended".to_owned());
+        }
+        let noted =
+            self.hosts.values().find(|host| host.uid == uid).is_some_and(|host| {
+                host.instance.as_ref().is_some_and(|instance| instance.config_fetched_at.is_some())
+            });
+        if !noted {
+            self.broken(Law::Durable, "a config was given and that is not on disk".to_owned());
+        }
+    }
+
+    pub(crate) fn runs(&mut self, uid: &str, token: &str) {
+        self.ended_tokens.insert(token.to_owned());
+        let noted = self
+            .hosts
+            .values()
+            .find(|host| host.uid == uid)
+            .is_none_or(|host| host.instance.as_ref().is_some_and(|instance| instance.running_at.is_some()));
+        if !noted {
+            self.broken(Law::Durable, "a report of an OS was answered and is not on disk".to_owned());
+        }
+    }
+
+    /// A BMC took a reset while the host's journal awaited this ticket.
+    pub(crate) fn reset(&mut self, life: u64, name: &str) {
+        let Some(host) = self.hosts.get(name) else { return };
+        let Some(call) = &host.memory.bmc.call else { return };
+        let key = (life, host.uid.clone(), call.call.ticket);
+        if !self.resets.insert(key) {
+            let text = format!("{name}: ticket {} reset the host twice", call.call.ticket);
+            self.broken(Law::Power, text);
+        }
+    }
+}
+
+/// The store's medium, as the laws see it.
+pub(crate) struct Medium {
+    pub(crate) laws: Arc<Mutex<Laws>>,
+    pub(crate) executor: Executor,
+    pub(crate) random: Mutex<Random>,
+}
+
+impl fmt::Debug for Medium {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Medium")
+    }
+}
+
+impl Medium {
+    /// Dies here, or goes on.
+    fn pass(&self, point: Point) -> bool {
+        let dies = lock(&self.laws).passes(point);
+        if dies {
+            self.executor.halt();
+        }
+        dies
+    }
+}
+
+impl Faults for Medium {
+    fn before_read(&self) -> Wait<()> {
+        self.executor.yield_sometimes()
+    }
+
+    fn before_commit(&self, _: &Op) -> Wait<Fate> {
+        if self.pass(Point::BeforeWrite) {
+            return Box::pin(std::future::pending());
+        }
+        let refuses = lock(&self.laws).refuses;
+        let fate = {
+            let mut random = lock(&self.random);
+            match () {
+                () if refuses > 0 && random.chance(refuses) => Fate::Refused,
+                () if refuses > 0 && random.chance(refuses) => Fate::StoredUnheard,
+                () => Fate::Stored,
+            }
+        };
+        match fate {
+            Fate::Refused => lock(&self.laws).counts.fault(Fault::WriteRefused),
+            Fate::StoredUnheard => lock(&self.laws).counts.fault(Fault::WriteUnheard),
+            Fate::Stored => {}
+        }
+        let yields = self.executor.yield_sometimes();
+        Box::pin(async move {
+            yields.await;
+            fate
+        })
+    }
+
+    fn after_commit(&self, event: &Event) -> Wait<()> {
+        let changed = {
+            let mut laws = lock(&self.laws);
+            laws.stored(event);
+            !laws.changes.is_empty()
+        };
+        if changed {
+            // Somebody may see the new state before anything else happens.
+            self.executor.pause();
+        }
+        if self.pass(Point::AfterWrite) {
+            return Box::pin(std::future::pending());
+        }
+        self.executor.yield_sometimes()
+    }
+}

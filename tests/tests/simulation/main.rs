@@ -1,0 +1,40 @@
+//! The whole appliance on one thread and a clock of its own, against a hostile world.
+//!
+//! What runs is the product: [`firesteel_control::Control`] with its journals and boot grants, the planner,
+//! the boot decision with its sealed tokens, the DHCP engine and client, the API's objects and
+//! rules, the agent's mind, board and choice of disk. What is simulated is around it: the medium of
+//! the store ([`laws::Medium`]), time and tasks ([`executor`]), machines ([`machine`], [`hosts`]), their
+//! disks ([`disk`]) and BMCs ([`bmc`]), owners ([`owner`]) and everything that goes wrong ([`trouble`]).
+//!
+//! | test | what |
+//! |---|---|
+//! | `conversation` | one host from its object to its running system, line by line |
+//! | `kill_points` | the same, with the appliance killed at every write and effect, one after the other |
+//! | `wild` | many hosts, owners, faults; then peace, in which every host reaches its goal |
+//! | `planted` | bugs put in on purpose: the law that each breaks is found broken |
+//!
+//! A failure names its seed; `FIRESTEEL_SIM_SEED` and `FIRESTEEL_SIM_STEPS` set those of `a_long_run`.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "seeds and counts are part of what these tests show")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "of some forty faults each place means a few")]
+
+mod agent;
+mod appliance;
+mod bmc;
+mod conversation;
+mod counts;
+mod disk;
+mod executor;
+mod hosts;
+mod kill_points;
+mod laws;
+mod machine;
+mod network;
+mod owner;
+mod planted;
+mod random;
+mod settle;
+mod trouble;
+mod wild;
+mod world;

@@ -1,0 +1,52 @@
+//! What goes over the provisioning network besides DHCP: the requests of machines, as the appliance's
+//! listeners hand them to control, and what becomes of them.
+
+use std::net::IpAddr;
+
+use firesteel_boot::ScriptRequest;
+use firesteel_control::{Control, Denied};
+use firesteel_wire::{Hello, HelloReply, Refusal, Report, ReportReply, Seed};
+
+#[derive(Clone, Debug)]
+pub(crate) enum Ask {
+    Script(ScriptRequest),
+    Kernel(String),
+    Initramfs(String),
+    Hello(Box<Hello>),
+    Report(Box<Report>),
+    Config { name: String, token: String },
+    Running { uid: String, nonce: String },
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Answer {
+    Script(String),
+    Kernel(Result<(), Denied>),
+    Seed(Result<Seed, Denied>),
+    Hello(Result<HelloReply, Refusal>),
+    Report(Result<ReportReply, Refusal>),
+    Config(Result<Vec<u8>, Denied>),
+    Running(Result<(), Denied>),
+    /// Nobody answered.
+    Lost,
+}
+
+impl Ask {
+    /// A report without work: its answer may be held.
+    pub(crate) fn may_be_held(&self) -> bool {
+        matches!(self, Self::Report(report) if report.idle && !report.leaving)
+    }
+}
+
+/// Has the appliance answer.
+pub(crate) async fn serve(control: &Control, ask: Ask, remote: IpAddr) -> Answer {
+    match ask {
+        Ask::Script(request) => Answer::Script(control.script(&request).await),
+        Ask::Kernel(token) => Answer::Kernel(control.open_boot(&token).map(drop)),
+        Ask::Initramfs(token) => Answer::Seed(control.open_boot(&token).map(|grant| grant.seed)),
+        Ask::Hello(hello) => Answer::Hello(control.hello(*hello, remote).await),
+        Ask::Report(report) => Answer::Report(control.report(*report, remote).await),
+        Ask::Config { name, token } => Answer::Config(control.config_for(&name, &token, remote).await),
+        Ask::Running { uid, nonce } => Answer::Running(control.running(&uid, &nonce, remote).await),
+    }
+}

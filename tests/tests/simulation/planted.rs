@@ -1,0 +1,50 @@
+//! Bugs that are put in on purpose, to see that the laws find them. None lives in the product: each
+//! is a lie of the world that the product runs in.
+
+use crate::laws::Law;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bug {
+    /// An agent that does not compare plan and disk.
+    CarelessAgent,
+    /// An agent that does a step of its plan again.
+    ForgetfulAgent,
+    /// A medium that loses what it acknowledged when the process dies.
+    LostWrites,
+    /// A lease book that does not outlive the process.
+    ForgottenLeases,
+    /// A token that is bound anew.
+    Rebinding,
+    /// A journal that jumps to another state.
+    IllegalState,
+    /// A journal whose attempt goes back.
+    AttemptBack,
+    /// A disk that is not what its agent proves.
+    FalseReadBack,
+    /// A reset that is carried out twice.
+    DoubleReset,
+    /// Deadlines that never come.
+    LostDeadlines,
+    /// A config token that does not end.
+    EndlessToken,
+    /// A receipt that is lost after it was acknowledged.
+    LostReceipt,
+    /// A status without a word.
+    NoReason,
+}
+
+pub(crate) const BUGS: [(Bug, Law); 13] = [
+    (Bug::CarelessAgent, Law::PlannedDisk),
+    (Bug::ForgetfulAgent, Law::Once),
+    (Bug::LostWrites, Law::Durable),
+    (Bug::ForgottenLeases, Law::Lease),
+    (Bug::Rebinding, Law::Token),
+    (Bug::IllegalState, Law::Transition),
+    (Bug::AttemptBack, Law::Forward),
+    (Bug::FalseReadBack, Law::Evidence),
+    (Bug::DoubleReset, Law::Power),
+    (Bug::LostDeadlines, Law::Liveness),
+    (Bug::EndlessToken, Law::Config),
+    (Bug::LostReceipt, Law::Durable),
+    (Bug::NoReason, Law::Reason),
+];

@@ -1,0 +1,372 @@
+//! What goes wrong: picked so that every kind happens often, and undone after a while.
+
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use firesteel_boot::{Platform, ScriptRequest};
+use firesteel_control::ImageFault;
+use firesteel_dhcp::Mac;
+use firesteel_dhcp::wire::{self, MessageType, Operation, Packet};
+use firesteel_resources::bare_metal_host::ProvisioningState;
+use firesteel_store::{GroupResource, Key, Op, Store};
+use firesteel_wire::{Hello, Identity, PublicKey};
+use serde_json::{Value, json};
+
+use crate::agent::Lie;
+use crate::appliance::{ImageAsk, image_of};
+use crate::counts::Fault;
+use crate::executor::lock;
+use crate::laws::{Law, Laws, Point};
+use crate::machine::Stage;
+use crate::owner::{NAMESPACE, WRONG_IMAGE};
+use crate::planted::Bug;
+use crate::wild::LEAST;
+use crate::world::{Event, World};
+
+/// What [`World::trouble`] can do; the rest happens to messages on their way.
+const TROUBLES: [Fault; 23] = [
+    Fault::HostVanishes,
+    Fault::HostHangs,
+    Fault::HostBootsAgain,
+    Fault::WorkerDies,
+    Fault::SecondKey,
+    Fault::TokenReplayed,
+    Fault::TokenAltered,
+    Fault::LiesAboutIdentity,
+    Fault::LiesAboutReadBack,
+    Fault::HidesReceipts,
+    Fault::MacStolen,
+    Fault::DisksShuffled,
+    Fault::DiskSwapped,
+    Fault::DiskCorrupts,
+    Fault::DiskFails,
+    Fault::DiskReadOnly,
+    Fault::KilledBeforeWrite,
+    Fault::KilledAfterWrite,
+    Fault::KilledAtEffect,
+    Fault::KilledAtRest,
+    Fault::WriteRefused,
+    Fault::SecretMissing,
+    Fault::DhcpStarved,
+];
+
+impl World {
+    pub(crate) fn trouble(&mut self) {
+        self.note("trouble", 0);
+        if !self.wild {
+            return;
+        }
+        let counted = TROUBLES.iter().map(|fault| (self.count(|counts| counts.of_fault(*fault)), *fault));
+        let rare: Vec<Fault> = counted.filter(|(count, _)| *count < LEAST).map(|(_, fault)| fault).collect();
+        let known = if rare.is_empty() || self.random.chance(30) { TROUBLES.as_slice() } else { &rare };
+        let fault = *self.random.pick(known);
+        let longest = if rare.is_empty() { 60_000 } else { 16_000 };
+        let pause = self.random.millis(1_000, longest);
+        self.after(pause, Event::Trouble);
+        let id = self.victim(fault);
+        self.cause(fault, id);
+    }
+
+    /// A machine on which the fault has an effect, where there is one.
+    fn victim(&mut self, fault: Fault) -> usize {
+        let mut order: Vec<usize> = (0..self.machines.len()).collect();
+        let turn = self.random.below(order.len());
+        order.rotate_left(turn);
+        let fits = |world: &mut Self, id: usize| match fault {
+            Fault::WorkerDies | Fault::SecondKey | Fault::LiesAboutReadBack | Fault::HidesReceipts => {
+                world.machines[id].agent().is_some()
+            }
+            Fault::HostVanishes | Fault::HostHangs | Fault::HostBootsAgain => !world.machines[id].is_off(),
+            _ => true,
+        };
+        order.iter().copied().find(|id| fits(self, *id)).unwrap_or(order[0])
+    }
+
+    pub(crate) fn cause(&mut self, fault: Fault, id: usize) {
+        match fault {
+            Fault::HostVanishes | Fault::HostHangs | Fault::HostBootsAgain | Fault::WorkerDies => self.upset(fault, id),
+            Fault::SecondKey | Fault::TokenReplayed | Fault::TokenAltered | Fault::MacStolen => {
+                self.stranger(fault, id);
+            }
+            Fault::LiesAboutIdentity => self.lie(fault, id, Lie::Identity),
+            Fault::LiesAboutReadBack => self.lie(fault, id, Lie::ReadBack),
+            Fault::HidesReceipts => self.lie(fault, id, Lie::NoReceipt),
+            Fault::DisksShuffled
+            | Fault::DiskSwapped
+            | Fault::DiskCorrupts
+            | Fault::DiskFails
+            | Fault::DiskReadOnly => {
+                self.spoil(fault, id);
+            }
+            Fault::KilledBeforeWrite | Fault::KilledAfterWrite | Fault::KilledAtEffect => {
+                let point = match fault {
+                    Fault::KilledBeforeWrite => Point::BeforeWrite,
+                    Fault::KilledAfterWrite => Point::AfterWrite,
+                    _ => Point::Effect,
+                };
+                let ahead = 1 + self.random.next() % 6;
+                lock(&self.laws).die_in = Some((point, ahead));
+            }
+            Fault::KilledAtRest => self.after(Duration::ZERO, Event::Kill),
+            Fault::WriteRefused => {
+                lock(&self.laws).refuses = 60;
+                let later = self.random.millis(5_000, 60_000);
+                self.after(later, Event::Mend { machine: id, fault });
+            }
+            Fault::SecretMissing => {
+                self.drop_secret(id);
+                let later = self.random.millis(5_000, 120_000);
+                self.after(later, Event::Mend { machine: id, fault });
+            }
+            Fault::DhcpStarved => self.starve(),
+            Fault::BmcUnauthorized
+            | Fault::BmcRefuses
+            | Fault::BmcUnreachable
+            | Fault::BmcSlow
+            | Fault::BmcIgnoresPower
+            | Fault::BmcForgetsBoot
+            | Fault::BmcGarbage
+            | Fault::RequestLost
+            | Fault::ReplyLost
+            | Fault::Delayed
+            | Fault::Duplicated
+            | Fault::Reordered
+            | Fault::PacketLost
+            | Fault::PacketDuplicated
+            | Fault::WriteUnheard
+            | Fault::LeaseRefused
+            | Fault::ImageFails
+            | Fault::ImageWrong => {}
+        }
+    }
+
+    /// Repairs what a fault left behind.
+    pub(crate) fn mend(&mut self, id: usize, fault: Fault) {
+        self.note("mend", id);
+        match fault {
+            Fault::WriteRefused => lock(&self.laws).refuses = 0,
+            Fault::SecretMissing => self.restore_secrets(id),
+            Fault::DiskReadOnly => self.machines[id].disks.iter_mut().for_each(|disk| disk.read_only = false),
+            _ => {}
+        }
+    }
+
+    fn upset(&mut self, fault: Fault, id: usize) {
+        if self.machines[id].is_off() {
+            return;
+        }
+        self.fault(fault);
+        match fault {
+            Fault::HostVanishes => self.power_off(id),
+            Fault::HostBootsAgain => self.restart(id),
+            Fault::WorkerDies => {
+                if let Some(agent) = self.machines[id].agent() {
+                    let todo = agent.die();
+                    self.machines[id].call = None;
+                    self.carry_out(id, todo);
+                }
+            }
+            _ => {
+                let machine = &mut self.machines[id];
+                machine.epoch += 1;
+                machine.call = None;
+                machine.stage = Stage::Hung;
+            }
+        }
+    }
+
+    fn lie(&mut self, fault: Fault, id: usize, lie: Lie) {
+        if lie == Lie::Identity {
+            self.fault(fault);
+            self.machines[id].next_lie = Some(lie);
+        } else if let Some(agent) = self.machines[id].agent() {
+            agent.lie = Some(lie);
+            self.fault(fault);
+        }
+    }
+
+    fn spoil(&mut self, fault: Fault, id: usize) {
+        self.fault(fault);
+        let other = self.random.below(self.machines.len());
+        let count = self.machines[id].disks.len();
+        let at = self.random.below(count);
+        match fault {
+            Fault::DisksShuffled => self.machines[id].disks.rotate_left(1),
+            Fault::DiskSwapped if other != id => {
+                let mine = self.machines[id].disks.remove(at);
+                let theirs = self.machines[other].disks.remove(0);
+                self.machines[id].disks.push(theirs);
+                self.machines[other].disks.push(mine);
+            }
+            Fault::DiskCorrupts => self.machines[id].disks[at].corrupts = true,
+            Fault::DiskFails => self.machines[id].disks[at].fails = true,
+            Fault::DiskReadOnly => {
+                self.machines[id].disks[at].read_only = true;
+                let later = self.random.millis(5_000, 300_000);
+                self.after(later, Event::Mend { machine: id, fault });
+            }
+            _ => {}
+        }
+    }
+
+    /// Clients that nobody knows ask for addresses.
+    fn starve(&mut self) {
+        for _ in 0..10 {
+            let [a, b, c, ..] = self.random.bytes();
+            self.fault(Fault::DhcpStarved);
+            let mut packet = Packet::new(Operation::Request, u32::from(a), Mac([2, 0, 0, a, b, c]));
+            packet.options.set_message_type(MessageType::Discover);
+            if let Ok(bytes) = wire::encode(&packet) {
+                let delay = self.random.millis(0, 100);
+                self.after(delay, Event::ToServer { bytes });
+            }
+        }
+    }
+
+    /// Somebody on the network uses what belongs to a host.
+    fn stranger(&mut self, fault: Fault, id: usize) {
+        let known = self.machines[id].tokens.clone();
+        let Some(appliance) = &self.appliance else { return };
+        let (control, life) = (appliance.control.clone(), appliance.life);
+        let token = match fault {
+            Fault::MacStolen => None,
+            Fault::TokenReplayed => known.first().cloned(),
+            _ => known.last().cloned(),
+        };
+        if token.is_none() && fault != Fault::MacStolen {
+            return;
+        }
+        self.fault(fault);
+        let (mac, key, laws) = (self.machines[id].mac, PublicKey(self.random.bytes()), Arc::clone(&self.laws));
+        let boot_mac = self.machines[id].mac_text();
+        let name = self.machines[id].name();
+        let sealer = Arc::clone(&self.sealer);
+        self.executor.spawn(
+            life,
+            Box::pin(async move {
+                let token = match token {
+                    Some((token, _)) => token,
+                    None => {
+                        let request =
+                            ScriptRequest { mac, platform: Platform::Efi, buildarch: None, uuid: None, serial: None };
+                        let script = control.script(&request).await;
+                        let Some(token) = crate::hosts::kernel_token(&script) else { return };
+                        token
+                    }
+                };
+                let token = if fault == Fault::TokenAltered { altered(&token) } else { token };
+                let hello = Hello {
+                    token,
+                    key,
+                    identity: Identity { boot_mac, ..Identity::default() },
+                    agent_version: String::new(),
+                    kernel_version: String::new(),
+                    uptime_ms: 0,
+                    boot_id: "stranger".into(),
+                };
+                let asked = crate::network::Ask::Hello(Box::new(hello.clone()));
+                let remote = IpAddr::from([10, 77, 0, 250]);
+                let answer = control.hello(hello, remote).await;
+                if fault == Fault::TokenAltered && answer.is_ok() {
+                    lock(&laws).broken(Law::Token, format!("{name}: an altered token was taken"));
+                }
+                crate::hosts::check(&laws, &sealer, &name, &asked, &crate::network::Answer::Hello(answer));
+            }),
+        );
+    }
+
+    pub(crate) fn image(&mut self, ask: ImageAsk) {
+        self.note("image", 0);
+        let fault = |message: &str, permanent| Err(ImageFault { message: message.to_owned(), permanent });
+        let result = if ask.request.url == WRONG_IMAGE {
+            fault("the image's checksum is another", true)
+        } else if self.wild && self.random.chance(300) {
+            self.fault(Fault::ImageFails);
+            fault("the download was cut off", false)
+        } else if self.wild && self.random.chance(300) {
+            self.fault(Fault::ImageWrong);
+            fault("the image's checksum is another", true)
+        } else {
+            Ok(image_of(&ask.request.url))
+        };
+        drop(ask.reply.send(result));
+    }
+
+    /// The truth about the disk of a host that has just become provisioned.
+    pub(crate) fn check_disk(&mut self, name: &str, guid: &str) {
+        lock(&self.laws).counts.other("provisioned");
+        let disks = self.machines.iter().flat_map(|machine| &machine.disks);
+        let installed = disks.filter_map(|disk| disk.body.as_ref()).find(|installed| installed.disk_guid == guid);
+        // A disk that was pulled or written again since holds nothing against it.
+        if installed.is_some_and(|installed| !installed.intact) {
+            self.broken(Law::Evidence, format!("{name} is provisioned, and its disk does not hold the image"));
+        }
+    }
+
+    /// Puts the bug of this world in where it shows.
+    pub(crate) fn plant(&mut self, name: &str, state: ProvisioningState) {
+        let Some(bug) = self.setup.bug else { return };
+        match (bug, state) {
+            (Bug::LostWrites, ProvisioningState::Available) if self.life == 1 => {
+                self.old_memory = Some(self.memory.copy());
+                self.after(Duration::from_secs(20), Event::Kill);
+            }
+            (Bug::ForgottenLeases, ProvisioningState::Inspecting) if self.life < 3 => {
+                self.after(Duration::from_secs(60), Event::Kill);
+            }
+            (Bug::Rebinding, ProvisioningState::Preparing) => {
+                self.forge(name, |status| status["agent"]["key"] = json!("00"))
+            }
+            (Bug::IllegalState, ProvisioningState::Available) => {
+                self.forge(name, |status| status["memory"]["state"] = json!({"name": "provisioned"}));
+            }
+            (Bug::AttemptBack, ProvisioningState::Available) => {
+                self.forge(name, |status| status["memory"]["attempt"] = json!(0));
+            }
+            (Bug::LostReceipt, ProvisioningState::Preparing) => {
+                self.forge(name, |status| status["receipts"] = json!([]))
+            }
+            (Bug::FalseReadBack, ProvisioningState::Provisioning) => {
+                self.machines.iter_mut().flat_map(|machine| &mut machine.disks).for_each(|disk| disk.corrupts = true);
+            }
+            (_, _) => {}
+        }
+    }
+
+    /// Changes a journal behind control's back.
+    pub(crate) fn forge(&mut self, name: &str, change: impl Fn(&mut Value) + Send + 'static) {
+        let Some(appliance) = &self.appliance else { return };
+        let (store, name) = (appliance.store.clone(), name.to_owned());
+        self.executor.spawn(appliance.life, Box::pin(async move { forge(&store, &name, change).await }));
+    }
+}
+
+async fn forge(store: &Store, name: &str, change: impl Fn(&mut Value)) {
+    let key = Key::new(&GroupResource::new("firesteel.dev", "hostjournals"), NAMESPACE, name);
+    for _ in 0..10 {
+        let Ok(Some(object)) = store.get(&key).await else { return };
+        let mut value: Value = serde_json::from_slice(&object.value).unwrap_or_default();
+        change(&mut value["status"]);
+        let op = Op::Update { key: key.clone(), expected: object.revision, value: value.to_string().into() };
+        if store.commit(op, Vec::new()).await.is_ok() {
+            return;
+        }
+    }
+}
+
+fn altered(token: &str) -> String {
+    let mut bytes = token.as_bytes().to_vec();
+    let middle = bytes.len() / 2;
+    bytes[middle] = if bytes[middle] == b'A' { b'B' } else { b'A' };
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// What the laws know of hosts, for a failure.
+pub(crate) fn hosts_text(laws: &Laws) -> String {
+    let line = |(name, host): (&String, &crate::laws::HostTruth)| {
+        let failure = host.memory.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
+        format!("  {name}: {} attempt {} {failure}\n", host.state(), host.memory.attempt)
+    };
+    laws.hosts.iter().map(line).collect()
+}
