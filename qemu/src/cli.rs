@@ -64,6 +64,15 @@ enum Command {
         #[arg(long, value_name = "NAME|FILE", value_parser = scenario::named)]
         scenario: Vec<Chosen>,
     },
+    /// The appliance on a fake clock among hosts, BMCs and networks that fail: a million steps with
+    /// every fault many times, or as many as asked for
+    Simulate {
+        #[arg(long, value_name = "N", requires = "seed")]
+        steps: Option<u64>,
+        /// Where chance begins; a violation names the seed that shows it again
+        #[arg(long, value_name = "N", requires = "steps")]
+        seed: Option<u64>,
+    },
     /// Start a lab that stays, to play with
     Up(UpOptions),
     /// End the lab that stays
@@ -157,6 +166,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
             }
         }
         Command::Bench(Bench::Write { arguments }) => bench::write(arguments)?,
+        Command::Simulate { steps, seed } => simulate(steps.zip(*seed))?,
         Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
         Command::Demo(_) | Command::Test { .. } | Command::Up(_) | Command::Bench(Bench::Boot) => {
             return in_two_lives(&cli, tools);
@@ -201,6 +211,7 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         | Command::Console { .. }
         | Command::Image { .. }
         | Command::Ramdisk { .. }
+        | Command::Simulate { .. }
         | Command::Attack(_)
         | Command::Bench(_) => Vec::new(),
     };
@@ -229,6 +240,21 @@ fn unit_tests() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// The long runs of the simulation, which the tests leave out.
+fn simulate(asked: Option<(u64, u64)>) -> anyhow::Result<()> {
+    let run = |test: &str, environment: &[(&str, &str)]| {
+        let arguments = ["test", "--release", "--workspace", "--test", "simulation", test];
+        cargo(&[&arguments[..], &["--", "--exact", "--ignored", "--nocapture"]].concat(), environment)
+    };
+    match asked {
+        None => run("wild::a_million_steps", &[]),
+        Some((steps, seed)) => {
+            let (steps, seed) = (steps.to_string(), seed.to_string());
+            run("wild::a_long_run", &[("FIRESTEEL_SIM_STEPS", &steps), ("FIRESTEEL_SIM_SEED", &seed)])
+        }
+    }
+}
+
 async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder) -> anyhow::Result<ExitCode> {
     let accel = match cli.accel {
         AccelChoice::Tcg => Accel::Tcg,
@@ -249,6 +275,7 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
         | Command::Console { .. }
         | Command::Image { .. }
         | Command::Ramdisk { .. }
+        | Command::Simulate { .. }
         | Command::Attack(_)
         | Command::Bench(_) => Ok(ExitCode::SUCCESS),
     }

@@ -163,6 +163,7 @@ fn dhcp_config() -> dhcp::Config {
         domain: None,
         lease_time: LEASE_TIME,
         reservations: BTreeMap::new(),
+        known: None,
     }
 }
 
