@@ -435,6 +435,9 @@ impl Lab {
             }
         }
         self.appliance.stop().await;
+        if let Err(error) = self.network.remove().await {
+            tracing::warn!(%error, "removing the network");
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! The provisioning network of one lab: a bridge with the appliance's address and one tap per
-//! machine, made with `ip` inside the lab's own network namespace (see `sandbox`). There is nothing
-//! to remove: the kernel takes the devices away when the namespace's last process has ended.
+//! machine, made with `ip` inside the lab's own network namespace (see `sandbox`). The kernel takes the
+//! devices away when the namespace's last process has ended; a lab that ends before removes its own, for
+//! the next one in the same namespace.
 
 use std::{net::Ipv4Addr, process::Stdio};
 
@@ -41,22 +42,38 @@ impl Network {
     /// A tap on the bridge that QEMU can open. The name's length is at most 15.
     pub async fn add_tap(&self, name: &str) -> Result<(), NetError> {
         ip(&format!("tuntap add {name} mode tap")).await?;
-        ip(&format!("link set {name} master {BRIDGE} up")).await
+        ip(&format!("link set {name} master {BRIDGE} up")).await.map(drop)
     }
 
     /// A wire from the bridge into the network namespace of a process, where it is called `inside`.
     /// Both ends go with that process.
     pub async fn add_wire(&self, outside: &str, inside: &str, pid: u32) -> Result<(), NetError> {
         ip(&format!("link add {outside} type veth peer name {inside} netns {pid}")).await?;
-        ip(&format!("link set {outside} master {BRIDGE} up")).await
+        ip(&format!("link set {outside} master {BRIDGE} up")).await.map(drop)
+    }
+
+    /// Takes the bridge away, and what is connected to it.
+    pub async fn remove(self) -> Result<(), NetError> {
+        let ports = ip(&format!("-o link show master {BRIDGE}")).await?;
+        for port in ports.lines().filter_map(port_name) {
+            ip(&format!("link delete {port}")).await?;
+        }
+        ip(&format!("link delete {BRIDGE}")).await.map(drop)
     }
 
     pub async fn remove_tap(&self, name: &str) -> Result<(), NetError> {
-        ip(&format!("link delete {name}")).await
+        ip(&format!("link delete {name}")).await.map(drop)
     }
 }
 
-async fn ip(command: &str) -> Result<(), NetError> {
+/// Of a line such as `7: tap1: <BROADCAST,…` or `9: wire0@if8: <…`.
+fn port_name(line: &str) -> Option<&str> {
+    let name = line.split(": ").nth(1)?;
+    name.split('@').next()
+}
+
+/// What `ip` printed.
+async fn ip(command: &str) -> Result<String, NetError> {
     let output = Command::new("ip")
         .args(command.split(' '))
         .stdin(Stdio::null())
@@ -65,8 +82,20 @@ async fn ip(command: &str) -> Result<(), NetError> {
         .await
         .map_err(NetError::Run)?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let message = String::from_utf8_lossy(&output.stderr).trim().to_owned();
     Err(NetError::Refused { command: command.to_owned(), message })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ports_are_read_from_what_ip_prints() {
+        assert_eq!(port_name("7: tap1: <BROADCAST,MULTICAST> mtu 1500 master br0 state DOWN"), Some("tap1"));
+        assert_eq!(port_name("9: wire0@if8: <BROADCAST> mtu 1500 link-netnsid 0"), Some("wire0"));
+        assert_eq!(port_name(""), None);
+    }
 }

@@ -134,7 +134,7 @@ pub struct Progress {
 pub struct TimelineEvent {
     pub at: Timestamp,
     pub attempt: u64,
-    /// `dhcp-ack`, `loader`, `kernel`, `hello`, `write-image-start`, `running`.
+    /// `dhcp_ack`, `loader`, `kernel`, `agent_hello`, `write_start`, `running`; or the reason of a Kubernetes event.
     pub event: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,

@@ -1,7 +1,10 @@
 //! `firesteel describe host NAME`: everything that a person needs who asks "why?".
 
 use anyhow::bail;
-use firesteel_resources::{BareMetalHost, HostJournal, host_journal::ReceiptRecord};
+use firesteel_resources::{
+    BareMetalHost, HostJournal,
+    host_journal::{ReceiptRecord, TimelineEvent},
+};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -62,6 +65,19 @@ impl Page {
         self.text.push('\n');
         self.text.push_str(title);
         self.text.push('\n');
+    }
+
+    /// `text` behind `start`, its further lines below its beginning or below `indent`.
+    fn item(&mut self, start: &str, text: &str, indent: usize) {
+        let start = clean(start);
+        let (mut before, further) = (start.clone(), " ".repeat(indent));
+        let first = self.width.saturating_sub(start.chars().count()).max(20);
+        let lines = wrap(&clean(text), first.min(self.width.saturating_sub(indent).max(20)));
+        for line in lines {
+            self.text.push_str(format!("{before}{line}").trim_end());
+            self.text.push('\n');
+            before.clone_from(&further);
+        }
     }
 
     fn line(&mut self, line: &str) {
@@ -178,20 +194,31 @@ fn timeline(page: &mut Page, journal: &HostJournal) {
         let since = previous.map_or(0.0, |before| event.at.duration_since(before).as_secs_f64());
         previous = Some(event.at);
         let clock = event.at.strftime("%H:%M:%S").to_string();
-        let size = event.bytes.map(bytes).unwrap_or_default();
-        page.line(&format!("  {clock} {since:>+7.1}s  {:<20} {size:>8}  {}", event.event, event.detail));
+        let start = format!("  {clock} {since:>+7.1}s  {:<20}  ", event.event);
+        let size = event.bytes.map(bytes).into_iter();
+        let text: Vec<String> = size.chain(Some(event.detail.clone()).filter(|detail| !detail.is_empty())).collect();
+        page.item(&start, &text.join(", "), start.chars().count());
     }
-    if let Some(last) = journal.status.timeline.last()
-        && let Some(meaning) = usual_cause(&last.event)
-    {
-        page.field("", "");
+    if let Some(meaning) = usual_cause(&journal.status.timeline) {
         page.field("If it stays", meaning);
     }
 }
 
-/// What it usually means when a host does not get further than this event.
-#[must_use]
-pub(super) fn usual_cause(event: &str) -> Option<&'static str> {
+/// What it usually means when a host does not get further than the last of these events.
+fn usual_cause(timeline: &[TimelineEvent]) -> Option<&'static str> {
+    let last = timeline.last()?;
+    let has = |name: &str| timeline.iter().any(|event| event.attempt == last.attempt && event.event == name);
+    let is_booting = matches!(last.event.as_str(), "dhcp_offer" | "dhcp_ack" | "loader" | "script");
+    match last.event.as_str() {
+        _ if has("running") => None,
+        _ if is_booting && has("config_fetched") => usual_cause_of("config_fetched"),
+        // The new OS, or the host on its way to its own disk.
+        _ if is_booting && has("provisioned") => usual_cause_of("provisioned"),
+        event => usual_cause_of(event),
+    }
+}
+
+fn usual_cause_of(event: &str) -> Option<&'static str> {
     Some(match event {
         "dhcp_offer" => {
             "the host was offered an address and did not take it: another DHCP server may have been faster, or the answer does not reach it (VLAN, relay)"
@@ -225,13 +252,8 @@ fn receipts(page: &mut Page, journal: &HostJournal) {
     }
     page.title("Receipts");
     for receipt in &journal.status.receipts {
-        page.line(&format!(
-            "  attempt {} plan {} {}: {}",
-            receipt.attempt,
-            receipt.plan,
-            receipt.step,
-            evidence(receipt)
-        ));
+        let start = format!("  attempt {} plan {} {}: ", receipt.attempt, receipt.plan, receipt.step);
+        page.item(&start, &evidence(receipt), 6);
     }
 }
 
@@ -258,5 +280,44 @@ fn evidence(receipt: &ReceiptRecord) -> String {
         "boot_entry_set" => format!("{} {}", text("method"), text("entry")),
         "leaving" => text("how"),
         other => other.to_owned(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn event(name: &str, detail: &str) -> TimelineEvent {
+        TimelineEvent { attempt: 1, event: name.to_owned(), detail: detail.to_owned(), ..TimelineEvent::default() }
+    }
+
+    #[test]
+    fn on_80_columns_nothing_of_an_event_is_lost() {
+        let disk = "writing the image to /dev/nvme0n1 (model QEMU NVMe Ctrl, serial LAB01DISK0, 4.29 GB)";
+        let mut journal = HostJournal::default();
+        journal.status.timeline = vec![
+            TimelineEvent { bytes: Some(284_700), ..event("loader", "snponly.efi by tftp") },
+            event("DiskSelected", disk),
+            event("boot_entry", &format!("Boot0006 {}", "PciRoot(0x0)/".repeat(20))),
+        ];
+        let page = render(&BareMetalHost::default(), &journal, Timestamp::UNIX_EPOCH, 80);
+        assert!(page.lines().all(|line| line.chars().count() <= 80), "{page}");
+        let words: Vec<&str> = page.split_whitespace().collect();
+        assert!(words.join(" ").contains(disk), "{page}");
+        assert!(page.contains("284.7 kB, snponly.efi by tftp"), "{page}");
+        assert_eq!(words.concat().matches("PciRoot(0x0)/").count(), 20, "{page}");
+    }
+
+    #[test]
+    fn the_usual_cause_is_that_of_the_stage_that_the_host_is_in() {
+        let cause = |names: &[&str]| {
+            let timeline: Vec<_> = names.iter().map(|name| event(name, "")).collect();
+            usual_cause(&timeline).unwrap_or_default()
+        };
+        assert!(cause(&["dhcp_ack", "script"]).contains("did not get all files"));
+        assert!(cause(&["script", "provisioned", "dhcp_ack", "script"]).contains("the disk is written"));
+        assert!(cause(&["provisioned", "config_fetched", "dhcp_ack"]).contains("fetched its config"));
+        assert_eq!(cause(&["provisioned", "config_fetched", "running", "dhcp_ack"]), "");
     }
 }

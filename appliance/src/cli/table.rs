@@ -44,19 +44,23 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     short
 }
 
-/// Breaks a text at spaces into lines of at most `width` characters.
+/// Breaks a text at spaces into lines of at most `width` characters, and words that are longer anywhere.
 #[must_use]
 pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines = vec![String::new()];
-    for word in text.split_whitespace() {
+    let broken = |word: &str| -> Vec<String> {
+        let letters: Vec<char> = word.chars().collect();
+        letters.chunks(width.max(1)).map(|part| part.iter().collect()).collect()
+    };
+    for word in text.split_whitespace().flat_map(broken) {
         let last = lines.last_mut().expect("there is always a line");
         if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > width {
-            lines.push(word.to_owned());
+            lines.push(word);
         } else {
             if !last.is_empty() {
                 last.push(' ');
             }
-            last.push_str(word);
+            last.push_str(&word);
         }
     }
     lines
