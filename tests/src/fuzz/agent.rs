@@ -7,7 +7,7 @@ use firesteel_agent::modules::index::{self, Index};
 use firesteel_wire::LogSource;
 use firesteel_wire::limits::{FIELD_BYTES_MAX, LOG_LINE_BYTES_MAX};
 
-/// Larger tables are not made by any firmware: 16 TiB of memory.
+/// Stands for the token, which no log line may hold.
 const SECRET: &str = "SEALED-TOKEN";
 
 pub(super) fn check(input: &[u8]) {

@@ -52,7 +52,10 @@ fn without_floats(json: &str) -> serde_json::Value {
             serde_json::Value::Number(number) if number.is_f64() => *value = serde_json::Value::Null,
             serde_json::Value::Array(list) => list.iter_mut().for_each(walk),
             serde_json::Value::Object(map) => map.values_mut().for_each(walk),
-            _ => {}
+            serde_json::Value::Number(_)
+            | serde_json::Value::Null
+            | serde_json::Value::Bool(_)
+            | serde_json::Value::String(_) => {}
         }
     }
     let mut value = serde_json::from_str(json).unwrap();
