@@ -34,8 +34,8 @@ pub const TARGET_VARIABLE: &str = "FIRESTEEL_FUZZ_TARGET";
 pub const INPUT_BYTES_MAX: usize = 24 << 10;
 /// Inputs kept for one target, so that replaying all of them takes seconds.
 pub const INPUTS_MAX: usize = 200;
-/// Of one target's corpus when it is unpacked.
-const CORPUS_BYTES_MAX: u64 = 4 << 20;
+/// Of one target's corpus when it is unpacked, so that the packed one is no burden to who clones the repository.
+pub const CORPUS_BYTES_MAX: u64 = 2 << 20;
 
 /// A group of parsers under one name.
 #[derive(Debug)]
