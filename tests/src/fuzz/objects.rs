@@ -8,10 +8,20 @@ use serde_json::Value;
 /// Refusals of one object: more than that helps nobody, and each takes room in an answer.
 const REFUSALS_BYTES_MAX: usize = 4 << 20;
 
+/// Of a body that cannot be read: 512 characters.
+const REFUSAL_BYTES_MAX: usize = 2048;
+
 pub(super) fn check(input: &[u8]) {
     negotiate::check(input);
     for media_type in [None, Some("application/yaml")] {
-        let Ok(object) = negotiate::parse_object(media_type, input, "Provisioning") else { continue };
+        let object = match negotiate::parse_object(media_type, input, "Provisioning") {
+            Ok(object) => object,
+            Err(status) => {
+                super::assert_plain(&status.message);
+                assert!(status.message.len() <= REFUSAL_BYTES_MAX, "{} bytes", status.message.len());
+                continue;
+            }
+        };
         if let Ok(yaml) = negotiate::yaml(&object)
             && let Ok(again) = negotiate::parse_object(Some("application/yaml"), yaml.as_bytes(), "Provisioning")
         {
@@ -59,6 +69,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         "a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n",
         "a: !!str 1\nb: 'yes'\nc: 0x10\nd: 1e3\ne: ~\nf: |\n  text\n",
         "a: 1\n---\nb: 2\n",
+        "\u{1b}[31m\u{9b}: [\r\n",
+        "a\u{7}: 1\na\u{7}: 2\n",
         "{\"a\":\"\\u001b[2J\\u0000\"}",
     ]
     .map(|text| text.as_bytes().to_vec())
