@@ -4,7 +4,10 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use bytes::Bytes;
-use firesteel_appliance::http::file::{Content, Selection, answer_bytes, select};
+use firesteel_appliance::http::{
+    bearer,
+    file::{Content, Selection, answer_bytes, select},
+};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use http_body_util::BodyExt as _;
 
@@ -35,6 +38,10 @@ pub(super) fn check(input: &[u8]) {
                 }
             }
         }
+    }
+    if let Some(token) = bearer::token(&headers) {
+        assert!(!token.is_empty() && token.len() <= 1024 && token.trim() == token);
+        super::assert_plain(token);
     }
     ask(&method, &headers);
 }
@@ -91,6 +98,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         "GET\nIf-None-Match:\"x\", \"tag\"\nRange:bytes=0-0",
         "GET\nIf-None-Match:*",
         "bytes 5-9/10",
+        "GET\nAuthorization:Bearer abc.def-_",
         "bytes 0-18446744073709551615/18446744073709551615",
     ]
     .map(|text| text.as_bytes().to_vec())
