@@ -228,6 +228,20 @@ mod tests {
         }
     }
 
+    #[test]
+    fn data_is_bounded_even_where_nothing_of_it_is_wanted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |bytes: u64| {
+            fs::write(file.path(), fixture::deb_of_zeros(bytes)).unwrap();
+            Deb::open(file.path()).unwrap().for_each_data_file(&mut |_| false, &mut |_, _| {})
+        };
+        read(1 << 20).unwrap();
+        let DebError::Unpack { source: TarError::Read(why), .. } = read(DATA_BYTES_MAX).unwrap_err() else {
+            panic!("it was unpacked")
+        };
+        assert!(why.to_string().contains("expands to more"), "{why}");
+    }
+
     proptest! {
         #[test]
         fn survives_any_bytes(tail in proptest::collection::vec(any::<u8>(), 0..600)) {

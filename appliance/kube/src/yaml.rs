@@ -11,11 +11,11 @@ pub const OBJECT_BYTES_MAX: usize = crate::BODY_BYTES_MAX;
 /// Of a file with many objects: ten thousand hosts.
 pub const MANIFEST_BYTES_MAX: usize = 32 << 20;
 /// The deepest schema of Kubernetes has about thirty levels; each takes room on the stack.
-const DEPTH_MAX: usize = 64;
+const DEPTH_MAX: usize = 48;
 /// Anchors save typing in a list of similar hosts; they are no way to write a large object.
 const REPLAYED_EVENTS_MAX: usize = 10_000;
-/// Values and keys take at least two bytes each, and seldom fewer than eight.
-const BYTES_PER_NODE: usize = 8;
+/// Most objects of that size are long texts; a node in memory takes some seventy bytes.
+const BYTES_PER_NODE: usize = 16;
 
 /// Why a text cannot be read. One line, nothing of the text in it beyond names of fields.
 #[derive(Debug, thiserror::Error)]
@@ -58,7 +58,6 @@ fn bounds(bytes_max: usize) -> Options {
     let mut options = options! {
         budget: budget! {
             max_depth: DEPTH_MAX,
-            flow_nesting_limit: DEPTH_MAX,
             max_nodes: nodes_max,
             // A node has a beginning and an end at most.
             max_events: nodes_max * 2,
@@ -120,8 +119,21 @@ mod tests {
     fn many_documents_are_a_manifest_but_not_endlessly_many() {
         let hosts = "kind: BareMetalHost\nmetadata: {name: a}\n---\n".repeat(5000);
         assert_eq!(read_all::<Value>(&hosts).unwrap().len(), 5000);
-        let error = read::<Value>(&vec![b' '; OBJECT_BYTES_MAX + 1]).unwrap_err().to_string();
-        assert!(error.contains("more than"), "{error}");
+        let spaces = " ".repeat(MANIFEST_BYTES_MAX + 1);
+        for error in [
+            read::<Value>(&spaces.as_bytes()[..=OBJECT_BYTES_MAX]).unwrap_err(),
+            read_all::<Value>(&spaces).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains("more than"), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_body_of_nothing_but_values_is_refused() {
+        let list = |values: usize| format!("[{}]", "1,".repeat(values));
+        assert!(read::<Value>(list(100_000).as_bytes()).is_ok());
+        let error = read::<Value>(list(220_000).as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("nodes"), "{error}");
     }
 
     #[test]

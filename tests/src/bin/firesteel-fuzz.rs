@@ -140,7 +140,7 @@ fn stats(said: &str) -> BTreeMap<&str, u64> {
     lines.filter_map(|(name, value)| Some((name, value.trim().parse().ok()?))).collect()
 }
 
-/// The fewest and smallest inputs that reach all that was reached; the smallest of those where they are too many.
+/// The fewest inputs that reach every edge that was reached; the smallest of those where they are too many.
 fn smallest(program: &Path, target: &Target, folder: &Path) -> anyhow::Result<Vec<Vec<u8>>> {
     let merged = folder.join("merged");
     if merged.exists() {
@@ -148,7 +148,8 @@ fn smallest(program: &Path, target: &Target, folder: &Path) -> anyhow::Result<Ve
     }
     fs::create_dir_all(&merged)?;
     let mut fuzzer = Command::new(program);
-    fuzzer.env(TARGET_VARIABLE, target.name).args(["-merge=1", &format!("-max_len={INPUT_BYTES_MAX}")]);
+    fuzzer.env(TARGET_VARIABLE, target.name).args(["-merge=1", "-set_cover_merge=1", "-use_counters=0"]);
+    fuzzer.arg(format!("-max_len={INPUT_BYTES_MAX}"));
     let output = fuzzer.arg(&merged).arg(folder.join("corpus")).output()?;
     if !output.status.success() {
         bail!("merging failed: {}", String::from_utf8_lossy(&output.stderr));
