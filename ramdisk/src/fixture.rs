@@ -36,14 +36,15 @@ fn tar_entry(archive: &mut Vec<u8>, name: &str, kind: u8, content: &[u8]) {
 /// A Debian package; `compression` is the suffix of its inner archives.
 pub(crate) fn deb(package: &str, files: &[(&str, &[u8])], compression: &str) -> Vec<u8> {
     let control = format!("Package: {package}\nVersion: 6.1.1-1\nArchitecture: amd64\nDescription: a\n b\n");
+    deb_of(&[("./control", control.as_bytes())], files, compression)
+}
+
+/// A package of these control and data files.
+pub(crate) fn deb_of(control: &[(&str, &[u8])], data: &[(&str, &[u8])], compression: &str) -> Vec<u8> {
     let mut out = b"!<arch>\n".to_vec();
     ar_member(&mut out, "debian-binary", b"2.0\n");
-    ar_member(
-        &mut out,
-        &format!("control.tar{compression}"),
-        &compress(&tar(&[("./control", control.as_bytes())]), compression),
-    );
-    ar_member(&mut out, &format!("data.tar{compression}"), &compress(&tar(files), compression));
+    ar_member(&mut out, &format!("control.tar{compression}"), &compress(&tar(control), compression));
+    ar_member(&mut out, &format!("data.tar{compression}"), &compress(&tar(data), compression));
     out
 }
 

@@ -29,6 +29,7 @@ mod status;
 mod table;
 mod watch;
 mod write;
+pub mod yaml;
 
 pub use api::{Api, BODY_BYTES_MAX, Body, Caller};
 pub use client::{Change, Changes, ObjectName, Objects};

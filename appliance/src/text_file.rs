@@ -1,0 +1,44 @@
+//! Files that people write, read no further than any such file is long: a path may be that of a disk.
+
+use std::{io::Read, path::Path};
+
+use anyhow::Context as _;
+
+/// Settings, kubeconfigs and single objects have a few kilobytes.
+pub const TEXT_FILE_BYTES_MAX: usize = 1 << 20;
+
+/// The whole file as text.
+///
+/// # Errors
+/// When it cannot be read, is no text, or has more than `bytes_max` bytes.
+pub fn read(path: &Path, bytes_max: usize) -> anyhow::Result<String> {
+    std::fs::File::open(path)
+        .map_err(anyhow::Error::from)
+        .and_then(|file| read_from(file, bytes_max))
+        .with_context(|| format!("reading {}", path.display()))
+}
+
+/// All that `source` gives, as text.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(source: impl Read, bytes_max: usize) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    source.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    anyhow::ensure!(bytes.len() <= bytes_max, "it has more than the {bytes_max} bytes that such a file may have");
+    String::from_utf8(bytes).context("it is no text in UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn what_never_ends_is_refused_and_what_fits_is_read() {
+        let error = format!("{:#}", read(Path::new("/dev/zero"), TEXT_FILE_BYTES_MAX).unwrap_err());
+        assert!(error.contains("/dev/zero") && error.contains("1048576"), "{error}");
+        assert_eq!(read_from(&b"four"[..], 4).unwrap(), "four");
+        assert!(read_from(&b"fives"[..], 4).is_err() && read_from(&[0xff][..], 4).is_err());
+    }
+}
