@@ -135,7 +135,8 @@ impl Services {
             let boot = boot_answers(endpoints, settings.upgrade_ipxe);
             let events = dhcp_events(control.clone());
             let file = data.path("leases.db");
-            Some(DhcpServer::open(&served.interface, config, &file, boot, events).context("starting DHCP")?)
+            let leases = (file.as_path(), settings.lease_durability);
+            Some(DhcpServer::open_with(&served.interface, config, leases, boot, events).context("starting DHCP")?)
         } else {
             tracing::info!(?mode, "DHCP is somebody else's here");
             None

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 use firesteel_dhcp::{Network, Pool, Subnet};
+use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};
 
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
@@ -93,6 +94,11 @@ pub struct Settings {
     pub bmc_ca: Option<PathBuf>,
     pub log: String,
     pub log_json: bool,
+    /// Of the resources and of the leases. No flag and no file sets them.
+    #[serde(skip)]
+    pub durability: Durability,
+    #[serde(skip)]
+    pub lease_durability: Durability,
 }
 
 impl RawSettings {
@@ -130,6 +136,8 @@ impl RawSettings {
             bmc_ca: merged.bmc_ca,
             log: merged.log.unwrap_or_else(|| "info".to_owned()),
             log_json: merged.log_json,
+            durability: Durability::PowerCut,
+            lease_durability: Durability::PowerCut,
         })
     }
 
