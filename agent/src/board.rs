@@ -32,8 +32,18 @@ pub struct Board {
     /// Appliance's Unix time minus uptime, in milliseconds.
     time_offset_ms: AtomicU64,
     file: Option<PathBuf>,
+    /// Why the file does not hold what the notices say.
+    unkept: Mutex<Option<String>>,
     news: Notify,
 }
+
+/// A later worker would not learn what this one began.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "what is done cannot be noted in the ramdisk ({0}), and a worker that takes over would do it again, so it is not \
+     begun: boot the host again, and give it more memory if it happens again"
+)]
+pub struct Unkept(String);
 
 impl Board {
     /// A board that goes on from what an earlier worker left in `file`, if anything.
@@ -44,7 +54,16 @@ impl Board {
             notices: Mutex::new(left.unwrap_or_default()),
             time_offset_ms: AtomicU64::new(0),
             file,
+            unkept: Mutex::default(),
             news: Notify::new(),
+        }
+    }
+
+    /// Whether the file holds all that a later worker must know; asked before a disk is changed.
+    pub fn check_kept(&self) -> Result<(), Unkept> {
+        match self.unkept.lock().unwrap_or_else(PoisonError::into_inner).clone() {
+            Some(why) => Err(Unkept(why)),
+            None => Ok(()),
         }
     }
 
@@ -160,9 +179,11 @@ impl Board {
         let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
         change(&mut notices);
         if keep {
-            if let Err(error) = self.keep(&notices) {
+            let kept = self.keep(&notices).map_err(|error| error.to_string());
+            if let Err(error) = &kept {
                 tracing::warn!("the plan's progress could not be kept for a later worker: {error}");
             }
+            *self.unkept.lock().unwrap_or_else(PoisonError::into_inner) = kept.err();
             self.news.notify_one();
         }
     }

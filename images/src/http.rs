@@ -70,6 +70,28 @@ pub enum HttpError {
     CannotResume { url: String, at: u64 },
 }
 
+impl HttpError {
+    /// What a person can do about it.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Address { .. } => "give an http or https address",
+            Self::Client { .. } => "this is a fault of this program or its system's certificates",
+            Self::Request { .. } | Self::Stalled { .. } | Self::Broken { .. } | Self::Truncated { .. } => {
+                "see that the server and the network to it work, and that it sends the whole file"
+            }
+            Self::Status { status, .. } if status.is_client_error() => {
+                "correct the address, or have the server give the file to the appliance"
+            }
+            Self::Status { .. } => "see the log of the server",
+            Self::TooLarge { .. } => "see that the address names a disk image, and one that ends",
+            Self::Length { .. } => "see what the server, or a proxy before it, does to the file",
+            Self::Changed { .. } => "try again when nobody replaces the file on the server any more",
+            Self::CannotResume { .. } => "give the image's checksum, or use a server that gives strong ETags",
+        }
+    }
+}
+
 /// A client for images: few redirects, never from https to http, no total time-out.
 ///
 /// The process must have installed a rustls crypto provider before.

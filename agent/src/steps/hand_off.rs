@@ -11,10 +11,13 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
-use firesteel_images::{Sha256, write::Device};
+use firesteel_images::{
+    Sha256,
+    write::{Device, Unattended, metadata},
+};
 use firesteel_wire::{DiskIdentity, Evidence, HandOffFile, receipt::FileDigest};
 
-use super::{Failure, Job, table_of};
+use super::{Failure, Job, chain, table_of};
 use crate::{
     disk::boot_partition::{Found, find_boot},
     host::Host,
@@ -32,23 +35,45 @@ struct Content<'a> {
 pub(super) fn run(job: &Job<'_>, wanted: &DiskIdentity, files: &[HandOffFile]) -> Result<Evidence, Failure> {
     let contents = files.iter().map(content).collect::<Result<Vec<_>, _>>().map_err(Failure::untouched)?;
     let (disk, device) = job.open(wanted)?;
-    let found = find(&device).map_err(Failure::untouched)?;
-    job.host.reread_partitions(&device).map_err(Failure::untouched)?;
+    hand_over(job, disk.device.as_ref(), device, wanted, &contents)
+        .map_err(|error| Failure { error: format!("{error:#}; {}", clear(job, wanted)), disk_changed: true })
+}
+
+fn hand_over(
+    job: &Job<'_>,
+    disk: &Path,
+    device: Device,
+    wanted: &DiskIdentity,
+    contents: &[Content<'_>],
+) -> anyhow::Result<Evidence> {
+    job.board.disk_changes(job.index);
+    let found = find(&device)?;
+    job.host.reread_partitions(&device)?;
     // The kernel lets nobody mount what is opened exclusively.
     drop(device);
-    let partition = job.host.partition_device(disk.device.as_ref(), &found.place).map_err(Failure::untouched)?;
+    let partition = job.host.partition_device(disk, &found.place)?;
     let kind = found.filesystem.kind;
-    tracing::info!("handing over {} files on {} ({kind})", files.len(), partition.display());
-    job.board.disk_changes(job.index);
-    let written =
-        write(job.host, &partition, kind, &contents).and_then(|()| read_back(job, &partition, kind, &contents));
-    let files = written.map_err(|error| Failure { error: format!("{error:#}"), disk_changed: true })?;
+    tracing::info!("handing over {} files on {} ({kind})", contents.len(), partition.display());
+    write(job.host, &partition, kind, contents)?;
+    let files = read_back(job, &partition, kind, contents)?;
     Ok(Evidence::FilesHandedOff {
         disk: wanted.clone(),
         device: partition.to_string_lossy().into_owned(),
         filesystem: kind.to_owned(),
         files,
     })
+}
+
+/// An installation without its configuration must not boot. Says what became of the disk.
+fn clear(job: &Job<'_>, wanted: &DiskIdentity) -> String {
+    let cleared = job
+        .open(wanted)
+        .map_err(|failure| failure.error)
+        .and_then(|(_, device)| metadata::clear(&device, &Unattended).map_err(|error| chain(&error)));
+    match cleared {
+        Ok(_) => "the disk's partition tables are cleared, it boots nothing".to_owned(),
+        Err(why) => format!("clearing the disk's partition tables failed ({why})"),
+    }
 }
 
 fn content(file: &HandOffFile) -> anyhow::Result<Content<'_>> {

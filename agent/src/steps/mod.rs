@@ -67,6 +67,7 @@ impl std::fmt::Debug for Job<'_> {
 pub fn run(job: &Job<'_>, step: &Step) -> Result<Finished, Failure> {
     job.gate.check_told().map_err(Failure::untouched)?;
     if step.is_destructive() {
+        job.board.check_kept().map_err(Failure::untouched)?;
         job.wait_until_fresh().map_err(Failure::untouched)?;
     }
     let evidence = match step {

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use firesteel_images::{
     http::{Download, HttpReader, Limits},
-    write::{DiskState, WriteError, WriteSpec, Written, write_image},
+    write::{DiskState, WriteError, WriteFailure, WriteSpec, Written, write_image},
 };
 use firesteel_wire::{DiskIdentity, Evidence, ImageSource};
 
@@ -71,7 +71,26 @@ fn failure(error: &WriteError) -> Failure {
             format!("the disk was partly written, and clearing its partition tables failed ({})", chain(cause))
         }
     };
-    Failure { error: format!("{why}; {state}"), disk_changed: error.disk_changed() }
+    Failure { error: format!("{why}; {state}; {}", help(&error.failure)), disk_changed: error.disk_changed() }
+}
+
+/// What a person can do about it.
+fn help(failure: &WriteFailure) -> &'static str {
+    match failure {
+        WriteFailure::NotWholeSectors { .. } | WriteFailure::Table { .. } => "use another image",
+        WriteFailure::DoesNotFit { .. } => "use a smaller image, or name a larger disk",
+        WriteFailure::BlockSize { .. } => "use an image that was made for the disk's block size, or name another disk",
+        WriteFailure::Source { .. } => "look at the network between host and appliance, and at the appliance's log",
+        WriteFailure::Clear { .. }
+        | WriteFailure::Write { .. }
+        | WriteFailure::Zero { .. }
+        | WriteFailure::Flush { .. }
+        | WriteFailure::Reopen { .. }
+        | WriteFailure::ReadBack { .. }
+        | WriteFailure::ReadBackDigest { .. }
+        | WriteFailure::ReadBackDiffers { .. } => "the disk, its cable or its controller is faulty: replace it",
+        WriteFailure::Aborted(_) => "the appliance says why in the host's status",
+    }
 }
 
 fn evidence(wanted: &DiskIdentity, device: String, disk_guid: &str, written: &Written) -> Evidence {

@@ -61,8 +61,16 @@ pub(crate) struct Appliance {
 impl Appliance {
     /// Starts both servers in threads of their own.
     pub(crate) fn start() -> Arc<Self> {
+        Self::start_valid(2020, 2090)
+    }
+
+    /// The same with a certificate of these years.
+    pub(crate) fn start_valid(from: i32, to: i32) -> Arc<Self> {
         let key = rcgen::KeyPair::generate().unwrap();
-        let certificate = rcgen::CertificateParams::new(vec!["appliance".into()]).unwrap().self_signed(&key).unwrap();
+        let mut params = rcgen::CertificateParams::new(vec!["appliance".into()]).unwrap();
+        params.not_before = rcgen::date_time_ymd(from, 1, 1);
+        params.not_after = rcgen::date_time_ymd(to, 1, 1);
+        let certificate = params.self_signed(&key).unwrap();
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider)
             .with_protocol_versions(&[&rustls::version::TLS13])

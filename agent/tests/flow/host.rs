@@ -3,7 +3,9 @@
 
 use std::{
     fs,
+    io::Write,
     path::{Path, PathBuf},
+    process::Command,
     sync::{
         Mutex,
         atomic::{AtomicU64, Ordering},
@@ -30,6 +32,8 @@ pub(crate) struct SimulatedHost {
     began: Instant,
     ahead_ms: AtomicU64,
     pub(crate) mounts: Mutex<Vec<String>>,
+    /// What the clocks were set to.
+    pub(crate) clocks_ms: Mutex<Vec<u64>>,
 }
 
 impl SimulatedHost {
@@ -40,7 +44,13 @@ impl SimulatedHost {
             fs::write(folder.path().join(name), vec![fill; usize::try_from(DISK_BYTES).unwrap()]).unwrap();
         }
         fs::create_dir(folder.path().join("boot")).unwrap();
-        Self { folder, began: Instant::now(), ahead_ms: AtomicU64::new(0), mounts: Mutex::default() }
+        Self {
+            folder,
+            began: Instant::now(),
+            ahead_ms: AtomicU64::new(0),
+            mounts: Mutex::default(),
+            clocks_ms: Mutex::default(),
+        }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
@@ -95,7 +105,9 @@ impl Host for SimulatedHost {
         self.folder.path().join("sys")
     }
 
-    fn set_clocks(&self, _unix_ms: u64) {}
+    fn set_clocks(&self, unix_ms: u64) {
+        self.clocks_ms.lock().unwrap().push(unix_ms);
+    }
 
     fn open_disk(&self, device: &Path) -> anyhow::Result<Device> {
         Ok(Device::open_file(device, 512)?)
@@ -123,6 +135,31 @@ impl Host for SimulatedHost {
 
     fn forget_cache(&self, _device: &Path) -> anyhow::Result<()> {
         Ok(())
+    }
+}
+
+/// A small filesystem over a folder, gone at the end: what is full there is really full.
+pub(crate) struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    pub(crate) fn over(folder: PathBuf, kib: u32) -> Self {
+        fs::create_dir_all(&folder).unwrap();
+        let size = format!("size={kib}k");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &size, "tmpfs"]).arg(&folder).status();
+        assert!(mounted.is_ok_and(|status| status.success()), "these tests run as root");
+        Self(folder)
+    }
+
+    /// Takes all room that is left.
+    pub(crate) fn fill(&self) {
+        let mut filler = fs::File::create(self.0.join("filler")).unwrap();
+        while filler.write_all(&[1; 4096]).is_ok() {}
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("--lazy").arg(&self.0).status());
     }
 }
 

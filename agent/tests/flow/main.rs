@@ -5,6 +5,7 @@
 #![allow(clippy::let_underscore_must_use, reason = "tests")]
 
 mod appliance;
+mod bad_input;
 mod host;
 
 use std::{

@@ -259,7 +259,10 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
         if agent.key == key {
             return Binding::Known;
         }
-        let detail = format!("from {remote}, MAC {}: refused, nothing changed", map::field(&hello.identity.boot_mac));
+        let mac = map::field(&hello.identity.boot_mac);
+        let detail = format!(
+            "from {remote}, MAC {mac}: refused, nothing changed; unless the host was started twice, find that machine"
+        );
         let last = status.timeline.last().map(|event| (event.event.as_str(), event.detail.as_str()));
         if last != Some(("second_agent", detail.as_str())) {
             status.note(event(now, attempt, "second_agent", detail));

@@ -142,7 +142,7 @@ impl Control {
             .config()
             .sealer
             .open_boot(token, unix_seconds(self.now()))
-            .map_err(|error| Denied::Token(error.to_string()))?;
+            .map_err(|error| Denied::Token(format!("{error}: boot again from the network")))?;
         let mac = match claims.purpose {
             Purpose::Discovery => {
                 claims.subject.parse().map_err(|_| Denied::Token("the token names no MAC".to_owned()))?

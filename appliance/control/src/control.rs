@@ -182,6 +182,9 @@ impl Control {
     }
 
     async fn step_forever(&self) -> Result<(), String> {
+        // A host cannot be judged before all are known: another one may have its MAC.
+        let mut synced = self.inner.synced.subscribe();
+        synced.wait_for(|synced| *synced).await.map_err(|_| "control ended before its hosts were known".to_owned())?;
         loop {
             let key = self.inner.queue.next().await;
             // One step of one host at a time: a second stepper puts it back.
@@ -219,7 +222,7 @@ impl Control {
                 Change::Applied(host) => {
                     let key = key_of(&host);
                     let macs: Vec<Mac> = host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
-                    self.views().learn_host(&key, Some((&host.metadata.uid, &macs)));
+                    self.views().learn_host(&key, Some((&host.metadata.uid, made_at(&host), &macs)));
                     self.forget_discovered(&macs);
                     self.inner.queue.wake(&key);
                 }
@@ -278,6 +281,11 @@ fn watched(
 
 pub(crate) fn key_of(host: &BareMetalHost) -> HostKey {
     HostKey { namespace: host.metadata.namespace.clone(), name: host.metadata.name.clone() }
+}
+
+/// When the object was made; every stored one says so.
+pub(crate) fn made_at(host: &BareMetalHost) -> Timestamp {
+    host.metadata.creation_timestamp.unwrap_or(Timestamp::MAX)
 }
 
 /// Unix seconds; 0 before 1970.

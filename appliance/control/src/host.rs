@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::{
     Control, HostKey,
-    control::key_of,
+    control::{key_of, made_at},
     journals::{self, event},
 };
 
@@ -102,7 +102,7 @@ impl Control {
             );
         let wanted = {
             let mut views = self.views();
-            views.learn_host(&key, Some((&host.metadata.uid, &macs)));
+            views.learn_host(&key, Some((&host.metadata.uid, made_at(host), &macs)));
             let Some(view) = views.hosts.get_mut(&key) else { return };
             if view.boot_entry.as_ref() != Some(&entry) {
                 tracing::debug!(host = %key, ?entry, "boot entry");

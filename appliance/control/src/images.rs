@@ -2,7 +2,7 @@
 
 use std::{error::Error, future::Future, pin::Pin, sync::Arc};
 
-use firesteel_images::import::{AcquireError, Acquirer, Format, ImageMeta, Request, Stage};
+use firesteel_images::import::{AcquireError, Acquirer, Format, ImageMeta, ImportError, Request, Stage};
 use firesteel_plan::host::{ImageSeen, ReadyImage};
 use firesteel_resources::{
     Image,
@@ -35,7 +35,7 @@ impl Images for Acquirer {
         Box::pin(async move {
             match Acquirer::acquire(self, request, progress).await {
                 Ok(stored) => Ok(ready(&stored.meta)),
-                Err(error) => Err(ImageFault { message: chain(&error), permanent: is_permanent(&error) }),
+                Err(error) => Err(ImageFault { message: error.explain(), permanent: is_permanent(&error) }),
             }
         })
     }
@@ -162,8 +162,9 @@ fn is_permanent(error: &AcquireError) -> bool {
         AcquireError::Scheme { .. }
         | AcquireError::Checksum(_)
         | AcquireError::ChecksumFile { .. }
-        | AcquireError::Local(_)
-        | AcquireError::Import { .. } => true,
+        | AcquireError::Local(_) => true,
+        // A full disk may have room again.
+        AcquireError::Import { source, .. } => !matches!(**source, ImportError::Store(_)),
         AcquireError::Http(_) | AcquireError::Store(_) | AcquireError::Spool { .. } | AcquireError::Ended { .. } => {
             false
         }

@@ -14,7 +14,7 @@ use firesteel_wire::{Report, StepState};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
-use crate::{Control, HostKey, control::key_of};
+use crate::{Control, HostKey, boot::mac_with_colons, control::key_of};
 
 /// A discovery agent that has not reported for this long is gone.
 const DISCOVERY_QUIET: SignedDuration = SignedDuration::from_secs(60);
@@ -50,6 +50,10 @@ impl Control {
             seen.agent = journal.agent.as_ref().map(|binding| {
                 let rebooted = view.rebooted_attempt == Some(binding.attempt);
                 AgentSeen { rebooted, ..agent(binding, &view.agent, journal, self.inner.started_at) }
+            });
+            seen.mac_taken = view.macs.iter().find_map(|mac| {
+                let owner = views.by_mac.get(mac).filter(|owner| **owner != key)?;
+                Some((mac_with_colons(*mac), owner.to_string()))
             });
             seen.discovery_agent = view.macs.iter().any(|mac| {
                 views.discovered.get(mac).is_some_and(|machine| {

@@ -40,6 +40,8 @@ pub(crate) struct ImageKey {
 #[derive(Debug, Default)]
 pub(crate) struct HostView {
     pub(crate) uid: String,
+    /// When the object was made; of two hosts with one MAC the older one has it.
+    pub(crate) made: Timestamp,
     pub(crate) macs: Vec<Mac>,
     /// Published before any effect of the step that decided it; absent until the first step.
     pub(crate) boot_entry: Option<BootEntry>,
@@ -107,24 +109,32 @@ impl Views {
         }
     }
 
-    /// Takes a host's identity in; `None` for a host that is gone.
-    pub(crate) fn learn_host(&mut self, key: &HostKey, known: Option<(&str, &[Mac])>) {
+    /// Takes a host's identity in: uid, time of making, MACs. `None` for a host that is gone.
+    pub(crate) fn learn_host(&mut self, key: &HostKey, known: Option<(&str, Timestamp, &[Mac])>) {
         if let Some(view) = self.hosts.get(key) {
             let uid = view.uid.clone();
             self.by_uid.remove(&uid);
             self.by_mac.retain(|_, owner| owner != key);
-            if known.is_none_or(|(new_uid, _)| new_uid != uid) {
+            if known.is_none_or(|(new_uid, ..)| new_uid != uid) {
                 self.hosts.remove(key);
             }
         }
-        let Some((uid, macs)) = known else { return };
+        let Some((uid, made, macs)) = known else { return };
         let view = self.hosts.entry(key.clone()).or_default();
         uid.clone_into(&mut view.uid);
+        view.made = made;
         macs.clone_into(&mut view.macs);
         self.by_uid.insert(uid.to_owned(), key.clone());
         for mac in macs {
-            // The first host with a MAC keeps it: two hosts with one MAC is an error that the second one shows.
-            self.by_mac.entry(*mac).or_insert_with(|| key.clone());
+            // The older host has it, in whatever order they are learnt after a restart; the younger one shows
+            // the error.
+            let older = self
+                .by_mac
+                .get(mac)
+                .filter(|owner| self.hosts.get(*owner).is_some_and(|view| (view.made, *owner) < (made, key)));
+            if older.is_none() {
+                self.by_mac.insert(*mac, key.clone());
+            }
             if let Some(machine) = self.discovered.get_mut(mac) {
                 machine.set_abort(&format!("adopted as {key}: starting again as this host"));
             }
@@ -141,26 +151,43 @@ mod tests {
     }
 
     #[test]
-    fn the_first_host_with_a_mac_keeps_it_until_it_goes() {
+    fn the_older_host_with_a_mac_has_it_until_it_goes() {
         let mut views = Views::default();
         let mac = Mac([2, 0, 0, 0, 0, 1]);
-        views.learn_host(&key("a"), Some(("ua", &[mac])));
-        views.learn_host(&key("b"), Some(("ub", &[mac])));
-        assert_eq!(views.by_mac[&mac], key("a"));
-        views.learn_host(&key("a"), None);
-        assert!(!views.by_uid.contains_key("ua"));
-        views.learn_host(&key("b"), Some(("ub", &[mac])));
+        let at = |second| Timestamp::from_second(second).expect("in range");
+        views.learn_host(&key("b"), Some(("ub", at(1), &[mac])));
+        views.learn_host(&key("a"), Some(("ua", at(2), &[mac])));
         assert_eq!(views.by_mac[&mac], key("b"));
+        views.learn_host(&key("b"), None);
+        assert!(!views.by_uid.contains_key("ub"));
+        views.learn_host(&key("a"), Some(("ua", at(2), &[mac])));
+        assert_eq!(views.by_mac[&mac], key("a"));
+    }
+
+    /// After a restart the hosts are learnt by name: a younger host took the MAC, and so the machine, of an
+    /// older one.
+    #[test]
+    fn the_order_of_learning_decides_nothing() {
+        let mac = Mac([2, 0, 0, 0, 0, 1]);
+        let known = [("a", 3), ("b", 1), ("c", 2)];
+        for first in 0..known.len() {
+            let mut views = Views::default();
+            for (name, second) in known.iter().cycle().skip(first).take(known.len()) {
+                let made = Timestamp::from_second(*second).expect("in range");
+                views.learn_host(&key(name), Some((name, made, &[mac])));
+            }
+            assert_eq!(views.by_mac[&mac], key("b"));
+        }
     }
 
     #[test]
     fn a_host_that_was_made_anew_forgets_its_namesakes_agent() {
         let mut views = Views::default();
-        views.learn_host(&key("a"), Some(("one", &[])));
+        views.learn_host(&key("a"), Some(("one", Timestamp::UNIX_EPOCH, &[])));
         views.hosts.get_mut(&key("a")).expect("learnt").agent.attempt = 7;
-        views.learn_host(&key("a"), Some(("one", &[])));
+        views.learn_host(&key("a"), Some(("one", Timestamp::UNIX_EPOCH, &[])));
         assert_eq!(views.hosts[&key("a")].agent.attempt, 7);
-        views.learn_host(&key("a"), Some(("two", &[])));
+        views.learn_host(&key("a"), Some(("two", Timestamp::UNIX_EPOCH, &[])));
         assert_eq!(views.hosts[&key("a")].agent.attempt, 0);
     }
 
@@ -168,7 +195,7 @@ mod tests {
     #[test]
     fn a_host_that_went_does_not_take_its_namesake_along() {
         let mut views = Views::default();
-        views.learn_host(&key("a"), Some(("two", &[])));
+        views.learn_host(&key("a"), Some(("two", Timestamp::UNIX_EPOCH, &[])));
         views.forget_host(&key("a"), "one");
         assert!(views.hosts.contains_key(&key("a")));
         views.forget_host(&key("a"), "two");

@@ -87,7 +87,8 @@ impl Page {
 }
 
 /// The whole page for a person, as wide as the terminal.
-pub(super) fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width: usize) -> String {
+#[must_use]
+pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width: usize) -> String {
     let mut page = Page { text: String::new(), width };
     let status = host.status.clone().unwrap_or_default();
     page.field("Name", &host.metadata.name);

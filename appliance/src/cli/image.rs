@@ -86,7 +86,7 @@ async fn import(source: &str, checksum: String, checksum_type: String, data: &Pa
     let request = Request { url, checksum, checksum_type, declared: None };
     let stored = acquirer.acquire(&request, progress).await;
     bar.finish_and_clear();
-    let meta = stored.with_context(|| format!("importing {source}"))?.meta;
+    let meta = stored.map_err(|error| anyhow::anyhow!(error.explain()))?.meta;
     let given = meta.sources.last().map(|source| source.sha256.to_string()).unwrap_or_default();
     print_text(&format!(
         "imported: {} raw, {} compressed\n  in a host's spec.image use any URL with checksum {given} (sha256); it is not fetched again\n",

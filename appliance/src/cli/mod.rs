@@ -19,6 +19,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 use crate::serve::{self, settings::RawSettings};
 
 pub use client::Client;
+pub use describe::render as describe_page;
 
 /// Firesteel takes a server from power-on to a running, configured operating system.
 #[derive(Debug, Parser)]

@@ -3,7 +3,8 @@
 //!
 //! The server's *key* stays for good, because agents pin it (`pin_sha256`, RFC 7469 section 2.4) and
 //! stubs on disks trust the CA. The certificate is made anew when an address changes or its end
-//! is near.
+//! is near, and both when the clock says that they are of another time: an appliance whose clock was
+//! wrong by years when it first started would otherwise be refused by everybody once it is right.
 
 use std::{net::IpAddr, path::PathBuf, sync::Arc};
 
@@ -37,11 +38,23 @@ pub struct Pki {
     pub server: Arc<rustls::ServerConfig>,
 }
 
-/// What the current server certificate was made for; kept beside it.
+/// What a certificate was made for; kept beside it.
 #[derive(Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-struct ServerCertificateFor {
+struct MadeFor {
+    /// None for the CA.
     addresses: Vec<IpAddr>,
+    not_before: Timestamp,
     not_after: Timestamp,
+}
+
+impl MadeFor {
+    fn read(data: &DataDir, name: &str) -> Option<Self> {
+        serde_json::from_str(&data.read_text(name).ok()?).ok()
+    }
+
+    fn fits(&self, addresses: &[IpAddr], now: Timestamp) -> bool {
+        self.addresses == addresses && self.not_before <= now && now + RENEW_BEFORE < self.not_after
+    }
 }
 
 impl Pki {
@@ -51,11 +64,18 @@ impl Pki {
     /// When a file can be neither read nor written, or does not hold what it should.
     pub fn open(data: &DataDir, addresses: &[IpAddr], now: Timestamp) -> anyhow::Result<Self> {
         let ca_key = key(data, "pki/ca.key")?;
-        let ca_params = ca_params(now)?;
+        let made = MadeFor {
+            addresses: Vec::new(),
+            not_before: now - BACKDATE,
+            not_after: now.to_zoned(TimeZone::UTC).checked_add(CA_YEARS.years())?.timestamp(),
+        };
+        let ca_params = ca_params(&made)?;
         let ca_file = data.path("pki/ca.crt");
-        if !ca_file.exists() {
+        let fits = MadeFor::read(data, "pki/ca.json").is_some_and(|made| made.fits(&[], now));
+        if !fits || !ca_file.exists() {
             let certificate = ca_params.self_signed(&ca_key).context("signing the CA certificate")?;
             data.write_public("pki/ca.crt", certificate.pem().as_bytes())?;
+            data.write_public("pki/ca.json", &serde_json::to_vec(&made)?)?;
         }
         let ca_pem = data.read_text("pki/ca.crt")?;
         let server_key = key(data, "pki/server.key")?;
@@ -83,24 +103,23 @@ fn key(data: &DataDir, name: &str) -> anyhow::Result<KeyPair> {
     KeyPair::from_pem(&data.read_text(name)?).with_context(|| format!("reading {name}"))
 }
 
-fn ca_params(now: Timestamp) -> anyhow::Result<CertificateParams> {
+fn ca_params(made: &MadeFor) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
     params.distinguished_name.push(DnType::CommonName, "Firesteel appliance CA");
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-    set_validity(&mut params, now, now.to_zoned(TimeZone::UTC).checked_add(CA_YEARS.years())?.timestamp())?;
+    set_validity(&mut params, made)?;
     Ok(params)
 }
 
-fn set_validity(params: &mut CertificateParams, now: Timestamp, end: Timestamp) -> anyhow::Result<()> {
-    let start = now - BACKDATE;
+fn set_validity(params: &mut CertificateParams, made: &MadeFor) -> anyhow::Result<()> {
     let date = |at: Timestamp| -> anyhow::Result<_> {
         let day = at.to_zoned(TimeZone::UTC);
         Ok(rcgen::date_time_ymd(i32::from(day.year()), u8::try_from(day.month())?, u8::try_from(day.day())?))
     };
-    params.not_before = date(start)?;
-    params.not_after = date(end)?;
+    params.not_before = date(made.not_before)?;
+    params.not_after = date(made.not_after)?;
     Ok(())
 }
 
@@ -115,12 +134,11 @@ fn server_chain(
     let mut sorted = addresses.to_vec();
     sorted.sort_unstable();
     sorted.dedup();
-    let made_for: Option<ServerCertificateFor> =
-        data.read_text("pki/server.json").ok().and_then(|text| serde_json::from_str(&text).ok());
-    let fits = made_for.is_some_and(|made| made.addresses == sorted && now + RENEW_BEFORE < made.not_after)
+    let fits = MadeFor::read(data, "pki/server.json").is_some_and(|made| made.fits(&sorted, now))
         && data.path("pki/server.crt").exists();
     if !fits {
         let not_after = now + SignedDuration::from_hours(24 * SERVER_DAYS);
+        let made = MadeFor { addresses: sorted.clone(), not_before: now - BACKDATE, not_after };
         let mut params = CertificateParams::new(vec!["localhost".to_owned()]).context("naming the server")?;
         params.subject_alt_names.extend(sorted.iter().copied().map(SanType::IpAddress));
         params.distinguished_name = DistinguishedName::new();
@@ -128,10 +146,9 @@ fn server_chain(
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![ExtendedKeyUsagePurpose::ServerAuth];
         params.use_authority_key_identifier_extension = true;
-        set_validity(&mut params, now, not_after)?;
+        set_validity(&mut params, &made)?;
         let certificate = params.signed_by(server_key, issuer).context("signing the server certificate")?;
         data.write_public("pki/server.crt", certificate.pem().as_bytes())?;
-        let made = ServerCertificateFor { addresses: sorted, not_after };
         data.write_public("pki/server.json", &serde_json::to_vec(&made)?)?;
     }
     let leaf = CertificateDer::from_pem_slice(data.read_text("pki/server.crt")?.as_bytes())
@@ -162,5 +179,42 @@ mod tests {
         let before = data.read_text("pki/server.crt").unwrap();
         Pki::open(&data, &["192.0.2.2".parse().unwrap()], later).unwrap();
         assert_ne!(data.read_text("pki/server.crt").unwrap(), before, "renewed within 30 days of its end");
+    }
+
+    /// The first start had a clock that was ahead, or had stood still: for years everybody would have refused
+    /// certificates that were not valid yet, or not any more.
+    #[test]
+    fn certificates_of_a_clock_that_was_wrong_by_years_are_made_anew_by_the_same_keys() {
+        let address = ["192.0.2.1".parse().unwrap()];
+        let now = Timestamp::from_second(1_800_000_000).unwrap();
+        for wrong in [0, 2_500_000_000] {
+            let directory = tempfile::tempdir().unwrap();
+            let data = DataDir::open(directory.path()).unwrap();
+            let wrong = Timestamp::from_second(wrong).unwrap();
+            let first = Pki::open(&data, &address, wrong).unwrap();
+            let again = Pki::open(&data, &address, now).unwrap();
+            assert_eq!(first.pin_sha256, again.pin_sha256, "agents pin the key, whatever the clock says");
+            assert_ne!(first.ca_pem, again.ca_pem, "{wrong}");
+
+            trusts(&again.ca_pem, &data, now).unwrap();
+            assert!(trusts(&again.ca_pem, &data, wrong).is_err(), "the judge has a clock");
+            // A disk that was installed meanwhile has the old CA, whose key is the same.
+            trusts(&first.ca_pem, &data, now).unwrap();
+        }
+    }
+
+    /// Whether a client with this CA and this clock takes the server's certificate.
+    fn trusts(ca_pem: &str, data: &DataDir, now: Timestamp) -> Result<(), rustls::Error> {
+        use rustls::client::danger::ServerCertVerifier as _;
+        let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(certificate(ca_pem)).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let judge =
+            rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+        let shown = certificate(&data.read_text("pki/server.crt").unwrap());
+        let at = std::time::Duration::from_secs(u64::try_from(now.as_second()).unwrap());
+        let at = rustls::pki_types::UnixTime::since_unix_epoch(at);
+        judge.verify_server_cert(&shown, &[], &"192.0.2.1".try_into().unwrap(), &[], at).map(drop)
     }
 }

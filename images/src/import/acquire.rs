@@ -2,6 +2,7 @@
 //! the import; the work on the bytes runs on a blocking thread.
 
 use std::{
+    error::Error as _,
     io::Write,
     path::{Path, PathBuf},
     sync::Arc,
@@ -58,6 +59,39 @@ pub enum AcquireError {
     Ended { url: String },
 }
 
+impl AcquireError {
+    /// What happened, with all causes, and what a person can do about it.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        let mut text = self.to_string();
+        let mut cause = self.source();
+        while let Some(error) = cause {
+            // Some errors quote their cause.
+            let said = error.to_string();
+            if !text.ends_with(&said) {
+                text = format!("{text}: {said}");
+            }
+            cause = error.source();
+        }
+        format!("{text}; {}", self.help())
+    }
+
+    fn help(&self) -> &'static str {
+        match self {
+            Self::Scheme { .. } => "give an http, https or file address",
+            Self::Http(error) => error.help(),
+            Self::Local(_) => "only plain files below the appliance's folder for local images are used: put it there",
+            Self::Checksum(_) | Self::ChecksumFile { .. } => {
+                "give the checksum itself, or the address of a checksum file that names the image"
+            }
+            Self::Import { source, .. } => source.help(),
+            Self::Store(error) => error.help(),
+            Self::Spool { .. } => "see that the folder's disk works, and that the appliance may write there",
+            Self::Ended { .. } => "this is a fault of the appliance: see its log",
+        }
+    }
+}
+
 /// Gets images into one store.
 #[derive(Clone, Debug)]
 pub struct Acquirer {
@@ -83,6 +117,12 @@ impl Acquirer {
     #[must_use]
     pub fn with_limits(self, limits: Limits) -> Self {
         Self { limits, ..self }
+    }
+
+    /// The same, where an image may expand to this many bytes whatever it came from.
+    #[must_use]
+    pub fn with_expansion_free(self, bytes: u64) -> Self {
+        Self { importer: self.importer.with_expansion_free(bytes), ..self }
     }
 
     #[must_use]

@@ -11,7 +11,7 @@ use super::{
     format::{self, Format, HEAD_BYTES, Unsupported},
     pack::{self, PackError},
     qcow2::{self, Qcow2Error},
-    read::{Expansion, Source, expand, fill},
+    read::{EXPANSION_FREE_BYTES, Expansion, Source, expand, fill},
     spare::Sparing,
     store::{ImageStore, SourceRecord, StoreError, StoredImage},
 };
@@ -23,6 +23,7 @@ const SOURCE_BYTES_MAX: u64 = 256 << 30;
 #[derive(Clone, Debug)]
 pub struct Importer {
     store: ImageStore,
+    expansion_free_bytes: u64,
 }
 
 /// What the owner says of a source.
@@ -66,10 +67,38 @@ pub enum ImportError {
     Store(#[from] StoreError),
 }
 
+impl ImportError {
+    /// What a person can do about it.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Unsupported(_) => "give the address of a raw or qcow2 disk image, as it is or in gzip, xz or zstd",
+            Self::Declared { .. } => "correct the declared format, or the address",
+            Self::Nested { .. } => "compress the image once only",
+            Self::Source { .. } => "see that the source can be read to its end",
+            Self::Expand { format: Format::Qcow2, .. } | Self::Qcow2(_) => {
+                "convert the image to raw where it comes from, if you trust it"
+            }
+            Self::Expand { .. } => "the file is cut, damaged or made to harm: get it anew from its publisher",
+            Self::Checksum { .. } => {
+                "correct the checksum if the publisher has a new one; else the file is not what was published"
+            }
+            Self::Compress { .. } => "this is a fault of the appliance",
+            Self::Store(error) => error.help(),
+        }
+    }
+}
+
 impl Importer {
     #[must_use]
     pub fn new(store: ImageStore) -> Self {
-        Self { store }
+        Self { store, expansion_free_bytes: EXPANSION_FREE_BYTES }
+    }
+
+    /// The same, where an image may expand to this many bytes whatever it came from.
+    #[must_use]
+    pub fn with_expansion_free(self, expansion_free_bytes: u64) -> Self {
+        Self { expansion_free_bytes, ..self }
     }
 
     #[must_use]
@@ -130,7 +159,7 @@ impl Importer {
         let packed = match outer {
             Format::Raw => {
                 check_declared(origin, Format::Raw)?;
-                self.pack_stream(&mut Expansion::new(source, count), outer, &mut incoming, &mut seen)?
+                self.pack_stream(&mut self.bounded(source, count), outer, &mut incoming, &mut seen)?
             }
             Format::Qcow2 => {
                 check_declared(origin, Format::Qcow2)?;
@@ -138,7 +167,7 @@ impl Importer {
             }
             Format::Gzip | Format::Xz | Format::Zstd => {
                 let failed = |source| ImportError::Expand { format: outer, source };
-                let mut raw = Expansion::new(expand(outer, source).map_err(failed)?, count);
+                let mut raw = self.bounded(expand(outer, source).map_err(failed)?, count);
                 let head = head_of(&mut raw).map_err(failed)?;
                 let inner = format::detect(&head)?;
                 check_declared(origin, inner)?;
@@ -152,6 +181,10 @@ impl Importer {
             }
         };
         Ok((packed, incoming, formats))
+    }
+
+    fn bounded<'a, R: Read>(&self, inner: R, source_bytes: &'a Cell<u64>) -> Expansion<'a, R> {
+        Expansion::new(inner, source_bytes, self.expansion_free_bytes)
     }
 
     fn pack_stream(
@@ -198,7 +231,7 @@ impl Importer {
         let rewound = spooled.as_file_mut().seek(SeekFrom::Start(0)).and_then(|_| spooled.as_file().try_clone());
         let file: File = rewound.map_err(|source| ImportError::Source { source })?;
         let reader = qcow2::Reader::open(BufReader::new(file))?;
-        let mut raw = Expansion::new(reader, count);
+        let mut raw = self.bounded(reader, count);
         self.pack_stream(&mut raw, Format::Qcow2, incoming, seen)
     }
 }

@@ -86,12 +86,13 @@ fn zstd_decoder<'a, R: BufRead + 'a>(source: R) -> io::Result<zstd::stream::read
 pub(crate) struct Expansion<'a, R> {
     inner: R,
     source_bytes: &'a Cell<u64>,
+    free_bytes: u64,
     raw_bytes: u64,
 }
 
 impl<'a, R: Read> Expansion<'a, R> {
-    pub(crate) fn new(inner: R, source_bytes: &'a Cell<u64>) -> Self {
-        Self { inner, source_bytes, raw_bytes: 0 }
+    pub(crate) fn new(inner: R, source_bytes: &'a Cell<u64>, free_bytes: u64) -> Self {
+        Self { inner, source_bytes, free_bytes, raw_bytes: 0 }
     }
 }
 
@@ -99,7 +100,7 @@ impl<R: Read> Read for Expansion<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.inner.read(buffer)?;
         self.raw_bytes += bytes as u64;
-        let allowed = EXPANSION_FREE_BYTES.max(self.source_bytes.get().saturating_mul(EXPANSION_RATIO_MAX));
+        let allowed = self.free_bytes.max(self.source_bytes.get().saturating_mul(EXPANSION_RATIO_MAX));
         if self.raw_bytes > allowed.min(RAW_BYTES_MAX) {
             let (raw, source) = (self.raw_bytes, self.source_bytes.get());
             return Err(io::Error::other(format!("it expands to more than {raw} bytes from {source}: refused")));
@@ -208,7 +209,7 @@ mod tests {
     #[test]
     fn expansion_is_bounded() {
         let source_bytes = Cell::new(1);
-        let mut reader = Expansion::new(io::repeat(0), &source_bytes);
+        let mut reader = Expansion::new(io::repeat(0), &source_bytes, EXPANSION_FREE_BYTES);
         reader.raw_bytes = EXPANSION_FREE_BYTES - 10;
         let mut buffer = [0; 10];
         assert_eq!(reader.read(&mut buffer).unwrap(), 10);

@@ -85,6 +85,23 @@ pub enum StoreError {
     Remove { path: PathBuf, source: io::Error },
 }
 
+impl StoreError {
+    /// What a person can do about it.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Full { .. } => "remove what is not needed from this filesystem, or use a larger one",
+            Self::Open { .. }
+            | Self::Read { .. }
+            | Self::Meta { .. }
+            | Self::Create { .. }
+            | Self::Write { .. }
+            | Self::Publish { .. }
+            | Self::Remove { .. } => "see that the folder's disk works, and that the appliance may write there",
+        }
+    }
+}
+
 /// A folder of images.
 #[derive(Clone, Debug)]
 pub struct ImageStore {

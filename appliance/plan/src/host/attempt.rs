@@ -183,8 +183,22 @@ fn quiet(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
     turn.fail(kind, format!("the agent of attempt {old} went quiet for {silence}"))
 }
 
+/// A host whose MAC belongs to another one would be taken for that one when it boots.
+#[track_caller]
+pub(super) fn mac_taken(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
+    let (mac, owner) = turn.seen.mac_taken.as_ref()?;
+    let text = format!(
+        "the boot MAC {mac} belongs to host {owner}, which was there first; correct spec.bootMACAddress by making \
+         this host anew, or delete the other one"
+    );
+    Some(turn.blocked(kind, turn.limits().slow_poll, text))
+}
+
 #[track_caller]
 fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+    if let Some(reason) = mac_taken(turn, kind) {
+        return reason;
+    }
     let Some(wait) = turn.memory.boot.clone() else {
         if turn.has_bmc()
             && let Err(reason) = turn.may_try()

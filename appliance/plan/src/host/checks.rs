@@ -81,10 +81,11 @@ pub(super) fn user_data(turn: &mut Turn<'_>) -> Result<(Option<String>, bool), R
         UserDataSeen::Ready { sha256, reports_running } => Ok((Some(sha256), reports_running)),
         UserDataSeen::Missing => {
             let wake = turn.limits().secret_retry;
-            Err(turn.blocked(KIND, wake, format!("Secret {secret} with the key userData does not exist")))
+            Err(turn.blocked(KIND, wake, format!("Secret {secret} with the key userData does not exist: create it")))
         }
         UserDataSeen::Invalid(text) => {
-            Err(turn.stuck(KIND, format!("the Ignition config in Secret {secret} is not valid: {text}")))
+            let text = format!("the Ignition config in Secret {secret} is not valid, correct it there: {text}");
+            Err(turn.stuck(KIND, text))
         }
     }
 }
@@ -111,13 +112,17 @@ pub(super) fn disk(turn: &mut Turn<'_>, image: &ReadyImage) -> Result<DiskPlan, 
     };
     let choice = match select_disk(&hints, &record.disks) {
         Ok(choice) => choice,
-        Err(error) => return Err(turn.stuck(KIND, format!("no disk can be chosen: {error}"))),
+        Err(error) => {
+            let help = "correct spec.rootDeviceHints, or the host's disks and run `firesteel retry`";
+            return Err(turn.stuck(KIND, format!("no disk can be chosen: {error}; {help}")));
+        }
     };
     if choice.disk.size_bytes < image.raw_bytes {
-        let (disk, needs) = (choice.disk.to_string(), size_text(image.raw_bytes));
-        return Err(
-            turn.stuck(KIND, format!("the disk {} ({disk}) is smaller than the image ({needs})", choice.device))
-        );
+        let (has, needs) = (choice.disk.size_bytes, image.raw_bytes);
+        let help = "use a smaller image, or name a larger disk in spec.rootDeviceHints";
+        let disk = format!("the disk {} ({})", choice.device, choice.disk);
+        let text = format!("{disk} has {has} bytes and is smaller than the image, which has {needs}; {help}");
+        return Err(turn.stuck(KIND, text));
     }
     let same = turn.memory.disk.as_ref().filter(|old| old.choice == choice && old.hints == hints);
     let plan =

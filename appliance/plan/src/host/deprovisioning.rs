@@ -32,6 +32,9 @@ pub(super) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reaso
         // The agent may be writing; its reboot brings it back with the next attempt.
         turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
         attempt::open(turn);
+    } else if attempt::current(turn).is_some_and(|agent| agent.rebooted) {
+        // It waits for its script, and the token of this attempt is taken.
+        attempt::spend(turn);
     }
     turn.memory.plan = None;
     turn.memory.clean_failures = 0;

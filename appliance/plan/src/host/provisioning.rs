@@ -103,7 +103,7 @@ fn follow(turn: &mut Turn<'_>, issued: &IssuedPlan, agent: &AgentSeen) -> Reason
         Progress::Failed { message, disk_changed: false } => {
             turn.memory.plan = None;
             turn.memory.disk_dirty = false;
-            turn.fail(KIND, format!("nothing was written: {message}"))
+            turn.fail(KIND, format!("nothing was written: {message}; `firesteel retry` has the host inspected again"))
         }
         Progress::Issued if is_refused(turn, issued, agent) => {
             // It may begin in this very moment, so the disk counts as written.

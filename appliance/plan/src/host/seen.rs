@@ -21,6 +21,8 @@ pub struct Seen {
     pub bmc: BmcSeen,
     /// The newest agent bound to this host, also after it left.
     pub agent: Option<AgentSeen>,
+    /// Another host, which was there first, has one of this host's MACs: the MAC and its name.
+    pub mac_taken: Option<(String, String)>,
     /// An agent with a discovery token (no host yet) is alive on one of this host's MACs.
     pub discovery_agent: bool,
     pub instance: InstanceSeen,
@@ -44,6 +46,7 @@ impl Seen {
             hardware: None,
             bmc: BmcSeen::default(),
             agent: None,
+            mac_taken: None,
             discovery_agent: false,
             instance: InstanceSeen::default(),
             started_at,

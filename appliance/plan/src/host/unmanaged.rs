@@ -1,6 +1,8 @@
 //! Unmanaged: no BMC details. The host becomes managed when they are added, or when its own agent
 //! says hello: the key that its token is bound to then stands for the BMC.
 
+use firesteel_resources::bare_metal_host::ErrorType;
+
 use crate::host::{
     attempt::{self, Presence},
     effect::{Effect, Reason},
@@ -16,6 +18,11 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
         let why = if turn.has_bmc() { "BMC details were added" } else { "the host's agent said hello" };
         return turn.go(State::Registering, why);
     }
+    if let Some(reason) = attempt::mac_taken(turn, ErrorType::Registration) {
+        return reason;
+    }
+    // Told again as long as it is so.
+    turn.memory.failure = None;
     let poll = turn.limits().slow_poll;
     if turn.memory.macs.is_empty() {
         let text = "there is neither a BMC nor a boot MAC: set spec.bmc, or spec.bootMACAddress to be recognised by";

@@ -96,6 +96,7 @@ fn nothing_written_means_nothing_cleaned() {
     world.settle();
     assert_eq!((world.state(), world.memory().disk_dirty), (S::Provisioning, false));
     assert!(world.reason().contains("bad sector"), "{}", world.reason());
+    assert!(world.reason().contains("`firesteel retry` has the host inspected again"), "{}", world.reason());
     world.edit(|host| host.spec.image = None);
     world.settle();
     assert_eq!(world.state(), S::Available, "without cleaning, since nothing was written");
@@ -176,6 +177,47 @@ fn a_quiet_writer_is_given_up_and_its_disk_cleaned() {
     world.run();
     assert!(world.memory().attempt > attempt && world.net_boots() > boots);
     assert!(world.states.contains(&S::Deprovisioning));
+}
+
+/// The boot script is answered after one step: it named the attempt whose token was taken, and the host booted
+/// for nothing.
+#[test]
+fn a_host_that_boots_again_in_the_write_gets_the_next_attempt_in_one_step() {
+    let mut world = World::new();
+    run_to_write(&mut world);
+    let attempt = world.memory().attempt;
+    world.agent().rebooted = true;
+    world.step();
+    assert_eq!((world.state(), world.memory().attempt), (S::Deprovisioning, attempt + 1));
+    world.hello();
+    world.run();
+    world.pass(1800);
+    let now = world.now;
+    world.agent().last_report_at = now;
+    world.run();
+    assert_eq!((world.state(), world.memory().attempt), (S::Provisioned, attempt + 1), "{}", world.reason());
+}
+
+/// Two hosts with one MAC: nothing was said, and each waited for the machine of the other.
+#[test]
+fn a_host_whose_mac_belongs_to_another_says_so_and_boots_nothing() {
+    for bmc in [true, false] {
+        let mut world = if bmc { World::new() } else { World::without_bmc() };
+        world.seen.mac_taken = Some((crate::world::MAC.to_owned(), "default/b".to_owned()));
+        world.run();
+        for part in [crate::world::MAC, "default/b", "spec.bootMACAddress"] {
+            assert!(world.reason().contains(part), "{}", world.reason());
+        }
+        let status = world.seen.host.status.clone().unwrap();
+        assert_eq!((status.error_message.as_str(), world.net_boots()), (world.reason(), 0));
+        world.seen.mac_taken = None;
+        world.run();
+        if !bmc {
+            world.hello();
+            world.run();
+        }
+        assert_eq!((world.state(), world.memory().failure.clone()), (S::Provisioned, None), "{}", world.reason());
+    }
 }
 
 #[test]

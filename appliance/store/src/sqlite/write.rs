@@ -75,9 +75,17 @@ fn write_batch(connection: &mut Connection, batch: &mut Vec<Commit>, hub: &Hub) 
         Err(error) => {
             tracing::error!(%error, changes = batch.len(), "cannot write to the database");
             for commit in batch.drain(..) {
-                answer_to(commit.answer, Err(CommitError::Database(error.to_string())));
+                answer_to(commit.answer, Err(CommitError::Database(in_words(&error))));
             }
         }
+    }
+}
+
+/// What happened, and what to do where that is known.
+fn in_words(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => format!("{error}; free space on the disk of the data folder"),
+        Some(_) | None => error.to_string(),
     }
 }
 

@@ -1,0 +1,183 @@
+//! An agent that says what a real one says, without a machine below it.
+
+use std::net::{IpAddr, Ipv4Addr};
+
+use firesteel_boot::{Platform, RoutePath, ScriptRequest};
+use firesteel_wire::{
+    Disk, Evidence, Hello, HelloReply, Identity, Inventory, Plan, PublicKey, Receipt, Refusal, Report, Step,
+    StepReport, StepState, Verdict,
+};
+
+use crate::appliance::{Appliance, ENDPOINTS};
+
+pub(crate) const REMOTE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77));
+
+pub(crate) fn disk(name: &str, serial: &str, gib: u64) -> Disk {
+    Disk {
+        device: format!("/dev/{name}"),
+        by_path: format!("/dev/disk/by-path/pci-{name}"),
+        serial: serial.into(),
+        model: "MODEL".into(),
+        size_bytes: gib << 30,
+        ..Disk::default()
+    }
+}
+
+/// How the work on a host ended.
+pub(crate) enum End {
+    /// The agent got a plan that changes a disk.
+    WritePlan(Plan),
+    /// The host shows an error, and no such plan came.
+    Error,
+}
+
+pub(crate) struct Agent {
+    mac: String,
+    uuid: String,
+    pub(crate) token: String,
+    key: PublicKey,
+    boot_id: String,
+    disks: Vec<Disk>,
+    plan: u32,
+    steps: Vec<StepReport>,
+    receipts: Vec<Receipt>,
+    sequence: u64,
+}
+
+/// The script that a machine gets.
+pub(crate) async fn script(appliance: &Appliance, mac: &str, uuid: &str) -> String {
+    let request = ScriptRequest {
+        mac: mac.parse().unwrap(),
+        platform: Platform::Bios,
+        buildarch: Some("x86_64".into()),
+        uuid: Some(uuid.to_owned()).filter(|uuid| !uuid.is_empty()),
+        serial: None,
+    };
+    appliance.control.script(&request).await
+}
+
+/// The token of the kernel that a script starts.
+pub(crate) fn token_in(script: &str) -> Option<String> {
+    let base = ENDPOINTS.http_base();
+    let mut paths = script.split_ascii_whitespace().filter_map(|word| word.strip_prefix(base.as_str()));
+    paths.find_map(|path| match RoutePath::parse(path) {
+        Some(RoutePath::Kernel { token }) => Some(token),
+        Some(_) | None => None,
+    })
+}
+
+impl Agent {
+    /// Boots a machine with one disk.
+    pub(crate) async fn boot(appliance: &Appliance, mac: &str, key: u8) -> Self {
+        Self::boot_with(appliance, mac, key, "", vec![disk("sda", "A", 20)]).await
+    }
+
+    pub(crate) async fn boot_with(appliance: &Appliance, mac: &str, key: u8, uuid: &str, disks: Vec<Disk>) -> Self {
+        let script = script(appliance, mac, uuid).await;
+        let token = token_in(&script).unwrap_or_else(|| panic!("no agent for {mac}: {script}"));
+        Self {
+            mac: mac.to_owned(),
+            uuid: uuid.to_owned(),
+            token,
+            key: PublicKey([key; 32]),
+            boot_id: format!("boot-{key}"),
+            disks,
+            plan: 0,
+            steps: Vec::new(),
+            receipts: Vec::new(),
+            sequence: 0,
+        }
+    }
+
+    /// The same words with another key, as somebody who has read the token would say them.
+    pub(crate) fn stolen_by(&self, key: u8) -> Self {
+        Self {
+            mac: self.mac.clone(),
+            uuid: self.uuid.clone(),
+            token: self.token.clone(),
+            key: PublicKey([key; 32]),
+            boot_id: format!("boot-{key}"),
+            disks: self.disks.clone(),
+            plan: 0,
+            steps: Vec::new(),
+            receipts: Vec::new(),
+            sequence: 0,
+        }
+    }
+
+    pub(crate) async fn hello(&self, appliance: &Appliance) -> Result<HelloReply, Refusal> {
+        let hello = Hello {
+            token: self.token.clone(),
+            key: self.key,
+            identity: Identity { boot_mac: self.mac.clone(), uuid: self.uuid.clone(), ..Identity::default() },
+            agent_version: "0".into(),
+            kernel_version: "0".into(),
+            uptime_ms: 1000,
+            boot_id: self.boot_id.clone(),
+        };
+        appliance.control.hello(hello, REMOTE).await
+    }
+
+    /// Reports; an idle agent waits here until there is something to do.
+    pub(crate) async fn report(&mut self, appliance: &Appliance) -> Result<Verdict, Refusal> {
+        self.sequence += 1;
+        let report = Report {
+            token: self.token.clone(),
+            key: self.key,
+            boot_id: self.boot_id.clone(),
+            sequence: self.sequence,
+            uptime_ms: 1000 * self.sequence,
+            plan: self.plan,
+            steps: self.steps.clone(),
+            receipts: self.receipts.clone(),
+            idle: true,
+            leaving: false,
+            log: Vec::new(),
+        };
+        Ok(appliance.control.report(report, REMOTE).await?.verdict)
+    }
+
+    /// Inspects as it is told, until the host shows an error or a plan would change a disk.
+    pub(crate) async fn work(&mut self, appliance: &Appliance, host: &str) -> End {
+        let mut verdict = self.hello(appliance).await.unwrap().verdict;
+        loop {
+            match verdict {
+                Verdict::Plan { plan } if plan.steps.iter().any(Step::is_destructive) => return End::WritePlan(plan),
+                Verdict::Plan { plan } => self.inspect(&plan),
+                Verdict::Continue => {}
+                Verdict::Abort { reason } => panic!("{host}: told to leave: {reason}"),
+            }
+            verdict = tokio::select! {
+                verdict = self.report(appliance) => verdict.unwrap(),
+                _ = appliance.error(host) => return End::Error,
+            };
+        }
+    }
+
+    pub(crate) fn inspect(&mut self, plan: &Plan) {
+        assert_eq!(plan.steps, [Step::Inspect]);
+        self.plan = plan.number;
+        let done = StepReport {
+            index: 0,
+            step: "inspect".into(),
+            state: StepState::Done,
+            activity: String::new(),
+            done_bytes: 0,
+            total_bytes: 0,
+            started_ms: 1,
+            ended_ms: 2,
+            error: String::new(),
+            disk_changed: false,
+        };
+        self.steps = vec![done];
+        let inventory = Inventory { disks: self.disks.clone(), ..Inventory::default() };
+        self.receipts.push(Receipt {
+            plan: plan.number,
+            index: 0,
+            step: "inspect".into(),
+            started_ms: 1,
+            ended_ms: 2,
+            evidence: Evidence::Inspected { inventory },
+        });
+    }
+}

@@ -1,0 +1,198 @@
+//! An appliance in a folder: everything but the sockets, with a clock that can be wrong.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
+
+use firesteel_appliance::cli::describe_page;
+use firesteel_appliance::serve::kinds;
+use firesteel_boot::{Endpoints, KernelArguments, Sealer};
+use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
+use firesteel_control::{Config, Control, RedfishDriver};
+use firesteel_images::http::Limits;
+use firesteel_images::import::{Acquirer, ImageStore};
+use firesteel_kube::{Core, Objects};
+use firesteel_resources::{
+    BareMetalHost, BareMetalHostStatus, DiscoveredHost, HostJournal, Image, Secret, secret::SecretBytes,
+};
+use firesteel_store::Store;
+use jiff::{SignedDuration, Timestamp};
+use ring::{hmac, signature::Ed25519KeyPair};
+
+pub(crate) const NAMESPACE: &str = "default";
+pub(crate) const ENDPOINTS: Endpoints =
+    Endpoints { address: Ipv4Addr::new(192, 0, 2, 1), http_port: 8080, agent_port: 8443 };
+/// An origin that is not on this machine would get more patience.
+pub(crate) const LIMITS: Limits =
+    Limits { bytes_max: 8 << 20, stall: Duration::from_secs(1), attempts_max: 2, pause: Duration::from_millis(1) };
+/// Less than the bombs of these tests expand to.
+pub(crate) const EXPANSION_FREE_BYTES: u64 = 4 << 20;
+/// Nothing here takes so long; a wait that does is a failure.
+const WAIT_MAX: Duration = Duration::from_secs(120);
+
+/// Tokio's time, with a clock on the wall that stands still until a test moves it.
+struct Clock {
+    tokio: Tokio,
+    began: Timestamp,
+    ahead_s: Arc<AtomicI64>,
+}
+
+impl Runtime for Clock {
+    fn now(&self) -> Timestamp {
+        self.began + SignedDuration::from_secs(self.ahead_s.load(Ordering::SeqCst))
+    }
+
+    fn uptime(&self) -> Duration {
+        self.tokio.uptime()
+    }
+
+    fn sleep_until(&self, uptime: Duration) -> Task {
+        self.tokio.sleep_until(uptime)
+    }
+
+    fn entropy(&self) -> u128 {
+        self.tokio.entropy()
+    }
+
+    fn spawn(&self, task: Task) -> Ending {
+        self.tokio.spawn(task)
+    }
+}
+
+pub(crate) struct Appliance {
+    pub(crate) control: Control,
+    pub(crate) hosts: Objects<BareMetalHost>,
+    pub(crate) secrets: Objects<Secret>,
+    pub(crate) discovered: Objects<DiscoveredHost>,
+    journals: Objects<HostJournal>,
+    pub(crate) ahead_s: Arc<AtomicI64>,
+    looped: tokio::task::JoinHandle<Result<(), String>>,
+}
+
+impl Drop for Appliance {
+    fn drop(&mut self) {
+        self.looped.abort();
+    }
+}
+
+impl Appliance {
+    pub(crate) async fn start(data: &Path) -> Self {
+        let store = Store::open(&data.join("resources.db")).unwrap();
+        let core = Core::new(store, kinds::registry());
+        core.ensure_namespace("default").await.unwrap();
+        let images = ImageStore::open(&data.join("images")).unwrap();
+        let acquirer = Acquirer::new(images, Some(&data.join("import"))).unwrap();
+        let ahead_s = Arc::new(AtomicI64::new(0));
+        let config = Config {
+            core: core.clone(),
+            runtime: Arc::new(Clock { tokio: Tokio::new(), began: Timestamp::now(), ahead_s: Arc::clone(&ahead_s) }),
+            images: Arc::new(acquirer.with_limits(LIMITS).with_expansion_free(EXPANSION_FREE_BYTES)),
+            bmc: Arc::new(RedfishDriver),
+            endpoints: ENDPOINTS,
+            sealer: Sealer::new(&[7; 32]),
+            nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
+            receipt_key: Ed25519KeyPair::from_seed_unchecked(&[9; 32]).unwrap(),
+            ca_pem: "a certificate".into(),
+            pin_sha256: "ab".repeat(32),
+            kernel_arguments: KernelArguments::default(),
+            bmc_tls: firesteel_bmc::Tls::default(),
+        };
+        let control = Control::new(config).unwrap();
+        let running = control.clone();
+        Self {
+            control,
+            hosts: Objects::new(&core, "metal3.io", "BareMetalHost").unwrap(),
+            secrets: Objects::new(&core, "", "Secret").unwrap(),
+            discovered: Objects::new(&core, "firesteel.dev", "DiscoveredHost").unwrap(),
+            journals: Objects::new(&core, "firesteel.dev", "HostJournal").unwrap(),
+            ahead_s,
+            looped: tokio::spawn(async move { running.run().await }),
+        }
+    }
+
+    /// A host without BMC, so that it is the test who switches it on.
+    pub(crate) async fn add(&self, name: &str, mac: &str, image: Option<Image>) {
+        self.add_with(name, mac, image, |_| {}).await;
+    }
+
+    pub(crate) async fn add_with(
+        &self,
+        name: &str,
+        mac: &str,
+        image: Option<Image>,
+        change: impl FnOnce(&mut BareMetalHost),
+    ) {
+        let mut host = BareMetalHost::default();
+        name.clone_into(&mut host.metadata.name);
+        NAMESPACE.clone_into(&mut host.metadata.namespace);
+        host.spec.online = true;
+        mac.clone_into(&mut host.spec.boot_mac_address);
+        host.spec.image = image;
+        change(&mut host);
+        self.hosts.create(&host).await.unwrap();
+        // A machine that boots before its host is known is a stranger, and starts again.
+        until(&format!("{name} is known"), async || self.journal(name).await.status.reason.is_some()).await;
+    }
+
+    pub(crate) async fn add_secret(&self, name: &str, key: &str, content: &[u8]) {
+        let mut secret = Secret::default();
+        name.clone_into(&mut secret.metadata.name);
+        NAMESPACE.clone_into(&mut secret.metadata.namespace);
+        secret.data.insert(key.to_owned(), SecretBytes(content.to_vec()));
+        self.secrets.create(&secret).await.unwrap();
+    }
+
+    pub(crate) async fn status(&self, name: &str) -> BareMetalHostStatus {
+        self.hosts.get(NAMESPACE, name).await.unwrap().and_then(|host| host.status).unwrap_or_default()
+    }
+
+    pub(crate) async fn journal(&self, name: &str) -> HostJournal {
+        self.journals.get(NAMESPACE, name).await.unwrap().unwrap_or_default()
+    }
+
+    /// What `firesteel describe host NAME` prints, without its line breaks.
+    pub(crate) async fn page(&self, name: &str) -> String {
+        let host = self.hosts.get(NAMESPACE, name).await.unwrap().unwrap();
+        describe_page(&host, &self.journal(name).await, Timestamp::now(), 4000)
+    }
+
+    /// Waits for the host's status to show an error.
+    pub(crate) async fn error(&self, name: &str) -> String {
+        let mut error = String::new();
+        until(&format!("{name} shows an error"), async || {
+            error = self.status(name).await.error_message;
+            !error.is_empty()
+        })
+        .await;
+        error
+    }
+
+    /// The host shows an error that says what happened and what to do, in its status and to a person.
+    pub(crate) async fn assert_told(&self, name: &str, parts: &[&str]) {
+        let error = self.error(name).await;
+        let page = self.page(name).await;
+        for part in parts {
+            assert!(error.contains(part), "{name}: no {part:?} in the status: {error}");
+            assert!(page.contains(part), "{name}: no {part:?} on the page:\n{page}");
+        }
+        let receipts = self.journal(name).await.status.receipts;
+        assert!(receipts.iter().all(|receipt| receipt.step == "inspect"), "{name}: something was done: {receipts:?}");
+    }
+}
+
+/// Looks again and again until the condition holds; fails the test when it never does.
+pub(crate) async fn until(what: &str, mut condition: impl AsyncFnMut() -> bool) {
+    let end = tokio::time::Instant::now() + WAIT_MAX;
+    while !condition().await {
+        assert!(tokio::time::Instant::now() < end, "waited in vain: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// What lies in the folder of images.
+pub(crate) fn images_in(data: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(data.join("images")).unwrap();
+    entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+}

@@ -1,0 +1,187 @@
+//! What origins send instead of an image.
+
+use clap::Parser as _;
+use firesteel_appliance::cli::{self, Cli};
+use firesteel_images::Sha256;
+use firesteel_resources::Image;
+
+use crate::agent::{Agent, End};
+use crate::appliance::{Appliance, images_in};
+use crate::origin::{Answer, Origin};
+use crate::qcow2;
+
+/// Something that nobody takes for another format, and that does not compress.
+pub(crate) fn noise(bytes: usize) -> Vec<u8> {
+    let mut state = 1_u64;
+    let mut next = || {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        state.to_be_bytes()[0]
+    };
+    (0..bytes).map(|_| next()).collect()
+}
+
+/// One way in which an image is bad.
+struct Case {
+    /// Also its line in the table of promises, where it is one.
+    name: &'static str,
+    answer: Answer,
+    checksum: String,
+    /// What is said of it: what happened, what to do.
+    told: [&'static str; 2],
+}
+
+fn case(name: &'static str, answer: Answer, told: [&'static str; 2]) -> Case {
+    let checksum = Sha256::of(answer.body()).to_string();
+    Case { name, answer, checksum, told }
+}
+
+/// An origin with this one image, and what an owner writes of it.
+pub(crate) fn published(body: Vec<u8>) -> (Origin, Image) {
+    let checksum = Sha256::of(&body).to_string();
+    let origin = Origin::start(vec![("disk.img", Answer::Sound(body))]);
+    let image = Image { url: origin.url("disk.img"), checksum, ..Image::default() };
+    (origin, image)
+}
+
+const CONVERT: &str = "convert the image to raw where it comes from";
+const NETWORK: &str = "see that the server and the network to it work";
+
+/// What is bad in the file itself, so that each try meets it at once.
+fn bad_files() -> Vec<Case> {
+    let image = noise(2 << 20);
+    let packed = zstd::encode_all(image.as_slice(), 1).unwrap();
+    let zeros = vec![0; 64 << 20];
+    let bomb = zstd::encode_all(zeros.as_slice(), 19).unwrap();
+    let other = "0".repeat(64);
+    let mut altered = image.clone();
+    altered[1 << 20] ^= 1;
+    let sound = Sha256::of(&image).to_string();
+    let text = b"<html>please log in</html>".to_vec();
+    let mut cases = vec![
+        Case { checksum: other, ..case("wrong-checksum", Answer::Sound(image.clone()), WRONG) },
+        Case { checksum: sound, ..case("altered-download", Answer::Sound(altered), WRONG) },
+        case(
+            "truncated-file",
+            Answer::Sound(packed[..packed.len() / 2].to_vec()),
+            ["expanding the image, which is zstd", "the file is cut, damaged or made to harm"],
+        ),
+        case(
+            "empty-image",
+            Answer::Sound(Vec::new()),
+            ["it is empty", "give the address of a raw or qcow2 disk image"],
+        ),
+        case("error-page", Answer::Sound(text), ["it is a text", "give the address of a raw or qcow2 disk image"]),
+        case("decompression-bomb", Answer::Sound(bomb), ["it expands to more than", "the file is cut, damaged"]),
+        case("http-error 404", Answer::Status(404), ["answered 404", "correct the address"]),
+        case(
+            "endless-source",
+            Answer::Endless,
+            ["at most 8388608 are accepted", "names a disk image, and one that ends"],
+        ),
+    ];
+    cases.extend(
+        qcow2::hostile().into_iter().map(|(name, bytes, what)| case(name, Answer::Sound(bytes), [what, CONVERT])),
+    );
+    cases
+}
+
+const WRONG: [&str; 2] = ["the image's checksum is", "correct the checksum"];
+
+/// What goes wrong on the way, so that it is tried again.
+fn bad_ways() -> Vec<Case> {
+    let (image, half) = (noise(2 << 20), 1 << 20);
+    vec![
+        case("truncated-download", Answer::Truncated(image.clone(), half), ["at byte 1048576", NETWORK]),
+        case("reset-download", Answer::Reset(image.clone(), half), ["broke off at byte", NETWORK]),
+        case(
+            "stalled-download",
+            Answer::Stalled(image.clone(), half),
+            ["stalled at byte 1048576: nothing came for 1 s", NETWORK],
+        ),
+        case(
+            "changed on the way",
+            Answer::Changed(image.clone(), half),
+            ["its ETag is another", "nobody replaces the file"],
+        ),
+        case(
+            "another part",
+            Answer::WrongPart(image.clone(), half),
+            ["sends another part", "nobody replaces the file"],
+        ),
+        case(
+            "wrong length",
+            Answer::Length(image, 3 << 20),
+            ["the server sent the whole again", "nobody replaces the file"],
+        ),
+        case("http-error 503", Answer::Status(503), ["answered 503", "see the log of the server"]),
+    ]
+}
+
+/// Each bad image is wanted by a host, whose machine is there and waits for its plan.
+async fn each_is_told(cases: Vec<Case>) {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    for (index, case) in cases.into_iter().enumerate() {
+        let (name, mac) = (format!("host-{index}"), format!("02:00:00:00:01:{index:02x}"));
+        println!("{}", case.name);
+        let origin = Origin::start(vec![("disk.img", case.answer)]);
+        let image = Image { url: origin.url("disk.img"), checksum: case.checksum, ..Image::default() };
+        appliance.add(&name, &mac, Some(image)).await;
+        let mut agent = Agent::boot(&appliance, &mac, 1).await;
+        assert!(matches!(agent.work(&appliance, &name).await, End::Error), "{}: a disk was to be written", case.name);
+        appliance.assert_told(&name, &case.told).await;
+        assert_eq!(images_in(data.path()), Vec::<String>::new(), "{}: something was kept", case.name);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_file_is_told_and_nothing_of_it_stays() {
+    each_is_told(bad_files()).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bad_way_is_told_and_nothing_of_it_stays() {
+    each_is_told(bad_ways()).await;
+}
+
+/// The other half of the same test: a good image by the same way ends in a plan for the disk.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_good_image_ends_in_a_plan() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    let image = noise(2 << 20);
+    let packed = zstd::encode_all(image.as_slice(), 1).unwrap();
+    for (index, body) in [image.clone(), packed, qcow2::sound()].into_iter().enumerate() {
+        let (name, mac) = (format!("host-{index}"), format!("02:00:00:00:01:{index:02x}"));
+        let (_origin, image) = published(body);
+        appliance.add(&name, &mac, Some(image)).await;
+        let mut agent = Agent::boot(&appliance, &mac, 1).await;
+        let End::WritePlan(plan) = agent.work(&appliance, &name).await else {
+            panic!("{}", appliance.error(&name).await);
+        };
+        assert!(plan.attempt > 0);
+    }
+    assert_eq!(images_in(data.path()).len(), 4, "two images, each with what is known of it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_says_the_same() {
+    let data = tempfile::tempdir().unwrap();
+    std::fs::create_dir(data.path().join("images")).unwrap();
+    let folder = data.path().to_str().unwrap();
+    for case in bad_files().into_iter().filter(|case| case.name != "endless-source") {
+        let origin = Origin::start(vec![("disk.img", case.answer)]);
+        let url = origin.url("disk.img");
+        let words = ["firesteel", "image", "import", &url, "--checksum", &case.checksum, "--data", folder];
+        // The command expands up to 64 GiB; the bomb of the other test is a small image to it.
+        if case.name == "decompression-bomb" {
+            continue;
+        }
+        let error = cli::run(Cli::try_parse_from(words).unwrap()).await.expect_err(case.name);
+        let said = format!("{error:#}");
+        for part in case.told.iter().chain(&["http://127.0.0.1"]) {
+            assert!(said.contains(part), "{}: no {part:?} in: {said}", case.name);
+        }
+        assert_eq!(images_in(data.path()), Vec::<String>::new(), "{}: something was kept", case.name);
+    }
+}

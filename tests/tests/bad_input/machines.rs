@@ -1,0 +1,181 @@
+//! Machines that are not who they say, or who they were.
+
+use firesteel_wire::{Refusal, RefusalReason, Step, Verdict};
+
+use crate::agent::{Agent, End, disk, script, token_in};
+use crate::appliance::{Appliance, NAMESPACE, until};
+use crate::images::{noise, published};
+
+const MAC: &str = "02:00:00:00:03:01";
+
+fn assert_refused(result: Result<impl std::fmt::Debug, Refusal>, reason: RefusalReason, what: &[&str]) {
+    let refusal = result.expect_err("it must be refused");
+    assert_eq!(refusal.reason, reason, "{}", refusal.message);
+    for part in what {
+        assert!(refusal.message.contains(part), "no {part:?} in: {}", refusal.message);
+    }
+}
+
+/// The next plan that the appliance has for an idle agent.
+async fn plan_for(appliance: &Appliance, agent: &mut Agent) -> Vec<Step> {
+    loop {
+        if let Verdict::Plan { plan } = agent.report(appliance).await.unwrap() {
+            return plan.steps;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_key_is_refused_and_told_and_changes_nothing_for_the_first() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    let mut agent = Agent::boot(&appliance, MAC, 1).await;
+    agent.hello(&appliance).await.unwrap();
+    let mut thief = agent.stolen_by(2);
+    let bound = appliance.journal("host").await.status.agent;
+    assert_refused(thief.hello(&appliance).await, RefusalReason::SecondKey, &["bound to another agent"]);
+    assert_refused(thief.report(&appliance).await, RefusalReason::SecondKey, &["bound to another agent"]);
+    let page = appliance.page("host").await;
+    for part in
+        ["second_agent", "from 192.0.2.77, MAC 02:00:00:00:03:01: refused, nothing changed", "find that machine"]
+    {
+        assert!(page.contains(part), "no {part:?} on the page:\n{page}");
+    }
+    assert_eq!(appliance.journal("host").await.status.agent, bound);
+    assert_eq!(plan_for(&appliance, &mut agent).await, [Step::Inspect], "the first one goes on");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_of_an_older_attempt_opens_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    let mut old = Agent::boot(&appliance, MAC, 1).await;
+    old.hello(&appliance).await.unwrap();
+    let mut new = Agent::boot(&appliance, MAC, 2).await;
+    let over = "is over, the host is at attempt 2: boot again";
+    assert_refused(old.hello(&appliance).await, RefusalReason::OldAttempt, &["attempt 1", over]);
+    assert_refused(old.report(&appliance).await, RefusalReason::OldAttempt, &["attempt 1", over]);
+    let denied = appliance.control.open_boot(&old.token).unwrap_err().to_string();
+    assert!(denied.contains("the token's attempt is over: boot again"), "{denied}");
+    assert!(appliance.control.open_boot(&new.token).is_ok());
+    new.hello(&appliance).await.unwrap();
+    assert_eq!(plan_for(&appliance, &mut new).await, [Step::Inspect]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_expired_opens_nothing_and_another_boot_gets_one_that_does() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    let mut late = Agent::boot(&appliance, MAC, 1).await;
+    appliance.ahead_s.store(8 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
+    let what = ["this token has expired", "boot again from the network"];
+    assert_refused(late.hello(&appliance).await, RefusalReason::BadToken, &what);
+    assert_refused(late.report(&appliance).await, RefusalReason::BadToken, &what);
+    let denied = appliance.control.open_boot(&late.token).unwrap_err().to_string();
+    assert!(what.iter().all(|part| denied.contains(part)), "{denied}");
+    assert!(appliance.journal("host").await.status.agent.is_none());
+    Agent::boot(&appliance, MAC, 1).await.hello(&appliance).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_was_altered_opens_nothing() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    let mut agent = Agent::boot(&appliance, MAC, 1).await;
+    let sound = agent.token.clone();
+    for at in [0, 1, 20, sound.len() / 2, sound.len() - 2] {
+        let other = if &sound[at..=at] == "B" { "C" } else { "B" };
+        agent.token = format!("{}{other}{}", &sound[..at], &sound[at + 1..]);
+        assert_refused(agent.hello(&appliance).await, RefusalReason::BadToken, &["boot again from the network"]);
+        let denied = appliance.control.open_boot(&agent.token).unwrap_err().to_string();
+        assert!(denied.contains("boot again from the network"), "{denied}");
+    }
+    assert!(appliance.journal("host").await.status.agent.is_none(), "nothing was bound");
+    agent.token = sound;
+    agent.hello(&appliance).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_two_hosts_with_one_mac_the_younger_says_so_until_the_older_is_gone() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("older", MAC, None).await;
+    let first = token_in(&script(&appliance, MAC, "").await).unwrap();
+    appliance.add("younger", MAC, None).await;
+    let told =
+        ["the boot MAC 02:00:00:00:03:01 belongs to host default/older", "correct spec.bootMACAddress", "delete"];
+    appliance.assert_told("younger", &told).await;
+    assert_eq!(appliance.status("older").await.error_message, "", "the older one has done nothing wrong");
+    let opens = |token: &str| appliance.control.open_boot(token).is_ok();
+    let second = token_in(&script(&appliance, MAC, "").await).unwrap();
+    assert!(opens(&first) && opens(&second), "the machine is still the older host's");
+    let agent = Agent::boot(&appliance, MAC, 1).await;
+    agent.hello(&appliance).await.unwrap();
+    assert!(appliance.journal("older").await.status.agent.is_some());
+    assert!(appliance.journal("younger").await.status.agent.is_none());
+
+    appliance.hosts.delete(NAMESPACE, "older").await.unwrap();
+    until("the younger host is well", async || appliance.status("younger").await.error_message.is_empty()).await;
+    let mut agent = Agent::boot(&appliance, MAC, 3).await;
+    agent.hello(&appliance).await.unwrap();
+    assert!(appliance.journal("younger").await.status.agent.is_some(), "now it is its machine");
+    assert_eq!(plan_for(&appliance, &mut agent).await, [Step::Inspect]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_machines_with_one_uuid_are_two_hosts() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    let (_origin, image) = published(noise(2 << 20));
+    let uuid = "03000200-0400-0500-0006-000700080009";
+    let mut agents = Vec::new();
+    for (name, mac, key) in [("one", "02:00:00:00:03:11", 1), ("two", "02:00:00:00:03:12", 2)] {
+        appliance.add(name, mac, Some(image.clone())).await;
+        let disks = vec![disk("sda", &format!("disk-of-{name}"), 20)];
+        agents.push((name, Agent::boot_with(&appliance, mac, key, uuid, disks).await));
+    }
+    for (name, agent) in &mut agents {
+        let End::WritePlan(plan) = agent.work(&appliance, name).await else {
+            panic!("{}", appliance.error(name).await);
+        };
+        let serials: Vec<&str> = plan
+            .steps
+            .iter()
+            .filter_map(|step| match step {
+                Step::WriteImage { disk, .. } => Some(disk.serial.as_str()),
+                _ => None,
+            })
+            .collect();
+        assert_eq!(serials, [format!("disk-of-{name}")], "each host's plan names its own disk");
+        let bound = appliance.journal(name).await.status.agent.unwrap();
+        assert_eq!(bound.attempt, 1, "neither was taken for the other booting again");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_machine_that_nobody_owns_is_inspected_and_shown_and_nothing_else() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    let mut agent = Agent::boot(&appliance, MAC, 1).await;
+    let verdict = agent.hello(&appliance).await.unwrap().verdict;
+    let Verdict::Plan { plan } = verdict else { panic!("{verdict:?}") };
+    assert_eq!(plan.steps, [Step::Inspect]);
+    agent.inspect(&plan);
+    // The answer to the report of a finished inspection is held; nothing else ever comes.
+    let reported = tokio::time::timeout(std::time::Duration::from_secs(2), agent.report(&appliance)).await;
+    assert!(!matches!(reported, Ok(Ok(Verdict::Plan { .. }))), "{reported:?}");
+    let (machines, _) = appliance.discovered.list(None).await.unwrap();
+    let [machine] = machines.as_slice() else { panic!("{machines:?}") };
+    assert_eq!((machine.status.boot_mac.as_str(), machine.status.boots), (MAC, 1));
+    assert_eq!(machine.status.hardware.as_ref().unwrap().disks.len(), 1);
+    // Its token is no host's: adopted, it starts again with one of its own.
+    appliance.add("adopted", MAC, None).await;
+    until("it is told to start again", async || {
+        matches!(agent.report(&appliance).await, Ok(Verdict::Abort { reason }) if reason.contains("adopted as default/adopted"))
+    })
+    .await;
+}

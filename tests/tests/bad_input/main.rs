@@ -1,0 +1,22 @@
+//! What bad input gets, as a user sees it: the whole appliance but its sockets, with its real store, importer,
+//! planner and tokens, and agents that say what real ones say. Each case ends in a message that says what
+//! happened and what to do, in the host's status and on the page of `firesteel describe`, and leaves nothing
+//! that boots: no image in the store, no write plan in an agent's hands.
+//!
+//! | module | what is bad |
+//! |---|---|
+//! | `images` | what an origin sends, with `firesteel image import` as the second way in |
+//! | `hosts` | disks, hints, Secrets, Ignition configs |
+//! | `machines` | tokens, keys, MACs and UUIDs |
+//! | `storage` | the appliance's own disk, and its clock |
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+mod agent;
+mod appliance;
+mod hosts;
+mod images;
+mod machines;
+mod origin;
+mod qcow2;
+mod storage;
