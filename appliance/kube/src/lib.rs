@@ -13,6 +13,7 @@
 
 mod api;
 pub mod builtin;
+mod cache;
 pub mod client;
 mod core;
 mod discovery;
