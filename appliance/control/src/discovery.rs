@@ -1,7 +1,7 @@
 //! Machines that nobody owns: they get the agent, are inspected, and are shown until somebody adopts
 //! them. They are never written to: the only plan they ever get is `inspect`.
 
-use std::net::IpAddr;
+use std::{collections::HashMap, net::IpAddr};
 
 use firesteel_boot::{Claims, Mac, ScriptRequest};
 use firesteel_kube::{Part, Status};
@@ -15,10 +15,11 @@ use crate::{
     boot::mac_with_colons,
     control::unix_milliseconds,
     map,
+    views::AgentView,
 };
 
 /// Most machines that are remembered. A VLAN full of invented MACs must not fill the store.
-const DISCOVERED_MAX: usize = 1024;
+pub const DISCOVERED_MAX: usize = 1024;
 
 impl Control {
     /// A machine without host fetched its script.
@@ -108,14 +109,16 @@ impl Control {
         let verdict = {
             let mut views = self.views();
             let owner = views.by_mac.get(&mac).cloned();
+            make_room(&mut views.discovered, mac);
             let machine = views.discovered.entry(mac).or_default();
+            let boot_id = map::field(&hello.boot_id);
             // A machine that starts again has a new boot id and a new token, so a second key under the
             // same boot id is somebody else.
-            if machine.key.is_some_and(|known| known != hello.key) && machine.boot_id == hello.boot_id {
+            if machine.key.is_some_and(|known| known != hello.key) && machine.boot_id == boot_id {
                 return Err(refusal(RefusalReason::SecondKey, "this token is bound to another agent"));
             }
             if machine.key != Some(hello.key) {
-                machine.begin(0, hello.key, &hello.boot_id);
+                machine.begin(0, hello.key, &boot_id);
                 machine.set_plan(Plan { number: 1, attempt: 0, steps: vec![Step::Inspect] });
             }
             if let Some(owner) = owner {
@@ -145,14 +148,12 @@ impl Control {
         let mac = mac_of(claims)?;
         let (changed, known_receipts) = {
             let mut views = self.views();
-            let machine = views.discovered.entry(mac).or_default();
-            if machine.key != Some(report.key) {
-                // After a restart of the appliance the agent has to say hello again; it does so
-                // after a refused report by starting anew.
-                return Err(refusal(RefusalReason::OldAttempt, "this machine is not known any more: boot again"));
-            }
-            let known = machine.last_report.as_ref().map_or(0, |last| last.receipts.len());
-            machine.last_report = Some(Report { log: Vec::new(), ..report.clone() });
+            // After a restart of the appliance the agent has to say hello again; it does so after a
+            // refused report by starting anew.
+            let known = views.discovered.get_mut(&mac).filter(|machine| machine.key == Some(report.key));
+            let machine = known
+                .ok_or_else(|| refusal(RefusalReason::OldAttempt, "this machine is not known any more: boot again"))?;
+            let known = std::mem::replace(&mut machine.receipts, report.receipts.len());
             machine.last_report_at = Some(self.now());
             (std::sync::Arc::clone(&machine.changed), known)
         };
@@ -178,6 +179,40 @@ impl Control {
     }
 }
 
+/// Anybody gets a token for any MAC: agents beyond the bound take the place of the one that was silent
+/// for longest.
+fn make_room(discovered: &mut HashMap<Mac, AgentView>, mac: Mac) {
+    if discovered.len() < DISCOVERED_MAX || discovered.contains_key(&mac) {
+        return;
+    }
+    let quietest = discovered.iter().min_by_key(|(_, machine)| machine.last_report_at).map(|(mac, _)| *mac);
+    if let Some(quietest) = quietest {
+        discovered.remove(&quietest);
+    }
+}
+
 fn mac_of(claims: &Claims) -> Result<Mac, Refusal> {
     claims.subject.parse().map_err(|_| refusal(RefusalReason::BadToken, "the token names no MAC"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn invented_machines_take_the_place_of_silent_ones_only() {
+        let mac =
+            |number: usize| Mac(u64::try_from(number).unwrap_or(0).to_be_bytes()[2..].try_into().unwrap_or_default());
+        let mut discovered = HashMap::new();
+        for number in 0..3 * DISCOVERED_MAX {
+            make_room(&mut discovered, mac(number));
+            let machine: &mut AgentView = discovered.entry(mac(number)).or_default();
+            machine.last_report_at = (number == 5).then_some(Timestamp::UNIX_EPOCH);
+        }
+        assert_eq!(discovered.len(), DISCOVERED_MAX);
+        assert!(discovered.contains_key(&mac(5)), "it reports");
+        let before: Vec<Mac> = discovered.keys().copied().collect();
+        make_room(&mut discovered, mac(5));
+        assert!(before.iter().all(|mac| discovered.contains_key(mac)), "its next hello costs nobody the place");
+    }
 }

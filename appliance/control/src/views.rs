@@ -58,6 +58,8 @@ pub(crate) struct AgentView {
     pub(crate) boot_id: String,
     pub(crate) last_report: Option<wire::Report>,
     pub(crate) last_report_at: Option<Timestamp>,
+    /// Of an agent without host, how many receipts were seen: its reports are not kept.
+    pub(crate) receipts: usize,
     /// When step, state or bytes last moved.
     pub(crate) progress_at: Option<Timestamp>,
     /// What the planner wants it to do: the highest-numbered plan.
