@@ -12,6 +12,8 @@ use serde::{Deserialize, Serialize};
 
 /// A seed is a few hundred bytes; last words are at most a few kilobytes.
 const HANDOVER_BYTES_MAX: u64 = 64 * 1024;
+/// The appliance makes no larger one; a file of another origin must not fill the memory of PID 1.
+const SEED_BYTES_MAX: u64 = 64 * 1024;
 
 #[derive(Clone, Serialize, Deserialize)]
 pub struct Handover {
@@ -70,12 +72,16 @@ impl Handover {
 
 /// Reads the seed and removes its file, so that nobody else on this host sees the token.
 pub fn take_seed(path: &Path) -> anyhow::Result<Seed> {
-    let bytes = fs::read(path).with_context(|| {
+    let mut bytes = Vec::new();
+    fs::File::open(path).and_then(|file| file.take(SEED_BYTES_MAX + 1).read_to_end(&mut bytes)).with_context(|| {
         format!(
             "reading {}: the boot script must name the initramfs that carries the seed of this host",
             path.display()
         )
     })?;
+    if bytes.len() as u64 > SEED_BYTES_MAX {
+        bail!("{} has more than {SEED_BYTES_MAX} bytes: that is no seed", path.display());
+    }
     fs::remove_file(path).with_context(|| format!("removing {}", path.display()))?;
     let seed: Seed = serde_json::from_slice(&bytes).context("reading the seed: not the expected JSON")?;
     if !seed.appliance.starts_with("https://") {
@@ -123,6 +129,21 @@ mod tests {
             fs::write(&path, serde_json::to_vec(&bad).unwrap()).unwrap();
             assert!(take_seed(&path).is_err());
         }
+    }
+
+    #[test]
+    fn a_file_that_is_no_seed_is_not_read_to_its_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("seed.json");
+        fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
+        let error = take_seed(&path).unwrap_err().to_string();
+        assert!(error.contains("no seed"), "{error}");
+        let mut long = serde_json::to_vec(&seed()).unwrap();
+        long.resize(usize::try_from(SEED_BYTES_MAX).unwrap() + 1, b' ');
+        fs::write(&path, &long).unwrap();
+        assert!(take_seed(&path).is_err());
+        fs::write(&path, &long[..long.len() - 1]).unwrap();
+        assert_eq!(take_seed(&path).unwrap(), seed());
     }
 
     #[test]

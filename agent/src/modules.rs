@@ -11,7 +11,7 @@
 //!
 //! It knows nothing of the appliance and of plans. What is loaded stays loaded.
 
-mod index;
+pub mod index;
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};

@@ -7,3 +7,4 @@ pub mod cli;
 pub mod http;
 pub mod net;
 pub mod serve;
+pub mod text_file;

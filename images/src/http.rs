@@ -328,6 +328,23 @@ fn parse_content_range(text: &str) -> Option<(u64, u64)> {
     (start <= end && end.checked_add(1)? == total).then_some((start, total))
 }
 
+/// For fuzzing: reads any bytes as the headers that decide whether a download goes on.
+pub fn check(bytes: &[u8]) {
+    let Ok(text) = std::str::from_utf8(bytes) else { return };
+    if let Some((start, total)) = parse_content_range(text) {
+        assert!(start < total, "a part that is sent has bytes");
+    }
+    let mut headers = HeaderMap::new();
+    if let Ok(value) = reqwest::header::HeaderValue::from_bytes(bytes) {
+        headers.insert(ETAG, value.clone());
+        headers.insert(CONTENT_LENGTH, value);
+    }
+    if let Some(tag) = strong_etag(&headers) {
+        assert!(!tag.starts_with("W/") && tag.len() > 2, "a weak tag promises nothing");
+    }
+    let _length = number(&headers, &CONTENT_LENGTH);
+}
+
 /// A download as a blocking reader, for threads of their own. Runs its own small runtime.
 #[derive(Debug)]
 pub struct HttpReader {

@@ -73,6 +73,18 @@ enum Command {
         #[arg(long, value_name = "N", requires = "steps")]
         seed: Option<u64>,
     },
+    /// Fuzz parsers of foreign bytes, one target after the other; figures are printed for each
+    Fuzz {
+        /// `all`, or names of targets
+        #[arg(required = true, value_name = "TARGET|all")]
+        targets: Vec<String>,
+        /// For each target
+        #[arg(long, value_name = "N", default_value = "1")]
+        minutes: String,
+        /// Keep what reached something new in tests/corpus, as few and small inputs as will do
+        #[arg(long)]
+        keep: bool,
+    },
     /// Start a lab that stays, to play with
     Up(UpOptions),
     /// End the lab that stays
@@ -167,6 +179,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         }
         Command::Bench(Bench::Write { arguments }) => bench::write(arguments)?,
         Command::Simulate { steps, seed } => simulate(steps.zip(*seed))?,
+        Command::Fuzz { targets, minutes, keep } => fuzz(targets, minutes, *keep)?,
         Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
         Command::Demo(_) | Command::Test { .. } | Command::Up(_) | Command::Bench(Bench::Boot) => {
             return in_two_lives(&cli, tools);
@@ -212,6 +225,7 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         | Command::Image { .. }
         | Command::Ramdisk { .. }
         | Command::Simulate { .. }
+        | Command::Fuzz { .. }
         | Command::Attack(_)
         | Command::Bench(_) => Vec::new(),
     };
@@ -240,19 +254,25 @@ fn unit_tests() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The long runs of the simulation, which the tests leave out.
+/// The simulation by itself, as long as asked for.
 fn simulate(asked: Option<(u64, u64)>) -> anyhow::Result<()> {
-    let run = |test: &str, environment: &[(&str, &str)]| {
-        let arguments = ["test", "--release", "--workspace", "--test", "simulation", test];
-        cargo(&[&arguments[..], &["--", "--exact", "--ignored", "--nocapture"]].concat(), environment)
-    };
+    let arguments = ["test", "--release", "--workspace", "--test", "simulation", "wild::a_million_steps"];
+    let arguments = [&arguments[..], &["--", "--exact", "--nocapture"]].concat();
     match asked {
-        None => run("wild::a_million_steps", &[]),
+        None => cargo(&arguments, &[]),
         Some((steps, seed)) => {
             let (steps, seed) = (steps.to_string(), seed.to_string());
-            run("wild::a_long_run", &[("FIRESTEEL_SIM_STEPS", &steps), ("FIRESTEEL_SIM_SEED", &seed)])
+            cargo(&arguments, &[("FIRESTEEL_SIM_STEPS", &steps), ("FIRESTEEL_SIM_SEED", &seed)])
         }
     }
+}
+
+fn fuzz(targets: &[String], minutes: &str, keep: bool) -> anyhow::Result<()> {
+    let mut arguments = vec!["run", "--release", "-p", "firesteel-tests", "--bin", "firesteel-fuzz", "--"];
+    arguments.extend(targets.iter().map(String::as_str));
+    arguments.extend(["--minutes", minutes]);
+    arguments.extend(keep.then_some("--keep"));
+    cargo(&arguments, &[])
 }
 
 async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder) -> anyhow::Result<ExitCode> {
@@ -276,6 +296,7 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
         | Command::Image { .. }
         | Command::Ramdisk { .. }
         | Command::Simulate { .. }
+        | Command::Fuzz { .. }
         | Command::Attack(_)
         | Command::Bench(_) => Ok(ExitCode::SUCCESS),
     }

@@ -4,16 +4,19 @@
 //! that are not Debian. It knows nothing of kernels or modules.
 
 use std::fs;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::digest::sha256_hex;
+use crate::expand::expand;
 use crate::tar::{self, TarError};
 
 /// A kernel package is 70 MB, the biggest firmware package 90 MB; a gigabyte is no package of ours.
 const PACKAGE_BYTES_MAX: u64 = 1 << 30;
 /// The control archive holds a few scripts and a list of checksums (400 kB for a kernel).
 const CONTROL_BYTES_MAX: u64 = 16 << 20;
+/// A kernel with its modules unpacks to 500 MB, all firmware to 700 MB. What is wanted of it is held in memory.
+const DATA_BYTES_MAX: u64 = 2 << 30;
 const AR_MAGIC: &[u8] = b"!<arch>\n";
 const AR_HEADER_BYTES: usize = 60;
 
@@ -119,17 +122,10 @@ impl Deb {
             .ok_or_else(|| self.not_a_package("an archive that every package has is missing"))?;
         let suffix = member[prefix.len()..].to_owned();
         let unpack = |source| DebError::Unpack { path: self.path.clone(), member: member.clone(), source };
-        let mut reader: Box<dyn Read + '_> = match suffix.as_str() {
-            "" => Box::new(content),
-            ".xz" => Box::new(liblzma::read::XzDecoder::new(content)),
-            ".zst" => {
-                Box::new(zstd::stream::read::Decoder::with_buffer(content).map_err(|e| unpack(TarError::Read(e)))?)
-            }
-            _ => return Err(DebError::UnknownCompression { path: self.path.clone(), member }),
-        };
-        if prefix == "control.tar" {
-            reader = Box::new(reader.take(CONTROL_BYTES_MAX));
-        }
+        let bytes_max = if prefix == "control.tar" { CONTROL_BYTES_MAX } else { DATA_BYTES_MAX };
+        let mut reader = expand(&suffix, content, bytes_max)
+            .map_err(|error| unpack(TarError::Read(error)))?
+            .ok_or_else(|| DebError::UnknownCompression { path: self.path.clone(), member: member.clone() })?;
         tar::for_each_file(&mut reader, wanted, take).map_err(unpack)
     }
 
@@ -152,11 +148,17 @@ fn members(archive: &[u8]) -> impl Iterator<Item = (String, &[u8])> {
     })
 }
 
+/// Unpacked by [`check`]; a bomb would take long.
+const CHECKED_BYTES_MAX: u64 = 1 << 20;
+
 /// Walks any bytes as a package would be walked; must neither panic nor loop.
 pub fn check(bytes: &[u8]) {
     for (name, content) in members(bytes) {
-        if name.starts_with("data.tar") {
-            tar::check(content);
+        if let Some(suffix) = name.strip_prefix("data.tar")
+            && let Ok(Some(mut reader)) = expand(suffix, content, CHECKED_BYTES_MAX)
+        {
+            // The outcome does not matter here: only that there is one.
+            drop(tar::for_each_file(&mut reader, &mut |_| true, &mut |_, _| {}));
         }
     }
 }
@@ -198,6 +200,46 @@ mod tests {
         fs::write(&path, cut).unwrap();
         let deb = Deb::open(&path).unwrap();
         assert!(deb.for_each_data_file(&mut |_| true, &mut |_, _| {}).is_err());
+    }
+
+    /// Control and data archives of the same size.
+    fn bomb(compression: &str) -> Vec<u8> {
+        let zeros = vec![0; usize::try_from(CONTROL_BYTES_MAX).unwrap()];
+        fixture::deb_of(&[("./control", &zeros)], &[("./a", &zeros)], compression)
+    }
+
+    #[test]
+    fn a_small_package_cannot_hold_a_large_control_archive() {
+        let folder = tempfile::tempdir().unwrap();
+        for compression in [".xz", ".zst"] {
+            let path = folder.path().join("p.deb");
+            let bytes = bomb(compression);
+            assert!(bytes.len() < 100_000, "{} bytes", bytes.len());
+            fs::write(&path, bytes).unwrap();
+            let deb = Deb::open(&path).unwrap();
+            let DebError::Unpack { source: TarError::Read(why), .. } = deb.identity().unwrap_err() else {
+                panic!("it was unpacked")
+            };
+            assert!(why.to_string().contains("expands to more"), "{why}");
+            // Data of that size is no bomb.
+            let mut bytes = 0;
+            deb.for_each_data_file(&mut |_| true, &mut |_, content| bytes += content.len()).unwrap();
+            assert_eq!(bytes as u64, CONTROL_BYTES_MAX);
+        }
+    }
+
+    #[test]
+    fn data_is_bounded_even_where_nothing_of_it_is_wanted() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let read = |bytes: u64| {
+            fs::write(file.path(), fixture::deb_of_zeros(bytes)).unwrap();
+            Deb::open(file.path()).unwrap().for_each_data_file(&mut |_| false, &mut |_, _| {})
+        };
+        read(1 << 20).unwrap();
+        let DebError::Unpack { source: TarError::Read(why), .. } = read(DATA_BYTES_MAX).unwrap_err() else {
+            panic!("it was unpacked")
+        };
+        assert!(why.to_string().contains("expands to more"), "{why}");
     }
 
     proptest! {

@@ -1,7 +1,7 @@
 //! Makes small packages, archives and modules for the tests of this crate.
 #![allow(clippy::unwrap_used, reason = "only tests use it")]
 
-use std::io::Write;
+use std::io::{Read as _, Write};
 
 /// A tar archive of regular files.
 pub(crate) fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
@@ -19,31 +19,48 @@ pub(crate) fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 fn tar_entry(archive: &mut Vec<u8>, name: &str, kind: u8, content: &[u8]) {
+    tar_header(archive, name, kind, content.len() as u64);
+    archive.extend_from_slice(content);
+    archive.resize(archive.len().next_multiple_of(512), 0);
+}
+
+fn tar_header(archive: &mut Vec<u8>, name: &str, kind: u8, bytes: u64) {
     let mut header = [0u8; 512];
     header[..name.len()].copy_from_slice(name.as_bytes());
     header[100..107].copy_from_slice(b"0000644");
-    header[124..135].copy_from_slice(format!("{:011o}", content.len()).as_bytes());
+    header[124..135].copy_from_slice(format!("{bytes:011o}").as_bytes());
     header[148..156].fill(b' ');
     header[156] = kind;
     header[257..265].copy_from_slice(b"ustar  \0");
     let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
     header[148..155].copy_from_slice(format!("{sum:06o}\0").as_bytes());
     archive.extend_from_slice(&header);
-    archive.extend_from_slice(content);
-    archive.resize(archive.len().next_multiple_of(512), 0);
 }
 
 /// A Debian package; `compression` is the suffix of its inner archives.
 pub(crate) fn deb(package: &str, files: &[(&str, &[u8])], compression: &str) -> Vec<u8> {
     let control = format!("Package: {package}\nVersion: 6.1.1-1\nArchitecture: amd64\nDescription: a\n b\n");
+    deb_of(&[("./control", control.as_bytes())], files, compression)
+}
+
+/// A package of these control and data files.
+pub(crate) fn deb_of(control: &[(&str, &[u8])], data: &[(&str, &[u8])], compression: &str) -> Vec<u8> {
     let mut out = b"!<arch>\n".to_vec();
     ar_member(&mut out, "debian-binary", b"2.0\n");
-    ar_member(
-        &mut out,
-        &format!("control.tar{compression}"),
-        &compress(&tar(&[("./control", control.as_bytes())]), compression),
-    );
-    ar_member(&mut out, &format!("data.tar{compression}"), &compress(&tar(files), compression));
+    ar_member(&mut out, &format!("control.tar{compression}"), &compress(&tar(control), compression));
+    ar_member(&mut out, &format!("data.tar{compression}"), &compress(&tar(data), compression));
+    out
+}
+
+/// A package whose data archive, packed in `.zst`, holds one file of `bytes` zeros.
+pub(crate) fn deb_of_zeros(bytes: u64) -> Vec<u8> {
+    let mut data = Vec::new();
+    tar_header(&mut data, "./zeros", b'0', bytes);
+    let mut encoder = zstd::stream::Encoder::new(Vec::new(), 1).unwrap();
+    encoder.write_all(&data).unwrap();
+    std::io::copy(&mut std::io::repeat(0).take(bytes.next_multiple_of(512) + 1024), &mut encoder).unwrap();
+    let mut out = b"!<arch>\n".to_vec();
+    ar_member(&mut out, "data.tar.zst", &encoder.finish().unwrap());
     out
 }
 

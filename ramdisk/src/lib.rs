@@ -20,6 +20,7 @@ mod assemble;
 pub mod cpio;
 pub mod deb;
 mod digest;
+mod expand;
 #[cfg(test)]
 mod fixture;
 mod index;

@@ -3,8 +3,9 @@
 //! It knows no file format but the compression of a module file; what is wanted is said by `sets`.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, Read};
+use std::io::{self, Read as _};
 
+use crate::expand::expand;
 use crate::modinfo::{self, Modinfo, ModinfoError, normal_name};
 
 /// The largest module of Debian's kernel has 5 MB; a compressed one must not grow without end.
@@ -119,21 +120,17 @@ fn name_of_path(path: &str) -> String {
 }
 
 fn decompressed(path: &str, bytes: Vec<u8>) -> Result<(String, Vec<u8>), TreeError> {
-    let (plain_path, mut reader): (_, Box<dyn Read + '_>) = if let Some(plain) = path.strip_suffix(".xz") {
-        (plain, Box::new(liblzma::read::XzDecoder::new(bytes.as_slice())))
-    } else if let Some(plain) = path.strip_suffix(".zst") {
-        let decoder = zstd::stream::read::Decoder::with_buffer(bytes.as_slice())
-            .map_err(|source| TreeError::Decompress { path: path.to_owned(), source })?;
-        (plain, Box::new(decoder))
-    } else {
+    let Some((plain_path, suffix)) =
+        [".xz", ".zst"].into_iter().find_map(|suffix| Some((path.strip_suffix(suffix)?, suffix)))
+    else {
         return Ok((path.to_owned(), bytes));
     };
     let mut plain = Vec::new();
-    let decompress = |source| TreeError::Decompress { path: path.to_owned(), source };
-    reader.by_ref().take(MODULE_BYTES_MAX + 1).read_to_end(&mut plain).map_err(decompress)?;
-    if plain.len() as u64 > MODULE_BYTES_MAX {
-        return Err(decompress(io::Error::other("it grows beyond what a module may have")));
-    }
+    let mut decompress = || match expand(suffix, &bytes, MODULE_BYTES_MAX)? {
+        Some(mut reader) => reader.read_to_end(&mut plain),
+        None => Err(io::ErrorKind::Unsupported.into()),
+    };
+    decompress().map_err(|source| TreeError::Decompress { path: path.to_owned(), source })?;
     Ok((plain_path.to_owned(), plain))
 }
 
@@ -182,5 +179,8 @@ mod tests {
         let module = tree.get("a_b").unwrap();
         assert_eq!(module.path, "kernel/a-b.ko");
         assert_eq!(module.bytes, plain);
+        let bomb = fixture::xz(&vec![0; usize::try_from(MODULE_BYTES_MAX).unwrap() + 1]);
+        assert!(bomb.len() < 100_000);
+        assert!(matches!(tree.add("kernel/c.ko.xz", bomb), Err(TreeError::Decompress { .. })));
     }
 }

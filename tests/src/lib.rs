@@ -1,2 +1,5 @@
-//! What crosses crates: real clients and peers against the appliance's services. Everything is in
-//! `tests/`; there is no library.
+//! What crosses crates: real clients and peers against the appliance's services, and the fuzz
+//! targets of every parser of foreign bytes. The tests are in `tests/`; [`fuzz`] is shared by the
+//! replay test and the fuzzer.
+
+pub mod fuzz;

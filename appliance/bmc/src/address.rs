@@ -123,8 +123,13 @@ pub(crate) const SYSTEMS: &str = "/redfish/v1/Systems";
 #[must_use]
 pub fn own_path(path: &str) -> Option<&str> {
     let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic()) && !path.contains(['\\', '#', '?']);
-    let is_inside = path.starts_with("/redfish/") && !path.contains("//") && path.split('/').all(|part| part != "..");
+    let is_inside = path.starts_with("/redfish/") && !path.contains("//") && !path.split('/').any(leads_elsewhere);
     (is_plain && is_inside && path.len() <= ADDRESS_BYTES_MAX).then_some(path)
+}
+
+/// `.` and `..`, also with their dots percent-encoded: URLs take all of these for the same (WHATWG URL, section 4.4).
+fn leads_elsewhere(part: &str) -> bool {
+    matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
 #[cfg(test)]
@@ -200,6 +205,9 @@ mod tests {
             "http://evil/",
             "/redfish//x",
             "/redfish/../x",
+            "/redfish/%2e%2E/x",
+            "/redfish/.%2e",
+            "/redfish/./x",
             "/redfish/a b",
             "/redfish/x?y",
             "/other",

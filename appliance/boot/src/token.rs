@@ -63,8 +63,9 @@ impl Purpose {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claims {
     pub purpose: Purpose,
-    /// A host's uid, or the MAC of a machine without one.
+    /// A host's uid, or MAC and object of a machine without one.
     pub subject: String,
+    /// The number of this boot of it.
     pub attempt: u64,
     pub expires_unix_s: u64,
 }

@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use firesteel_boot::{Claims, Purpose};
+use firesteel_boot::{BootEntry, Claims, Purpose};
 use firesteel_kube::Status;
 use firesteel_resources::host_journal::{AgentBinding, HostJournalStatus, Progress, ReceiptRecord, TimelineEvent};
 use firesteel_wire::{
@@ -21,6 +21,7 @@ use crate::{
     journals::{self, event},
     map, receipts,
     runtime::timeout,
+    views::Heard,
 };
 
 /// Outcome of comparing a hello with the journal.
@@ -120,42 +121,35 @@ impl Control {
         let mut views = self.views();
         let Some(view) = views.hosts.get_mut(key) else { return };
         if view.agent.key != Some(hello.key) || view.agent.attempt != attempt {
-            view.agent.begin(attempt, hello.key, &hello.boot_id);
+            view.agent.begin(attempt, hello.key);
         }
         view.agent.last_report_at = Some(self.now());
     }
 
     async fn host_report(&self, claims: &Claims, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
         let key = self.host_of(claims)?;
-        self.check_binding(&key, claims, &report, remote).await?;
+        // An agent that says the same again has everything on disk: it was stored before it was heard.
+        if !self.has_heard(&key, claims, &report) {
+            let journal = self.check_binding(&key, claims, &report, remote).await?;
+            self.keep_report(&key, claims, &report, &journal).await?;
+        }
         let now = self.now();
         let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
-        let before = self.views().hosts.get(&key).and_then(|view| view.agent.last_report.clone());
         self.log(&key, claims.attempt, &report);
-        let changes = Changes::between(before.as_ref(), &report, claims.attempt, now);
-        if !changes.is_nothing() {
-            // Receipts and the leave are on disk before the agent is told that we have them.
-            let stored =
-                self.inner.journals.change(&key, |status| changes.apply(status, &self.config().receipt_key)).await;
-            stored.map_err(busy)?;
-        }
-        let (changed, acknowledged) = {
+        let (changed, acknowledged, heard) = {
             let mut views = self.views();
             let Some(view) = views.hosts.get_mut(&key) else {
                 return Err(refusal(RefusalReason::OldAttempt, "the host of this token is gone: boot again"));
             };
-            let last = report.log.iter().map(|line| line.sequence).max().unwrap_or(0);
-            view.agent.log_sequence = view.agent.log_sequence.max(last);
-            if !before.as_ref().is_some_and(|before| before.plan == report.plan && before.steps == report.steps) {
-                view.agent.progress_at = Some(now);
-            }
-            view.agent.last_report = Some(Report { log: Vec::new(), ..report });
-            view.agent.last_report_at = Some(now);
-            (std::sync::Arc::clone(&view.agent.changed), view.agent.log_sequence)
+            let heard = view.agent.take_report(report, now);
+            (std::sync::Arc::clone(&view.agent.changed), view.agent.log_sequence, heard)
         };
-        self.inner.queue.wake(&key);
+        if heard == Heard::News {
+            self.inner.queue.wake(&key);
+        }
         let verdict = || self.views().hosts.get(&key).map_or(Verdict::Continue, |view| view.agent.verdict(plan));
-        if idle && !leaving {
+        // Nobody waits for the answer to a report that came late.
+        if idle && !leaving && heard != Heard::Overtaken {
             self.hold(&changed, &verdict).await;
             if let Some(view) = self.views().hosts.get_mut(&key) {
                 view.agent.last_report_at = Some(self.now());
@@ -168,6 +162,34 @@ impl Control {
         })
     }
 
+    /// The bound agent of the published attempt says what it said before.
+    fn has_heard(&self, key: &HostKey, claims: &Claims, report: &Report) -> bool {
+        self.views().hosts.get(key).is_some_and(|view| {
+            let published = match &view.boot_entry {
+                Some(BootEntry::Agent { attempt, .. }) => *attempt == claims.attempt,
+                Some(_) | None => false,
+            };
+            published && view.agent.attempt == claims.attempt && view.agent.has_heard(report)
+        })
+    }
+
+    /// Receipts and the leave are on disk before the agent is told that we have them.
+    async fn keep_report(
+        &self,
+        key: &HostKey,
+        claims: &Claims,
+        report: &Report,
+        journal: &HostJournalStatus,
+    ) -> Result<(), Refusal> {
+        let before = self.views().hosts.get(key).and_then(|view| view.agent.last_report.clone());
+        let changes = Changes::between(before.as_ref(), report, claims.attempt, self.now());
+        if changes.are_news_to(journal) {
+            let signer = &self.config().receipt_key;
+            self.inner.journals.change(key, |status| changes.apply(status, signer)).await.map_err(busy)?;
+        }
+        Ok(())
+    }
+
     /// Only the key that the attempt's token is bound to is heard. After a restart of the appliance
     /// the journal says which that is.
     async fn check_binding(
@@ -176,7 +198,7 @@ impl Control {
         claims: &Claims,
         report: &Report,
         remote: IpAddr,
-    ) -> Result<(), Refusal> {
+    ) -> Result<HostJournalStatus, Refusal> {
         let journal = self
             .inner
             .journals
@@ -206,9 +228,9 @@ impl Control {
         if let Some(view) = views.hosts.get_mut(key)
             && view.agent.key != Some(report.key)
         {
-            view.agent.begin(current, report.key, &report.boot_id);
+            view.agent.begin(current, report.key);
         }
-        Ok(())
+        Ok(journal)
     }
 
     /// Waits until there is something to tell, at most as long as a report may be held.
@@ -278,7 +300,7 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
         address: remote.to_string(),
         agent_version: map::field(&hello.agent_version),
         kernel_version: map::field(&hello.kernel_version),
-        left: false,
+        ..AgentBinding::default()
     });
     status.progress = None;
     #[allow(clippy::cast_precision_loss, reason = "seconds for people")]
@@ -287,30 +309,28 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
     Binding::New
 }
 
-/// What a report says that the journal does not have yet.
+/// What a report says that the one before did not.
 #[derive(Debug, Default)]
 struct Changes {
     attempt: u64,
+    sequence: u64,
     events: Vec<TimelineEvent>,
     receipts: Vec<(Receipt, Timestamp)>,
+    /// The running step; none runs where this is empty.
     progress: Option<Progress>,
-    clear_progress: bool,
     left: bool,
 }
 
 impl Changes {
     fn between(before: Option<&Report>, report: &Report, attempt: u64, now: Timestamp) -> Self {
-        let mut changes = Self { attempt, left: report.leaving, ..Self::default() };
+        let mut changes = Self { attempt, sequence: report.sequence, left: report.leaving, ..Self::default() };
         let same_plan = before.filter(|before| before.plan == report.plan);
         for step in report.steps.iter().take(limits::STEPS_MAX) {
             let old = same_plan.and_then(|before| before.steps.iter().find(|old| old.index == step.index));
             changes.step(old, step, written_bytes(report, step), now);
         }
         let running = report.steps.iter().find(|step| step.state == StepState::Running);
-        match running {
-            Some(step) => changes.progress = Some(progress(step, report.plan, attempt, now)),
-            None => changes.clear_progress = true,
-        }
+        changes.progress = running.map(|step| progress(step, report.plan, attempt, now));
         // By name and not by count: a host that leaves one out must not hide another behind it.
         let place = |receipt: &Receipt| (receipt.plan, receipt.index);
         let is_known = |receipt: &&Receipt| {
@@ -357,27 +377,45 @@ impl Changes {
         }
     }
 
-    fn is_nothing(&self) -> bool {
-        self.events.is_empty()
-            && self.receipts.is_empty()
-            && self.progress.is_none()
-            && !self.clear_progress
-            && !self.left
+    /// Whether the journal lacks anything of this.
+    fn are_news_to(&self, status: &HostJournalStatus) -> bool {
+        if self.new_receipts(status).next().is_some() || (self.left && !has_left(status)) {
+            return true;
+        }
+        !self.is_overtaken(status) && (self.moves(status) || self.new_events(status).next().is_some())
+    }
+
+    /// A later report was stored: what this one says about the work is over. Its receipts still count.
+    fn is_overtaken(&self, status: &HostJournalStatus) -> bool {
+        status.agent.as_ref().is_some_and(|agent| agent.attempt == self.attempt && agent.sequence > self.sequence)
+    }
+
+    /// The progress that is shown is another one. Its time alone is no news.
+    fn moves(&self, status: &HostJournalStatus) -> bool {
+        match (&status.progress, &self.progress) {
+            (Some(old), Some(new)) => *old != Progress { at: old.at, ..new.clone() },
+            (old, new) => old.is_some() != new.is_some(),
+        }
+    }
+
+    fn new_events<'a>(&'a self, status: &'a HostJournalStatus) -> impl Iterator<Item = &'a TimelineEvent> {
+        self.events.iter().filter(|event| {
+            let same =
+                |old: &TimelineEvent| (old.attempt, &old.event, old.at) == (event.attempt, &event.event, event.at);
+            !(event.event == "leaving" && has_left(status) || status.timeline.iter().any(same))
+        })
+    }
+
+    fn new_receipts<'a>(&'a self, status: &'a HostJournalStatus) -> impl Iterator<Item = &'a (Receipt, Timestamp)> {
+        self.receipts.iter().filter(|(receipt, _)| {
+            let place = (self.attempt, receipt.plan, receipt.index);
+            !status.receipts.iter().any(|kept| (kept.attempt, kept.plan, kept.index) == place)
+        })
     }
 
     fn apply(&self, status: &mut HostJournalStatus, key: &ring::signature::Ed25519KeyPair) {
-        for event in &self.events {
-            let left = event.event == "leaving" && status.agent.as_ref().is_some_and(|agent| agent.left);
-            let again = left
-                || status
-                    .timeline
-                    .iter()
-                    .any(|old| old.attempt == event.attempt && old.event == event.event && old.at == event.at);
-            if !again {
-                status.note(event.clone());
-            }
-        }
-        for (receipt, now) in &self.receipts {
+        let receipts: Vec<_> = self.new_receipts(status).cloned().collect();
+        for (receipt, now) in &receipts {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
                 let newer =
                     status.hardware.as_ref().is_none_or(|old| (old.attempt, old.plan) < (self.attempt, receipt.plan));
@@ -387,17 +425,22 @@ impl Changes {
             }
             status.keep(receipts::sign(key, record(receipt, self.attempt, *now)));
         }
-        if let Some(progress) = &self.progress {
-            status.progress = Some(progress.clone());
-        } else if self.clear_progress {
-            status.progress = None;
+        if !self.is_overtaken(status) {
+            let events: Vec<_> = self.new_events(status).cloned().collect();
+            events.into_iter().for_each(|event| status.note(event));
+            if self.moves(status) {
+                status.progress.clone_from(&self.progress);
+            }
         }
-        if self.left
-            && let Some(agent) = &mut status.agent
-        {
-            agent.left = true;
+        if let Some(agent) = status.agent.as_mut().filter(|agent| agent.attempt == self.attempt) {
+            agent.left |= self.left;
+            agent.sequence = agent.sequence.max(self.sequence);
         }
     }
+}
+
+fn has_left(status: &HostJournalStatus) -> bool {
+    status.agent.as_ref().is_some_and(|agent| agent.left)
 }
 
 /// How much a finished step wrote, by its receipt; what it reported last where no receipt says so.
@@ -553,6 +596,39 @@ mod tests {
         let changes = Changes::between(Some(&with(&[0, 1])), &with(&[0, 2]), 1, Timestamp::UNIX_EPOCH);
         let new: Vec<u32> = changes.receipts.iter().map(|(receipt, _)| receipt.index).collect();
         assert_eq!(new, [2]);
+    }
+
+    /// A report that came late took the progress back, and began steps again that had ended.
+    #[test]
+    fn a_report_that_was_overtaken_changes_nothing_but_its_receipts() {
+        let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
+        let now = Timestamp::from_second(1).unwrap();
+        let mut status = journal(1);
+        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), now);
+        let early = Report {
+            receipts: vec![Receipt {
+                plan: 1,
+                index: 0,
+                step: "inspect".into(),
+                started_ms: 1,
+                ended_ms: 2,
+                evidence: Evidence::Leaving { how: String::new() },
+            }],
+            ..report(2, StepState::Running, 50, false)
+        };
+        let late = Report { sequence: 2, ..report(2, StepState::Running, 150, false) };
+        let changes = Changes::between(None, &late, 1, now);
+        assert!(changes.are_news_to(&status));
+        changes.apply(&mut status, &key);
+        assert!(!changes.are_news_to(&status), "said twice is stored once");
+        let (progress, timeline) = (status.progress.clone(), status.timeline.clone());
+        // The appliance restarted in between: no view remembers that the first was overtaken.
+        Changes::between(None, &early, 1, now).apply(&mut status, &key);
+        assert_eq!((&status.progress, &status.timeline), (&progress, &timeline));
+        assert_eq!(status.receipts.len(), 1, "evidence is never thrown away");
+        assert!(!Changes::between(None, &early, 1, now).are_news_to(&status));
+        let next = Report { sequence: 3, ..report(2, StepState::Running, 160, false) };
+        assert!(Changes::between(Some(&late), &next, 1, now).are_news_to(&status));
     }
 
     #[test]

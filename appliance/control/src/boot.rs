@@ -4,7 +4,11 @@ use firesteel_boot::{BootEntry, Claims, Mac, Purpose, ScriptContext, ScriptReque
 use firesteel_wire::Seed;
 use jiff::SignedDuration;
 
-use crate::{Control, Denied, HostKey, control::unix_seconds};
+use crate::{
+    Control, Denied, HostKey,
+    control::unix_seconds,
+    discovery::{self, DiscoveryBoot},
+};
 
 /// How long a boot token opens kernel, initramfs and hello, and the agent's reports after it. Longer than
 /// the longest erase of a large disk; what bounds its harm is that the first key takes it.
@@ -29,11 +33,15 @@ impl Control {
         }
         self.first_step(request.mac).await;
         self.notice_reboot(request.mac).await;
-        let (entry, subject) = self.boot_entry(request.mac);
-        if entry == BootEntry::Discovery {
-            self.discovered_boot(request).await;
-        }
-        let token = match self.boot_token(&entry, &subject) {
+        let (entry, uid) = self.boot_entry(request.mac);
+        let discovery = match entry {
+            BootEntry::Discovery => match self.discovered_boot(request).await {
+                Ok(boot) => Some(boot),
+                Err(reason) => return self.render(&exit(&reason), request, None),
+            },
+            BootEntry::Agent { .. } | BootEntry::LocalDisk { .. } | BootEntry::Exit { .. } => None,
+        };
+        let token = match self.boot_token(&entry, &uid, discovery) {
             Ok(token) => token,
             Err(error) => {
                 tracing::error!(mac = %request.mac, %error, "sealing a boot token");
@@ -108,13 +116,12 @@ impl Control {
         Some((key.clone(), *attempt, working))
     }
 
-    /// The entry for a MAC, and the token's subject.
+    /// The entry for a MAC, and the uid of its host.
     fn boot_entry(&self, mac: Mac) -> (BootEntry, String) {
         let views = self.views();
-        let Some(key) = views.by_mac.get(&mac) else { return (BootEntry::Discovery, mac.to_string()) };
+        let Some(key) = views.by_mac.get(&mac) else { return (BootEntry::Discovery, String::new()) };
         match views.hosts.get(key) {
             Some(view) => match view.boot_entry.clone() {
-                Some(BootEntry::Discovery) => (BootEntry::Discovery, mac.to_string()),
                 Some(entry) => (entry, view.uid.clone()),
                 None => (exit("this host was just added: try again"), String::new()),
             },
@@ -122,14 +129,19 @@ impl Control {
         }
     }
 
-    fn boot_token(&self, entry: &BootEntry, subject: &str) -> Result<Option<SealedToken>, firesteel_boot::SealError> {
-        let (purpose, attempt) = match entry {
-            BootEntry::Discovery => (Purpose::Discovery, 0),
-            BootEntry::Agent { attempt, .. } => (Purpose::Agent, *attempt),
-            BootEntry::LocalDisk { .. } | BootEntry::Exit { .. } => return Ok(None),
+    fn boot_token(
+        &self,
+        entry: &BootEntry,
+        uid: &str,
+        discovery: Option<DiscoveryBoot>,
+    ) -> Result<Option<SealedToken>, firesteel_boot::SealError> {
+        let (purpose, subject, attempt) = match (entry, discovery) {
+            (BootEntry::Agent { attempt, .. }, _) => (Purpose::Agent, uid.to_owned(), *attempt),
+            (_, Some(boot)) => (Purpose::Discovery, boot.subject, boot.number),
+            (BootEntry::Discovery | BootEntry::LocalDisk { .. } | BootEntry::Exit { .. }, None) => return Ok(None),
         };
         let expires_unix_s = unix_seconds(self.now()) + BOOT_TOKEN_S;
-        let claims = Claims { purpose, subject: subject.to_owned(), attempt, expires_unix_s };
+        let claims = Claims { purpose, subject, attempt, expires_unix_s };
         self.config().sealer.seal(&claims).map(Some)
     }
 
@@ -145,7 +157,7 @@ impl Control {
             .map_err(|error| Denied::Token(format!("{error}: boot again from the network")))?;
         let mac = match claims.purpose {
             Purpose::Discovery => {
-                claims.subject.parse().map_err(|_| Denied::Token("the token names no MAC".to_owned()))?
+                discovery::mac_of(&claims).ok_or_else(|| Denied::Token("the token names no MAC".to_owned()))?
             }
             Purpose::Agent => self.host_of_token(&claims)?,
             Purpose::Instance => return Err(Denied::Token("this token does not boot".to_owned())),

@@ -1,6 +1,7 @@
 //! The handle that the listeners call, and the loop behind it.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -9,7 +10,7 @@ use std::{
 
 use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
 use firesteel_kube::{Change, Core, Objects, Status};
-use firesteel_resources::{BareMetalHost, DiscoveredHost, HardwareData, HostJournal, Secret};
+use firesteel_resources::{BareMetalHost, DiscoveredHost, HardwareData, HostJournal, ObjectMeta, Secret};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
@@ -217,10 +218,17 @@ impl Control {
 
     async fn follow_hosts(self) -> Result<(), String> {
         let mut changes = self.inner.hosts.subscribe().await.map_err(|status| status.message)?;
+        let mut known: BTreeMap<HostKey, ObjectMeta> = BTreeMap::new();
         loop {
             match changes.next().await.map_err(|status| status.message)? {
                 Change::Applied(host) => {
                     let key = key_of(&host);
+                    // A status is what a step made of the rest: it asks for no other one.
+                    let asked = ObjectMeta { resource_version: String::new(), ..host.metadata.clone() };
+                    if known.get(&key) == Some(&asked) {
+                        continue;
+                    }
+                    known.insert(key.clone(), asked);
                     let macs: Vec<Mac> = host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
                     self.views().learn_host(&key, Some((&host.metadata.uid, made_at(&host), &macs)));
                     self.forget_discovered(&macs);
@@ -228,6 +236,7 @@ impl Control {
                 }
                 Change::Deleted(host) => {
                     let key = key_of(&host);
+                    known.remove(&key);
                     self.views().forget_host(&key, &host.metadata.uid);
                     if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
                         tracing::warn!(host = %key, error = %status.message, "removing the journal");

@@ -1,12 +1,24 @@
 //! Machines that nobody owns: they get the agent, are inspected, and are shown until somebody adopts
 //! them. They are never written to: the only plan they ever get is `inspect`.
+//!
+//! Each boot has a number, which its token carries together with the uid of the machine's object. The
+//! first key that says hello with a number has it, in the object, before it is answered.
 
-use std::net::IpAddr;
+use std::{
+    net::IpAddr,
+    sync::{Mutex, PoisonError},
+};
 
 use firesteel_boot::{Claims, Mac, ScriptRequest};
 use firesteel_kube::{Part, Status};
-use firesteel_resources::{DiscoveredHost, discovered_host::object_name};
-use firesteel_wire::{Evidence, Hello, HelloReply, Plan, Refusal, RefusalReason, Report, ReportReply, Step, Verdict};
+use firesteel_resources::{
+    DiscoveredHost,
+    discovered_host::{DiscoveredHostStatus, DiscoveryBinding, object_name},
+};
+use firesteel_wire::{
+    Evidence, Hello, HelloReply, Identity, Plan, PublicKey, Receipt, Refusal, RefusalReason, Report, ReportReply, Step,
+    Verdict,
+};
 use jiff::Timestamp;
 
 use crate::{
@@ -15,14 +27,33 @@ use crate::{
     boot::mac_with_colons,
     control::unix_milliseconds,
     map,
+    views::Heard,
 };
 
 /// Most machines that are remembered. A VLAN full of invented MACs must not fill the store.
 const DISCOVERED_MAX: usize = 1024;
 
+/// One boot of a machine that nobody owns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct DiscoveryBoot {
+    /// MAC and the uid of the object: what the boot's token is for.
+    pub(crate) subject: String,
+    pub(crate) number: u64,
+}
+
+/// Outcome of comparing a hello with the machine's object.
+#[derive(Debug, PartialEq, Eq)]
+enum Binding {
+    New,
+    Known,
+    SecondKey,
+    OldBoot,
+}
+
 impl Control {
-    /// A machine without host fetched its script.
-    pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) {
+    /// A machine without host fetched its script: its next boot begins. The error is for the machine's
+    /// console.
+    pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) -> Result<DiscoveryBoot, String> {
         let now = self.now();
         let (uuid, serial) = (request.uuid.clone().unwrap_or_default(), request.serial.clone().unwrap_or_default());
         let result = self
@@ -37,24 +68,35 @@ impl Control {
                 }
             })
             .await;
-        if let Err(status) = result {
-            tracing::warn!(mac = %request.mac, error = %status.message, "remembering a discovered machine");
+        match result {
+            Ok(Some(machine)) => Ok(DiscoveryBoot {
+                subject: format!("{}/{}", request.mac, machine.metadata.uid),
+                number: u64::from(machine.status.boots),
+            }),
+            Ok(None) => Err(format!(
+                "{DISCOVERED_MAX} unknown machines are remembered already: delete discoveredhosts that are gone"
+            )),
+            Err(status) => {
+                tracing::warn!(mac = %request.mac, error = %status.message, "remembering a discovered machine");
+                Err("the appliance could not remember this machine: try again".to_owned())
+            }
         }
     }
 
-    /// Changes the object of a discovered machine, making it first where it is missing.
+    /// Changes the object of a discovered machine, making it first where it is missing; `None` where there
+    /// are too many.
     pub(crate) async fn change_discovered(
         &self,
         mac: Mac,
-        change: impl Fn(&mut firesteel_resources::discovered_host::DiscoveredHostStatus) + Send + Sync,
-    ) -> Result<(), Status> {
+        change: impl Fn(&mut DiscoveredHostStatus) + Send + Sync,
+    ) -> Result<Option<DiscoveredHost>, Status> {
         let name = object_name(&mac.to_string());
         let objects = &self.inner.discovered;
         if objects.get("", &name).await?.is_none() {
             let (all, _) = objects.list(None).await?;
             if all.len() >= DISCOVERED_MAX {
                 tracing::warn!(%mac, "{DISCOVERED_MAX} unknown machines are remembered already: this one is not");
-                return Ok(());
+                return Ok(None);
             }
             let mut machine = DiscoveredHost::default();
             machine.metadata.name.clone_from(&name);
@@ -74,7 +116,27 @@ impl Control {
                 change(&mut machine.status);
             })
             .await
-            .map(|_| ())
+    }
+
+    /// Changes the very object that a token is for, and returns what `change` said about what was stored.
+    async fn change_named<R: Send>(
+        &self,
+        named: &Named,
+        change: impl Fn(&mut DiscoveredHostStatus) -> R + Send + Sync,
+    ) -> Result<R, Refusal> {
+        let said = Mutex::new(None);
+        let name = object_name(&named.mac.to_string());
+        let stored = self
+            .inner
+            .discovered
+            .modify("", &name, Part::Status, |machine| {
+                let is_named = machine.metadata.uid == named.uid;
+                *said.lock().unwrap_or_else(PoisonError::into_inner) = is_named.then(|| change(&mut machine.status));
+            })
+            .await
+            .map_err(busy)?;
+        let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
+        stored.and(said).ok_or_else(|| refusal(RefusalReason::OldAttempt, "this machine was forgotten: boot again"))
     }
 
     /// Machines that became hosts are no longer discovered.
@@ -104,80 +166,201 @@ impl Control {
         hello: &Hello,
         remote: IpAddr,
     ) -> Result<HelloReply, Refusal> {
-        let mac = mac_of(claims)?;
-        let verdict = {
-            let mut views = self.views();
-            let owner = views.by_mac.get(&mac).cloned();
-            let machine = views.discovered.entry(mac).or_default();
-            // A machine that starts again has a new boot id and a new token, so a second key under the
-            // same boot id is somebody else.
-            if machine.key.is_some_and(|known| known != hello.key) && machine.boot_id == hello.boot_id {
-                return Err(refusal(RefusalReason::SecondKey, "this token is bound to another agent"));
+        let named = named(claims)?;
+        let (mac, now) = (named.mac, self.now());
+        self.check_unowned(mac)?;
+        let binding = self
+            .change_named(&named, |machine| {
+                let binding = bind(machine, claims.attempt, hello, now);
+                if matches!(binding, Binding::New | Binding::Known) {
+                    introduce(machine, &hello.identity, remote, now);
+                }
+                binding
+            })
+            .await?;
+        match binding {
+            Binding::New => tracing::info!(%mac, %remote, "the agent of an unknown machine says hello"),
+            Binding::Known => {}
+            Binding::SecondKey => {
+                tracing::warn!(%mac, %remote, "a second agent used the token of an unknown machine: refused");
+                return Err(refusal(
+                    RefusalReason::SecondKey,
+                    "this token is bound to another agent: this boot ends here",
+                ));
             }
-            if machine.key != Some(hello.key) {
-                machine.begin(0, hello.key, &hello.boot_id);
-                machine.set_plan(Plan { number: 1, attempt: 0, steps: vec![Step::Inspect] });
+            Binding::OldBoot => {
+                return Err(refusal(RefusalReason::OldAttempt, "this machine has booted again since: boot again"));
             }
-            if let Some(owner) = owner {
-                machine.set_abort(&format!("adopted as {owner}: starting again as this host"));
+        }
+        let verdict = self.discovery_agent(mac, claims.attempt, hello.key);
+        Ok(HelloReply { host: mac_with_colons(mac), attempt: 0, time_ms: unix_milliseconds(now), verdict })
+    }
+
+    /// An adopted machine starts again as its host.
+    fn check_unowned(&self, mac: Mac) -> Result<(), Refusal> {
+        match self.views().by_mac.get(&mac) {
+            Some(owner) => {
+                let text = format!("this machine was adopted as {owner}: boot again");
+                Err(refusal(RefusalReason::OldAttempt, &text))
             }
-            machine.verdict(0)
-        };
-        tracing::info!(%mac, %remote, "the agent of an unknown machine says hello");
-        let identity = hello.identity.clone();
-        self.change_discovered(mac, |machine| {
-            machine.last_seen = self.now();
-            machine.address = remote.to_string();
-            machine.uuid = map::field(&identity.uuid).to_ascii_lowercase();
-            machine.serial = map::field(&identity.serial);
-            machine.manufacturer = map::field(&identity.manufacturer);
-            machine.product = map::field(&identity.product);
-            machine.macs =
-                identity.macs.iter().take(firesteel_wire::limits::NICS_MAX).map(|mac| map::field(mac)).collect();
-        })
-        .await
-        .map_err(busy)?;
-        let time_ms = unix_milliseconds(self.now());
-        Ok(HelloReply { host: mac_with_colons(mac), attempt: 0, time_ms, verdict })
+            None => Ok(()),
+        }
+    }
+
+    /// Takes the agent of a boot into the views, unless it is there; what it does next.
+    fn discovery_agent(&self, mac: Mac, boot: u64, key: PublicKey) -> Verdict {
+        let mut views = self.views();
+        let machine = views.discovered.entry(mac).or_default();
+        if (machine.attempt, machine.key) != (boot, Some(key)) {
+            machine.begin(boot, key);
+            machine.set_plan(Plan { number: 1, attempt: 0, steps: vec![Step::Inspect] });
+        }
+        machine.verdict(0)
     }
 
     pub(crate) async fn discovery_report(&self, claims: &Claims, report: Report) -> Result<ReportReply, Refusal> {
-        let mac = mac_of(claims)?;
-        let (changed, known_receipts) = {
-            let mut views = self.views();
-            let machine = views.discovered.entry(mac).or_default();
-            if machine.key != Some(report.key) {
-                // After a restart of the appliance the agent has to say hello again; it does so
-                // after a refused report by starting anew.
-                return Err(refusal(RefusalReason::OldAttempt, "this machine is not known any more: boot again"));
-            }
-            let known = machine.last_report.as_ref().map_or(0, |last| last.receipts.len());
-            machine.last_report = Some(Report { log: Vec::new(), ..report.clone() });
-            machine.last_report_at = Some(self.now());
-            (std::sync::Arc::clone(&machine.changed), known)
-        };
-        for receipt in report.receipts.iter().skip(known_receipts) {
+        let named = named(claims)?;
+        let mac = named.mac;
+        self.check_discovery_binding(&named, claims.attempt, &report).await?;
+        let before = self.views().discovered.get(&mac).and_then(|machine| machine.last_report.clone());
+        for receipt in new_receipts(before.as_ref(), &report) {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
                 let record = map::hardware_record(inventory, 0, receipt.plan, self.now());
-                self.change_discovered(mac, |machine| machine.hardware = Some(record.clone())).await.map_err(busy)?;
+                self.change_named(&named, |machine| machine.hardware = Some(record.clone())).await?;
             }
         }
-        let verdict =
-            || self.views().discovered.get(&mac).map_or(Verdict::Continue, |machine| machine.verdict(report.plan));
-        if report.idle && !report.leaving {
+        let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
+        let (changed, acknowledged, heard) = {
+            let mut views = self.views();
+            let machine = views.discovered.entry(mac).or_default();
+            let heard = machine.take_report(report, self.now());
+            (std::sync::Arc::clone(&machine.changed), machine.log_sequence, heard)
+        };
+        let verdict = || self.views().discovered.get(&mac).map_or(Verdict::Continue, |machine| machine.verdict(plan));
+        if idle && !leaving && heard != Heard::Overtaken {
             self.hold(&changed, &verdict).await;
         }
-        if report.leaving {
+        if leaving {
             self.views().discovered.remove(&mac);
         }
         Ok(ReportReply {
             time_ms: unix_milliseconds(self.now()),
-            log_acknowledged: report.log.iter().map(|line| line.sequence).max().unwrap_or(0),
-            verdict: if report.leaving { Verdict::Continue } else { verdict() },
+            log_acknowledged: acknowledged,
+            verdict: if leaving { Verdict::Continue } else { verdict() },
         })
+    }
+
+    /// Only the key that the boot's token is bound to is heard. After a restart of the appliance the
+    /// machine's object says which that is.
+    async fn check_discovery_binding(&self, named: &Named, boot: u64, report: &Report) -> Result<(), Refusal> {
+        let is_known = |machine: &crate::views::AgentView| (machine.attempt, machine.key) == (boot, Some(report.key));
+        if self.views().discovered.get(&named.mac).is_some_and(is_known) {
+            return Ok(());
+        }
+        self.check_unowned(named.mac)?;
+        let machine = self.inner.discovered.get("", &object_name(&named.mac.to_string())).await.map_err(busy)?;
+        let bound =
+            machine.filter(|machine| machine.metadata.uid == named.uid).and_then(|machine| machine.status.agent);
+        let is_bound = bound.is_some_and(|bound| (bound.boot, bound.key) == (boot, report.key.to_string()));
+        if !is_bound {
+            return Err(refusal(
+                RefusalReason::OldAttempt,
+                "this boot of the machine is not known any more: boot again",
+            ));
+        }
+        self.discovery_agent(named.mac, boot, report.key);
+        Ok(())
     }
 }
 
-fn mac_of(claims: &Claims) -> Result<Mac, Refusal> {
-    claims.subject.parse().map_err(|_| refusal(RefusalReason::BadToken, "the token names no MAC"))
+/// What a discovery token is for.
+struct Named {
+    mac: Mac,
+    uid: String,
+}
+
+/// The MAC that a discovery token names.
+pub(crate) fn mac_of(claims: &Claims) -> Option<Mac> {
+    claims.subject.split_once('/').and_then(|(mac, _)| mac.parse().ok())
+}
+
+fn named(claims: &Claims) -> Result<Named, Refusal> {
+    let uid = claims.subject.split_once('/').map(|(_, uid)| uid.to_owned());
+    mac_of(claims)
+        .zip(uid)
+        .map(|(mac, uid)| Named { mac, uid })
+        .ok_or_else(|| refusal(RefusalReason::BadToken, "the token names no machine: boot again from the network"))
+}
+
+/// Binds a boot to the key of its first hello; pure. An earlier boot than the bound one is over.
+fn bind(machine: &mut DiscoveredHostStatus, boot: u64, hello: &Hello, now: Timestamp) -> Binding {
+    let key = hello.key.to_string();
+    match &machine.agent {
+        Some(bound) if bound.boot == boot && bound.key == key => return Binding::Known,
+        Some(bound) if bound.boot == boot => return Binding::SecondKey,
+        Some(bound) if bound.boot > boot => return Binding::OldBoot,
+        Some(_) | None => {}
+    }
+    machine.agent = Some(DiscoveryBinding { boot, key, boot_id: map::field(&hello.boot_id), bound_at: now });
+    Binding::New
+}
+
+fn introduce(machine: &mut DiscoveredHostStatus, identity: &Identity, remote: IpAddr, now: Timestamp) {
+    machine.last_seen = now;
+    machine.address = remote.to_string();
+    machine.uuid = map::field(&identity.uuid).to_ascii_lowercase();
+    machine.serial = map::field(&identity.serial);
+    machine.manufacturer = map::field(&identity.manufacturer);
+    machine.product = map::field(&identity.product);
+    machine.macs = identity.macs.iter().take(firesteel_wire::limits::NICS_MAX).map(|mac| map::field(mac)).collect();
+}
+
+fn new_receipts<'a>(before: Option<&'a Report>, report: &'a Report) -> impl Iterator<Item = &'a Receipt> {
+    let place = |receipt: &Receipt| (receipt.plan, receipt.index);
+    report.receipts.iter().filter(move |receipt| {
+        !before.is_some_and(|before| before.receipts.iter().any(|old| place(old) == place(receipt)))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hello(key: u8) -> Hello {
+        Hello {
+            token: "t".into(),
+            key: PublicKey([key; 32]),
+            identity: Identity::default(),
+            agent_version: String::new(),
+            kernel_version: String::new(),
+            uptime_ms: 1,
+            boot_id: "b".into(),
+        }
+    }
+
+    #[test]
+    fn the_first_key_of_a_boot_has_it_and_an_earlier_boot_is_over() {
+        let now = Timestamp::UNIX_EPOCH;
+        let mut machine = DiscoveredHostStatus::default();
+        assert_eq!(bind(&mut machine, 2, &hello(1), now), Binding::New);
+        assert_eq!(bind(&mut machine, 2, &hello(1), now), Binding::Known);
+        let bound = machine.agent.clone();
+        assert_eq!(bind(&mut machine, 2, &hello(2), now), Binding::SecondKey);
+        assert_eq!(bind(&mut machine, 1, &hello(1), now), Binding::OldBoot);
+        assert_eq!(machine.agent, bound, "neither changes anything for the first");
+        assert_eq!(bind(&mut machine, 3, &hello(2), now), Binding::New);
+    }
+
+    #[test]
+    fn a_token_without_the_machines_object_names_nothing() {
+        let claims = |subject: &str| Claims {
+            purpose: firesteel_boot::Purpose::Discovery,
+            subject: subject.into(),
+            attempt: 1,
+            expires_unix_s: 1,
+        };
+        let mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
+        assert_eq!(mac_of(&claims(&format!("{mac}/uid"))), Some(mac));
+        assert!(named(&claims(&mac.to_string())).is_err());
+    }
 }

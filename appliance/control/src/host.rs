@@ -5,6 +5,7 @@ use firesteel_kube::{Part, Status};
 use firesteel_plan::{self as plan, HostMemory, Step};
 use firesteel_resources::{BareMetalHost, HostJournal, host_journal::JournalReason};
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
@@ -168,7 +169,7 @@ fn memory_of(key: &HostKey, journal: &HostJournal) -> Option<HostMemory> {
     if journal.status.memory == Value::Null {
         return Some(HostMemory::default());
     }
-    match serde_json::from_value(journal.status.memory.clone()) {
+    match HostMemory::deserialize(&journal.status.memory) {
         Ok(memory) => Some(memory),
         Err(error) => {
             tracing::error!(host = %key, %error, "this host's memory cannot be read, so nothing is done with it; was it written by a newer appliance?");

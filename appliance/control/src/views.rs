@@ -10,10 +10,13 @@ use std::{
 
 use firesteel_boot::{BootEntry, Mac};
 use firesteel_wire as wire;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
 use crate::{HostKey, images::ImageView, network::Addresses, power::PowerView};
+
+/// After so long a silence the planner looks, whatever the agent says: it may have taken it for lost.
+const SILENCE: SignedDuration = SignedDuration::from_secs(30);
 
 /// Everything in memory, behind one short lock.
 #[derive(Debug, Default)]
@@ -57,7 +60,6 @@ pub(crate) struct AgentView {
     pub(crate) attempt: u64,
     /// The key that the token is bound to, as this process has seen it in the journal.
     pub(crate) key: Option<wire::PublicKey>,
-    pub(crate) boot_id: String,
     pub(crate) last_report: Option<wire::Report>,
     pub(crate) last_report_at: Option<Timestamp>,
     /// When step, state or bytes last moved.
@@ -70,11 +72,49 @@ pub(crate) struct AgentView {
     pub(crate) changed: Arc<Notify>,
 }
 
+/// What a report is against those before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
+    News,
+    /// It says what the one before said: nobody has to look.
+    Again,
+    /// A later one was here first, whose words stand.
+    Overtaken,
+}
+
 impl AgentView {
     /// Starts afresh for another boot, keeping who waits.
-    pub(crate) fn begin(&mut self, attempt: u64, key: wire::PublicKey, boot_id: &str) {
+    pub(crate) fn begin(&mut self, attempt: u64, key: wire::PublicKey) {
         let changed = Arc::clone(&self.changed);
-        *self = Self { attempt, key: Some(key), boot_id: boot_id.to_owned(), changed, ..Self::default() };
+        *self = Self { attempt, key: Some(key), changed, ..Self::default() };
+    }
+
+    /// Whether the newest report said the same, but for its log.
+    pub(crate) fn has_heard(&self, report: &wire::Report) -> bool {
+        let same = |before: &wire::Report| {
+            (before.plan, before.idle, before.leaving) == (report.plan, report.idle, report.leaving)
+                && before.steps == report.steps
+                && before.receipts == report.receipts
+        };
+        self.key == Some(report.key) && self.last_report.as_ref().is_some_and(same)
+    }
+
+    /// Takes a report in.
+    pub(crate) fn take_report(&mut self, report: wire::Report, now: Timestamp) -> Heard {
+        let last = report.log.iter().map(|line| line.sequence).max().unwrap_or(0);
+        self.log_sequence = self.log_sequence.max(last);
+        let before = self.last_report.as_ref();
+        if before.is_some_and(|before| before.sequence >= report.sequence) {
+            return Heard::Overtaken;
+        }
+        let was_silent = self.last_report_at.is_none_or(|at| now.duration_since(at) >= SILENCE);
+        let heard = if self.has_heard(&report) && !was_silent { Heard::Again } else { Heard::News };
+        if !before.is_some_and(|before| before.plan == report.plan && before.steps == report.steps) {
+            self.progress_at = Some(now);
+        }
+        self.last_report = Some(wire::Report { log: Vec::new(), ..report });
+        self.last_report_at = Some(now);
+        heard
     }
 
     /// What the agent, which is at `plan`, does next.
@@ -200,6 +240,37 @@ mod tests {
         assert!(views.hosts.contains_key(&key("a")));
         views.forget_host(&key("a"), "two");
         assert!(views.hosts.is_empty() && views.by_uid.is_empty());
+    }
+
+    fn report(sequence: u64, plan: u32) -> wire::Report {
+        wire::Report {
+            token: String::new(),
+            key: wire::PublicKey([1; 32]),
+            boot_id: String::new(),
+            sequence,
+            uptime_ms: 0,
+            plan,
+            steps: Vec::new(),
+            receipts: Vec::new(),
+            idle: true,
+            leaving: false,
+            log: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn only_news_are_looked_at_and_late_reports_are_not() {
+        let at = |second| Timestamp::from_second(second).expect("a time");
+        let mut agent = AgentView::default();
+        agent.begin(1, wire::PublicKey([1; 32]));
+        assert_eq!(agent.take_report(report(1, 1), at(0)), Heard::News);
+        assert_eq!(agent.take_report(report(2, 1), at(2)), Heard::Again);
+        assert_eq!(agent.take_report(report(4, 2), at(4)), Heard::News);
+        assert_eq!(agent.take_report(report(3, 1), at(5)), Heard::Overtaken);
+        assert_eq!(agent.take_report(report(4, 2), at(5)), Heard::Overtaken, "a double");
+        assert_eq!(agent.last_report.as_ref().map(|report| report.plan), Some(2));
+        assert_eq!(agent.take_report(report(5, 2), at(100)), Heard::News, "it was taken for lost");
+        assert_eq!(agent.progress_at, Some(at(4)), "and gets nowhere all the same");
     }
 
     #[test]

@@ -80,8 +80,8 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
     }
 
     pub async fn get(&self, namespace: &str, name: &str) -> Result<Option<T>, Status> {
-        match self.core.get(self.target(namespace, name)).await {
-            Ok(value) => decode(value).map(Some),
+        match self.core.get_as(self.target(namespace, name)).await {
+            Ok(object) => Ok(Some(object)),
             Err(status) if status.is_not_found() => Ok(None),
             Err(status) => Err(status),
         }
@@ -174,7 +174,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let body = self.encode(object)?;
         let (namespace, name) = names(&body);
         let target = self.target(&namespace, &name);
-        decode(self.core.change(target, part, core::Change::Replace(&body), OWN).await?.value)
+        self.core.change_as(target, part, core::Change::Replace(&body), OWN).await
     }
 
     async fn list_raw(&self, namespace: Option<&str>) -> Result<(Vec<firesteel_store::Object>, Revision), Status> {
@@ -240,7 +240,7 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
     pub async fn next(&mut self) -> Result<Change<T>, Status> {
         loop {
             if let Some(pending) = self.queue.pop_front() {
-                return Ok(tell(pending));
+                return Ok(self.tell(pending));
             }
             let Some(watch) = &mut self.watch else {
                 self.relist().await?;
@@ -266,6 +266,18 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
                     return Err(core::watch_failed(error));
                 }
             }
+        }
+    }
+
+    fn tell(&self, pending: Pending) -> Change<T> {
+        let (key, revision, bytes, change): (_, _, _, fn(T) -> Change<T>) = match pending {
+            Pending::Applied(key, revision, bytes) => (key, revision, bytes, Change::Applied),
+            Pending::Deleted(key, revision, bytes) => (key, revision, bytes, Change::Deleted),
+            Pending::Synced => return Change::Synced,
+        };
+        match self.objects.core.read_as(&key, revision, &bytes) {
+            Ok(object) => change(object),
+            Err(status) => Change::Undecodable { name: key.into(), error: status.message },
         }
     }
 
@@ -295,21 +307,8 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
     }
 }
 
-fn tell<T: DeserializeOwned>(pending: Pending) -> Change<T> {
-    let (key, revision, bytes, change): (_, _, _, fn(T) -> Change<T>) = match pending {
-        Pending::Applied(key, revision, bytes) => (key, revision, bytes, Change::Applied),
-        Pending::Deleted(key, revision, bytes) => (key, revision, bytes, Change::Deleted),
-        Pending::Synced => return Change::Synced,
-    };
-    match core::decode_bytes(&key, &bytes).and_then(|value| decode(rules::shown(value, revision))) {
-        Ok(object) => change(object),
-        Err(status) => Change::Undecodable { name: key.into(), error: status.message },
-    }
-}
-
 fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Status> {
-    serde_json::from_value(value)
-        .map_err(|error| Status::internal(format!("a stored object does not have its type's form: {error}")))
+    serde_json::from_value(value).map_err(|error| core::not_its_type(&error))
 }
 
 fn names(value: &Value) -> (String, String) {

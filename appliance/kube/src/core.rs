@@ -6,8 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use firesteel_store::{CommitError, Guard, Key, Object, Op, ReadError, Revision, Store, WatchError};
 use jiff::Timestamp;
+use serde::de::{DeserializeOwned, value::MapDeserializer};
 use serde_json::{Value, json};
 
+use crate::cache::Cache;
 use crate::kind::{KindInfo, Registry};
 use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
 use crate::status::Status;
@@ -28,6 +30,7 @@ pub struct Core {
     store: Store,
     registry: Arc<Registry>,
     clock: Clock,
+    cache: Arc<Cache>,
 }
 
 impl fmt::Debug for Core {
@@ -72,7 +75,7 @@ impl Core {
     }
 
     pub fn with_clock(store: Store, registry: Registry, clock: Clock) -> Self {
-        Self { store, registry: Arc::new(registry), clock }
+        Self { store, registry: Arc::new(registry), clock, cache: Arc::default() }
     }
 
     pub fn store(&self) -> &Store {
@@ -101,7 +104,13 @@ impl Core {
 
     pub async fn get(&self, target: Target<'_>) -> Result<Value, Status> {
         let (value, revision) = self.current(target).await?;
-        Ok(rules::shown(value, revision))
+        Ok(rules::shown(Value::clone(&value), revision))
+    }
+
+    /// The object as a type of this process.
+    pub(crate) async fn get_as<T: DeserializeOwned>(&self, target: Target<'_>) -> Result<T, Status> {
+        let (value, revision) = self.current(target).await?;
+        typed(&value, revision)
     }
 
     pub async fn create(&self, target: Target<'_>, body: Value, options: WriteOptions) -> Result<Written, Status> {
@@ -146,7 +155,7 @@ impl Core {
                     rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation)?
                 }
                 Change::Merge(patch) => {
-                    let mut body = rules::shown(current.clone(), revision);
+                    let mut body = rules::shown(Value::clone(&current), revision);
                     rules::merge_patch(&mut body, patch);
                     if body["metadata"].is_object() && body["metadata"]["resourceVersion"].is_null() {
                         body["metadata"]["resourceVersion"] = json!(revision.to_string());
@@ -160,6 +169,30 @@ impl Core {
             }
         }
         Err(Status::modified(target.kind, target.name))
+    }
+
+    /// The same for a type of this process, which is given the object as it is now.
+    pub(crate) async fn change_as<T: DeserializeOwned>(
+        &self,
+        target: Target<'_>,
+        part: Part,
+        change: Change<'_>,
+        options: WriteOptions,
+    ) -> Result<T, Status> {
+        typed_shown(&self.change(target, part, change, options).await?.value)
+    }
+
+    /// Bytes of the store as a type of this process.
+    pub(crate) fn read_as<T: DeserializeOwned>(
+        &self,
+        key: &Key,
+        revision: Revision,
+        bytes: &Bytes,
+    ) -> Result<T, Status> {
+        match self.cache.get(key, revision) {
+            Some(value) => typed(&value, revision),
+            None => typed(&decode_bytes(key, bytes)?, revision),
+        }
     }
 
     pub async fn delete(
@@ -211,6 +244,7 @@ impl Core {
         }
         let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
         let value = encode(&prepared.value)?;
+        let (bytes, cached) = (value.len(), key.clone());
         let op = if removed {
             Op::Delete { key, expected: revision, value }
         } else {
@@ -218,6 +252,11 @@ impl Core {
         };
         match self.store.commit(op, Vec::new()).await {
             Ok(revision) => {
+                if removed {
+                    self.cache.forget(&cached);
+                } else {
+                    self.cache.put(&cached, revision, Arc::new(prepared.value.clone()), bytes);
+                }
                 if removed && !target.namespace.is_empty() {
                     Box::pin(self.finish_namespace(target.namespace)).await?;
                 }
@@ -228,11 +267,16 @@ impl Core {
         }
     }
 
-    async fn current(&self, target: Target<'_>) -> Result<(Value, Revision), Status> {
+    async fn current(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
         let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
         let object = self.store.get(&key).await.map_err(read_failed)?;
         let object = object.ok_or_else(|| Status::not_found(target.kind, target.name))?;
-        Ok((decode(&object)?, object.revision))
+        if let Some(value) = self.cache.get(&object.key, object.revision) {
+            return Ok((value, object.revision));
+        }
+        let value = Arc::new(decode(&object)?);
+        self.cache.put(&object.key, object.revision, Arc::clone(&value), object.value.len());
+        Ok((value, object.revision))
     }
 
     fn namespace_kind(&self) -> Result<Arc<KindInfo>, Status> {
@@ -293,7 +337,7 @@ impl Core {
         let namespaces = self.namespace_kind()?;
         let target = Target { kind: &namespaces, namespace: "", name: namespace };
         let (mut value, revision) = match self.current(target).await {
-            Ok(found) => found,
+            Ok((value, revision)) => (Value::clone(&value), revision),
             Err(status) if status.is_not_found() => return Ok(()),
             Err(status) => return Err(status),
         };
@@ -353,6 +397,23 @@ fn check_preconditions(
 
 fn written(prepared: Prepared, revision: Revision) -> Written {
     Written { value: rules::shown(prepared.value, revision), warnings: prepared.warnings, removed: false }
+}
+
+/// The object as a type, with the revision in its metadata as [`rules::shown`] puts it there.
+fn typed<T: DeserializeOwned>(value: &Value, revision: Revision) -> Result<T, Status> {
+    let mut head = rules::shown(json!({ "metadata": value["metadata"] }), revision);
+    let metadata = head["metadata"].take();
+    let fields = value.as_object().into_iter().flatten();
+    let fields = fields.map(|(name, value)| (name.as_str(), if name == "metadata" { &metadata } else { value }));
+    T::deserialize(MapDeserializer::new(fields)).map_err(|error: serde_json::Error| not_its_type(&error))
+}
+
+fn typed_shown<T: DeserializeOwned>(value: &Value) -> Result<T, Status> {
+    T::deserialize(value).map_err(|error| not_its_type(&error))
+}
+
+pub(crate) fn not_its_type(error: &serde_json::Error) -> Status {
+    Status::internal(format!("a stored object does not have its type's form: {error}"))
 }
 
 fn encode(value: &Value) -> Result<Bytes, Status> {

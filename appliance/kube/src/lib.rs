@@ -13,6 +13,7 @@
 
 mod api;
 pub mod builtin;
+mod cache;
 pub mod client;
 mod core;
 mod discovery;
@@ -29,6 +30,7 @@ mod status;
 mod table;
 mod watch;
 mod write;
+pub mod yaml;
 
 pub use api::{Api, BODY_BYTES_MAX, Body, Caller};
 pub use client::{Change, Changes, ObjectName, Objects};

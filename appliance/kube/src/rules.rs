@@ -135,7 +135,8 @@ pub fn prepare_update(
         Part::Main => {}
         Part::Status => {
             let status = object.remove("status");
-            object = current.as_object().cloned().unwrap_or_default();
+            let rest = current.as_object().into_iter().flatten().filter(|(key, _)| *key != "status");
+            object = rest.map(|(key, value)| (key.clone(), value.clone())).collect();
             put_or_remove(&mut object, "status", status);
             unknown.clear();
         }
@@ -395,12 +396,10 @@ fn put_or_remove(object: &mut Map<String, Value>, key: &str, value: Option<Value
 }
 
 fn differs_outside(new: &Value, old: &Value, parts: &[&str]) -> bool {
-    let outside = |value: &Value| {
-        let mut object = value.as_object().cloned().unwrap_or_default();
-        object.retain(|key, _| !parts.contains(&key.as_str()));
-        object
-    };
-    outside(new) != outside(old)
+    fn outside<'a>(value: &'a Value, parts: &'a [&str]) -> impl Iterator<Item = (&'a String, &'a Value)> {
+        value.as_object().into_iter().flatten().filter(|(key, _)| !parts.contains(&key.as_str()))
+    }
+    !outside(new, parts).eq(outside(old, parts))
 }
 
 /// Finalizers that hold an object; a namespace has its own in `spec` besides.

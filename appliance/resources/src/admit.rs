@@ -49,9 +49,7 @@ fn shape_of(kind: &Kind, object: &Value) -> Findings {
     let Some(map) = object.as_object() else {
         return Findings { causes: vec![Cause::type_invalid("", "no object", "object")], ..Findings::default() };
     };
-    let mut body = map.clone();
-    body.retain(|name, _| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
-    shape::check(kind.shape, "", &Value::Object(body))
+    shape::check_without(kind.shape, &["apiVersion", "kind", "metadata"], map)
 }
 
 fn with_types<T: DeserializeOwned>(
@@ -76,9 +74,21 @@ fn with_types<T: DeserializeOwned>(
 /// # Errors
 /// The object does not fit the type.
 pub fn decode<T: DeserializeOwned>(object: &Value) -> Result<T, serde_json::Error> {
+    if !has_nulls(object) {
+        return T::deserialize(object);
+    }
     let mut object = object.clone();
     drop_nulls(&mut object);
     serde_json::from_value(object)
+}
+
+fn has_nulls(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Object(map) => map.values().any(has_nulls),
+        Value::Array(values) => values.iter().any(has_nulls),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    }
 }
 
 fn drop_nulls(value: &mut Value) {

@@ -35,13 +35,28 @@ pub struct DiscoveredHostStatus {
     pub address: String,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
-    /// Times that it fetched a boot script.
+    /// Times that it fetched a boot script; numbers its boots.
     pub boots: u32,
+    /// The agent of the newest boot that said hello.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<DiscoveryBinding>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareRecord>,
     /// Set where an earlier owner let the machine go without cleaning it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub uncleaned: Option<Uncleaned>,
+}
+
+/// The agent that a boot's token is bound to.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct DiscoveryBinding {
+    /// One of [`DiscoveredHostStatus::boots`].
+    pub boot: u64,
+    /// Ed25519 public key, hexadecimal.
+    pub key: String,
+    pub boot_id: String,
+    pub bound_at: Timestamp,
 }
 
 /// The tombstone of a host that was released by force.

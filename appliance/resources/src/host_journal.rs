@@ -97,6 +97,9 @@ pub struct AgentBinding {
     pub address: String,
     pub agent_version: String,
     pub kernel_version: String,
+    /// Number of the newest report that this journal knows something from: an older one comes late.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sequence: u64,
     /// The agent's last report said that it leaves the ramdisk, and was answered.
     #[serde(skip_serializing_if = "is_zero")]
     pub left: bool,

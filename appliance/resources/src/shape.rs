@@ -79,6 +79,23 @@ pub fn check(shape: &Shape, path: &str, value: &Value) -> Findings {
     findings
 }
 
+/// Compares a whole object with a shape that leaves out some of its fields.
+#[must_use]
+pub fn check_without(shape: &Shape, left_out: &[&str], map: &Map<String, Value>) -> Findings {
+    let mut findings = Findings::default();
+    match shape {
+        Shape::Object(fields) => {
+            let fields = Fields { fields, left_out };
+            object(&fields, "", map, &mut findings);
+        }
+        // Nothing could be left out of it.
+        _ => walk(shape, "", &Value::Object(map.clone()), &mut findings),
+    }
+    findings.unknown.truncate(FINDINGS_MAX);
+    findings.causes.truncate(FINDINGS_MAX);
+    findings
+}
+
 /// Removes the fields that the shape does not have (Kubernetes' pruning).
 pub fn prune(shape: &Shape, value: &mut Value) {
     match (shape, value) {
@@ -137,14 +154,21 @@ fn walk(shape: &Shape, path: &str, value: &Value, findings: &mut Findings) {
             None => expect(false, "array", path, value, findings),
         },
         Shape::Object(fields) => match value.as_object() {
-            Some(map) => object(fields, path, map, findings),
+            Some(map) => object(&Fields { fields, left_out: &[] }, path, map, findings),
             None => expect(false, "object", path, value, findings),
         },
     }
 }
 
-fn object(fields: &[Field], path: &str, map: &Map<String, Value>, findings: &mut Findings) {
-    for (name, value) in map {
+/// What an object may have, and what of it others look after.
+struct Fields<'a> {
+    fields: &'a [Field],
+    left_out: &'a [&'a str],
+}
+
+fn object(expected: &Fields<'_>, path: &str, map: &Map<String, Value>, findings: &mut Findings) {
+    let fields = expected.fields;
+    for (name, value) in map.iter().filter(|(name, _)| !expected.left_out.contains(&name.as_str())) {
         match fields.iter().find(|field| field.name == name) {
             Some(field) => walk(field.shape, &join(path, name), value, findings),
             None if findings.unknown.len() < FINDINGS_MAX => findings.unknown.push(join(path, name)),

@@ -1,11 +1,13 @@
 //! `firesteel apply -f FILE`: create what is not there, merge-patch what is.
 
-use std::io::Read as _;
+use std::path::Path;
 
 use anyhow::{Context as _, bail};
+use firesteel_kube::yaml::{self, MANIFEST_BYTES_MAX};
 use serde_json::Value;
 
 use super::{Client, client::code_of, kinds, print_text};
+use crate::text_file;
 
 /// Applies every object of the file in order; stops at the first that is refused.
 ///
@@ -13,14 +15,11 @@ use super::{Client, client::code_of, kinds, print_text};
 /// When the file cannot be read or the appliance refuses an object.
 pub(crate) async fn run(client: &Client, filename: &str) -> anyhow::Result<()> {
     let text = if filename == "-" {
-        let mut text = String::new();
-        std::io::stdin().read_to_string(&mut text).context("reading standard input")?;
-        text
+        text_file::read_from(std::io::stdin(), MANIFEST_BYTES_MAX).context("reading standard input")?
     } else {
-        std::fs::read_to_string(filename).with_context(|| format!("reading {filename}"))?
+        text_file::read(Path::new(filename), MANIFEST_BYTES_MAX)?
     };
-    let objects: Vec<Value> =
-        serde_saphyr::from_multiple(&text).with_context(|| format!("reading YAML from {filename}"))?;
+    let objects: Vec<Value> = yaml::read_all(&text).with_context(|| format!("reading YAML from {filename}"))?;
     let mut applied = 0;
     for object in objects.iter().filter(|object| !object.is_null()) {
         one(client, object).await.with_context(|| format!("applying {}", title(object)))?;

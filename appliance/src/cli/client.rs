@@ -4,12 +4,14 @@ use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use firesteel_kube::yaml;
 use futures_util::{Stream, StreamExt as _};
 use reqwest::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::Connection;
+use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
 /// Longest line of a watch: one object, whose size the server bounds to 3 MiB.
 const LINE_BYTES_MAX: usize = 8 << 20;
@@ -80,9 +82,8 @@ impl Client {
                 PathBuf::from(data).join("admin.kubeconfig")
             }
         };
-        let text = std::fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
-        let config: Kubeconfig =
-            serde_saphyr::from_str(&text).with_context(|| format!("reading {}", path.display()))?;
+        let text = text_file::read(&path, TEXT_FILE_BYTES_MAX)?;
+        let config: Kubeconfig = yaml::read(text.as_bytes()).with_context(|| format!("reading {}", path.display()))?;
         let cluster = &config.clusters.first().context("the kubeconfig names no cluster")?.cluster;
         let user = &config.users.first().context("the kubeconfig names no user")?.user;
         let ca = base64::Engine::decode(

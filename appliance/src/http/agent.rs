@@ -14,13 +14,16 @@ use firesteel_control::{Control, Denied};
 use firesteel_wire::{
     HELLO_PATH, Hello, PublicKey, REPORT_PATH, Refusal, RefusalReason, Report, SIGNATURE_HEADER, limits, signing_input,
 };
-use http::{Method, Request, Response, StatusCode, header};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Incoming;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, de::DeserializeOwned};
 
-use super::body::{ResponseBody, json, text, with_type};
+use super::{
+    bearer,
+    body::{ResponseBody, json, text, with_type},
+};
 
 /// A report of the OS: a nonce and a name.
 const RUNNING_BYTES_MAX: usize = 4096;
@@ -46,18 +49,12 @@ pub async fn handle(control: Control, request: Request<Incoming>, remote: Socket
         },
         (&Method::GET | &Method::HEAD, path) if path.starts_with("/config/") => {
             let name = path.trim_start_matches("/config/");
-            let bearer = bearer(&request);
-            config(&control, name, bearer.as_deref(), remote).await
+            config(&control, name, bearer::token(request.headers()), remote).await
         }
         (&Method::POST, "/running") => running(&control, request, remote).await,
         (_, HELLO_PATH | REPORT_PATH | "/running") => text(StatusCode::METHOD_NOT_ALLOWED, "use POST"),
         _ => text(StatusCode::NOT_FOUND, "nothing is served here; this port is for agents and first-boot configs"),
     }
-}
-
-fn bearer(request: &Request<Incoming>) -> Option<String> {
-    let value = request.headers().get(header::AUTHORIZATION)?.to_str().ok()?;
-    value.strip_prefix("Bearer ").map(|token| token.trim().to_owned())
 }
 
 /// Reads a body, checks that its sender holds the key it names, and decodes it.

@@ -3,12 +3,15 @@
 use std::{convert::Infallible, sync::Arc};
 
 use firesteel_kube::{Api, Caller};
-use http::{Request, Response, StatusCode, header};
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use ring::{error::Unspecified, hmac, rand::SystemRandom};
 
-use super::body::{ResponseBody, json};
+use super::{
+    bearer,
+    body::{ResponseBody, json},
+};
 
 /// The admin's token, kept as a tag under a key that nobody else has.
 #[derive(Clone)]
@@ -39,13 +42,9 @@ impl AdminToken {
 
 /// Answers one request, after its token was checked.
 pub async fn handle(api: Api, admin: AdminToken, request: Request<Incoming>) -> Response<ResponseBody> {
-    let token = request
-        .headers()
-        .get(header::AUTHORIZATION)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.strip_prefix("Bearer "));
+    let token = bearer::token(request.headers());
     let open = matches!(request.uri().path(), "/readyz" | "/livez" | "/healthz");
-    if !open && !token.is_some_and(|token| admin.is(token.trim())) {
+    if !open && !token.is_some_and(|token| admin.is(token)) {
         return unauthorized();
     }
     let caller = Caller { name: "admin".to_owned(), admin: true };

@@ -33,28 +33,33 @@ pub enum Selection {
     Unsatisfiable,
 }
 
+/// Digits alone: Rust's numbers may begin with a sign, a range's may not (RFC 9110 section 14.1.1).
+fn position(text: &str) -> Option<u64> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
+}
+
 /// Reads a `Range` header; what is not understood counts as absent (RFC 9110 section 14.2).
 #[must_use]
 pub fn select(range: Option<&str>, length: u64) -> Selection {
     let Some(spec) = range.and_then(|value| value.strip_prefix("bytes=")) else { return Selection::Whole };
     let Some((first, last)) = spec.trim().split_once('-') else { return Selection::Whole };
     if first.is_empty() {
-        return match last.parse::<u64>() {
-            Ok(0) => Selection::Unsatisfiable,
-            Ok(_) if length == 0 => Selection::Unsatisfiable,
-            Ok(suffix) => {
+        return match position(last) {
+            Some(0) => Selection::Unsatisfiable,
+            Some(_) if length == 0 => Selection::Unsatisfiable,
+            Some(suffix) => {
                 let suffix = suffix.min(length);
                 Selection::Part { start: length - suffix, length: suffix }
             }
-            Err(_) => Selection::Whole,
+            None => Selection::Whole,
         };
     }
-    let Ok(start) = first.parse::<u64>() else { return Selection::Whole };
+    let Some(start) = position(first) else { return Selection::Whole };
     let last = if last.is_empty() {
         u64::MAX
     } else {
-        match last.parse::<u64>() {
-            Ok(last) if last >= start => last,
+        match position(last) {
+            Some(last) if last >= start => last,
             _ => return Selection::Whole,
         }
     };
@@ -241,7 +246,7 @@ mod tests {
         assert_eq!(select(Some("bytes=-3"), 10), Selection::Part { start: 7, length: 3 });
         assert_eq!(select(Some("bytes=10-"), 10), Selection::Unsatisfiable);
         assert_eq!(select(Some("bytes=-0"), 10), Selection::Unsatisfiable);
-        for ignored in ["bytes=5-4", "bytes=a-b", "lines=0-1", "bytes=0-1,3-4", ""] {
+        for ignored in ["bytes=5-4", "bytes=a-b", "bytes=+0-4", "bytes=-+3", "lines=0-1", "bytes=0-1,3-4", ""] {
             assert_eq!(select(Some(ignored), 10), Selection::Whole, "{ignored}");
         }
     }

@@ -10,6 +10,7 @@
 
 pub mod agent;
 pub mod api;
+pub mod bearer;
 pub mod body;
 pub mod boot;
 pub mod file;

@@ -19,6 +19,7 @@ use std::time::Duration;
 use firesteel_dhcp::{
     Arrival, BootAnswer, Client, Config, ConfigError, Destination, Engine, Event, Lease, Mac, Output, Transmit, What,
 };
+use firesteel_store::Durability;
 use jiff::{SignedDuration, Timestamp};
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
@@ -121,12 +122,23 @@ impl DhcpServer {
         boot: Boot,
         events: Events,
     ) -> Result<(Self, DhcpHandle), DhcpError> {
+        Self::open_with(interface, config, (lease_file, Durability::PowerCut), boot, events)
+    }
+
+    /// The same with another durability of the leases; see there who may want that.
+    pub fn open_with(
+        interface: &str,
+        config: Config,
+        (lease_file, durability): (&Path, Durability),
+        boot: Boot,
+        events: Events,
+    ) -> Result<(Self, DhcpHandle), DhcpError> {
         let name = || interface.to_owned();
         let index = interface_index(interface).map_err(|source| DhcpError::Interface { interface: name(), source })?;
         let udp = bind_udp(interface, SERVER_PORT).map_err(|source| DhcpError::Bind { interface: name(), source })?;
         let link = LinkSocket::sender(index).map_err(|source| DhcpError::Link { interface: name(), source })?;
         let now = Timestamp::now();
-        let (store, loaded) = LeaseStore::open(lease_file, now)?;
+        let (store, loaded) = LeaseStore::open_with(lease_file, durability, now)?;
         let engine = Engine::new(config, loaded.leases, loaded.rests, now)?;
         let (sender, commands) = mpsc::channel(COMMANDS_MAX);
         let server = Self {

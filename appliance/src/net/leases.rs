@@ -9,6 +9,7 @@ use std::path::Path;
 use std::sync::mpsc;
 
 use firesteel_dhcp::{CommitId, LEASES_MAX, Lease, LeaseChange, Mac, Rest};
+use firesteel_store::Durability;
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction, params};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -62,7 +63,12 @@ pub struct LeaseStore {
 impl LeaseStore {
     /// Opens or makes the database and reads it.
     pub fn open(path: &Path, now: Timestamp) -> Result<(Self, Loaded), LeaseStoreError> {
-        let mut connection = connect(path)?;
+        Self::open_with(path, Durability::PowerCut, now)
+    }
+
+    /// The same with another durability; see there who may want that.
+    pub fn open_with(path: &Path, durability: Durability, now: Timestamp) -> Result<(Self, Loaded), LeaseStoreError> {
+        let mut connection = connect(path, durability)?;
         let read = |source| LeaseStoreError::Read { path: path.display().to_string(), source };
         let loaded = load(&mut connection, now).map_err(read)?;
         let (jobs, queue) = mpsc::channel();
@@ -86,12 +92,15 @@ impl LeaseStore {
     }
 }
 
-fn connect(path: &Path) -> Result<Connection, LeaseStoreError> {
+fn connect(path: &Path, durability: Durability) -> Result<Connection, LeaseStoreError> {
     let open = |source| LeaseStoreError::Open { path: path.display().to_string(), source };
     let connection = Connection::open(path).map_err(open)?;
     // Exclusive: a second server with the same leases would hand out the same addresses.
+    let synchronous = durability.synchronous();
     connection
-        .execute_batch("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL;")
+        .execute_batch(&format!(
+            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};"
+        ))
         .map_err(open)?;
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(open)?;
     match version {

@@ -5,3 +5,5 @@ pub mod leases;
 mod packet;
 pub mod rogue;
 pub mod tftp;
+
+pub use packet::check as check_packet;

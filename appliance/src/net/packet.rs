@@ -171,6 +171,17 @@ pub(super) fn read_udp(packet: &[u8]) -> Option<(u16, &[u8])> {
     Some((u16::from_be_bytes([header[2], header[3]]), rest.get(..bytes)?))
 }
 
+/// For fuzzing: what is read of any packet lies in it, and a datagram of ours with it is read as it was sent.
+pub fn check(packet: &[u8]) {
+    if let Some((_, payload)) = read_udp(packet) {
+        assert!(payload.len() + IP_HEADER_BYTES + UDP_HEADER_BYTES <= packet.len());
+    }
+    let (from, to) = (SocketAddrV4::new(Ipv4Addr::LOCALHOST, 67), SocketAddrV4::new(Ipv4Addr::BROADCAST, 68));
+    if let Ok(sent) = udp_over_ip(from, to, packet) {
+        assert_eq!(read_udp(&sent), Some((68, packet)));
+    }
+}
+
 /// RFC 1071.
 fn checksum(start: u32, bytes: &[u8]) -> u16 {
     let (pairs, last) = bytes.as_chunks::<2>();

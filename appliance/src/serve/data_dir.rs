@@ -32,6 +32,7 @@ impl DataDir {
     /// # Errors
     /// When the folder can be neither opened nor made.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
+        let is_new = !root.exists();
         for folder in ["", "pki", "secrets", "images"] {
             let path = root.join(folder);
             fs::DirBuilder::new()
@@ -41,6 +42,11 @@ impl DataDir {
                 .with_context(|| format!("making the folder {}", path.display()))?;
         }
         let root = root.canonicalize().with_context(|| format!("opening the folder {}", root.display()))?;
+        // What is kept in a folder is lost with the folder's own name.
+        for folder in [Some(root.as_path()), root.parent().filter(|_| is_new)].into_iter().flatten() {
+            let synced = File::open(folder).and_then(|folder| folder.sync_all());
+            synced.with_context(|| format!("writing the folder {} to disk", folder.display()))?;
+        }
         Ok(Self { root })
     }
 

@@ -31,7 +31,7 @@ use firesteel_boot::{Endpoints, KernelArguments, Sealer};
 use firesteel_control::{Config, Control, RedfishDriver, runtime::Tokio};
 use firesteel_images::import::{Acquirer, ImageStore};
 use firesteel_kube::{Api, Core};
-use firesteel_store::{Compactor, Retention, Store};
+use firesteel_store::{Compactor, Durability, Retention, Store};
 use jiff::Timestamp;
 use ring::hmac;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
@@ -65,7 +65,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         tracing::debug!("a TLS provider was installed already");
     }
     let data = DataDir::open(&settings.data)?;
-    let core = open_store(&data).await?;
+    let core = open_store(&data, settings.durability).await?;
     let network = network::open(&core, &settings).await?;
     let endpoints =
         Endpoints { address: network.address, http_port: settings.http_port, agent_port: settings.agent_port };
@@ -108,8 +108,8 @@ fn start_log(settings: &Settings) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))
 }
 
-async fn open_store(data: &DataDir) -> anyhow::Result<Core> {
-    let store = Store::open(&data.path("resources.db")).context("opening the store")?;
+async fn open_store(data: &DataDir, durability: Durability) -> anyhow::Result<Core> {
+    let store = Store::open_with(&data.path("resources.db"), durability).context("opening the store")?;
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
     // Deletions of namespaces that a crash interrupted.

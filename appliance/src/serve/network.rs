@@ -29,6 +29,7 @@ use crate::{
         rogue,
         tftp::TftpServer,
     },
+    text_file::{self, TEXT_FILE_BYTES_MAX},
 };
 
 /// Long enough that a renewal survives a restart of the appliance, short enough that a pool of a
@@ -84,8 +85,9 @@ pub async fn open(core: &Core, settings: &Settings) -> anyhow::Result<Served> {
 }
 
 fn read(path: &Path) -> anyhow::Result<Provisioning> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
-    serde_saphyr::from_str(&text).with_context(|| format!("reading a Provisioning object from {}", path.display()))
+    let text = text_file::read(path, TEXT_FILE_BYTES_MAX)?;
+    firesteel_kube::yaml::read(text.as_bytes())
+        .with_context(|| format!("reading a Provisioning object from {}", path.display()))
 }
 
 /// The address must be there before anything listens on it.
@@ -133,7 +135,8 @@ impl Services {
             let boot = boot_answers(endpoints, settings.upgrade_ipxe);
             let events = dhcp_events(control.clone());
             let file = data.path("leases.db");
-            Some(DhcpServer::open(&served.interface, config, &file, boot, events).context("starting DHCP")?)
+            let leases = (file.as_path(), settings.lease_durability);
+            Some(DhcpServer::open_with(&served.interface, config, leases, boot, events).context("starting DHCP")?)
         } else {
             tracing::info!(?mode, "DHCP is somebody else's here");
             None

@@ -10,7 +10,10 @@ use std::{
 
 use anyhow::Context as _;
 use firesteel_dhcp::{Network, Pool, Subnet};
+use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};
+
+use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
 /// Flags of `firesteel serve`, and the keys of its settings file.
 #[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
@@ -91,6 +94,11 @@ pub struct Settings {
     pub bmc_ca: Option<PathBuf>,
     pub log: String,
     pub log_json: bool,
+    /// Of the resources and of the leases. No flag and no file sets them.
+    #[serde(skip)]
+    pub durability: Durability,
+    #[serde(skip)]
+    pub lease_durability: Durability,
 }
 
 impl RawSettings {
@@ -128,6 +136,8 @@ impl RawSettings {
             bmc_ca: merged.bmc_ca,
             log: merged.log.unwrap_or_else(|| "info".to_owned()),
             log_json: merged.log_json,
+            durability: Durability::PowerCut,
+            lease_durability: Durability::PowerCut,
         })
     }
 
@@ -172,7 +182,7 @@ fn relayed(text: &str) -> anyhow::Result<Subnet> {
 }
 
 fn read(path: &Path) -> anyhow::Result<RawSettings> {
-    let text = std::fs::read_to_string(path).with_context(|| format!("reading {}", path.display()))?;
+    let text = text_file::read(path, TEXT_FILE_BYTES_MAX)?;
     toml::from_str(&text).with_context(|| format!("reading settings from {}", path.display()))
 }
 
@@ -195,7 +205,9 @@ mod tests {
         let settings = flags.clone().check().unwrap();
         assert_eq!((settings.interface.as_deref(), settings.http_port, settings.agent_port), (Some("br0"), 81, 8443));
         std::fs::write(&path, "datta = \"/d\"\n").unwrap();
-        assert!(format!("{:#}", flags.check().unwrap_err()).contains("datta"));
+        assert!(format!("{:#}", flags.clone().check().unwrap_err()).contains("datta"));
+        std::fs::write(&path, format!("#{}\n", "x".repeat(TEXT_FILE_BYTES_MAX))).unwrap();
+        assert!(format!("{:#}", flags.check().unwrap_err()).contains("more than"), "a large file is not read");
         let relay = |text: &str| RawSettings { relayed: vec![text.to_owned()], ..flags_without_file() }.check();
         let subnet = relay("10.1.0.0/24,10.1.0.10,10.1.0.99,10.1.0.1").unwrap().relayed[0].clone();
         assert_eq!((subnet.network.prefix_length, subnet.router), (24, Some("10.1.0.1".parse().unwrap())));

@@ -20,6 +20,7 @@
 mod compactor;
 #[cfg(test)]
 mod conformance;
+mod durability;
 mod error;
 mod hub;
 pub mod memory;
@@ -30,6 +31,7 @@ mod types;
 mod watch;
 
 pub use compactor::{Compactor, Retention};
+pub use durability::Durability;
 pub use error::{CommitError, OpenError, ReadError, WatchError};
 pub use memory::Memory;
 pub use store::Store;

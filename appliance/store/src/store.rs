@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
+use crate::durability::Durability;
 use crate::error::{CommitError, OpenError, ReadError, WatchError};
 use crate::hub::Hub;
 use crate::memory::{Memory, Opened};
@@ -36,7 +37,12 @@ enum Backend {
 impl Store {
     /// Opens the database file, or makes it. Blocks for some milliseconds.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
-        let (sqlite, hub) = Sqlite::open(path)?;
+        Self::open_with(path, Durability::PowerCut)
+    }
+
+    /// The same with another durability; see there who may want that.
+    pub fn open_with(path: &Path, durability: Durability) -> Result<Self, OpenError> {
+        let (sqlite, hub) = Sqlite::open(path, durability)?;
         Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub }) })
     }
 

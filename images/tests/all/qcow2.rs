@@ -140,60 +140,105 @@ fn put64(image: &mut [u8], at: usize, value: u64) {
     image[at..at + 8].copy_from_slice(&value.to_be_bytes());
 }
 
-fn outcome(image: &[u8]) -> Result<Vec<u8>, String> {
-    let mut reader = Reader::open(Cursor::new(image)).map_err(|error| error.to_string())?;
+fn outcome(image: &[u8]) -> Result<Vec<u8>, Qcow2Error> {
+    let mut reader = Reader::open(Cursor::new(image))?;
     let mut out = Vec::new();
-    reader.read_to_end(&mut out).map_err(|error| error.to_string())?;
-    Ok(out)
+    match reader.read_to_end(&mut out) {
+        Ok(_) => Ok(out),
+        Err(error) => Err(error.downcast().unwrap()),
+    }
+}
+
+fn refusal(image: &[u8]) -> Reason {
+    match outcome(image) {
+        Err(Qcow2Error::Refused(reason)) => reason,
+        other => panic!("{other:?}"),
+    }
 }
 
 #[test]
 fn hostile_images_are_refused_with_the_reason() {
     const CLUSTER: usize = 1 << 16;
+    const PLACE: u64 = 1 << 16;
     let good = outcome(&small()).unwrap();
     assert_eq!(good, [vec![0x33; CLUSTER], vec![0; CLUSTER], vec![0x44; CLUSTER]].concat());
     type Spoil = fn(&mut Vec<u8>);
-    let cases: [(&str, Spoil); 22] = [
-        ("version 1", |image| put32(image, 4, 1)),
-        ("version 4", |image| put32(image, 4, 4)),
-        ("backing file", |image| put64(image, 8, 200)),
-        ("backing name without place", |image| put32(image, 16, 9)),
-        ("tiny clusters", |image| put32(image, 20, 8)),
-        ("huge clusters", |image| put32(image, 20, 22)),
-        ("shift out of range", |image| put32(image, 20, 200)),
-        ("empty", |image| put64(image, 24, 0)),
-        ("absurd size", |image| put64(image, 24, u64::MAX)),
-        ("encrypted", |image| put32(image, 32, 1)),
-        ("L1 too short", |image| put64(image, 24, 1 << 30)),
-        ("L1 too long", |image| put32(image, 36, u32::MAX)),
-        ("L1 out of the file", |image| put64(image, 40, 1 << 40)),
-        ("L1 unaligned", |image| put64(image, 40, (1 << 16) + 8)),
-        ("dirty", |image| put64(image, 72, 1)),
-        ("unknown feature", |image| put64(image, 72, 1 << 40)),
-        ("header length", |image| put32(image, 100, 8)),
-        ("L2 out of the file", |image| put64(image, CLUSTER, 9 << 16)),
-        ("L2 is the L1 table", |image| put64(image, CLUSTER, 1 << 16)),
-        ("reserved bits", |image| put64(image, CLUSTER, 2 << 16 | 1 << 60)),
-        ("data is the L2 table", |image| put64(image, 2 * CLUSTER, 2 << 16)),
-        ("data out of the file", |image| put64(image, 2 * CLUSTER, 7 << 16)),
+    let l1 = |offset, entries| Reason::L1 { offset, entries };
+    let cases: [(&str, Reason, Spoil); 34] = [
+        ("another magic", Reason::Magic, |image| put32(image, 0, 0)),
+        ("cut in its header", Reason::Short, |image| image.truncate(60)),
+        ("version 1", Reason::Version(1), |image| put32(image, 4, 1)),
+        ("version 4", Reason::Version(4), |image| put32(image, 4, 4)),
+        ("backing file", Reason::BackingFile, |image| put64(image, 8, 200)),
+        ("backing name without place", Reason::BackingFile, |image| put32(image, 16, 9)),
+        ("tiny clusters", Reason::ClusterBits(8), |image| put32(image, 20, 8)),
+        ("huge clusters", Reason::ClusterBits(22), |image| put32(image, 20, 22)),
+        ("shift out of range", Reason::ClusterBits(200), |image| put32(image, 20, 200)),
+        ("empty", Reason::Empty, |image| put64(image, 24, 0)),
+        ("absurd size", Reason::Size(u64::MAX), |image| put64(image, 24, u64::MAX)),
+        ("larger than any disk", Reason::Size((1 << 40) + 1), |image| put64(image, 24, (1 << 40) + 1)),
+        ("encrypted", Reason::Encrypted, |image| put32(image, 32, 1)),
+        ("L1 too short", l1(PLACE, 1), |image| put64(image, 24, 1 << 30)),
+        ("L1 too long", l1(PLACE, u32::MAX), |image| put32(image, 36, u32::MAX)),
+        ("L1 out of the file", l1(1 << 40, 1), |image| put64(image, 40, 1 << 40)),
+        ("L1 at the end of numbers", l1(u64::MAX - 7, 1), |image| put64(image, 40, u64::MAX - 7)),
+        ("L1 unaligned", l1(PLACE + 8, 1), |image| put64(image, 40, PLACE + 8)),
+        ("L1 is the header", l1(0, 1), |image| put64(image, 40, 0)),
+        ("dirty", Reason::Dirty, |image| put64(image, 72, 1)),
+        ("corrupt", Reason::Corrupt, |image| put64(image, 72, 2)),
+        ("external data file", Reason::DataFile, |image| put64(image, 72, 4)),
+        ("zstd without its feature", Reason::Compression(1), |image| {
+            put32(image, 100, 112);
+            image[104] = 1;
+        }),
+        ("zlib with the feature of others", Reason::Compression(0), |image| put64(image, 72, 8)),
+        ("extended L2", Reason::ExtendedL2, |image| put64(image, 72, 16)),
+        ("unknown feature", Reason::Features(1 << 40), |image| put64(image, 72, 1 << 40)),
+        ("header length", Reason::HeaderLength(8), |image| put32(image, 100, 8)),
+        ("L2 out of the file", Reason::L2(9 * PLACE), |image| put64(image, CLUSTER, 9 * PLACE)),
+        ("L2 unaligned", Reason::L2(2 * PLACE + 512), |image| put64(image, CLUSTER, 2 * PLACE + 512)),
+        ("L2 is the L1 table", Reason::Overlap(PLACE), |image| put64(image, CLUSTER, PLACE)),
+        ("one L2 table twice", Reason::Overlap(2 * PLACE), |image| {
+            put32(image, 36, 2);
+            put64(image, 24, (1 << 29) + 512);
+            put64(image, CLUSTER + 8, 2 * PLACE);
+        }),
+        ("reserved bits of L1", Reason::Reserved((2 * PLACE) | (1 << 60)), |image| {
+            put64(image, CLUSTER, (2 * PLACE) | (1 << 60));
+        }),
+        ("reserved bits of L2", Reason::Reserved((3 * PLACE) | (1 << 60)), |image| {
+            put64(image, 2 * CLUSTER, (3 * PLACE) | (1 << 60));
+        }),
+        ("zero flag in version 2", Reason::Reserved((3 * PLACE) | 1), |image| {
+            put32(image, 4, 2);
+            put64(image, 2 * CLUSTER, (3 * PLACE) | 1);
+        }),
     ];
-    for (name, spoil) in cases {
+    for (name, reason, spoil) in cases {
         let mut image = small();
         spoil(&mut image);
-        assert!(outcome(&image).is_err(), "{name} was accepted");
+        assert_eq!(refusal(&image), reason, "{name}");
     }
-    // Two L1 entries with one L2 table.
-    let mut image = small();
-    put32(&mut image, 36, 2);
-    put64(&mut image, 24, (1 << 29) + 512);
-    put64(&mut image, CLUSTER + 8, 2 << 16);
-    assert!(outcome(&image).unwrap_err().contains("overlap"));
-    // A compressed cluster that is no deflate stream, and one that lies behind the end.
-    for entry in [1_u64 << 62 | 3 << 16, 1 << 62 | 40 << 16] {
+    // What an entry of the L2 table points to; compressed clusters have bit 62.
+    const COMPRESSED: u64 = 1 << 62;
+    for (entry, reason) in [
+        (PLACE, Reason::Overlap(PLACE)),
+        (2 * PLACE, Reason::Overlap(2 * PLACE)),
+        (7 * PLACE, Reason::Cluster(7 * PLACE)),
+        (3 * PLACE + 512, Reason::Cluster(3 * PLACE + 512)),
+        (COMPRESSED | 512, Reason::Overlap(512)),
+        (COMPRESSED | (1 << 54) | (2 * PLACE - 100), Reason::Overlap(2 * PLACE - 100)),
+        (COMPRESSED | (40 * PLACE), Reason::Cluster(40 * PLACE)),
+        (COMPRESSED | (1 << 63) | (3 * PLACE), Reason::Reserved(COMPRESSED | (1 << 63) | (3 * PLACE))),
+    ] {
         let mut image = small();
         put64(&mut image, 2 * CLUSTER, entry);
-        assert!(outcome(&image).is_err());
+        assert_eq!(refusal(&image), reason, "{entry:#x}");
     }
+    // A compressed cluster that is no deflate stream.
+    let mut image = small();
+    put64(&mut image, 2 * CLUSTER, COMPRESSED | (3 * PLACE));
+    assert!(matches!(outcome(&image), Err(Qcow2Error::Cluster { guest: 0, .. })));
 }
 
 #[test]
@@ -203,7 +248,7 @@ fn the_file_may_end_within_the_last_cluster_but_not_within_the_disk() {
     image.truncate((4 << 16) + 512);
     assert_eq!(outcome(&image).unwrap().len(), (2 << 16) + 512);
     image.truncate((4 << 16) + 511);
-    assert!(outcome(&image).is_err());
+    assert_eq!(refusal(&image), Reason::Cluster(4 << 16));
 }
 
 proptest! {

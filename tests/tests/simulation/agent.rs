@@ -78,6 +78,9 @@ pub(crate) struct Agent {
     pub(crate) careless: bool,
     /// A planted bug: does a step again.
     pub(crate) forgetful: bool,
+    /// A planted bug: tells old news as new.
+    pub(crate) muddled: bool,
+    old_news: Option<(u32, Vec<wire::StepReport>)>,
     /// The disk that the firmware is told to boot.
     pub(crate) boot_entry: Option<String>,
     attempt: u64,
@@ -107,6 +110,8 @@ impl Agent {
             lie: None,
             careless: false,
             forgetful: false,
+            muddled: false,
+            old_news: None,
             boot_entry: None,
             attempt: 0,
             macs,
@@ -262,8 +267,26 @@ impl Agent {
             log: Vec::new(),
         };
         self.lie_in(&mut report);
+        if self.muddled {
+            self.muddle(&mut report);
+        }
         todo.push(Do::Ask(Ask::Report(Box::new(report))));
         todo
+    }
+
+    /// Every other report says again what ran first in this plan.
+    fn muddle(&mut self, report: &mut Report) {
+        match &self.old_news {
+            Some((plan, steps)) if *plan == report.plan => {
+                if report.sequence.is_multiple_of(2) {
+                    report.steps.clone_from(steps);
+                }
+            }
+            _ if report.steps.iter().any(|step| step.state == wire::StepState::Running) => {
+                self.old_news = Some((report.plan, report.steps.clone()));
+            }
+            _ => {}
+        }
     }
 
     fn lie_in(&self, report: &mut Report) {

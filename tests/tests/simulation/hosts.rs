@@ -36,12 +36,12 @@ const OS_TRIES: u32 = 200;
 pub(crate) fn check(laws: &Mutex<Laws>, sealer: &Sealer, name: &str, ask: &Ask, answer: &Answer) {
     let mut laws = lock(laws);
     match (ask, answer) {
-        (Ask::Hello(hello), Answer::Hello(Ok(reply))) if reply.attempt > 0 => {
+        (Ask::Hello(hello), Answer::Hello(Ok(_))) => {
             laws.greeted(&hello.token, &hello.key.to_string(), name);
         }
         (Ask::Report(report), Answer::Report(Ok(reply))) => {
             if let Ok(claims) = sealer.open_boot(&report.token, 0)
-                && claims.attempt > 0
+                && claims.purpose == Purpose::Agent
             {
                 laws.reported(&claims.subject, claims.attempt, report);
             } else if let firesteel_wire::Verdict::Plan { plan } = &reply.verdict
@@ -300,6 +300,7 @@ impl World {
             agent.lie = Some(Lie::Perfect);
         }
         (agent.careless, agent.forgetful) = (machine.careless, machine.forgetful);
+        agent.muddled = self.setup.bug == Some(Bug::StaleReports);
         machine.tokens.push((token, agent.key));
         let excess = machine.tokens.len().saturating_sub(6);
         machine.tokens.drain(..excess);
@@ -400,7 +401,7 @@ impl World {
         if id >= self.machines.len() {
             return drop(ask.reply);
         }
-        let trouble = if self.wild && self.random.chance(100) { self.bmc_trouble(&ask.request.method) } else { None };
+        let trouble = if self.wild { self.bmc_trouble(&ask.request.method) } else { None };
         let reset = ask.request.method == "POST";
         let Some(response) = self.bmc_fault(id, trouble, &ask.request) else {
             // Nobody there, or nobody who answers in time.
@@ -423,7 +424,7 @@ impl World {
         self.after(delay, Event::BmcAnswered { reply: ask.reply, response: Some(response) });
     }
 
-    /// The fault of this request that has been rarest so far.
+    /// The fault of this request that has been rarest so far, if any comes.
     fn bmc_trouble(&mut self, method: &str) -> Option<Fault> {
         let faults: &[Fault] = match method {
             "POST" => &[Fault::BmcIgnoresPower, Fault::BmcRefuses, Fault::BmcUnreachable],
@@ -431,7 +432,10 @@ impl World {
             _ => &[Fault::BmcUnauthorized, Fault::BmcRefuses, Fault::BmcUnreachable, Fault::BmcSlow, Fault::BmcGarbage],
         };
         let counted = faults.iter().map(|fault| (self.count(|counts| counts.of_fault(*fault)), *fault));
-        counted.min().map(|(_, fault)| fault)
+        let fault = counted.min().map(|(_, fault)| fault)?;
+        // There are few orders, and many looks.
+        let late = if method == "GET" { 80 } else { 250 };
+        self.happens(fault, late, 20).then_some(fault)
     }
 
     /// What the BMC answers, and what becomes of the machine.

@@ -4,7 +4,8 @@
 //! | law | checked at |
 //! |---|---|
 //! | only allowed changes of state; attempts and plans go forward; an issued plan never changes | each write of a journal |
-//! | a token is bound to one key | each write of a journal, each answered hello |
+//! | a token is bound to one key, that of a host and that of a machine that nobody owns | each write of a journal or discovered machine, each answered hello |
+//! | what is shown of the work never goes back, in whatever order reports come | each write of a journal |
 //! | `provisioned` only with matching evidence, and only over a disk that holds the image | each write of a journal |
 //! | no write without a plan that names the disk, in the boot that the plan is for | each touch |
 //! | a plan's step begins once | each touch |
@@ -69,6 +70,7 @@ pub(crate) struct ReceiptTruth {
     pub(crate) attempt: u64,
     pub(crate) plan: u32,
     pub(crate) index: u32,
+    step: String,
     evidence: EvidenceTruth,
 }
 
@@ -79,6 +81,39 @@ struct EvidenceTruth {
     raw_sha256: String,
     readback_sha256: String,
     disk_guid: String,
+}
+
+/// The running step, as it is shown.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct ProgressTruth {
+    attempt: u64,
+    plan: u32,
+    step: String,
+    done_bytes: u64,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct MachineObjectTruth {
+    metadata: MetaTruth,
+    status: StrangerTruth,
+}
+
+/// A machine that nobody owns, as it is on disk.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct StrangerTruth {
+    #[serde(skip)]
+    uid: String,
+    agent: Option<StrangerBinding>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+struct StrangerBinding {
+    boot: u64,
+    key: String,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -114,6 +149,7 @@ pub(crate) struct HostTruth {
     pub(crate) agent: Option<AgentBinding>,
     pub(crate) instance: Option<InstanceRecord>,
     pub(crate) receipts: Vec<ReceiptTruth>,
+    progress: Option<ProgressTruth>,
 }
 
 impl HostTruth {
@@ -137,6 +173,11 @@ pub(crate) struct Laws {
     pub(crate) hosts: BTreeMap<String, HostTruth>,
     /// Names and uids of the host objects that exist.
     pub(crate) objects: BTreeMap<String, String>,
+    strangers: BTreeMap<String, StrangerTruth>,
+    /// Every key that a boot of theirs was bound to.
+    stranger_keys: BTreeSet<String>,
+    /// The newest progress of each host.
+    furthest: BTreeMap<String, ProgressTruth>,
     issued: BTreeMap<(String, u64, u32), PlanKind>,
     begun: BTreeSet<(String, u64, u32, usize)>,
     bound: BTreeMap<String, String>,
@@ -145,6 +186,8 @@ pub(crate) struct Laws {
     pub(crate) newest: Revision,
     /// Changes of state that nobody has looked at yet.
     pub(crate) changes: Vec<(String, Edge)>,
+    /// Machines that nobody owns, whose agent has just been bound.
+    pub(crate) met: Vec<String>,
     /// Hosts that have just become provisioned, with the GUID of their disk.
     pub(crate) provisioned: Vec<(String, String)>,
     /// Points passed so far, and the one to die at: the n-th from the beginning, or from now of a kind.
@@ -191,6 +234,7 @@ impl Laws {
         match &*event.key.kind.resource {
             "hostjournals" => self.journal(event),
             "baremetalhosts" => self.object(event),
+            "discoveredhosts" => self.stranger(event),
             _ => {}
         }
     }
@@ -207,6 +251,29 @@ impl Laws {
                 self.objects.remove(&name);
             }
         }
+    }
+
+    fn stranger(&mut self, event: &Event) {
+        let name = event.key.name.clone();
+        if event.kind == EventKind::Deleted {
+            self.strangers.remove(&name);
+            return;
+        }
+        let object: MachineObjectTruth = serde_json::from_slice(&event.value).unwrap_or_default();
+        let new = StrangerTruth { uid: object.metadata.uid, ..object.status };
+        let old = self.strangers.remove(&name).filter(|old| old.uid == new.uid).and_then(|old| old.agent);
+        match (&old, &new.agent) {
+            (Some(was), Some(is)) if is.boot < was.boot => {
+                self.broken(Law::Forward, format!("{name} went back to boot {} of {}", is.boot, was.boot));
+            }
+            (Some(was), Some(is)) if is.boot == was.boot && is.key != was.key => {
+                self.broken(Law::Token, format!("boot {} of {name} was bound to a second key", is.boot));
+            }
+            (old, Some(_)) if *old != new.agent => self.met.push(name.clone()),
+            (_, _) => {}
+        }
+        self.stranger_keys.extend(new.agent.as_ref().map(|agent| agent.key.clone()));
+        self.strangers.insert(name, new);
     }
 
     fn journal(&mut self, event: &Event) {
@@ -240,6 +307,12 @@ impl Laws {
             *self.counts.edges.entry(edge).or_default() += 1;
             self.changes.push((name.to_owned(), edge));
         }
+        let says_off = |memory: &HostMemory| {
+            memory.failure.as_ref().is_some_and(|failure| failure.message.contains("the host is still off"))
+        };
+        if says_off(after) && !says_off(before) {
+            self.counts.other("hosts that say that they stayed off");
+        }
         let went_back = after.attempt < before.attempt
             || (after.attempt == before.attempt && after.plan_number < before.plan_number)
             || after.bmc.ticket < before.bmc.ticket;
@@ -264,8 +337,29 @@ impl Laws {
         {
             self.broken(Law::Token, format!("attempt {} of {name} was bound to a second key", is.attempt));
         }
+        if old.progress != new.progress
+            && let Some(progress) = &new.progress
+        {
+            self.progress(name, progress, new);
+        }
         if matches!(before.state, State::Provisioning) && matches!(after.state, State::Provisioned { .. }) {
             self.evidence(name, before, new);
+        }
+    }
+
+    /// A report that comes late does not undo what a later one said.
+    fn progress(&mut self, name: &str, now: &ProgressTruth, host: &HostTruth) {
+        let furthest = self.furthest.insert(host.uid.clone(), now.clone()).unwrap_or_default();
+        let same_step = (now.attempt, now.plan, &now.step) == (furthest.attempt, furthest.plan, &furthest.step);
+        let went_back = (now.attempt, now.plan) < (furthest.attempt, furthest.plan)
+            || same_step && now.done_bytes < furthest.done_bytes;
+        let ended = host
+            .receipts
+            .iter()
+            .any(|receipt| (receipt.attempt, receipt.plan, &receipt.step) == (now.attempt, now.plan, &now.step));
+        if went_back || ended {
+            let text = format!("the progress of {name} went back: {now:?} after {furthest:?}, its end known: {ended}");
+            self.broken(Law::Forward, text);
         }
     }
 
@@ -326,8 +420,10 @@ impl Laws {
             return self.broken(Law::Token, text);
         }
         self.bound.insert(token.to_owned(), key.to_owned());
-        let durable = self.hosts.values().any(|host| host.agent.as_ref().is_some_and(|agent| agent.key == key));
-        if !durable {
+        let of_host = self.hosts.values().any(|host| host.agent.as_ref().is_some_and(|agent| agent.key == key));
+        // The next boot of a machine may have been bound since.
+        let of_stranger = self.stranger_keys.contains(key);
+        if !of_host && !of_stranger {
             self.broken(Law::Durable, format!("{boot}: a hello was answered and its binding is not on disk"));
         }
     }

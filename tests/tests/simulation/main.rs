@@ -13,7 +13,8 @@
 //! | `wild` | many hosts, owners, faults; then peace, in which every host reaches its goal |
 //! | `planted` | bugs put in on purpose: the law that each breaks is found broken |
 //!
-//! A failure names its seed; `FIRESTEEL_SIM_SEED` and `FIRESTEEL_SIM_STEPS` set those of `a_long_run`.
+//! A failure names its seed; `FIRESTEEL_SIM_SEED` and `FIRESTEEL_SIM_STEPS` set those of
+//! `wild::a_million_steps`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "seeds and counts are part of what these tests show")]

@@ -17,7 +17,7 @@ use firesteel_plan::host::graph::EDGES;
 use crate::appliance::ENDPOINTS;
 use crate::counts::{Edge, Fault};
 use crate::executor::lock;
-use crate::wild::LEAST;
+use crate::wild::LEAST_OF_HALF;
 use crate::world::{Event, World};
 
 pub(crate) const NAMESPACE: &str = "default";
@@ -25,7 +25,7 @@ const IMAGES: [&str; 3] = ["http://images.example/a.raw", "http://images.example
 /// Its checksum is wrong: no try can help.
 pub(crate) const WRONG_IMAGE: &str = "http://images.example/wrong.raw";
 /// Journals of more bytes belong to hosts that have lived long enough.
-const OLD_BYTES: usize = 5_000;
+const OLD_BYTES: usize = 10_000;
 /// A finalizer of somebody else.
 const HOLD: &str = "example.com/hold";
 
@@ -86,9 +86,13 @@ impl World {
         if !self.wild {
             return;
         }
-        let pause = self.random.millis(1_000, 6_000);
+        let idle = self.idle_host();
+        let pause = if idle.is_some() { self.random.millis(1_000, 6_000) } else { self.random.millis(4_000, 12_000) };
         self.after(pause, Event::Owner);
-        let id = self.idle_host();
+        if self.appliance.is_none() {
+            return;
+        }
+        let id = idle.unwrap_or_else(|| self.random.below(self.machines.len()));
         let name = self.machines[id].name();
         if !self.exists(&name) {
             let birth = self.choose_birth();
@@ -146,7 +150,7 @@ impl World {
     }
 
     /// A host that is missing or rests, where there is one.
-    fn idle_host(&mut self) -> usize {
+    fn idle_host(&mut self) -> Option<usize> {
         let turn = self.random.below(self.machines.len());
         let mut order: Vec<usize> = (0..self.machines.len()).collect();
         order.rotate_left(turn);
@@ -158,7 +162,7 @@ impl World {
                     Some(S::New | S::Unmanaged | S::Available | S::Provisioned | S::ExternallyProvisioned)
                 )
         };
-        order.iter().copied().find(is_idle).unwrap_or(turn)
+        order.iter().copied().find(is_idle)
     }
 
     /// The way that was taken least.
@@ -171,7 +175,7 @@ impl World {
         // What is not much rarer than the rarest of all can wait: hosts that are spent early never come
         // to what lies deep.
         let rarest = EDGES.iter().map(|(from, to, _)| count((*from, *to))).min().unwrap_or(0);
-        let enough = LEAST.min(rarest + rarest / 4 + 25);
+        let enough = LEAST_OF_HALF.min(rarest + rarest / 4 + 25);
         let least = ways.iter().filter(|(edge, _)| count(*edge) < enough).min_by_key(|(edge, _)| count(*edge));
         // The first way is the ordinary one.
         least.map_or(ways[0].1, |(_, way)| *way)
@@ -243,10 +247,12 @@ impl World {
 
     /// A state was left for another one: its owner sees that, and asks for something in time.
     pub(crate) fn look_at_changes(&mut self) {
-        let (changes, provisioned) = {
+        let (changes, provisioned, met) = {
             let mut laws = lock(&self.laws);
-            (std::mem::take(&mut laws.changes), std::mem::take(&mut laws.provisioned))
+            let laws = &mut *laws;
+            (std::mem::take(&mut laws.changes), std::mem::take(&mut laws.provisioned), std::mem::take(&mut laws.met))
         };
+        met.iter().for_each(|name| self.plant_among_strangers(name));
         for (name, guid) in provisioned {
             self.check_disk(&name, &guid);
         }
@@ -262,6 +268,8 @@ impl World {
                 S::Registering => self.random.millis(0, 600),
                 S::Provisioning if wish == Wish::NoImage => self.random.millis(0, 400),
                 S::Inspecting => self.random.millis(0, 5_000),
+                // A clean disk is a matter of seconds.
+                S::Deprovisioning if wish == Wish::ReleaseByForce => self.random.millis(0, 3_000),
                 S::Provisioning | S::Deprovisioning => self.random.millis(0, 20_000),
                 // With an image it is left at once, too.
                 S::Available if self.random.chance(600) => Duration::ZERO,

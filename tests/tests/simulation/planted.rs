@@ -15,6 +15,10 @@ pub(crate) enum Bug {
     ForgottenLeases,
     /// A token that is bound anew.
     Rebinding,
+    /// A machine that nobody owns, whose token is forgotten to be bound.
+    ForgottenStranger,
+    /// An agent whose reports say again what was.
+    StaleReports,
     /// A journal that jumps to another state.
     IllegalState,
     /// A journal whose attempt goes back.
@@ -33,12 +37,14 @@ pub(crate) enum Bug {
     NoReason,
 }
 
-pub(crate) const BUGS: [(Bug, Law); 13] = [
+pub(crate) const BUGS: [(Bug, Law); 15] = [
     (Bug::CarelessAgent, Law::PlannedDisk),
     (Bug::ForgetfulAgent, Law::Once),
     (Bug::LostWrites, Law::Durable),
     (Bug::ForgottenLeases, Law::Lease),
     (Bug::Rebinding, Law::Token),
+    (Bug::ForgottenStranger, Law::Token),
+    (Bug::StaleReports, Law::Forward),
     (Bug::IllegalState, Law::Transition),
     (Bug::AttemptBack, Law::Forward),
     (Bug::FalseReadBack, Law::Evidence),

@@ -21,7 +21,7 @@ use crate::laws::{Law, Laws, Point};
 use crate::machine::Stage;
 use crate::owner::{NAMESPACE, WRONG_IMAGE};
 use crate::planted::Bug;
-use crate::wild::LEAST;
+use crate::wild::pace;
 use crate::world::{Event, World};
 
 /// What [`World::trouble`] can do; the rest happens to messages on their way.
@@ -57,15 +57,28 @@ impl World {
         if !self.wild {
             return;
         }
-        let counted = TROUBLES.iter().map(|fault| (self.count(|counts| counts.of_fault(*fault)), *fault));
-        let rare: Vec<Fault> = counted.filter(|(count, _)| *count < LEAST).map(|(_, fault)| fault).collect();
-        let known = if rare.is_empty() || self.random.chance(30) { TROUBLES.as_slice() } else { &rare };
+        let late: Vec<Fault> = TROUBLES.into_iter().filter(|fault| self.is_late(*fault)).collect();
+        let known = if late.is_empty() || self.random.chance(30) { TROUBLES.as_slice() } else { &late };
         let fault = *self.random.pick(known);
-        let longest = if rare.is_empty() { 60_000 } else { 16_000 };
+        let longest = if late.is_empty() { 60_000 } else { 8_000 };
         let pause = self.random.millis(1_000, longest);
         self.after(pause, Event::Trouble);
+        if self.appliance.is_none() {
+            return;
+        }
         let id = self.victim(fault);
         self.cause(fault, id);
+    }
+
+    /// Whether this fault happened less often so far than it should have.
+    pub(crate) fn is_late(&self, fault: Fault) -> bool {
+        self.count(|counts| counts.of_fault(fault)) < pace(self.count(|counts| counts.steps))
+    }
+
+    /// Draws whether it happens: per mille where it is late, and where it is not.
+    pub(crate) fn happens(&mut self, fault: Fault, late: u64, otherwise: u64) -> bool {
+        let per_mille = if self.is_late(fault) { late } else { otherwise };
+        self.random.chance(per_mille)
     }
 
     /// A machine on which the fault has an effect, where there is one.
@@ -281,10 +294,10 @@ impl World {
         let fault = |message: &str, permanent| Err(ImageFault { message: message.to_owned(), permanent });
         let result = if ask.request.url == WRONG_IMAGE {
             fault("the image's checksum is another", true)
-        } else if self.wild && self.random.chance(300) {
+        } else if self.wild && self.happens(Fault::ImageFails, 250, 30) {
             self.fault(Fault::ImageFails);
             fault("the download was cut off", false)
-        } else if self.wild && self.random.chance(300) {
+        } else if self.wild && self.happens(Fault::ImageWrong, 250, 30) {
             self.fault(Fault::ImageWrong);
             fault("the image's checksum is another", true)
         } else {
@@ -334,18 +347,31 @@ impl World {
         }
     }
 
+    /// The same for a machine that nobody owns and whose agent was just bound.
+    pub(crate) fn plant_among_strangers(&mut self, name: &str) {
+        if self.setup.bug == Some(Bug::ForgottenStranger) {
+            let key = Key::new(&GroupResource::new("firesteel.dev", "discoveredhosts"), "", name);
+            self.forge_object(key, |status| status["agent"] = Value::Null);
+            let machine = name.rsplit('-').next().and_then(|octet| usize::from_str_radix(octet, 16).ok()).unwrap_or(0);
+            self.after(Duration::from_secs(2), Event::Cause { machine, fault: Fault::SecondKey });
+        }
+    }
+
     /// Changes a journal behind control's back.
     pub(crate) fn forge(&mut self, name: &str, change: impl Fn(&mut Value) + Send + 'static) {
+        self.forge_object(Key::new(&GroupResource::new("firesteel.dev", "hostjournals"), NAMESPACE, name), change);
+    }
+
+    fn forge_object(&mut self, key: Key, change: impl Fn(&mut Value) + Send + 'static) {
         let Some(appliance) = &self.appliance else { return };
-        let (store, name) = (appliance.store.clone(), name.to_owned());
-        self.executor.spawn(appliance.life, Box::pin(async move { forge(&store, &name, change).await }));
+        let store = appliance.store.clone();
+        self.executor.spawn(appliance.life, Box::pin(async move { forge(&store, &key, change).await }));
     }
 }
 
-async fn forge(store: &Store, name: &str, change: impl Fn(&mut Value)) {
-    let key = Key::new(&GroupResource::new("firesteel.dev", "hostjournals"), NAMESPACE, name);
+async fn forge(store: &Store, key: &Key, change: impl Fn(&mut Value)) {
     for _ in 0..10 {
-        let Ok(Some(object)) = store.get(&key).await else { return };
+        let Ok(Some(object)) = store.get(key).await else { return };
         let mut value: Value = serde_json::from_slice(&object.value).unwrap_or_default();
         change(&mut value["status"]);
         let op = Op::Update { key: key.clone(), expected: object.revision, value: value.to_string().into() };

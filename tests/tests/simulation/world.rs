@@ -114,6 +114,10 @@ pub(crate) enum Event {
         state: Option<ProvisioningState>,
     },
     Trouble,
+    Cause {
+        machine: usize,
+        fault: Fault,
+    },
     Kill,
     Start,
     Mend {
@@ -199,6 +203,10 @@ impl World {
             world.machines.push(machine);
         }
         world.start();
+        if world.setup.bug == Some(Bug::ForgottenStranger) {
+            // Nobody has made a host for it.
+            world.power_on(0);
+        }
         if world.wild {
             world.after(Duration::from_secs(1), Event::Owner);
             world.after(Duration::from_secs(5), Event::Trouble);
@@ -326,7 +334,8 @@ impl World {
         drop(appliance);
         lock(&self.laws).die_in = None;
         lock(&self.outbox).clear();
-        let longest = if self.random.chance(100) { 900_000 } else { 8_000 };
+        // Long enough, now and then, for leases and agents to be given up.
+        let longest = if self.random.chance(15) { 900_000 } else { 8_000 };
         let downtime = self.random.millis(50, longest);
         self.after(downtime, Event::Start);
         let waiting: Vec<(usize, u64, u64)> =
@@ -470,6 +479,7 @@ impl World {
                 }
             }
             Event::Trouble => self.trouble(),
+            Event::Cause { machine, fault } => self.cause(fault, machine),
             Event::Kill => {
                 self.note("kill", 0);
                 self.fault(Fault::KilledAtRest);
@@ -568,7 +578,7 @@ impl World {
             }
             return;
         }
-        let ok = !(self.wild && self.random.chance(100));
+        let ok = !(self.wild && self.happens(Fault::LeaseRefused, 100, 20));
         if ok {
             self.leases.write(changes);
         } else {

@@ -6,12 +6,13 @@
 //! Without a BMC the host comes when somebody boots it; its agent stays and waits for plans.
 
 use firesteel_resources::bare_metal_host::ErrorType;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::host::{
     bmc::{Call, call, fault_text},
     effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
     memory::BootWait,
-    seen::{AgentSeen, BmcFaultKind, Work},
+    seen::{AgentSeen, BmcFaultKind, Power, Work},
     turn::{Turn, later, words},
 };
 
@@ -75,7 +76,7 @@ pub(super) fn agent<'a>(turn: &mut Turn<'a>, kind: ErrorType) -> Result<&'a Agen
 pub(super) fn spend(turn: &mut Turn<'_>) {
     let came_back = current(turn).is_some_and(|agent| agent.rebooted);
     open(turn);
-    turn.memory.boot = came_back.then_some(BootWait { since: turn.now, powered: true });
+    turn.memory.boot = came_back.then_some(BootWait::new(turn.now, true));
 }
 
 /// In states that need no agent: keeps the published attempt usable for the next boot.
@@ -208,24 +209,72 @@ fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
         if turn.memory.attempt_spent || turn.memory.attempt == 0 {
             open(turn);
         }
-        turn.memory.boot = Some(BootWait { since: turn.now, powered: false });
+        turn.memory.boot = Some(BootWait::new(turn.now, false));
         return power(turn, turn.now, kind);
     };
     let waited = turn.now.duration_since(wait.since);
     if waited > turn.limits().hello {
         return late(turn, waited, kind);
     }
-    if wait.powered || !turn.has_bmc() { come(turn, &wait) } else { power(turn, wait.since, kind) }
+    match (turn.has_bmc(), wait.powered) {
+        (false, _) => come(turn, &wait),
+        (true, false) => power(turn, wait.since, kind),
+        (true, true) => look(turn, wait, kind),
+    }
+}
+
+/// Some BMCs take an order and do nothing. The power, looked at while the host boots, tells so long
+/// before the hello is late. An answer that does not come tells nothing.
+#[track_caller]
+fn look(turn: &mut Turn<'_>, mut wait: BootWait, kind: ErrorType) -> Reason {
+    let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::Probe);
+    if is_asked || turn.now >= next_look(turn, &wait) {
+        match call(turn, BmcAction::Probe) {
+            Call::Waiting(_) => return come(turn, &wait),
+            Call::Failed(_) => (wait.looked_at, wait.off_since) = (Some(turn.now), None),
+            Call::Done => {
+                let is_off = turn.seen.bmc.power == Power::Off;
+                wait.off_since = is_off.then_some(wait.off_since.unwrap_or(turn.now));
+                wait.looked_at = Some(turn.now);
+            }
+        }
+        turn.memory.boot = Some(wait.clone());
+        if let Some(off_since) = wait.off_since.filter(|since| turn.now >= later(*since, turn.limits().boot_off)) {
+            return still_off(turn, &wait, off_since, kind);
+        }
+    }
+    come(turn, &wait)
+}
+
+fn next_look(turn: &Turn<'_>, wait: &BootWait) -> Timestamp {
+    let is_on = turn.seen.bmc.power == Power::On;
+    let pause = if is_on { turn.limits().power_poll } else { turn.limits().boot_look };
+    later(wait.looked_at.unwrap_or(wait.since), pause)
 }
 
 #[track_caller]
-fn power(turn: &mut Turn<'_>, since: jiff::Timestamp, kind: ErrorType) -> Reason {
+fn still_off(turn: &mut Turn<'_>, wait: &BootWait, off_since: Timestamp, kind: ErrorType) -> Reason {
+    let (attempt, off_for) = (turn.memory.attempt, words(turn.now.duration_since(off_since)));
+    let text = if off_since <= wait.since {
+        format!("the BMC accepted power-on but the host is still off after {off_for} (attempt {attempt})")
+    } else {
+        format!(
+            "the host went off while it booted, {off_for} ago (attempt {attempt}); look at its power and its console"
+        )
+    };
+    open(turn);
+    turn.fail(kind, text)
+}
+
+#[track_caller]
+fn power(turn: &mut Turn<'_>, since: Timestamp, kind: ErrorType) -> Reason {
     if !turn.has_bmc() {
-        return come(turn, &BootWait { since, powered: false });
+        return come(turn, &BootWait::new(since, false));
     }
     match call(turn, BmcAction::NetBoot) {
         Call::Done => {
-            let wait = BootWait { since: turn.now, powered: true };
+            let is_off = turn.seen.bmc.power == Power::Off;
+            let wait = BootWait { off_since: is_off.then_some(turn.now), ..BootWait::new(turn.now, true) };
             turn.memory.boot = Some(wait.clone());
             turn.event(
                 EventKind::Normal,
@@ -256,7 +305,11 @@ fn come(turn: &mut Turn<'_>, wait: &BootWait) -> Reason {
         "waiting for the host to boot from the network: there is no BMC, so switch it on or reboot it by hand"
             .to_owned()
     };
-    let wake = turn.limits().work_poll;
+    let mut wake = turn.limits().work_poll;
+    if wait.powered && turn.has_bmc() {
+        let look = next_look(turn, wait).duration_since(turn.now);
+        wake = wake.min(look.max(SignedDuration::from_secs(1)));
+    }
     turn.stay(wake, text)
 }
 
@@ -269,7 +322,7 @@ fn late(turn: &mut Turn<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> R
     );
     if !turn.has_bmc() {
         // The boot entry stays: the host may come any time.
-        turn.memory.boot = Some(BootWait { since: turn.now, powered: false });
+        turn.memory.boot = Some(BootWait::new(turn.now, false));
         return turn.fail(kind, text);
     }
     open(turn);

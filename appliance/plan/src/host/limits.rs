@@ -19,6 +19,11 @@ pub struct Limits {
     pub bmc_call: SignedDuration,
     /// A soft power-off turns into a hard one (upstream).
     pub soft_off: SignedDuration,
+    /// Power is looked at this often while a host that is to boot is not seen to be on.
+    pub boot_look: SignedDuration,
+    /// A host that is to boot and was off for so long at every look does not boot. Slow power supplies
+    /// and BMCs that answer from a cache need up to half of it.
+    pub boot_off: SignedDuration,
     /// A power change shows at the BMC (upstream).
     pub power_change: SignedDuration,
     /// Power is looked at this often in a steady state (upstream).
@@ -50,6 +55,8 @@ impl Default for Limits {
             image_stall: SignedDuration::from_mins(10),
             bmc_call: SignedDuration::from_secs(120),
             soft_off: SignedDuration::from_secs(180),
+            boot_look: SignedDuration::from_secs(20),
+            boot_off: SignedDuration::from_secs(60),
             power_change: SignedDuration::from_secs(120),
             power_poll: SignedDuration::from_secs(60),
             power_poll_changing: SignedDuration::from_secs(5),

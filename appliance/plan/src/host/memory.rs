@@ -128,6 +128,18 @@ pub struct BootWait {
     pub since: Timestamp,
     /// The BMC has carried the boot out, or the host came by itself.
     pub powered: bool,
+    /// When the BMC was last asked whether the host is on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looked_at: Option<Timestamp>,
+    /// At every look since then the host was off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_since: Option<Timestamp>,
+}
+
+impl BootWait {
+    pub(super) fn new(since: Timestamp, powered: bool) -> Self {
+        Self { since, powered, looked_at: None, off_since: None }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,7 +6,7 @@ use crate::host::{
     effect::{BmcAction, Reason},
     memory::PowerWork,
     seen::{BmcFault, BmcFaultKind, Power},
-    turn::{Turn, later},
+    turn::{Turn, later, words},
 };
 
 pub(super) enum Reach {
@@ -22,21 +22,23 @@ pub(super) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
     let changing = turn.memory.power.as_ref().is_some_and(|work| work.want_on == on);
     let age_max = if changing { turn.limits().power_poll_changing } else { turn.limits().power_poll };
     let age = turn.seen.bmc.power_at.map(|at| turn.now.duration_since(at));
+    let was_steady = is_seen(turn, on)
+        && turn.memory.power.is_none()
+        && turn.memory.failure.is_none()
+        && !turn.memory.state.is_working();
     // An order whose outcome is awaited goes first; then a fresh look.
     let ordering = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action != BmcAction::Probe);
     if !ordering && age.is_none_or(|age| age > age_max) {
         match call(turn, BmcAction::Probe) {
             // What is seen now is its answer.
             Call::Done => {}
+            // A look now and then does not unsettle what rests as it was seen last.
+            Call::Waiting(_) if was_steady => {}
             Call::Waiting(reason) => return Reach::Waiting(reason),
             Call::Failed(fault) => return Reach::Failed(fault_text(turn, &fault)),
         }
     }
-    let reached = match turn.seen.bmc.power {
-        Power::On => on,
-        Power::Off => !on,
-        Power::Unknown => false,
-    };
+    let reached = is_seen(turn, on);
     if reached && !ordering {
         turn.memory.power = None;
         return Reach::Reached;
@@ -46,6 +48,14 @@ pub(super) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
     change(turn, work)
 }
 
+fn is_seen(turn: &Turn<'_>, on: bool) -> bool {
+    match turn.seen.bmc.power {
+        Power::On => on,
+        Power::Off => !on,
+        Power::Unknown => false,
+    }
+}
+
 fn change(turn: &mut Turn<'_>, mut work: PowerWork) -> Reach {
     let waited = turn.now.duration_since(work.since);
     let limit = if work.want_on || work.hard { turn.limits().power_change } else { turn.limits().soft_off };
@@ -53,8 +63,11 @@ fn change(turn: &mut Turn<'_>, mut work: PowerWork) -> Reach {
     if work.ordered && waited > limit {
         if work.want_on || work.hard {
             turn.memory.power = None;
-            let wanted = if work.want_on { "on" } else { "off" };
-            return Reach::Failed(format!("the BMC took the order but the host did not go {wanted}"));
+            let (order, state) = if work.want_on { ("power-on", "off") } else { ("power-off", "on") };
+            return Reach::Failed(format!(
+                "the BMC accepted {order} but the host is still {state} after {}",
+                words(waited)
+            ));
         }
         // The OS did not shut down in time.
         work = PowerWork { hard: true, since: turn.now, ordered: false, ..work };

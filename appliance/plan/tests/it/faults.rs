@@ -2,7 +2,7 @@
 
 use firesteel_plan::{
     Effect,
-    host::{CredentialsSeen, ImageSeen, PlanKind, UserDataSeen, Work, WriteEvidence},
+    host::{BmcAction, CredentialsSeen, ImageSeen, PlanKind, Power, UserDataSeen, Work, WriteEvidence},
 };
 use firesteel_resources::{
     HardwareRecord, RootDeviceHints,
@@ -128,6 +128,101 @@ fn a_partly_written_disk_is_cleaned_and_the_sixth_installation_does_not_start() 
     world.edit(|host| host.spec.image = Some(image("two")));
     world.run();
     assert_eq!(world.state(), S::Provisioned, "another image starts the count anew: {}", world.reason());
+}
+
+#[test]
+fn a_bmc_that_accepts_power_on_and_does_nothing_is_the_hosts_reason_within_a_minute() {
+    let mut world = World::new();
+    world.power_works = false;
+    world.settle();
+    assert_eq!((world.state(), world.net_boots()), (S::Inspecting, 1));
+    let (first, ordered) = (world.memory().attempt, world.now);
+    while world.memory().failure.is_none() {
+        let wake = world.last.as_ref().unwrap().wake.unwrap();
+        world.pass(wake.as_secs().max(1));
+        world.settle();
+        assert!(world.now.duration_since(ordered).as_secs() <= 65, "{}", world.reason());
+    }
+    assert!(world.reason().contains("the BMC accepted power-on but the host is still off"), "{}", world.reason());
+    let status = world.seen.host.status.clone().unwrap();
+    assert_eq!(status.error_type, Some(ErrorType::Inspection));
+    assert!(status.error_message.contains("still off after 60 s"), "{}", status.error_message);
+    // Later, and less and less often, it is tried again; once the BMC does its work the host goes on.
+    let wait = world.last.as_ref().unwrap().wake.unwrap().as_secs();
+    assert!((60..=120).contains(&wait), "{wait}");
+    world.pass(wait);
+    world.settle();
+    assert_eq!((world.net_boots(), world.memory().attempt), (2, first + 1));
+    world.power_works = true;
+    world.pass(300);
+    world.settle();
+    world.pass(300);
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+}
+
+#[test]
+fn a_host_that_goes_off_while_it_boots_is_noticed_and_a_short_dip_is_not() {
+    let mut world = World::new();
+    world.settle();
+    let first = world.memory().attempt;
+    // A firmware that starts again by itself is off at one look and on at the next.
+    world.pass(60);
+    world.seen.bmc.power = Power::Off;
+    world.settle();
+    world.pass(21);
+    world.seen.bmc.power = Power::On;
+    world.settle();
+    assert_eq!((world.memory().attempt, world.memory().failure.as_ref()), (first, None));
+    world.pass(60);
+    world.seen.bmc.power = Power::Off;
+    for _ in 0..4 {
+        world.settle();
+        world.pass(20);
+    }
+    assert!(world.reason().contains("went off while it booted"), "{}", world.reason());
+    assert_eq!(world.memory().attempt, first + 1);
+}
+
+#[test]
+fn a_bmc_that_does_not_say_whether_the_host_is_on_is_not_taken_for_one_that_is_off() {
+    let mut world = World::new();
+    world.power_works = false;
+    world.settle();
+    let first = world.memory().attempt;
+    world.bmc_works = false;
+    for _ in 0..20 {
+        world.pass(20);
+        world.settle();
+    }
+    assert_eq!((world.memory().attempt, world.memory().failure.as_ref()), (first, None), "{}", world.reason());
+}
+
+#[test]
+fn a_look_at_the_power_changes_no_word_of_a_host_that_rests() {
+    let mut world = World::new();
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    world.pass(1);
+    world.settle();
+    let (text, status) = (world.reason().to_owned(), world.seen.host.status.clone());
+    for _ in 0..3 {
+        world.pass(61);
+        let step = world.step();
+        let asks =
+            step.effects.iter().any(|effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::Probe));
+        assert!(asks, "{:?}", step.effects);
+        assert_eq!((world.reason(), &world.seen.host.status), (text.as_str(), &status));
+        world.settle();
+    }
+    world.bmc_works = false;
+    world.pass(61);
+    world.settle();
+    assert!(world.reason().contains("cannot be reached"), "{}", world.reason());
+    let count = world.memory().failure.as_ref().unwrap().count;
+    world.pass(200);
+    world.settle();
+    assert_eq!(world.memory().failure.as_ref().unwrap().count, count + 1, "a look does not forget failures");
 }
 
 #[test]

@@ -25,6 +25,8 @@ pub(crate) struct World {
     pub(crate) last: Option<Step>,
     /// Whether effects of each sort are carried out.
     pub(crate) bmc_works: bool,
+    /// Otherwise the BMC takes the order and the host does not move.
+    pub(crate) power_works: bool,
     pub(crate) images_work: bool,
     pub(crate) agent_works: bool,
     /// A boot into the agent was carried out and nobody has said hello yet.
@@ -74,6 +76,7 @@ impl World {
             effects: Vec::new(),
             last: None,
             bmc_works: true,
+            power_works: true,
             images_work: true,
             agent_works: true,
             booting: false,
@@ -240,6 +243,7 @@ impl World {
         }
         match call.action {
             BmcAction::Probe if self.seen.bmc.power == Power::Unknown => self.seen.bmc.power = Power::Off,
+            _ if !self.power_works => {}
             BmcAction::NetBoot => {
                 self.seen.bmc.power = Power::On;
                 self.booting = true;

@@ -25,6 +25,31 @@ pub struct Findings {
     pub warnings: Vec<String>,
 }
 
+/// Errors, and warnings, that are named; the first few are what a user can work on.
+const FINDINGS_MAX: usize = 64;
+/// Of one finding: names in the config may be as long as the config.
+const FINDING_CHARS_MAX: usize = 256;
+
+impl Findings {
+    fn error(&mut self, text: String) {
+        add(&mut self.errors, &text);
+    }
+
+    fn warning(&mut self, text: String) {
+        add(&mut self.warnings, &text);
+    }
+}
+
+/// As one line that moves no cursor, whatever the names in the config are.
+fn add(list: &mut Vec<String>, text: &str) {
+    let shown = |character: char| if character.is_control() { char::REPLACEMENT_CHARACTER } else { character };
+    match list.len() {
+        0..FINDINGS_MAX => list.push(text.chars().take(FINDING_CHARS_MAX).map(shown).collect()),
+        FINDINGS_MAX => list.push("there are more".to_owned()),
+        _ => {}
+    }
+}
+
 /// A file that is added to a config.
 #[derive(Clone, PartialEq, Eq)]
 pub struct NewFile {

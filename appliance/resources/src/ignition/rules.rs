@@ -229,11 +229,11 @@ static PASSWD: Rule = Object(&[
 pub(super) fn check(config: &Value) -> Findings {
     let mut findings = Findings::default();
     let Some(version) = config.pointer("/ignition/version").and_then(Value::as_str) else {
-        findings.errors.push("ignition.version: is needed, such as \"3.3.0\"".to_owned());
+        findings.error("ignition.version: is needed, such as \"3.3.0\"".to_owned());
         return findings;
     };
     if let Some(fault) = version_fault(version) {
-        findings.errors.push(format!("ignition.version: {fault}"));
+        findings.error(format!("ignition.version: {fault}"));
         return findings;
     }
     shape(config, &CONFIG, "", &mut findings);
@@ -283,19 +283,19 @@ fn shape(value: &Value, rule: &Rule, path: &str, findings: &mut Findings) {
         Whole => "a whole number",
         Number => "a number",
     };
-    findings.errors.push(format!("{}: must be {wanted}", place(path)));
+    findings.error(format!("{}: must be {wanted}", place(path)));
 }
 
 fn object(map: &Map<String, Value>, fields: &[(&str, bool, &Rule)], path: &str, findings: &mut Findings) {
     for (name, needed, rule) in fields {
         match map.get(*name) {
             Some(value) if !(value.is_null() && *needed) => shape(value, rule, &join(path, name), findings),
-            _ if *needed => findings.errors.push(format!("{}: is needed", join(path, name))),
+            _ if *needed => findings.error(format!("{}: is needed", join(path, name))),
             _ => {}
         }
     }
     for name in map.keys().filter(|name| fields.iter().all(|(known, ..)| known != name)) {
-        findings.warnings.push(format!("{}: is not known to spec 3 and will be ignored", join(path, name)));
+        findings.warning(format!("{}: is not known to spec 3 and will be ignored", join(path, name)));
     }
 }
 
@@ -315,13 +315,17 @@ fn sources(value: &Value, path: &str, findings: &mut Findings) {
                 let path = join(path, name);
                 match (name.as_str(), inner) {
                     ("source", Value::String(text)) => {
-                        findings.errors.extend(source::fault(text).map(|fault| format!("{path}: {fault}")));
+                        if let Some(fault) = source::fault(text) {
+                            findings.error(format!("{path}: {fault}"));
+                        }
                     }
                     ("hash", Value::String(text)) => {
-                        findings.errors.extend(hash_fault(text).map(|fault| format!("{path}: {fault}")));
+                        if let Some(fault) = hash_fault(text) {
+                            findings.error(format!("{path}: {fault}"));
+                        }
                     }
                     ("compression", Value::String(text)) if !matches!(text.as_str(), "" | "gzip") => {
-                        findings.errors.push(format!("{path}: must be empty or gzip"));
+                        findings.error(format!("{path}: must be empty or gzip"));
                     }
                     _ => sources(inner, &path, findings),
                 }
@@ -354,13 +358,13 @@ fn paths(config: &Value, findings: &mut Findings) {
             let place = format!("storage.{section}[{index}]");
             let path = entry["path"].as_str().unwrap_or_default();
             if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
-                findings.errors.push(format!("{place}.path: {path:?} is not an absolute path"));
+                findings.error(format!("{place}.path: {path:?} is not an absolute path"));
             }
             if !seen.insert(path.trim_end_matches('/').to_owned()) {
-                findings.errors.push(format!("{place}.path: {path} is in the config twice"));
+                findings.error(format!("{place}.path: {path} is in the config twice"));
             }
             if entry["mode"].as_i64().is_some_and(|mode| !(0..=0o7777).contains(&mode)) {
-                findings.errors.push(format!("{place}.mode: must be from 0 to 4095 (decimal for octal 7777)"));
+                findings.error(format!("{place}.mode: must be from 0 to 4095 (decimal for octal 7777)"));
             }
         }
     }
@@ -369,7 +373,7 @@ fn paths(config: &Value, findings: &mut Findings) {
         for (index, entry) in list.iter().enumerate() {
             let device = entry["device"].as_str().unwrap_or_default();
             if !device.starts_with('/') {
-                findings.errors.push(format!("storage.{section}[{index}].device: {device:?} is not an absolute path"));
+                findings.error(format!("storage.{section}[{index}].device: {device:?} is not an absolute path"));
             }
         }
     }
@@ -386,16 +390,16 @@ fn units(config: &Value, findings: &mut Findings) {
         let place = format!("systemd.units[{index}]");
         let known = name.rsplit_once('.').is_some_and(|(stem, kind)| !stem.is_empty() && UNIT_TYPES.contains(&kind));
         if !known || name.contains('/') {
-            findings.errors.push(format!("{place}.name: {name:?} is no unit name, such as x.service"));
+            findings.error(format!("{place}.name: {name:?} is no unit name, such as x.service"));
         }
         if !seen.insert(name) {
-            findings.errors.push(format!("{place}.name: {name} is in the config twice"));
+            findings.error(format!("{place}.name: {name} is in the config twice"));
         }
         let dropins = unit["dropins"].as_array().map(Vec::as_slice).unwrap_or_default();
         for (number, dropin) in dropins.iter().enumerate() {
             let name = dropin["name"].as_str().unwrap_or_default();
             if !name.ends_with(".conf") || name.contains('/') {
-                findings.errors.push(format!("{place}.dropins[{number}].name: {name:?} must end in .conf"));
+                findings.error(format!("{place}.dropins[{number}].name: {name:?} must end in .conf"));
             }
         }
     }

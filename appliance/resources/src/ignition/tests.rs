@@ -12,6 +12,24 @@ fn errors(value: &Value) -> Vec<String> {
 }
 
 #[test]
+fn findings_are_few_short_and_plain_whatever_the_names_are() {
+    let mut storage: serde_json::Map<String, Value> =
+        (0..1000).map(|number| (format!("\u{1b}[2J{number}{}", "x".repeat(1000)), json!(1))).collect();
+    let files: Vec<Value> = (0..1000).map(|number| json!({"path": format!("\n{number}")})).collect();
+    storage.insert("files".to_owned(), json!(files));
+    let config = json!({"ignition": {"version": "3.3.0"}, "storage": storage});
+    let findings = validate(config.to_string().as_bytes());
+    for list in [&findings.errors, &findings.warnings] {
+        assert_eq!((list.len(), list[FINDINGS_MAX].as_str()), (FINDINGS_MAX + 1, "there are more"));
+    }
+    let old = validate(br#"{"ignition":{"version":"2.0.0\n"}}"#);
+    for text in findings.errors.iter().chain(&findings.warnings).chain(&old.errors) {
+        assert!(text.chars().count() <= FINDING_CHARS_MAX, "{} characters", text.chars().count());
+        assert!(!text.chars().any(char::is_control), "{text:?}");
+    }
+}
+
+#[test]
 fn each_fault_is_named_with_its_place() {
     let base = |more: Value| {
         let mut config = json!({"ignition": {"version": "3.3.0"}});

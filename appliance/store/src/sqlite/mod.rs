@@ -24,6 +24,7 @@ use std::thread::JoinHandle;
 use rusqlite::Connection;
 use tokio::sync::mpsc;
 
+use crate::durability::Durability;
 use crate::error::OpenError;
 use crate::hub::Hub;
 use crate::types::Revision;
@@ -68,10 +69,10 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    pub(crate) fn open(path: &Path) -> Result<(Self, Arc<Hub>), OpenError> {
+    pub(crate) fn open(path: &Path, durability: Durability) -> Result<(Self, Arc<Hub>), OpenError> {
         let lock = lock(path)?;
         let database = |source| OpenError::Database { path: path.to_owned(), source };
-        let mut connection = connect(path).map_err(database)?;
+        let mut connection = connect(path, durability).map_err(database)?;
         let found = migrate(&mut connection).map_err(database)?;
         if found > SCHEMA {
             return Err(OpenError::Schema { path: path.to_owned(), found, known: SCHEMA });
@@ -87,7 +88,7 @@ impl Sqlite {
         let (reads, queue) = mpsc::channel(READ_QUEUE_MAX);
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..READERS {
-            let connection = connect(path).map_err(database)?;
+            let connection = connect(path, durability).map_err(database)?;
             connection.pragma_update(None, "query_only", true).map_err(database)?;
             let queue = queue.clone();
             threads.push(spawn("store-reader", move || run_reader(connection, &queue))?);
@@ -118,13 +119,13 @@ fn lock(path: &Path) -> Result<File, OpenError> {
     Ok(file)
 }
 
-fn connect(path: &Path) -> rusqlite::Result<Connection> {
+fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(std::time::Duration::from_secs(10))?;
     // Has an effect on a new file only; must come before the first table.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;
-    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.pragma_update(None, "synchronous", durability.synchronous())?;
     connection.pragma_update(None, "foreign_keys", false)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)

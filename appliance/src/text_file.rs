@@ -1,0 +1,66 @@
+//! Files that people write, read no further than any such file is long: a path may be that of a disk.
+
+use std::{io::Read, path::Path};
+
+use anyhow::Context as _;
+
+/// Settings, kubeconfigs and single objects have a few kilobytes.
+pub const TEXT_FILE_BYTES_MAX: usize = 1 << 20;
+
+/// The whole file as text.
+///
+/// # Errors
+/// When it cannot be read, is no text, or has more than `bytes_max` bytes.
+pub fn read(path: &Path, bytes_max: usize) -> anyhow::Result<String> {
+    std::fs::File::open(path)
+        .map_err(anyhow::Error::from)
+        .and_then(|file| read_from(file, bytes_max))
+        .with_context(|| format!("reading {}", path.display()))
+}
+
+/// All that `source` gives, as text.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_from(source: impl Read, bytes_max: usize) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    source.take(bytes_max as u64 + 1).read_to_end(&mut bytes)?;
+    anyhow::ensure!(bytes.len() <= bytes_max, "it has more than the {bytes_max} bytes that such a file may have");
+    String::from_utf8(bytes).context("it is no text in UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    /// Ends after a gibibyte, so that a reader without a bound ends too.
+    struct Counted<'a, R> {
+        inner: R,
+        left: u64,
+        bytes: &'a mut usize,
+    }
+
+    impl<R: Read> Read for Counted<'_, R> {
+        fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+            let bytes = self.inner.by_ref().take(self.left).read(buffer)?;
+            self.left -= bytes as u64;
+            *self.bytes += bytes;
+            Ok(bytes)
+        }
+    }
+
+    #[test]
+    fn what_never_ends_is_refused_and_what_fits_is_read() {
+        let mut read_bytes = 0;
+        let endless = Counted { inner: std::io::repeat(b'x'), left: 1 << 30, bytes: &mut read_bytes };
+        assert!(read_from(endless, TEXT_FILE_BYTES_MAX).is_err());
+        assert!(read_bytes <= TEXT_FILE_BYTES_MAX + 1, "{read_bytes} bytes were read");
+        let file = tempfile::NamedTempFile::new().unwrap();
+        file.as_file().set_len(64 << 20).unwrap();
+        let error = format!("{:#}", read(file.path(), TEXT_FILE_BYTES_MAX).unwrap_err());
+        assert!(error.contains(file.path().to_str().unwrap()) && error.contains("1048576"), "{error}");
+        assert_eq!(read_from(&b"four"[..], 4).unwrap(), "four");
+        assert!(read_from(&b"fives"[..], 4).is_err() && read_from(&[0xff][..], 4).is_err());
+    }
+}

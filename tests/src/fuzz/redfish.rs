@@ -1,0 +1,68 @@
+//! What BMCs answer, and the addresses under which users say that they are.
+
+use firesteel_bmc::address::own_path;
+use firesteel_bmc::decide::{BootMode, PowerAction, PowerPlan, Target, plan_boot, plan_power, quirks_of};
+use firesteel_bmc::model::{self, System};
+use firesteel_bmc::{Address, PowerState};
+
+pub(super) fn check(input: &[u8]) {
+    model::check(input);
+    if let Some(message) = model::error_message(input) {
+        super::assert_plain(&message);
+    }
+    if let Ok(system) = serde_json::from_slice::<System>(input) {
+        let state = PowerState::of(&system);
+        for action in PowerAction::ALL {
+            match plan_power(&system, action) {
+                PowerPlan::Nothing => assert!(action.is_reached(state), "{action:?} in {state:?}"),
+                PowerPlan::Reset { target, .. } => stays(&target),
+                PowerPlan::Impossible { what } => super::assert_plain(&what),
+            }
+        }
+        for mode in [None, Some(BootMode::Uefi)] {
+            if let Err(why) = plan_boot(&system, Target::Pxe, mode, quirks_of(&system)) {
+                super::assert_plain(&why);
+            }
+        }
+    }
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    if own_path(text).is_some() {
+        stays(text);
+    }
+    if let Ok(address) = Address::parse(text) {
+        assert_eq!(Address::parse(&address.to_string()).as_ref(), Ok(&address));
+        assert!(matches!(address.origin().scheme(), "http" | "https") && address.origin().path() == "/");
+        assert!(address.origin().username().is_empty() && address.origin().password().is_none());
+        if let Some(system) = address.system() {
+            stays(system);
+        }
+    }
+}
+
+/// A path that is followed with the BMC's credentials is the one that was looked at: no parser of URLs makes another
+/// of it.
+fn stays(path: &str) {
+    let mut url = reqwest::Url::parse("https://192.0.2.9/").unwrap();
+    url.set_path(path);
+    assert!(url.path().starts_with("/redfish/"), "{path} leads to {url}");
+    assert_eq!((url.host_str(), url.query(), url.fragment()), (Some("192.0.2.9"), None, None));
+}
+
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    [
+        r##"{"PowerState":"On","Manufacturer":"HPE","Model":7,"UUID":"u","Boot":{"BootSourceOverrideEnabled":"Once","BootSourceOverrideTarget":"Pxe","BootSourceOverrideMode":"UEFI","BootSourceOverrideTarget@Redfish.AllowableValues":["None","Pxe","Hdd"]},"Actions":{"#ComputerSystem.Reset":{"target":"/redfish/v1/Systems/1/Actions/ComputerSystem.Reset","ResetType@Redfish.AllowableValues":["On","ForceOff","GracefulShutdown","ForceRestart"]}},"EthernetInterfaces":{"@odata.id":"/redfish/v1/Systems/1/EthernetInterfaces"}}"##,
+        r##"{"PowerState":"Off","Actions":{"#ComputerSystem.Reset":{"target":"/redfish/%2e%2e/admin","ResetType@Redfish.AllowableValues":null}}}"##,
+        r#"{"RedfishVersion":"1.6.0","Systems":{"@odata.id":"/redfish/v1/Systems"},"Links":{"Sessions":{"@odata.id":"/redfish/v1/SessionService/Sessions"}}}"#,
+        r#"{"Members":[{"@odata.id":"/redfish/v1/Systems/1"},{"@odata.id":7}]}"#,
+        r#"{"MACAddress":"AA:bb:00:01:02:03","PermanentMACAddress":null}"#,
+        r#"{"error":{"code":"Base.1.0.GeneralError","message":"general","@Message.ExtendedInfo":[{"Message":"the \u001b[31mreason"}]}}"#,
+        "redfish://10.0.0.5/redfish/v1/Systems/1",
+        "redfish+http://[fd00::1]:8000/redfish/v1/Systems/a-b/",
+        "redfish://root:calvin@10.0.0.5",
+        "/redfish/v1/Systems/1",
+        "/redfish/v1/../../admin",
+        "/redfish/%2E%2e/admin",
+    ]
+    .map(|text| text.as_bytes().to_vec())
+    .to_vec()
+}
