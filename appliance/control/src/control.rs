@@ -24,7 +24,7 @@ use crate::{
     power::BmcDriver,
     queue::Queue,
     runtime::{Ending, Runtime, Task, timeout},
-    views::Views,
+    views::{Identity, Views},
 };
 
 /// Hosts that are stepped at the same time: a step waits for the disk (fsync), not for the CPU.
@@ -227,7 +227,7 @@ impl Control {
                     }
                     known.insert(key.clone(), asked);
                     let macs: Vec<Mac> = host.spec.boot_mac().iter().filter_map(|mac| mac.parse().ok()).collect();
-                    self.views().learn_host(&key, Some((&host.metadata.uid, made_at(&host), &macs)));
+                    self.views().learn_host(&key, Some(Identity::of(&host.metadata, &macs)));
                     self.forget_discovered(&macs);
                     self.inner.queue.wake(&key);
                 }
@@ -288,11 +288,6 @@ fn watched(
 
 pub(crate) fn key_of(host: &BareMetalHost) -> HostKey {
     HostKey { namespace: host.metadata.namespace.clone(), name: host.metadata.name.clone() }
-}
-
-/// When the object was made; every stored one says so.
-pub(crate) fn made_at(host: &BareMetalHost) -> Timestamp {
-    host.metadata.creation_timestamp.unwrap_or(Timestamp::MAX)
 }
 
 /// Unix seconds; 0 before 1970.

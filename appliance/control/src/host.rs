@@ -10,8 +10,9 @@ use serde_json::Value;
 
 use crate::{
     Control, HostKey,
-    control::{key_of, made_at},
+    control::key_of,
     journals::{self, event},
+    views::Identity,
 };
 
 impl Control {
@@ -103,7 +104,7 @@ impl Control {
             );
         let wanted = {
             let mut views = self.views();
-            views.learn_host(&key, Some((&host.metadata.uid, made_at(host), &macs)));
+            views.learn_host(&key, Some(Identity::of(&host.metadata, &macs)));
             let Some(view) = views.hosts.get_mut(&key) else { return };
             if view.boot_entry.as_ref() != Some(&entry) {
                 tracing::debug!(host = %key, ?entry, "boot entry");

@@ -118,11 +118,11 @@ impl Control {
                 Some(result) => result,
                 None => Err(fault(BmcFaultKind::Unreachable, "the BMC did not finish within 100 s")),
             };
-            control.bmc_ended(&key, &call, result).await;
+            control.bmc_ended(&key, &host.metadata.uid, &call, result).await;
         });
     }
 
-    async fn bmc_ended(&self, key: &HostKey, call: &BmcCall, result: Result<Learnt, BmcFault>) {
+    async fn bmc_ended(&self, key: &HostKey, uid: &str, call: &BmcCall, result: Result<Learnt, BmcFault>) {
         let now = self.now();
         let mut note = None;
         match &result {
@@ -132,7 +132,8 @@ impl Control {
             }
             Err(fault) => tracing::warn!(host = %key, action = ?call.action, error = %fault.message, "BMC call failed"),
         }
-        if let Some(view) = self.views().hosts.get_mut(key) {
+        // A host that was made anew meanwhile has tickets of its own.
+        if let Some(view) = self.views().hosts.get_mut(key).filter(|view| view.uid == uid) {
             let seen = &mut view.power.seen;
             seen.in_flight = false;
             if let Ok(learnt) = &result {

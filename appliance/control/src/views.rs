@@ -9,6 +9,7 @@ use std::{
 };
 
 use firesteel_boot::{BootEntry, Mac};
+use firesteel_resources::ObjectMeta;
 use firesteel_wire as wire;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
@@ -45,6 +46,8 @@ pub(crate) struct HostView {
     pub(crate) uid: String,
     /// When the object was made; of two hosts with one MAC the older one has it.
     pub(crate) made: Timestamp,
+    /// The store's revision of the newest that is known of it.
+    revision: u64,
     pub(crate) macs: Vec<Mac>,
     /// Published before any effect of the step that decided it; absent until the first step.
     pub(crate) boot_entry: Option<BootEntry>,
@@ -52,6 +55,23 @@ pub(crate) struct HostView {
     /// The attempt whose agent had said hello when the host asked for a boot script again.
     pub(crate) rebooted_attempt: Option<u64>,
     pub(crate) power: PowerView,
+}
+
+/// By what a stored host is known.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Identity<'a> {
+    pub(crate) uid: &'a str,
+    pub(crate) made: Timestamp,
+    pub(crate) revision: u64,
+    pub(crate) macs: &'a [Mac],
+}
+
+impl<'a> Identity<'a> {
+    /// Of an object that was read from the store; each has a revision and says when it was made.
+    pub(crate) fn of(metadata: &'a ObjectMeta, macs: &'a [Mac]) -> Self {
+        let made = metadata.creation_timestamp.unwrap_or(Timestamp::MAX);
+        Self { uid: &metadata.uid, made, revision: metadata.resource_version.parse().unwrap_or(0), macs }
+    }
 }
 
 /// The agent of one boot.
@@ -149,20 +169,25 @@ impl Views {
         }
     }
 
-    /// Takes a host's identity in: uid, time of making, MACs. `None` for a host that is gone.
-    pub(crate) fn learn_host(&mut self, key: &HostKey, known: Option<(&str, Timestamp, &[Mac])>) {
+    /// Takes a host's identity in; `None` for a host that is gone. Late news of an earlier host of the same
+    /// name is passed over: this one's orders to its BMC would be forgotten, and given again.
+    pub(crate) fn learn_host(&mut self, key: &HostKey, known: Option<Identity<'_>>) {
         if let Some(view) = self.hosts.get(key) {
+            if known.as_ref().is_some_and(|known| known.uid != view.uid && known.revision < view.revision) {
+                return;
+            }
             let uid = view.uid.clone();
             self.by_uid.remove(&uid);
             self.by_mac.retain(|_, owner| owner != key);
-            if known.is_none_or(|(new_uid, ..)| new_uid != uid) {
+            if known.as_ref().is_none_or(|known| known.uid != uid) {
                 self.hosts.remove(key);
             }
         }
-        let Some((uid, made, macs)) = known else { return };
+        let Some(Identity { uid, made, revision, macs }) = known else { return };
         let view = self.hosts.entry(key.clone()).or_default();
         uid.clone_into(&mut view.uid);
         view.made = made;
+        view.revision = view.revision.max(revision);
         macs.clone_into(&mut view.macs);
         self.by_uid.insert(uid.to_owned(), key.clone());
         for mac in macs {
@@ -190,17 +215,21 @@ mod tests {
         HostKey { namespace: "default".into(), name: name.into() }
     }
 
+    fn known<'a>(uid: &'a str, made: Timestamp, revision: u64, macs: &'a [Mac]) -> Option<Identity<'a>> {
+        Some(Identity { uid, made, revision, macs })
+    }
+
     #[test]
     fn the_older_host_with_a_mac_has_it_until_it_goes() {
         let mut views = Views::default();
         let mac = Mac([2, 0, 0, 0, 0, 1]);
         let at = |second| Timestamp::from_second(second).expect("in range");
-        views.learn_host(&key("b"), Some(("ub", at(1), &[mac])));
-        views.learn_host(&key("a"), Some(("ua", at(2), &[mac])));
+        views.learn_host(&key("b"), known("ub", at(1), 1, &[mac]));
+        views.learn_host(&key("a"), known("ua", at(2), 2, &[mac]));
         assert_eq!(views.by_mac[&mac], key("b"));
         views.learn_host(&key("b"), None);
         assert!(!views.by_uid.contains_key("ub"));
-        views.learn_host(&key("a"), Some(("ua", at(2), &[mac])));
+        views.learn_host(&key("a"), known("ua", at(2), 2, &[mac]));
         assert_eq!(views.by_mac[&mac], key("a"));
     }
 
@@ -209,12 +238,12 @@ mod tests {
     #[test]
     fn the_order_of_learning_decides_nothing() {
         let mac = Mac([2, 0, 0, 0, 0, 1]);
-        let known = [("a", 3), ("b", 1), ("c", 2)];
-        for first in 0..known.len() {
+        let hosts = [("a", 3), ("b", 1), ("c", 2)];
+        for first in 0..hosts.len() {
             let mut views = Views::default();
-            for (name, second) in known.iter().cycle().skip(first).take(known.len()) {
+            for (name, second) in hosts.iter().cycle().skip(first).take(hosts.len()) {
                 let made = Timestamp::from_second(*second).expect("in range");
-                views.learn_host(&key(name), Some((name, made, &[mac])));
+                views.learn_host(&key(name), known(name, made, 1, &[mac]));
             }
             assert_eq!(views.by_mac[&mac], key("b"));
         }
@@ -223,11 +252,11 @@ mod tests {
     #[test]
     fn a_host_that_was_made_anew_forgets_its_namesakes_agent() {
         let mut views = Views::default();
-        views.learn_host(&key("a"), Some(("one", Timestamp::UNIX_EPOCH, &[])));
+        views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
         views.hosts.get_mut(&key("a")).expect("learnt").agent.attempt = 7;
-        views.learn_host(&key("a"), Some(("one", Timestamp::UNIX_EPOCH, &[])));
+        views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
         assert_eq!(views.hosts[&key("a")].agent.attempt, 7);
-        views.learn_host(&key("a"), Some(("two", Timestamp::UNIX_EPOCH, &[])));
+        views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 2, &[]));
         assert_eq!(views.hosts[&key("a")].agent.attempt, 0);
     }
 
@@ -235,7 +264,7 @@ mod tests {
     #[test]
     fn a_host_that_went_does_not_take_its_namesake_along() {
         let mut views = Views::default();
-        views.learn_host(&key("a"), Some(("two", Timestamp::UNIX_EPOCH, &[])));
+        views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 2, &[]));
         views.forget_host(&key("a"), "one");
         assert!(views.hosts.contains_key(&key("a")));
         views.forget_host(&key("a"), "two");
@@ -283,5 +312,16 @@ mod tests {
         assert_eq!(agent.verdict(2), wire::Verdict::Continue);
         agent.set_abort("old");
         assert!(matches!(agent.verdict(1), wire::Verdict::Abort { .. }));
+    }
+
+    /// A watch may tell of the earlier host after a step has read the later one from the store.
+    #[test]
+    fn late_news_of_an_earlier_namesake_is_passed_over() {
+        let mut views = Views::default();
+        views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 9, &[]));
+        views.hosts.get_mut(&key("a")).expect("learnt").agent.attempt = 7;
+        views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 5, &[]));
+        assert_eq!((views.hosts[&key("a")].uid.as_str(), views.hosts[&key("a")].agent.attempt), ("two", 7));
+        assert!(views.by_uid.contains_key("two"));
     }
 }
