@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use firesteel_agent::{board::Board, decide::Exit};
+use firesteel_images::http::{Download, Limits};
 use firesteel_wire::{Evidence, HandOffFile, RefusalReason, Step, StepReport};
 
 use crate::{
@@ -166,6 +167,21 @@ fn clocks_that_are_wrong_by_years_do_not_matter() {
         assert_eq!(*run.host.clocks_ms.lock().unwrap(), [TIME_MS], "and so have the host's clocks, for its OS");
         end(run);
     }
+}
+
+/// Images come from anywhere: whoever answers must have a certificate that somebody vouches for.
+#[test]
+fn nothing_is_downloaded_from_a_server_that_nobody_vouches_for() {
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let appliance = Appliance::start();
+    let client = firesteel_images::http::client().unwrap();
+    let limits = Limits { attempts_max: 1, ..Limits::default() };
+    let url = format!("https://{}/disk.raw", appliance.address);
+    let mut download = Download::new(client, &url, limits, None, true).unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let error = runtime.block_on(download.next()).unwrap_err();
+    assert!(format!("{error:?}").contains("UnknownIssuer"), "{error:?}");
+    assert!(error.help().contains("see that the server"), "{}", error.help());
 }
 
 #[test]

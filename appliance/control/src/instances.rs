@@ -67,6 +67,7 @@ impl Control {
             .get(&claims.subject)
             .cloned()
             .ok_or_else(|| Denied::Token("the host of this token is gone".to_owned()))?;
+        self.check_named(&key, name).await?;
         let secret = self.config_secret(&key, name).await?;
         let config = secret.get(CONFIG_KEY).ok_or_else(|| {
             Denied::Invalid(format!("the Secret {name} has no key {CONFIG_KEY}: put the Ignition config there"))
@@ -76,6 +77,21 @@ impl Control {
         })?;
         self.config_fetched(&key, claims.attempt, name, remote).await?;
         Ok(served)
+    }
+
+    /// A token opens the configs that the host's own user data fetches, and no other of its namespace.
+    async fn check_named(&self, key: &HostKey, name: &str) -> Result<(), Denied> {
+        let internal = |status: firesteel_kube::Status| Denied::Internal(status.message);
+        let host = self.inner.hosts.get(&key.namespace, &key.name).await.map_err(internal)?;
+        let reference = host.and_then(|host| host.spec.user_data).unwrap_or_default();
+        let secret = self.inner.secrets.get(&key.namespace, &reference.name).await.map_err(internal)?;
+        let url = format!("{}{name}", self.config_origin());
+        if secret.as_ref().and_then(Secret::user_data).is_some_and(|config| ignition::fetches(config, &url)) {
+            return Ok(());
+        }
+        Err(Denied::NotFound(format!(
+            "the user data of host {key} does not fetch the config {name}: let it merge {url} to have it served to this host"
+        )))
     }
 
     async fn config_secret(&self, key: &HostKey, name: &str) -> Result<Secret, Denied> {

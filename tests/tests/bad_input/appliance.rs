@@ -15,7 +15,8 @@ use firesteel_images::http::Limits;
 use firesteel_images::import::{Acquirer, ImageStore};
 use firesteel_kube::{Core, Objects};
 use firesteel_resources::{
-    BareMetalHost, BareMetalHostStatus, DiscoveredHost, HostJournal, Image, Secret, secret::SecretBytes,
+    BareMetalHost, BareMetalHostStatus, DiscoveredHost, HostJournal, Image, Secret,
+    secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes},
 };
 use firesteel_store::Store;
 use jiff::{SignedDuration, Timestamp};
@@ -137,7 +138,16 @@ impl Appliance {
     }
 
     pub(crate) async fn add_secret(&self, name: &str, key: &str, content: &[u8]) {
-        let mut secret = Secret::default();
+        self.add_typed("", name, key, content).await;
+    }
+
+    /// A config that is served to hosts.
+    pub(crate) async fn add_config(&self, name: &str, content: &[u8]) {
+        self.add_typed(CONFIG_TYPE, name, CONFIG_KEY, content).await;
+    }
+
+    async fn add_typed(&self, kind: &str, name: &str, key: &str, content: &[u8]) {
+        let mut secret = Secret { type_: kind.to_owned(), ..Secret::default() };
         name.clone_into(&mut secret.metadata.name);
         NAMESPACE.clone_into(&mut secret.metadata.namespace);
         secret.data.insert(key.to_owned(), SecretBytes(content.to_vec()));

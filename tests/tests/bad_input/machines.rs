@@ -1,8 +1,11 @@
 //! Machines that are not who they say, or who they were.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use firesteel_resources::SecretReference;
 use firesteel_wire::{Refusal, RefusalReason, Step, Verdict};
 
-use crate::agent::{Agent, End, disk, script, token_in};
+use crate::agent::{Agent, End, REMOTE, disk, script, token_in};
 use crate::appliance::{Appliance, NAMESPACE, until};
 use crate::images::{noise, published};
 
@@ -153,6 +156,59 @@ async fn two_machines_with_one_uuid_are_two_hosts() {
         assert_eq!(serials, [format!("disk-of-{name}")], "each host's plan names its own disk");
         let bound = appliance.journal(name).await.status.agent.unwrap();
         assert_eq!(bound.attempt, 1, "neither was taken for the other booting again");
+    }
+}
+
+/// The config's name and the token that a stub fetches it with.
+fn config_in(plan: &[Step]) -> (String, String) {
+    let files = plan.iter().find_map(|step| match step {
+        Step::HandOff { files, .. } => Some(files),
+        _ => None,
+    });
+    let stub = files.unwrap().iter().find(|file| file.path == "ignition/config.ign").unwrap();
+    let stub: serde_json::Value = serde_json::from_slice(&STANDARD.decode(&stub.content_base64).unwrap()).unwrap();
+    let merge = &stub["ignition"]["config"]["merge"][0];
+    let name = merge["source"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();
+    let bearer = merge["httpHeaders"][0]["value"].as_str().unwrap();
+    (name, bearer.strip_prefix("Bearer ").unwrap().to_owned())
+}
+
+/// A token of one host opened the configs, and so the secrets, of every other host of its namespace.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_config_is_given_to_the_host_whose_user_data_fetches_it() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    let (_origin, image) = published(noise(2 << 20));
+    let mut tokens = Vec::new();
+    for (name, mac, key) in [("one", "02:00:00:00:03:21", 1), ("two", "02:00:00:00:03:22", 2)] {
+        let config = format!("config-{name}");
+        let url = format!("{}/config/{config}", crate::appliance::ENDPOINTS.agent_base());
+        let stub = serde_json::json!({"ignition": {"version": "3.4.0", "config": {"merge": [{"source": url}]}}});
+        appliance.add_secret(&format!("user-data-{name}"), "userData", stub.to_string().as_bytes()).await;
+        appliance.add_config(&config, br#"{"ignition": {"version": "3.4.0"}}"#).await;
+        let user_data = SecretReference { name: format!("user-data-{name}"), namespace: NAMESPACE.into() };
+        appliance.add_with(name, mac, Some(image.clone()), |host| host.spec.user_data = Some(user_data)).await;
+        let mut agent = Agent::boot(&appliance, mac, key).await;
+        let End::WritePlan(plan) = agent.work(&appliance, name).await else {
+            panic!("{}", appliance.error(name).await);
+        };
+        let (asked, token) = config_in(&plan.steps);
+        assert_eq!(asked, config);
+        let denied = appliance.control.config_for(&config, &agent.token, REMOTE).await.unwrap_err().to_string();
+        assert!(denied.contains("another purpose"), "{denied}");
+        tokens.push((config, token));
+    }
+    for (config, token) in &tokens {
+        for (other, _) in &tokens {
+            let served = appliance.control.config_for(other, token, REMOTE).await;
+            if other == config {
+                assert!(served.is_ok(), "{served:?}");
+            } else {
+                let denied = served.unwrap_err().to_string();
+                let told = format!("does not fetch the config {other}: let it merge https://192.0.2.1:8443/config/");
+                assert!(denied.contains(&told), "{denied}");
+            }
+        }
     }
 }
 

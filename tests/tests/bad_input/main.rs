@@ -11,6 +11,8 @@
 //! | `storage` | the appliance's own disk, and its clock |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "a failure is of the case that was named last")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "of all steps a test means a few")]
 
 mod agent;
 mod appliance;

@@ -107,6 +107,13 @@ pub fn fetches_from(config: &[u8], origin: &str) -> bool {
     serde_json::from_slice(config).is_ok_and(|mut value: Value| !own_sources(&mut value, origin).is_empty())
 }
 
+/// Whether the config merges with or is replaced by the one at exactly this URL.
+#[must_use]
+pub fn fetches(config: &[u8], url: &str) -> bool {
+    let is_it = |source: &&mut Value| source["source"] == url;
+    serde_json::from_slice(config).is_ok_and(|mut value: Value| own_sources(&mut value, url).iter().any(is_it))
+}
+
 fn is_own(resource: &Value, origin: &str) -> bool {
     resource["source"].as_str().is_some_and(|source| source.starts_with(origin))
 }
