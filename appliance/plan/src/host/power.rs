@@ -27,8 +27,11 @@ pub(super) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
         && turn.memory.failure.is_none()
         && !turn.memory.state.is_working();
     // An order whose outcome is awaited goes first; then a fresh look.
-    let ordering = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action != BmcAction::Probe);
-    if !ordering && age.is_none_or(|age| age > age_max) {
+    let pending = turn.memory.bmc.call.as_ref().map(|pending| pending.call.action);
+    let looking = pending == Some(BmcAction::Probe);
+    let ordering = pending.is_some() && !looking;
+    // The answer is taken when it comes: left until the next look, it would pass for that one's.
+    if !ordering && (looking || age.is_none_or(|age| age > age_max)) {
         match call(turn, BmcAction::Probe) {
             // What is seen now is its answer.
             Call::Done => {}
