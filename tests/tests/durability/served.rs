@@ -17,6 +17,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use firesteel_appliance::serve::{self, settings::RawSettings};
 use firesteel_store::Durability;
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;
 use serde_json::json;
@@ -45,14 +46,29 @@ pub(crate) struct Served {
     strace: Child,
     input: Option<ChildStdin>,
     folder: tempfile::TempDir,
+    is_mounted: bool,
 }
 
 impl Served {
     /// Starts it, and gives this thread a namespace with a wire to it.
     pub(crate) fn start(durabilities: Durabilities) -> Self {
+        Self::start_in(durabilities, None)
+    }
+
+    /// The same with a disk for its data that has so many MiB, which only this thread and it see.
+    pub(crate) fn start_in(durabilities: Durabilities, disk_mib: Option<u32>) -> Self {
         unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace of its own takes root");
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());
+        if let Some(mib) = disk_mib {
+            unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace of its own takes root");
+            let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+            mount(None::<&str>, "/", None::<&str>, private, None::<&str>).unwrap();
+            let data = folder.path().join("data");
+            fs::create_dir(&data).unwrap();
+            let size = format!("size={mib}m");
+            mount(Some("tmpfs"), &data, Some("tmpfs"), MsFlags::empty(), Some(size.as_str())).unwrap();
+        }
         let mut strace = Command::new("strace")
             .args(["-f", "-ttt", "-y", "--seccomp-bpf", "-s", STRING_BYTES, "-e", TRACED, "-o"])
             .arg(folder.path().join("trace"))
@@ -67,7 +83,7 @@ impl Served {
             .expect("strace (Debian's package `strace`) is needed to see what the appliance does");
         let input = strace.stdin.take();
         let thread = strace.stdout.take().and_then(|stdout| thread_of(BufReader::new(stdout)));
-        let mut served = Self { strace, input, folder };
+        let mut served = Self { strace, input, folder, is_mounted: disk_mib.is_some() };
         let Some(thread) = thread else {
             panic!(
                 "strace could not start the appliance; where ptrace is forbidden this cannot be tested:\n{}",
@@ -110,6 +126,11 @@ impl Drop for Served {
         drop(self.input.take());
         if let Err(error) = self.strace.wait() {
             eprintln!("strace did not end: {error}");
+        }
+        if self.is_mounted
+            && let Err(error) = umount2(&self.data(), MntFlags::MNT_DETACH)
+        {
+            eprintln!("the disk of the test stays mounted: {error}");
         }
     }
 }
