@@ -172,6 +172,12 @@ impl Appliance {
         kib.map(|kib| kib * 1024).ok_or_else(|| io::ErrorKind::InvalidData.into())
     }
 
+    /// The most memory that it says it will ever hold, in bytes: the bound that its log states at the start.
+    pub fn stated_memory(&self) -> io::Result<u64> {
+        let log = std::fs::read(self.config.folder.join(LOG))?;
+        stated_memory(&String::from_utf8_lossy(&log)).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
     /// The last lines of its log.
     #[must_use]
     pub fn log_tail(&self, lines: usize) -> String {
@@ -184,6 +190,13 @@ impl Appliance {
 
 fn data(folder: &Path) -> PathBuf {
     folder.join("data")
+}
+
+/// The newest line counts: the log goes on over restarts.
+fn stated_memory(log: &str) -> Option<u64> {
+    let (_, rest) = log.rsplit_once("memory_mib_max=")?;
+    let digits = rest.split(|c: char| !c.is_ascii_digit()).next()?;
+    digits.parse::<u64>().ok().map(|mib| mib << 20)
 }
 
 /// See [`Appliance::environment`].
@@ -219,4 +232,16 @@ fn spawn(config: &ApplianceConfig) -> io::Result<Child> {
     }
     os::die_with_parent(command.as_std_mut(), Signal::SIGTERM);
     command.spawn()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_bound_is_read_from_the_log() {
+        let log = "INFO serves address=10.77.0.1 memory_mib_max=700\nINFO serves memory_mib_max=743 api=x\n";
+        assert_eq!(stated_memory(log), Some(743 << 20));
+        assert_eq!(stated_memory("INFO serves\n"), None);
+    }
 }

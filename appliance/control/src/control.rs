@@ -14,7 +14,7 @@ use firesteel_resources::{BareMetalHost, DiscoveredHost, HardwareData, HostJourn
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{SetOnce, mpsc};
 
 use crate::{
     HostKey,
@@ -75,7 +75,7 @@ pub(crate) struct Inner {
     views: Mutex<Views>,
     pub(crate) started_at: Timestamp,
     /// All hosts have been read since the start: who is unknown now is unknown.
-    synced: watch::Sender<bool>,
+    synced: SetOnce<()>,
     notes: mpsc::Sender<notes::Note>,
     notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
     tasks: mpsc::UnboundedSender<Task>,
@@ -106,7 +106,7 @@ impl Control {
                 queue: Queue::new(Arc::clone(&config.runtime)),
                 views: Mutex::default(),
                 started_at: config.runtime.now(),
-                synced: watch::Sender::new(false),
+                synced: SetOnce::new(),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),
                 tasks,
@@ -163,9 +163,7 @@ impl Control {
     /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
     /// and its agent like one of a host that is gone. `false`: they were not in time.
     pub(crate) async fn knows_hosts(&self) -> bool {
-        let mut synced = self.inner.synced.subscribe();
-        let waited = timeout(&*self.inner.config.runtime, START_MAX, synced.wait_for(|synced| *synced)).await;
-        waited.is_some_and(|result| result.is_ok())
+        timeout(&*self.inner.config.runtime, START_MAX, self.inner.synced.wait()).await.is_some()
     }
 
     /// The wall clock.
@@ -184,8 +182,7 @@ impl Control {
 
     async fn step_forever(&self) -> Result<(), String> {
         // A host cannot be judged before all are known: another one may have its MAC.
-        let mut synced = self.inner.synced.subscribe();
-        synced.wait_for(|synced| *synced).await.map_err(|_| "control ended before its hosts were known".to_owned())?;
+        self.inner.synced.wait().await;
         loop {
             let key = self.inner.queue.next().await;
             // One step of one host at a time: a second stepper puts it back.
@@ -248,7 +245,8 @@ impl Control {
                 }
                 Change::Synced => {
                     tracing::debug!("all hosts are known");
-                    self.inner.synced.send_replace(true);
+                    // Told again by a watch that began anew.
+                    let _known_before = self.inner.synced.set(());
                 }
                 Change::Undecodable { name, error } => {
                     tracing::error!(host = %name.name, %error, "a stored host cannot be read; it is left alone");

@@ -5,6 +5,7 @@
 //! first key that says hello with a number has it, in the object, before it is answered.
 
 use std::{
+    collections::HashMap,
     net::IpAddr,
     sync::{Mutex, PoisonError},
 };
@@ -27,11 +28,11 @@ use crate::{
     boot::mac_with_colons,
     control::unix_milliseconds,
     map,
-    views::Heard,
+    views::{AgentView, Heard},
 };
 
 /// Most machines that are remembered. A VLAN full of invented MACs must not fill the store.
-const DISCOVERED_MAX: usize = 1024;
+pub const DISCOVERED_MAX: usize = 1024;
 
 /// One boot of a machine that nobody owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -210,6 +211,7 @@ impl Control {
     /// Takes the agent of a boot into the views, unless it is there; what it does next.
     fn discovery_agent(&self, mac: Mac, boot: u64, key: PublicKey) -> Verdict {
         let mut views = self.views();
+        make_room(&mut views.discovered, mac);
         let machine = views.discovered.entry(mac).or_default();
         if (machine.attempt, machine.key) != (boot, Some(key)) {
             machine.begin(boot, key);
@@ -253,7 +255,7 @@ impl Control {
     /// Only the key that the boot's token is bound to is heard. After a restart of the appliance the
     /// machine's object says which that is.
     async fn check_discovery_binding(&self, named: &Named, boot: u64, report: &Report) -> Result<(), Refusal> {
-        let is_known = |machine: &crate::views::AgentView| (machine.attempt, machine.key) == (boot, Some(report.key));
+        let is_known = |machine: &AgentView| (machine.attempt, machine.key) == (boot, Some(report.key));
         if self.views().discovered.get(&named.mac).is_some_and(is_known) {
             return Ok(());
         }
@@ -322,6 +324,18 @@ fn new_receipts<'a>(before: Option<&'a Report>, report: &'a Report) -> impl Iter
     })
 }
 
+/// Anybody gets a token for any MAC: agents beyond the bound take the place of the one that was silent
+/// for longest.
+fn make_room(discovered: &mut HashMap<Mac, AgentView>, mac: Mac) {
+    if discovered.len() < DISCOVERED_MAX || discovered.contains_key(&mac) {
+        return;
+    }
+    let quietest = discovered.iter().min_by_key(|(mac, machine)| (machine.last_report_at, **mac)).map(|(mac, _)| *mac);
+    if let Some(quietest) = quietest {
+        discovered.remove(&quietest);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -362,5 +376,22 @@ mod tests {
         let mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
         assert_eq!(mac_of(&claims(&format!("{mac}/uid"))), Some(mac));
         assert!(named(&claims(&mac.to_string())).is_err());
+    }
+
+    #[test]
+    fn invented_machines_take_the_place_of_silent_ones_only() {
+        let mac =
+            |number: usize| Mac(u64::try_from(number).unwrap_or(0).to_be_bytes()[2..].try_into().unwrap_or_default());
+        let mut discovered = HashMap::new();
+        for number in 0..3 * DISCOVERED_MAX {
+            make_room(&mut discovered, mac(number));
+            let machine: &mut AgentView = discovered.entry(mac(number)).or_default();
+            machine.last_report_at = (number == 5).then_some(Timestamp::UNIX_EPOCH);
+        }
+        assert_eq!(discovered.len(), DISCOVERED_MAX);
+        assert!(discovered.contains_key(&mac(5)), "it reports");
+        let before: Vec<Mac> = discovered.keys().copied().collect();
+        make_room(&mut discovered, mac(5));
+        assert!(before.iter().all(|mac| discovered.contains_key(mac)), "its next hello costs nobody the place");
     }
 }

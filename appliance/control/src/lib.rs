@@ -45,6 +45,7 @@ use std::fmt;
 
 pub use boot::BootGrant;
 pub use control::{Config, Control};
+pub use discovery::DISCOVERED_MAX;
 pub use images::{Acquiring, ImageFault, Images};
 pub use network::NetworkEvent;
 pub use power::{BmcAnswer, BmcDriver, BmcSession, RedfishDriver};

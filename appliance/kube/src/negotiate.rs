@@ -169,6 +169,7 @@ mod tests {
                 assert!(message.contains("must be of type K"), "{message}");
             }
         }
+        assert_eq!(plain(&"é".repeat(9000)).chars().count(), MESSAGE_CHARS_MAX);
     }
 
     proptest! {

@@ -16,15 +16,23 @@ use firesteel_wire::{
 };
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
-use hyper::body::Incoming;
+use hyper::body::Body as _;
 use ring::signature::{ED25519, UnparsedPublicKey};
 use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     bearer,
     body::{ResponseBody, json, text, with_type},
+    known::Known,
+    places::{Door, Guest, Share},
+    server::RequestBody,
 };
 
+/// Bodies that are read at a time and are not small. Reports have some kilobytes; an inspection of a large
+/// machine, or a long kernel log, has more.
+pub const BODIES: Share = Share { total: 24, per_client: 4 };
+/// A body that needs no place of its own: every connection may have one.
+pub const SMALL_BODY_BYTES: usize = 16 << 10;
 /// A report of the OS: a nonce and a name.
 const RUNNING_BYTES_MAX: usize = 4096;
 
@@ -35,30 +43,79 @@ struct Running {
     host: String,
 }
 
-/// Answers one request.
-pub async fn handle(control: Control, request: Request<Incoming>, remote: SocketAddr) -> Response<ResponseBody> {
-    let path = request.uri().path().to_owned();
-    match (request.method(), path.as_str()) {
-        (&Method::POST, HELLO_PATH) => match signed::<Hello>(request, |hello| hello.key).await {
-            Ok(hello) => answer(control.hello(hello, remote.ip()).await),
-            Err(refusal) => refuse(&refusal),
-        },
-        (&Method::POST, REPORT_PATH) => match signed::<Report>(request, |report| report.key).await {
-            Ok(report) => answer(control.report(report, remote.ip()).await),
-            Err(refusal) => refuse(&refusal),
-        },
-        (&Method::GET | &Method::HEAD, path) if path.starts_with("/config/") => {
-            let name = path.trim_start_matches("/config/");
-            config(&control, name, bearer::token(request.headers()), remote).await
+/// What the listener serves from.
+#[derive(Clone, Debug)]
+pub struct AgentServer {
+    control: Control,
+    known: Known,
+    bodies: Door,
+}
+
+impl AgentServer {
+    #[must_use]
+    pub fn new(control: Control, known: Known) -> Self {
+        let bodies = Door::new(BODIES, known.is_known());
+        Self { control, known, bodies }
+    }
+
+    /// Answers one request.
+    pub async fn handle(self, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
+        let path = request.uri().path().to_owned();
+        match (request.method(), path.as_str()) {
+            (&Method::POST, HELLO_PATH) => match self.signed::<Hello>(request, remote, |hello| hello.key).await {
+                Ok(hello) => {
+                    let answered = self.control.hello(hello, remote.ip()).await;
+                    // Attempts have numbers; a machine that nobody owns has none.
+                    if answered.as_ref().is_ok_and(|reply| reply.attempt > 0) {
+                        self.known.proved(remote.ip());
+                    }
+                    answer(answered)
+                }
+                Err(refusal) => refuse(&refusal),
+            },
+            (&Method::POST, REPORT_PATH) => match self.signed::<Report>(request, remote, |report| report.key).await {
+                Ok(report) => answer(self.control.report(report, remote.ip()).await),
+                Err(refusal) => refuse(&refusal),
+            },
+            (&Method::GET | &Method::HEAD, path) if path.starts_with("/config/") => {
+                let name = path.trim_start_matches("/config/");
+                config(&self.control, name, bearer::token(request.headers()), remote).await
+            }
+            (&Method::POST, "/running") => running(&self.control, request, remote).await,
+            (_, HELLO_PATH | REPORT_PATH | "/running") => text(StatusCode::METHOD_NOT_ALLOWED, "use POST"),
+            _ => text(StatusCode::NOT_FOUND, "nothing is served here; this port is for agents and first-boot configs"),
         }
-        (&Method::POST, "/running") => running(&control, request, remote).await,
-        (_, HELLO_PATH | REPORT_PATH | "/running") => text(StatusCode::METHOD_NOT_ALLOWED, "use POST"),
-        _ => text(StatusCode::NOT_FOUND, "nothing is served here; this port is for agents and first-boot configs"),
+    }
+
+    /// Reads a body, checks that its sender holds the key it names, and decodes it.
+    async fn signed<T: DeserializeOwned>(
+        &self,
+        request: Request<RequestBody>,
+        remote: SocketAddr,
+        key: impl Fn(&T) -> PublicKey,
+    ) -> Result<T, Refusal> {
+        let _place = self.place_for(&request, remote)?;
+        signed(request, key).await
+    }
+
+    /// Who sends it is known only when a body was read, so large ones take turns.
+    fn place_for(&self, request: &Request<RequestBody>, remote: SocketAddr) -> Result<Option<Guest>, Refusal> {
+        if request.body().size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES as u64) {
+            return Ok(None);
+        }
+        self.bodies.enter(remote.ip()).map(Some).map_err(|why| {
+            tracing::debug!(%remote, ?why, "too many large bodies: refused");
+            let message = "too many large requests are being read: try again".to_owned();
+            Refusal { reason: RefusalReason::Busy, message }
+        })
     }
 }
 
-/// Reads a body, checks that its sender holds the key it names, and decodes it.
-async fn signed<T: DeserializeOwned>(request: Request<Incoming>, key: impl Fn(&T) -> PublicKey) -> Result<T, Refusal> {
+/// See [`AgentServer::signed`].
+async fn signed<T: DeserializeOwned>(
+    request: Request<RequestBody>,
+    key: impl Fn(&T) -> PublicKey,
+) -> Result<T, Refusal> {
     let bad = |message: String| Refusal { reason: RefusalReason::BadRequest, message };
     let path = request.uri().path().to_owned();
     let signature = request
@@ -78,7 +135,7 @@ async fn signed<T: DeserializeOwned>(request: Request<Incoming>, key: impl Fn(&T
     Ok(message)
 }
 
-async fn read(request: Request<Incoming>, bytes_max: usize) -> Result<Bytes, String> {
+async fn read(request: Request<RequestBody>, bytes_max: usize) -> Result<Bytes, String> {
     match Limited::new(request.into_body(), bytes_max).collect().await {
         Ok(body) => Ok(body.to_bytes()),
         Err(error) => Err(format!("reading the body (at most {bytes_max} bytes): {error}")),
@@ -113,7 +170,7 @@ async fn config(control: &Control, name: &str, bearer: Option<&str>, remote: Soc
     }
 }
 
-async fn running(control: &Control, request: Request<Incoming>, remote: SocketAddr) -> Response<ResponseBody> {
+async fn running(control: &Control, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
     let body = match read(request, RUNNING_BYTES_MAX).await {
         Ok(body) => body,
         Err(message) => return text(StatusCode::BAD_REQUEST, message),

@@ -5,12 +5,12 @@ use std::{convert::Infallible, sync::Arc};
 use firesteel_kube::{Api, Caller};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
 use ring::{error::Unspecified, hmac, rand::SystemRandom};
 
 use super::{
     bearer,
     body::{ResponseBody, json},
+    server::RequestBody,
 };
 
 /// The admin's token, kept as a tag under a key that nobody else has.
@@ -41,7 +41,7 @@ impl AdminToken {
 }
 
 /// Answers one request, after its token was checked.
-pub async fn handle(api: Api, admin: AdminToken, request: Request<Incoming>) -> Response<ResponseBody> {
+pub async fn handle(api: Api, admin: AdminToken, request: Request<RequestBody>) -> Response<ResponseBody> {
     let token = bearer::token(request.headers());
     let open = matches!(request.uri().path(), "/readyz" | "/livez" | "/healthz");
     if !open && !token.is_some_and(|token| admin.is(token)) {

@@ -11,13 +11,17 @@ use firesteel_boot::{RoutePath, ScriptRequest, first_stage, seed_archive};
 use firesteel_control::{Control, NetworkEvent};
 use firesteel_images::{Sha256, import::ImageStore};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use hyper::body::Incoming;
 use ring::digest;
 
 use super::{
     body::{Observed, ResponseBody, text, with_type},
     file::{Content, answer_bytes, answer_file},
+    server::RequestBody,
 };
+
+/// Kernel, initramfs and loaders together: they are kept in memory. A kernel with its ramdisk and every
+/// firmware of a distribution has less.
+pub const BOOT_FILES_BYTES_MAX: usize = 96 << 20;
 
 /// One file that is served from memory.
 #[derive(Clone, Debug)]
@@ -65,6 +69,14 @@ impl BootFiles {
             let hint = "Debian's package `ipxe` has it; name its folder with --loaders";
             found.insert(name.to_owned(), read(loaders, name, hint)?);
         }
+        let bytes = found.values().chain([&kernel, &initramfs]).map(|blob| blob.bytes.len()).sum::<usize>();
+        anyhow::ensure!(
+            bytes <= BOOT_FILES_BYTES_MAX,
+            "{}: kernel, initramfs and loaders have {} MiB, more than the {} MiB that are kept in memory",
+            boot_files.display(),
+            bytes >> 20,
+            BOOT_FILES_BYTES_MAX >> 20
+        );
         Ok(Self { kernel, initramfs, loaders: Arc::new(found) })
     }
 }
@@ -99,7 +111,7 @@ pub struct BootServer {
 
 impl BootServer {
     /// Answers one request.
-    pub async fn handle(self, request: Request<Incoming>, remote: SocketAddr) -> Response<ResponseBody> {
+    pub async fn handle(self, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
         if !matches!(*request.method(), Method::GET | Method::HEAD) {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here");
         }
@@ -127,7 +139,7 @@ impl BootServer {
         }
     }
 
-    async fn script(&self, request: &Request<Incoming>) -> Response<ResponseBody> {
+    async fn script(&self, request: &Request<RequestBody>) -> Response<ResponseBody> {
         match ScriptRequest::parse(request.uri().query().unwrap_or_default()) {
             Ok(asked) => {
                 let script = self.control.script(&asked).await;
@@ -144,7 +156,7 @@ impl BootServer {
         }
     }
 
-    fn loader(&self, request: &Request<Incoming>, file: &str, remote: SocketAddr) -> Response<ResponseBody> {
+    fn loader(&self, request: &Request<RequestBody>, file: &str, remote: SocketAddr) -> Response<ResponseBody> {
         let Some(blob) = self.files.loaders.get(file) else {
             return text(StatusCode::NOT_FOUND, format!("there is no loader {file}"));
         };
@@ -154,7 +166,7 @@ impl BootServer {
         })
     }
 
-    fn kernel(&self, request: &Request<Incoming>, token: &str) -> Response<ResponseBody> {
+    fn kernel(&self, request: &Request<RequestBody>, token: &str) -> Response<ResponseBody> {
         let grant = match self.control.open_boot(token) {
             Ok(grant) => grant,
             Err(denied) => return text(StatusCode::FORBIDDEN, denied.to_string()),
@@ -166,7 +178,7 @@ impl BootServer {
     }
 
     /// Seed and ramdisk, one after the other: the kernel unpacks both.
-    fn initramfs(&self, request: &Request<Incoming>, token: &str) -> Response<ResponseBody> {
+    fn initramfs(&self, request: &Request<RequestBody>, token: &str) -> Response<ResponseBody> {
         let grant = match self.control.open_boot(token) {
             Ok(grant) => grant,
             Err(denied) => return text(StatusCode::FORBIDDEN, denied.to_string()),
@@ -197,14 +209,14 @@ impl BootServer {
     /// See [`observed`].
     fn observed(
         &self,
-        request: &Request<Incoming>,
+        request: &Request<RequestBody>,
         blob: &Blob,
         done: impl FnOnce(u64) + Send + Unpin + 'static,
     ) -> Response<ResponseBody> {
         observed(request, &blob.content(), std::slice::from_ref(&blob.bytes), done)
     }
 
-    async fn image(&self, request: &Request<Incoming>, name: &str) -> Response<ResponseBody> {
+    async fn image(&self, request: &Request<RequestBody>, name: &str) -> Response<ResponseBody> {
         let digest = name.strip_suffix(".raw.zst").filter(|digest| digest.len() == 64);
         let Some(digest) = digest.filter(|digest| digest.bytes().all(|byte| byte.is_ascii_hexdigit())) else {
             return text(StatusCode::NOT_FOUND, "images are named <sha256 of the stream>.raw.zst");
@@ -227,7 +239,7 @@ impl BootServer {
 
 /// Answers from memory and tells `done` when a whole answer (not a part, not a `HEAD`) was sent.
 fn observed(
-    request: &Request<Incoming>,
+    request: &Request<RequestBody>,
     content: &Content,
     parts: &[Bytes],
     done: impl FnOnce(u64) + Send + Unpin + 'static,

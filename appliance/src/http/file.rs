@@ -17,8 +17,8 @@ use hyper::body::Frame;
 use super::body::{ResponseBody, full, shared, text};
 
 /// How much of a file is read at a time: large enough that the disk streams, small enough that
-/// hundreds of slow clients stay within some tens of MiB.
-const READ_BYTES: usize = 256 * 1024;
+/// a thousand slow clients stay within some hundred MiB.
+pub const READ_BYTES: usize = 64 * 1024;
 
 /// Which bytes of a content of `length` bytes an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,7 +6,8 @@
 //! | agent, HTTPS on the provisioning network | [`agent`] | agents, Ignition, first-boot units |
 //! | API, HTTPS on loopback unless told otherwise | [`api`] | people and their tools |
 //!
-//! [`server`] accepts, bounds and times out connections and knows no route; [`file`] answers ranges.
+//! [`server`] accepts, bounds and times out connections and knows no route; [`places`] says who gets one
+//! ([`known`] hosts always), [`pace`] who is too slow; [`file`] answers ranges.
 
 pub mod agent;
 pub mod api;
@@ -14,4 +15,7 @@ pub mod bearer;
 pub mod body;
 pub mod boot;
 pub mod file;
+pub mod known;
+pub mod pace;
+pub mod places;
 pub mod server;

@@ -1,19 +1,21 @@
 //! Accepting connections: bounds, time limits and TLS. Knows no route.
+//!
+//! ```text
+//!   accept ─► a place (places.rs) ─► TLS ─► HTTP/1.1, or HTTP/2 where both ends agreed on it
+//! ```
+//!
+//! Every wait for a client has an end: for the handshake, the head of a request, its body, and for the
+//! client to take the answer.
 
-use std::{
-    collections::HashMap,
-    future::Future,
-    net::{IpAddr, SocketAddr},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
 use http::{Request, Response};
-use hyper::{body::Incoming, service::service_fn};
-use hyper_util::{
-    rt::{TokioExecutor, TokioIo, TokioTimer},
-    server::conn::auto,
+use hyper::{
+    body::Incoming,
+    server::conn::{http1, http2},
+    service::service_fn,
 };
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -22,19 +24,52 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use super::body::ResponseBody;
+use super::{
+    body::ResponseBody,
+    pace::{Paced, Until},
+    places::{Door, IsKnown, Share},
+};
 
-/// Most connections of one listener at a time. 200 hosts that each fetch kernel, initramfs and
-/// image in parallel stay below it; beyond it new connections wait in the kernel's queue.
-const CONNECTIONS_MAX: usize = 1024;
-/// Most connections of one client address at a time: firmware, iPXE and an agent have a handful, and
-/// a few machines that hold what they can get must not take all places. Clients on this machine are
-/// people and programs of its owner, who may have more.
-const CONNECTIONS_PER_CLIENT_MAX: usize = 64;
-/// A client that has not sent a whole request head by then is cut off (slow-header attacks).
-const HEAD_TIMEOUT: Duration = Duration::from_secs(30);
-/// A client that has not finished its TLS handshake by then is cut off.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(20);
+/// Connections of one listener at a time. 200 hosts that each fetch kernel, initramfs and image in
+/// parallel stay below it; beyond it new connections wait in the kernel's queue. For one client address 64:
+/// firmware, iPXE and an agent have a handful, and a few machines that hold what they can get must
+/// not take all places.
+pub const CONNECTIONS: Share = Share { total: 1024, per_client: 64 };
+/// The same for the API: people and their tools, each of which has one connection or two.
+pub const API_CONNECTIONS: Share = Share { total: 64, per_client: 32 };
+/// The longest head of a request, and what is kept of an answer before more of it is read. The longest
+/// head of ours is a boot script's URL, with 1 KiB of query.
+pub const BUFFER_BYTES: usize = 16 << 10;
+/// Requests at a time of one HTTP/2 connection, and how much of an answer is kept for each.
+pub const STREAMS_MAX: u32 = 32;
+pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
+/// How much of its bodies an HTTP/2 client may send before they are read.
+pub const WINDOW_BYTES: u32 = 256 << 10;
+/// A silent HTTP/2 connection is asked whether it is still there.
+const PING_EVERY: Duration = Duration::from_secs(30);
+
+/// A request's body, which is there in time or fails.
+pub type RequestBody = Until<Incoming>;
+
+/// How long we wait for a client.
+#[derive(Clone, Copy, Debug)]
+pub struct Patience {
+    /// For a whole TLS handshake.
+    pub handshake: Duration,
+    /// For a whole request head, from the connection or the last answer on (slow-header attacks).
+    pub head: Duration,
+    /// For a whole request body, from when it is read. 3 MiB in that time are 100 kB/s.
+    pub body: Duration,
+    /// For a client that takes nothing, or next to nothing, of an answer.
+    pub answer: Duration,
+}
+
+impl Default for Patience {
+    fn default() -> Self {
+        let seconds = Duration::from_secs;
+        Self { handshake: seconds(20), head: seconds(30), body: seconds(30), answer: seconds(60) }
+    }
+}
 
 /// A listener with its handler.
 #[derive(Debug)]
@@ -42,18 +77,21 @@ pub struct Server {
     pub name: &'static str,
     pub listener: TcpListener,
     pub tls: Option<Arc<rustls::ServerConfig>>,
+    pub share: Share,
+    pub is_known: IsKnown,
+    pub patience: Patience,
 }
 
 impl Server {
     /// Serves until the task is dropped. `handler` is called once a request.
     pub async fn run<H, F>(self, handler: H) -> anyhow::Result<()>
     where
-        H: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + 'static,
+        H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
         F: Future<Output = Response<ResponseBody>> + Send + 'static,
     {
-        let places = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+        let places = Arc::new(Semaphore::new(self.share.total));
         let acceptor = self.tls.map(TlsAcceptor::from);
-        let clients = Clients::default();
+        let door = Door::new(self.share, self.is_known);
         let mut connections = JoinSet::new();
         loop {
             let place = Arc::clone(&places).acquire_owned().await?;
@@ -66,9 +104,13 @@ impl Server {
                     continue;
                 }
             };
-            let Some(guest) = clients.admit(remote.ip()) else {
-                tracing::debug!(listener = self.name, %remote, "too many connections of this client: closed");
-                continue;
+            // A stranger is sent away at once, so that a known host behind it in the queue has its turn.
+            let guest = match door.enter(remote.ip()) {
+                Ok(guest) => guest,
+                Err(why) => {
+                    tracing::debug!(listener = self.name, %remote, ?why, "too many connections: closed");
+                    continue;
+                }
             };
             while let Some(ended) = connections.try_join_next() {
                 if let Err(error) = ended
@@ -77,110 +119,69 @@ impl Server {
                     anyhow::bail!("a request handler of the {} listener panicked: {error}", self.name);
                 }
             }
-            let (acceptor, handler) = (acceptor.clone(), handler.clone());
+            let (acceptor, handler, patience) = (acceptor.clone(), handler.clone(), self.patience);
             connections.spawn(async move {
                 let (_place, _guest) = (place, guest);
-                connection(stream, remote, acceptor, handler).await;
+                connection(stream, remote, acceptor, handler, patience).await;
             });
         }
     }
 }
 
-/// How many connections each client has.
-#[derive(Clone, Debug, Default)]
-struct Clients(Arc<Mutex<HashMap<IpAddr, usize>>>);
-
-impl Clients {
-    /// A place for one more connection of this client, while it has not too many.
-    fn admit(&self, client: IpAddr) -> Option<Guest> {
-        let mut counts = self.lock();
-        let count = counts.entry(client).or_default();
-        if *count >= CONNECTIONS_PER_CLIENT_MAX && !client.is_loopback() {
-            return None;
-        }
-        *count += 1;
-        Some(Guest { clients: self.clone(), client })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<IpAddr, usize>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// One connection of a client; its end makes room for another.
-#[derive(Debug)]
-struct Guest {
-    clients: Clients,
-    client: IpAddr,
-}
-
-impl Drop for Guest {
-    fn drop(&mut self) {
-        let mut counts = self.clients.lock();
-        if let Some(count) = counts.get_mut(&self.client) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.client);
-            }
-        }
-    }
-}
-
-async fn connection<H, F>(stream: TcpStream, remote: SocketAddr, acceptor: Option<TlsAcceptor>, handler: H)
-where
-    H: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + 'static,
+async fn connection<H, F>(
+    stream: TcpStream,
+    remote: SocketAddr,
+    acceptor: Option<TlsAcceptor>,
+    handler: H,
+    patience: Patience,
+) where
+    H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%remote, %error, "setting TCP_NODELAY");
     }
-    match acceptor {
-        None => requests(stream, remote, handler).await,
-        Some(acceptor) => match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => requests(stream, remote, handler).await,
-            Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake"),
-            Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
-        },
+    let stream = Paced::new(stream, patience.answer);
+    let Some(acceptor) = acceptor else { return requests(stream, remote, false, handler, patience).await };
+    match tokio::time::timeout(patience.handshake, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => {
+            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
+            requests(stream, remote, is_http2, handler, patience).await;
+        }
+        Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake"),
+        Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
     }
 }
 
-async fn requests<S, H, F>(stream: S, remote: SocketAddr, handler: H)
+/// Which HTTP it is was agreed on before: guessing it from the first bytes would wait for them for ever.
+async fn requests<S, H, F>(stream: S, remote: SocketAddr, is_http2: bool, handler: H, patience: Patience)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    H: Fn(Request<Incoming>, SocketAddr) -> F + Clone + Send + 'static,
+    H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
-    let service = service_fn(move |request| {
-        let answer = handler(request, remote);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let answer = handler(request.map(|body| Until::new(body, patience.body)), remote);
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
-    let mut builder = auto::Builder::new(TokioExecutor::new());
-    builder.http1().timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).keep_alive(true);
-    builder.http2().timer(TokioTimer::new());
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
+    let stream = TokioIo::new(stream);
+    let ended = if is_http2 {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder.timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(patience.answer);
+        builder.max_concurrent_streams(STREAMS_MAX).max_send_buf_size(STREAM_BUFFER_BYTES);
+        builder.max_header_list_size(u32::try_from(BUFFER_BYTES).unwrap_or(u32::MAX));
+        builder.initial_stream_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
+        builder.serve_connection(stream, service).await
+    } else {
+        let mut builder = http1::Builder::new();
+        builder.timer(TokioTimer::new()).header_read_timeout(patience.head);
+        builder.keep_alive(true).max_buf_size(BUFFER_BYTES);
+        builder.serve_connection(stream, service).await
+    };
+    if let Err(error) = ended {
         tracing::debug!(%remote, %error, "connection ended early");
     }
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-
-    /// Four machines with 1500 slow connections took every place, and a host could not fetch its kernel.
-    #[test]
-    fn one_client_has_so_many_places_and_no_more() {
-        let clients = Clients::default();
-        let (greedy, other) = (IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
-        let mut held: Vec<_> = (0..CONNECTIONS_PER_CLIENT_MAX).map(|_| clients.admit(greedy).unwrap()).collect();
-        assert!(clients.admit(greedy).is_none());
-        let guest = clients.admit(other).unwrap();
-        held.pop();
-        held.push(clients.admit(greedy).unwrap());
-        assert!(clients.admit(greedy).is_none());
-        drop((held, guest));
-        assert!(clients.lock().is_empty(), "clients that left are remembered");
-        let local: Vec<_> = (0..2 * CONNECTIONS_PER_CLIENT_MAX).map(|_| clients.admit([127, 0, 0, 1].into())).collect();
-        assert!(local.iter().all(Option::is_some));
-    }
-}
+mod tests;

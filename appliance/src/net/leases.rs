@@ -16,6 +16,10 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 /// Commits in one transaction; more would make the first of them wait for the last.
 const BATCH_MAX: usize = 256;
+/// Pages that the connection keeps, in KiB.
+const CACHE_KIB: usize = 2048;
+/// The same in bytes.
+pub const CACHE_BYTES: usize = CACHE_KIB * 1024;
 const SCHEMA_VERSION: i64 = 1;
 const SCHEMA: &str = "
     CREATE TABLE lease (
@@ -99,7 +103,8 @@ fn connect(path: &Path, durability: Durability) -> Result<Connection, LeaseStore
     let synchronous = durability.synchronous();
     connection
         .execute_batch(&format!(
-            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};"
+            "PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = {synchronous};
+             PRAGMA cache_size = -{CACHE_KIB};"
         ))
         .map_err(open)?;
     let version: i64 = connection.query_row("PRAGMA user_version", [], |row| row.get(0)).map_err(open)?;

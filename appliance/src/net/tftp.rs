@@ -24,6 +24,10 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::packet::bind_udp_at;
 
 const TFTP_PORT: u16 = 69;
+/// Transfers at a time.
+pub const TRANSFERS_MAX: usize = 512;
+/// Of each, the packet that is sent and the one that is received.
+pub const TRANSFER_BYTES: usize = u16::MAX as usize + DATAGRAM_BYTES_MAX;
 
 /// Bytes of a file, by its normalised path.
 pub type Lookup = Arc<dyn Fn(&str) -> Option<Bytes> + Send + Sync>;
@@ -65,7 +69,8 @@ impl TftpServer {
         let name = || interface.to_owned();
         let socket = bind_udp_at(interface, address, TFTP_PORT)
             .map_err(|source| TftpError::Bind { interface: name(), source })?;
-        let limits = Limits { blksize_max: firesteel_tftp::blksize_for_mtu(mtu(interface)), ..Limits::default() };
+        let blksize_max = firesteel_tftp::blksize_for_mtu(mtu(interface));
+        let limits = Limits { blksize_max, transfers_max: TRANSFERS_MAX, ..Limits::default() };
         Ok(Self { interface: name(), address, socket, listener: Listener::new(limits), lookup, events })
     }
 

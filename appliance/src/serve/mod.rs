@@ -14,6 +14,7 @@
 
 pub mod data_dir;
 pub mod kinds;
+pub mod memory;
 pub mod network;
 pub mod pki;
 pub mod settings;
@@ -42,10 +43,11 @@ use tokio::{
 };
 
 use crate::http::{
-    agent,
+    agent::AgentServer,
     api::{self, AdminToken},
     boot::{BootFiles, BootServer},
-    server::Server,
+    known::Known,
+    server::{API_CONNECTIONS, CONNECTIONS, Patience, Server},
 };
 use data_dir::DataDir;
 use pki::Pki;
@@ -77,24 +79,32 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let control = Control::new(control_config(&data, &settings, &core, &pki, endpoints, images.clone())?)
         .map_err(|status| anyhow::anyhow!(status.message))?;
     let mut tasks = JoinSet::new();
-    let services = network::Services::open(&network, &settings, &data, &control, &files, endpoints).await?;
+    let known = Known::default();
+    let services = network::Services::open(&network, &settings, &data, &control, (&files, &known), endpoints).await?;
     listen(
         &mut tasks,
         &settings,
         endpoints,
         &pki,
         (&core, admin),
-        &control,
-        BootServer { control: control.clone(), files, images: Arc::new(images) },
+        (
+            AgentServer::new(control.clone(), known.clone()),
+            BootServer { control: control.clone(), files, images: Arc::new(images) },
+        ),
+        &known,
     )
     .await?;
-    services.spawn(&mut tasks, &core);
+    services.spawn(&mut tasks, &core, known);
     let looped = control.clone();
     tasks.spawn(async move { looped.run().await.map_err(|error| anyhow::anyhow!(error)) });
     let compactor = core.store().clone();
     tasks.spawn(async move { compact(compactor).await });
+    for part in memory::PARTS {
+        tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");
+    }
     tracing::info!(
         address = %network.address, interface = %network.interface, api = %settings.api,
+        memory_mib_max = memory::BOUND_BYTES >> 20,
         "Firesteel serves; `firesteel get hosts` shows what it knows"
     );
     until_signal(tasks).await
@@ -186,8 +196,8 @@ async fn listen(
     endpoints: Endpoints,
     pki: &Pki,
     (core, admin): (&Core, AdminToken),
-    control: &Control,
-    boot: BootServer,
+    (agent, boot): (AgentServer, BootServer),
+    known: &Known,
 ) -> anyhow::Result<()> {
     let bind = async |what: &'static str, address: SocketAddr, flag: &str| -> anyhow::Result<TcpListener> {
         TcpListener::bind(address).await.with_context(|| format!("listening for {what} at {address} (see --{flag})"))
@@ -197,14 +207,20 @@ async fn listen(
     let agents = bind("agents", provisioning(endpoints.agent_port), "agent-port").await?;
     let people = bind("the API", settings.api, "api").await?;
 
-    let server = Server { name: "boot", listener: http, tls: None };
-    tasks.spawn(server.run(move |request, remote| boot.clone().handle(request, remote)));
-    let server = Server { name: "agent", listener: agents, tls: Some(Arc::clone(&pki.server)) };
-    let control = control.clone();
-    tasks.spawn(server.run(move |request, remote| agent::handle(control.clone(), request, remote)));
-    let server = Server { name: "API", listener: people, tls: Some(Arc::clone(&pki.server)) };
+    let server = |name, listener, share, tls| {
+        let (is_known, patience) = (known.is_known(), Patience::default());
+        Server { name, listener, tls, share, is_known, patience }
+    };
+    let on_boot = move |request, remote| boot.clone().handle(request, remote);
+    tasks.spawn(server("boot", http, CONNECTIONS, None).run(on_boot));
+    // Agents and first boots speak HTTP/1.1, and what is not offered cannot be abused.
+    let mut agent_tls = (*pki.server).clone();
+    agent_tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let on_agent = move |request, remote| agent.clone().handle(request, remote);
+    tasks.spawn(server("agent", agents, CONNECTIONS, Some(Arc::new(agent_tls))).run(on_agent));
     let kube = Api::new(core.clone());
-    tasks.spawn(server.run(move |request, _| api::handle(kube.clone(), admin.clone(), request)));
+    let on_api = move |request, _| api::handle(kube.clone(), admin.clone(), request);
+    tasks.spawn(server("API", people, API_CONNECTIONS, Some(Arc::clone(&pki.server))).run(on_api));
     Ok(())
 }
 

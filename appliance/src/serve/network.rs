@@ -23,7 +23,7 @@ use tokio::task::JoinSet;
 
 use super::{data_dir::DataDir, settings::Settings};
 use crate::{
-    http::boot::BootFiles,
+    http::{boot::BootFiles, known::Known},
     net::{
         dhcp::{DhcpHandle, DhcpServer},
         rogue,
@@ -125,7 +125,7 @@ impl Services {
         settings: &Settings,
         data: &DataDir,
         control: &Control,
-        files: &BootFiles,
+        (files, known): (&BootFiles, &Known),
         endpoints: Endpoints,
     ) -> anyhow::Result<Self> {
         let mode = served.network.mode;
@@ -133,7 +133,7 @@ impl Services {
             refuse_beside_another(&served.interface, settings.allow_other_dhcp).await?;
             let config = dhcp_config(served, None)?;
             let boot = boot_answers(endpoints, settings.upgrade_ipxe);
-            let events = dhcp_events(control.clone());
+            let events = noting_leases(known.clone(), dhcp_events(control.clone()));
             let file = data.path("leases.db");
             let leases = (file.as_path(), settings.lease_durability);
             Some(DhcpServer::open_with(&served.interface, config, leases, boot, events).context("starting DHCP")?)
@@ -147,10 +147,10 @@ impl Services {
     }
 
     /// Starts what was bound.
-    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
+    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, known: Known) {
         if let Some((server, handle)) = self.dhcp {
             tasks.spawn(async move { server.run().await.context("serving DHCP") });
-            tasks.spawn(follow(core.clone(), handle, self.served));
+            tasks.spawn(follow(core.clone(), handle, self.served, known));
         }
         if let Some(server) = self.tftp {
             tasks.spawn(async move { server.run().await.context("serving TFTP") });
@@ -269,6 +269,16 @@ pub fn dhcp_events(control: Control) -> crate::net::dhcp::Events {
     })
 }
 
+/// The same, and which address is whose is noted.
+fn noting_leases(known: Known, events: crate::net::dhcp::Events) -> crate::net::dhcp::Events {
+    Arc::new(move |at, event: &dhcp::Event| {
+        if let What::Acked { address } = event.what {
+            known.leased(address, event.client.mac);
+        }
+        events(at, event);
+    })
+}
+
 fn describe(client: &Client) -> String {
     if client.is_ipxe {
         return "iPXE".to_owned();
@@ -324,7 +334,7 @@ fn tftp_event(control: &Control, event: &firesteel_tftp::Event) {
 
 /// Keeps DHCP in step with the objects: addresses that hosts reserve by annotation, and what may
 /// change in the Provisioning object while we serve (pool, gateway, DNS, NTP).
-async fn follow(core: Core, handle: DhcpHandle, mut served: Served) -> anyhow::Result<()> {
+async fn follow(core: Core, handle: DhcpHandle, mut served: Served, hosts_known: Known) -> anyhow::Result<()> {
     let failed = |status: firesteel_kube::Status| anyhow::anyhow!(status.message);
     let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost").map_err(failed)?;
     let networks: Objects<Provisioning> = Objects::new(&core, "metal3.io", "Provisioning").map_err(failed)?;
@@ -332,6 +342,9 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served) -> anyhow::R
     let mut networks = networks.subscribe().await.map_err(failed)?;
     let mut known = KnownHosts::new();
     let mut all_read = false;
+    for lease in handle.leases().await.context("reading the leases")? {
+        hosts_known.leased(lease.address, lease.mac);
+    }
     loop {
         let changed = tokio::select! {
             change = hosts.next() => {
@@ -349,6 +362,7 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served) -> anyhow::R
         if !changed || !all_read {
             continue;
         }
+        hosts_known.set_hosts(known.values().map(|host| host.mac));
         let config = dhcp_config(&served, Some(&known))?;
         if let Err(error) = handle.reconfigure(config).await {
             let error = format!("{:#}", anyhow::Error::from(error));

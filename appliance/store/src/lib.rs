@@ -42,5 +42,8 @@ pub use watch::EventStream;
 /// handful of objects fill the memory of a small machine.
 pub const OBJECT_BYTES_MAX: usize = 4 << 20;
 
+/// The memory for pages of the database, of all threads together.
+pub const CACHES_BYTES: usize = sqlite::CACHES_BYTES;
+
 /// The most objects of one page of [`Store::list`].
 pub const PAGE_OBJECTS_MAX: usize = 10_000;

@@ -70,8 +70,12 @@ pub(super) async fn slow_heads(scene: Scene) -> anyhow::Result<()> {
     crowd(scene, SLOW_CONNECTIONS, async |scene, number| {
         let port = if number % 5 == 0 { AGENT_PORT } else { BOOT_PORT };
         let mut stream = connect(&scene, number, port).await?;
-        stream.write_all(b"GET /boot.ipxe HTTP/1.1\r\nHost: a\r\nX: ").await?;
         let mut byte = [0];
+        if number % 3 == 0 {
+            // Says nothing, until the server ends it.
+            return stream.read(&mut byte).await.map(|_| ());
+        }
+        stream.write_all(b"GET /boot.ipxe HTTP/1.1\r\nHost: a\r\nX: ").await?;
         loop {
             match timeout(DRIP, stream.read(&mut byte)).await {
                 // The server ended it.

@@ -38,13 +38,19 @@ use crate::{
 
 /// The attacker's end of the wire.
 const DEVICE: &str = "atk0";
-/// Its addresses, outside the range that DHCP gives out.
-const ADDRESSES: [Ipv4Addr; 4] = [
-    Ipv4Addr::new(10, 77, 0, 241),
-    Ipv4Addr::new(10, 77, 0, 242),
-    Ipv4Addr::new(10, 77, 0, 243),
-    Ipv4Addr::new(10, 77, 0, 244),
-];
+/// Its addresses, outside the range that DHCP gives out: with what one address may have, enough for
+/// every place that the appliance has.
+const ADDRESSES: [Ipv4Addr; 20] = {
+    let mut addresses = [Ipv4Addr::UNSPECIFIED; 20];
+    let mut index = 0;
+    while index < addresses.len() {
+        #[expect(clippy::cast_possible_truncation, reason = "below 20")]
+        let number = index as u8;
+        addresses[index] = Ipv4Addr::new(10, 77, 0, 221 + number);
+        index += 1;
+    }
+    addresses
+};
 const BOOT_PORT: u16 = 8080;
 const AGENT_PORT: u16 = 8443;
 /// It has to count together what its tasks did.
@@ -57,7 +63,7 @@ pub enum Attack {
     DhcpStarvation,
     /// Reads that are never acknowledged, with options at their limits and beyond.
     TftpFlood,
-    /// Connections that send their request a byte at a time.
+    /// Connections that send their request a byte at a time, or nothing at all.
     SlowHeads,
     /// Connections that ask for a large file and do not take it.
     SlowReaders,

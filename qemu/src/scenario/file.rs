@@ -20,6 +20,7 @@
 //!
 //! [appliance]
 //! peak-mib-max = 300                # its memory, at any time
+//! within-its-bound = true           # and within the bound that it states in its log
 //!
 //! [expect.altered]
 //! reason = "did not keep what was written"
@@ -95,6 +96,8 @@ pub struct MachinePlan {
 pub struct AppliancePlan {
     /// The most memory that it may ever hold.
     pub peak_mib_max: Option<u64>,
+    /// Nor more than it states itself.
+    pub within_its_bound: bool,
     /// Attacks from the start to the end.
     pub attacks: Vec<Attack>,
 }

@@ -82,9 +82,17 @@ pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyh
 /// Compares the appliance's memory with its bound. A killed appliance begins anew, so it is this life's.
 fn bears(lab: &Lab, plan: &AppliancePlan) -> anyhow::Result<()> {
     let peak = lab.appliance.peak_memory().context("reading the appliance's memory")?;
-    let Some(mib_max) = plan.peak_mib_max else { return Ok(()) };
-    say(&format!("the appliance held at most {} MiB of memory; its bound is {mib_max} MiB", peak.div_ceil(MIB)));
-    ensure!(peak <= mib_max * MIB, "the appliance held {} MiB of memory, more than {mib_max}", peak.div_ceil(MIB));
+    let mut bounds = Vec::new();
+    bounds.extend(plan.peak_mib_max.map(|mib_max| ("this scenario's", mib_max)));
+    if plan.within_its_bound {
+        let stated = lab.appliance.stated_memory().context("reading the bound that the appliance states")?;
+        bounds.push(("the appliance's own", stated / MIB));
+    }
+    let peak_mib = peak.div_ceil(MIB);
+    for (whose, mib_max) in bounds {
+        say(&format!("the appliance held at most {peak_mib} MiB of memory; {whose} bound is {mib_max} MiB"));
+        ensure!(peak_mib <= mib_max, "the appliance held {peak_mib} MiB of memory, more than {whose} bound, {mib_max}");
+    }
     Ok(())
 }
 

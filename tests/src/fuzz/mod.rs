@@ -33,7 +33,7 @@ pub const TARGET_VARIABLE: &str = "FIRESTEEL_FUZZ_TARGET";
 /// Of one input: a qcow2 image with its tables or a GPT with 128 entries fits, and each input stays quick.
 pub const INPUT_BYTES_MAX: usize = 24 << 10;
 /// Inputs kept for one target, so that replaying all of them takes seconds.
-pub const INPUTS_MAX: usize = 200;
+pub const INPUTS_MAX: usize = 1000;
 /// Of one target's corpus when it is unpacked, so that the packed one is no burden to who clones the repository.
 pub const CORPUS_BYTES_MAX: u64 = 2 << 20;
 

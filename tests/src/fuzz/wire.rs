@@ -39,7 +39,8 @@ pub(super) fn check(input: &[u8]) {
 fn again<T: DeserializeOwned + Serialize>(input: &[u8]) -> Option<T> {
     let read: T = serde_json::from_slice(input).ok()?;
     let written = serde_json::to_string(&read).unwrap();
-    assert!(!written.chars().any(char::is_control), "JSON escapes control characters");
+    // JSON escapes these; whoever shows a text takes care of DEL and what lies behind ASCII.
+    assert!(written.bytes().all(|byte| byte >= b' '), "a line is one line");
     let again: T = serde_json::from_str(&written).unwrap();
     assert_eq!(without_floats(&serde_json::to_string(&again).unwrap()), without_floats(&written));
     Some(read)
@@ -108,7 +109,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"{"verdict":"plan","plan":{"number":1,"attempt":2,"steps":[]}}"#.into(),
         format!(r#"{{"token":"{TOKEN}","appliance":"https://10.0.0.1:8443","pin_sha256":"00","boot_mac":"m"}}"#),
         format!(r#"{{"token":"{TOKEN}","appliance":"{TOKEN}","pin_sha256":"00","boot_mac":"m"}}"#),
-        r#"{"reason":"second_key","message":"m"}"#.into(),
+        r#"{"reason":"second_key","message":"\u007f\u0085\u001b"}"#.into(),
         inventory.into(),
         receipt,
         format!("{}1{}", "[".repeat(200), "]".repeat(200)),

@@ -74,7 +74,7 @@ pub(crate) fn find(calls: &[Call], exchange: &Exchange) -> Result<Acknowledgemen
     let during = |call: &&Call| (exchange.begun_at..=exchange.ended_at).contains(&call.begun_at);
     let on_it = || calls.iter().filter(|call| call.target() == socket).filter(during);
     let answer = on_it().find(|call| is(call, SEND)).ok_or(Problem::NoAnswer)?.begun;
-    let taken = on_it().filter(|call| is(call, RECEIVE) && call.ended < answer && call.result() > Some(0)).last();
+    let taken = on_it().filter(|call| is(call, RECEIVE) && call.ended < answer && call.result() > Some(0)).next_back();
     let cause = taken.ok_or(Problem::NoRequest)?.ended;
     Ok(Acknowledgement { what: exchange.what.clone(), mark: exchange.mark.clone(), cause, answer })
 }
@@ -306,15 +306,15 @@ mod tests {
     #[test]
     fn a_file_whose_name_may_be_lost_is_found() {
         let nameless = BTreeSet::from([Problem::NameNotSynced]);
-        assert_eq!(changed(|lines| drop(lines.remove(2))), nameless);
+        assert_eq!(changed(|lines| drop(lines.drain(2..=2))), nameless);
         assert_eq!(changed(|lines| lines.swap(1, 2)), nameless, "the folder was synced before the file was made");
     }
 
     #[test]
     fn a_trace_without_the_exchange_is_no_proof() {
-        assert_eq!(changed(|lines| drop(lines.remove(3))), BTreeSet::from([Problem::NoRequest]));
-        assert_eq!(changed(|lines| drop(lines.remove(4))), BTreeSet::from([Problem::NoRequest]));
-        assert_eq!(changed(|lines| drop(lines.remove(12))), BTreeSet::from([Problem::NoAnswer]));
+        assert_eq!(changed(|lines| drop(lines.drain(3..=3))), BTreeSet::from([Problem::NoRequest]));
+        assert_eq!(changed(|lines| drop(lines.drain(4..=4))), BTreeSet::from([Problem::NoRequest]));
+        assert_eq!(changed(|lines| drop(lines.drain(12..=12))), BTreeSet::from([Problem::NoAnswer]));
         assert_eq!(findings(&[]), BTreeSet::from([Problem::NoRequest]));
     }
 

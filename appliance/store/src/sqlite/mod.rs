@@ -40,6 +40,10 @@ const WRITE_QUEUE_MAX: usize = 1024;
 const READ_QUEUE_MAX: usize = 1024;
 /// Readers. More than the lists that run at once on a small machine only cost memory.
 const READERS: usize = 4;
+/// Pages that one connection keeps, in KiB.
+const CACHE_KIB: usize = 2048;
+/// What all connections keep.
+pub(crate) const CACHES_BYTES: usize = (READERS + 1) * CACHE_KIB * 1024;
 
 const SCHEMA_SQL: &str = "
     CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -127,6 +131,8 @@ fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> 
     connection.pragma_update(None, "journal_mode", "WAL")?;
     connection.pragma_update(None, "synchronous", durability.synchronous())?;
     connection.pragma_update(None, "foreign_keys", false)?;
+    // A negative number is in KiB; a positive one would be in pages.
+    connection.pragma_update(None, "cache_size", format!("-{CACHE_KIB}"))?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(connection)
 }

@@ -1,0 +1,114 @@
+//! Which addresses are those of known hosts: places are kept for them when strangers want them all.
+//!
+//! An address is known while it is leased to the boot MAC of a host, or when an agent with a host's
+//! token said hello from it (networks with another DHCP server). It opens nothing by itself.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    net::{IpAddr, Ipv4Addr},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use firesteel_dhcp::{LEASES_MAX, Mac};
+
+use super::places::IsKnown;
+
+/// Addresses that proved themselves and are remembered; the oldest goes first. More than hosts that
+/// are installed at a time.
+pub const PROVED_MAX: usize = 4096;
+
+/// Shared by all its clones.
+#[derive(Clone, Debug, Default)]
+pub struct Known(Arc<Mutex<Inner>>);
+
+#[derive(Debug, Default)]
+struct Inner {
+    hosts: HashSet<Mac>,
+    leases: HashMap<Ipv4Addr, Mac>,
+    proved: VecDeque<IpAddr>,
+}
+
+impl Known {
+    /// These are the boot MACs of all hosts.
+    pub fn set_hosts(&self, macs: impl IntoIterator<Item = Mac>) {
+        self.lock().hosts = macs.into_iter().collect();
+    }
+
+    /// An address was leased.
+    pub fn leased(&self, address: Ipv4Addr, mac: Mac) {
+        let leases = &mut self.lock().leases;
+        if leases.len() < LEASES_MAX || leases.contains_key(&address) {
+            leases.insert(address, mac);
+        }
+    }
+
+    /// The agent of a host said hello from there.
+    pub fn proved(&self, address: IpAddr) {
+        let proved = &mut self.lock().proved;
+        proved.retain(|other| *other != address);
+        if proved.len() >= PROVED_MAX {
+            proved.pop_front();
+        }
+        proved.push_back(address);
+    }
+
+    #[must_use]
+    pub fn is(&self, address: IpAddr) -> bool {
+        let inner = self.lock();
+        let leased = match address {
+            IpAddr::V4(address) => inner.leases.get(&address).is_some_and(|mac| inner.hosts.contains(mac)),
+            IpAddr::V6(_) => false,
+        };
+        leased || inner.proved.contains(&address)
+    }
+
+    /// For those who ask.
+    #[must_use]
+    pub fn is_known(&self) -> IsKnown {
+        let known = self.clone();
+        IsKnown::new(move |address| known.is(address))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOST: Mac = Mac([2, 0, 0, 0, 0, 1]);
+    const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+    #[test]
+    fn a_leased_address_is_known_while_its_mac_is_a_hosts() {
+        let known = Known::default();
+        let (first, second) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
+        known.leased(first, HOST);
+        known.leased(second, STRANGER);
+        assert!(!known.is(first.into()), "no host is known yet");
+        known.set_hosts([HOST]);
+        assert!(known.is(first.into()) && !known.is(second.into()));
+        known.leased(first, STRANGER);
+        assert!(!known.is(first.into()), "the address went to another machine");
+        known.set_hosts([STRANGER]);
+        assert!(known.is(second.into()));
+        assert!(!known.is([10, 0, 0, 3].into()));
+    }
+
+    #[test]
+    fn an_agent_that_proved_itself_is_remembered_until_many_others_did() {
+        let known = Known::default();
+        let address = |number: usize| IpAddr::from(u32::try_from(number).unwrap_or(0).to_be_bytes());
+        known.proved(address(1));
+        known.proved(address(2));
+        known.proved(address(1));
+        for number in 3..PROVED_MAX + 2 {
+            known.proved(address(number));
+        }
+        assert!(known.is(address(1)), "it came again");
+        assert!(!known.is(address(2)));
+        assert_eq!(known.lock().proved.len(), PROVED_MAX);
+    }
+}

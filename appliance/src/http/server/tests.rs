@@ -1,0 +1,163 @@
+//! Clients that keep us waiting, over real connections on loopback. The limits are short where the test
+//! waits for them, and longer than any test elsewhere.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::{io, sync::Mutex, time::Duration};
+
+use bytes::Bytes;
+use futures_util::stream;
+use http::{Method, StatusCode};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use jiff::Timestamp;
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    sync::mpsc,
+};
+
+use super::*;
+use crate::{
+    http::{
+        body::{Observed, text},
+        file::{Content, answer_bytes},
+    },
+    serve::{data_dir::DataDir, pki::Pki},
+};
+
+const SOON: Duration = Duration::from_millis(40);
+const NEVER: Duration = Duration::from_secs(3600);
+const PATIENT: Patience = Patience { handshake: NEVER, head: NEVER, body: NEVER, answer: NEVER };
+
+async fn serve<H, F>(patience: Patience, tls: Option<Arc<rustls::ServerConfig>>, handler: H) -> SocketAddr
+where
+    H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<ResponseBody>> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let is_known = IsKnown::new(|_| false);
+    let server = Server { name: "test", listener, tls, share: CONNECTIONS, is_known, patience };
+    tokio::spawn(server.run(handler));
+    address
+}
+
+async fn hello(_: Request<RequestBody>, _: SocketAddr) -> Response<ResponseBody> {
+    text(StatusCode::OK, "hello")
+}
+
+/// Everything that comes until the server ends the connection.
+async fn rest(stream: &mut TcpStream) -> String {
+    let mut all = Vec::new();
+    // An end without ceremony is an end.
+    drop(stream.read_to_end(&mut all).await);
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// Says something and then nothing more.
+async fn falls_silent(address: SocketAddr, said: &[u8]) {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(said).await.unwrap();
+    let answer = rest(&mut stream).await;
+    assert!(!answer.contains("200 OK"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_falls_silent_before_its_request_is_cut_off() {
+    let address = serve(Patience { head: SOON, ..PATIENT }, None, hello).await;
+    falls_silent(address, b"").await;
+    falls_silent(address, b"GET / HTTP/1.1\r\nHost: a\r\nX: ").await;
+    // The beginning of HTTP/2, which once was waited for without end.
+    falls_silent(address, b"PRI * HT").await;
+}
+
+#[tokio::test]
+async fn a_head_that_comes_byte_by_byte_is_cut_off() {
+    let address = serve(Patience { head: SOON, ..PATIENT }, None, hello).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nX: ").await.unwrap();
+    while stream.write_all(b"a").await.is_ok() {
+        tokio::time::sleep(SOON / 10).await;
+    }
+}
+
+#[tokio::test]
+async fn a_connection_that_asks_no_more_is_ended() {
+    let address = serve(Patience { head: SOON, ..PATIENT }, None, hello).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    assert!(rest(&mut stream).await.contains("hello"));
+}
+
+#[tokio::test]
+async fn a_tls_handshake_has_an_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::open(folder.path()).unwrap();
+    let pki = Pki::open(&data, &["127.0.0.1".parse().unwrap()], Timestamp::now()).unwrap();
+    let address = serve(Patience { handshake: SOON, ..PATIENT }, Some(pki.server), hello).await;
+    falls_silent(address, b"").await;
+    falls_silent(address, b"\x16\x03\x01\x01\x00").await;
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_come_is_not_waited_for() {
+    let address =
+        serve(Patience { body: SOON, ..PATIENT }, None, async |request: Request<RequestBody>, _| {
+            match request.into_body().collect().await {
+                Ok(_) => text(StatusCode::OK, "read"),
+                Err(error) => text(StatusCode::REQUEST_TIMEOUT, error.to_string()),
+            }
+        })
+        .await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n1234").await.unwrap();
+    let answer = rest(&mut stream).await;
+    assert!(answer.contains("408") && answer.contains("it took longer than"), "{answer}");
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_take_its_answer_is_cut_off() {
+    let (ended, mut has_ended) = mpsc::unbounded_channel();
+    let address = serve(Patience { answer: SOON, ..PATIENT }, None, move |_, _| {
+        let ended = ended.clone();
+        async move {
+            let endless = stream::repeat_with(|| Ok::<_, io::Error>(Frame::data(Bytes::from_static(&[7; 65536]))));
+            let body = StreamBody::new(endless).boxed_unsync();
+            Response::new(Observed::boxed(body, move |_, whole| assert!(ended.send(whole).is_ok())))
+        }
+    })
+    .await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+    assert_eq!(has_ended.recv().await, Some(false), "its answer is let go");
+    drop(stream);
+}
+
+/// A thousand ranges get the whole, once; more than a head holds is refused.
+#[tokio::test]
+async fn thousands_of_ranges_cost_no_more_than_one_answer() {
+    static SENT: Mutex<Vec<u64>> = Mutex::new(Vec::new());
+    let address = serve(PATIENT, None, async |request: Request<RequestBody>, _| {
+        let bytes = Bytes::from(vec![7; 50_000]);
+        let content = Content { length: 50_000, etag: "tag".into(), content_type: "x/y" };
+        answer_bytes(&Method::GET, request.headers(), &content, &[bytes]).map(|body| {
+            Observed::boxed(body, |bytes, _| SENT.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(bytes))
+        })
+    })
+    .await;
+    let ask = async |ranges: usize| {
+        let list: Vec<String> = (0..ranges).map(|n| format!("{0}-{0}", n * 2)).collect();
+        let head = format!("GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\nRange: bytes={}\r\n\r\n", list.join(","));
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // A server that reads no further may end the connection before all is written.
+        drop(stream.write_all(head.as_bytes()).await);
+        rest(&mut stream).await
+    };
+    let whole = ask(1000).await;
+    assert!(whole.starts_with("HTTP/1.1 200 OK") && whole.contains("content-length: 50000"), "{}", &whole[..200]);
+    assert_eq!(SENT.lock().unwrap().as_slice(), [50_000]);
+    assert!(!ask(9000).await.contains("200 OK"));
+    assert_eq!(SENT.lock().unwrap().len(), 1, "no handler saw it");
+    let one = ask(1).await;
+    assert!(one.starts_with("HTTP/1.1 206") && one.contains("content-range: bytes 0-0/50000"), "{one}");
+}

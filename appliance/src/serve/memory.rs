@@ -1,0 +1,83 @@
+//! How much memory the appliance holds at most, whatever the machines on its networks do: the sum of
+//! what each part is bounded to. It is said in the log at the start, its parts at the level `debug`.
+//!
+//! What its owner asks for comes on top: hosts (each at most the agent's last report, 1 MiB),
+//! answers of the API, and the import of an image, for which a decoder of xz may take 256 MiB.
+
+use firesteel_control::DISCOVERED_MAX;
+use firesteel_dhcp::{LEASES_MAX, OFFERS_MAX};
+use firesteel_wire::limits::BODY_BYTES_MAX;
+
+use crate::{
+    http::{
+        agent::{BODIES, SMALL_BODY_BYTES},
+        boot::BOOT_FILES_BYTES_MAX,
+        file::READ_BYTES,
+        server::{API_CONNECTIONS, BUFFER_BYTES, CONNECTIONS, STREAMS_MAX, WINDOW_BYTES},
+    },
+    net::{leases, tftp},
+};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+/// Code, stacks of threads, TLS, log, and what the allocator keeps for later.
+const PROCESS_BYTES: usize = 64 * MIB;
+/// A connection or transfer itself: its task, socket and timers.
+const TASK_BYTES: usize = 16 * KIB;
+/// A TLS session: one record in each direction, keys, and what a handshake needs.
+const TLS_BYTES: usize = 48 * KIB;
+/// The head of a request, and the part of the answer that waits for the client.
+const HTTP_BYTES: usize = 2 * BUFFER_BYTES;
+/// A body as it came, put together, and read.
+const BODY_COPIES: usize = 3;
+/// A lease with its name in three tables: by MAC, by address, and as an address that is known.
+const LEASE_BYTES: usize = 384;
+/// An agent that nobody owns, as it is remembered.
+const UNKNOWN_AGENT_BYTES: usize = 4 * KIB;
+
+/// A part of the sum.
+#[derive(Clone, Copy, Debug)]
+pub struct Part {
+    pub what: &'static str,
+    pub bytes: usize,
+}
+
+const fn part(what: &'static str, bytes: usize) -> Part {
+    Part { what, bytes }
+}
+
+/// What is summed up.
+pub const PARTS: [Part; 11] = [
+    part("process", PROCESS_BYTES),
+    part("boot files", BOOT_FILES_BYTES_MAX),
+    // While one piece of a file waits for the client, the next is read.
+    part("boot connections", CONNECTIONS.total * (TASK_BYTES + HTTP_BYTES + 2 * READ_BYTES)),
+    part(
+        "agent connections",
+        CONNECTIONS.total * (TASK_BYTES + TLS_BYTES + HTTP_BYTES + BODY_COPIES * SMALL_BODY_BYTES),
+    ),
+    part("large bodies of agents", BODIES.total * BODY_COPIES * BODY_BYTES_MAX),
+    part(
+        "API connections",
+        API_CONNECTIONS.total
+            * (TASK_BYTES + TLS_BYTES + WINDOW_BYTES as usize + STREAMS_MAX as usize * (TASK_BYTES + BUFFER_BYTES)),
+    ),
+    part("DHCP", (LEASES_MAX + OFFERS_MAX) * LEASE_BYTES),
+    part("TFTP", tftp::TRANSFERS_MAX * (TASK_BYTES + tftp::TRANSFER_BYTES)),
+    part("store", firesteel_store::CACHES_BYTES),
+    part("lease database", leases::CACHE_BYTES),
+    part("unknown machines", DISCOVERED_MAX * UNKNOWN_AGENT_BYTES),
+];
+
+/// The most that the appliance holds.
+pub const BOUND_BYTES: usize = {
+    let (mut sum, mut index) = (0, 0);
+    while index < PARTS.len() {
+        sum += PARTS[index].bytes;
+        index += 1;
+    }
+    sum
+};
+
+// A part that grows beyond what a small machine has is to be noticed here.
+const _: () = assert!(BOUND_BYTES <= 768 * MIB);
