@@ -91,7 +91,7 @@ fn send(mut stream: &TcpStream, answer: &Answer) -> std::io::Result<()> {
 }
 
 fn limits() -> Limits {
-    Limits { stall: Duration::from_millis(300), attempts_max: 3, pause: Duration::from_millis(1), ..Limits::default() }
+    Limits { attempts_max: 3, pause: Duration::from_millis(1), ..Limits::default() }
 }
 
 async fn get(url: &str, limits: Limits, expected: Option<u64>, digest_known: bool) -> Result<Vec<u8>, HttpError> {
@@ -170,14 +170,15 @@ async fn lengths_are_believed_by_nobody() {
 #[tokio::test]
 async fn a_stall_ends_and_so_do_attempts() {
     let body = content();
+    let impatient = Limits { stall: Duration::from_millis(300), ..limits() };
     let stalled = Answer { stall: true, ..whole(&body, 10) };
     let server = Server::new(vec![stalled]);
-    let error = get(&server.url, limits(), None, true).await.unwrap_err();
+    let error = get(&server.url, impatient, None, true).await.unwrap_err();
     // The second attempt asks for a part and gets the whole again.
     assert!(matches!(error, HttpError::Changed { .. }), "{error:?}");
     let silent = Answer { stall: true, ..whole(&body, 0) };
     let server = Server::new(vec![silent]);
-    let error = get(&server.url, limits(), None, true).await.unwrap_err();
+    let error = get(&server.url, impatient, None, true).await.unwrap_err();
     assert!(matches!(error, HttpError::Stalled { .. }), "{error:?}");
     assert_eq!(server.requests().len(), 3);
 }

@@ -1,12 +1,15 @@
 //! What origins send instead of an image.
 
+use std::time::Duration;
+
 use clap::Parser as _;
 use firesteel_appliance::cli::{self, Cli};
 use firesteel_images::Sha256;
+use firesteel_images::http::Limits;
 use firesteel_resources::Image;
 
 use crate::agent::{Agent, End};
-use crate::appliance::{Appliance, images_in};
+use crate::appliance::{Appliance, LIMITS, images_in};
 use crate::origin::{Answer, Origin};
 use crate::qcow2;
 
@@ -27,12 +30,12 @@ struct Case {
     answer: Answer,
     checksum: String,
     /// What is said of it: what happened, what to do.
-    told: [&'static str; 2],
+    told: Vec<&'static str>,
 }
 
-fn case(name: &'static str, answer: Answer, told: [&'static str; 2]) -> Case {
+fn case<const N: usize>(name: &'static str, answer: Answer, told: [&'static str; N]) -> Case {
     let checksum = Sha256::of(answer.body()).to_string();
-    Case { name, answer, checksum, told }
+    Case { name, answer, checksum, told: told.to_vec() }
 }
 
 /// An origin with this one image, and what an owner writes of it.
@@ -94,11 +97,6 @@ fn bad_ways() -> Vec<Case> {
         case("truncated-download", Answer::Truncated(image.clone(), half), ["at byte 1048576", NETWORK]),
         case("reset-download", Answer::Reset(image.clone(), half), ["broke off at byte", NETWORK]),
         case(
-            "stalled-download",
-            Answer::Stalled(image.clone(), half),
-            ["stalled at byte 1048576: nothing came for 1 s", NETWORK],
-        ),
-        case(
             "changed on the way",
             Answer::Changed(image.clone(), half),
             ["its ETag is another", "nobody replaces the file"],
@@ -118,9 +116,9 @@ fn bad_ways() -> Vec<Case> {
 }
 
 /// Each bad image is wanted by a host, whose machine is there and waits for its plan.
-async fn each_is_told(cases: Vec<Case>) {
+async fn each_is_told(cases: Vec<Case>, limits: Limits) {
     let data = tempfile::tempdir().unwrap();
-    let appliance = Appliance::start(data.path()).await;
+    let appliance = Appliance::start_with(data.path(), limits).await;
     for (index, case) in cases.into_iter().enumerate() {
         let (name, mac) = (format!("host-{index}"), format!("02:00:00:00:01:{index:02x}"));
         println!("{}", case.name);
@@ -136,12 +134,20 @@ async fn each_is_told(cases: Vec<Case>) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_file_is_told_and_nothing_of_it_stays() {
-    each_is_told(bad_files()).await;
+    each_is_told(bad_files(), LIMITS).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bad_way_is_told_and_nothing_of_it_stays() {
-    each_is_told(bad_ways()).await;
+    each_is_told(bad_ways(), LIMITS).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_download_that_stands_still_is_given_up_and_told() {
+    let stalled = Answer::Stalled(noise(2 << 20), 1 << 20);
+    let told = ["stalled at byte ", "nothing came for 1 s", NETWORK];
+    each_is_told(vec![case("stalled-download", stalled, told)], Limits { stall: Duration::from_secs(1), ..LIMITS })
+        .await;
 }
 
 /// The other half of the same test: a good image by the same way ends in a plan for the disk.

@@ -35,6 +35,18 @@ fn spoilt(spoil: impl FnOnce(&mut [u8])) -> Vec<u8> {
     image
 }
 
+/// A disk of 2 TiB without a byte of data, in a file that is right in every other way.
+fn huge() -> Vec<u8> {
+    const CLUSTER_BITS: u32 = 21;
+    let mut image = vec![0; 2 << CLUSTER_BITS];
+    image[..104].copy_from_slice(&sound()[..104]);
+    put32(&mut image, 20, CLUSTER_BITS);
+    put64(&mut image, 24, 2 << 40);
+    put32(&mut image, 36, 4);
+    put64(&mut image, 40, 1 << CLUSTER_BITS);
+    image
+}
+
 /// Names, images, and what is said of them.
 pub(crate) fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
     vec![
@@ -45,6 +57,7 @@ pub(crate) fn hostile() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("qcow2-loop-of-tables", spoilt(|image| put64(image, CLUSTER, 1 << 16)), "two of its tables overlap"),
         ("qcow2-loop-of-data", spoilt(|image| put64(image, 2 * CLUSTER, 2 << 16 | 1 << 63)), "overlap"),
         ("qcow2-absurd-size", spoilt(|image| put64(image, 24, u64::MAX)), "is too large"),
+        ("qcow2-absurd-hole", huge(), "its disk of 2199023255552 bytes is too large"),
         ("qcow2-absurd-table", spoilt(|image| put32(image, 36, u32::MAX)), "does not fit the file"),
         ("qcow2-absurd-clusters", spoilt(|image| put32(image, 20, 200)), "9 to 21 are allowed"),
     ]

@@ -100,7 +100,8 @@ async fn an_image_that_does_not_fit_the_data_folder_leaves_the_databases_their_r
     appliance.add("host", MAC, Some(image)).await;
     let mut agent = Agent::boot(&appliance, MAC, 1).await;
     assert!(matches!(agent.work(&appliance, "host").await, End::Error), "a disk was to be written");
-    appliance.assert_told("host", &["no space is left for the image", "remove what is not needed"]).await;
+    let told = ["could not be fetched", "no space is left for the image", "remove what is not needed"];
+    appliance.assert_told("host", &told).await;
     assert_eq!(images_in(disk.path()), Vec::<String>::new());
     // The databases have their room all the while.
     appliance.add("other", "02:00:00:00:04:02", None).await;
