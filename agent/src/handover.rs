@@ -2,7 +2,11 @@
 //! earlier worker died, its last words. Secrets go this way alone: no argument, no environment
 //! variable and no file shows them to other processes.
 
-use std::{fs, io::Read, path::Path};
+use std::{
+    fs,
+    io::{self, Read},
+    path::Path,
+};
 
 use anyhow::{Context, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
@@ -72,16 +76,12 @@ impl Handover {
 
 /// Reads the seed and removes its file, so that nobody else on this host sees the token.
 pub fn take_seed(path: &Path) -> anyhow::Result<Seed> {
-    let mut bytes = Vec::new();
-    fs::File::open(path).and_then(|file| file.take(SEED_BYTES_MAX + 1).read_to_end(&mut bytes)).with_context(|| {
+    let bytes = fs::File::open(path).and_then(seed_bytes).with_context(|| {
         format!(
             "reading {}: the boot script must name the initramfs that carries the seed of this host",
             path.display()
         )
     })?;
-    if bytes.len() as u64 > SEED_BYTES_MAX {
-        bail!("{} has more than {SEED_BYTES_MAX} bytes: that is no seed", path.display());
-    }
     fs::remove_file(path).with_context(|| format!("removing {}", path.display()))?;
     let seed: Seed = serde_json::from_slice(&bytes).context("reading the seed: not the expected JSON")?;
     if !seed.appliance.starts_with("https://") {
@@ -91,6 +91,15 @@ pub fn take_seed(path: &Path) -> anyhow::Result<Seed> {
         return Ok(seed);
     }
     bail!("the seed's pin is not 64 hexadecimal digits");
+}
+
+fn seed_bytes(from: impl Read) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    from.take(SEED_BYTES_MAX + 1).read_to_end(&mut bytes)?;
+    if bytes.len() as u64 > SEED_BYTES_MAX {
+        return Err(io::Error::other(format!("it has more than {SEED_BYTES_MAX} bytes: that is no seed")));
+    }
+    Ok(bytes)
 }
 
 #[cfg(test)]
@@ -135,9 +144,12 @@ mod tests {
     fn a_file_that_is_no_seed_is_not_read_to_its_end() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("seed.json");
-        fs::File::create(&path).unwrap().set_len(64 << 20).unwrap();
-        let error = take_seed(&path).unwrap_err().to_string();
+        fs::File::create(&path).unwrap().set_len(1 << 20).unwrap();
+        let error = format!("{:#}", take_seed(&path).unwrap_err());
         assert!(error.contains("no seed"), "{error}");
+        let mut long = io::repeat(b' ').take(1 << 20);
+        assert!(seed_bytes(&mut long).is_err());
+        assert_eq!(long.limit(), (1 << 20) - (SEED_BYTES_MAX + 1), "one byte more than a seed has tells enough");
         let mut long = serde_json::to_vec(&seed()).unwrap();
         long.resize(usize::try_from(SEED_BYTES_MAX).unwrap() + 1, b' ');
         fs::write(&path, &long).unwrap();

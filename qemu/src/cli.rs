@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    artefacts::{Artefacts, ImageFormat, WantedImage, cargo},
+    artefacts::{Artefacts, ImageFormat, WantedImage, cargo, repository},
     attack::{self, AttackOptions},
     bench, console,
     demo::{self, DemoOptions},
@@ -267,12 +267,14 @@ fn simulate(asked: Option<(u64, u64)>) -> anyhow::Result<()> {
     }
 }
 
+/// The runner is built with everything else; the parsers it builds itself, with other flags.
 fn fuzz(targets: &[String], minutes: &str, keep: bool) -> anyhow::Result<()> {
-    let mut arguments = vec!["run", "--release", "-p", "firesteel-tests", "--bin", "firesteel-fuzz", "--"];
-    arguments.extend(targets.iter().map(String::as_str));
-    arguments.extend(["--minutes", minutes]);
-    arguments.extend(keep.then_some("--keep"));
-    cargo(&arguments, &[])
+    cargo(&["build", "--release", "--quiet", "--workspace", "--exclude", "firesteel-agent", "--bins"], &[])?;
+    let mut runner = Program::new(repository().join("target/release/firesteel-fuzz"));
+    let status = runner.args(targets).args(["--minutes", minutes]).args(keep.then_some("--keep")).status();
+    let status = status.context("running the fuzzer")?;
+    anyhow::ensure!(status.success(), "fuzzing failed ({status})");
+    Ok(())
 }
 
 async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder) -> anyhow::Result<ExitCode> {
