@@ -167,10 +167,11 @@ async fn the_login_goes_to_no_other_server() {
 async fn bad_answers_are_bounded_and_named() {
     let (fake, address) = start().await;
     let client = connect(&address).await.unwrap();
-    for fault in [Fault::Garbage, Fault::Endless] {
+    for (fault, why) in [(Fault::Garbage, "GET /redfish/v1/Systems/1"), (Fault::Endless, "longer than 1048576 bytes")] {
         fake.state().faults = vec![fault.clone()];
         let error = client.power().await.unwrap_err();
         assert!(matches!(error, Error::BadAnswer { .. }), "{fault:?}: {error:?}");
+        assert!(error.to_string().contains(why), "{fault:?}: {error}");
         assert!(error.is_temporary());
     }
     for (status, temporary) in [(503, true), (500, true), (403, false), (404, false), (400, false)] {
