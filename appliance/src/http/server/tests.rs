@@ -1,7 +1,7 @@
 //! Clients that keep us waiting, over real connections on loopback. The limits are short where the test
 //! waits for them, and longer than any test elsewhere.
 
-#![allow(clippy::unwrap_used, reason = "tests")]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
 use std::{io, sync::Mutex, time::Duration};
 
@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     sync::mpsc,
+    time::timeout,
 };
 
 use super::*;
@@ -27,6 +28,8 @@ use crate::{
 
 const SOON: Duration = Duration::from_millis(40);
 const NEVER: Duration = Duration::from_secs(3600);
+/// After that a server that ought to have ended something does not.
+const PATIENCE: Duration = Duration::from_secs(60);
 const PATIENT: Patience = Patience { handshake: NEVER, head: NEVER, body: NEVER, answer: NEVER };
 
 async fn serve<H, F>(patience: Patience, tls: Option<Arc<rustls::ServerConfig>>, handler: H) -> SocketAddr
@@ -50,7 +53,7 @@ async fn hello(_: Request<RequestBody>, _: SocketAddr) -> Response<ResponseBody>
 async fn rest(stream: &mut TcpStream) -> String {
     let mut all = Vec::new();
     // An end without ceremony is an end.
-    drop(stream.read_to_end(&mut all).await);
+    drop(timeout(PATIENCE, stream.read_to_end(&mut all)).await.expect("the server ends it"));
     String::from_utf8_lossy(&all).into_owned()
 }
 
@@ -76,9 +79,12 @@ async fn a_head_that_comes_byte_by_byte_is_cut_off() {
     let address = serve(Patience { head: SOON, ..PATIENT }, None, hello).await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nX: ").await.unwrap();
-    while stream.write_all(b"a").await.is_ok() {
-        tokio::time::sleep(SOON / 10).await;
-    }
+    let dripping = async {
+        while stream.write_all(b"a").await.is_ok() {
+            tokio::time::sleep(SOON / 10).await;
+        }
+    };
+    timeout(PATIENCE, dripping).await.expect("the server ends it");
 }
 
 #[tokio::test]
@@ -129,7 +135,8 @@ async fn a_client_that_does_not_take_its_answer_is_cut_off() {
     .await;
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
-    assert_eq!(has_ended.recv().await, Some(false), "its answer is let go");
+    let whole = timeout(PATIENCE, has_ended.recv()).await.expect("its answer is let go");
+    assert_eq!(whole, Some(false));
     drop(stream);
 }
 
