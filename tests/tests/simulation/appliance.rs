@@ -100,6 +100,7 @@ impl Appliance {
                 executor: executor.clone(),
             }),
             bmc: Arc::new(Driver {
+                life,
                 outbox: Arc::clone(ground.outbox),
                 laws: Arc::clone(ground.laws),
                 executor: executor.clone(),

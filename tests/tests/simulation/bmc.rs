@@ -23,12 +23,15 @@ pub(crate) type Reply = oneshot::Sender<Result<Response, Error>>;
 /// A request on its way to the BMC of a machine.
 #[derive(Debug)]
 pub(crate) struct BmcAsk {
+    /// The appliance's life that sent it: it may arrive in a later one, which asks again.
+    pub(crate) life: u64,
     pub(crate) machine: usize,
     pub(crate) request: Request,
     pub(crate) reply: Reply,
 }
 
 pub(crate) struct Driver {
+    pub(crate) life: u64,
     pub(crate) outbox: Outbox,
     pub(crate) laws: Arc<Mutex<Laws>>,
     pub(crate) executor: Executor,
@@ -45,6 +48,7 @@ impl BmcDriver for Driver {
         let machine = system.rsplit('/').next().and_then(|number| number.parse().ok());
         let pair = format!("{}:{}", credentials.username, credentials.password);
         let session = Session {
+            life: self.life,
             machine: machine.unwrap_or(usize::MAX),
             basic: format!("Basic {}", STANDARD.encode(pair)),
             outbox: Arc::clone(&self.outbox),
@@ -59,6 +63,7 @@ impl BmcDriver for Driver {
 }
 
 struct Session {
+    life: u64,
     machine: usize,
     basic: String,
     outbox: Outbox,
@@ -80,7 +85,7 @@ impl Session {
             body: body.map(|body| Bytes::from(body.to_string())).unwrap_or_default(),
             ..Request::default()
         };
-        lock(&self.outbox).push(Out::Bmc(BmcAsk { machine: self.machine, request, reply }));
+        lock(&self.outbox).push(Out::Bmc(BmcAsk { life: self.life, machine: self.machine, request, reply }));
         let response = answer.await.map_err(|_| Error::Unreachable { detail: "no route".to_owned() })??;
         if method != "GET" && lock(&self.laws).passes(Point::Effect) {
             self.executor.halt();

@@ -413,7 +413,7 @@ impl World {
             };
         };
         if reset && (200..300).contains(&response.status) {
-            let (name, life) = (self.machines[id].name(), self.life);
+            let (name, life) = (self.machines[id].name(), ask.life);
             let mut laws = lock(&self.laws);
             laws.reset(life, &name);
             if self.setup.bug == Some(Bug::DoubleReset) {

@@ -473,7 +473,7 @@ impl Laws {
         }
     }
 
-    /// A BMC took a reset while the host's journal awaited this ticket.
+    /// A BMC took a reset of this life while the host's journal awaited this ticket.
     pub(crate) fn reset(&mut self, life: u64, name: &str) {
         let Some(host) = self.hosts.get(name) else { return };
         let Some(call) = &host.memory.bmc.call else { return };
