@@ -224,8 +224,13 @@ impl Control {
         let named = named(claims)?;
         let mac = named.mac;
         self.check_discovery_binding(&named, claims.attempt, &report).await?;
-        let before = self.views().discovered.get(&mac).and_then(|machine| machine.last_report.clone());
-        for receipt in new_receipts(before.as_ref(), &report) {
+        let (before, is_adopted) = self
+            .views()
+            .discovered
+            .get(&mac)
+            .map_or((None, false), |machine| (machine.last_report.clone(), machine.abort.is_some()));
+        // An adopted machine has no object any more that could keep them; its host inspects anew.
+        for receipt in new_receipts(before.as_ref(), &report).filter(|_| !is_adopted) {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
                 let record = map::hardware_record(inventory, 0, receipt.plan, self.now());
                 self.change_named(&named, |machine| machine.hardware = Some(record.clone())).await?;
