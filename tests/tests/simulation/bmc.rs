@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use tokio::sync::oneshot;
 
 use crate::executor::{Executor, lock};
-use crate::laws::{Laws, Point};
+use crate::laws::{Laws, Order, Point};
 use crate::world::{Out, Outbox};
 
 pub(crate) type Reply = oneshot::Sender<Result<Response, Error>>;
@@ -23,8 +23,8 @@ pub(crate) type Reply = oneshot::Sender<Result<Response, Error>>;
 /// A request on its way to the BMC of a machine.
 #[derive(Debug)]
 pub(crate) struct BmcAsk {
-    /// The appliance's life that sent it: it may arrive in a later one, which asks again.
-    pub(crate) life: u64,
+    /// What it is for. It may arrive when the host awaits something else, or was made anew.
+    pub(crate) order: Option<Order>,
     pub(crate) machine: usize,
     pub(crate) request: Request,
     pub(crate) reply: Reply,
@@ -45,10 +45,10 @@ impl BmcDriver for Driver {
         _: &'a Tls,
     ) -> BmcAnswer<'a, Box<dyn BmcSession>> {
         let system = address.system().unwrap_or_default();
-        let machine = system.rsplit('/').next().and_then(|number| number.parse().ok());
+        let machine: Option<usize> = system.rsplit('/').next().and_then(|number| number.parse().ok());
         let pair = format!("{}:{}", credentials.username, credentials.password);
         let session = Session {
-            life: self.life,
+            order: machine.and_then(|number| lock(&self.laws).order(self.life, &format!("host-{number}"))),
             machine: machine.unwrap_or(usize::MAX),
             basic: format!("Basic {}", STANDARD.encode(pair)),
             outbox: Arc::clone(&self.outbox),
@@ -63,7 +63,7 @@ impl BmcDriver for Driver {
 }
 
 struct Session {
-    life: u64,
+    order: Option<Order>,
     machine: usize,
     basic: String,
     outbox: Outbox,
@@ -85,7 +85,7 @@ impl Session {
             body: body.map(|body| Bytes::from(body.to_string())).unwrap_or_default(),
             ..Request::default()
         };
-        lock(&self.outbox).push(Out::Bmc(BmcAsk { life: self.life, machine: self.machine, request, reply }));
+        lock(&self.outbox).push(Out::Bmc(BmcAsk { order: self.order.clone(), machine: self.machine, request, reply }));
         let response = answer.await.map_err(|_| Error::Unreachable { detail: "no route".to_owned() })??;
         if method != "GET" && lock(&self.laws).passes(Point::Effect) {
             self.executor.halt();

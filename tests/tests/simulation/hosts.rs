@@ -413,11 +413,9 @@ impl World {
             };
         };
         if reset && (200..300).contains(&response.status) {
-            let (name, life) = (self.machines[id].name(), ask.life);
-            let mut laws = lock(&self.laws);
-            laws.reset(life, &name);
-            if self.setup.bug == Some(Bug::DoubleReset) {
-                laws.reset(life, &name);
+            let (name, mut laws) = (self.machines[id].name(), lock(&self.laws));
+            for order in ask.order.iter().cycle().take(if self.setup.bug == Some(Bug::DoubleReset) { 2 } else { 1 }) {
+                laws.reset(&name, order);
             }
         }
         let delay = self.random.millis(5, 200);

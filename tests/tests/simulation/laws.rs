@@ -182,7 +182,7 @@ pub(crate) struct Laws {
     begun: BTreeSet<(String, u64, u32, usize)>,
     bound: BTreeMap<String, String>,
     ended_tokens: BTreeSet<String>,
-    resets: BTreeSet<(u64, String, u64)>,
+    resets: BTreeSet<Order>,
     pub(crate) newest: Revision,
     /// Changes of state that nobody has looked at yet.
     pub(crate) changes: Vec<(String, Edge)>,
@@ -473,16 +473,27 @@ impl Laws {
         }
     }
 
-    /// A BMC took a reset of this life while the host's journal awaited this ticket.
-    pub(crate) fn reset(&mut self, life: u64, name: &str) {
-        let Some(host) = self.hosts.get(name) else { return };
-        let Some(call) = &host.memory.bmc.call else { return };
-        let key = (life, host.uid.clone(), call.call.ticket);
-        if !self.resets.insert(key) {
-            let text = format!("{name}: ticket {} reset the host twice", call.call.ticket);
-            self.broken(Law::Power, text);
+    /// What the host's journal awaits of its BMC, when this life of the appliance turns to it.
+    pub(crate) fn order(&self, life: u64, name: &str) -> Option<Order> {
+        let host = self.hosts.get(name)?;
+        let call = host.memory.bmc.call.as_ref()?;
+        Some(Order { life, uid: host.uid.clone(), ticket: call.call.ticket })
+    }
+
+    /// A BMC took a reset that belongs to this order.
+    pub(crate) fn reset(&mut self, name: &str, order: &Order) {
+        if !self.resets.insert(order.clone()) {
+            self.broken(Law::Power, format!("{name}: ticket {} reset the host twice", order.ticket));
         }
     }
+}
+
+/// An order to a BMC. One life of the appliance gives it once; the next may give it again.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Order {
+    life: u64,
+    uid: String,
+    ticket: u64,
 }
 
 /// The store's medium, as the laws see it.
