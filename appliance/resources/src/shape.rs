@@ -88,8 +88,17 @@ pub fn check_without(shape: &Shape, left_out: &[&str], map: &Map<String, Value>)
             let fields = Fields { fields, left_out };
             object(&fields, "", map, &mut findings);
         }
-        // Nothing could be left out of it.
-        _ => walk(shape, "", &Value::Object(map.clone()), &mut findings),
+        // Nothing could be left out of these.
+        Shape::Boolean
+        | Shape::Integer { .. }
+        | Shape::Number
+        | Shape::Text
+        | Shape::OneOf(_)
+        | Shape::Time
+        | Shape::Mac { .. }
+        | Shape::Any
+        | Shape::Map(_)
+        | Shape::List(_) => walk(shape, "", &Value::Object(map.clone()), &mut findings),
     }
     findings.unknown.truncate(FINDINGS_MAX);
     findings.causes.truncate(FINDINGS_MAX);

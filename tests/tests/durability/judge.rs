@@ -74,7 +74,7 @@ pub(crate) fn find(calls: &[Call], exchange: &Exchange) -> Result<Acknowledgemen
     let during = |call: &&Call| (exchange.begun_at..=exchange.ended_at).contains(&call.begun_at);
     let on_it = || calls.iter().filter(|call| call.target() == socket).filter(during);
     let answer = on_it().find(|call| is(call, SEND)).ok_or(Problem::NoAnswer)?.begun;
-    let taken = on_it().filter(|call| is(call, RECEIVE) && call.ended < answer && call.result() > Some(0)).next_back();
+    let taken = on_it().rfind(|call| is(call, RECEIVE) && call.ended < answer && call.result() > Some(0));
     let cause = taken.ok_or(Problem::NoRequest)?.ended;
     Ok(Acknowledgement { what: exchange.what.clone(), mark: exchange.mark.clone(), cause, answer })
 }

@@ -277,11 +277,10 @@ impl Agent {
     /// Every other report says again what ran first in this plan.
     fn muddle(&mut self, report: &mut Report) {
         match &self.old_news {
-            Some((plan, steps)) if *plan == report.plan => {
-                if report.sequence.is_multiple_of(2) {
-                    report.steps.clone_from(steps);
-                }
+            Some((plan, steps)) if *plan == report.plan && report.sequence.is_multiple_of(2) => {
+                report.steps.clone_from(steps);
             }
+            Some((plan, _)) if *plan == report.plan => {}
             _ if report.steps.iter().any(|step| step.state == wire::StepState::Running) => {
                 self.old_news = Some((report.plan, report.steps.clone()));
             }
