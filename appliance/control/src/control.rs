@@ -240,8 +240,7 @@ impl Control {
                     }
                     // A step under way may still publish what it decided for it; the next one takes that back.
                     self.inner.queue.wake(&key);
-                    let others: Vec<HostKey> = self.views().hosts.keys().cloned().collect();
-                    others.iter().for_each(|other| self.inner.queue.wake(other));
+                    self.wake_hosts(|_| true);
                 }
                 Change::Synced => {
                     tracing::debug!("all hosts are known");
@@ -255,6 +254,12 @@ impl Control {
         }
     }
 
+    /// Wakes the hosts that may wait for what changed: a Secret of theirs, a MAC that another one had.
+    pub(crate) fn wake_hosts(&self, concerned: impl Fn(&HostKey) -> bool) {
+        let keys: Vec<HostKey> = self.views().hosts.keys().filter(|key| concerned(key)).cloned().collect();
+        keys.iter().for_each(|key| self.inner.queue.wake(key));
+    }
+
     /// A changed Secret may be what a host of its namespace waits for.
     async fn follow_secrets(self) -> Result<(), String> {
         let mut changes = self.inner.secrets.subscribe().await.map_err(|status| status.message)?;
@@ -262,9 +267,7 @@ impl Control {
             match changes.next().await.map_err(|status| status.message)? {
                 Change::Applied(secret) | Change::Deleted(secret) => {
                     let namespace = &secret.metadata.namespace;
-                    let keys: Vec<HostKey> =
-                        self.views().hosts.keys().filter(|key| key.namespace == *namespace).cloned().collect();
-                    keys.iter().for_each(|key| self.inner.queue.wake(key));
+                    self.wake_hosts(|key| key.namespace == *namespace);
                 }
                 Change::Synced | Change::Undecodable { .. } => {}
             }

@@ -19,7 +19,12 @@ impl Control {
     /// Steps a host once.
     pub(crate) async fn step(&self, key: &HostKey) -> Result<(), Status> {
         let Some(host) = self.inner.hosts.get(&key.namespace, &key.name).await? else {
+            // A step that was under way may have published it after its deletion was heard.
+            let was_known = self.views().hosts.contains_key(key);
             self.views().learn_host(key, None);
+            if was_known {
+                self.wake_hosts(|_| true);
+            }
             return Ok(());
         };
         let (journal, made) = self.inner.journals.open(key, &host).await?;
