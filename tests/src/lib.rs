@@ -2,4 +2,5 @@
 //! targets of every parser of foreign bytes. The tests are in `tests/`; [`fuzz`] is shared by the
 //! replay test and the fuzzer.
 
+pub mod dhcp_client;
 pub mod fuzz;

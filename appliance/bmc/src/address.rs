@@ -8,7 +8,7 @@ use std::fmt;
 
 use reqwest::Url;
 
-/// Of the text; real ones are below 100.
+/// Of the text, as it is given and as it is shown; real ones are below 100.
 pub const ADDRESS_BYTES_MAX: usize = 512;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +27,8 @@ pub enum AddressError {
     UnknownScheme,
     #[error("BMC address is not a URL of the form redfish://HOST[:PORT]/redfish/v1/Systems/ID")]
     NotAUrl,
+    #[error("BMC address is longer than {ADDRESS_BYTES_MAX} bytes: shorten the host name or the path")]
+    TooLong,
     #[error("BMC address holds a user or password: put them into the Secret that bmc.credentialsName names")]
     Credentials,
     #[error("BMC address has a query or fragment, or a path that is not below /redfish/v1/Systems/")]
@@ -53,7 +55,7 @@ const LATER: &[&str] = &[
 impl Address {
     pub fn parse(text: &str) -> Result<Self, AddressError> {
         if text.len() > ADDRESS_BYTES_MAX {
-            return Err(AddressError::NotAUrl);
+            return Err(AddressError::TooLong);
         }
         // Without a scheme upstream means IPMI.
         let (scheme, rest) = text.split_once("://").unwrap_or(("ipmi", text));
@@ -89,7 +91,9 @@ impl Address {
             _ => return Err(AddressError::Path),
         };
         url.set_path("/");
-        Ok(Self { origin: url, system })
+        let address = Self { origin: url, system };
+        // Shown in full, with what had to be percent-encoded: that must be an address again.
+        if address.to_string().len() > ADDRESS_BYTES_MAX { Err(AddressError::TooLong) } else { Ok(address) }
     }
 
     #[must_use]
@@ -190,6 +194,8 @@ mod tests {
             ("redfish://10.0.0.5 /x", AddressError::NotAUrl),
             ("redfish://10.0.0.5\n", AddressError::NotAUrl),
             ("redfish://a\\@b", AddressError::NotAUrl),
+            (&format!("redfish://{}", "a".repeat(ADDRESS_BYTES_MAX)), AddressError::TooLong),
+            (&format!("redfish://{}", "a".repeat(ADDRESS_BYTES_MAX - "redfish://".len())), AddressError::TooLong),
         ] {
             assert_eq!(Address::parse(text), Err(error), "{text}");
         }

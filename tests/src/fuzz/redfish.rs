@@ -64,5 +64,8 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         "/redfish/%2E%2e/admin",
     ]
     .map(|text| text.as_bytes().to_vec())
-    .to_vec()
+    .into_iter()
+    // As long as is allowed, and longer when it is shown in full.
+    .chain([format!("redfish://{}", "a".repeat(502)).into_bytes()])
+    .collect()
 }

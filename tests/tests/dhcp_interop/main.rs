@@ -11,15 +11,15 @@ mod wire;
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::{Ipv4Addr, UdpSocket};
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use firesteel_appliance::net::rogue;
-use firesteel_dhcp::{Config, Event, Network, Pool, Subnet, What, client::Client};
+use firesteel_dhcp::{Config, Event, Network, Pool, Subnet, What};
+use firesteel_tests::dhcp_client;
 use nix::sys::signal::Signal;
-use nix::sys::socket::{setsockopt, sockopt};
 
 use wire::{Namespace, Running, Server, Tools, wait_for};
 
@@ -261,28 +261,8 @@ fn a_second_appliance_is_found_as_well() {
 
 /// Runs our client on a plain UDP socket until it is bound, and returns its lease.
 fn bind_our_client(namespace: &Namespace, number: u8) -> firesteel_dhcp::client::Bound {
-    let talking = namespace.inside(move || {
-        let socket = UdpSocket::bind("0.0.0.0:68").unwrap();
-        setsockopt(&socket, sockopt::BindToDevice, &"c0".into()).unwrap();
-        socket.set_broadcast(true).unwrap();
-        let mac = firesteel_dhcp::Mac([0x52, 0x54, 0, 0, 0, number]);
-        let mut client = Client::new(mac, 1, Some("agent"), Instant::now());
-        let mut buffer = [0; 1500];
-        let ends_at = Instant::now() + Duration::from_secs(30);
-        while client.lease().is_none() && Instant::now() < ends_at {
-            while let Some(transmit) = client.poll_transmit() {
-                socket.send_to(&transmit.bytes, (transmit.destination, 67)).unwrap();
-            }
-            let wait = client.poll_timeout().saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-            socket.set_read_timeout(Some(wait)).unwrap();
-            match socket.recv(&mut buffer) {
-                Ok(bytes) => client.handle_packet(Instant::now(), &buffer[..bytes]),
-                Err(_) => client.handle_timeout(Instant::now()),
-            }
-        }
-        client.lease().cloned()
-    });
-    talking.join().unwrap().expect("a lease within half a minute")
+    let mac = firesteel_dhcp::Mac([0x52, 0x54, 0, 0, 0, number]);
+    namespace.inside(move || dhcp_client::lease("c0", mac)).join().unwrap().unwrap()
 }
 
 #[test]

@@ -24,6 +24,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_boot::RoutePath;
 use firesteel_dhcp::Mac;
 use firesteel_store::Durability;
+use firesteel_tests::dhcp_client;
 use firesteel_wire::{HELLO_PATH, Hello, Identity, PublicKey, SIGNATURE_HEADER, signing_input};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
@@ -192,7 +193,7 @@ fn run(durabilities: Durabilities) -> BTreeMap<String, BTreeSet<Problem>> {
         let mut admin = Admin::connect(&mut served);
         let mut exchanges = object_life(&mut admin);
         exchanges.extend(hello(&mut served, &mut admin));
-        let leased = [HOST_MAC, STRANGER_MAC].map(|mac| talk::lease(INTERFACE, mac));
+        let leased = [HOST_MAC, STRANGER_MAC].map(|mac| dhcp_client::lease(INTERFACE, mac).unwrap().address);
         assert_ne!(leased[0], leased[1]);
         let (data, log) = (served.data(), served.log());
         let trace = served.stop();

@@ -2,12 +2,10 @@
 
 use std::fmt::Debug;
 use std::io::{Read, Write};
-use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use firesteel_dhcp::{Mac, client::Client};
-use nix::sys::socket::{setsockopt, sockopt};
 use rustls::pki_types::{CertificateDer, ServerName, pem::PemObject};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
@@ -114,30 +112,4 @@ impl Connection {
 fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     u64::try_from(since.as_micros()).unwrap()
-}
-
-/// Gets a lease by DHCP on `interface`, and tells its address.
-pub(crate) fn lease(interface: &str, mac: Mac) -> Ipv4Addr {
-    let socket = UdpSocket::bind("0.0.0.0:68").unwrap();
-    setsockopt(&socket, sockopt::BindToDevice, &interface.into()).unwrap();
-    socket.set_broadcast(true).unwrap();
-    let seed = u64::from(mac.0[5]) + 77;
-    let mut client = Client::new(mac, seed, Some("host"), Instant::now());
-    let mut buffer = [0; 1500];
-    let ends_at = Instant::now() + PATIENCE;
-    loop {
-        if let Some(lease) = client.lease() {
-            return lease.address;
-        }
-        assert!(Instant::now() < ends_at, "no lease for {mac:?}");
-        while let Some(transmit) = client.poll_transmit() {
-            socket.send_to(&transmit.bytes, (transmit.destination, 67)).unwrap();
-        }
-        let wait = client.poll_timeout().saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-        socket.set_read_timeout(Some(wait)).unwrap();
-        match socket.recv(&mut buffer) {
-            Ok(bytes) => client.handle_packet(Instant::now(), &buffer[..bytes]),
-            Err(_) => client.handle_timeout(Instant::now()),
-        }
-    }
 }

@@ -9,7 +9,6 @@ use firesteel_bmc::decide::PowerState;
 use firesteel_boot::{Platform, Purpose, RoutePath, ScriptRequest, Sealer};
 use firesteel_dhcp::client::Client;
 use firesteel_dhcp::wire::{self, code};
-use firesteel_resources::bare_metal_host::ProvisioningState;
 use firesteel_wire::limits::LONG_POLL;
 use firesteel_wire::{RefusalReason, Seed};
 use serde_json::Value;
@@ -65,10 +64,11 @@ pub(crate) fn check(laws: &Mutex<Laws>, sealer: &Sealer, name: &str, ask: &Ask, 
             laws.config_given(&claims.map(|claims| claims.subject).unwrap_or_default(), token);
         }
         (Ask::Script(_), Answer::Script(script)) => {
-            let known = laws.hosts.get(name).is_some_and(|host| host.state() != ProvisioningState::New);
+            // The journal may be ahead: a write that was taken and answered badly is not published yet.
+            let known = laws.objects.get(name).is_some_and(|uid| laws.shown.contains(uid));
             let claims = kernel_token(script).and_then(|token| sealer.open_boot(&token, 0).ok());
             let stranger = claims.is_some_and(|claims| claims.purpose == Purpose::Discovery);
-            if known && stranger && laws.objects.contains_key(name) {
+            if known && stranger {
                 laws.broken(Law::Known, format!("{name} netboots and is taken for an unknown machine"));
             }
         }

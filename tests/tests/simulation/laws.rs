@@ -124,6 +124,25 @@ struct JournalTruth {
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ObjectTruth {
+    metadata: MetaTruth,
+    status: ShownTruth,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ShownTruth {
+    provisioning: ProvisioningTruth,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct ProvisioningTruth {
+    state: ProvisioningState,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct MetaTruth {
     name: String,
@@ -173,6 +192,8 @@ pub(crate) struct Laws {
     pub(crate) hosts: BTreeMap<String, HostTruth>,
     /// Names and uids of the host objects that exist.
     pub(crate) objects: BTreeMap<String, String>,
+    /// Uids of those whose status has shown a state: these netboot as what they are.
+    pub(crate) shown: BTreeSet<String>,
     strangers: BTreeMap<String, StrangerTruth>,
     /// Every key that a boot of theirs was bound to.
     stranger_keys: BTreeSet<String>,
@@ -241,14 +262,19 @@ impl Laws {
 
     fn object(&mut self, event: &Event) {
         let name = event.key.name.clone();
+        let object = serde_json::from_slice::<ObjectTruth>(&event.value).unwrap_or_default();
         match event.kind {
             EventKind::Created => {
-                let meta = serde_json::from_slice::<JournalTruth>(&event.value).unwrap_or_default().metadata;
-                self.objects.insert(name, meta.uid);
+                self.objects.insert(name, object.metadata.uid);
             }
-            EventKind::Updated => {}
+            EventKind::Updated => {
+                if object.status.provisioning.state != ProvisioningState::New {
+                    self.shown.insert(object.metadata.uid);
+                }
+            }
             EventKind::Deleted => {
                 self.objects.remove(&name);
+                self.shown.remove(&object.metadata.uid);
             }
         }
     }
