@@ -63,6 +63,7 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         r#"{"ignition":{"version":"3.4.0","config":{"merge":[{"source":"https://192.0.2.1:8443/config/worker","httpHeaders":[{"name":"authorization","value":"x"}]}],"replace":{"source":null}},"timeouts":{"httpTotal":30}}}"#,
         r#"{"ignition":{"version":"3.0.0","config":{"replace":{"source":"https://192.0.2.1:8443/config/worker"}}}}"#,
         r#"{"ignition":{"version":"3.2.0"},"passwd":{"users":[{"name":"core","sshAuthorizedKeys":["ssh-ed25519 A"]}]},"storage":{"files":[{"path":"/etc/hostname","mode":420,"overwrite":true,"contents":{"source":"data:,node%2d1","verification":{"hash":"sha256-0000000000000000000000000000000000000000000000000000000000000000"}}}],"directories":[{"path":"/a"}],"links":[{"path":"/b","target":"/a"}],"filesystems":[{"device":"/dev/disk/by-label/x","format":"ext4","path":"/var"}],"disks":[{"device":"/dev/vda","wipeTable":false,"partitions":[{"number":1,"label":"r","sizeMiB":0}]}]},"systemd":{"units":[{"name":"a.service","enabled":true,"contents":"[Unit]\n","dropins":[{"name":"10.conf","contents":"x"}]}]},"kernelArguments":{"shouldExist":["a"]}}"#,
+        r#"{"ignition":{"version":"3.0.0","config":{"replace":{"source":"https://192.0.2.1:8443/config/worker"}},"timeouts":{"httpTotal":3900087322222222222222222222222159524592777339}}}"#,
         r#"{"ignition":{"version":"2.2.0"}}"#,
         r#"{"ignition":{"version":"2.0.0\n"}}"#,
         r#"{"ignition":{"version":"3.0.0"},"\u001b[2J":1,"storage":{"files":[{"path":"/\n"},{"path":"/\n"}]}}"#,
