@@ -1,9 +1,12 @@
 //! HTTP requests to answers. Thin: [`crate::route`] says what is asked, [`crate::core`] does it.
 
 use std::convert::Infallible;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING};
+use http::header::{
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LOCATION, RETRY_AFTER, VARY, WARNING,
+};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, StreamBody};
@@ -14,7 +17,8 @@ use crate::core::Core;
 use crate::discovery;
 use crate::kind::{KindInfo, Writers};
 use crate::list::{self, Selection};
-use crate::negotiate::{self, DISCOVERY_TYPE, Format};
+use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
+use crate::openapi::{Document, Documents};
 use crate::query::Query;
 use crate::route::{ObjectRoute, Route, Verb, route};
 use crate::rules::{Part, Target};
@@ -45,6 +49,8 @@ pub struct Caller {
 #[derive(Clone, Debug)]
 pub struct Api {
     core: Core,
+    /// Made when they are first asked for.
+    openapi: Arc<OnceLock<Documents>>,
 }
 
 /// An answer before it is turned into bytes.
@@ -62,7 +68,7 @@ impl Answer {
 
 impl Api {
     pub fn new(core: Core) -> Self {
-        Self { core }
+        Self { core, openapi: Arc::default() }
     }
 
     pub fn core(&self) -> &Core {
@@ -97,12 +103,43 @@ impl Api {
                 let core = parts.uri.path().trim_end_matches('/') == "/api";
                 return document(headers, DISCOVERY_TYPE, &discovery::aggregated(registry, core));
             }
+            Route::OpenApiV2 => {
+                let protobuf = negotiate::accept_openapi_v2(header(headers, &ACCEPT))?;
+                let media_type = if protobuf { OPENAPI_V2_TYPE } else { "application/json" };
+                return unchanged_or_sent(headers, media_type, self.openapi().v2(protobuf));
+            }
+            Route::OpenApiIndex => return unchanged_or_sent(headers, "application/json", self.openapi().index()),
+            Route::OpenApi(path) => return self.openapi_v3(headers, &path, parts.uri.query().unwrap_or("")),
             Route::Core => Some(discovery::core_versions()),
             Route::Groups => Some(discovery::groups(registry)),
             Route::Group(name) => discovery::group(registry, &name),
             Route::Resources { group, version } => discovery::resources(registry, &group, &version),
         };
         found.map_or_else(|| Ok(not_served()), |value| document(headers, "application/json", &value))
+    }
+
+    fn openapi(&self) -> &Documents {
+        self.openapi.get_or_init(|| Documents::of(self.core.registry()))
+    }
+
+    /// Clients that name the document by its hash may keep it for ever.
+    fn openapi_v3(&self, headers: &HeaderMap, path: &str, query: &str) -> Result<Response<Body>, Status> {
+        let Some(found) = self.openapi().v3(path) else { return Ok(not_served()) };
+        match query.split('&').find_map(|pair| pair.strip_prefix("hash=")).filter(|hash| !hash.is_empty()) {
+            Some(hash) if hash != found.hash => {
+                let mut response = plain(StatusCode::MOVED_PERMANENTLY, "");
+                let url = format!("/openapi/v3/{path}?hash={}", found.hash);
+                let url = HeaderValue::from_str(&url).map_err(|error| Status::internal(error.to_string()))?;
+                response.headers_mut().insert(LOCATION, url);
+                Ok(response)
+            }
+            asked => {
+                let mut response = unchanged_or_sent(headers, "application/json", found)?;
+                let keep = if asked.is_some() { "public, immutable" } else { "no-cache" };
+                response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static(keep));
+                Ok(response)
+            }
+        }
     }
 
     async fn objects<B>(
@@ -238,11 +275,21 @@ fn warning_text(text: &str) -> String {
 
 /// A document that changes with the program alone: clients keep it and ask whether it is the same.
 fn document(headers: &HeaderMap, media_type: &'static str, value: &Value) -> Result<Response<Body>, Status> {
-    let bytes = value.to_string().into_bytes();
-    let etag = discovery::etag(&bytes);
+    let bytes = Bytes::from(value.to_string());
+    let hash = discovery::hash(&bytes);
+    unchanged_or_sent(headers, media_type, &Document { bytes, hash })
+}
+
+fn unchanged_or_sent(
+    headers: &HeaderMap,
+    media_type: &'static str,
+    document: &Document,
+) -> Result<Response<Body>, Status> {
+    let etag = format!("\"{}\"", document.hash);
     let known = header(headers, &IF_NONE_MATCH) == Some(etag.as_str());
-    let (code, body) = if known { (StatusCode::NOT_MODIFIED, Vec::new()) } else { (StatusCode::OK, bytes) };
-    let mut response = respond(code, media_type, whole(body));
+    let (code, body) =
+        if known { (StatusCode::NOT_MODIFIED, Bytes::new()) } else { (StatusCode::OK, document.bytes.clone()) };
+    let mut response = respond(code, media_type, Full::new(body).boxed_unsync());
     let value = HeaderValue::from_str(&etag).map_err(|error| Status::internal(error.to_string()))?;
     response.headers_mut().insert(ETAG, value);
     response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));

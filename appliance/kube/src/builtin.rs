@@ -1,15 +1,35 @@
-//! Kubernetes' own kinds, as far as they are served.
+//! Kubernetes' own kinds, as far as they are served. Their shapes are in [`schemas`].
+
+mod schemas;
+
+use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
 use crate::kind::{Admitted, Cell, Column, KindInfo, NameRule};
+use crate::schema;
 use crate::status::Cause;
 
 /// All of them, for a [`crate::Registry`].
 pub fn kinds() -> Vec<KindInfo> {
     vec![namespace(), secret(), config_map(), event()]
+}
+
+/// The same kind with a schema: what it does not have is dropped, and what is of another type refused.
+fn shaped(kind: KindInfo, description: &'static str, schema: Value) -> KindInfo {
+    let schema = Arc::new(schema);
+    let (own, rules) = (Arc::clone(&schema), Arc::clone(&kind.admit));
+    KindInfo { description, schema, ..kind }.admitting(move |value, old| {
+        let found = schema::conform(&own, value);
+        if !found.causes.is_empty() {
+            return Err(found.causes);
+        }
+        let mut admitted = rules(value, old)?;
+        admitted.unknown_fields.extend(found.unknown);
+        Ok(admitted)
+    })
 }
 
 const fn column(name: &'static str, column_type: &'static str, path: &'static str) -> Column {
@@ -19,7 +39,7 @@ const fn column(name: &'static str, column_type: &'static str, path: &'static st
 const AGE: Column = column("Age", "date", ".metadata.creationTimestamp");
 
 pub fn namespace() -> KindInfo {
-    KindInfo {
+    let kind = KindInfo {
         short_names: &["ns"],
         has_generation: false,
         unconditional_update: true,
@@ -34,12 +54,13 @@ pub fn namespace() -> KindInfo {
         if old.is_none() {
             value["status"] = json!({ "phase": "Active" });
         }
-        Ok(Admitted { warnings: Vec::new(), unknown_fields: retain_fields(value, &["spec", "status"]) })
-    })
+        Ok(Admitted::default())
+    });
+    shaped(kind, "A room for objects: names in one do not meet those in another.", schemas::namespace())
 }
 
 pub fn secret() -> KindInfo {
-    KindInfo {
+    let kind = KindInfo {
         has_generation: false,
         has_status: false,
         unconditional_update: true,
@@ -52,11 +73,12 @@ pub fn secret() -> KindInfo {
         ],
         ..KindInfo::namespaced("", "v1", "Secret", "secrets")
     }
-    .admitting(admit_secret)
+    .admitting(admit_secret);
+    shaped(kind, "What only some may know: passwords, keys, tokens.", schemas::secret())
 }
 
 pub fn config_map() -> KindInfo {
-    KindInfo {
+    let kind = KindInfo {
         short_names: &["cm"],
         has_generation: false,
         has_status: false,
@@ -67,18 +89,15 @@ pub fn config_map() -> KindInfo {
     }
     .admitting(|value, old| {
         let mut causes = Vec::new();
-        for field in ["data", "binaryData"] {
-            check_text_map(value, field, &mut causes);
-        }
         check_immutable(value, old, &["data", "binaryData"], &mut causes);
-        let unknown_fields = retain_fields(value, &["data", "binaryData", "immutable"]);
-        if causes.is_empty() { Ok(Admitted { warnings: Vec::new(), unknown_fields }) } else { Err(causes) }
-    })
+        if causes.is_empty() { Ok(Admitted::default()) } else { Err(causes) }
+    });
+    shaped(kind, "Settings as names and values.", schemas::config_map())
 }
 
 /// Something that happened to an object.
 pub fn event() -> KindInfo {
-    KindInfo {
+    let kind = KindInfo {
         short_names: &["ev"],
         has_generation: false,
         has_status: false,
@@ -102,18 +121,12 @@ pub fn event() -> KindInfo {
             column("Message", "string", ".message"),
         ],
         ..KindInfo::namespaced("", "v1", "Event", "events")
-    }
+    };
+    shaped(kind, "Something that happened to an object.", schemas::event())
 }
 
 fn admit_secret(value: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<Cause>> {
     let mut causes = Vec::new();
-    check_text_map(value, "stringData", &mut causes);
-    check_text_map(value, "data", &mut causes);
-    for (key, data) in value["data"].as_object().into_iter().flatten() {
-        if data.as_str().is_none_or(|text| BASE64.decode(text).is_err()) {
-            causes.push(Cause::invalid(&format!("data[{key}]"), &json!("<hidden>"), "must be base64"));
-        }
-    }
     if let Some(Value::Object(texts)) = value.as_object_mut().and_then(|object| object.remove("stringData")) {
         let data: Map<String, Value> =
             texts.into_iter().map(|(key, text)| (key, json!(BASE64.encode(text.as_str().unwrap_or(""))))).collect();
@@ -131,30 +144,7 @@ fn admit_secret(value: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<
         causes.push(Cause::invalid("type", &value["type"], "field is immutable"));
     }
     check_immutable(value, old, &["data"], &mut causes);
-    let unknown_fields = retain_fields(value, &["data", "type", "immutable"]);
-    if causes.is_empty() { Ok(Admitted { warnings: Vec::new(), unknown_fields }) } else { Err(causes) }
-}
-
-/// Values must be strings; an absent map stays absent.
-fn check_text_map(value: &mut Value, field: &str, causes: &mut Vec<Cause>) {
-    match &value[field] {
-        Value::Null => {
-            value.as_object_mut().map(|object| object.remove(field));
-        }
-        Value::Object(map) => {
-            let bad = map.iter().filter(|(_, item)| !item.is_string());
-            causes.extend(bad.map(|(key, _)| Cause {
-                reason: "FieldValueTypeInvalid".into(),
-                message: "Invalid value: must be of type string".into(),
-                field: format!("{field}[{key}]"),
-            }));
-        }
-        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => causes.push(Cause {
-            reason: "FieldValueTypeInvalid".into(),
-            message: "Invalid value: must be of type object".into(),
-            field: field.into(),
-        }),
-    }
+    if causes.is_empty() { Ok(Admitted::default()) } else { Err(causes) }
 }
 
 fn check_immutable(value: &Value, old: Option<&Value>, fields: &[&str], causes: &mut Vec<Cause>) {
@@ -164,21 +154,6 @@ fn check_immutable(value: &Value, old: Option<&Value>, fields: &[&str], causes: 
             causes.push(Cause::forbidden(field, "field is immutable when `immutable` is set"));
         }
     }
-}
-
-/// Drops the top-level fields that a kind does not have, and names them.
-fn retain_fields(value: &mut Value, known: &[&str]) -> Vec<String> {
-    let mut unknown = Vec::new();
-    if let Value::Object(object) = value {
-        object.retain(|key, _| {
-            let keep = known.contains(&key.as_str()) || matches!(key.as_str(), "apiVersion" | "kind" | "metadata");
-            if !keep {
-                unknown.push(key.clone());
-            }
-            keep
-        });
-    }
-    unknown
 }
 
 fn count_data(value: &Value) -> Value {

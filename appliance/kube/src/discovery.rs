@@ -122,8 +122,8 @@ fn status_verbs(kind: &KindInfo) -> &'static [&'static str] {
 }
 
 /// Changes when the document does; not a secret, so any hash will do.
-pub(crate) fn etag(document: &[u8]) -> String {
+pub(crate) fn hash(document: &[u8]) -> String {
     let mut hasher = DefaultHasher::new();
     document.hash(&mut hasher);
-    format!("\"{:016X}\"", hasher.finish())
+    format!("{:016X}", hasher.finish())
 }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use firesteel_store::GroupResource;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::status::Cause;
 
@@ -91,6 +91,11 @@ pub struct KindInfo {
     pub writers: Writers,
     /// Fields that a field selector may name, besides name and namespace. As in "involvedObject.name".
     pub selectable: &'static [&'static str],
+    /// What the kind is for, as `kubectl explain` shows it.
+    pub description: &'static str,
+    /// The structural OpenAPI schema of the objects; what it says of `apiVersion`, `kind` and
+    /// `metadata` does not count. As it is at first, it knows no field and allows all.
+    pub schema: Arc<Value>,
     /// Columns after the name. Without any, the age is shown.
     pub columns: Vec<Column>,
     pub admit: Admit,
@@ -116,6 +121,8 @@ impl KindInfo {
             name_rule: NameRule::Subdomain,
             writers: Writers::Everyone,
             selectable: &[],
+            description: "",
+            schema: Arc::new(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })),
             columns: Vec::new(),
             admit: Arc::new(|_, _| Ok(Admitted::default())),
         }

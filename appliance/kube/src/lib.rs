@@ -8,7 +8,7 @@
 //!
 //! A server is a table of kinds ([`Registry`] of [`KindInfo`]). This crate brings Kubernetes' own
 //! ([`builtin`]: Namespace, Secret, ConfigMap, Event) and must not know any other: what is special
-//! to a kind comes in by its [`KindInfo`]. Who the caller is and whether he may come in is decided
+//! to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is and whether he may come in is decided
 //! before; sockets and TLS belong to whoever calls.
 
 mod api;
@@ -22,9 +22,11 @@ mod list;
 mod meta;
 mod name;
 pub mod negotiate;
+mod openapi;
 mod query;
 pub mod route;
 pub mod rules;
+mod schema;
 mod selector;
 mod status;
 mod table;

@@ -64,6 +64,23 @@ fn one(alternative: &str, discovery: bool) -> Option<Format> {
     }
 }
 
+/// OpenAPI v2 in protobuf; older clients write it with an `@`.
+pub const OPENAPI_V2_TYPE: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
+const OPENAPI_V2_OLD_TYPE: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// Whether the OpenAPI v2 document is wanted in protobuf; otherwise it is in JSON.
+pub fn accept_openapi_v2(header: Option<&str>) -> Result<bool, Status> {
+    let alternatives = header.unwrap_or("*/*").split(',').take(ALTERNATIVES_MAX);
+    let found = alternatives.map(|alternative| alternative.trim()).find_map(|alternative| {
+        let media_type = alternative.split(';').next().unwrap_or("");
+        if [OPENAPI_V2_TYPE, OPENAPI_V2_OLD_TYPE].contains(&media_type) {
+            return Some(true);
+        }
+        matches!(media_type, "" | "application/json" | "application/*" | "*/*").then_some(false)
+    });
+    found.ok_or_else(|| Status::not_acceptable_of(&["application/json", OPENAPI_V2_TYPE, OPENAPI_V2_OLD_TYPE]))
+}
+
 /// A body's media type, without parameters. `None` for none.
 pub fn media_type(header: Option<&str>) -> Option<String> {
     let header = header?.split(';').next()?.trim().to_ascii_lowercase();

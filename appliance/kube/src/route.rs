@@ -22,6 +22,12 @@ pub enum Route {
     Group(String),
     /// `/api/v1`, `/apis/{group}/{version}`
     Resources { group: String, version: String },
+    /// `/openapi/v2`
+    OpenApiV2,
+    /// `/openapi/v3`: which documents there are
+    OpenApiIndex,
+    /// `/openapi/v3/{path}`; the path as in "apis/metal3.io/v1alpha1"
+    OpenApi(String),
     /// Objects of a kind, or one of them.
     Objects(ObjectRoute),
     /// Nothing is served there.
@@ -71,6 +77,9 @@ pub fn route(method: &str, path: &str, query: &Query) -> Route {
         ["apis", group] => Some(Route::Group((*group).into())),
         ["api", version] => Some(Route::Resources { group: String::new(), version: (*version).into() }),
         ["apis", group, version] => Some(Route::Resources { group: (*group).into(), version: (*version).into() }),
+        ["openapi", "v2"] => Some(Route::OpenApiV2),
+        ["openapi", "v3"] => Some(Route::OpenApiIndex),
+        ["openapi", "v3", rest @ ..] => Some(Route::OpenApi(rest.join("/"))),
         _ => None,
     };
     match (fixed, method) {
@@ -198,6 +207,8 @@ mod tests {
     fn paths_of_the_server() {
         assert_eq!(get("/version/"), Route::Version);
         assert_eq!(get("/readyz"), Route::Health);
+        assert_eq!(get("/openapi/v2"), Route::OpenApiV2);
+        assert_eq!(get("/openapi/v3/apis/metal3.io/v1alpha1"), Route::OpenApi("apis/metal3.io/v1alpha1".into()));
         assert_eq!(get("/apis/metal3.io"), Route::Group("metal3.io".into()));
         assert_eq!(get("/api/v1"), Route::Resources { group: String::new(), version: "v1".into() });
         assert_eq!(route("POST", "/version", &Query::default()), Route::MethodNotAllowed);
@@ -212,7 +223,7 @@ mod tests {
             "/",
             "//",
             "/api//v1",
-            "/openapi/v2",
+            "/openapi/v1",
             "/api/v1/namespaces/a%2fb",
             "/api/v1/%zz",
             "/api/v1/namespaces/../secrets",

@@ -134,7 +134,11 @@ impl Status {
     }
 
     pub fn not_acceptable() -> Self {
-        let message = "only the following media types are accepted: application/json, application/yaml";
+        Self::not_acceptable_of(&["application/json", "application/yaml"])
+    }
+
+    pub fn not_acceptable_of(accepted: &[&str]) -> Self {
+        let message = format!("only the following media types are accepted: {}", accepted.join(", "));
         Self::plain(406, "NotAcceptable", message)
     }
 

@@ -169,72 +169,88 @@ pub(crate) const DETAILS_SHAPE: Shape = Shape::Object(&[
     Field::new(
         "cpu",
         &Shape::Object(&[
-            Field::new("arch", &Shape::Text),
-            Field::new("clockMegahertz", &Shape::Number),
-            Field::new("count", &Shape::INTEGER),
-            Field::new("flags", &Shape::List(&Shape::Text)),
+            Field::new("arch", &Shape::Text).about("The architecture, such as x86_64."),
+            Field::new("clockMegahertz", &Shape::Number).about("The highest clock rate."),
+            Field::new("count", &Shape::INTEGER).about("How many logical processors there are."),
+            Field::new("flags", &Shape::List(&Shape::Text))
+                .about("What the processor can do, in the words of the kernel."),
             Field::new("model", &Shape::Text),
         ]),
-    ),
+    )
+    .about("The processors."),
     Field::new(
         "firmware",
         &Shape::Object(&[Field::new(
             "bios",
             &Shape::Object(&[
-                Field::new("date", &Shape::Text),
-                Field::new("vendor", &Shape::Text),
-                Field::new("version", &Shape::Text),
+                Field::new("date", &Shape::Text).about("When it was released."),
+                Field::new("vendor", &Shape::Text).about("Who made it."),
+                Field::new("version", &Shape::Text).about("Its version."),
             ]),
-        )]),
-    ),
-    Field::new("hostname", &Shape::Text),
-    Field::new("nics", &Shape::List(&NIC_SHAPE)),
-    Field::new("ramMebibytes", &Shape::INTEGER),
-    Field::new("storage", &Shape::List(&STORAGE_SHAPE)),
+        )
+        .about("The BIOS or UEFI.")]),
+    )
+    .about("The firmware of the board."),
+    Field::new("hostname", &Shape::Text).about("The name that the host gave itself during inspection."),
+    Field::new("nics", &Shape::List(&NIC_SHAPE)).about("The network interfaces."),
+    Field::new("ramMebibytes", &Shape::INTEGER).about("The memory, in MiB."),
+    Field::new("storage", &Shape::List(&STORAGE_SHAPE)).about("The disks."),
     Field::new(
         "systemVendor",
         &Shape::Object(&[
-            Field::new("manufacturer", &Shape::Text),
-            Field::new("productName", &Shape::Text),
-            Field::new("serialNumber", &Shape::Text),
+            Field::new("manufacturer", &Shape::Text).about("Who made it."),
+            Field::new("productName", &Shape::Text).about("What it is called."),
+            Field::new("serialNumber", &Shape::Text).about("Its serial number."),
         ]),
-    ),
+    )
+    .about("The machine."),
 ]);
 
 const NIC_SHAPE: Shape = Shape::Object(&[
-    Field::new("ip", &Shape::Text),
+    Field::new("ip", &Shape::Text).about("The address that it had during inspection."),
     Field::new(
         "lldp",
         &Shape::Object(&[
-            Field::new("portID", &Shape::Text),
-            Field::new("switchID", &Shape::Text),
-            Field::new("switchSystemName", &Shape::Text),
+            Field::new("portID", &Shape::Text).about("The port of the switch."),
+            Field::new("switchID", &Shape::Text).about("The MAC address of the switch."),
+            Field::new("switchSystemName", &Shape::Text).about("The name of the switch."),
         ]),
-    ),
-    Field::new("mac", &MAC),
-    Field::new("model", &Shape::Text),
-    Field::new("name", &Shape::Text),
-    Field::new("pciAddress", &Shape::Text),
-    Field::new("pxe", &Shape::Boolean),
-    Field::new("speedGbps", &Shape::INTEGER),
-    Field::new("vlanId", &VLAN_ID),
-    Field::new("vlans", &Shape::List(&Shape::Object(&[Field::new("id", &VLAN_ID), Field::new("name", &Shape::Text)]))),
+    )
+    .about("What the switch says of itself (LLDP)."),
+    Field::new("mac", &MAC).about("The MAC address."),
+    Field::new("model", &Shape::Text).about("Vendor and device, as PCI numbers."),
+    Field::new("name", &Shape::Text).about("The name that the kernel gave it."),
+    Field::new("pciAddress", &Shape::Text).about("Its place on the PCI bus."),
+    Field::new("pxe", &Shape::Boolean).about("Whether the host booted from it."),
+    Field::new("speedGbps", &Shape::INTEGER).about("The speed of the link."),
+    Field::new("vlanId", &VLAN_ID).about("The untagged VLAN."),
+    Field::new(
+        "vlans",
+        &Shape::List(&Shape::Object(&[
+            Field::new("id", &VLAN_ID).about("The number of the VLAN."),
+            Field::new("name", &Shape::Text),
+        ])),
+    )
+    .about("The VLANs on the link."),
 ]);
 
 const STORAGE_SHAPE: Shape = Shape::Object(&[
-    Field::new("alternateNames", &Shape::List(&Shape::Text)),
-    Field::new("hctl", &Shape::Text),
-    Field::new("model", &Shape::Text),
-    Field::new("name", &Shape::Text),
-    Field::new("rotational", &Shape::Boolean),
-    Field::new("serialNumber", &Shape::Text),
-    Field::new("sizeBytes", &Shape::INTEGER),
-    Field::new("type", &Shape::OneOf(&["HDD", "SSD", "NVME"])),
-    Field::new("vendor", &Shape::Text),
-    Field::new("wwn", &Shape::Text),
-    Field::new("wwnVendorExtension", &Shape::Text),
-    Field::new("wwnWithExtension", &Shape::Text),
+    Field::new("alternateNames", &Shape::List(&Shape::Text)).about("Other paths of the same device."),
+    Field::new("hctl", &Shape::Text).about("The SCSI address (host:channel:target:lun)."),
+    Field::new("model", &Shape::Text).about("The model name."),
+    Field::new("name", &Shape::Text).about("The path of the device."),
+    Field::new("rotational", &Shape::Boolean).about("Whether it has spinning platters."),
+    Field::new("serialNumber", &Shape::Text).about("The serial number."),
+    Field::new("sizeBytes", &Shape::INTEGER).about("The size."),
+    Field::new("type", &Shape::OneOf(&["HDD", "SSD", "NVME"])).about("The kind of storage."),
+    Field::new("vendor", &Shape::Text).about("Who made it."),
+    Field::new("wwn", &Shape::Text).about("The unique identifier."),
+    Field::new("wwnVendorExtension", &Shape::Text).about("The vendor's extension of that identifier."),
+    Field::new("wwnWithExtension", &Shape::Text).about("The identifier with its extension."),
 ]);
 
-pub(crate) const SHAPE: Shape =
-    Shape::Object(&[Field::new("spec", &Shape::Object(&[Field::new("hardware", &DETAILS_SHAPE)]))]);
+pub(crate) const SHAPE: Shape = Shape::Object(&[Field::new(
+    "spec",
+    &Shape::Object(&[Field::new("hardware", &DETAILS_SHAPE).about("The hardware of the host of the same name.")]),
+)
+.about("What inspection found.")]);

@@ -34,6 +34,8 @@ pub struct Kind {
     pub scope: Scope,
     pub has_status: bool,
     pub columns: &'static [Column],
+    /// What the kind is for, as `kubectl explain` shows it.
+    pub about: &'static str,
     /// Everything beside `apiVersion`, `kind` and `metadata`.
     pub shape: &'static Shape,
     /// Users may read it and no more.
@@ -67,6 +69,7 @@ pub const BARE_METAL_HOST: Kind = Kind {
         column("Error", ".status.errorType", "Type of the most recent error", 0),
         AGE,
     ],
+    about: "A server: how to reach it, what is to be on it, and how it is.",
     shape: &bare_metal_host::SHAPE,
     read_only: false,
 };
@@ -82,6 +85,7 @@ pub const HARDWARE_DATA: Kind = Kind {
     scope: Scope::Namespaced,
     has_status: false,
     columns: &[AGE],
+    about: "The hardware that inspection found in the host of the same name.",
     shape: &hardware_data::SHAPE,
     read_only: false,
 };
@@ -102,6 +106,7 @@ pub const PROVISIONING: Kind = Kind {
         column("CIDR", ".spec.provisioningNetworkCIDR", "Provisioning network", 0),
         AGE,
     ],
+    about: "The network on which hosts are installed.",
     shape: &provisioning::SHAPE,
     read_only: false,
 };
@@ -122,6 +127,7 @@ pub const HOST_JOURNAL: Kind = Kind {
         column("Reason", ".status.reason.text", "Why the host is where it is", 0),
         AGE,
     ],
+    about: "What the appliance remembers of its work on the host of the same name.",
     shape: &STATUS_ONLY,
     read_only: true,
 };
@@ -143,6 +149,7 @@ pub const DISCOVERED_HOST: Kind = Kind {
         column("Address", ".status.address", "Leased address", 0),
         AGE,
     ],
+    about: "A machine that booted from the network and belongs to nobody yet.",
     shape: &STATUS_ONLY,
     read_only: true,
 };

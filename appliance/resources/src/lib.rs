@@ -22,6 +22,7 @@ pub mod ignition;
 pub mod kinds;
 pub mod meta;
 pub mod provisioning;
+pub mod schema;
 pub mod secret;
 pub mod shape;
 

@@ -1,8 +1,8 @@
 //! The shape of a JSON document: which fields exist, of which type, which are required.
 //!
 //! One constant tree per kind (and one for Ignition configs) gives the list of unknown fields,
-//! the type errors with their field paths, and later the kind's OpenAPI schema. A test compares
-//! the trees with upstream's schemas. Meaning beyond types is not known here.
+//! the type errors with their field paths, and the kind's OpenAPI schema ([`crate::schema`]). A test
+//! compares the trees with upstream's schemas. Meaning beyond types is not known here.
 
 use serde_json::{Map, Value};
 
@@ -46,17 +46,38 @@ pub struct Field {
     pub name: &'static str,
     pub required: bool,
     pub shape: &'static Shape,
+    /// What the field is for, as `kubectl explain` shows it.
+    pub about: &'static str,
+    /// Of a list: the fields that tell its items apart, so that each item may have its own owner.
+    pub list_keys: &'static [&'static str],
+    /// Of an object: it has one owner as a whole.
+    pub is_atomic: bool,
 }
 
 impl Field {
     #[must_use]
     pub const fn new(name: &'static str, shape: &'static Shape) -> Self {
-        Self { name, required: false, shape }
+        Self { name, required: false, shape, about: "", list_keys: &[], is_atomic: false }
     }
 
     #[must_use]
     pub const fn required(name: &'static str, shape: &'static Shape) -> Self {
-        Self { name, required: true, shape }
+        Self { required: true, ..Self::new(name, shape) }
+    }
+
+    #[must_use]
+    pub const fn about(self, about: &'static str) -> Self {
+        Self { about, ..self }
+    }
+
+    #[must_use]
+    pub const fn keyed_by(self, list_keys: &'static [&'static str]) -> Self {
+        Self { list_keys, ..self }
+    }
+
+    #[must_use]
+    pub const fn atomic(self) -> Self {
+        Self { is_atomic: true, ..self }
     }
 }
 

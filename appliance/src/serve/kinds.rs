@@ -1,5 +1,7 @@
 //! The kinds that this appliance serves: Kubernetes' own, and those of `firesteel_resources`.
 
+use std::sync::Arc;
+
 use firesteel_kube::{Admitted, Cause, Cell, Column, KindInfo, Registry, Writers, builtin};
 use firesteel_resources::{
     self as resources, CauseReason,
@@ -32,6 +34,8 @@ fn info(kind: &'static Kind) -> KindInfo {
         has_status: kind.has_status,
         writers: if kind.read_only { Writers::Controllers } else { Writers::Everyone },
         columns,
+        description: kind.about,
+        schema: Arc::new(resources::schema::openapi(kind.shape)),
         ..KindInfo::namespaced(kind.group, kind.version, kind.kind, kind.plural)
             .admitting(move |new, old| admit(kind, new, old))
     }

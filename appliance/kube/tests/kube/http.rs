@@ -26,8 +26,35 @@ fn discovery_names_every_kind_in_both_forms() {
         assert_eq!(server.get("/apis/metal3.io").await.json()["kind"], "APIGroup");
         assert_eq!(server.get("/version").await.json()["major"], "1");
         assert_eq!(server.get("/readyz").await.text, "ok");
-        assert_eq!(server.get("/openapi/v2").await.code, 404);
         assert_eq!(server.send("POST", "/apis", &[], "").await.code, 405);
+    });
+}
+
+#[test]
+fn openapi_documents_are_kept_by_their_hashes() {
+    run(async {
+        let server = Server::new().await;
+        let index = server.get("/openapi/v3").await.json();
+        let url = index["paths"]["apis/metal3.io/v1alpha1"]["serverRelativeURL"].as_str().unwrap().to_owned();
+        let document = server.get(&url).await.json();
+        let host = &document["components"]["schemas"]["io.metal3.v1alpha1.BareMetalHost"];
+        assert_eq!(host["properties"]["spec"]["required"], json!(["online"]));
+        let (path, hash) = url.split_once("?hash=").unwrap();
+        assert_eq!(server.get(path).await.json(), document);
+        assert_eq!(server.get(&format!("{path}?hash=old")).await.code, 301);
+        let etag = format!("\"{hash}\"");
+        assert_eq!(server.send("GET", path, &[("if-none-match", &etag)], "").await.code, 304);
+        assert_eq!(server.get("/openapi/v3/apis/nobody.example/v1").await.code, 404);
+
+        let v2 = server.get("/openapi/v2").await;
+        assert_eq!((v2.media_type.as_str(), &v2.json()["swagger"]), ("application/json", &json!("2.0")));
+        let protobuf = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+        let request = Request::get("/openapi/v2").header("accept", protobuf).body(Empty::<Bytes>::new()).unwrap();
+        let response = server.api.handle(request, &admin()).await;
+        assert_eq!(response.headers()["content-type"], "application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+        let bytes = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(bytes.starts_with(&[0x0a, 3, b'2', b'.', b'0']), "{:?}", &bytes[..8]);
+        assert_eq!(server.send("GET", "/openapi/v2", &[("accept", "text/html")], "").await.code, 406);
     });
 }
 

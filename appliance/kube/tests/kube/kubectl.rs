@@ -1,4 +1,5 @@
-//! The real kubectl against a server on the loopback interface.
+//! The real kubectl against a server on the loopback interface: a new one, and the oldest that has
+//! to work (1.20, which reads OpenAPI v2 alone and checks objects itself).
 
 use std::process::{Command, Output};
 
@@ -9,6 +10,9 @@ use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 
 use crate::toy::{Server, admin};
+
+const NEW: &str = "kubectl";
+const OLD: &str = "kubectl-1.20";
 
 const MANIFEST: &str = "
 apiVersion: v1
@@ -37,13 +41,14 @@ async fn serve(api: Api, listener: TcpListener) {
 }
 
 struct Kubectl {
+    program: &'static str,
     server: String,
     home: tempfile::TempDir,
 }
 
 impl Kubectl {
     fn output(&self, arguments: &[&str]) -> Output {
-        Command::new("kubectl")
+        Command::new(self.program)
             .arg(format!("--server={}", self.server))
             .args(arguments)
             .current_dir(self.home.path())
@@ -51,6 +56,10 @@ impl Kubectl {
             .env("KUBECONFIG", self.home.path().join("none"))
             .output()
             .unwrap()
+    }
+
+    fn file(&self, name: &str, text: &str) {
+        std::fs::write(self.home.path().join(name), text).unwrap();
     }
 
     fn ok(&self, arguments: &[&str]) -> String {
@@ -67,32 +76,105 @@ impl Kubectl {
     }
 }
 
-#[test]
-fn kubectl_manages_objects() {
-    if Command::new("kubectl").args(["version", "--client"]).output().is_err() {
-        println!("skipped: no kubectl here");
+/// Runs a test with a kubectl and a server of its own.
+fn with(program: &'static str, test: fn(&Kubectl)) {
+    if Command::new(program).args(["version", "--client"]).output().is_err() {
+        println!("skipped: no {program} here; `./qemu/lab test` fetches it");
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (server, listener) =
         runtime.block_on(async { (Server::new().await, TcpListener::bind("127.0.0.1:0").await.unwrap()) });
-    let kubectl =
-        Kubectl { server: format!("http://{}", listener.local_addr().unwrap()), home: tempfile::tempdir().unwrap() };
+    let server_url = format!("http://{}", listener.local_addr().unwrap());
+    let kubectl = Kubectl { program, server: server_url, home: tempfile::tempdir().unwrap() };
     runtime.spawn(serve(server.api.clone(), listener));
-    std::fs::write(kubectl.home.path().join("h1.yaml"), MANIFEST).unwrap();
-    manage(&kubectl);
+    kubectl.file("h1.yaml", MANIFEST);
+    test(&kubectl);
+}
+
+#[test]
+fn kubectl_manages_objects() {
+    with(NEW, manage);
+}
+
+#[test]
+fn kubectl_1_20_manages_objects() {
+    with(OLD, manage);
+}
+
+#[test]
+fn kubectl_explains_kinds() {
+    with(NEW, |kubectl| {
+        let text = kubectl.ok(&["explain", "bmh.spec.bmc"]);
+        for part in ["KIND:       BareMetalHost", "How to reach the controller.", "address\t<string> -required-"] {
+            assert!(text.contains(part), "{part:?} is not in {text}");
+        }
+        let words = kubectl.ok(&["explain", "bmh.spec.bootMode"]);
+        assert!(words.contains("ENUM:\n    UEFI\n    legacy\n"), "{words}");
+        assert!(kubectl.ok(&["explain", "secret.stringData"]).contains("<map[string]string>"));
+        assert!(kubectl.ok(&["explain", "event.metadata.ownerReferences.uid"]).contains("<string> -required-"));
+        let typo = kubectl.fails(&["explain", "bmh.spec.bcm"]);
+        assert!(typo.contains("\"bcm\" does not exist"), "{typo}");
+    });
+}
+
+#[test]
+fn kubectl_1_20_explains_kinds() {
+    with(OLD, |kubectl| {
+        let text = kubectl.ok(&["explain", "bmh.spec.bmc"]);
+        for part in ["KIND:     BareMetalHost", "How to reach the controller.", "address\t<string> -required-"] {
+            assert!(text.contains(part), "{part:?} is not in {text}");
+        }
+        let tree = kubectl.ok(&["explain", "bmh", "--recursive"]);
+        assert!(tree.contains("      address\t<string>") && tree.contains("ownerReferences\t<[]Object>"), "{tree}");
+        assert!(kubectl.ok(&["explain", "secret.stringData"]).contains("<map[string]string>"));
+    });
+}
+
+/// The server names the mistakes: kubectl sends what it was given and lets the server be strict.
+#[test]
+fn kubectl_shows_mistakes() {
+    with(NEW, |kubectl| {
+        kubectl.file("typo.yaml", &MANIFEST.replace("online: true", "online: true, onlin: true"));
+        let strict = kubectl.fails(&["apply", "-f", "typo.yaml"]);
+        assert!(strict.contains("strict decoding error: unknown field \"spec.onlin\""), "{strict}");
+        let warned = kubectl.output(&["apply", "--validate=warn", "-f", "typo.yaml"]);
+        assert!(warned.status.success());
+        let warning = String::from_utf8_lossy(&warned.stderr);
+        assert!(warning.contains("Warning: unknown field \"spec.onlin\""), "{warning}");
+        kubectl.file("secret.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: s}, dat: {a: YQ==}}");
+        let secret = kubectl.fails(&["create", "-f", "secret.yaml"]);
+        assert!(secret.contains("strict decoding error: unknown field \"dat\""), "{secret}");
+        kubectl.file("type.yaml", &MANIFEST.replace("online: true", "online: maybe"));
+        let wrong = kubectl.fails(&["apply", "-f", "type.yaml"]);
+        assert!(wrong.contains("spec.online: Invalid value") && wrong.contains("must be of type boolean"), "{wrong}");
+    });
+}
+
+/// It reads the document in protobuf and refuses mistakes before anything is sent.
+#[test]
+fn kubectl_1_20_shows_mistakes() {
+    with(OLD, |kubectl| {
+        kubectl.file("typo.yaml", &MANIFEST.replace("online: true", "online: true, onlin: true"));
+        let typo = kubectl.fails(&["apply", "-f", "typo.yaml"]);
+        assert!(typo.contains("unknown field \"onlin\" in io.metal3.v1alpha1.BareMetalHost.spec"), "{typo}");
+        kubectl.file("type.yaml", &MANIFEST.replace("online: true", "online: maybe"));
+        let wrong = kubectl.fails(&["apply", "-f", "type.yaml"]);
+        assert!(wrong.contains("invalid type for io.metal3.v1alpha1.BareMetalHost.spec.online"), "{wrong}");
+    });
 }
 
 fn manage(kubectl: &Kubectl) {
     let resources = kubectl.ok(&["api-resources"]);
     assert!(resources.lines().any(|line| line.starts_with("baremetalhosts") && line.contains("bmh")), "{resources}");
     assert_eq!(kubectl.ok(&["get", "--raw", "/readyz"]), "ok");
-    let apply = ["apply", "--validate=false", "-f", "h1.yaml"];
+    let apply = ["apply", "-f", "h1.yaml"];
     assert_eq!(kubectl.ok(&apply), "secret/h1-bmc created\nbaremetalhost.metal3.io/h1 created\n");
     let again = kubectl.ok(&apply);
     assert!(again.contains("baremetalhost.metal3.io/h1 unchanged"), "{again}");
-    std::fs::write(kubectl.home.path().join("h1.yaml"), MANIFEST.replace("root", "admin").replace("true", "false"))
-        .unwrap();
+    kubectl.ok(&["apply", "--dry-run=server", "-f", "h1.yaml"]);
+    kubectl.ok(&["apply", "--dry-run=client", "-f", "h1.yaml"]);
+    kubectl.file("h1.yaml", &MANIFEST.replace("root", "admin").replace("true", "false"));
     assert_eq!(kubectl.ok(&apply), "secret/h1-bmc configured\nbaremetalhost.metal3.io/h1 configured\n");
     let password = kubectl.ok(&["get", "secret", "h1-bmc", "-o", "jsonpath={.data.username}"]);
     assert_eq!(password, "YWRtaW4=");
@@ -103,12 +185,14 @@ fn manage(kubectl: &Kubectl) {
     assert_eq!(kubectl.ok(&["get", "bmh", "-l", "rack in (r1,r2),!x", "-o", "name"]), "baremetalhost.metal3.io/h1\n");
     assert_eq!(kubectl.ok(&["get", "bmh", "--field-selector", "metadata.name=x", "-o", "name"]), "");
     let missing = kubectl.fails(&["get", "bmh", "nope"]);
-    assert_eq!(missing, "Error from server (NotFound): baremetalhosts.metal3.io \"nope\" not found\n");
+    // kubectl 1.20 also says which files it looked for.
+    let found = missing.ends_with("Error from server (NotFound): baremetalhosts.metal3.io \"nope\" not found\n");
+    assert!(found, "{missing}");
     kubectl.ok(&["patch", "bmh", "h1", "--type=merge", "-p", r#"{"spec":{"description":"x"}}"#]);
     kubectl.ok(&["label", "bmh", "h1", "rack=r2", "--overwrite"]);
     let description = kubectl.ok(&["get", "bmh", "h1", "-o", "jsonpath={.spec.description} {.metadata.labels.rack}"]);
     assert_eq!(description, "x r2");
-    let twice = kubectl.fails(&["create", "--validate=false", "-f", "h1.yaml"]);
+    let twice = kubectl.fails(&["create", "-f", "h1.yaml"]);
     assert!(twice.contains("(AlreadyExists)"), "{twice}");
     let wrong = kubectl.fails(&["patch", "bmh", "h1", "--type=merge", "-p", r#"{"spec":{"online":"maybe"}}"#]);
     assert!(wrong.contains("must be of type boolean"), "{wrong}");

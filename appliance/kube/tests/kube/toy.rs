@@ -1,5 +1,7 @@
 //! A server with one kind, shaped like the one of the recorded answers as far as they need it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use firesteel_kube::{Admitted, Api, Caller, Cause, Cell, Column, Core, KindInfo, Registry, builtin};
 use firesteel_store::Store;
@@ -88,10 +90,34 @@ fn host() -> KindInfo {
         |name, path| Column { name, column_type: "string", description: "", priority: 0, cell: Cell::Path(path) };
     KindInfo {
         short_names: &["bmh"],
+        description: "A server.",
+        schema: Arc::new(schema()),
         columns: vec![column("State", ".status.provisioning.state"), column("Online", ".spec.online")],
         ..KindInfo::namespaced("metal3.io", "v1alpha1", "BareMetalHost", "baremetalhosts")
     }
     .admitting(|value, _| admit(value))
+}
+
+/// What [`admit`] takes.
+fn schema() -> Value {
+    let text = |description: &str| json!({ "type": "string", "description": description });
+    let bmc = json!({
+        "type": "object", "description": "How to reach the controller.", "required": ["address", "credentialsName"],
+        "properties": { "address": text("Its URL."), "credentialsName": text("The Secret with its password.") },
+    });
+    let spec = json!({
+        "type": "object", "required": ["online"],
+        "properties": {
+            "online": { "type": "boolean" },
+            "bootMode": { "type": "string", "enum": ["UEFI", "legacy"] },
+            "bootMACAddress": { "type": "string", "pattern": "[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}" },
+            "bmc": bmc,
+            "description": text("For people."),
+            "automatedCleaningMode": { "type": "string", "default": "metadata" },
+        },
+    });
+    let status = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    json!({ "type": "object", "properties": { "spec": spec, "status": status } })
 }
 
 fn admit(value: &mut Value) -> Result<Admitted, Vec<Cause>> {

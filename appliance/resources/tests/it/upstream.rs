@@ -4,7 +4,7 @@
 use firesteel_resources::{
     Provisioning, admit,
     kinds::{self, Kind, Scope},
-    shape::Shape,
+    shape::{Field, Shape},
 };
 use serde_json::{Value, json};
 
@@ -57,7 +57,10 @@ fn differences(shape: &Shape, schema: &Value, path: &str, found: &mut Vec<String
                 let path = format!("{path}.{}", field.name);
                 match theirs.get(field.name) {
                     None => found.push(format!("{path} is not upstream's")),
-                    Some(schema) => differences(field.shape, schema, &path, found),
+                    Some(schema) => {
+                        differences(field.shape, schema, &path, found);
+                        owners(field, schema, &path, found);
+                    }
                 }
                 if required.iter().any(|name| name == field.name) != field.required {
                     found.push(format!("{path} differs in being required"));
@@ -68,6 +71,18 @@ fn differences(shape: &Shape, schema: &Value, path: &str, found: &mut Vec<String
     };
     if !same {
         found.push(format!("{path} differs"));
+    }
+}
+
+/// Differences in who may own which part of a field.
+fn owners(field: &Field, schema: &Value, path: &str, found: &mut Vec<String>) {
+    // What is known of the items is all or nothing.
+    let is_any = matches!(field.shape, Shape::List(Shape::Any));
+    if !is_any && schema.get("x-kubernetes-list-map-keys").unwrap_or(&json!([])) != &json!(field.list_keys) {
+        found.push(format!("{path} differs in its keys"));
+    }
+    if field.is_atomic != (schema["x-kubernetes-map-type"] == "atomic") {
+        found.push(format!("{path} differs in having one owner"));
     }
 }
 

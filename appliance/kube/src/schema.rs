@@ -1,0 +1,172 @@
+//! Structural OpenAPI schemas as JSON: writing them, and making objects of Kubernetes' own kinds
+//! conform to them. The owner of any other kind checks its objects itself. Pure.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Map, Value, json};
+
+use crate::status::Cause;
+
+/// Findings of one kind for one object; nobody reads on beyond that.
+const FINDINGS_MAX: usize = 64;
+
+pub(crate) fn text(description: &str) -> Value {
+    json!({ "type": "string", "description": description })
+}
+
+pub(crate) fn boolean(description: &str) -> Value {
+    json!({ "type": "boolean", "description": description })
+}
+
+pub(crate) fn integer(description: &str) -> Value {
+    json!({ "type": "integer", "format": "int64", "description": description })
+}
+
+pub(crate) fn time(description: &str) -> Value {
+    json!({ "type": "string", "format": "date-time", "description": description })
+}
+
+pub(crate) fn texts(description: &str) -> Value {
+    json!({ "type": "array", "items": { "type": "string" }, "description": description })
+}
+
+pub(crate) fn text_map(description: &str) -> Value {
+    json!({ "type": "object", "additionalProperties": { "type": "string" }, "description": description })
+}
+
+/// Names and bytes; the bytes in base64.
+pub(crate) fn byte_map(description: &str) -> Value {
+    let bytes = json!({ "type": "string", "format": "byte" });
+    json!({ "type": "object", "additionalProperties": bytes, "description": description })
+}
+
+/// An object of texts.
+pub(crate) fn object(fields: &[(&str, &str)]) -> Value {
+    let properties: Map<String, Value> =
+        fields.iter().map(|(name, description)| ((*name).to_owned(), text(description))).collect();
+    json!({ "type": "object", "properties": properties })
+}
+
+/// What of an object does not conform.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Findings {
+    /// Paths of fields that the schema does not have; they are dropped.
+    pub(crate) unknown: Vec<String>,
+    pub(crate) causes: Vec<Cause>,
+}
+
+/// Drops what a whole object should not have, and says what is of another type. `null` counts as absent.
+pub(crate) fn conform(schema: &Value, value: &mut Value) -> Findings {
+    let mut findings = Findings::default();
+    if let Value::Object(fields) = value {
+        let common = ["apiVersion", "kind", "metadata"].map(|name| (name, fields.remove(name)));
+        walk(schema, "", value, &mut findings);
+        if let Value::Object(fields) = value {
+            fields.extend(common.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        }
+    }
+    findings.unknown.truncate(FINDINGS_MAX);
+    findings.causes.truncate(FINDINGS_MAX);
+    findings
+}
+
+fn walk(schema: &Value, path: &str, value: &mut Value, findings: &mut Findings) {
+    let Some(wanted) = schema["type"].as_str() else { return };
+    let fits = match wanted {
+        "object" => value.is_object(),
+        "array" => value.is_array(),
+        "string" => value.is_string(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_i64() || value.is_u64(),
+        _ => value.is_number(),
+    };
+    if !fits {
+        let message = format!("Invalid value: must be of type {wanted}");
+        return findings.causes.push(Cause { reason: "FieldValueTypeInvalid".into(), message, field: path.into() });
+    }
+    match value {
+        Value::Array(items) => {
+            for (index, item) in items.iter_mut().enumerate() {
+                walk(&schema["items"], &format!("{path}[{index}]"), item, findings);
+            }
+        }
+        Value::Object(fields) => object_fields(schema, path, fields, findings),
+        Value::String(text) => string(schema, path, text, findings),
+        Value::Null | Value::Bool(_) | Value::Number(_) => {}
+    }
+}
+
+fn object_fields(schema: &Value, path: &str, fields: &mut Map<String, Value>, findings: &mut Findings) {
+    fields.retain(|_, value| !value.is_null());
+    if schema["additionalProperties"].is_object() {
+        for (name, value) in fields.iter_mut() {
+            walk(&schema["additionalProperties"], &format!("{path}[{name}]"), value, findings);
+        }
+        return;
+    }
+    if schema["x-kubernetes-preserve-unknown-fields"] == json!(true) {
+        return;
+    }
+    fields.retain(|name, value| {
+        let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+        match schema["properties"].get(name) {
+            Some(property) => {
+                walk(property, &path, value, findings);
+                true
+            }
+            None => {
+                findings.unknown.push(path);
+                false
+            }
+        }
+    });
+}
+
+fn string(schema: &Value, path: &str, text: &str, findings: &mut Findings) {
+    let why = match schema["format"].as_str() {
+        // The value is not shown: it may be a secret.
+        Some("byte") if BASE64.decode(text).is_err() => "must be base64",
+        Some("date-time") if text.parse::<jiff::Timestamp>().is_err() => "must be a time as in RFC 3339",
+        _ => return,
+    };
+    findings.causes.push(Cause::invalid(path, &json!("<hidden>"), why));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_made_to_conform() {
+        let schema = json!({ "type": "object", "properties": {
+            "data": byte_map(""),
+            "list": { "type": "array", "items": object(&[("name", "")]) },
+            "at": time(""),
+            "any": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
+        } });
+        let mut value = json!({
+            "kind": "X", "metadata": { "anything": 1 }, "typo": 1,
+            "data": { "a": "YQ==" }, "list": [{ "name": "x", "nam": 1 }], "at": null, "any": { "b": [1] },
+        });
+        let found = conform(&schema, &mut value);
+        assert_eq!(found.causes, Vec::new());
+        let mut unknown = found.unknown;
+        unknown.sort();
+        assert_eq!(unknown, ["list[0].nam", "typo"]);
+        let kept = json!({
+            "kind": "X", "metadata": { "anything": 1 },
+            "data": { "a": "YQ==" }, "list": [{ "name": "x" }], "any": { "b": [1] },
+        });
+        assert_eq!(value, kept);
+
+        let mut bad = json!({ "data": { "a": "?", "b": 1 }, "list": {}, "at": "noon", "any": 1 });
+        let texts: Vec<String> = conform(&schema, &mut bad)
+            .causes
+            .iter()
+            .map(|cause| format!("{}: {}", cause.field, cause.message))
+            .collect();
+        assert_eq!(texts.len(), 5, "{texts:?}");
+        assert!(texts.contains(&"data[a]: Invalid value: \"<hidden>\": must be base64".to_owned()), "{texts:?}");
+        assert!(texts.contains(&"data[b]: Invalid value: must be of type string".to_owned()), "{texts:?}");
+    }
+}
