@@ -20,6 +20,7 @@ use crate::list::{self, Selection};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::{Document, Documents};
 use crate::query::Query;
+use crate::reviews::{self, Review};
 use crate::route::{ObjectRoute, Route, Verb, route};
 use crate::rules::{Part, Target};
 use crate::status::Status;
@@ -43,6 +44,13 @@ pub struct Caller {
     pub name: String,
     /// May do everything. Others see only what is no object: versions, health, discovery.
     pub admin: bool,
+}
+
+impl Caller {
+    /// All or nothing, so far.
+    pub(crate) fn may_access_objects(&self) -> bool {
+        self.admin
+    }
 }
 
 /// The API over one [`Core`]. Clones share it.
@@ -165,7 +173,10 @@ impl Api {
         if !place_fits {
             return Ok(not_served());
         }
-        if !caller.admin {
+        if let Some(review) = kind.review {
+            return self.review(review, &kind, route.verb, headers, body, caller).await;
+        }
+        if !caller.may_access_objects() {
             let (resource, name) = (kind.group_resource(), &caller.name);
             return Err(Status::forbidden(format!("{resource} is forbidden: User {name:?} may not access objects")));
         }
@@ -196,6 +207,34 @@ impl Api {
             Verb::DeleteCollection => write::delete_collection(core, query, &payload, &selection).await?,
         };
         encode(answer, format)
+    }
+}
+
+impl Api {
+    async fn review<B>(
+        &self,
+        review: Review,
+        kind: &KindInfo,
+        verb: Verb,
+        headers: &HeaderMap,
+        body: B,
+        caller: &Caller,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: HttpBody<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        if verb != Verb::Create {
+            return Err(Status::method_not_allowed());
+        }
+        let format = match negotiate::accept(header(headers, &ACCEPT), false)? {
+            Format::Yaml => Format::Yaml,
+            Format::Json | Format::Table | Format::Partial | Format::Discovery => Format::Json,
+        };
+        let media_type = negotiate::media_type(header(headers, &CONTENT_TYPE));
+        let asked = negotiate::parse_object(media_type.as_deref(), &read_body(body).await?, kind.kind)?;
+        let value = reviews::answer(review, self.core.registry(), kind, caller, &asked)?;
+        encode(Answer { code: StatusCode::CREATED, ..Answer::ok(value) }, format)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Kubernetes' own kinds, as far as they are served. Their shapes are in [`schemas`].
 
+pub(crate) mod definition;
 mod schemas;
 
 use std::sync::Arc;
@@ -9,12 +10,14 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
 use crate::kind::{Admitted, Cell, Column, KindInfo, NameRule};
+use crate::reviews;
 use crate::schema;
 use crate::status::Cause;
 
 /// All of them, for a [`crate::Registry`].
 pub fn kinds() -> Vec<KindInfo> {
-    vec![namespace(), secret(), config_map(), event()]
+    let own = [namespace(), secret(), config_map(), service_account(), event(), lease()];
+    own.into_iter().chain(reviews::kinds()).chain([definition::custom_resource_definition()]).collect()
 }
 
 /// The same kind with a schema: what it does not have is dropped, and what is of another type refused.
@@ -93,6 +96,32 @@ pub fn config_map() -> KindInfo {
         if causes.is_empty() { Ok(Admitted::default()) } else { Err(causes) }
     });
     shaped(kind, "Settings as names and values.", schemas::config_map())
+}
+
+/// A name that a program can have. It gets no token: the server has one, the admin's.
+pub fn service_account() -> KindInfo {
+    let kind = KindInfo {
+        short_names: &["sa"],
+        has_generation: false,
+        has_status: false,
+        unconditional_update: true,
+        strategic_merge: true,
+        columns: vec![AGE],
+        ..KindInfo::namespaced("", "v1", "ServiceAccount", "serviceaccounts")
+    };
+    shaped(kind, "A name for a program.", schemas::service_account())
+}
+
+/// Held by one of several programs at a time, by compare-and-swap.
+pub fn lease() -> KindInfo {
+    let kind = KindInfo {
+        has_generation: false,
+        has_status: false,
+        strategic_merge: true,
+        columns: vec![column("Holder", "string", ".spec.holderIdentity"), AGE],
+        ..KindInfo::namespaced("coordination.k8s.io", "v1", "Lease", "leases")
+    };
+    shaped(kind, "What one of several programs holds at a time.", schemas::lease())
 }
 
 /// Something that happened to an object.

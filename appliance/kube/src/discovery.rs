@@ -107,14 +107,17 @@ fn name_lists(resource: &mut Value, kind: &KindInfo) {
     }
 }
 
-fn verbs(kind: &KindInfo) -> &'static [&'static str] {
+pub(crate) fn verbs(kind: &KindInfo) -> &'static [&'static str] {
+    if kind.review.is_some() {
+        return &["create"];
+    }
     match kind.writers {
         Writers::Everyone => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         Writers::Controllers => &["get", "list", "watch"],
     }
 }
 
-fn status_verbs(kind: &KindInfo) -> &'static [&'static str] {
+pub(crate) fn status_verbs(kind: &KindInfo) -> &'static [&'static str] {
     match kind.writers {
         Writers::Everyone => &["get", "patch", "update"],
         Writers::Controllers => &["get"],

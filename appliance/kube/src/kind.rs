@@ -9,6 +9,7 @@ use std::sync::Arc;
 use firesteel_store::GroupResource;
 use serde_json::{Value, json};
 
+use crate::reviews::Review;
 use crate::status::Cause;
 
 /// What a kind's hook found in an object that it accepts.
@@ -91,6 +92,8 @@ pub struct KindInfo {
     pub writers: Writers,
     /// Fields that a field selector may name, besides name and namespace. As in "involvedObject.name".
     pub selectable: &'static [&'static str],
+    /// Creating an object asks a question: it is answered, and nothing is stored.
+    pub review: Option<Review>,
     /// What the kind is for, as `kubectl explain` shows it.
     pub description: &'static str,
     /// The structural OpenAPI schema of the objects; what it says of `apiVersion`, `kind` and
@@ -121,6 +124,7 @@ impl KindInfo {
             name_rule: NameRule::Subdomain,
             writers: Writers::Everyone,
             selectable: &[],
+            review: None,
             description: "",
             schema: Arc::new(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })),
             columns: Vec::new(),
@@ -147,6 +151,11 @@ impl KindInfo {
 
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(self.group, self.plural)
+    }
+
+    /// Whether it is none of Kubernetes' own kinds. Their groups have no dot, or end in k8s.io.
+    pub fn is_custom(&self) -> bool {
+        self.group.contains('.') && !self.group.ends_with(".k8s.io")
     }
 
     /// As given, or the kind in small letters.
@@ -185,7 +194,8 @@ impl Registry {
         self.kinds.iter().find(|info| info.group == group && info.kind == kind)
     }
 
-    /// Groups other than the core one, each with its versions, in order of appearance.
+    /// Groups other than the core one in order of appearance, each with its versions: the first is
+    /// the preferred one.
     pub fn groups(&self) -> Vec<(&'static str, Vec<&'static str>)> {
         let mut groups: Vec<(&'static str, Vec<&'static str>)> = Vec::new();
         for kind in self.kinds.iter().filter(|kind| !kind.group.is_empty()) {
@@ -195,6 +205,52 @@ impl Registry {
                 None => groups.push((kind.group, vec![kind.version])),
             }
         }
+        for (_, versions) in &mut groups {
+            versions.sort_by_key(|version| std::cmp::Reverse(Maturity::of(version)));
+        }
         groups
+    }
+}
+
+/// How far a version is: beta before alpha, stable before both, and newer before older.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Maturity {
+    /// Not a version as Kubernetes numbers them.
+    Unknown,
+    Alpha(u32, u32),
+    Beta(u32, u32),
+    Stable(u32),
+}
+
+impl Maturity {
+    fn of(version: &str) -> Self {
+        let parse = || {
+            let rest = version.strip_prefix('v')?;
+            let split = |word: &str| {
+                let (major, minor) = rest.split_once(word)?;
+                Some((major.parse().ok()?, minor.parse().ok()?))
+            };
+            if let Some((major, minor)) = split("alpha") {
+                return Some(Self::Alpha(major, minor));
+            }
+            if let Some((major, minor)) = split("beta") {
+                return Some(Self::Beta(major, minor));
+            }
+            rest.parse().ok().map(Self::Stable)
+        };
+        parse().unwrap_or(Self::Unknown)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_most_mature_version_comes_first() {
+        let versions = ["v1alpha1", "v2beta1", "v1", "v1beta2", "x", "v10", "v2", "v1alpha10"];
+        let registry = Registry::new(versions.map(|version| KindInfo::cluster("a.example", version, "Toy", "toys")));
+        let order = ["v10", "v2", "v1", "v2beta1", "v1beta2", "v1alpha10", "v1alpha1", "x"];
+        assert_eq!(registry.groups(), [("a.example", order.to_vec())]);
     }
 }

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A server is a table of kinds ([`Registry`] of [`KindInfo`]). This crate brings Kubernetes' own
-//! ([`builtin`]: Namespace, Secret, ConfigMap, Event) and must not know any other: what is special
+//! ([`builtin`]: Namespace, Secret, ConfigMap, ServiceAccount, Event, Lease, reviews of the caller's own
+//! rights, and the served kinds as CustomResourceDefinitions) and must not know any other: what is special
 //! to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is and whether he may come in is decided
 //! before; sockets and TLS belong to whoever calls.
 
@@ -23,7 +24,10 @@ mod meta;
 mod name;
 pub mod negotiate;
 mod openapi;
+pub mod protobuf;
+mod publish;
 mod query;
+mod reviews;
 pub mod route;
 pub mod rules;
 mod schema;
@@ -40,6 +44,7 @@ pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Writte
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};
 pub use meta::{ObjectMeta, OwnerReference};
 pub use query::Query;
+pub use reviews::Review;
 pub use rules::Part;
 pub use selector::{FieldSelector, LabelSelector, Selector};
 pub use status::{Cause, Status};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::{status::Status, yaml};
+use crate::{protobuf, status::Status, yaml};
 
 /// Alternatives read from one Accept header.
 const ALTERNATIVES_MAX: usize = 32;
@@ -103,7 +103,15 @@ pub fn parse_object(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Resul
         Some("application/yaml" | "application/x-yaml" | "text/yaml") => {
             yaml::read(bytes).map_err(|error| unrecognized(format!("yaml parse error: {error}")))
         }
-        Some(_) => Err(Status::unsupported_media_type("application/json, application/yaml")),
+        Some(protobuf::MEDIA_TYPE) => protobuf::read(bytes).map_err(|error| {
+            Status::bad_request(plain(&format!(
+                "the object provided is unrecognized (must be of type {kind}): {error}"
+            )))
+        }),
+        Some(_) => {
+            let accepted = format!("application/json, application/yaml, {}", protobuf::MEDIA_TYPE);
+            Err(Status::unsupported_media_type(&accepted))
+        }
     }
 }
 
@@ -131,6 +139,7 @@ pub fn partial(object: &Value) -> Value {
 pub fn check(bytes: &[u8]) {
     drop(parse_object(Some("application/yaml"), bytes, "Kind"));
     drop(parse_object(None, bytes, "Kind"));
+    drop(parse_object(Some(protobuf::MEDIA_TYPE), bytes, "Kind"));
     if let Ok(text) = std::str::from_utf8(bytes) {
         drop(accept(Some(text), true));
         drop(accept(Some(text), false));
@@ -171,7 +180,7 @@ mod tests {
             json!({"a": "true", "b": {"c": "1", "d": [1, "x: y"]}}),
             "{text}"
         );
-        assert_eq!(parse_object(Some("application/vnd.kubernetes.protobuf"), b"k8s\0", "K").unwrap_err().code, 415);
+        assert_eq!(parse_object(Some("application/cbor"), b"", "K").unwrap_err().code, 415);
     }
 
     #[test]

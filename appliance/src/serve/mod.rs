@@ -122,6 +122,7 @@ async fn open_store(data: &DataDir, durability: Durability) -> anyhow::Result<Co
     let store = Store::open_with(&data.path("resources.db"), durability).context("opening the store")?;
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
+    core.publish_kinds().await.map_err(|status| anyhow::anyhow!(status.message))?;
     // Deletions of namespaces that a crash interrupted.
     core.resume().await.map_err(|status| anyhow::anyhow!(status.message))?;
     Ok(core)

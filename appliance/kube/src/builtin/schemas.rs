@@ -35,6 +35,32 @@ pub(super) fn config_map() -> Value {
     } })
 }
 
+pub(super) fn service_account() -> Value {
+    let mut secrets =
+        json!({ "type": "array", "items": reference("A Secret."), "description": "Secrets of the program." });
+    keyed_by(&mut secrets, "name");
+    let pull = json!({ "type": "array", "items": object(&[("name", "The name of the Secret.")]), "description": "Secrets for fetching images." });
+    json!({ "type": "object", "properties": {
+        "automountServiceAccountToken": boolean("Whether pods get a token of this account."),
+        "imagePullSecrets": pull,
+        "secrets": secrets,
+    } })
+}
+
+pub(super) fn lease() -> Value {
+    let mut spec = object(&[
+        ("holderIdentity", "Who holds it."),
+        ("preferredHolder", "Who should hold it next."),
+        ("strategy", "How the holder is found."),
+    ]);
+    spec["description"] = json!("Who holds it, and how long.");
+    spec["properties"]["acquireTime"] = time("When the holder got it.");
+    spec["properties"]["leaseDurationSeconds"] = integer("How long others wait after the last renewal.");
+    spec["properties"]["leaseTransitions"] = integer("How often the holder changed.");
+    spec["properties"]["renewTime"] = time("When the holder said last that it holds it.");
+    json!({ "type": "object", "properties": { "spec": spec } })
+}
+
 pub(super) fn event() -> Value {
     let mut involved = reference("The object that it happened to.");
     involved["x-kubernetes-map-type"] = json!("atomic");

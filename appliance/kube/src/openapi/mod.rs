@@ -106,7 +106,9 @@ fn document(kinds: &[&KindInfo]) -> Value {
     let mut all = Map::new();
     for kind in kinds {
         schemas.insert(schema_name(kind), kind_schema(kind));
-        schemas.insert(format!("{}List", schema_name(kind)), list_schema(kind));
+        if kind.review.is_none() {
+            schemas.insert(format!("{}List", schema_name(kind)), list_schema(kind));
+        }
         paths::add(kind, &mut all);
     }
     json!({

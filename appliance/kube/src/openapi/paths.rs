@@ -13,6 +13,12 @@ pub(super) fn root(group: &str, version: &str) -> String {
 
 pub(super) fn add(kind: &KindInfo, paths: &mut Map<String, Value>) {
     let root = root(kind.group, kind.version);
+    if kind.review.is_some() {
+        let own = schema_name(kind);
+        let ask = with_body(operation(kind, "create", "", CREATE, &own), &["application/json"], &own);
+        paths.insert(format!("{root}/{}", kind.plural), json!({ "post": ask }));
+        return;
+    }
     let list = format!("{}List", schema_name(kind));
     let base = if kind.namespaced {
         let all = json!({ "get": operation(kind, "list", "ForAllNamespaces", LIST, &list) });

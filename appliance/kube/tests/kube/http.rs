@@ -1,9 +1,10 @@
 //! The wire: discovery, Secrets, YAML, pages, watches, callers.
 
 use bytes::Bytes;
-use firesteel_kube::{BODY_BYTES_MAX, Caller};
+use firesteel_kube::{BODY_BYTES_MAX, Caller, Core, KindInfo, Registry, builtin};
+use firesteel_store::Store;
 use http::Request;
-use http_body_util::{BodyExt as _, Empty};
+use http_body_util::{BodyExt as _, Empty, Full};
 use serde_json::{Value, json};
 
 use crate::toy::{HOSTS, Server, admin, object, run};
@@ -19,10 +20,21 @@ fn discovery_names_every_kind_in_both_forms() {
         let aggregate = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
         let reply = server.send("GET", "/apis", &[("accept", aggregate)], "").await;
         assert_eq!(reply.media_type, aggregate);
-        assert_eq!(reply.json()["items"][0]["versions"][0]["resources"][0]["shortNames"], json!(["bmh"]));
+        let groups = reply.json()["items"].clone();
+        let named = |name: &str| {
+            groups.as_array().unwrap().iter().find(|group| group["metadata"]["name"] == name).unwrap().clone()
+        };
+        let host = &named("metal3.io")["versions"][0]["resources"][0];
+        assert_eq!(host["shortNames"], json!(["bmh"]));
+        assert_eq!(host["subresources"][0]["subresource"], "status");
+        let review = &named("authorization.k8s.io")["versions"][0]["resources"][0];
+        assert_eq!((&review["verbs"], review.get("subresources")), (&json!(["create"]), None));
         let core = server.send("GET", "/api", &[("accept", aggregate)], "").await.json();
         assert_eq!(core["items"][0]["metadata"]["name"], "");
-        assert_eq!(server.get("/apis").await.json()["groups"][0]["preferredVersion"]["version"], "v1alpha1");
+        let groups = server.get("/apis").await.json();
+        let last = groups["groups"].as_array().unwrap().last().unwrap().clone();
+        assert_eq!((&last["name"], &last["preferredVersion"]["version"]), (&json!("metal3.io"), &json!("v1alpha1")));
+        assert_eq!(server.get("/version/").await.json()["major"], "1");
         assert_eq!(server.get("/apis/metal3.io").await.json()["kind"], "APIGroup");
         assert_eq!(server.get("/version").await.json()["major"], "1");
         assert_eq!(server.get("/readyz").await.text, "ok");
@@ -55,6 +67,96 @@ fn openapi_documents_are_kept_by_their_hashes() {
         let bytes = response.into_body().collect().await.unwrap().to_bytes();
         assert!(bytes.starts_with(&[0x0a, 3, b'2', b'.', b'0']), "{:?}", &bytes[..8]);
         assert_eq!(server.send("GET", "/openapi/v2", &[("accept", "text/html")], "").await.code, 406);
+    });
+}
+
+#[test]
+fn the_served_kinds_can_be_seen_as_definitions() {
+    run(async {
+        let server = Server::new().await;
+        let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+        let list = server.get(definitions).await.json();
+        let names: Vec<&str> =
+            list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect();
+        assert_eq!(names, ["baremetalhosts.metal3.io"], "Kubernetes' own kinds are none");
+        let path = format!("{definitions}/baremetalhosts.metal3.io");
+        let host = server.get(&path).await.json();
+        let version = &host["spec"]["versions"][0];
+        assert_eq!((&version["name"], &version["subresources"]), (&json!("v1alpha1"), &json!({ "status": {} })));
+        assert_eq!(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"], json!(["online"]));
+        assert_eq!(version["additionalPrinterColumns"][0]["jsonPath"], ".status.provisioning.state");
+        assert_eq!(host["spec"]["names"]["listKind"], "BareMetalHostList");
+        let conditions = host["status"]["conditions"].as_array().unwrap();
+        assert!(conditions.iter().any(|found| found["type"] == "Established" && found["status"] == "True"));
+        assert_eq!(server.send("DELETE", &path, &[], "").await.code, 405);
+        // Nothing changes when the server starts again with the same kinds.
+        server.api.core().publish_kinds().await.unwrap();
+        assert_eq!(server.get(&path).await.json(), host);
+    });
+}
+
+#[test]
+fn a_kind_that_is_not_served_any_more_has_no_definition() {
+    run(async {
+        let directory = tempfile::tempdir().unwrap();
+        let store = Store::open(&directory.path().join("store.db")).unwrap();
+        let toy = |plural| KindInfo::namespaced("toys.example", "v1", "Toy", plural);
+        let names = async |core: &Core| {
+            let kind = core.registry().by_kind("apiextensions.k8s.io", "CustomResourceDefinition").unwrap();
+            let page = core.store().list(&kind.group_resource(), None, None, None, 10).await.unwrap();
+            page.items.iter().map(|item| item.key.name.to_string()).collect::<Vec<_>>()
+        };
+        let first =
+            Core::new(store.clone(), Registry::new(builtin::kinds().into_iter().chain([toy("toys"), toy("dolls")])));
+        first.publish_kinds().await.unwrap();
+        assert_eq!(names(&first).await, ["dolls.toys.example", "toys.toys.example"]);
+        let next = Core::new(store, Registry::new(builtin::kinds().into_iter().chain([toy("toys")])));
+        next.publish_kinds().await.unwrap();
+        assert_eq!(names(&next).await, ["toys.toys.example"]);
+    });
+}
+
+#[test]
+fn callers_learn_who_they_are_and_what_they_may() {
+    run(async {
+        let server = Server::new().await;
+        let ask = async |caller: &Caller, path: &str, kind: &str, spec: &Value| {
+            let (group, _) = path.split_once('/').unwrap();
+            let body = json!({ "apiVersion": format!("{group}/v1"), "kind": kind, "spec": spec }).to_string();
+            let request = Request::post(format!("/apis/{path}")).body(Full::new(Bytes::from(body))).unwrap();
+            let response = server.api.handle(request, caller).await;
+            assert_eq!(response.status(), 201);
+            let bytes = response.into_body().collect().await.unwrap().to_bytes();
+            serde_json::from_slice::<Value>(&bytes).unwrap()["status"].clone()
+        };
+        let nobody = Caller { name: "nobody".into(), admin: false };
+        let who = "authentication.k8s.io/v1/selfsubjectreviews";
+        assert_eq!(ask(&nobody, who, "SelfSubjectReview", &Value::Null).await["userInfo"]["username"], "nobody");
+
+        let access = "authorization.k8s.io/v1/selfsubjectaccessreviews";
+        let may = async |caller: &Caller, spec: Value| {
+            ask(caller, access, "SelfSubjectAccessReview", &spec).await["allowed"].as_bool().unwrap()
+        };
+        let on = |verb: &str, group: &str, resource: &str| json!({ "resourceAttributes": { "verb": verb, "group": group, "resource": resource } });
+        assert!(may(&admin(), on("create", "metal3.io", "baremetalhosts")).await);
+        assert!(!may(&nobody, on("get", "metal3.io", "baremetalhosts")).await);
+        let definitions = "customresourcedefinitions";
+        assert!(may(&admin(), on("get", "apiextensions.k8s.io", definitions)).await);
+        assert!(!may(&admin(), on("delete", "apiextensions.k8s.io", definitions)).await, "nobody may");
+        let version = |verb: &str| json!({ "nonResourceAttributes": { "verb": verb, "path": "/version" } });
+        assert!(may(&nobody, version("get")).await && !may(&admin(), version("post")).await);
+
+        let rules = "authorization.k8s.io/v1/selfsubjectrulesreviews";
+        let spec = json!({ "namespace": "default" });
+        let count = async |caller: &Caller| {
+            let status = ask(caller, rules, "SelfSubjectRulesReview", &spec).await;
+            let rules = status["resourceRules"].as_array().unwrap().clone();
+            rules.iter().filter(|rule| rule["resources"] == json!(["secrets"])).count()
+        };
+        assert_eq!((count(&admin()).await, count(&nobody).await), (1, 0));
+        assert_eq!(server.get(&format!("/apis/{access}")).await.code, 405);
+        let both = json!({ "apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview", "spec": {} });
+        assert_eq!(server.post(&format!("/apis/{access}"), &both).await.code, 422);
     });
 }
 
@@ -96,8 +198,10 @@ fn yaml_bodies_and_warnings() {
         );
         let name = reply.json()["metadata"]["name"].as_str().unwrap().to_owned();
         assert!(name.starts_with("h-") && name.len() == 7, "{name}");
+        let cbor = [("content-type", "application/cbor")];
+        assert_eq!(server.send("POST", HOSTS, &cbor, "").await.code, 415);
         let protobuf = [("content-type", "application/vnd.kubernetes.protobuf")];
-        assert_eq!(server.send("POST", HOSTS, &protobuf, "k8s\0").await.code, 415);
+        assert_eq!(server.send("POST", HOSTS, &protobuf, "k8s\0").await.code, 400, "no form for this kind");
         assert_eq!(server.send("POST", HOSTS, &[], &" ".repeat(BODY_BYTES_MAX + 1)).await.code, 413);
     });
 }

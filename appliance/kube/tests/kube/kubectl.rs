@@ -131,6 +131,49 @@ fn kubectl_1_20_explains_kinds() {
     });
 }
 
+/// kubectl sends these in protobuf alone.
+#[test]
+fn kubectl_makes_kubernetes_own_kinds() {
+    with(NEW, own_kinds);
+}
+
+#[test]
+fn kubectl_1_20_makes_kubernetes_own_kinds() {
+    with(OLD, own_kinds);
+}
+
+fn own_kinds(kubectl: &Kubectl) {
+    kubectl.ok(&["create", "namespace", "rack1"]);
+    let secret = ["create", "secret", "generic", "s", "-n", "rack1", "--from-literal=user=root"];
+    assert_eq!(kubectl.ok(&secret), "secret/s created\n");
+    kubectl.ok(&["create", "configmap", "c", "-n", "rack1", "--from-literal=a=b"]);
+    kubectl.ok(&["create", "serviceaccount", "a", "-n", "rack1"]);
+    let path = "jsonpath={.items[*].data.user}{.items[*].data.a}";
+    assert_eq!(kubectl.ok(&["get", "secret,cm", "-n", "rack1", "-o", path]), "cm9vdA==b");
+    assert_eq!(kubectl.ok(&["get", "sa", "-n", "rack1", "-o", "name"]), "serviceaccount/a\n");
+    assert_eq!(kubectl.ok(&["auth", "can-i", "create", "bmh"]).trim_end(), "yes");
+    let rules = kubectl.ok(&["auth", "can-i", "--list"]);
+    assert!(
+        rules.lines().any(|line| line.starts_with("baremetalhosts.metal3.io ") && line.contains("create")),
+        "{rules}"
+    );
+    let no = kubectl.output(&["auth", "can-i", "delete", "crd"]);
+    assert!(!no.status.success() && no.stdout.starts_with(b"no"), "{no:?}");
+    let kinds = kubectl.ok(&["get", "crd", "-o", "name"]);
+    assert_eq!(kinds, "customresourcedefinition.apiextensions.k8s.io/baremetalhosts.metal3.io\n");
+    kubectl.ok(&["delete", "secret", "s", "-n", "rack1"]);
+    kubectl.ok(&["delete", "ns", "rack1"]);
+    assert_eq!(kubectl.ok(&["get", "ns", "-o", "name"]), "namespace/default\n");
+}
+
+#[test]
+fn kubectl_says_who_one_is() {
+    with(NEW, |kubectl| {
+        let who = kubectl.ok(&["auth", "whoami"]);
+        assert!(who.lines().any(|line| line.split_whitespace().collect::<Vec<_>>() == ["Username", "admin"]), "{who}");
+    });
+}
+
 /// The server names the mistakes: kubectl sends what it was given and lets the server be strict.
 #[test]
 fn kubectl_shows_mistakes() {

@@ -35,6 +35,7 @@ impl Server {
         let store = Store::open(&directory.path().join("store.db")).unwrap();
         let core = Core::new(store, Registry::new(builtin::kinds().into_iter().chain([host()])));
         core.ensure_namespace("default").await.unwrap();
+        core.publish_kinds().await.unwrap();
         Self { api: Api::new(core), _directory: directory }
     }
 
