@@ -22,6 +22,7 @@ mod gpt;
 mod http;
 mod ignition;
 mod objects;
+mod protobuf;
 mod qcow2;
 mod redfish;
 mod routes;
@@ -63,6 +64,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "redfish", check: redfish::check, seeds: redfish::seeds },
     Target { name: "agent", check: agent::check, seeds: agent::seeds },
     Target { name: "objects", check: objects::check, seeds: objects::seeds },
+    Target { name: "protobuf", check: protobuf::check, seeds: protobuf::seeds },
 ];
 
 #[must_use]
