@@ -216,6 +216,7 @@ fn manage(kubectl: &Kubectl) {
     assert_eq!(kubectl.ok(&apply), "secret/h1-bmc created\nbaremetalhost.metal3.io/h1 created\n");
     let again = kubectl.ok(&apply);
     assert!(again.contains("baremetalhost.metal3.io/h1 unchanged"), "{again}");
+    assert_eq!(kubectl.ok(&["diff", "-f", "h1.yaml"]), "");
     kubectl.ok(&["apply", "--dry-run=server", "-f", "h1.yaml"]);
     kubectl.ok(&["apply", "--dry-run=client", "-f", "h1.yaml"]);
     kubectl.file("h1.yaml", &MANIFEST.replace("root", "admin").replace("true", "false"));
