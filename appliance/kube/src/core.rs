@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::cache::Cache;
 use crate::kind::{KindInfo, Registry};
+use crate::patch::Patch;
 use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
 use crate::status::Status;
 
@@ -59,7 +60,7 @@ pub struct Written {
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
     Replace(&'a Value),
-    Merge(&'a Value),
+    Patch(&'a Patch),
 }
 
 /// What a DELETE expects; empty means nothing.
@@ -154,9 +155,9 @@ impl Core {
                 Change::Replace(body) => {
                     rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation)?
                 }
-                Change::Merge(patch) => {
+                Change::Patch(patch) => {
                     let mut body = rules::shown(Value::clone(&current), revision);
-                    rules::merge_patch(&mut body, patch);
+                    patch.apply_to(&mut body)?;
                     if body["metadata"].is_object() && body["metadata"]["resourceVersion"].is_null() {
                         body["metadata"]["resourceVersion"] = json!(revision.to_string());
                     }

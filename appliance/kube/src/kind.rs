@@ -84,8 +84,8 @@ pub struct KindInfo {
     pub has_generation: bool,
     /// A PUT without `metadata.resourceVersion` replaces whatever is there.
     pub unconditional_update: bool,
-    /// Takes strategic merge patches that say the same as a merge patch: without directives and
-    /// lists. Kubernetes has that patch for its own kinds alone, and kubectl uses it for them.
+    /// Takes strategic merge patches. Kubernetes has that patch for its own kinds alone, and kubectl
+    /// uses it for them.
     pub strategic_merge: bool,
     pub name_rule: NameRule,
     pub writers: Writers,

@@ -22,6 +22,7 @@ mod list;
 mod meta;
 mod name;
 pub mod negotiate;
+pub mod patch;
 mod query;
 pub mod route;
 pub mod rules;

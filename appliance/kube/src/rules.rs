@@ -179,26 +179,6 @@ pub fn prepare_delete(kind: &KindInfo, current: &Value, now: Timestamp) -> Prepa
     Prepared { value, warnings: Vec::new(), effect }
 }
 
-/// RFC 7386.
-pub fn merge_patch(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        target.clone_from(patch);
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    if let Value::Object(target) = target {
-        for (key, value) in patch {
-            if value.is_null() {
-                target.remove(key);
-            } else {
-                merge_patch(target.entry(key.as_str()).or_insert(Value::Null), value);
-            }
-        }
-    }
-}
-
 /// The object as clients see it.
 pub fn shown(mut value: Value, revision: Revision) -> Value {
     value["metadata"]["resourceVersion"] = json!(revision.to_string());

@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::api::Answer;
 use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
-use crate::kind::KindInfo;
 use crate::list::{self, Selection};
 use crate::negotiate;
+use crate::patch::Patch;
 use crate::query::Query;
 use crate::rules::{Part, Target};
 use crate::status::{Cause, Status};
@@ -65,8 +65,8 @@ pub(crate) async fn patch(
     selection: &Selection,
 ) -> Result<Answer, Status> {
     let options = options(query, "PatchOptions")?;
-    let patch = merge_patch(payload, target.kind)?;
-    let written = core.change(target, part, Change::Merge(&patch), options).await?;
+    let patch = Patch::parse(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+    let written = core.change(target, part, Change::Patch(&patch), options).await?;
     Ok(answer(core, selection, written))
 }
 
@@ -123,37 +123,6 @@ fn options(query: &Query, name: &str) -> Result<WriteOptions, Status> {
     Ok(WriteOptions { validation: query.validation(name)?, dry_run: query.is_dry_run(name)? })
 }
 
-fn merge_patch(payload: &Payload, kind: &KindInfo) -> Result<Value, Status> {
-    let accepted = if kind.strategic_merge {
-        "application/merge-patch+json, application/strategic-merge-patch+json"
-    } else {
-        "application/merge-patch+json"
-    };
-    let strategic = match payload.media_type.as_deref() {
-        Some("application/merge-patch+json") => false,
-        Some("application/strategic-merge-patch+json") if kind.strategic_merge => true,
-        _ => return Err(Status::unsupported_media_type(accepted)),
-    };
-    let patch: Value = serde_json::from_slice(&payload.bytes)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-    if !patch.is_object() {
-        return Err(Status::bad_request("error decoding patch: an object is expected"));
-    }
-    if strategic && needs_strategy(&patch) {
-        return Err(Status::unsupported_media_type("application/merge-patch+json"));
-    }
-    Ok(patch)
-}
-
-/// Whether a strategic merge patch says more than a merge patch can: lists and directives.
-fn needs_strategy(patch: &Value) -> bool {
-    match patch {
-        Value::Array(_) => true,
-        Value::Object(object) => object.iter().any(|(key, value)| key.starts_with('$') || needs_strategy(value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
 fn delete_options(query: &Query, payload: &Payload) -> Result<(Preconditions, WriteOptions, Vec<String>), Status> {
     let sent = if payload.bytes.is_empty() { json!({}) } else { payload.object("DeleteOptions")? };
     let string = |value: &Value| value.as_str().map(str::to_owned);
@@ -178,16 +147,4 @@ fn delete_options(query: &Query, payload: &Payload) -> Result<(Preconditions, Wr
     };
     let options = WriteOptions { dry_run: query.is_dry_run("DeleteOptions")?, ..WriteOptions::default() };
     Ok((preconditions, options, warnings))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_strategic_patch_without_lists_is_a_merge_patch() {
-        assert!(!needs_strategy(&json!({"data": {"a": "b", "c": null}})));
-        assert!(needs_strategy(&json!({"metadata": {"finalizers": ["x"]}})));
-        assert!(needs_strategy(&json!({"data": {"$patch": "replace"}})));
-    }
 }
