@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 
 use bytes::Bytes;
-use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING};
+use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RETRY_AFTER, USER_AGENT, VARY, WARNING};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, StreamBody};
@@ -142,6 +142,7 @@ impl Api {
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => Payload {
                 media_type: negotiate::media_type(header(headers, &CONTENT_TYPE)),
                 bytes: read_body(body).await?,
+                agent: header(headers, &USER_AGENT).map(str::to_owned),
             },
         };
         let core = &self.core;

@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
+use crate::apply::{ListType, Schema};
 use crate::kind::{Admitted, Cell, Column, KindInfo, NameRule};
 use crate::status::Cause;
 
@@ -28,6 +29,7 @@ pub fn namespace() -> KindInfo {
         columns: vec![column("Status", "string", ".status.phase"), AGE],
         ..KindInfo::cluster("", "v1", "Namespace", "namespaces")
     }
+    .with_fields(namespace_fields())
     .admitting(|value, old| {
         // Set at birth; a change of them is not a client's to make.
         value["spec"] = old.map_or_else(|| json!({ "finalizers": ["kubernetes"] }), |old| old["spec"].clone());
@@ -52,6 +54,12 @@ pub fn secret() -> KindInfo {
         ],
         ..KindInfo::namespaced("", "v1", "Secret", "secrets")
     }
+    .with_fields(Schema::object([
+        ("data", texts()),
+        ("stringData", texts()),
+        ("type", Schema::Text),
+        ("immutable", Schema::Boolean),
+    ]))
     .admitting(admit_secret)
 }
 
@@ -65,6 +73,7 @@ pub fn config_map() -> KindInfo {
         columns: vec![Column { cell: Cell::Computed(count_data), ..column("Data", "integer", "") }, AGE],
         ..KindInfo::namespaced("", "v1", "ConfigMap", "configmaps")
     }
+    .with_fields(Schema::object([("data", texts()), ("binaryData", texts()), ("immutable", Schema::Boolean)]))
     .admitting(|value, old| {
         let mut causes = Vec::new();
         for field in ["data", "binaryData"] {
@@ -103,6 +112,19 @@ pub fn event() -> KindInfo {
         ],
         ..KindInfo::namespaced("", "v1", "Event", "events")
     }
+}
+
+fn texts() -> Schema {
+    Schema::map(Schema::Text)
+}
+
+fn namespace_fields() -> Schema {
+    let condition = ["type", "status", "reason", "message", "lastTransitionTime"].map(|name| (name, Schema::Text));
+    let conditions = Schema::list(Schema::object(condition), ListType::Keyed(&["type"]));
+    Schema::object([
+        ("spec", Schema::object([("finalizers", Schema::list(Schema::Text, ListType::Atomic))])),
+        ("status", Schema::object([("phase", Schema::Text), ("conditions", conditions)])),
+    ])
 }
 
 fn admit_secret(value: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<Cause>> {

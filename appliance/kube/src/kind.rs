@@ -9,6 +9,7 @@ use std::sync::Arc;
 use firesteel_store::GroupResource;
 use serde_json::Value;
 
+use crate::apply::Schema;
 use crate::status::Cause;
 
 /// What a kind's hook found in an object that it accepts.
@@ -94,6 +95,11 @@ pub struct KindInfo {
     /// Columns after the name. Without any, the age is shown.
     pub columns: Vec<Column>,
     pub admit: Admit,
+    /// Which parts of an object have owners of their own; made by [`KindInfo::with_fields`].
+    pub fields: Arc<Schema>,
+    /// Keeps in `metadata.managedFields` who set which field. Of no use where one writer alone
+    /// writes, and a cost where it writes often.
+    pub tracks_owners: bool,
 }
 
 impl KindInfo {
@@ -118,6 +124,8 @@ impl KindInfo {
             selectable: &[],
             columns: Vec::new(),
             admit: Arc::new(|_, _| Ok(Admitted::default())),
+            fields: Arc::new(Schema::root(Schema::Any)),
+            tracks_owners: true,
         }
     }
 
@@ -131,6 +139,12 @@ impl KindInfo {
         admit: impl Fn(&mut Value, Option<&Value>) -> Result<Admitted, Vec<Cause>> + Send + Sync + 'static,
     ) -> Self {
         Self { admit: Arc::new(admit), ..self }
+    }
+
+    /// The same kind with what is said of its fields, those beside `apiVersion`, `kind` and
+    /// `metadata`.
+    pub fn with_fields(self, fields: Schema) -> Self {
+        Self { fields: Arc::new(Schema::root(fields)), ..self }
     }
 
     /// "metal3.io/v1alpha1", or "v1" for the core group.

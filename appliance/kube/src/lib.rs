@@ -12,6 +12,7 @@
 //! before; sockets and TLS belong to whoever calls.
 
 mod api;
+pub mod apply;
 pub mod builtin;
 mod cache;
 pub mod client;
@@ -34,6 +35,7 @@ mod write;
 pub mod yaml;
 
 pub use api::{Api, BODY_BYTES_MAX, Body, Caller};
+pub use apply::{ListType, Schema};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};

@@ -46,17 +46,31 @@ pub struct Field {
     pub name: &'static str,
     pub required: bool,
     pub shape: &'static Shape,
+    /// Of a list: the fields that tell its items apart, so that each item may have its own owner.
+    pub list_keys: &'static [&'static str],
+    /// Of an object: it has one owner as a whole.
+    pub is_atomic: bool,
 }
 
 impl Field {
     #[must_use]
     pub const fn new(name: &'static str, shape: &'static Shape) -> Self {
-        Self { name, required: false, shape }
+        Self { name, required: false, shape, list_keys: &[], is_atomic: false }
     }
 
     #[must_use]
     pub const fn required(name: &'static str, shape: &'static Shape) -> Self {
-        Self { name, required: true, shape }
+        Self { required: true, ..Self::new(name, shape) }
+    }
+
+    #[must_use]
+    pub const fn keyed_by(self, list_keys: &'static [&'static str]) -> Self {
+        Self { list_keys, ..self }
+    }
+
+    #[must_use]
+    pub const fn atomic(self) -> Self {
+        Self { is_atomic: true, ..self }
     }
 }
 

@@ -1,9 +1,10 @@
 //! The kinds that this appliance serves: Kubernetes' own, and those of `firesteel_resources`.
 
-use firesteel_kube::{Admitted, Cause, Cell, Column, KindInfo, Registry, Writers, builtin};
+use firesteel_kube::{Admitted, Cause, Cell, Column, KindInfo, ListType, Registry, Schema, Writers, builtin};
 use firesteel_resources::{
     self as resources, CauseReason,
     kinds::{KINDS, Kind, Scope},
+    shape::{Field, Shape},
 };
 use serde_json::Value;
 
@@ -32,8 +33,34 @@ fn info(kind: &'static Kind) -> KindInfo {
         has_status: kind.has_status,
         writers: if kind.read_only { Writers::Controllers } else { Writers::Everyone },
         columns,
+        // What this process alone writes has one owner, and is written with every report.
+        tracks_owners: !kind.read_only,
         ..KindInfo::namespaced(kind.group, kind.version, kind.kind, kind.plural)
+            .with_fields(fields(kind.shape))
             .admitting(move |new, old| admit(kind, new, old))
+    }
+}
+
+/// What the shape says of owners: kinds of text and bounds make no difference to them.
+fn fields(shape: &'static Shape) -> Schema {
+    match shape {
+        Shape::Any => Schema::Any,
+        Shape::Boolean => Schema::Boolean,
+        Shape::Integer { .. } | Shape::Number => Schema::Number,
+        Shape::Text | Shape::OneOf(_) | Shape::Time | Shape::Mac { .. } => Schema::Text,
+        Shape::Map(values) => Schema::map(fields(values)),
+        Shape::List(items) => Schema::list(fields(items), ListType::Atomic),
+        Shape::Object(named) => Schema::object(named.iter().map(|named| (named.name, field(named)))),
+    }
+}
+
+fn field(field: &'static Field) -> Schema {
+    match field.shape {
+        Shape::List(items) if !field.list_keys.is_empty() => {
+            Schema::list(fields(items), ListType::Keyed(field.list_keys))
+        }
+        shape if field.is_atomic => Schema::atomic(fields(shape)),
+        shape => fields(shape),
     }
 }
 

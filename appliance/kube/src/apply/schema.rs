@@ -116,10 +116,7 @@ fn metadata() -> Schema {
         ("deletionGracePeriodSeconds", Schema::Number),
         ("labels", Schema::map(Schema::Text)),
         ("annotations", Schema::map(Schema::Text)),
-        (
-            "ownerReferences",
-            Schema::list(Schema::atomic(Schema::object(owner)), ListType::Keyed(&["uid"])),
-        ),
+        ("ownerReferences", Schema::list(Schema::atomic(Schema::object(owner)), ListType::Keyed(&["uid"]))),
         ("finalizers", Schema::list(Schema::Text, ListType::Set)),
         ("managedFields", Schema::list(Schema::Any, ListType::Atomic)),
     ])

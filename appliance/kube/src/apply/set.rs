@@ -167,7 +167,7 @@ fn canonical(element: &str) -> Option<String> {
 }
 
 /// An element as part of a path that people read.
-fn shown(element: &str) -> String {
+pub(super) fn shown(element: &str) -> String {
     match element.split_once(':') {
         Some(("f", name)) => format!(".{name}"),
         Some(("v", value)) => format!("[={value}]"),

@@ -11,6 +11,7 @@ use serde_json::Value;
 
 pub(crate) use merge::merge_patch;
 
+use crate::apply::APPLY;
 use crate::kind::KindInfo;
 use crate::status::Status;
 
@@ -52,11 +53,8 @@ impl Patch {
 
 /// The types of patch that a kind takes, as Kubernetes names them in its refusal.
 fn accepted(kind: &KindInfo) -> String {
-    let mut types = vec![JSON, MERGE];
-    if kind.strategic_merge {
-        types.push(STRATEGIC);
-    }
-    types.join(", ")
+    let strategic = kind.strategic_merge.then_some(STRATEGIC);
+    [JSON, MERGE].into_iter().chain(strategic).chain([APPLY]).collect::<Vec<_>>().join(", ")
 }
 
 fn object(bytes: &[u8]) -> Result<Value, Status> {

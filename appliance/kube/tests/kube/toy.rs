@@ -1,16 +1,22 @@
-//! A server with one kind, shaped like the one of the recorded answers as far as they need it.
+//! A server with one kind, shaped like the one of the recorded answers as far as they need it, and
+//! with a clock that stands still.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
-use firesteel_kube::{Admitted, Api, Caller, Cause, Cell, Column, Core, KindInfo, Registry, builtin};
+use firesteel_kube::{Admitted, Api, Caller, Cause, Cell, Column, Core, KindInfo, ListType, Registry, Schema, builtin};
 use firesteel_store::Store;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub(crate) const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts";
 
 pub(crate) struct Server {
     pub(crate) api: Api,
+    seconds: Arc<AtomicI64>,
     _directory: tempfile::TempDir,
 }
 
@@ -31,9 +37,25 @@ impl Server {
     pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(&directory.path().join("store.db")).unwrap();
-        let core = Core::new(store, Registry::new(builtin::kinds().into_iter().chain([host()])));
+        let seconds = Arc::new(AtomicI64::new(1_790_000_000));
+        let clock = Arc::clone(&seconds);
+        let core = Core::with_clock(
+            store,
+            Registry::new(builtin::kinds().into_iter().chain([host()])),
+            Arc::new(move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap()),
+        );
         core.ensure_namespace("default").await.unwrap();
-        Self { api: Api::new(core), _directory: directory }
+        Self { api: Api::new(core), seconds, _directory: directory }
+    }
+
+    pub(crate) fn tick(&self) {
+        self.seconds.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Server-side apply to the objects of the kind; `query` begins with the manager.
+    pub(crate) async fn apply(&self, name: &str, query: &str, object: &Value) -> Reply {
+        let headers = [("content-type", "application/apply-patch+yaml")];
+        self.send("PATCH", &format!("{HOSTS}/{name}?fieldManager={query}"), &headers, &object.to_string()).await
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
@@ -91,7 +113,40 @@ fn host() -> KindInfo {
         columns: vec![column("State", ".status.provisioning.state"), column("Online", ".spec.online")],
         ..KindInfo::namespaced("metal3.io", "v1alpha1", "BareMetalHost", "baremetalhosts")
     }
+    .with_fields(fields())
     .admitting(|value, _| admit(value))
+}
+
+fn fields() -> Schema {
+    let texts = |names: &[&'static str]| Schema::object(names.iter().map(|name| (*name, Schema::Text)));
+    let condition = texts(&["type", "status", "reason", "message", "lastTransitionTime"]);
+    let provisioning =
+        Schema::object([("state", Schema::Text), ("ID", Schema::Text), ("image", texts(&["url", "checksum"]))]);
+    Schema::object([
+        (
+            "spec",
+            Schema::object([
+                ("online", Schema::Boolean),
+                ("bootMode", Schema::Text),
+                ("bootMACAddress", Schema::Text),
+                ("bmc", texts(&["address", "credentialsName"])),
+                ("description", Schema::Text),
+                ("automatedCleaningMode", Schema::Text),
+            ]),
+        ),
+        (
+            "status",
+            Schema::object([
+                ("errorMessage", Schema::Text),
+                ("operationalStatus", Schema::Text),
+                ("errorCount", Schema::Number),
+                ("provisioningFailCount", Schema::Number),
+                ("poweredOn", Schema::Boolean),
+                ("provisioning", provisioning),
+                ("conditions", Schema::list(condition, ListType::Keyed(&["type"]))),
+            ]),
+        ),
+    ])
 }
 
 fn admit(value: &mut Value) -> Result<Admitted, Vec<Cause>> {
@@ -121,7 +176,10 @@ fn admit(value: &mut Value) -> Result<Admitted, Vec<Cause>> {
         let text = "spec.bootMACAddress in body should match '[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}'";
         causes.push(Cause::invalid("spec.bootMACAddress", mac, text));
     }
-    if let Some(status) = value.get("status") {
+    if let Some(status) = value.get_mut("status") {
+        if status.get("provisioningFailCount").is_none() {
+            status["provisioningFailCount"] = json!(0);
+        }
         if status["errorCount"].is_string() {
             causes.push(Cause {
                 reason: "FieldValueTypeInvalid".into(),

@@ -99,7 +99,7 @@ const SPEC: Shape = Shape::Object(&[
     ),
     Field::new("bootMACAddress", &Shape::Mac { anchored: false }),
     Field::new("bootMode", &BOOT_MODE),
-    Field::new("consumerRef", &CONSUMER),
+    Field::new("consumerRef", &CONSUMER).atomic(),
     Field::new("customDeploy", &CUSTOM_DEPLOY),
     Field::new("description", &TEXT),
     Field::new("disablePowerOff", &Shape::Boolean),
@@ -108,19 +108,19 @@ const SPEC: Shape = Shape::Object(&[
     Field::new("hardwareProfile", &TEXT),
     Field::new("image", &IMAGE),
     Field::new("inspectionMode", &Shape::OneOf(&["disabled", "agent", "fast"])),
-    Field::new("metaData", &SECRET),
-    Field::new("networkData", &SECRET),
+    Field::new("metaData", &SECRET).atomic(),
+    Field::new("networkData", &SECRET).atomic(),
     Field::new("networkInterfaces", &Shape::List(&NETWORK_INTERFACE)),
     Field::required("online", &Shape::Boolean),
     Field::new("preprovisioningNetworkDataName", &TEXT),
     Field::new("raid", &RAID),
     Field::new("rootDeviceHints", &HINTS),
     Field::new("taints", &Shape::List(&TAINT)),
-    Field::new("userData", &SECRET),
+    Field::new("userData", &SECRET).atomic(),
 ]);
 
 const CREDENTIALS: Shape =
-    Shape::Object(&[Field::new("credentials", &SECRET), Field::new("credentialsVersion", &TEXT)]);
+    Shape::Object(&[Field::new("credentials", &SECRET).atomic(), Field::new("credentialsVersion", &TEXT)]);
 
 const METRIC: Shape = Shape::Object(&[Field::new("end", &Shape::Time), Field::new("start", &Shape::Time)]);
 
@@ -145,7 +145,7 @@ const PROVISIONING: Shape = Shape::Object(&[
 ]);
 
 const STATUS: Shape = Shape::Object(&[
-    Field::new("conditions", &Shape::List(&CONDITION)),
+    Field::new("conditions", &Shape::List(&CONDITION)).keyed_by(&["type"]),
     Field::required("errorCount", &Shape::INTEGER),
     Field::required("errorMessage", &TEXT),
     Field::new(
