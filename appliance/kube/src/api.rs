@@ -5,7 +5,8 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LOCATION, RETRY_AFTER, VARY, WARNING,
+    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LOCATION, RETRY_AFTER, USER_AGENT, VARY,
+    WARNING,
 };
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
@@ -190,6 +191,7 @@ impl Api {
             Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection => Payload {
                 media_type: negotiate::media_type(header(headers, &CONTENT_TYPE)),
                 bytes: read_body(body).await?,
+                agent: header(headers, &USER_AGENT).map(str::to_owned),
             },
         };
         let core = &self.core;

@@ -22,9 +22,9 @@ pub fn kinds() -> Vec<KindInfo> {
 
 /// The same kind with a schema: what it does not have is dropped, and what is of another type refused.
 fn shaped(kind: KindInfo, description: &'static str, schema: Value) -> KindInfo {
-    let schema = Arc::new(schema);
-    let (own, rules) = (Arc::clone(&schema), Arc::clone(&kind.admit));
-    KindInfo { description, schema, ..kind }.admitting(move |value, old| {
+    let kind = KindInfo { description, ..kind.with_schema(schema) };
+    let (own, rules) = (Arc::clone(&kind.schema), Arc::clone(&kind.admit));
+    kind.admitting(move |value, old| {
         let found = schema::conform(&own, value);
         if !found.causes.is_empty() {
             return Err(found.causes);

@@ -92,7 +92,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let (objects, revision) = self.list_raw(namespace).await?;
         let mut list = Vec::with_capacity(objects.len());
         for object in objects {
-            list.push(decode(rules::shown(core::decode(&object)?, object.revision))?);
+            list.push(core::of_this_process(rules::shown(core::decode(&object)?, object.revision))?);
         }
         Ok((list, revision))
     }
@@ -102,7 +102,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let (namespace, name) = names(&body);
         let target = self.target(&namespace, &name);
         let target = if name.is_empty() { Target { name: "", ..target } } else { target };
-        decode(self.core.create(target, body, OWN).await?.value)
+        core::of_this_process(self.core.create(target, body, OWN).await?.value)
     }
 
     /// Stores spec and metadata, if the object is still at its `metadata.resourceVersion`.
@@ -214,7 +214,8 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
 }
 
 /// Controllers write what their types have; a field too many is the type's mistake.
-const OWN: WriteOptions = WriteOptions { validation: FieldValidation::Strict, dry_run: false };
+const OWN: WriteOptions<'static> =
+    WriteOptions { validation: FieldValidation::Strict, dry_run: false, manager: core::OWN_MANAGER };
 
 /// A subscription. It keeps the bytes of all objects of the kind, to see after a gap what is gone.
 #[derive(Debug)]
@@ -305,10 +306,6 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
         self.watch = Some(watch);
         Ok(())
     }
-}
-
-fn decode<T: DeserializeOwned>(value: Value) -> Result<T, Status> {
-    serde_json::from_value(value).map_err(|error| core::not_its_type(&error))
 }
 
 fn names(value: &Value) -> (String, String) {

@@ -9,8 +9,10 @@ use jiff::Timestamp;
 use serde::de::{DeserializeOwned, value::MapDeserializer};
 use serde_json::{Value, json};
 
+use crate::apply::{Configuration, Owners, Writer};
 use crate::cache::Cache;
 use crate::kind::{KindInfo, Registry};
+use crate::patch::Patch;
 use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
 use crate::status::Status;
 
@@ -39,11 +41,22 @@ impl fmt::Debug for Core {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-pub struct WriteOptions {
+/// Under which name this process itself writes.
+pub(crate) const OWN_MANAGER: &str = "firesteel";
+
+#[derive(Clone, Copy, Debug)]
+pub struct WriteOptions<'a> {
     pub validation: FieldValidation,
     /// All checks, and nothing stored.
     pub dry_run: bool,
+    /// The owner of what is written, in `metadata.managedFields`.
+    pub manager: &'a str,
+}
+
+impl Default for WriteOptions<'_> {
+    fn default() -> Self {
+        Self { validation: FieldValidation::default(), dry_run: false, manager: OWN_MANAGER }
+    }
 }
 
 /// What a write made of the object.
@@ -59,7 +72,7 @@ pub struct Written {
 #[derive(Clone, Copy, Debug)]
 pub enum Change<'a> {
     Replace(&'a Value),
-    Merge(&'a Value),
+    Patch(&'a Patch),
 }
 
 /// What a DELETE expects; empty means nothing.
@@ -113,11 +126,22 @@ impl Core {
         typed(&value, revision)
     }
 
-    pub async fn create(&self, target: Target<'_>, body: Value, options: WriteOptions) -> Result<Written, Status> {
+    pub async fn create(&self, target: Target<'_>, body: Value, options: WriteOptions<'_>) -> Result<Written, Status> {
+        let owners = Owners::Tracked(self.writer(options));
+        self.create_owned(target, body, options, owners).await
+    }
+
+    async fn create_owned(
+        &self,
+        target: Target<'_>,
+        body: Value,
+        options: WriteOptions<'_>,
+        owners: Owners<'_>,
+    ) -> Result<Written, Status> {
         let generated = body["metadata"]["name"].as_str().unwrap_or("").is_empty() && target.name.is_empty();
         for _ in 0..TRIES {
             let birth = self.birth();
-            let prepared = rules::prepare_create(target, body.clone(), &birth, options.validation)?;
+            let prepared = rules::prepare_create(target, body.clone(), &birth, options.validation, owners.clone())?;
             let name = prepared.value["metadata"]["name"].as_str().unwrap_or("").to_owned();
             let key = Key::new(&target.kind.group_resource(), target.namespace, &name);
             let guards = self.namespace_guard(target, &name).await?;
@@ -146,21 +170,22 @@ impl Core {
         target: Target<'_>,
         part: Part,
         change: Change<'_>,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         for _ in 0..TRIES {
             let (current, revision) = self.current(target).await?;
+            let owners = Owners::Tracked(self.writer(options));
             let prepared = match change {
                 Change::Replace(body) => {
-                    rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation)?
+                    rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation, owners)?
                 }
-                Change::Merge(patch) => {
+                Change::Patch(patch) => {
                     let mut body = rules::shown(Value::clone(&current), revision);
-                    rules::merge_patch(&mut body, patch);
+                    patch.apply_to(&mut body)?;
                     if body["metadata"].is_object() && body["metadata"]["resourceVersion"].is_null() {
                         body["metadata"]["resourceVersion"] = json!(revision.to_string());
                     }
-                    rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation)
+                    rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation, owners)
                         .map_err(|status| rules::as_patch_error(status, &body))?
                 }
             };
@@ -171,15 +196,55 @@ impl Core {
         Err(Status::modified(target.kind, target.name))
     }
 
+    /// Server-side apply: also makes the object where there is none. The second value says so.
+    pub async fn apply(
+        &self,
+        target: Target<'_>,
+        part: Part,
+        configuration: &Configuration,
+        force: bool,
+        options: WriteOptions<'_>,
+    ) -> Result<(Written, bool), Status> {
+        for _ in 0..TRIES {
+            let writer = self.writer(options);
+            let (current, revision) = match self.current(target).await {
+                Ok(current) => current,
+                Err(status) if status.is_not_found() && part == Part::Main => {
+                    let applied = configuration.create(target, writer)?;
+                    let owners = Owners::Decided(applied.managed);
+                    match self.create_owned(target, applied.object, options, owners).await {
+                        Err(status) if status.is_already_exists() => continue,
+                        written => return written.map(|written| (written, true)),
+                    }
+                }
+                Err(status) => return Err(status),
+            };
+            let applied = configuration.apply_to(target.kind, part, &current, force, writer)?;
+            let (mut body, owners) = (applied.object, Owners::Decided(applied.managed));
+            if body["metadata"]["resourceVersion"].is_null() {
+                body["metadata"]["resourceVersion"] = json!(revision.to_string());
+            }
+            let prepared = rules::prepare_update(target, part, (&current, revision), body, options.validation, owners)?;
+            if let Some(written) = self.finish(target, prepared, revision, options).await? {
+                return Ok((written, false));
+            }
+        }
+        Err(Status::modified(target.kind, target.name))
+    }
+
+    fn writer<'a>(&self, options: WriteOptions<'a>) -> Writer<'a> {
+        Writer { manager: options.manager, now: self.now() }
+    }
+
     /// The same for a type of this process, which is given the object as it is now.
     pub(crate) async fn change_as<T: DeserializeOwned>(
         &self,
         target: Target<'_>,
         part: Part,
         change: Change<'_>,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<T, Status> {
-        typed_shown(&self.change(target, part, change, options).await?.value)
+        of_this_process(self.change(target, part, change, options).await?.value)
     }
 
     /// Bytes of the store as a type of this process.
@@ -199,7 +264,7 @@ impl Core {
         &self,
         target: Target<'_>,
         preconditions: &Preconditions,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         if rules::is_namespace(target.kind) && target.name == "default" {
             return Err(Status::forbidden("namespaces \"default\" is forbidden: this namespace may not be deleted"));
@@ -236,7 +301,7 @@ impl Core {
         target: Target<'_>,
         prepared: Prepared,
         revision: Revision,
-        options: WriteOptions,
+        options: WriteOptions<'_>,
     ) -> Result<Option<Written>, Status> {
         let removed = prepared.effect == Effect::Remove;
         if options.dry_run || prepared.effect == Effect::None {
@@ -401,16 +466,23 @@ fn written(prepared: Prepared, revision: Revision) -> Written {
 
 /// The object as a type, with the revision in its metadata as [`rules::shown`] puts it there.
 fn typed<T: DeserializeOwned>(value: &Value, revision: Revision) -> Result<T, Status> {
-    let mut head = rules::shown(json!({ "metadata": value["metadata"] }), revision);
-    let metadata = head["metadata"].take();
+    let metadata = value["metadata"].as_object().into_iter().flatten().filter(|(name, _)| *name != OWNERS);
+    let metadata = metadata.map(|(name, value)| (name.clone(), value.clone())).collect();
+    let metadata = rules::shown(json!({ "metadata": Value::Object(metadata) }), revision)["metadata"].take();
     let fields = value.as_object().into_iter().flatten();
     let fields = fields.map(|(name, value)| (name.as_str(), if name == "metadata" { &metadata } else { value }));
     T::deserialize(MapDeserializer::new(fields)).map_err(|error: serde_json::Error| not_its_type(&error))
 }
 
-fn typed_shown<T: DeserializeOwned>(value: &Value) -> Result<T, Status> {
-    T::deserialize(value).map_err(|error| not_its_type(&error))
+/// Types of this process do not see who owns which field, and change nothing of it.
+pub(crate) fn of_this_process<T: DeserializeOwned>(mut value: Value) -> Result<T, Status> {
+    if let Some(metadata) = value["metadata"].as_object_mut() {
+        metadata.remove(OWNERS);
+    }
+    serde_json::from_value(value).map_err(|error| not_its_type(&error))
 }
+
+const OWNERS: &str = "managedFields";
 
 pub(crate) fn not_its_type(error: &serde_json::Error) -> Status {
     Status::internal(format!("a stored object does not have its type's form: {error}"))

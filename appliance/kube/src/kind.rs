@@ -9,6 +9,7 @@ use std::sync::Arc;
 use firesteel_store::GroupResource;
 use serde_json::{Value, json};
 
+use crate::apply::Schema;
 use crate::reviews::Review;
 use crate::status::Cause;
 
@@ -85,8 +86,8 @@ pub struct KindInfo {
     pub has_generation: bool,
     /// A PUT without `metadata.resourceVersion` replaces whatever is there.
     pub unconditional_update: bool,
-    /// Takes strategic merge patches that say the same as a merge patch: without directives and
-    /// lists. Kubernetes has that patch for its own kinds alone, and kubectl uses it for them.
+    /// Takes strategic merge patches. Kubernetes has that patch for its own kinds alone, and kubectl
+    /// uses it for them.
     pub strategic_merge: bool,
     pub name_rule: NameRule,
     pub writers: Writers,
@@ -99,9 +100,15 @@ pub struct KindInfo {
     /// The structural OpenAPI schema of the objects; what it says of `apiVersion`, `kind` and
     /// `metadata` does not count. As it is at first, it knows no field and allows all.
     pub schema: Arc<Value>,
+    /// Which parts of an object have owners of their own: the schema's other form, made with it by
+    /// [`KindInfo::with_schema`].
+    pub fields: Arc<Schema>,
     /// Columns after the name. Without any, the age is shown.
     pub columns: Vec<Column>,
     pub admit: Admit,
+    /// Keeps in `metadata.managedFields` who set which field. Of no use where one writer alone
+    /// writes, and a cost where it writes often.
+    pub tracks_owners: bool,
 }
 
 impl KindInfo {
@@ -129,6 +136,8 @@ impl KindInfo {
             schema: Arc::new(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })),
             columns: Vec::new(),
             admit: Arc::new(|_, _| Ok(Admitted::default())),
+            fields: Arc::new(Schema::root(&Value::Null)),
+            tracks_owners: true,
         }
     }
 
@@ -142,6 +151,11 @@ impl KindInfo {
         admit: impl Fn(&mut Value, Option<&Value>) -> Result<Admitted, Vec<Cause>> + Send + Sync + 'static,
     ) -> Self {
         Self { admit: Arc::new(admit), ..self }
+    }
+
+    /// The same kind with its structural OpenAPI schema.
+    pub fn with_schema(self, schema: Value) -> Self {
+        Self { fields: Arc::new(Schema::root(&schema)), schema: Arc::new(schema), ..self }
     }
 
     /// "metal3.io/v1alpha1", or "v1" for the core group.

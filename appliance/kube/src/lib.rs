@@ -13,6 +13,7 @@
 //! before; sockets and TLS belong to whoever calls.
 
 mod api;
+pub mod apply;
 pub mod builtin;
 mod cache;
 pub mod client;
@@ -24,6 +25,7 @@ mod meta;
 mod name;
 pub mod negotiate;
 mod openapi;
+pub mod patch;
 pub mod protobuf;
 mod publish;
 mod query;

@@ -69,8 +69,9 @@ const KNOWN: [&str; 15] = [
     "annotations",
     "ownerReferences",
     "finalizers",
-    // Accepted and not kept.
+    // Kept beside the rest: see `apply`.
     "managedFields",
+    // Accepted and not kept.
     "selfLink",
 ];
 

@@ -6,6 +6,8 @@ use serde_json::json;
 
 /// The longest query that is read; client-go's longest are label selectors of some kilobytes.
 const QUERY_BYTES_MAX: usize = 16 << 10;
+/// The longest name of a field manager, as Kubernetes has it.
+pub(crate) const MANAGER_BYTES_MAX: usize = 128;
 /// The most parameters of one query.
 const PARAMETERS_MAX: usize = 64;
 
@@ -26,6 +28,8 @@ pub struct Query {
     pub field_validation: Option<String>,
     pub include_object: Option<String>,
     pub propagation_policy: Option<String>,
+    pub field_manager: Option<String>,
+    pub force: Option<bool>,
 }
 
 impl Query {
@@ -62,7 +66,9 @@ impl Query {
             "fieldValidation" => self.field_validation = text(value),
             "includeObject" => self.include_object = text(value),
             "propagationPolicy" => self.propagation_policy = text(value),
-            // As Kubernetes: fieldManager, pretty, gracePeriodSeconds and what it does not know are passed over.
+            "fieldManager" => self.field_manager = text(value),
+            "force" => self.force = Some(boolean(key, &value)?),
+            // As Kubernetes: pretty, gracePeriodSeconds and what it does not know are passed over.
             _ => {}
         }
         Ok(())
@@ -80,6 +86,23 @@ impl Query {
                 Err(Status::invalid("meta.k8s.io", options, "", vec![cause]))
             }
         }
+    }
+
+    /// Under which name the request writes, if it says one.
+    pub fn manager(&self, options: &str) -> Result<Option<&str>, Status> {
+        let Some(name) = self.field_manager.as_deref() else { return Ok(None) };
+        let fault = if name.len() > MANAGER_BYTES_MAX {
+            Some(Cause {
+                reason: "FieldValueTooLong".into(),
+                message: format!("Too long: may not be more than {MANAGER_BYTES_MAX} bytes"),
+                field: "fieldManager".into(),
+            })
+        } else if name.chars().any(char::is_control) {
+            Some(Cause::invalid("fieldManager", &json!(name), "should only contain printable characters"))
+        } else {
+            None
+        };
+        fault.map_or(Ok(Some(name)), |cause| Err(Status::invalid("meta.k8s.io", options, "", vec![cause])))
     }
 
     pub fn is_dry_run(&self, options: &str) -> Result<bool, Status> {

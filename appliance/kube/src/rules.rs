@@ -8,6 +8,7 @@ use firesteel_store::Revision;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::apply::{self, Owners, Writer};
 use crate::kind::KindInfo;
 use crate::meta::ObjectMeta;
 use crate::name;
@@ -73,6 +74,7 @@ pub fn prepare_create(
     body: Value,
     birth: &Birth,
     validation: FieldValidation,
+    owners: Owners<'_>,
 ) -> Result<Prepared, Status> {
     let kind = target.kind;
     let mut object = shape(target, body)?;
@@ -106,8 +108,18 @@ pub fn prepare_create(
     if kind.has_status {
         object.remove("status");
     }
-    let (value, warnings) = admit(kind, object, &meta, None, causes, &mut unknown)?;
+    let (mut value, warnings) = admit(kind, object, &meta, None, causes, &mut unknown)?;
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
+    if kind.tracks_owners {
+        let entries = match owners {
+            Owners::Tracked(writer) => {
+                let writer = Writer { now: birth.now, ..writer };
+                apply::track(kind, Part::Main, None, &value, &Value::Null, writer)
+            }
+            Owners::Decided(entries) => entries,
+        };
+        put_owners(&mut value, Value::Array(entries));
+    }
     Ok(Prepared { value, warnings, effect: Effect::Store })
 }
 
@@ -118,9 +130,12 @@ pub fn prepare_update(
     (current, revision): (&Value, Revision),
     body: Value,
     validation: FieldValidation,
+    owners: Owners<'_>,
 ) -> Result<Prepared, Status> {
     let kind = target.kind;
     let mut object = shape(target, body)?;
+    let sent = object.get_mut("metadata").and_then(|metadata| metadata.get_mut("managedFields"));
+    let sent = sent.map_or(Value::Null, Value::take);
     let (new_meta, mut unknown) = metadata(target, &object)?;
     let old_meta = ObjectMeta::of(current).map(|(meta, _)| meta).unwrap_or_default();
     check_identity(target, &new_meta, &old_meta, revision)?;
@@ -147,12 +162,15 @@ pub fn prepare_update(
     if kind.has_generation && differs_outside(&value, current, &["metadata", "status"]) {
         value["metadata"]["generation"] = json!(old_meta.generation.unwrap_or(0).saturating_add(1));
     }
+    let changed = differs_outside(&value, current, &["metadata"])
+        || differs_outside(&value["metadata"], &current["metadata"], &["managedFields"]);
+    let owned_anew = kind.tracks_owners && own(target, part, current, &mut value, &sent, changed, owners);
     let effect = if meta.is_deleting() && finalizers_left(kind, &value) == 0 {
         Effect::Remove
-    } else if value == *current {
-        Effect::None
-    } else {
+    } else if changed || owned_anew {
         Effect::Store
+    } else {
+        Effect::None
     };
     Ok(Prepared { value, warnings, effect })
 }
@@ -177,26 +195,6 @@ pub fn prepare_delete(kind: &KindInfo, current: &Value, now: Timestamp) -> Prepa
         Effect::Store
     };
     Prepared { value, warnings: Vec::new(), effect }
-}
-
-/// RFC 7386.
-pub fn merge_patch(target: &mut Value, patch: &Value) {
-    let Value::Object(patch) = patch else {
-        target.clone_from(patch);
-        return;
-    };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    if let Value::Object(target) = target {
-        for (key, value) in patch {
-            if value.is_null() {
-                target.remove(key);
-            } else {
-                merge_patch(target.entry(key.as_str()).or_insert(Value::Null), value);
-            }
-        }
-    }
 }
 
 /// The object as clients see it.
@@ -385,6 +383,40 @@ pub(crate) fn as_patch_error(status: Status, patched: &Value) -> Status {
             Status::invalid("", "", "", vec![cause])
         }
         _ => status,
+    }
+}
+
+/// Puts the entries of `metadata.managedFields` into the new object; says whether they changed by
+/// more than times. Without a change of either the stored ones stay, so that such a write is none.
+fn own(
+    target: Target<'_>,
+    part: Part,
+    current: &Value,
+    value: &mut Value,
+    sent: &Value,
+    changed: bool,
+    owners: Owners<'_>,
+) -> bool {
+    let stored = &current["metadata"]["managedFields"];
+    let (anew, entries) = match owners {
+        Owners::Tracked(writer) => {
+            let anew = apply::changes_owners(part, stored, sent);
+            let track = || apply::track(target.kind, part, Some(current), value, sent, writer);
+            (anew, (anew || changed).then(track).map(Value::Array))
+        }
+        Owners::Decided(entries) => {
+            let entries = Value::Array(entries);
+            let anew = !apply::own_alike(stored, &entries);
+            (anew, (anew || changed).then_some(entries))
+        }
+    };
+    put_owners(value, entries.unwrap_or_else(|| stored.clone()));
+    anew
+}
+
+fn put_owners(value: &mut Value, entries: Value) {
+    if entries.as_array().is_some_and(|entries| !entries.is_empty()) {
+        value["metadata"]["managedFields"] = entries;
     }
 }
 

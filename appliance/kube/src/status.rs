@@ -157,6 +157,19 @@ impl Status {
         Self::plain(415, "UnsupportedMediaType", message)
     }
 
+    /// A patch that cannot be applied to the object; Kubernetes says no more.
+    pub fn rejected() -> Self {
+        let message = "the server rejected our request due to an error in our request";
+        let mut status = Self::plain(422, "Invalid", message);
+        status.details = Some(Box::default());
+        status
+    }
+
+    /// The same with the reason.
+    pub fn invalid_patch(message: &str) -> Self {
+        Self { message: message.into(), ..Self::rejected() }
+    }
+
     pub fn internal(message: impl Into<String>) -> Self {
         Self::plain(500, "InternalError", message)
     }

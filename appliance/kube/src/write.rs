@@ -5,11 +5,12 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::api::Answer;
+use crate::apply;
 use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
-use crate::kind::KindInfo;
 use crate::list::{self, Selection};
 use crate::negotiate;
-use crate::query::Query;
+use crate::patch::Patch;
+use crate::query::{MANAGER_BYTES_MAX, Query};
 use crate::rules::{Part, Target};
 use crate::status::{Cause, Status};
 
@@ -18,11 +19,22 @@ use crate::status::{Cause, Status};
 pub(crate) struct Payload {
     pub(crate) media_type: Option<String>,
     pub(crate) bytes: Bytes,
+    /// The client's name of itself.
+    pub(crate) agent: Option<String>,
 }
 
 impl Payload {
     fn object(&self, kind: &str) -> Result<Value, Status> {
         negotiate::parse_object(self.media_type.as_deref(), &self.bytes, kind)
+    }
+
+    /// Who writes without a name of its own: the program, without its version.
+    fn agent(&self) -> &str {
+        let name = self.agent.as_deref().unwrap_or_default().split('/').next().unwrap_or_default();
+        let printable = name.find(|letter: char| letter.is_control()).map_or(name, |end| &name[..end]);
+        let end = printable.char_indices().map(|(at, letter)| at + letter.len_utf8());
+        let end = end.take_while(|end| *end <= MANAGER_BYTES_MAX).last().unwrap_or(0);
+        if end == 0 { "unknown" } else { &printable[..end] }
     }
 }
 
@@ -36,7 +48,7 @@ pub(crate) async fn create(
     if target.kind.namespaced && target.namespace.is_empty() {
         return Err(Status::bad_request("an empty namespace may not be set during creation"));
     }
-    let options = options(query, "CreateOptions")?;
+    let options = options(query, payload, "CreateOptions")?;
     let object = payload.object(target.kind.kind)?;
     let written = core.create(target, object, options).await?;
     Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, written) })
@@ -50,7 +62,7 @@ pub(crate) async fn update(
     payload: &Payload,
     selection: &Selection,
 ) -> Result<Answer, Status> {
-    let options = options(query, "UpdateOptions")?;
+    let options = options(query, payload, "UpdateOptions")?;
     let object = payload.object(target.kind.kind)?;
     let written = core.change(target, part, Change::Replace(&object), options).await?;
     Ok(answer(core, selection, written))
@@ -64,10 +76,37 @@ pub(crate) async fn patch(
     payload: &Payload,
     selection: &Selection,
 ) -> Result<Answer, Status> {
-    let options = options(query, "PatchOptions")?;
-    let patch = merge_patch(payload, target.kind)?;
-    let written = core.change(target, part, Change::Merge(&patch), options).await?;
+    let options = options(query, payload, "PatchOptions")?;
+    if payload.media_type.as_deref() == Some(apply::APPLY) {
+        return server_side_apply(core, target, part, query, payload, selection).await;
+    }
+    if query.force.is_some() {
+        let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+        return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+    }
+    let patch = Patch::parse(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+    let written = core.change(target, part, Change::Patch(&patch), options).await?;
     Ok(answer(core, selection, written))
+}
+
+async fn server_side_apply(
+    core: &Core,
+    target: Target<'_>,
+    part: Part,
+    query: &Query,
+    payload: &Payload,
+    selection: &Selection,
+) -> Result<Answer, Status> {
+    let options = options(query, payload, "PatchOptions")?;
+    if query.field_manager.is_none() {
+        let cause = Cause::required("fieldManager", "is required for apply patch");
+        return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+    }
+    let configuration = apply::Configuration::parse(target.kind, part, &payload.bytes)?;
+    let force = query.force.unwrap_or(false);
+    let (written, created) = core.apply(target, part, &configuration, force, options).await?;
+    let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(Answer { code, ..answer(core, selection, written) })
 }
 
 pub(crate) async fn delete(
@@ -119,42 +158,18 @@ fn answer(core: &Core, selection: &Selection, written: Written) -> Answer {
 }
 
 /// `name` is that of the verb's options in Kubernetes, for messages.
-fn options(query: &Query, name: &str) -> Result<WriteOptions, Status> {
-    Ok(WriteOptions { validation: query.validation(name)?, dry_run: query.is_dry_run(name)? })
+fn options<'a>(query: &'a Query, payload: &'a Payload, name: &str) -> Result<WriteOptions<'a>, Status> {
+    Ok(WriteOptions {
+        validation: query.validation(name)?,
+        dry_run: query.is_dry_run(name)?,
+        manager: query.manager(name)?.unwrap_or_else(|| payload.agent()),
+    })
 }
 
-fn merge_patch(payload: &Payload, kind: &KindInfo) -> Result<Value, Status> {
-    let accepted = if kind.strategic_merge {
-        "application/merge-patch+json, application/strategic-merge-patch+json"
-    } else {
-        "application/merge-patch+json"
-    };
-    let strategic = match payload.media_type.as_deref() {
-        Some("application/merge-patch+json") => false,
-        Some("application/strategic-merge-patch+json") if kind.strategic_merge => true,
-        _ => return Err(Status::unsupported_media_type(accepted)),
-    };
-    let patch: Value = serde_json::from_slice(&payload.bytes)
-        .map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
-    if !patch.is_object() {
-        return Err(Status::bad_request("error decoding patch: an object is expected"));
-    }
-    if strategic && needs_strategy(&patch) {
-        return Err(Status::unsupported_media_type("application/merge-patch+json"));
-    }
-    Ok(patch)
-}
-
-/// Whether a strategic merge patch says more than a merge patch can: lists and directives.
-fn needs_strategy(patch: &Value) -> bool {
-    match patch {
-        Value::Array(_) => true,
-        Value::Object(object) => object.iter().any(|(key, value)| key.starts_with('$') || needs_strategy(value)),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
-    }
-}
-
-fn delete_options(query: &Query, payload: &Payload) -> Result<(Preconditions, WriteOptions, Vec<String>), Status> {
+fn delete_options(
+    query: &Query,
+    payload: &Payload,
+) -> Result<(Preconditions, WriteOptions<'static>, Vec<String>), Status> {
     let sent = if payload.bytes.is_empty() { json!({}) } else { payload.object("DeleteOptions")? };
     let string = |value: &Value| value.as_str().map(str::to_owned);
     let mut query = query.clone();
@@ -178,16 +193,4 @@ fn delete_options(query: &Query, payload: &Payload) -> Result<(Preconditions, Wr
     };
     let options = WriteOptions { dry_run: query.is_dry_run("DeleteOptions")?, ..WriteOptions::default() };
     Ok((preconditions, options, warnings))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_strategic_patch_without_lists_is_a_merge_patch() {
-        assert!(!needs_strategy(&json!({"data": {"a": "b", "c": null}})));
-        assert!(needs_strategy(&json!({"metadata": {"finalizers": ["x"]}})));
-        assert!(needs_strategy(&json!({"data": {"$patch": "replace"}})));
-    }
 }

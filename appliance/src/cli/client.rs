@@ -92,6 +92,7 @@ impl Client {
         )
         .context("certificate-authority-data is not base64")?;
         let http = reqwest::Client::builder()
+            .user_agent(concat!("firesteel-cli/", env!("CARGO_PKG_VERSION")))
             .tls_backend_preconfigured(tls(&ca)?)
             .connect_timeout(Duration::from_secs(10))
             .redirect(reqwest::redirect::Policy::none())

@@ -1,7 +1,5 @@
 //! The kinds that this appliance serves: Kubernetes' own, and those of `firesteel_resources`.
 
-use std::sync::Arc;
-
 use firesteel_kube::{Admitted, Cause, Cell, Column, KindInfo, Registry, Writers, builtin};
 use firesteel_resources::{
     self as resources, CauseReason,
@@ -35,8 +33,10 @@ fn info(kind: &'static Kind) -> KindInfo {
         writers: if kind.read_only { Writers::Controllers } else { Writers::Everyone },
         columns,
         description: kind.about,
-        schema: Arc::new(resources::schema::openapi(kind.shape)),
+        // What this process alone writes has one owner, and is written with every report.
+        tracks_owners: !kind.read_only,
         ..KindInfo::namespaced(kind.group, kind.version, kind.kind, kind.plural)
+            .with_schema(resources::schema::openapi(kind.shape))
             .admitting(move |new, old| admit(kind, new, old))
     }
 }

@@ -177,7 +177,10 @@ fn secrets_hide_their_string_data() {
         let patched = server.send("PATCH", &path, &strategic, &patch).await.json();
         assert_eq!(patched["data"], json!({"user": "cm9vdA==", "password": "eA=="}));
         let list = json!({"metadata": {"finalizers": ["x/y"]}}).to_string();
-        assert_eq!(server.send("PATCH", &path, &strategic, &list).await.code, 415);
+        assert_eq!(server.send("PATCH", &path, &strategic, &list).await.code, 200);
+        let other = json!({"metadata": {"finalizers": ["x/z"], "$deleteFromPrimitiveList/finalizers": ["x/y"]}});
+        let held = server.send("PATCH", &path, &strategic, &other.to_string()).await.json();
+        assert_eq!(held["metadata"]["finalizers"], json!(["x/z"]));
         let bad = server.merge(&path, &json!({"data": {"user": "not base64!"}})).await;
         assert_eq!(bad.code, 422);
         assert!(!bad.text.contains("not base64!"), "an error does not repeat a secret");

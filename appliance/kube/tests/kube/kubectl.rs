@@ -186,7 +186,7 @@ fn kubectl_shows_mistakes() {
         assert!(warned.status.success());
         let warning = String::from_utf8_lossy(&warned.stderr);
         assert!(warning.contains("Warning: unknown field \"spec.onlin\""), "{warning}");
-        kubectl.file("secret.yaml", "{apiVersion: v1, kind: Secret, metadata: {name: s}, dat: {a: YQ==}}");
+        kubectl.file("secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndat: {a: YQ==}\n");
         let secret = kubectl.fails(&["create", "-f", "secret.yaml"]);
         assert!(secret.contains("strict decoding error: unknown field \"dat\""), "{secret}");
         kubectl.file("type.yaml", &MANIFEST.replace("online: true", "online: maybe"));
@@ -243,4 +243,47 @@ fn manage(kubectl: &Kubectl) {
     assert!(wrong.contains("must be of type boolean"), "{wrong}");
     kubectl.ok(&["delete", "bmh", "h1"]);
     assert_eq!(kubectl.ok(&["get", "bmh", "-o", "name"]), "");
+}
+
+/// Every type of patch, and the way from kubectl's own apply to the server's.
+
+#[test]
+fn kubectl_patches_and_applies() {
+    with(NEW, patch_and_apply);
+}
+
+fn patch_and_apply(kubectl: &Kubectl) {
+    kubectl.ok(&["apply", "-f", "h1.yaml"]);
+    let host = MANIFEST.split("---").nth(1).unwrap().replace("h1", "h2");
+    let write = |text: &str| kubectl.file("h2.yaml", text);
+    write(&host);
+    kubectl.ok(&["apply", "-f", "h2.yaml"]);
+    let refused = kubectl.fails(&["patch", "bmh", "h2", "-p", r#"{"spec":{"online":true}}"#]);
+    let accepted = "accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
+    assert!(refused.contains(accepted), "{refused}");
+    let finalizer = r#"[{"op":"test","path":"/metadata/finalizers","value":null},{"op":"add","path":"/metadata/finalizers","value":["x.io/f"]}]"#;
+    kubectl.ok(&["patch", "bmh", "h2", "--type=json", "-p", finalizer]);
+    kubectl.fails(&["patch", "bmh", "h2", "--type=json", "-p", finalizer]);
+    kubectl.ok(&["patch", "bmh", "h2", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+    kubectl.ok(&[
+        "patch",
+        "secret",
+        "h1-bmc",
+        "-p",
+        r#"{"stringData":{"username":"z"},"metadata":{"finalizers":["x.io/f"]}}"#,
+    ]);
+    let secret = ["get", "secret", "h1-bmc", "-o", "jsonpath={.data.username} {.metadata.finalizers[0]}"];
+    assert_eq!(kubectl.ok(&secret), "eg== x.io/f");
+
+    let managers = ["get", "bmh", "h2", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}"];
+    assert!(kubectl.ok(&managers).contains("kubectl-client-side-apply"));
+    let apply = ["apply", "--server-side", "-f", "h2.yaml"];
+    assert_eq!(kubectl.ok(&apply), "baremetalhost.metal3.io/h2 serverside-applied\n");
+    let after = kubectl.ok(&managers);
+    assert!(!after.contains("kubectl-client-side-apply") && after.contains("kubectl"), "{after}");
+    write(&host.replace("online: true", "online: false"));
+    let conflict = kubectl.fails(&[&apply[..], &["--field-manager=other"]].concat());
+    assert!(conflict.contains(r#"Apply failed with 1 conflict: conflict with "kubectl": .spec.online"#), "{conflict}");
+    kubectl.ok(&[&apply[..], &["--field-manager=other", "--force-conflicts"]].concat());
+    assert_eq!(kubectl.ok(&["get", "bmh", "h2", "-o", "jsonpath={.spec.online}"]), "false");
 }

@@ -1,18 +1,22 @@
-//! A server with one kind, shaped like the one of the recorded answers as far as they need it.
+//! A server with one kind, shaped like the one of the recorded answers as far as they need it, and
+//! with a clock that stands still.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
 use firesteel_kube::{Admitted, Api, Caller, Cause, Cell, Column, Core, KindInfo, Registry, builtin};
 use firesteel_store::Store;
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 pub(crate) const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts";
 
 pub(crate) struct Server {
     pub(crate) api: Api,
+    seconds: Arc<AtomicI64>,
     _directory: tempfile::TempDir,
 }
 
@@ -33,10 +37,26 @@ impl Server {
     pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(&directory.path().join("store.db")).unwrap();
-        let core = Core::new(store, Registry::new(builtin::kinds().into_iter().chain([host()])));
+        let seconds = Arc::new(AtomicI64::new(1_790_000_000));
+        let clock = Arc::clone(&seconds);
+        let core = Core::with_clock(
+            store,
+            Registry::new(builtin::kinds().into_iter().chain([host()])),
+            Arc::new(move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap()),
+        );
         core.ensure_namespace("default").await.unwrap();
         core.publish_kinds().await.unwrap();
-        Self { api: Api::new(core), _directory: directory }
+        Self { api: Api::new(core), seconds, _directory: directory }
+    }
+
+    pub(crate) fn tick(&self) {
+        self.seconds.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Server-side apply to the objects of the kind; `query` begins with the manager.
+    pub(crate) async fn apply(&self, name: &str, query: &str, object: &Value) -> Reply {
+        let headers = [("content-type", "application/apply-patch+yaml")];
+        self.send("PATCH", &format!("{HOSTS}/{name}?fieldManager={query}"), &headers, &object.to_string()).await
     }
 
     pub(crate) async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Reply {
@@ -92,9 +112,8 @@ fn host() -> KindInfo {
     KindInfo {
         short_names: &["bmh"],
         description: "A server.",
-        schema: Arc::new(schema()),
         columns: vec![column("State", ".status.provisioning.state"), column("Online", ".spec.online")],
-        ..KindInfo::namespaced("metal3.io", "v1alpha1", "BareMetalHost", "baremetalhosts")
+        ..KindInfo::namespaced("metal3.io", "v1alpha1", "BareMetalHost", "baremetalhosts").with_schema(schema())
     }
     .admitting(|value, _| admit(value))
 }
@@ -117,7 +136,28 @@ fn schema() -> Value {
             "automatedCleaningMode": { "type": "string", "default": "metadata" },
         },
     });
-    let status = json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true });
+    let condition: serde_json::Map<String, Value> = ["type", "status", "reason", "message", "lastTransitionTime"]
+        .map(|name| (name.to_owned(), json!({ "type": "string" })))
+        .into_iter()
+        .collect();
+    let image =
+        json!({ "type": "object", "properties": { "url": { "type": "string" }, "checksum": { "type": "string" } } });
+    let provisioning = json!({ "state": { "type": "string" }, "ID": { "type": "string" }, "image": image });
+    let status = json!({
+        "type": "object",
+        "properties": {
+            "errorMessage": { "type": "string" },
+            "operationalStatus": { "type": "string" },
+            "errorCount": { "type": "integer" },
+            "provisioningFailCount": { "type": "integer" },
+            "poweredOn": { "type": "boolean" },
+            "provisioning": { "type": "object", "properties": provisioning },
+            "conditions": {
+                "type": "array", "items": { "type": "object", "properties": condition },
+                "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["type"],
+            },
+        },
+    });
     json!({ "type": "object", "properties": { "spec": spec, "status": status } })
 }
 
@@ -148,7 +188,10 @@ fn admit(value: &mut Value) -> Result<Admitted, Vec<Cause>> {
         let text = "spec.bootMACAddress in body should match '[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}'";
         causes.push(Cause::invalid("spec.bootMACAddress", mac, text));
     }
-    if let Some(status) = value.get("status") {
+    if let Some(status) = value.get_mut("status") {
+        if status.get("provisioningFailCount").is_none() {
+            status["provisioningFailCount"] = json!(0);
+        }
         if status["errorCount"].is_string() {
             causes.push(Cause {
                 reason: "FieldValueTypeInvalid".into(),

@@ -1,0 +1,404 @@
+//! Who owns which field of an object, and server-side apply, which decides by it. Pure.
+//!
+//! ```text
+//!   create, PUT, patch ─► track ─────────────┐
+//!                                            ├─► managedFields, stored with the object
+//!   apply ─► merge ─► conflicts? ─► prune ───┘
+//! ```
+//!
+//! Both compare the object as it was with the object as it is to be, path by path: a [`FieldSet`].
+//! Which paths there are says the kind's [`Schema`].
+
+mod check;
+mod managed;
+mod schema;
+mod set;
+mod walk;
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+pub(crate) use schema::Schema;
+
+use crate::kind::KindInfo;
+use crate::rules::{Part, Target};
+use crate::status::{Cause, Status};
+use crate::{negotiate, yaml};
+use managed::{Entry, Managed, Operation};
+use set::FieldSet;
+use walk::Difference;
+
+/// The media type of an applied object.
+pub(crate) const APPLY: &str = "application/apply-patch+yaml";
+/// Owner of everything that nobody is known to own when an object is applied for the first time.
+const BEFORE_FIRST_APPLY: &str = "before-first-apply";
+/// The manager whose own earlier way of applying is looked at.
+const KUBECTL: &str = "kubectl";
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
+/// Conflicts that are told: an answer that nobody reads is only large.
+const CONFLICTS_MAX: usize = 256;
+/// What the server alone sets; an applied object says nothing by them.
+const SERVER_FIELDS: [&str; 8] = [
+    "resourceVersion",
+    "uid",
+    "creationTimestamp",
+    "generation",
+    "selfLink",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "managedFields",
+];
+
+/// Who writes, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Writer<'a> {
+    pub manager: &'a str,
+    pub now: Timestamp,
+}
+
+/// Where a write's ownership comes from.
+#[derive(Clone, Debug)]
+pub enum Owners<'a> {
+    /// From what the write changes.
+    Tracked(Writer<'a>),
+    /// It was decided with the object.
+    Decided(Vec<Value>),
+}
+
+/// The entries of an object after a plain write: `old` became `new`. `sent` are the entries that the
+/// client sent with it.
+pub(crate) fn track(
+    kind: &KindInfo,
+    part: Part,
+    old: Option<&Value>,
+    new: &Value,
+    sent: &Value,
+    writer: Writer<'_>,
+) -> Vec<Value> {
+    let mut managed = match old {
+        None => Managed::default(),
+        Some(old) => entries(part, &old["metadata"]["managedFields"], sent),
+    };
+    // An object that nobody's fields are known of stays so, until it is applied.
+    if managed.0.is_empty() && old.is_some() {
+        return Vec::new();
+    }
+    let nothing = json!({});
+    let found = within(kind, part, walk::difference(&kind.fields, old.unwrap_or(&nothing), new));
+    update(kind, part, &mut managed, &found, writer);
+    managed.write()
+}
+
+/// Whether the entries that a client sent differ from the stored ones in more than times.
+pub(crate) fn changes_owners(part: Part, stored: &Value, sent: &Value) -> bool {
+    if sent.is_null() || sent == stored {
+        return false;
+    }
+    let own = Managed::read(stored).unwrap_or_default();
+    !entries(part, stored, sent).owns_alike(&own)
+}
+
+/// Whether two lists of entries name the same owners of the same fields.
+pub(crate) fn own_alike(one: &Value, other: &Value) -> bool {
+    one == other || Managed::read(one).unwrap_or_default().owns_alike(&Managed::read(other).unwrap_or_default())
+}
+
+/// The entries that a write starts from. Clients may rewrite them, except by a subresource; those who
+/// do not know of them, or spoil them, change nothing. One empty entry clears them all.
+fn entries(part: Part, stored: &Value, sent: &Value) -> Managed {
+    let own = || Managed::read(stored).unwrap_or_default();
+    if part == Part::Status || sent == stored {
+        return own();
+    }
+    if *sent == json!([{}]) {
+        return Managed::default();
+    }
+    Managed::read(sent).filter(|managed| !managed.0.is_empty()).unwrap_or_else(own)
+}
+
+fn update(kind: &KindInfo, part: Part, managed: &mut Managed, found: &Difference, writer: Writer<'_>) {
+    let mine = Entry::new(writer.manager, Operation::Update, &kind.api_version(), part);
+    let taken = found.added.clone().union(&found.modified);
+    for entry in &mut managed.0 {
+        let fields = std::mem::take(&mut entry.fields).difference(&found.removed);
+        entry.fields = if entry.is_same(&mine) { fields } else { fields.difference(&taken) };
+    }
+    if taken.is_empty() {
+        return;
+    }
+    if managed.find(&mine).is_none() {
+        managed.0.push(mine.clone());
+    }
+    if let Some(entry) = managed.find(&mine) {
+        entry.fields = std::mem::take(&mut entry.fields).union(&taken);
+        entry.time = Some(writer.now);
+    }
+}
+
+/// An object that a client applies.
+#[derive(Clone, Debug)]
+pub struct Configuration {
+    object: Value,
+    resource_version: String,
+    uid: String,
+}
+
+/// What an apply makes of an object.
+#[derive(Debug)]
+pub(crate) struct Applied {
+    pub(crate) object: Value,
+    pub(crate) managed: Vec<Value>,
+}
+
+impl Configuration {
+    pub fn parse(kind: &KindInfo, part: Part, bytes: &[u8]) -> Result<Self, Status> {
+        let mut object: Value = match serde_json::from_slice(bytes) {
+            Ok(object) => object,
+            Err(_) => yaml::read(bytes)
+                .map_err(|error| Status::bad_request(negotiate::plain(&format!("error decoding YAML: {error}"))))?,
+        };
+        let text = |key: &str| object[key].as_str().unwrap_or_default();
+        let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
+        if (group, version, text("kind")) != (kind.group, kind.version, kind.kind) {
+            let found = format!("{group}/{version}, Kind={}", text("kind"));
+            return Err(Status::bad_request(negotiate::plain(&format!("invalid object type: {found}"))));
+        }
+        let metadata = &object["metadata"];
+        if metadata.get("managedFields").is_some_and(|entries| !entries.is_null()) {
+            return Err(Status::bad_request("metadata.managedFields must be nil"));
+        }
+        check_form(kind, &object)?;
+        let text = |key: &str| metadata[key].as_str().unwrap_or_default().to_owned();
+        let (resource_version, uid) = (text("resourceVersion"), text("uid"));
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.retain(|key, _| !SERVER_FIELDS.contains(&key.as_str()));
+            // The status endpoint writes nothing of it.
+            if part == Part::Status {
+                metadata.retain(|key, _| matches!(key.as_str(), "name" | "namespace"));
+            }
+        }
+        if let Some(fields) = object.as_object_mut() {
+            fields.retain(|key, _| match part {
+                Part::Main => key != "status" || !kind.has_status,
+                Part::Status => matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"),
+            });
+        }
+        Ok(Self { object, resource_version, uid })
+    }
+
+    /// The object for a place where there is none yet.
+    pub(crate) fn create(&self, target: Target<'_>, writer: Writer<'_>) -> Result<Applied, Status> {
+        let kind = target.kind;
+        if !self.uid.is_empty() {
+            let detail = format!(
+                "uid mismatch: the provided object specified uid {}, and no existing object was found",
+                self.uid
+            );
+            return Err(Status::conflict(kind, target.name, &detail));
+        }
+        if !self.resource_version.is_empty() {
+            return Err(Status::modified(kind, target.name));
+        }
+        if self.object["metadata"]["name"].as_str().unwrap_or_default().is_empty() {
+            return Err(Status::bad_request("name must be provided"));
+        }
+        let mut entry = Entry::new(writer.manager, Operation::Apply, &kind.api_version(), Part::Main);
+        entry.fields = ownable(kind, Part::Main, walk::paths_of(&kind.fields, &self.object));
+        entry.time = Some(writer.now);
+        Ok(Applied { object: self.object.clone(), managed: Managed(vec![entry]).write() })
+    }
+
+    /// The object as it is after the apply; or who else owns what would change.
+    pub(crate) fn apply_to(
+        &self,
+        kind: &KindInfo,
+        part: Part,
+        live: &Value,
+        force: bool,
+        writer: Writer<'_>,
+    ) -> Result<Applied, Status> {
+        let mut applied = match self.merge_into(kind, part, live, force, writer) {
+            Ok(applied) => applied,
+            Err(conflicts) => {
+                // Until now it applied by itself, with its own record of what it had set.
+                let own = if writer.manager == KUBECTL { last_applied(kind, part, live) } else { FieldSet::default() };
+                let left: Vec<Conflict> = conflicts.iter().filter_map(|conflict| conflict.without(&own)).collect();
+                if !left.is_empty() {
+                    return Err(refusal(&left));
+                }
+                self.merge_into(kind, part, live, true, writer).map_err(|conflicts| refusal(&conflicts))?
+            }
+        };
+        if writer.manager == KUBECTL && live["metadata"]["annotations"][LAST_APPLIED].is_string() {
+            self.record_last_applied(&mut applied.object);
+        }
+        let metadata = &mut applied.object["metadata"];
+        for (key, value) in [("resourceVersion", &self.resource_version), ("uid", &self.uid)] {
+            if !value.is_empty() {
+                metadata[key] = json!(value);
+            }
+        }
+        Ok(applied)
+    }
+
+    fn merge_into(
+        &self,
+        kind: &KindInfo,
+        part: Part,
+        live: &Value,
+        force: bool,
+        writer: Writer<'_>,
+    ) -> Result<Applied, Vec<Conflict>> {
+        let schema = &kind.fields;
+        let mut managed = Managed::read(&live["metadata"]["managedFields"]).unwrap_or_default();
+        if managed.0.is_empty() {
+            let all = within(kind, part, walk::difference(schema, &json!({}), live));
+            update(kind, part, &mut managed, &all, Writer { manager: BEFORE_FIRST_APPLY, ..writer });
+        }
+        let mine = Entry::new(writer.manager, Operation::Apply, &kind.api_version(), part);
+        let (before, since) = match managed.find(&mine) {
+            Some(entry) => (std::mem::take(&mut entry.fields), entry.time),
+            None => (FieldSet::default(), None),
+        };
+        managed.0.retain(|entry| !entry.is_same(&mine));
+
+        let asked = walk::paths_of(schema, &self.object);
+        let mut object = walk::merge(schema, live, &self.object);
+        if let Some(metadata) = object["metadata"].as_object_mut() {
+            metadata.remove("managedFields");
+        }
+        let mut owned = managed.0.iter().fold(asked.clone(), |owned, entry| owned.union(&entry.fields));
+        // An object has a name, said or not: its metadata is never without an owner.
+        owned.insert(&[set::field("metadata"), set::field("name")]);
+        let gone = walk::with_named_parents(schema, &before).difference(&walk::with_named_parents(schema, &owned));
+        walk::remove(schema, &mut object, &gone);
+
+        let found = within(kind, part, walk::difference(schema, live, &object));
+        let changed = found.added.clone().union(&found.modified);
+        let conflicts: Vec<Conflict> = managed.0.iter().filter_map(|entry| Conflict::of(entry, &changed)).collect();
+        if !force && !conflicts.is_empty() {
+            return Err(conflicts);
+        }
+        for entry in &mut managed.0 {
+            entry.fields = std::mem::take(&mut entry.fields).difference(&changed).difference(&found.removed);
+        }
+        let is_same = changed.is_empty() && found.removed.is_empty();
+        let time = if is_same { since } else { Some(writer.now) };
+        managed.0.push(Entry { fields: ownable(kind, part, asked), time, ..mine });
+        Ok(Applied { object, managed: managed.write() })
+    }
+
+    /// kubectl's own record stays true, for whoever goes on applying in the old way.
+    fn record_last_applied(&self, object: &mut Value) {
+        let mut record = self.object.clone();
+        if let Some(annotations) = record["metadata"]["annotations"].as_object_mut() {
+            annotations.remove(LAST_APPLIED);
+        }
+        object["metadata"]["annotations"][LAST_APPLIED] = json!(format!("{record}\n"));
+    }
+}
+
+fn check_form(kind: &KindInfo, object: &Value) -> Result<(), Status> {
+    let mut faults = check::faults(&kind.fields, object);
+    let text = match faults.len() {
+        0 => return Ok(()),
+        1 => faults.remove(0),
+        _ => format!("errors:\n  {}", faults.join("\n  ")),
+    };
+    let word = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+    let place = format!("{}/{}; {}, Kind={}", word("namespace"), word("name"), group_version(kind), kind.kind);
+    Err(Status::plain(500, "", format!("failed to create typed patch object ({place}): {text}")))
+}
+
+/// As Go prints it: the core group is an empty word.
+fn group_version(kind: &KindInfo) -> String {
+    format!("{}/{}", kind.group, kind.version)
+}
+
+/// The paths that kubectl set by its old way and that still have the values that it set.
+fn last_applied(kind: &KindInfo, part: Part, live: &Value) -> FieldSet {
+    let record = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
+    let Ok(record @ Value::Object(_)) = serde_json::from_str::<Value>(record) else { return FieldSet::default() };
+    let found = walk::difference(&kind.fields, &record, live);
+    let set = walk::paths_of(&kind.fields, &record);
+    ownable(kind, part, set.difference(&found.modified).difference(&found.added).difference(&found.removed))
+}
+
+/// Fields of one manager that an apply would change.
+#[derive(Debug)]
+struct Conflict {
+    with: String,
+    fields: FieldSet,
+}
+
+impl Conflict {
+    fn of(entry: &Entry, changed: &FieldSet) -> Option<Self> {
+        let fields = entry.fields.intersection(changed);
+        (!fields.is_empty()).then(|| Self { with: entry.shown(), fields })
+    }
+
+    fn without(&self, allowed: &FieldSet) -> Option<Self> {
+        let fields = self.fields.clone().difference(allowed);
+        (!fields.is_empty()).then(|| Self { with: self.with.clone(), fields })
+    }
+}
+
+fn refusal(conflicts: &[Conflict]) -> Status {
+    let mut told: Vec<(&str, Vec<String>)> =
+        conflicts.iter().map(|conflict| (conflict.with.as_str(), conflict.fields.paths())).collect();
+    told.sort();
+    let count: usize = told.iter().map(|(_, paths)| paths.len()).sum();
+    let message = match told.as_slice() {
+        [(with, paths)] if count == 1 => format!("1 conflict: conflict with {with}: {}", paths.concat()),
+        all => {
+            let texts = all.iter().map(|(with, paths)| format!("conflicts with {with}:\n- {}", paths.join("\n- ")));
+            format!("{count} conflicts: {}", texts.collect::<Vec<_>>().join("\n"))
+        }
+    };
+    let causes = told.iter().flat_map(|(with, paths)| {
+        paths.iter().map(move |path| Cause {
+            reason: "FieldManagerConflict".into(),
+            message: format!("conflict with {with}"),
+            field: path.clone(),
+        })
+    });
+    let status = Status::plain(409, "Conflict", format!("Apply failed with {message}"));
+    causes.take(CONFLICTS_MAX).fold(status, Status::with_cause)
+}
+
+/// What can be owned at all, and by a write of this part.
+fn ownable(kind: &KindInfo, part: Part, mut set: FieldSet) -> FieldSet {
+    match part {
+        Part::Main => {
+            for name in ["apiVersion", "kind"] {
+                set.children.remove(&set::field(name));
+            }
+            if kind.has_status {
+                set.children.remove(&set::field("status"));
+            }
+            let metadata = set::field("metadata");
+            if let Some(node) = set.children.get_mut(&metadata) {
+                node.member = false;
+                for name in SERVER_FIELDS.iter().chain(&["name", "namespace"]) {
+                    node.below.children.remove(&set::field(name));
+                }
+                if node.below.is_empty() {
+                    set.children.remove(&metadata);
+                }
+            }
+        }
+        Part::Status => {
+            let status = set::field("status");
+            set.children.retain(|key, _| *key == status);
+        }
+    }
+    set
+}
+
+fn within(kind: &KindInfo, part: Part, found: Difference) -> Difference {
+    Difference {
+        added: ownable(kind, part, found.added),
+        modified: ownable(kind, part, found.modified),
+        removed: ownable(kind, part, found.removed),
+    }
+}
