@@ -1,6 +1,7 @@
 //! HTTP requests to answers. Thin: [`crate::route`] says what is asked, [`crate::core`] does it.
 
 use std::convert::Infallible;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, RETRY_AFTER, VARY, WARNING};
@@ -13,7 +14,7 @@ use serde_json::Value;
 use crate::core::Core;
 use crate::discovery;
 use crate::kind::{KindInfo, Writers};
-use crate::list::{self, Selection};
+use crate::list::{self, Listed, Selection};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format};
 use crate::query::Query;
 use crate::route::{ObjectRoute, Route, Verb, route};
@@ -41,10 +42,30 @@ pub struct Caller {
     pub admin: bool,
 }
 
+/// How long lists and watches wait. A user cannot set it; tests have less time.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// For a revision that has not happened yet, before a client is told so.
+    pub future: Duration,
+    /// Between two bookmarks.
+    pub bookmarks: Duration,
+    /// The longest life of a watch. Without a word of its client it lasts between half of that and
+    /// all of it, so that clients that came together do not come back together.
+    pub watch: Duration,
+}
+
+impl Default for Timing {
+    /// As Kubernetes has it.
+    fn default() -> Self {
+        Self { future: Duration::from_secs(3), bookmarks: Duration::from_secs(60), watch: Duration::from_secs(3600) }
+    }
+}
+
 /// The API over one [`Core`]. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Api {
     core: Core,
+    timing: Timing,
 }
 
 /// An answer before it is turned into bytes.
@@ -62,7 +83,11 @@ impl Answer {
 
 impl Api {
     pub fn new(core: Core) -> Self {
-        Self { core }
+        Self::with_timing(core, Timing::default())
+    }
+
+    pub fn with_timing(core: Core, timing: Timing) -> Self {
+        Self { core, timing }
     }
 
     pub fn core(&self) -> &Core {
@@ -147,10 +172,13 @@ impl Api {
         let core = &self.core;
         let answer = match route.verb {
             Verb::Watch => {
-                let lines = list::watch(core, selection, query).await?;
+                let lines = list::watch(core, selection, query, self.timing).await?;
                 return Ok(respond(StatusCode::OK, "application/json", StreamBody::new(lines).boxed_unsync()));
             }
-            Verb::List => Answer::ok(list::list(core, &selection, query).await?),
+            Verb::List => match list::list(core, &selection, query, self.timing.future).await? {
+                Listed::Json(bytes) => return Ok(respond(StatusCode::OK, "application/json", whole(bytes))),
+                Listed::Value(value) => Answer::ok(value),
+            },
             Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
             Verb::Create => write::create(core, target, query, &payload, &selection).await?,
             Verb::Update => write::update(core, target, part, query, &payload, &selection).await?,

@@ -23,6 +23,7 @@ mod meta;
 mod name;
 pub mod negotiate;
 mod query;
+mod raw;
 pub mod route;
 pub mod rules;
 mod selector;
@@ -32,7 +33,7 @@ mod watch;
 mod write;
 pub mod yaml;
 
-pub use api::{Api, BODY_BYTES_MAX, Body, Caller};
+pub use api::{Api, BODY_BYTES_MAX, Body, Caller, Timing};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};

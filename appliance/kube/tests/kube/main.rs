@@ -9,4 +9,6 @@ mod client;
 mod golden;
 mod http;
 mod kubectl;
+mod lists;
 mod toy;
+mod watches;

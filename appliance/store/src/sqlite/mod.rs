@@ -82,7 +82,8 @@ impl Sqlite {
             return Err(OpenError::Schema { path: path.to_owned(), found, known: SCHEMA });
         }
         let current = meta(&connection, "revision").map_err(database)?;
-        let hub = Arc::new(Hub::new(current));
+        let compacted = meta(&connection, "compacted").map_err(database)?;
+        let hub = Arc::new(Hub::new(current, compacted));
 
         let mut threads = Vec::with_capacity(READERS + 1);
         let (commands, queue) = mpsc::channel(WRITE_QUEUE_MAX);
