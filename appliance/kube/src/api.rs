@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{
@@ -17,7 +18,7 @@ use serde_json::Value;
 use crate::core::Core;
 use crate::discovery;
 use crate::kind::{KindInfo, Writers};
-use crate::list::{self, Selection};
+use crate::list::{self, Listed, Selection};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::{Document, Documents};
 use crate::query::Query;
@@ -54,12 +55,32 @@ impl Caller {
     }
 }
 
+/// How long lists and watches wait. A user cannot set it; tests have less time.
+#[derive(Clone, Copy, Debug)]
+pub struct Timing {
+    /// For a revision that has not happened yet, before a client is told so.
+    pub future: Duration,
+    /// Between two bookmarks.
+    pub bookmarks: Duration,
+    /// The longest life of a watch. Without a word of its client it lasts between half of that and
+    /// all of it, so that clients that came together do not come back together.
+    pub watch: Duration,
+}
+
+impl Default for Timing {
+    /// As Kubernetes has it.
+    fn default() -> Self {
+        Self { future: Duration::from_secs(3), bookmarks: Duration::from_secs(60), watch: Duration::from_secs(3600) }
+    }
+}
+
 /// The API over one [`Core`]. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Api {
     core: Core,
     /// Made when they are first asked for.
     openapi: Arc<OnceLock<Documents>>,
+    timing: Timing,
 }
 
 /// An answer before it is turned into bytes.
@@ -77,7 +98,11 @@ impl Answer {
 
 impl Api {
     pub fn new(core: Core) -> Self {
-        Self { core, openapi: Arc::default() }
+        Self::with_timing(core, Timing::default())
+    }
+
+    pub fn with_timing(core: Core, timing: Timing) -> Self {
+        Self { core, openapi: Arc::default(), timing }
     }
 
     pub fn core(&self) -> &Core {
@@ -197,10 +222,13 @@ impl Api {
         let core = &self.core;
         let answer = match route.verb {
             Verb::Watch => {
-                let lines = list::watch(core, selection, query).await?;
+                let lines = list::watch(core, selection, query, self.timing).await?;
                 return Ok(respond(StatusCode::OK, "application/json", StreamBody::new(lines).boxed_unsync()));
             }
-            Verb::List => Answer::ok(list::list(core, &selection, query).await?),
+            Verb::List => match list::list(core, &selection, query, self.timing.future).await? {
+                Listed::Json(bytes) => return Ok(respond(StatusCode::OK, "application/json", whole(bytes))),
+                Listed::Value(value) => Answer::ok(value),
+            },
             Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
             Verb::Create => write::create(core, target, query, &payload, &selection).await?,
             Verb::Update => write::update(core, target, part, query, &payload, &selection).await?,

@@ -249,19 +249,29 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
             };
             match watch.next().await {
                 Ok(event) => {
-                    let name = ObjectName::from(event.key.clone());
+                    let (key, revision, value) = (event.key.clone(), event.revision, event.value.clone());
+                    let name = ObjectName::from(key.clone());
                     match event.kind {
                         EventKind::Created | EventKind::Updated => {
-                            self.known.insert(name, (event.revision, event.value.clone()));
-                            self.queue.push_back(Pending::Applied(event.key, event.revision, event.value));
+                            self.known.insert(name, (revision, value.clone()));
+                            self.queue.push_back(Pending::Applied(key, revision, value));
                         }
                         EventKind::Deleted => {
                             self.known.remove(&name);
-                            self.queue.push_back(Pending::Deleted(event.key, event.revision, event.value));
+                            self.queue.push_back(Pending::Deleted(key, revision, value));
                         }
                     }
                 }
-                Err(WatchError::Lagged | WatchError::Compacted { .. }) => self.watch = None,
+                Err(WatchError::Lagged) => {
+                    // What was missed is history, and cheaper to read than everything.
+                    let (kind, from) = (self.objects.kind.group_resource(), watch.position());
+                    self.watch = match self.objects.core.store().watch(&kind, from).await {
+                        Ok(watch) => Some(watch),
+                        Err(WatchError::Compacted { .. }) => None,
+                        Err(error) => return Err(core::watch_failed(error)),
+                    };
+                }
+                Err(WatchError::Compacted { .. }) => self.watch = None,
                 Err(error) => {
                     self.watch = None;
                     return Err(core::watch_failed(error));

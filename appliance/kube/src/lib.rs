@@ -29,6 +29,7 @@ pub mod patch;
 pub mod protobuf;
 mod publish;
 mod query;
+mod raw;
 mod reviews;
 pub mod route;
 pub mod rules;
@@ -40,7 +41,7 @@ mod watch;
 mod write;
 pub mod yaml;
 
-pub use api::{Api, BODY_BYTES_MAX, Body, Caller};
+pub use api::{Api, BODY_BYTES_MAX, Body, Caller, Timing};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};

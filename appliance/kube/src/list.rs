@@ -1,32 +1,45 @@
 //! LIST and WATCH: revisions, pages, selectors.
+//!
+//! | `resourceVersion` | a list is | a watch is |
+//! |---|---|---|
+//! | none | as of now | the objects of now, then what changes |
+//! | `0` | as of now | the same |
+//! | N | as of now, which is waited for to be N (504) | what changed after N; 410 as an event if that is forgotten |
+//! | N, `Exact` | as of N; 410 if that is forgotten | – |
+//! | in a token | as of the first page's; 410 with a token to go on at now | – |
+//!
+//! A list in JSON is put together from stored bytes ([`crate::raw`]); objects are read for tables,
+//! YAML and metadata alone.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
-use firesteel_store::{Position, ReadError, Revision, WatchError};
+use firesteel_store::{Object, Position, ReadError, Revision};
 use futures_util::Stream;
 use hyper::body::Frame;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::api::Timing;
 use crate::core::{self, Core};
 use crate::kind::KindInfo;
 use crate::negotiate::{Format, partial};
 use crate::query::Query;
+use crate::raw;
 use crate::rules;
 use crate::selector::Selector;
 use crate::status::{Cause, Status};
 use crate::table::{self, Include};
-use crate::watch::Watch;
+use crate::watch::{Start, Watch};
 
-/// How long a list waits for a revision that has not happened yet.
-const FUTURE_WAIT: Duration = Duration::from_secs(3);
 /// Objects read from the store at once.
 const PAGE: usize = 500;
-/// A watch lives as long as its client says, at most this; the shorter half by default.
-const WATCH_SECONDS_MAX: u64 = 3600;
+/// What a list has around its objects.
+const LIST_HEAD_BYTES: usize = 1 << 10;
+/// As Kubernetes says it: the client may go on with the token that comes along.
+const PAGE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
 /// What every list and watch has.
 #[derive(Debug)]
@@ -51,6 +64,8 @@ impl Selection {
     }
 }
 
+const TOKEN_VERSION: &str = "meta.k8s.io/v1";
+
 /// Where a list was left, as the client carries it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Continue {
@@ -63,7 +78,7 @@ struct Continue {
 impl Continue {
     fn encode(revision: Option<Revision>, after: &Position) -> String {
         let rv = revision.map_or(-1, |revision| i64::try_from(revision.0).unwrap_or(-1));
-        let token = Self { v: "meta.k8s.io/v1".into(), rv, start: format!("{}/{}", after.namespace, after.name) };
+        let token = Self { v: TOKEN_VERSION.into(), rv, start: format!("{}/{}", after.namespace, after.name) };
         BASE64.encode(serde_json::to_vec(&token).unwrap_or_default())
     }
 
@@ -72,7 +87,15 @@ impl Continue {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {detail}"))
         };
         let bytes = BASE64.decode(token).map_err(|error| failed(error.to_string()))?;
-        let token: Self = serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))?;
+        let token: Self = serde_json::from_slice(&bytes).map_err(|error| match bytes.first() {
+            Some(byte) if byte.is_ascii_alphabetic() => {
+                failed(format!("invalid character '{}' looking for beginning of value", char::from(*byte)))
+            }
+            Some(_) | None => failed(error.to_string()),
+        })?;
+        if token.v != TOKEN_VERSION {
+            return Err(failed(format!("server does not recognize this encoded version {:?}", token.v)));
+        }
         let (namespace, name) = token.start.split_once('/').ok_or_else(|| failed("no place in it".into()))?;
         let revision = u64::try_from(token.rv).ok().map(Revision);
         Ok((revision, Position { namespace: namespace.into(), name: name.into() }))
@@ -81,13 +104,25 @@ impl Continue {
 
 /// Objects that match, and what their list's metadata says.
 struct Found {
-    objects: Vec<Value>,
+    objects: Vec<Object>,
     revision: Revision,
     /// After which more may follow.
     rest: Option<(Position, u64)>,
 }
 
-pub(crate) async fn list(core: &Core, selection: &Selection, query: &Query) -> Result<Value, Status> {
+/// A list in the form that the client wants.
+pub(crate) enum Listed {
+    /// JSON, as it is sent.
+    Json(Vec<u8>),
+    Value(Value),
+}
+
+pub(crate) async fn list(
+    core: &Core,
+    selection: &Selection,
+    query: &Query,
+    future: Duration,
+) -> Result<Listed, Status> {
     check_list(query)?;
     let asked = revision(query.resource_version.as_deref())?;
     let (at, after) = match &query.continue_token {
@@ -98,16 +133,15 @@ pub(crate) async fn list(core: &Core, selection: &Selection, query: &Query) -> R
             let (at, after) = Continue::decode(token)?;
             (at, Some(after))
         }
-        None => {
-            let asked = asked.unwrap_or_default();
-            wait_for(core, asked).await?;
-            (is_exact(query).then_some(asked), None)
-        }
+        None => (asked.filter(|_| is_exact(query)), None),
     };
+    // The revision of a token too: whoever made it up is told like everybody else.
+    wait_for(core, at.or(asked).unwrap_or_default(), future).await?;
     let limit = query.limit.unwrap_or(usize::MAX);
     let found = find(core, selection, at, after.clone(), limit).await.map_err(|status| match &after {
-        Some(after) if status.code == 410 => status.with_continue(Continue::encode(None, after)),
-        _ => status,
+        _ if status.code != 410 => status,
+        Some(after) => Status::expired(PAGE_EXPIRED).with_continue(Continue::encode(None, after)),
+        None => Status::expired("The resourceVersion for the provided list is too old."),
     })?;
 
     let mut metadata = json!({ "resourceVersion": found.revision.to_string() });
@@ -117,7 +151,31 @@ pub(crate) async fn list(core: &Core, selection: &Selection, query: &Query) -> R
             metadata["remainingItemCount"] = json!(remaining);
         }
     }
-    Ok(show(core, selection, metadata, found.objects))
+    match selection.format {
+        Format::Json | Format::Discovery => json_list(&selection.kind, &metadata, &found.objects).map(Listed::Json),
+        Format::Yaml | Format::Table | Format::Partial => {
+            Ok(Listed::Value(show(core, selection, metadata, values(found.objects)?)))
+        }
+    }
+}
+
+fn json_list(kind: &KindInfo, metadata: &Value, objects: &[Object]) -> Result<Vec<u8>, Status> {
+    let bytes: usize = objects.iter().map(|object| object.value.len() + raw::ADDED_BYTES).sum();
+    let mut out = Vec::with_capacity(bytes + LIST_HEAD_BYTES);
+    let (api_version, list) = (json!(kind.api_version()), json!(format!("{}List", kind.kind)));
+    out.extend_from_slice(format!("{{\"apiVersion\":{api_version},\"items\":[").as_bytes());
+    for (index, object) in objects.iter().enumerate() {
+        if index > 0 {
+            out.push(b',');
+        }
+        raw::write_shown(&mut out, &object.key, &object.value, object.revision)?;
+    }
+    out.extend_from_slice(format!("],\"kind\":{list},\"metadata\":{metadata}}}").as_bytes());
+    Ok(out)
+}
+
+fn values(objects: Vec<Object>) -> Result<Vec<Value>, Status> {
+    objects.iter().map(|object| Ok(rules::shown(core::decode(object)?, object.revision))).collect()
 }
 
 /// A watch's stream of lines. What is wrong with the request is refused; what is wrong with the
@@ -126,39 +184,29 @@ pub(crate) async fn watch(
     core: &Core,
     selection: Selection,
     query: &Query,
+    timing: Timing,
 ) -> Result<impl Stream<Item = Result<Frame<bytes::Bytes>, std::convert::Infallible>> + Send + use<>, Status> {
     check_watch(query)?;
     let asked = revision(query.resource_version.as_deref())?.unwrap_or_default();
-    let initial = query.send_initial_events.unwrap_or(asked == Revision(0));
-    let kind = selection.kind.group_resource();
-    let (objects, from, end_of_initial) = if initial {
-        wait_for(core, asked).await?;
-        let found = find(core, &selection, None, None, usize::MAX).await?;
-        let end = query.send_initial_events.is_some() && query.allow_watch_bookmarks;
-        (found.objects, found.revision, end.then_some(found.revision))
+    let start = if query.send_initial_events.unwrap_or(asked == Revision(0)) {
+        wait_for(core, asked, timing.future).await?;
+        let mut walk = Walk::new(None, None);
+        // Of a crowd of objects a part is in memory at a time, and the rest when the client took it.
+        let first = walk.page(core, &selection, usize::MAX).await?;
+        Start::Objects(first, walk)
     } else {
-        (Vec::new(), if asked == Revision(0) { core.store().current() } else { asked }, None)
+        Start::After(if asked == Revision(0) { core.store().current() } else { asked })
     };
-    let stream = core.store().watch(&kind, from).await.map_err(|error| match error {
-        WatchError::Compacted { oldest } => Status::expired(format!("too old resource version: {from} ({oldest})")),
-        other @ (WatchError::Lagged | WatchError::Database(_) | WatchError::Closed) => core::watch_failed(other),
-    });
-    let seconds = query.timeout_seconds.unwrap_or_else(default_seconds).min(WATCH_SECONDS_MAX);
-    let watch = Watch {
-        core: core.clone(),
-        kind: selection.kind,
-        namespace: selection.namespace,
-        selector: selection.selector,
-        format: selection.format,
-        include: selection.include,
-        bookmarks: query.allow_watch_bookmarks,
-    };
-    Ok(watch.run(objects, end_of_initial, stream, Duration::from_secs(seconds)))
+    let lasts = query.timeout_seconds.map_or_else(|| some_of(timing.watch), Duration::from_secs).min(timing.watch);
+    let bookmarks = query.allow_watch_bookmarks.then_some(timing.bookmarks);
+    let ends_initial = query.send_initial_events == Some(true);
+    let watch = Watch { core: core.clone(), selection, bookmarks, ends_initial };
+    Ok(watch.run(start, lasts).await)
 }
 
 /// All objects that match, for a deletion of them.
 pub(crate) async fn matching(core: &Core, selection: &Selection) -> Result<Vec<Value>, Status> {
-    find(core, selection, None, None, usize::MAX).await.map(|found| found.objects)
+    values(find(core, selection, None, None, usize::MAX).await?.objects)
 }
 
 /// A list of objects in the form that the client wants.
@@ -195,42 +243,86 @@ pub(crate) fn show_one(core: &Core, selection: &Selection, object: Value) -> Val
 async fn find(
     core: &Core,
     selection: &Selection,
-    mut at: Option<Revision>,
-    mut after: Option<Position>,
+    at: Option<Revision>,
+    after: Option<Position>,
     limit: usize,
 ) -> Result<Found, Status> {
-    let kind = selection.kind.group_resource();
     let limit = limit.max(1);
+    let mut walk = Walk::new(at, after);
     let mut objects = Vec::new();
     loop {
-        // Without a selector each object read is one found: no more than are missing are read.
-        let page = if selection.selector.is_empty() { PAGE.min(limit - objects.len()) } else { PAGE };
-        let page = core.store().list(&kind, selection.namespace(), at, after.as_ref(), page).await;
-        let page = page.map_err(core::read_failed)?;
-        at = Some(page.revision);
-        let count = page.items.len();
-        for (index, object) in page.items.into_iter().enumerate() {
-            let position = object.key.position();
-            let value = rules::shown(core::decode(&object)?, object.revision);
-            if selection.selector.matches(&value) {
-                objects.push(value);
-            }
-            if objects.len() == limit {
-                let unread = u64::try_from(count - index - 1).unwrap_or(0);
-                let remaining = page.remaining.saturating_add(unread);
-                let rest = (remaining > 0).then_some((position, remaining));
-                return Ok(Found { objects, revision: page.revision, rest });
-            }
-            after = Some(position);
+        objects.append(&mut walk.page(core, selection, limit - objects.len()).await?);
+        let revision = walk.revision().unwrap_or_default();
+        if walk.is_over() {
+            return Ok(Found { objects, revision, rest: None });
         }
-        if page.remaining == 0 {
-            return Ok(Found { objects, revision: page.revision, rest: None });
+        if objects.len() == limit {
+            let rest = walk.after.map(|position| (position, walk.remaining));
+            return Ok(Found { objects, revision, rest });
         }
     }
 }
 
-async fn wait_for(core: &Core, revision: Revision) -> Result<(), Status> {
-    match tokio::time::timeout(FUTURE_WAIT, core.store().reached(revision)).await {
+/// A way through the objects of a kind, all as of one revision.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    /// `None` before the first page: the newest.
+    at: Option<Revision>,
+    after: Option<Position>,
+    /// Objects after that place.
+    remaining: u64,
+}
+
+impl Walk {
+    fn new(at: Option<Revision>, after: Option<Position>) -> Self {
+        Self { at, after, remaining: u64::MAX }
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.remaining == 0
+    }
+
+    pub(crate) fn revision(&self) -> Option<Revision> {
+        self.at
+    }
+
+    /// The next objects that match, at most `most`. May be none of many: [`Walk::is_over`] tells.
+    pub(crate) async fn page(
+        &mut self,
+        core: &Core,
+        selection: &Selection,
+        most: usize,
+    ) -> Result<Vec<Object>, Status> {
+        let kind = &selection.kind;
+        // Without a selector each object read is one found: no more than are missing are read.
+        let count = if selection.selector.is_empty() { PAGE.min(most) } else { PAGE };
+        let resource = kind.group_resource();
+        let page = core.store().list(&resource, selection.namespace(), self.at, self.after.as_ref(), count).await;
+        let page = page.map_err(core::read_failed)?;
+        self.at = Some(page.revision);
+        let mut unread = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
+        let mut found = Vec::with_capacity(page.items.len().min(most));
+        for object in page.items {
+            unread -= 1;
+            let matches = raw::matches(kind, &selection.selector, &object)?;
+            let is_last = matches && found.len() + 1 == most;
+            if is_last || unread == 0 {
+                self.after = Some(object.key.position());
+            }
+            if matches {
+                found.push(object);
+            }
+            if is_last {
+                break;
+            }
+        }
+        self.remaining = page.remaining.saturating_add(unread);
+        Ok(found)
+    }
+}
+
+async fn wait_for(core: &Core, revision: Revision, future: Duration) -> Result<(), Status> {
+    match tokio::time::timeout(future, core.store().reached(revision)).await {
         Ok(Ok(())) => Ok(()),
         Ok(Err(error @ ReadError::Closed)) => Err(core::read_failed(error)),
         Ok(Err(_)) | Err(_) => Err(Status::version_too_large(revision.0, core.store().current().0)),
@@ -252,41 +344,63 @@ fn is_exact(query: &Query) -> bool {
     query.resource_version_match.as_deref() == Some("Exact")
 }
 
+const MATCH: &str = "resourceVersionMatch";
+
 fn check_list(query: &Query) -> Result<(), Status> {
-    let Some(matching) = query.resource_version_match.as_deref() else { return Ok(()) };
-    let field = "resourceVersionMatch";
-    let version = query.resource_version.as_deref();
-    let cause = match (matching, version) {
-        (_, None) => Cause::forbidden(field, "resourceVersionMatch is forbidden unless resourceVersion is provided"),
-        ("Exact", Some("0")) => {
-            Cause::forbidden(field, "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"")
+    let mut causes = Vec::new();
+    if let Some(matching) = query.resource_version_match.as_deref() {
+        if query.resource_version.is_none() {
+            let detail = "resourceVersionMatch is forbidden unless resourceVersion is provided";
+            causes.push(Cause::forbidden(MATCH, detail));
         }
-        ("Exact" | "NotOlderThan", Some(_)) => return Ok(()),
-        (other, Some(_)) => Cause::not_supported(field, &json!(other), &["Exact", "NotOlderThan", ""]),
-    };
-    Err(Status::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
+        causes.extend(match_on_a_later_page(query));
+        if !["Exact", "NotOlderThan"].contains(&matching) {
+            causes.push(Cause::not_supported(MATCH, &json!(matching), &["Exact", "NotOlderThan"]));
+        }
+        if is_exact(query) && query.resource_version.as_deref() == Some("0") {
+            let detail = "resourceVersionMatch \"exact\" is forbidden for resourceVersion \"0\"";
+            causes.push(Cause::forbidden(MATCH, detail));
+        }
+    }
+    if query.send_initial_events.is_some() {
+        causes.push(Cause::forbidden("sendInitialEvents", "sendInitialEvents is forbidden for list"));
+    }
+    refuse(causes)
 }
 
 fn check_watch(query: &Query) -> Result<(), Status> {
     let matching = query.resource_version_match.as_deref();
-    let cause = match (query.send_initial_events, matching) {
-        (None, None) | (Some(_), Some("NotOlderThan")) => return Ok(()),
-        (None, Some(_)) => Cause::forbidden(
-            "resourceVersionMatch",
-            "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided",
-        ),
-        (Some(_), None) => Cause::forbidden(
-            "resourceVersionMatch",
-            "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan",
-        ),
-        (Some(_), Some(other)) => Cause::not_supported("resourceVersionMatch", &json!(other), &["NotOlderThan"]),
-    };
-    Err(Status::invalid("meta.k8s.io", "ListOptions", "", vec![cause]))
+    let mut causes = Vec::new();
+    if query.send_initial_events.is_some() && matching != Some("NotOlderThan") {
+        let detail = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+        causes.push(Cause::forbidden(MATCH, detail));
+    }
+    if let Some(matching) = matching {
+        if query.send_initial_events.is_none() {
+            let detail = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided";
+            causes.push(Cause::forbidden(MATCH, detail));
+        }
+        if matching != "NotOlderThan" {
+            causes.push(Cause::not_supported(MATCH, &json!(matching), &["NotOlderThan"]));
+        }
+        causes.extend(match_on_a_later_page(query));
+    }
+    refuse(causes)
+}
+
+/// The revision of a later page is in its token.
+fn match_on_a_later_page(query: &Query) -> Option<Cause> {
+    let detail = "resourceVersionMatch is forbidden when continue is provided";
+    query.continue_token.as_ref().map(|_| Cause::forbidden(MATCH, detail))
+}
+
+fn refuse(causes: Vec<Cause>) -> Result<(), Status> {
+    if causes.is_empty() { Ok(()) } else { Err(Status::invalid("meta.k8s.io", "ListOptions", "", causes)) }
 }
 
 /// Between a half and the whole, so that clients that came together do not come back together.
-fn default_seconds() -> u64 {
+fn some_of(whole: Duration) -> Duration {
     let [random, ..] = *uuid::Uuid::new_v4().as_bytes();
-    let half = WATCH_SECONDS_MAX / 2;
-    half + half * u64::from(random) / 256
+    let half = whole / 2;
+    half + half * u32::from(random) / 256
 }

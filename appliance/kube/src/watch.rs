@@ -1,78 +1,91 @@
-//! The body of a watch: one JSON event per line, from the store's stream.
+//! The body of a watch: one JSON event per line.
+//!
+//! ```text
+//!   the objects of now, page by page (ADDED) ─► a bookmark that ends them ─► events, bookmarks
+//! ```
+//!
+//! Events come from the store's rings, which all watches share, and so do the lines that tell them
+//! ([`crate::raw::Lines`]): however many watch, an event is written once. A client that takes its
+//! lines too slowly is at most one page or one event of memory here; when the events that it has not
+//! taken are too many it is cut off, and resumes from its revision.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use firesteel_store::{Event, EventKind, EventStream, Revision, WatchError};
+use firesteel_store::{EventStream, Key, Object, Revision, Shared, WatchError};
 use futures_util::Stream;
 use hyper::body::Frame;
 use serde_json::{Value, json};
 use tokio::time::{Instant, Interval};
 
 use crate::core::{self, Core};
-use crate::kind::KindInfo;
+use crate::list::{Selection, Walk};
 use crate::negotiate::{Format, partial};
+use crate::raw::{self, Lines, Told};
 use crate::rules;
-use crate::selector::Selector;
 use crate::status::Status;
-use crate::table::{self, Include};
+use crate::table;
 
-/// How often a quiet watch tells its client how far it is.
-const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
+/// An interval of no length is none.
+const SHORTEST_PAUSE: Duration = Duration::from_millis(1);
 
 /// One client's watch.
 #[derive(Debug)]
 pub(crate) struct Watch {
     pub(crate) core: Core,
-    pub(crate) kind: Arc<KindInfo>,
-    /// Empty for all.
-    pub(crate) namespace: String,
-    pub(crate) selector: Selector,
-    pub(crate) format: Format,
-    pub(crate) include: Include,
-    pub(crate) bookmarks: bool,
+    pub(crate) selection: Selection,
+    /// How often the client is told how far it is when nothing happens, if it asked for that.
+    pub(crate) bookmarks: Option<Duration>,
+    /// The client asked for an end of the objects of now.
+    pub(crate) ends_initial: bool,
+}
+
+/// Where a watch begins.
+#[derive(Debug)]
+pub(crate) enum Start {
+    /// With the objects of now, of which these are the first.
+    Objects(Vec<Object>, Walk),
+    After(Revision),
 }
 
 struct Running {
     watch: Watch,
     queue: VecDeque<Bytes>,
-    stream: Option<EventStream>,
+    phase: Phase,
     deadline: Instant,
     ticks: Interval,
     columns_sent: bool,
 }
 
+enum Phase {
+    Objects(Walk),
+    Events(EventStream),
+    Over,
+}
+
 impl Watch {
-    /// Starts with `initial` objects (as ADDED; and with a bookmark that ends them, if asked for),
-    /// then follows the stream, or ends with an error that the client gets as an event.
-    pub(crate) fn run(
+    /// The lines. What goes wrong on the way is an event too, the last one.
+    pub(crate) async fn run(
         self,
-        initial: Vec<Value>,
-        end_of_initial: Option<Revision>,
-        stream: Result<EventStream, Status>,
+        start: Start,
         timeout: Duration,
-    ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send {
+    ) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + use<> {
         let now = Instant::now();
+        // Not read where the client asked for none.
+        let pause = self.bookmarks.unwrap_or(timeout).max(SHORTEST_PAUSE);
         let mut running = Running {
             watch: self,
             queue: VecDeque::new(),
-            stream: None,
+            phase: Phase::Over,
             deadline: now + timeout,
-            ticks: tokio::time::interval_at(now + BOOKMARK_INTERVAL, BOOKMARK_INTERVAL),
+            ticks: tokio::time::interval_at(now + pause, pause),
             columns_sent: false,
         };
-        for object in initial {
-            running.push("ADDED", object);
-        }
-        if let Some(revision) = end_of_initial {
-            running.push_bookmark(revision, true);
-        }
-        match stream {
-            Ok(stream) => running.stream = Some(stream),
-            Err(status) => running.push_line("ERROR", &status.to_value()),
+        match start {
+            Start::Objects(first, walk) => running.objects(first, walk).await,
+            Start::After(revision) => running.follow(revision).await,
         }
         futures_util::stream::unfold(running, |mut running| async {
             let line = running.next().await?;
@@ -87,128 +100,141 @@ impl Running {
             if let Some(line) = self.queue.pop_front() {
                 return Some(line);
             }
-            let stream = self.stream.as_mut()?;
-            tokio::select! {
-                event = stream.next() => match event {
-                    Ok(event) => self.tell(&event),
-                    // The client has seen all up to here: it resumes from there.
-                    Err(WatchError::Lagged | WatchError::Closed) => return None,
-                    Err(error) => {
-                        self.stream = None;
-                        self.push_line("ERROR", &core::watch_failed(error).to_value());
+            match std::mem::replace(&mut self.phase, Phase::Over) {
+                Phase::Objects(mut walk) => {
+                    match walk.page(&self.watch.core, &self.watch.selection, usize::MAX).await {
+                        Ok(objects) => self.objects(objects, walk).await,
+                        Err(status) => self.fail(&status),
                     }
-                },
-                _ = self.ticks.tick(), if self.watch.bookmarks => {
-                    let position = stream.position();
-                    self.push_bookmark(position, false);
                 }
-                () = tokio::time::sleep_until(self.deadline) => return None,
+                Phase::Events(stream) => {
+                    self.phase = Phase::Events(stream);
+                    self.event().await?;
+                }
+                Phase::Over => return None,
             }
         }
     }
 
-    fn tell(&mut self, event: &Event) {
-        if !self.watch.namespace.is_empty() && self.watch.namespace != event.key.namespace {
+    /// Tells objects, and goes on to what changes when they were the last.
+    async fn objects(&mut self, objects: Vec<Object>, walk: Walk) {
+        for object in objects {
+            self.tell(Told::Added, &object.key, &object.value, object.revision, None);
+        }
+        if !walk.is_over() {
+            self.phase = Phase::Objects(walk);
             return;
         }
-        let decode = |bytes| core::decode_bytes(&event.key, bytes);
-        let told = decode(&event.value).and_then(|value| {
-            let previous = match &event.previous {
-                Some(previous) if !self.watch.selector.is_empty() => Some(decode(previous)?),
-                _ => None,
-            };
-            Ok((value, previous))
-        });
-        match told {
-            Ok((value, previous)) => {
-                let told = transition(&self.watch.selector, event.kind, value, previous);
-                if let Some((kind, value)) = told {
-                    self.push(kind, rules::shown(value, event.revision));
-                }
+        let revision = walk.revision().unwrap_or_default();
+        if self.watch.ends_initial && self.watch.bookmarks.is_some() {
+            self.push_bookmark(revision, true);
+        }
+        self.follow(revision).await;
+    }
+
+    async fn follow(&mut self, from: Revision) {
+        let kind = self.watch.selection.kind.group_resource();
+        match self.watch.core.store().watch(&kind, from).await {
+            Ok(stream) => self.phase = Phase::Events(stream),
+            Err(WatchError::Compacted { oldest }) => {
+                self.fail(&Status::expired(format!("too old resource version: {from} ({oldest})")));
             }
-            Err(status) => self.push_line("ERROR", &status.to_value()),
+            Err(error @ (WatchError::Lagged | WatchError::Database(_) | WatchError::Closed)) => {
+                self.fail(&core::watch_failed(error));
+            }
         }
     }
 
-    fn push(&mut self, kind: &str, object: Value) {
-        let object = match self.watch.format {
+    /// Waits for one thing to happen; `None` ends the watch without a word.
+    async fn event(&mut self) -> Option<()> {
+        let Phase::Events(stream) = &mut self.phase else { return None };
+        tokio::select! {
+            event = stream.next() => match event {
+                Ok(event) => self.tell_event(&event),
+                // The client has been told all up to here: it resumes from there.
+                Err(WatchError::Lagged | WatchError::Closed) => return None,
+                Err(error) => self.fail(&core::watch_failed(error)),
+            },
+            _ = self.ticks.tick(), if self.watch.bookmarks.is_some() => {
+                let position = stream.position();
+                self.push_bookmark(position, false);
+            }
+            () = tokio::time::sleep_until(self.deadline) => return None,
+        }
+        Some(())
+    }
+
+    fn tell_event(&mut self, event: &Shared) {
+        let selection = &self.watch.selection;
+        if !selection.namespace.is_empty() && selection.namespace != event.key.namespace {
+            return;
+        }
+        let lines = event.made(|_| Lines::default());
+        match lines.told(&selection.kind, &selection.selector, event) {
+            Ok(Some(told)) => {
+                let value = match &event.previous {
+                    Some(previous) if told == Told::Left => previous,
+                    Some(_) | None => &event.value,
+                };
+                self.tell(told, &event.key, value, event.revision, Some((&lines, event)));
+            }
+            Ok(None) => {}
+            Err(status) => self.fail(&status),
+        }
+    }
+
+    /// Tells one object; `shared` is the event that it comes from and what all watches make of it.
+    fn tell(&mut self, told: Told, key: &Key, value: &Bytes, revision: Revision, shared: Option<(&Lines, &Shared)>) {
+        let line = match (self.watch.selection.format, shared) {
+            (Format::Json | Format::Yaml | Format::Discovery, Some((lines, event))) => lines.line(told, event),
+            (Format::Json | Format::Yaml | Format::Discovery, None) => raw::line(told.word(), key, value, revision),
+            (Format::Table | Format::Partial, _) => core::decode_bytes(key, value)
+                .map(|value| line(told.word(), &self.shown(rules::shown(value, revision)))),
+        };
+        match line {
+            Ok(line) => self.queue.push_back(line),
+            Err(status) => self.fail(&status),
+        }
+    }
+
+    /// An object in the form that the client asked for.
+    fn shown(&mut self, object: Value) -> Value {
+        let selection = &self.watch.selection;
+        match selection.format {
             Format::Table => {
                 let metadata = json!({ "resourceVersion": object["metadata"]["resourceVersion"] });
-                let (include, now) = (self.watch.include, self.watch.core.now());
                 let first = !std::mem::replace(&mut self.columns_sent, true);
-                table::table(&self.watch.kind, metadata, &[object], include, now, first)
+                table::table(&selection.kind, metadata, &[object], selection.include, self.watch.core.now(), first)
             }
             Format::Partial => partial(&object),
             Format::Json | Format::Yaml | Format::Discovery => object,
-        };
-        self.push_line(kind, &object);
+        }
     }
 
     fn push_bookmark(&mut self, revision: Revision, end_of_initial: bool) {
+        let kind = &self.watch.selection.kind;
         let mut object = json!({
-            "kind": self.watch.kind.kind, "apiVersion": self.watch.kind.api_version(),
+            "kind": kind.kind, "apiVersion": kind.api_version(),
             "metadata": { "resourceVersion": revision.to_string() },
         });
         if end_of_initial {
             object["metadata"]["annotations"] = json!({ "k8s.io/initial-events-end": "true" });
         }
-        let object = match self.watch.format {
-            Format::Table => table::bookmark(&self.watch.kind, &object),
+        let object = match self.watch.selection.format {
+            Format::Table => table::bookmark(kind, &object),
             Format::Partial => partial(&object),
             Format::Json | Format::Yaml | Format::Discovery => object,
         };
-        self.push_line("BOOKMARK", &object);
+        self.queue.push_back(line("BOOKMARK", &object));
     }
 
-    fn push_line(&mut self, kind: &str, object: &Value) {
-        self.queue.push_back(Bytes::from(format!("{}\n", json!({ "type": kind, "object": object }))));
-    }
-}
-
-/// What an event is to a client that sees only objects that its selector matches.
-fn transition(
-    selector: &Selector,
-    kind: EventKind,
-    value: Value,
-    previous: Option<Value>,
-) -> Option<(&'static str, Value)> {
-    let now = kind != EventKind::Deleted && selector.matches(&value);
-    let before = match (kind, &previous) {
-        (EventKind::Created, _) => false,
-        (_, Some(previous)) => selector.matches(previous),
-        // Not looked at because everything matches.
-        (_, None) => true,
-    };
-    match (before, now) {
-        (false, true) => Some(("ADDED", value)),
-        (true, true) => Some(("MODIFIED", value)),
-        (true, false) if kind == EventKind::Deleted => Some(("DELETED", value)),
-        (true, false) => Some(("DELETED", previous.unwrap_or(value))),
-        (false, false) => None,
+    /// The last line.
+    fn fail(&mut self, status: &Status) {
+        self.phase = Phase::Over;
+        self.queue.push_back(line("ERROR", &status.to_value()));
     }
 }
 
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
-    use super::*;
-
-    #[test]
-    fn selectors_see_objects_come_and_go() {
-        let kind = KindInfo::namespaced("example.org", "v1", "Toy", "toys");
-        let selector = Selector::parse(&kind, Some("a=1"), None).unwrap();
-        let object = |label: &str| json!({ "metadata": { "labels": { "a": label } } });
-        let (yes, no) = (object("1"), object("2"));
-        let told = |kind, value: &Value, previous: Option<&Value>| {
-            transition(&selector, kind, value.clone(), previous.cloned())
-        };
-        assert_eq!(told(EventKind::Created, &yes, None), Some(("ADDED", yes.clone())));
-        assert_eq!(told(EventKind::Created, &no, None), None);
-        assert_eq!(told(EventKind::Updated, &yes, Some(&no)), Some(("ADDED", yes.clone())));
-        assert_eq!(told(EventKind::Updated, &yes, Some(&yes)), Some(("MODIFIED", yes.clone())));
-        assert_eq!(told(EventKind::Updated, &no, Some(&yes)), Some(("DELETED", yes.clone())));
-        assert_eq!(told(EventKind::Updated, &no, Some(&no)), None);
-        assert_eq!(told(EventKind::Deleted, &yes, Some(&yes)), Some(("DELETED", yes.clone())));
-        assert_eq!(told(EventKind::Deleted, &no, Some(&no)), None);
-    }
+fn line(word: &str, object: &Value) -> Bytes {
+    Bytes::from(format!("{}\n", json!({ "type": word, "object": object })))
 }

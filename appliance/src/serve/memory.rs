@@ -47,7 +47,7 @@ const fn part(what: &'static str, bytes: usize) -> Part {
 }
 
 /// What is summed up.
-pub const PARTS: [Part; 11] = [
+pub const PARTS: [Part; 12] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
     // While one piece of a file waits for the client, the next is read.
@@ -65,6 +65,8 @@ pub const PARTS: [Part; 11] = [
     part("DHCP", (LEASES_MAX + OFFERS_MAX) * LEASE_BYTES),
     part("TFTP", tftp::TRANSFERS_MAX * (TASK_BYTES + tftp::TRANSFER_BYTES)),
     part("store", firesteel_store::CACHES_BYTES),
+    // One copy of each event for all watches, however many there are.
+    part("recent events", firesteel_store::RECENT_BYTES_MAX),
     part("lease database", leases::CACHE_BYTES),
     part("unknown machines", DISCOVERED_MAX * UNKNOWN_AGENT_BYTES),
 ];
@@ -80,4 +82,4 @@ pub const BOUND_BYTES: usize = {
 };
 
 // A part that grows beyond what a small machine has is to be noticed here.
-const _: () = assert!(BOUND_BYTES <= 768 * MIB);
+const _: () = assert!(BOUND_BYTES <= 800 * MIB);

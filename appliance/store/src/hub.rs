@@ -1,32 +1,115 @@
-//! Hands committed events to live watches, from memory.
+//! Recent events of each kind, in memory: written once by the writer, read by every watch.
+//!
+//! ```text
+//!   writer ──► publish ──► ring of the kind ◄── watch (a position in it)
+//!                            oldest ... newest  ◄── watch
+//! ```
+//!
+//! A watch has no queue of its own: it is a position in the ring, so that a thousand of them hold
+//! no more memory than one, and all share what was once made of an event ([`Shared::made`]). One
+//! that the ring's oldest event has overtaken is cut off; the writer and the others do not notice.
 //!
 //! The writer publishes each batch under the lock, in the order of revisions, and then moves
-//! `published`. A watch subscribes under the same lock and learns `published` there: what is at or
-//! below it is history (in the database), what is above comes through its queue. So there is
-//! neither gap nor repeat.
+//! `published`. What a ring no longer holds is history, and in the database. So there is neither gap
+//! nor repeat.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::any::Any;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Deref;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::futures::OwnedNotified;
+use tokio::sync::{Notify, watch};
 
 use crate::types::{Event, GroupResource, Revision};
 
-/// Events that may wait for one watcher. A slower one is cut off and resumes from its revision, so
-/// that its memory is bounded and nobody waits for it.
-pub(crate) const WATCH_EVENTS_MAX: usize = 1024;
+/// Events of one kind that are kept for its watches: a watch that is further behind is cut off and
+/// resumes from its revision. Several seconds of the fastest writing that the store can do.
+pub const WATCH_EVENTS_MAX: usize = 1024;
+
+/// What the events of all kinds together may hold, with what their readers made of them.
+pub const RECENT_BYTES_MAX: usize = 48 << 20;
+
+/// An event's own memory beside its values: key, places in the ring, small parts of what is made.
+const EVENT_BYTES: usize = 1 << 10;
+
+/// An event as all watches have it: one copy, with what their readers made of it.
+#[derive(Debug)]
+pub struct Shared {
+    event: Event,
+    made: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl Shared {
+    pub(crate) fn new(event: Event) -> Self {
+        Self { event, made: OnceLock::new() }
+    }
+
+    /// What readers make of this event, made once and kept as long as the event. It should hold no
+    /// more than the event's values do, since [`RECENT_BYTES_MAX`] counts so much for it.
+    ///
+    /// Readers that want something else than the first one get theirs made for them alone.
+    pub fn made<T: Any + Send + Sync>(&self, make: impl Fn(&Event) -> T) -> Arc<T> {
+        let kept: Arc<dyn Any + Send + Sync> = self.made.get_or_init(|| Arc::new(make(&self.event))).clone();
+        kept.downcast().unwrap_or_else(|_| Arc::new(make(&self.event)))
+    }
+
+    /// What the event counts for: its values, and as much again for what is made of them.
+    fn weight(&self) -> usize {
+        2 * (self.event.value.len() + self.event.previous.as_ref().map_or(0, bytes::Bytes::len)) + EVENT_BYTES
+    }
+}
+
+impl Deref for Shared {
+    type Target = Event;
+
+    fn deref(&self) -> &Event {
+        &self.event
+    }
+}
 
 #[derive(Debug)]
 pub(crate) struct Hub {
-    // Ordered, so that a simulation wakes watchers in the same order each time.
-    watchers: Mutex<BTreeMap<GroupResource, Vec<mpsc::Sender<Arc<Event>>>>>,
-    /// The newest revision that all live watchers were given.
+    rings: Mutex<Rings>,
+    /// The newest revision that the rings were given.
     published: watch::Sender<Revision>,
 }
 
+#[derive(Debug)]
+struct Rings {
+    // Ordered, so that a simulation wakes watches in the same order each time.
+    kinds: BTreeMap<GroupResource, Ring>,
+    /// Up to here, no kind's events are in its ring.
+    floor: Revision,
+    /// History up to here is refused.
+    compacted: Revision,
+    bytes: usize,
+    closed: bool,
+}
+
+#[derive(Debug, Default)]
+struct Ring {
+    events: VecDeque<Arc<Shared>>,
+    /// Every event of this kind after it is in the ring.
+    start: Revision,
+    changed: Arc<Notify>,
+}
+
+/// What follows a position.
+#[derive(Debug)]
+pub(crate) enum Next {
+    Event(Arc<Shared>),
+    /// Nothing yet; ready when there may be something.
+    Wait(OwnedNotified),
+    /// The ring does not reach back so far.
+    Overtaken,
+    Closed,
+}
+
 impl Hub {
-    pub(crate) fn new(current: Revision) -> Self {
-        Self { watchers: Mutex::default(), published: watch::Sender::new(current) }
+    pub(crate) fn new(current: Revision, compacted: Revision) -> Self {
+        let rings = Rings { kinds: BTreeMap::new(), floor: current, compacted, bytes: 0, closed: false };
+        Self { rings: Mutex::new(rings), published: watch::Sender::new(current) }
     }
 
     pub(crate) fn published(&self) -> Revision {
@@ -37,45 +120,160 @@ impl Hub {
         self.published.subscribe()
     }
 
-    /// A queue of the events after the returned revision.
-    pub(crate) fn subscribe(&self, kind: &GroupResource) -> (Revision, mpsc::Receiver<Arc<Event>>) {
-        let (sender, receiver) = mpsc::channel(WATCH_EVENTS_MAX);
-        let mut watchers = self.lock();
-        watchers.entry(kind.clone()).or_default().push(sender);
-        (self.published(), receiver)
+    pub(crate) fn compacted(&self) -> Revision {
+        self.lock().compacted
+    }
+
+    pub(crate) fn set_compacted(&self, compacted: Revision) {
+        let mut rings = self.lock();
+        rings.compacted = rings.compacted.max(compacted);
+    }
+
+    /// The first event of a kind after a position.
+    pub(crate) fn after(&self, kind: &GroupResource, position: Revision) -> Next {
+        let mut rings = self.lock();
+        if rings.closed {
+            return Next::Closed;
+        }
+        let floor = rings.floor;
+        let ring = match rings.kinds.get_mut(kind) {
+            Some(ring) => ring,
+            None => rings.kinds.entry(kind.clone()).or_default(),
+        };
+        if position < ring.start.max(floor) {
+            return Next::Overtaken;
+        }
+        let index = ring.events.partition_point(|event| event.revision <= position);
+        match ring.events.get(index) {
+            Some(event) => Next::Event(event.clone()),
+            // Made under the lock: what is published later wakes it, polled or not.
+            None => Next::Wait(ring.changed.clone().notified_owned()),
+        }
     }
 
     /// Called by the writer alone, with events in order.
     pub(crate) fn publish(&self, events: Vec<Event>, current: Revision) {
-        let mut watchers = self.lock();
+        let mut rings = self.lock();
+        let mut changed: Vec<Arc<Notify>> = Vec::new();
         for event in events {
-            let event = Arc::new(event);
-            if let Some(senders) = watchers.get_mut(&event.key.kind) {
-                // A full queue drops its sender: the watcher reads what is queued, then learns that it was cut off.
-                senders.retain(|sender| sender.try_send(event.clone()).is_ok());
+            let notify = rings.push(Shared::new(event));
+            if !changed.iter().any(|known| Arc::ptr_eq(known, &notify)) {
+                changed.push(notify);
             }
         }
-        watchers.retain(|_, senders| {
-            senders.retain(|sender| !sender.is_closed());
-            !senders.is_empty()
-        });
         self.published.send_replace(current);
+        drop(rings);
+        changed.iter().for_each(|notify| notify.notify_waiters());
     }
 
-    /// Cuts every watcher off and moves on; they read what they missed from the database.
+    /// Moves on over events that nobody was told of: every watch is cut off, and reads what it
+    /// missed from the database.
     pub(crate) fn skip_to(&self, current: Revision) {
-        let mut watchers = self.lock();
-        watchers.clear();
+        let mut rings = self.lock();
+        rings.floor = current;
+        rings.bytes = 0;
+        rings.kinds.values_mut().for_each(|ring| ring.events.clear());
         self.published.send_replace(current);
+        rings.wake();
     }
 
-    /// Ends every live watch.
+    /// Ends every watch.
     pub(crate) fn close(&self) {
-        self.lock().clear();
+        let mut rings = self.lock();
+        rings.closed = true;
+        rings.wake();
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<GroupResource, Vec<mpsc::Sender<Arc<Event>>>>> {
-        // Nothing panics under this lock; if something did, a watcher list is still a watcher list.
-        self.watchers.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Rings> {
+        // Nothing panics under this lock; if something did, the rings are still in order.
+        self.rings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Rings {
+    fn push(&mut self, event: Shared) -> Arc<Notify> {
+        self.bytes += event.weight();
+        let ring = match self.kinds.get_mut(&event.key.kind) {
+            Some(ring) => ring,
+            None => self.kinds.entry(event.key.kind.clone()).or_default(),
+        };
+        ring.events.push_back(Arc::new(event));
+        if ring.events.len() > WATCH_EVENTS_MAX {
+            self.bytes -= ring.drop_oldest();
+        }
+        let changed = ring.changed.clone();
+        while self.bytes > RECENT_BYTES_MAX && self.drop_oldest() {}
+        changed
+    }
+
+    /// Drops the oldest event of all kinds; false if there is none.
+    fn drop_oldest(&mut self) -> bool {
+        let oldest = |ring: &&mut Ring| ring.events.front().map_or(Revision(u64::MAX), |event| event.revision);
+        let dropped = self.kinds.values_mut().min_by_key(oldest).map_or(0, Ring::drop_oldest);
+        self.bytes -= dropped;
+        dropped > 0
+    }
+
+    fn wake(&self) {
+        self.kinds.values().for_each(|ring| ring.changed.notify_waiters());
+    }
+}
+
+impl Ring {
+    fn drop_oldest(&mut self) -> usize {
+        let Some(event) = self.events.pop_front() else { return 0 };
+        self.start = event.revision;
+        event.weight()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+    use crate::types::{EventKind, Key};
+    use bytes::Bytes;
+
+    fn event(kind: &GroupResource, revision: u64, bytes: usize) -> Event {
+        Event {
+            revision: Revision(revision),
+            kind: EventKind::Created,
+            key: Key::new(kind, "", "a"),
+            value: Bytes::from(vec![b'x'; bytes]),
+            previous: None,
+        }
+    }
+
+    /// However many events come, and however large they are, the rings hold no more than is said.
+    #[test]
+    fn the_rings_hold_no_more_than_their_bound() {
+        let (few, many) = (GroupResource::new("", "few"), GroupResource::new("", "many"));
+        let hub = Hub::new(Revision(0), Revision(0));
+        hub.publish(vec![event(&few, 1, 10)], Revision(1));
+        for revision in 2..40 {
+            hub.publish(vec![event(&many, revision, 4 << 20)], Revision(revision));
+            let rings = hub.lock();
+            let held: usize = rings.kinds.values().flat_map(|ring| &ring.events).map(|event| event.weight()).sum();
+            assert_eq!(held, rings.bytes);
+            assert!(held <= RECENT_BYTES_MAX, "{held} bytes after {revision} events");
+        }
+        assert!(matches!(hub.after(&few, Revision(0)), Next::Overtaken), "the oldest went first, whatever its kind");
+        assert!(matches!(hub.after(&few, Revision(1)), Next::Wait(_)), "who has seen it misses nothing");
+        assert!(matches!(hub.after(&many, Revision(38)), Next::Event(event) if event.revision == Revision(39)));
+        let small = (40..40 + 2 * WATCH_EVENTS_MAX as u64).map(|revision| event(&few, revision, 1)).collect();
+        hub.publish(small, Revision(40 + 2 * WATCH_EVENTS_MAX as u64));
+        assert_eq!(hub.lock().kinds[&few].events.len(), WATCH_EVENTS_MAX);
+    }
+
+    #[test]
+    fn what_readers_make_of_an_event_is_made_once() {
+        let made = std::cell::Cell::new(0);
+        let shared = Shared::new(event(&GroupResource::new("", "x"), 1, 3));
+        let make = |event: &Event| {
+            made.set(made.get() + 1);
+            event.value.len()
+        };
+        assert_eq!((*shared.made(make), *shared.made(make), made.get()), (3, 3, 1));
+        assert_eq!(*shared.made(|_| "of another type"), "of another type");
     }
 }

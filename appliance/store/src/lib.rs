@@ -7,9 +7,13 @@
 //! ```text
 //!   commit ──► queue ──► writer thread: checks, writes, one fsync per batch ──► answers
 //!                                   │
-//!                                   └──► hub (memory) ──► live watches
+//!                                   └──► hub: recent events in memory ──► all live watches
 //!   get, list, a watch's history ──► reader threads (snapshots of the same database)
 //! ```
+//!
+//! History is kept until it is compacted, in small steps between other writes ([`Compactor`] says
+//! when): until then a list can be read, and paged through, as of any revision, and a watch can start
+//! at any. What watches share in memory is bounded by [`RECENT_BYTES_MAX`].
 //!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, no
 //! clock. The futures need no runtime of a certain kind: the work is done by threads of the store.
@@ -33,6 +37,7 @@ mod watch;
 pub use compactor::{Compactor, Retention};
 pub use durability::Durability;
 pub use error::{CommitError, OpenError, ReadError, WatchError};
+pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
 pub use memory::Memory;
 pub use store::Store;
 pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};

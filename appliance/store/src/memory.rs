@@ -204,7 +204,11 @@ pub(crate) struct Opened {
 
 impl Opened {
     pub(crate) fn new(memory: &Memory) -> (Arc<Self>, Arc<Hub>) {
-        let hub = Arc::new(Hub::new(memory.lock().revision));
+        let (revision, compacted) = {
+            let state = memory.lock();
+            (state.revision, state.compacted)
+        };
+        let hub = Arc::new(Hub::new(revision, compacted));
         (Arc::new(Self { memory: memory.clone(), hub: hub.clone() }), hub)
     }
 
@@ -309,7 +313,9 @@ impl Opened {
     }
 
     pub(crate) fn compact(&self, through: Revision) -> Revision {
-        self.memory.lock().compact(through.min(self.hub.published()))
+        let compacted = self.memory.lock().compact(through.min(self.hub.published()));
+        self.hub.set_compacted(compacted);
+        compacted
     }
 }
 

@@ -87,14 +87,6 @@ impl WeakReads {
             Self::Memory(opened) => opened.upgrade().map(Reads::Memory),
         }
     }
-
-    /// The store was closed.
-    pub(crate) fn is_gone(&self) -> bool {
-        match self {
-            Self::Sqlite(reads) => reads.strong_count() == 0,
-            Self::Memory(opened) => opened.strong_count() == 0,
-        }
-    }
 }
 
 /// Runs a read on a reader thread.

@@ -1,14 +1,12 @@
-//! One watch: pages of history from the database, then the live queue.
+//! One watch: pages of history from the database, then the recent events in memory.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tokio::sync::mpsc;
-
 use crate::error::{ReadError, WatchError};
-use crate::hub::Hub;
+use crate::hub::{Hub, Next, Shared};
 use crate::reads::{Reads, WeakReads};
-use crate::types::{Event, GroupResource, Revision};
+use crate::types::{GroupResource, Revision};
 
 /// Events of history read at once: few enough to hold in memory at the largest object size.
 const HISTORY_PAGE: usize = 64;
@@ -20,12 +18,13 @@ pub struct EventStream {
     // Weak, so that a forgotten watch does not keep the database open.
     reads: WeakReads,
     kind: GroupResource,
-    live: mpsc::Receiver<Arc<Event>>,
-    page: VecDeque<Event>,
+    page: VecDeque<Arc<Shared>>,
     /// Everything up to here was delivered, or is not an event of this kind.
     position: Revision,
-    /// What is at or below it comes from the database.
-    history_end: Revision,
+    /// The page is all that there is of this kind up to here.
+    page_end: Revision,
+    /// Has caught up with the recent events: from now on it must keep up with them.
+    live: bool,
     ended: Option<WatchError>,
 }
 
@@ -36,19 +35,24 @@ impl EventStream {
         kind: GroupResource,
         from: Revision,
     ) -> Result<Self, WatchError> {
-        let (history_end, live) = hub.subscribe(&kind);
-        let weak = reads.downgrade();
-        let mut stream =
-            Self { hub, reads: weak, kind, live, page: VecDeque::new(), position: from, history_end, ended: None };
-        // The first page now, so that a compacted start is refused at once.
-        stream.fill().await?;
+        let oldest = hub.compacted();
+        if from < oldest {
+            return Err(WatchError::Compacted { oldest });
+        }
+        let (page, weak) = (VecDeque::new(), reads.downgrade());
+        let live = !matches!(hub.after(&kind, from), Next::Overtaken);
+        let mut stream = Self { hub, reads: weak, kind, page, position: from, page_end: from, live, ended: None };
+        // The first page of history now, so that a failure of the database is an error of the start.
+        if !live {
+            stream.fill().await?;
+        }
         Ok(stream)
     }
 
     /// The next event. After an error the watch is over and every later call gives the same error.
     ///
     /// Cancel safe: an event is lost only with the stream.
-    pub async fn next(&mut self) -> Result<Event, WatchError> {
+    pub async fn next(&mut self) -> Result<Arc<Shared>, WatchError> {
         if let Some(error) = &self.ended {
             return Err(error.clone());
         }
@@ -67,42 +71,48 @@ impl EventStream {
     /// The revision up to which this watch is complete: a client may resume from it.
     pub fn position(&mut self) -> Revision {
         let published = self.hub.published();
-        // Events are queued before `published` moves, so an empty queue seen after reading it has
-        // given up everything at or below it.
-        if self.page.is_empty() && self.position >= self.history_end && self.live.is_empty() && self.ended.is_none() {
+        // Events are in the ring before `published` moves, so that nothing after the position, seen
+        // after reading it, means that there is nothing up to it.
+        let waits = || matches!(self.hub.after(&self.kind, self.position), Next::Wait(_));
+        if self.page.is_empty() && self.ended.is_none() && waits() {
             self.position = self.position.max(published);
         }
         self.position
     }
 
-    async fn advance(&mut self) -> Result<Event, WatchError> {
+    async fn advance(&mut self) -> Result<Arc<Shared>, WatchError> {
         loop {
             if let Some(event) = self.page.pop_front() {
                 return Ok(event);
             }
-            if self.position < self.history_end {
-                self.fill().await?;
-                continue;
-            }
-            let Some(event) = self.live.recv().await else {
-                // The hub drops a sender when its queue is full, or all of them at the end.
-                return Err(if self.reads.is_gone() { WatchError::Closed } else { WatchError::Lagged });
-            };
-            if event.revision > self.position {
-                return Ok(Arc::unwrap_or_clone(event));
+            self.position = self.position.max(self.page_end);
+            match self.hub.after(&self.kind, self.position) {
+                Next::Event(event) => {
+                    self.live = true;
+                    return Ok(event);
+                }
+                Next::Wait(changed) => {
+                    self.live = true;
+                    changed.await;
+                }
+                Next::Overtaken if self.live => return Err(WatchError::Lagged),
+                Next::Overtaken => self.fill().await?,
+                Next::Closed => return Err(WatchError::Closed),
             }
         }
     }
 
-    /// Reads the next page of history, or moves the position to its end.
+    /// Reads the next page of history.
     async fn fill(&mut self) -> Result<(), WatchError> {
         let reads = self.reads.upgrade().ok_or(ReadError::Closed)?;
-        let events = reads.history(&self.kind, self.position, self.history_end, HISTORY_PAGE).await?;
-        if events.len() < HISTORY_PAGE {
-            // Nothing of this kind lies between the last of these and the end of the history.
-            self.history_end = events.last().map_or(Revision(0), |event| event.revision);
-        }
-        self.page = events.into();
+        let through = self.hub.published();
+        let events = reads.history(&self.kind, self.position, through, HISTORY_PAGE).await?;
+        self.page_end = match events.last() {
+            Some(last) if events.len() == HISTORY_PAGE => last.revision,
+            // Nothing more of this kind lies up to there.
+            Some(_) | None => through.max(self.position),
+        };
+        self.page = events.into_iter().map(|event| Arc::new(Shared::new(event))).collect();
         Ok(())
     }
 }

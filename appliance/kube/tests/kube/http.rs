@@ -236,19 +236,19 @@ fn pages_continue_at_their_revision() {
 }
 
 /// The next line of a watch.
-async fn line(body: &mut firesteel_kube::Body) -> Option<Value> {
+pub(crate) async fn line(body: &mut firesteel_kube::Body) -> Option<Value> {
     let frame = body.frame().await?.unwrap();
     Some(serde_json::from_slice(&frame.into_data().unwrap()).unwrap())
 }
 
-async fn watch(server: &Server, query: &str) -> firesteel_kube::Body {
+pub(crate) async fn watch(server: &Server, query: &str) -> firesteel_kube::Body {
     let request = Request::get(format!("{HOSTS}?watch=1&{query}")).body(Empty::<Bytes>::new()).unwrap();
     let response = server.api.handle(request, &admin()).await;
     assert_eq!(response.status(), 200);
     response.into_body()
 }
 
-fn told(event: &Value) -> (&str, &str) {
+pub(crate) fn told(event: &Value) -> (&str, &str) {
     (event["type"].as_str().unwrap(), event["object"]["metadata"]["name"].as_str().unwrap_or(""))
 }
 

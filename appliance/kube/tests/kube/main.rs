@@ -10,4 +10,6 @@ mod client;
 mod golden;
 mod http;
 mod kubectl;
+mod lists;
 mod toy;
+mod watches;

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use bytes::Bytes;
-use firesteel_kube::{Admitted, Api, Caller, Cause, Cell, Column, Core, KindInfo, Registry, builtin};
-use firesteel_store::Store;
+use firesteel_kube::{Admitted, Api, Caller, Cause, Cell, Column, Core, KindInfo, Registry, Timing, builtin};
+use firesteel_store::{Memory, Store};
 use http::Request;
 use http_body_util::{BodyExt as _, Full};
 use jiff::Timestamp;
@@ -17,13 +17,14 @@ pub(crate) const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/default/bare
 pub(crate) struct Server {
     pub(crate) api: Api,
     seconds: Arc<AtomicI64>,
-    _directory: tempfile::TempDir,
+    _directory: Option<tempfile::TempDir>,
 }
 
 pub(crate) struct Reply {
     pub(crate) code: u16,
     pub(crate) media_type: String,
     pub(crate) warnings: Vec<String>,
+    pub(crate) retry_after: Option<String>,
     pub(crate) text: String,
 }
 
@@ -37,6 +38,20 @@ impl Server {
     pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(&directory.path().join("store.db")).unwrap();
+        Self { _directory: Some(directory), ..Self::on(store).await }
+    }
+
+    /// On a store without a file.
+    pub(crate) async fn in_memory() -> Self {
+        Self::on(Store::in_memory(&Memory::new())).await
+    }
+
+    /// The same server, with other times.
+    pub(crate) fn timed(self, timing: Timing) -> Self {
+        Self { api: Api::with_timing(self.api.core().clone(), timing), ..self }
+    }
+
+    async fn on(store: Store) -> Self {
         let seconds = Arc::new(AtomicI64::new(1_790_000_000));
         let clock = Arc::clone(&seconds);
         let core = Core::with_clock(
@@ -46,7 +61,7 @@ impl Server {
         );
         core.ensure_namespace("default").await.unwrap();
         core.publish_kinds().await.unwrap();
-        Self { api: Api::new(core), seconds, _directory: directory }
+        Self { api: Api::new(core), seconds, _directory: None }
     }
 
     pub(crate) fn tick(&self) {
@@ -72,6 +87,7 @@ impl Server {
             code: parts.status.as_u16(),
             media_type: parts.headers.get("content-type").map(header).unwrap_or_default(),
             warnings: parts.headers.get_all("warning").iter().map(header).collect(),
+            retry_after: parts.headers.get("retry-after").map(header),
             text: String::from_utf8(body.collect().await.unwrap().to_bytes().to_vec()).unwrap(),
         }
     }

@@ -10,10 +10,15 @@
 //! meta(key) -> value      -- schema, revision (the counter), compacted
 //! ```
 //!
+//! A database made by an earlier program is brought to the newest schema when it is opened, in one
+//! transaction; one made by a newer program is refused and left as it is.
+//!
 //! One thread writes, with `synchronous=FULL` in WAL mode; some others read. The file beside the
 //! database named `.lock` keeps a second process out, whose watchers would see nothing.
 
 mod read;
+#[cfg(test)]
+mod tests;
 mod write;
 
 use std::fs::{File, OpenOptions};
@@ -32,8 +37,11 @@ use crate::types::Revision;
 pub(crate) use read::{history, list, object};
 pub(crate) use write::{Command, Commit};
 
+/// What makes each schema out of the one before; the first one out of an empty file. A step that
+/// was in a release is never changed: the next one is added, with a fixture in `tests`.
+const STEPS: [&str; 1] = [SCHEMA_1];
 /// The newest schema that this program reads and writes.
-const SCHEMA: i64 = 1;
+const SCHEMA: i64 = STEPS.len() as i64;
 /// Commits that may wait for the writer; callers beyond wait for a place.
 const WRITE_QUEUE_MAX: usize = 1024;
 /// Reads that may wait for a reader thread.
@@ -45,7 +53,7 @@ const CACHE_KIB: usize = 2048;
 /// What all connections keep.
 pub(crate) const CACHES_BYTES: usize = (READERS + 1) * CACHE_KIB * 1024;
 
-const SCHEMA_SQL: &str = "
+const SCHEMA_1: &str = "
     CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
     INSERT INTO meta VALUES ('schema', 1), ('revision', 0), ('compacted', 0);
     CREATE TABLE log(
@@ -82,7 +90,8 @@ impl Sqlite {
             return Err(OpenError::Schema { path: path.to_owned(), found, known: SCHEMA });
         }
         let current = meta(&connection, "revision").map_err(database)?;
-        let hub = Arc::new(Hub::new(current));
+        let compacted = meta(&connection, "compacted").map_err(database)?;
+        let hub = Arc::new(Hub::new(current, compacted));
 
         let mut threads = Vec::with_capacity(READERS + 1);
         let (commands, queue) = mpsc::channel(WRITE_QUEUE_MAX);
@@ -137,17 +146,26 @@ fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> 
     Ok(connection)
 }
 
-/// Makes the tables of a new file; returns the schema found or made.
+/// Makes the tables of a new file, or brings those of an old one up to date; returns the schema that
+/// is there now, which is a newer one than ours if a newer program made it.
 fn migrate(connection: &mut Connection) -> rusqlite::Result<i64> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let tables: i64 =
         transaction.query_row("SELECT count(*) FROM sqlite_master WHERE name = 'meta'", [], |row| row.get(0))?;
-    if tables == 0 {
-        transaction.execute_batch(SCHEMA_SQL)?;
+    let found: i64 = if tables == 0 {
+        0
+    } else {
+        transaction.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0))?
+    };
+    if found >= SCHEMA {
+        return Ok(found);
     }
-    let schema = transaction.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0))?;
+    for step in STEPS.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        transaction.execute_batch(step)?;
+    }
+    transaction.execute("UPDATE meta SET value = ?1 WHERE key = 'schema'", [SCHEMA])?;
     transaction.commit()?;
-    Ok(schema)
+    Ok(SCHEMA)
 }
 
 fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Revision> {

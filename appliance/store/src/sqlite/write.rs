@@ -53,6 +53,9 @@ pub(super) fn run(mut connection: Connection, mut queue: mpsc::Receiver<Command>
         if let Some((through, answer)) = compact {
             let through = through.min(hub.published());
             let result = compact_step(&mut connection, through).map_err(|e| CommitError::Database(e.to_string()));
+            if let Ok(compacted) = &result {
+                hub.set_compacted(*compacted);
+            }
             answer_to(answer, result);
         }
     }

@@ -1,0 +1,299 @@
+//! Stored objects as clients get them, without reading them: the bytes of the store with the
+//! revision put in. What [`rules::shown`] does to a value, done to its text; what is added there has
+//! to be added here. Every version of a kind is shown as it is stored: with versions that are
+//! converted, lists go by values, and [`Lines`] has a set of lines for each version.
+//!
+//! An object is read only for a selector, and then only the part that selectors can look at.
+
+use std::sync::OnceLock;
+
+use bytes::Bytes;
+use firesteel_store::{Event, EventKind, Key, Object, Revision};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::core;
+use crate::kind::KindInfo;
+use crate::rules;
+use crate::selector::Selector;
+use crate::status::Status;
+
+/// What [`write_shown`] adds to an object, at most: the field's name and a number of 20 digits.
+pub(crate) const ADDED_BYTES: usize = 48;
+
+/// Writes an object as clients get it.
+pub(crate) fn write_shown(out: &mut Vec<u8>, key: &Key, bytes: &Bytes, revision: Revision) -> Result<(), Status> {
+    let Some(at) = metadata_at(bytes) else {
+        // Not as this server writes objects; it is JSON all the same, or an error.
+        let value = core::decode_bytes(key, bytes)?;
+        if !value.get("metadata").is_some_and(Value::is_object) {
+            return Err(Status::internal(format!("the stored object {} has no metadata", key.name)));
+        }
+        let value = rules::shown(value, revision);
+        out.extend_from_slice(value.to_string().as_bytes());
+        return Ok(());
+    };
+    let (head, rest) = bytes.split_at(at);
+    out.extend_from_slice(head);
+    let comma = if rest.starts_with(b"}") { "" } else { "," };
+    out.extend_from_slice(format!("\"resourceVersion\":\"{revision}\"{comma}").as_bytes());
+    out.extend_from_slice(rest);
+    Ok(())
+}
+
+/// Where the members of an object's `metadata` begin, in JSON without spaces.
+fn metadata_at(bytes: &[u8]) -> Option<usize> {
+    let (mut at, mut depth, mut last) = (0, 0_usize, 0);
+    while let Some(&byte) = bytes.get(at) {
+        let start = at;
+        at += 1;
+        match byte {
+            b'"' => {
+                at = string_end(bytes, at)?;
+                let is_name = depth == 1 && matches!(last, b'{' | b',');
+                if is_name && bytes.get(start..at) == Some(br#""metadata""#) {
+                    return bytes.get(at..)?.starts_with(b":{").then_some(at + 2);
+                }
+            }
+            b'{' | b'[' => depth += 1,
+            b'}' | b']' => depth = depth.checked_sub(1)?,
+            _ => {}
+        }
+        last = byte;
+    }
+    None
+}
+
+/// After the quote that ends a string.
+fn string_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    loop {
+        match bytes.get(at)? {
+            b'\\' => at += 2,
+            b'"' => return Some(at + 1),
+            _ => at += 1,
+        }
+    }
+}
+
+/// The part of an object that selectors look at.
+#[derive(Deserialize)]
+struct Head {
+    #[serde(default)]
+    metadata: HeadMeta,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct HeadMeta {
+    name: Value,
+    namespace: Value,
+    labels: Value,
+}
+
+/// An object reduced to what selectors look at.
+fn head(kind: &KindInfo, key: &Key, bytes: &Bytes) -> Result<Value, Status> {
+    let failed = |error: serde_json::Error| Status::internal(format!("stored object {key} is not JSON: {error}"));
+    let Head { metadata: HeadMeta { name, namespace, labels } } = serde_json::from_slice(bytes).map_err(failed)?;
+    let mut head = json!({ "metadata": { "name": name, "namespace": namespace, "labels": labels } });
+    if !kind.selectable.is_empty() {
+        let whole: Value = serde_json::from_slice(bytes).map_err(failed)?;
+        for first in kind.selectable.iter().filter_map(|path| path.split('.').next()) {
+            if first != "metadata" && whole.get(first).is_some() {
+                head[first] = whole[first].clone();
+            }
+        }
+    }
+    Ok(head)
+}
+
+/// Whether a selector takes a stored object.
+pub(crate) fn matches(kind: &KindInfo, selector: &Selector, object: &Object) -> Result<bool, Status> {
+    if selector.is_empty() {
+        return Ok(true);
+    }
+    // Watching or waiting for one object by its name must not read all of them.
+    if selector.fields.name().is_some_and(|name| name != object.key.name) {
+        return Ok(false);
+    }
+    Ok(selector.matches(&head(kind, &object.key, &object.value)?))
+}
+
+/// What an event is to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Told {
+    Added,
+    Modified,
+    Deleted,
+    /// Exists, and is no longer one that the client's selector takes: the state before, as deleted.
+    Left,
+}
+
+impl Told {
+    pub(crate) fn word(self) -> &'static str {
+        match self {
+            Self::Added => "ADDED",
+            Self::Modified => "MODIFIED",
+            Self::Deleted | Self::Left => "DELETED",
+        }
+    }
+}
+
+/// What watches make of one event, once for all of them.
+#[derive(Debug, Default)]
+pub(crate) struct Lines {
+    lines: [OnceLock<Bytes>; 4],
+    heads: OnceLock<(Value, Option<Value>)>,
+}
+
+impl Lines {
+    /// The line that tells an event, ready to be sent.
+    pub(crate) fn line(&self, told: Told, event: &Event) -> Result<Bytes, Status> {
+        let slot = &self.lines[told as usize];
+        if let Some(line) = slot.get() {
+            return Ok(line.clone());
+        }
+        let bytes = if told == Told::Left { event.previous.as_ref().unwrap_or(&event.value) } else { &event.value };
+        let line = line(told.word(), &event.key, bytes, event.revision)?;
+        Ok(slot.get_or_init(|| line).clone())
+    }
+
+    /// What an event is to a client that sees only objects that its selector takes.
+    pub(crate) fn told(&self, kind: &KindInfo, selector: &Selector, event: &Event) -> Result<Option<Told>, Status> {
+        if selector.is_empty() {
+            return Ok(Some(match event.kind {
+                EventKind::Created => Told::Added,
+                EventKind::Updated => Told::Modified,
+                EventKind::Deleted => Told::Deleted,
+            }));
+        }
+        if selector.fields.name().is_some_and(|name| name != event.key.name) {
+            return Ok(None);
+        }
+        let (now, before) = match self.heads.get() {
+            Some(heads) => heads,
+            None => {
+                let read = |bytes| head(kind, &event.key, bytes);
+                let heads = (read(&event.value)?, event.previous.as_ref().map(read).transpose()?);
+                self.heads.get_or_init(|| heads)
+            }
+        };
+        let before = event.kind != EventKind::Created && before.as_ref().is_some_and(|head| selector.matches(head));
+        Ok(match (before, event.kind != EventKind::Deleted && selector.matches(now)) {
+            (false, true) => Some(Told::Added),
+            (true, true) => Some(Told::Modified),
+            (true, false) if event.kind == EventKind::Deleted => Some(Told::Deleted),
+            (true, false) => Some(Told::Left),
+            (false, false) => None,
+        })
+    }
+}
+
+/// One line of a watch: a stored object and what happened to it.
+pub(crate) fn line(word: &str, key: &Key, bytes: &Bytes, revision: Revision) -> Result<Bytes, Status> {
+    let mut line = Vec::with_capacity(bytes.len() + ADDED_BYTES + 40);
+    line.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
+    write_shown(&mut line, key, bytes, revision)?;
+    line.extend_from_slice(b"}\n");
+    Ok(line.into())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+    use firesteel_store::GroupResource;
+    use proptest::prelude::*;
+
+    fn key() -> Key {
+        Key::new(&GroupResource::new("example.org", "toys"), "default", "a")
+    }
+
+    fn toys() -> KindInfo {
+        KindInfo { selectable: &["spec.color"], ..KindInfo::namespaced("example.org", "v1", "Toy", "toys") }
+    }
+
+    /// Any JSON, with names that look like what is searched for.
+    fn json_value() -> impl Strategy<Value = Value> {
+        let text =
+            prop_oneof![Just("metadata".to_owned()), Just("\"metadata\":{".to_owned()), "[a-c\"\\\\{},\\[]{0,6}"];
+        let leaf =
+            prop_oneof![Just(Value::Null), any::<i64>().prop_map(Value::from), text.clone().prop_map(Value::from)];
+        leaf.prop_recursive(3, 24, 4, move |inner| {
+            prop_oneof![
+                prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+                prop::collection::btree_map(text.clone(), inner, 0..4)
+                    .prop_map(|members| Value::Object(members.into_iter().collect())),
+            ]
+        })
+    }
+
+    proptest! {
+        /// The text with the revision put in reads as the value with the revision put in.
+        #[test]
+        fn the_revision_lands_in_the_metadata_and_nowhere_else(
+            annotations in json_value(), status in json_value(), other in json_value(), bare in any::<bool>()
+        ) {
+            let metadata = if bare { json!({}) } else { json!({ "annotations": annotations, "name": "a" }) };
+            let object = json!({ "aaa": other, "metadata": metadata, "status": status });
+            let mut out = Vec::new();
+            write_shown(&mut out, &key(), &object.to_string().into(), Revision(7)).unwrap();
+            prop_assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), rules::shown(object, Revision(7)));
+        }
+
+        #[test]
+        fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            drop(write_shown(&mut Vec::new(), &key(), &bytes.into(), Revision(1)));
+        }
+    }
+
+    #[test]
+    fn what_is_no_object_is_an_error() {
+        for text in ["0", "[]", r#"{"metadata":1}"#, r#"{"metadata":null}"#, "{}", "nonsense"] {
+            assert!(write_shown(&mut Vec::new(), &key(), &text.into(), Revision(1)).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn selectors_see_objects_come_and_go() {
+        let labels = Selector::parse(&toys(), Some("a=1"), None).unwrap();
+        let fields = Selector::parse(&toys(), None, Some("spec.color=1")).unwrap();
+        let object = |value: &str| {
+            Bytes::from(json!({ "metadata": { "labels": { "a": value } }, "spec": { "color": value } }).to_string())
+        };
+        let (yes, no) = (&object("1"), &object("2"));
+        for selector in [labels, fields] {
+            let told = |kind, value: &Bytes, previous: Option<&Bytes>| {
+                let previous = previous.cloned();
+                let event = Event { revision: Revision(9), kind, key: key(), value: value.clone(), previous };
+                let lines = Lines::default();
+                let told = lines.told(&toys(), &selector, &event).unwrap()?;
+                let line: Value = serde_json::from_slice(&lines.line(told, &event).unwrap()).unwrap();
+                assert_eq!(line["object"]["metadata"]["resourceVersion"], "9", "the revision of the event");
+                let label = line["object"]["metadata"]["labels"]["a"].as_str().unwrap().to_owned();
+                Some((line["type"].as_str().unwrap().to_owned(), label))
+            };
+            let line = |word: &str, label: &str| Some((word.to_owned(), label.to_owned()));
+            assert_eq!(told(EventKind::Created, yes, None), line("ADDED", "1"));
+            assert_eq!(told(EventKind::Created, no, None), None);
+            assert_eq!(told(EventKind::Updated, yes, Some(no)), line("ADDED", "1"));
+            assert_eq!(told(EventKind::Updated, yes, Some(yes)), line("MODIFIED", "1"));
+            assert_eq!(told(EventKind::Updated, no, Some(yes)), line("DELETED", "1"), "as it was when it matched");
+            assert_eq!(told(EventKind::Updated, no, Some(no)), None);
+            assert_eq!(told(EventKind::Deleted, yes, Some(yes)), line("DELETED", "1"));
+            assert_eq!(told(EventKind::Deleted, no, Some(no)), None);
+        }
+    }
+
+    #[test]
+    fn an_event_is_written_once_for_all_watches() {
+        let value = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
+        let event = Event { revision: Revision(9), kind: EventKind::Created, key: key(), value, previous: None };
+        let lines = Lines::default();
+        let [one, two] = [(); 2].map(|()| lines.line(Told::Added, &event).unwrap());
+        assert_eq!(
+            &one[..],
+            b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"resourceVersion\":\"9\",\"name\":\"a\"}}}\n"
+        );
+        assert_eq!(one.as_ptr(), two.as_ptr(), "the same bytes, not equal ones");
+    }
+}

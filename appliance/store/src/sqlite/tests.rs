@@ -1,0 +1,126 @@
+//! Databases of other versions of this program, made here by their own SQL.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use bytes::Bytes;
+use rusqlite::Connection;
+
+use super::SCHEMA;
+use crate::{Event, EventKind, GroupResource, Key, Op, OpenError, ReadError, Revision, Store};
+
+/// Tables and rows as a program with this schema left them: revision 3 made "kept", 4 changed it, 5
+/// made "gone" and 6 deleted it; what was before 3 is compacted, "old" of revision 2 stands since.
+fn database_of(schema: i64) -> &'static str {
+    match schema {
+        1 => {
+            "
+            CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+            INSERT INTO meta VALUES ('schema', 1), ('revision', 6), ('compacted', 2);
+            CREATE TABLE log(
+                revision INTEGER PRIMARY KEY,
+                grp TEXT NOT NULL, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+                op INTEGER NOT NULL,
+                previous INTEGER NOT NULL,
+                value BLOB NOT NULL);
+            CREATE INDEX log_kind ON log(grp, resource, revision);
+            CREATE TABLE object(
+                grp TEXT NOT NULL, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
+                revision INTEGER NOT NULL,
+                PRIMARY KEY (grp, resource, namespace, name)) WITHOUT ROWID;
+            INSERT INTO log VALUES
+                (2, 'example.org', 'hosts', 'default', 'old', 1, 0, CAST('2' AS BLOB)),
+                (3, 'example.org', 'hosts', 'default', 'kept', 1, 0, CAST('3' AS BLOB)),
+                (4, 'example.org', 'hosts', 'default', 'kept', 2, 3, CAST('4' AS BLOB)),
+                (5, 'example.org', 'hosts', 'default', 'gone', 1, 0, CAST('5' AS BLOB)),
+                (6, 'example.org', 'hosts', 'default', 'gone', 3, 5, CAST('6' AS BLOB));
+            INSERT INTO object VALUES
+                ('example.org', 'hosts', 'default', 'old', 2),
+                ('example.org', 'hosts', 'default', 'kept', 4);
+            "
+        }
+        other => panic!("schema {other} needs a fixture here"),
+    }
+}
+
+fn run(test: impl Future<Output = ()>) {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(test);
+}
+
+fn hosts() -> GroupResource {
+    GroupResource::new("example.org", "hosts")
+}
+
+fn key(name: &str) -> Key {
+    Key::new(&hosts(), "default", name)
+}
+
+#[test]
+fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
+    for schema in 1..=SCHEMA {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        Connection::open(&path).unwrap().execute_batch(database_of(schema)).unwrap();
+        // Twice: the second time it is one of today.
+        for revision in [7, 8] {
+            let store = Store::open(&path).unwrap();
+            run(async move {
+                let (store, hosts) = (&store, &hosts());
+                let names = async |at| {
+                    let page = store.list(hosts, None, Some(Revision(at)), None, 9).await.unwrap();
+                    page.items.into_iter().map(|o| (o.key.name, o.revision.0, o.value)).collect::<Vec<_>>()
+                };
+                let object = |name: &str, at: u64, value: &'static str| {
+                    (name.to_owned(), at, Bytes::from_static(value.as_bytes()))
+                };
+                assert_eq!(names(6).await, [object("kept", 4, "4"), object("old", 2, "2")], "schema {schema}");
+                let five = [object("gone", 5, "5"), object("kept", 4, "4"), object("old", 2, "2")];
+                assert_eq!(names(5).await, five, "schema {schema}");
+                let forgotten = store.list(hosts, None, Some(Revision(1)), None, 9).await;
+                assert!(matches!(forgotten, Err(ReadError::Compacted { oldest: Revision(2) })));
+                let mut watch = store.watch(hosts, Revision(3)).await.unwrap();
+                let event = |revision, kind, name, value: &'static str, previous: Option<&'static str>| Event {
+                    revision: Revision(revision),
+                    kind,
+                    key: key(name),
+                    value: value.into(),
+                    previous: previous.map(Into::into),
+                };
+                for wanted in [
+                    event(4, EventKind::Updated, "kept", "4", Some("3")),
+                    event(5, EventKind::Created, "gone", "5", None),
+                    event(6, EventKind::Deleted, "gone", "6", Some("5")),
+                ] {
+                    assert_eq!(**watch.next().await.unwrap(), wanted, "schema {schema}");
+                }
+                let made = Op::Create { key: key(&format!("new{revision}")), value: "x".into() };
+                assert_eq!(store.commit(made, vec![]).await.unwrap(), Revision(revision), "schema {schema}");
+            });
+        }
+    }
+}
+
+#[test]
+fn a_database_of_a_newer_program_is_refused_and_left_as_it_is() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    drop(Store::open(&path).unwrap());
+    let set = |schema: i64| {
+        let connection = Connection::open(&path).unwrap();
+        connection.execute("UPDATE meta SET value = ?1 WHERE key = 'schema'", [schema]).unwrap();
+        connection.execute_batch("CREATE TABLE IF NOT EXISTS of_the_future(x)").unwrap();
+    };
+    set(SCHEMA + 1);
+    let error = Store::open(&path).unwrap_err();
+    assert!(
+        matches!(error, OpenError::Schema { found, known, .. } if (found, known) == (SCHEMA + 1, SCHEMA)),
+        "{error}"
+    );
+    assert!(error.to_string().contains("use a newer program"), "{error}");
+    let found: i64 = Connection::open(&path)
+        .unwrap()
+        .query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(found, SCHEMA + 1);
+    set(SCHEMA);
+    Store::open(&path).unwrap();
+}
