@@ -7,6 +7,7 @@ mod describe;
 mod get;
 mod image;
 mod kinds;
+mod rekey;
 mod request;
 mod table;
 mod watch;
@@ -113,6 +114,13 @@ pub enum Command {
         #[arg(long, value_name = "STATE")]
         until: Option<String>,
     },
+    /// Seal all secrets in the database by a new key, while the appliance serves
+    ///
+    /// Old states of secrets and free space of the database included: afterwards no byte of it opens with the
+    /// old key, which is removed from the key file (--secrets-key). Changes of objects wait meanwhile, some
+    /// seconds for a large database; hosts go on booting. Needs free disk space as large as the database. A
+    /// backup that was made before needs the key file of that time.
+    Rekey,
     /// Print a shell's completion script
     Completions { shell: clap_complete::Shell },
 }
@@ -143,6 +151,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,
         Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
+        Command::Rekey => rekey::run(&client()?).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut std::io::stdout());
             Ok(())

@@ -10,6 +10,7 @@ use ring::{error::Unspecified, hmac, rand::SystemRandom};
 use super::{
     bearer,
     body::{ResponseBody, json},
+    own::Own,
     server::RequestBody,
 };
 
@@ -41,13 +42,16 @@ impl AdminToken {
 }
 
 /// Answers one request, after its token was checked.
-pub async fn handle(api: Api, admin: AdminToken, request: Request<RequestBody>) -> Response<ResponseBody> {
+pub async fn handle(api: Api, own: Own, admin: AdminToken, request: Request<RequestBody>) -> Response<ResponseBody> {
     let token = bearer::token(request.headers());
     let open = matches!(request.uri().path(), "/readyz" | "/livez" | "/healthz");
     if !open && !token.is_some_and(|token| admin.is(token)) {
         return unauthorized();
     }
     let caller = Caller { name: "admin".to_owned(), admin: true };
+    if Own::serves(request.uri().path()) {
+        return own.handle(request, &caller).await;
+    }
     api.handle(request, &caller).await.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
 }
 
