@@ -41,7 +41,7 @@ mod watch;
 mod write;
 pub mod yaml;
 
-pub use api::{Api, BODY_BYTES_MAX, Body, Caller, Timing};
+pub use api::{Api, BODY_BYTES_MAX, Body, Caller, Timing, Told};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};

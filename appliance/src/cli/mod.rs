@@ -2,6 +2,7 @@
 
 mod adopt;
 mod apply;
+mod audit;
 mod client;
 mod describe;
 mod get;
@@ -114,6 +115,15 @@ pub enum Command {
         #[arg(long, value_name = "STATE")]
         until: Option<String>,
     },
+    /// Who asked the API for what: writes, refusals, and reading of secrets, as lines of JSON
+    Audit {
+        /// Go on with what comes
+        #[arg(long, short)]
+        follow: bool,
+        /// Only so many of the last lines
+        #[arg(long, value_name = "LINES")]
+        tail: Option<usize>,
+    },
     /// Seal all secrets in the database by a new key, while the appliance serves
     ///
     /// Old states of secrets and free space of the database included: afterwards no byte of it opens with the
@@ -151,6 +161,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,
         Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
+        Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
         Command::Rekey => rekey::run(&client()?).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut std::io::stdout());

@@ -60,7 +60,8 @@ impl ApiListener {
         let tls = Some(Arc::clone(&pki.server));
         let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, is_known, patience };
         let kube = Api::new(core.clone());
-        tasks.spawn(server.run(move |request, _| api::handle(kube.clone(), own.clone(), admin.clone(), request)));
+        let on_api = move |request, remote| api::handle(kube.clone(), own.clone(), admin.clone(), request, remote);
+        tasks.spawn(server.run(on_api));
     }
 }
 

@@ -5,6 +5,7 @@
 //! images/        imported images            admin.kubeconfig  API address, token, CA (0600)
 //! pki/           CA, server key and certificate
 //! secrets/       keys (0600): at-rest (secrets in resources.db), tokens, receipts
+//! audit/         who asked the API for what (0600)
 //! ```
 
 use std::{

@@ -35,7 +35,10 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::http::{known::Known, own::Own};
+use crate::{
+    audit::Audit,
+    http::{known::Known, own::Own},
+};
 use api::ApiListener;
 use at_rest::KeyFile;
 use data_dir::DataDir;
@@ -59,7 +62,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let database = data.path("resources.db");
     let key_file = KeyFile::open(&settings.secrets_key, &database).context("opening the key of the secrets")?;
     let core = open_store(key_file.open_store(&database, settings.durability)?).await?;
-    let own = Own::new(core.store(), key_file);
+    let own = Own::new(core.store(), key_file, Audit::open(&data.path("audit"))?);
     let mut tasks = JoinSet::new();
     if settings.api_only {
         serve_alone(&mut tasks, &settings, &data, &core, own).await?;
