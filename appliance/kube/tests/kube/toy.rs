@@ -110,7 +110,7 @@ impl Server {
 }
 
 pub(crate) fn admin() -> Caller {
-    Caller { name: "admin".into(), admin: true }
+    Caller::admin()
 }
 
 /// A host that is on.
