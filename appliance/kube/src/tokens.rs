@@ -274,7 +274,7 @@ mod tests {
         let key = TokenKey::new(&[7; 32]);
         let (answer, warnings) = key.answer(&account(), &json!({ "spec": {} }), now(), "id-1").unwrap();
         assert!(warnings.is_empty());
-        assert_eq!(answer["status"]["expirationTimestamp"], "2026-09-21T15:33:20Z");
+        assert_eq!(answer["status"]["expirationTimestamp"], "2026-09-21T15:13:20Z");
         assert_eq!(answer["spec"], json!({ "audiences": [ISSUER], "expirationSeconds": 3600, "boundObjectRef": null }));
         let token = answer["status"]["token"].as_str().unwrap();
         let claims = key.read(token, now()).unwrap();

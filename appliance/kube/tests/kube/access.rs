@@ -94,7 +94,7 @@ async fn text(response: Response<Body>) -> String {
 }
 
 fn guarded(server: Server, authorizer: Arc<Toy>) -> Server {
-    Server { api: server.api.clone().guarded(authorizer), ..server }
+    server.with(|api| api.guarded(authorizer))
 }
 
 const JSON: &str = "application/json";
@@ -104,7 +104,7 @@ const JSON: &str = "application/json";
 fn every_verb_is_a_right_of_its_own() {
     run(async {
         let one = format!("{HOSTS}/h1");
-        let (status, watch) = (format!("{one}/status"), format!("{HOSTS}?watch=1&timeoutSeconds=0"));
+        let (status, watch) = (format!("{one}/status"), format!("{HOSTS}?watch=1"));
         let body = object("h1").to_string();
         let requests = [
             ("get", "GET", one.as_str(), JSON, ""),
@@ -125,13 +125,16 @@ fn every_verb_is_a_right_of_its_own() {
                 let response = ask(&server, method, path, media_type, body).await;
                 let code = response.status().as_u16();
                 assert_eq!(code != 403, verb == right, "{verb} with the right to {right}: {code}");
+                if verb == right {
+                    continue;
+                }
                 let (word, part) = verb.split_once('/').unwrap_or((verb, ""));
                 let resource = if part.is_empty() { "baremetalhosts".into() } else { format!("baremetalhosts/{part}") };
                 let told = text(response).await;
                 let sentence = format!(
                     r#"User \"x\" cannot {word} resource \"{resource}\" in API group \"metal3.io\" in the namespace \"default\""#
                 );
-                assert_eq!(told.contains(&sentence), verb != right, "{told}");
+                assert!(told.contains(&sentence), "{told}");
             }
         }
     });
@@ -251,7 +254,8 @@ fn too_many_watches_of_one_caller_are_refused_and_others_are_not() {
             (&json!("TooManyRequests"), &json!(1))
         );
         assert_eq!(ask(&server, "GET", HOSTS, JSON, "").await.status(), 200);
-        assert_eq!(server.get(&format!("{watch}&timeoutSeconds=0")).await.code, 200, "somebody else");
+        let request = Request::get(&watch).body(Full::<Bytes>::default()).unwrap();
+        assert_eq!(server.api.handle(request, &admin()).await.status(), 200, "somebody else");
         held.pop();
         assert_eq!(ask(&server, "GET", &watch, JSON, "").await.status(), 200);
     });
@@ -261,7 +265,7 @@ fn too_many_watches_of_one_caller_are_refused_and_others_are_not() {
 fn a_service_account_has_tokens_on_request() {
     run(async {
         let server = Server::in_memory().await;
-        let server = Server { api: server.api.clone().issuing(Arc::new(Tokens(TokenKey::new(&[3; 32])))), ..server };
+        let server = server.with(|api| api.issuing(Arc::new(Tokens(TokenKey::new(&[3; 32])))));
         let accounts = "/api/v1/namespaces/default/serviceaccounts";
         let path = format!("{accounts}/robot/token");
         let request = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {} });
