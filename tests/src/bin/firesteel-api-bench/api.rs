@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail, ensure};
 use bytes::Bytes;
-use http::Method;
+use http::{Method, StatusCode};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use serde_json::Value;
@@ -121,7 +121,13 @@ async fn beside_ironic(appliance: &Appliance, figures: &mut Figures) -> Result<(
     let per_host_ms = (appliance.processor_seconds()? - before) * 1e3 / f64::from(IRONIC_HOSTS);
     let enrolled = rate(IRONIC_HOSTS, elapsed);
     let ironic = |figure| Some(("Ironic", figure));
-    figures.row("hosts enrolled, 8 connections (host and its Secret)", enrolled, "/s", Limit::None, ironic(IRONIC_ENROL));
+    figures.row(
+        "hosts enrolled, 8 connections (host and its Secret)",
+        enrolled,
+        "/s",
+        Limit::None,
+        ironic(IRONIC_ENROL),
+    );
     figures.row("processor time of one enrolment", per_host_ms, "ms", Limit::None, ironic(47.0));
     let mut connection = endpoint.connect().await?;
     for (what, path, repeats, peer) in [
@@ -153,31 +159,45 @@ async fn beside_ironic(appliance: &Appliance, figures: &mut Figures) -> Result<(
 /// All hosts with their status, and their HardwareData.
 async fn enrol_the_rest(endpoint: &Endpoint, load: &Load, figures: &mut Figures) -> Result<()> {
     let (all, count) = (load.hosts, load.connections);
-    let (sizes, elapsed) = on_connections(endpoint, count, async move |first, mut connection| {
-        let mut least = usize::MAX;
-        for number in (first..all).step_by(count as usize) {
-            let path = format!("{HOSTS}/{}", hosts::name(number));
-            let made = if number < IRONIC_HOSTS {
-                connection.get(&path).await?
-            } else {
-                connection.ask(Method::POST, HOSTS, hosts::host(number).to_string().into()).await?
-            };
-            let mut host: Value = serde_json::from_slice(&made).context("reading the host that was made")?;
-            host["status"] = hosts::status(number);
-            let host = connection.ask(Method::PUT, &format!("{path}/status"), host.to_string().into()).await?;
-            let data = hosts::hardware_data(number).to_string();
-            let data = connection.ask(Method::POST, HARDWARE, data.into()).await?;
-            least = least.min(host.len()).min(data.len());
-        }
-        Ok(least)
-    })
-    .await?;
+    let enrol = |first, connection| enrol(connection, (first..all).step_by(count as usize));
+    let (sizes, elapsed) = on_connections(endpoint, count, enrol).await?;
     let least = sizes.into_iter().min().unwrap_or_default();
     ensure!(least >= hosts::BYTES_MIN, "an object has {least} bytes only");
     figures.note(&format!("{all} hosts with HardwareData; the smallest of these objects has {least} bytes of JSON"));
     let what = format!("hosts made, with status and HardwareData, {count} connections");
     figures.row(&what, rate(all, elapsed), "/s", Limit::None, None);
     Ok(())
+}
+
+/// Makes what is missing of some hosts; tells the size of the smallest object.
+async fn enrol(mut connection: Connection, numbers: impl Iterator<Item = u32>) -> Result<usize> {
+    let mut least = usize::MAX;
+    for number in numbers {
+        let path = format!("{HOSTS}/{}", hosts::name(number));
+        if number >= IRONIC_HOSTS {
+            connection.ask(Method::POST, HOSTS, hosts::host(number).to_string().into()).await?;
+        }
+        let host = set_status(&mut connection, &path, hosts::status(number)).await?;
+        let data = hosts::hardware_data(number).to_string();
+        let data = connection.ask(Method::POST, HARDWARE, data.into()).await?;
+        least = least.min(host.len()).min(data.len());
+    }
+    Ok(least)
+}
+
+/// Read, change, write; and again where the appliance itself wrote in between.
+async fn set_status(connection: &mut Connection, path: &str, status: Value) -> Result<Bytes> {
+    loop {
+        let read = connection.get(path).await?;
+        let mut host: Value = serde_json::from_slice(&read).context("reading a host")?;
+        host["status"] = status.clone();
+        let (code, body) = connection.open(Method::PUT, &format!("{path}/status"), host.to_string().into()).await?;
+        let answer = body.collect().await.context("reading the answer")?.to_bytes();
+        if code != StatusCode::CONFLICT {
+            ensure!(code.is_success(), "writing the status of {path}: {code}: {}", String::from_utf8_lossy(&answer));
+            return Ok(answer);
+        }
+    }
 }
 
 /// The token of the next page, and the list's revision: the last of a list, after its items.

@@ -34,7 +34,8 @@ impl Endpoint {
     pub(crate) fn of(kubeconfig: &[u8], address: SocketAddr) -> Result<Self> {
         let config: Value = yaml::read(kubeconfig).context("reading the kubeconfig")?;
         let (cluster, user) = (&config["clusters"][0]["cluster"], &config["users"][0]["user"]);
-        let pem = |value: &Value| STANDARD.decode(value.as_str().unwrap_or_default()).context("the kubeconfig's base64");
+        let pem =
+            |value: &Value| STANDARD.decode(value.as_str().unwrap_or_default()).context("the kubeconfig's base64");
         let mut roots = rustls::RootCertStore::empty();
         for certificate in CertificateDer::pem_slice_iter(&pem(&cluster["certificate-authority-data"])?) {
             roots.add(certificate.context("the kubeconfig's CA")?)?;
@@ -47,7 +48,8 @@ impl Endpoint {
         } else {
             builder.with_no_client_auth()
         };
-        let token = user["token"].as_str().map(|token| HeaderValue::from_str(&format!("Bearer {token}"))).transpose()?;
+        let token =
+            user["token"].as_str().map(|token| HeaderValue::from_str(&format!("Bearer {token}"))).transpose()?;
         Ok(Self { address, tls: TlsConnector::from(Arc::new(config)), token })
     }
 

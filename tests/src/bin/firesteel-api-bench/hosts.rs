@@ -133,9 +133,13 @@ pub(crate) fn status(number: u32) -> Value {
     });
     let metric = |second| json!({"start": moment(second), "end": moment(second + 60)});
     json!({
-        "operationalStatus": "OK", "errorMessage": "", "errorCount": 0, "poweredOn": true,
+        "operationalStatus": "OK", "errorMessage": "", "errorCount": 0, "provisioningFailCount": 0, "poweredOn": true,
         "goodCredentials": credentials, "triedCredentials": credentials,
         "hardwareProfile": "unknown",
+        "conditions": [{
+            "type": "Ready", "status": "True", "reason": "Available", "message": "the host can be used",
+            "lastTransitionTime": moment(0), "observedGeneration": 1,
+        }],
         "hardware": hardware(number),
         "lastUpdated": moment(u64::from(number)),
         "operationHistory": {
