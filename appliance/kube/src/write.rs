@@ -7,11 +7,12 @@ use serde_json::{Value, json};
 use crate::api::Answer;
 use crate::apply;
 use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
+use crate::json::Document;
 use crate::list::{self, Selection};
 use crate::negotiate;
 use crate::patch::Patch;
 use crate::query::{MANAGER_BYTES_MAX, Query};
-use crate::rules::{Part, Target};
+use crate::rules::{self, Part, Target};
 use crate::status::{Cause, Status};
 
 /// A request's body, read whole.
@@ -24,8 +25,8 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    fn object(&self, kind: &str) -> Result<Value, Status> {
-        negotiate::parse_object(self.media_type.as_deref(), &self.bytes, kind)
+    fn object(&self, kind: &str) -> Result<Document, Status> {
+        negotiate::parse_document(self.media_type.as_deref(), &self.bytes, kind)
     }
 
     /// Who writes without a name of its own: the program, without its version.
@@ -50,8 +51,9 @@ pub(crate) async fn create(
     }
     let options = options(query, payload, "CreateOptions")?;
     let object = payload.object(target.kind.kind)?;
-    let written = core.create(target, object, options).await?;
-    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, written) })
+    let warnings = object.judge(target.kind, options.validation)?;
+    let written = core.create(target, object.value, options).await?;
+    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, written, warnings) })
 }
 
 pub(crate) async fn update(
@@ -64,10 +66,12 @@ pub(crate) async fn update(
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "UpdateOptions")?;
     let object = payload.object(target.kind.kind)?;
-    let written = core.change(target, part, Change::Replace(&object), options).await?;
-    Ok(answer(core, selection, written))
+    let warnings = object.judge(target.kind, options.validation)?;
+    let written = core.change(target, part, Change::Replace(&object.value), options).await?;
+    Ok(answer(core, selection, written, warnings))
 }
 
+/// `refusal` is the answer where there is no object and an apply would have to make it.
 pub(crate) async fn patch(
     core: &Core,
     target: Target<'_>,
@@ -75,18 +79,23 @@ pub(crate) async fn patch(
     query: &Query,
     payload: &Payload,
     selection: &Selection,
+    refusal: Option<Status>,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "PatchOptions")?;
     if payload.media_type.as_deref() == Some(apply::APPLY) {
-        return server_side_apply(core, target, part, query, payload, selection).await;
+        return server_side_apply(core, target, part, query, payload, selection, refusal).await;
     }
     if query.force.is_some() {
         let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
         return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
     }
-    let patch = Patch::parse(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+    let (patch, document) = Patch::read(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+    let warnings = document.judge(target.kind, options.validation).map_err(|status| {
+        let sent = json!(String::from_utf8_lossy(&payload.bytes));
+        rules::as_patch_error(target.kind, status, &sent)
+    })?;
     let written = core.change(target, part, Change::Patch(&patch), options).await?;
-    Ok(answer(core, selection, written))
+    Ok(answer(core, selection, written, warnings))
 }
 
 async fn server_side_apply(
@@ -96,6 +105,7 @@ async fn server_side_apply(
     query: &Query,
     payload: &Payload,
     selection: &Selection,
+    refusal: Option<Status>,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "PatchOptions")?;
     if query.field_manager.is_none() {
@@ -103,10 +113,11 @@ async fn server_side_apply(
         return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
     }
     let configuration = apply::Configuration::parse(target.kind, part, &payload.bytes)?;
+    let warnings = configuration.judge_duplicates(target.kind, options.validation)?;
     let force = query.force.unwrap_or(false);
-    let (written, created) = core.apply(target, part, &configuration, force, options).await?;
+    let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Answer { code, ..answer(core, selection, written) })
+    Ok(Answer { code, ..answer(core, selection, written, warnings) })
 }
 
 pub(crate) async fn delete(
@@ -119,7 +130,7 @@ pub(crate) async fn delete(
     let (preconditions, options, warnings) = delete_options(query, payload)?;
     let written = core.delete(target, &preconditions, options).await?;
     if !written.removed {
-        return Ok(Answer { warnings, ..answer(core, selection, written) });
+        return Ok(answer(core, selection, written, warnings));
     }
     let mut details =
         json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
@@ -153,8 +164,10 @@ pub(crate) async fn delete_collection(
     Ok(Answer { warnings, ..Answer::ok(list::show(core, selection, metadata, deleted)) })
 }
 
-fn answer(core: &Core, selection: &Selection, written: Written) -> Answer {
-    Answer { warnings: written.warnings, ..Answer::ok(list::show_one(core, selection, written.value)) }
+/// With warnings about the body before those about what it says.
+fn answer(core: &Core, selection: &Selection, written: Written, mut warnings: Vec<String>) -> Answer {
+    warnings.extend(written.warnings);
+    Answer { warnings, ..Answer::ok(list::show_one(core, selection, written.value)) }
 }
 
 /// `name` is that of the verb's options in Kubernetes, for messages.
@@ -170,7 +183,7 @@ fn delete_options(
     query: &Query,
     payload: &Payload,
 ) -> Result<(Preconditions, WriteOptions<'static>, Vec<String>), Status> {
-    let sent = if payload.bytes.is_empty() { json!({}) } else { payload.object("DeleteOptions")? };
+    let sent = if payload.bytes.is_empty() { json!({}) } else { payload.object("DeleteOptions")?.value };
     let string = |value: &Value| value.as_str().map(str::to_owned);
     let mut query = query.clone();
     query.dry_run.extend(sent["dryRun"].as_array().into_iter().flatten().filter_map(string));

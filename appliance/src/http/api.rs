@@ -68,7 +68,7 @@ async fn answer(
     if !open && !token.is_some_and(|token| admin.is(token)) {
         return (None, unauthorized());
     }
-    let caller = Caller { name: "admin".to_owned(), admin: true };
+    let caller = Caller::admin();
     if Own::serves(request.uri().path()) {
         let response = own.handle(request, &caller).await;
         return (Some(caller), response);

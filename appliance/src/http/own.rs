@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use firesteel_kube::{Caller, Status, Told};
+use firesteel_kube::{Caller, Status, Told, access::MASTERS};
 use firesteel_store::Store;
 use futures_util::TryStreamExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
@@ -43,7 +43,7 @@ impl Own {
 
     /// Keeps a record of a request and its answer; without a caller nobody proved who he is.
     pub fn note<B>(&self, asked: &Asked, caller: Option<&Caller>, response: &Response<B>) {
-        let who = caller.map_or_else(Who::default, |caller| Who { name: &caller.name, groups: &[] });
+        let who = caller.map_or_else(Who::default, |caller| Who { name: &caller.name, groups: &caller.groups });
         let told = response.extensions().get::<Told>();
         let reason = match (told, response.status()) {
             (Some(told), _) => told.reason,
@@ -63,7 +63,7 @@ impl Own {
 
     /// Answers one request.
     pub async fn handle(&self, request: Request<RequestBody>, caller: &Caller) -> Response<ResponseBody> {
-        if !caller.admin {
+        if !caller.is_in(MASTERS) {
             let (name, path) = (&caller.name, request.uri().path());
             return refuse(&Status::forbidden(format!("forbidden: User {name:?} cannot use path {path:?}")));
         }
