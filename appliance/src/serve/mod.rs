@@ -31,7 +31,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
 use firesteel_control::{Config, Control, RedfishDriver, runtime::Tokio};
 use firesteel_images::import::{Acquirer, ImageStore};
-use firesteel_kube::{Api, Core};
+use firesteel_kube::{Api, Core, life};
 use firesteel_store::{Compactor, Durability, Retention, Store};
 use jiff::Timestamp;
 use ring::hmac;
@@ -97,6 +97,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     services.spawn(&mut tasks, &core, known);
     let looped = control.clone();
     tasks.spawn(async move { looped.run().await.map_err(|error| anyhow::anyhow!(error)) });
+    let living = core.clone();
+    tasks.spawn(async move { life::run(living).await.map_err(|status| anyhow::anyhow!(status.message)) });
     let compactor = core.store().clone();
     tasks.spawn(async move { compact(compactor).await });
     for part in memory::PARTS {
@@ -123,8 +125,6 @@ async fn open_store(data: &DataDir, durability: Durability) -> anyhow::Result<Co
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
     core.publish_kinds().await.map_err(|status| anyhow::anyhow!(status.message))?;
-    // Deletions of namespaces that a crash interrupted.
-    core.resume().await.map_err(|status| anyhow::anyhow!(status.message))?;
     Ok(core)
 }
 

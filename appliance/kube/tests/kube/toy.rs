@@ -17,6 +17,7 @@ pub(crate) const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/default/bare
 pub(crate) struct Server {
     pub(crate) api: Api,
     seconds: Arc<AtomicI64>,
+    life: Option<tokio::task::AbortHandle>,
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -38,7 +39,9 @@ impl Server {
     pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(&directory.path().join("store.db")).unwrap();
-        Self { _directory: Some(directory), ..Self::on(store).await }
+        let mut server = Self::on(store).await;
+        server._directory = Some(directory);
+        server
     }
 
     /// On a store without a file.
@@ -48,7 +51,9 @@ impl Server {
 
     /// The same server, with other times.
     pub(crate) fn timed(self, timing: Timing) -> Self {
-        Self { api: Api::with_timing(self.api.core().clone(), timing), ..self }
+        let mut server = self;
+        server.api = Api::with_timing(server.api.core().clone(), timing);
+        server
     }
 
     async fn on(store: Store) -> Self {
@@ -61,7 +66,8 @@ impl Server {
         );
         core.ensure_namespace("default").await.unwrap();
         core.publish_kinds().await.unwrap();
-        Self { api: Api::new(core), seconds, _directory: None }
+        let life = tokio::spawn(firesteel_kube::life::run(core.clone())).abort_handle();
+        Self { api: Api::new(core), seconds, life: Some(life), _directory: None }
     }
 
     pub(crate) fn tick(&self) {
@@ -106,6 +112,12 @@ impl Server {
 
     pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Reply {
         self.send("PATCH", path, &[("content-type", "application/merge-patch+json")], &patch.to_string()).await
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.life.take().iter().for_each(tokio::task::AbortHandle::abort);
     }
 }
 
