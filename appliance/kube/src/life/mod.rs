@@ -153,6 +153,8 @@ impl Life {
                 Err(status) => {
                     tracing::warn!(object = %key, error = %status.message, "an object cannot be looked at now");
                     self.again.push(key);
+                    // The next one would hardly fare better.
+                    break;
                 }
             }
         }

@@ -15,7 +15,7 @@ fn options(fields: &Value) -> Value {
 }
 
 /// Waits until the server has done what follows from a deletion.
-async fn gone(server: &Server, path: &str) {
+pub(crate) async fn gone_soon(server: &Server, path: &str) {
     while server.get(path).await.code != 404 {
         tokio::task::yield_now().await;
         tokio::time::sleep(std::time::Duration::from_millis(1)).await;
@@ -72,7 +72,7 @@ fn what_waits_is_accepted_and_what_makes_no_sense_refused() {
         assert_eq!(more.code, 422);
         assert!(more.json()["message"].as_str().unwrap().contains(words), "{}", more.text);
         server.merge(&format!("{maps}/c"), &json!({ "metadata": { "finalizers": null } })).await;
-        gone(&server, &path).await;
+        gone_soon(&server, &path).await;
         assert_eq!(server.get(&format!("{maps}/c")).await.code, 404);
     });
 }
