@@ -17,7 +17,7 @@ pub(crate) const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/default/bare
 pub(crate) struct Server {
     pub(crate) api: Api,
     seconds: Arc<AtomicI64>,
-    life: Option<tokio::task::AbortHandle>,
+    _life: Life,
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -39,9 +39,7 @@ impl Server {
     pub(crate) async fn new() -> Self {
         let directory = tempfile::tempdir().unwrap();
         let store = Store::open(&directory.path().join("store.db")).unwrap();
-        let mut server = Self::on(store).await;
-        server._directory = Some(directory);
-        server
+        Self { _directory: Some(directory), ..Self::on(store).await }
     }
 
     /// On a store without a file.
@@ -56,6 +54,11 @@ impl Server {
         server
     }
 
+    /// The same server behind another door.
+    pub(crate) fn with(self, change: impl FnOnce(Api) -> Api) -> Self {
+        Self { api: change(self.api.clone()), ..self }
+    }
+
     async fn on(store: Store) -> Self {
         let seconds = Arc::new(AtomicI64::new(1_790_000_000));
         let clock = Arc::clone(&seconds);
@@ -66,8 +69,8 @@ impl Server {
         );
         core.ensure_namespace("default").await.unwrap();
         core.publish_kinds().await.unwrap();
-        let life = tokio::spawn(firesteel_kube::life::run(core.clone())).abort_handle();
-        Self { api: Api::new(core), seconds, life: Some(life), _directory: None }
+        let _life = Life(tokio::spawn(firesteel_kube::life::run(core.clone())).abort_handle());
+        Self { api: Api::new(core), seconds, _life, _directory: None }
     }
 
     pub(crate) fn tick(&self) {
@@ -115,14 +118,17 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+/// What follows from deletions is done as long as the server is there.
+struct Life(tokio::task::AbortHandle);
+
+impl Drop for Life {
     fn drop(&mut self) {
-        self.life.take().iter().for_each(tokio::task::AbortHandle::abort);
+        self.0.abort();
     }
 }
 
 pub(crate) fn admin() -> Caller {
-    Caller { name: "admin".into(), admin: true }
+    Caller::admin()
 }
 
 /// A host that is on.
