@@ -127,8 +127,6 @@ async fn open_store(store: Store) -> anyhow::Result<Core> {
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
     core.publish_kinds().await.map_err(|status| anyhow::anyhow!(status.message))?;
-    // Deletions of namespaces that a crash interrupted.
-    core.resume().await.map_err(|status| anyhow::anyhow!(status.message))?;
     Ok(core)
 }
 
