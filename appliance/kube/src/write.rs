@@ -86,7 +86,7 @@ pub(crate) async fn finalize(
     selection: &Selection,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "UpdateOptions")?;
-    let sent = payload.object(target.kind.kind)?;
+    let sent = payload.object(target.kind.kind)?.value;
     let mut wanted = core.get(target).await?;
     for field in ["uid", "resourceVersion"] {
         let (asked, found) = (&sent["metadata"][field], &wanted["metadata"][field]);
