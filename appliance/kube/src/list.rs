@@ -102,6 +102,15 @@ impl Continue {
     }
 }
 
+/// Reads any text as a continue token; what can be read is the same when it is written and read again. For
+/// fuzzing.
+pub fn check_token(text: &str) {
+    if let Ok((revision, position)) = Continue::decode(text) {
+        let again = Continue::decode(&Continue::encode(revision, &position)).ok();
+        assert_eq!(again, Some((revision, position)));
+    }
+}
+
 /// Objects that match, and what their list's metadata says.
 struct Found {
     objects: Vec<Object>,

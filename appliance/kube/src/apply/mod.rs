@@ -152,6 +152,36 @@ pub(crate) struct Applied {
     pub(crate) managed: Vec<Value>,
 }
 
+/// Applies any bytes to no object, and to what became of that. For fuzzing.
+pub fn check(kind: &KindInfo, bytes: &[u8]) {
+    let Ok(configuration) = Configuration::parse(kind, Part::Main, bytes) else { return };
+    let target = Target { kind, namespace: "default", name: "a" };
+    let (one, two) =
+        (Writer { manager: "one", now: Timestamp::UNIX_EPOCH }, Writer { manager: "two", now: Timestamp::MIN });
+    let Ok(made) = configuration.create(target, one) else { return };
+    let mut live = made.object;
+    live["metadata"]["managedFields"] = Value::Array(made.managed);
+    // Applied again by the same one, nothing changes; by another, who says the same, only who owns it.
+    for (writer, same_owners) in [(one, true), (two, false), (two, true)] {
+        let again = configuration.apply_to(kind, Part::Main, &live, false, writer);
+        let mut again = again.unwrap_or_else(|status| panic!("it conflicts with itself: {status}"));
+        let stored = live["metadata"]["managedFields"].clone();
+        let managed = Value::Array(std::mem::take(&mut again.managed));
+        if same_owners {
+            assert!(own_alike(&stored, &managed), "{stored} became {managed}");
+        }
+        again.object["metadata"]["managedFields"] = managed;
+        for object in [&mut live, &mut again.object] {
+            if let Some(metadata) = object["metadata"].as_object_mut() {
+                let entries = metadata.remove("managedFields");
+                assert!(entries.is_some());
+            }
+        }
+        assert_eq!(again.object, live);
+        live["metadata"]["managedFields"] = stored;
+    }
+}
+
 impl Configuration {
     pub fn parse(kind: &KindInfo, part: Part, bytes: &[u8]) -> Result<Self, Status> {
         let Document { value: mut object, duplicates } = match crate::json::read(bytes) {

@@ -59,7 +59,7 @@ impl Server {
         Self { api: change(self.api.clone()), ..self }
     }
 
-    async fn on(store: Store) -> Self {
+    pub(crate) async fn on(store: Store) -> Self {
         let seconds = Arc::new(AtomicI64::new(1_790_000_000));
         let clock = Arc::clone(&seconds);
         let core = Core::with_clock(
