@@ -128,7 +128,14 @@ impl Api {
         let registry = self.core.registry();
         let headers = &parts.headers;
         let found = match route(parts.method.as_str(), parts.uri.path(), &query) {
-            Route::Objects(route) => return self.objects(route, &query, headers, body, caller).await,
+            Route::Objects(route) => {
+                let kind = registry.find(&route.group, &route.version, &route.plural);
+                let deprecation = kind.and_then(|kind| kind.deprecation());
+                let answer = self.objects(route, &query, headers, body, caller).await;
+                let mut response = answer.unwrap_or_else(|status| refuse(&status));
+                warn(&mut response, deprecation.as_slice());
+                return Ok(response);
+            }
             Route::Health => return Ok(plain(StatusCode::OK, "ok")),
             Route::NotFound => return Ok(not_served()),
             Route::MethodNotAllowed => return Err(Status::method_not_allowed()),
@@ -229,7 +236,7 @@ impl Api {
                 Listed::Json(bytes) => return Ok(respond(StatusCode::OK, "application/json", whole(bytes))),
                 Listed::Value(value) => Answer::ok(value),
             },
-            Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
+            Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
             Verb::Create => write::create(core, target, query, &payload, &selection).await?,
             Verb::Update => write::update(core, target, part, query, &payload, &selection).await?,
             Verb::Patch => write::patch(core, target, part, query, &payload, &selection).await?,
@@ -277,7 +284,9 @@ fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
         ("", _) => Ok(Part::Main),
         ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) if kind.scale.is_some() => Ok(Part::Scale),
         ("status", _) if kind.has_status => Err(Status::method_not_allowed()),
+        ("scale", _) if kind.scale.is_some() => Err(Status::method_not_allowed()),
         _ => Err(Status::not_found(kind, &route.name)),
     }
 }
@@ -319,12 +328,16 @@ fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
         }
     };
     let mut response = respond(answer.code, media_type, whole(bytes));
-    for warning in answer.warnings.iter().take(WARNINGS_MAX) {
+    warn(&mut response, &answer.warnings);
+    Ok(response)
+}
+
+fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings.iter().take(WARNINGS_MAX) {
         if let Ok(value) = HeaderValue::from_bytes(warning_text(warning).as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }
-    Ok(response)
 }
 
 /// RFC 7234: code, agent ("-"), quoted text.

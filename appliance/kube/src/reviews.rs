@@ -119,7 +119,7 @@ fn on_objects(registry: &Registry, caller: &Caller, verb: &str, group: &str, plu
 fn rules(registry: &Registry, caller: &Caller) -> Value {
     let visible = |kind: &&KindInfo| kind.review.is_some() || caller.may_access_objects();
     let mut found: Vec<Value> = Vec::new();
-    for kind in registry.kinds().iter().map(AsRef::as_ref).filter(visible) {
+    for kind in registry.stored_kinds().map(AsRef::as_ref).filter(visible) {
         found.push(json!({
             "verbs": discovery::verbs(kind), "apiGroups": [kind.group], "resources": [kind.plural],
         }));

@@ -12,6 +12,7 @@ use crate::negotiate;
 use crate::patch::Patch;
 use crate::query::{MANAGER_BYTES_MAX, Query};
 use crate::rules::{Part, Target};
+use crate::scale;
 use crate::status::{Cause, Status};
 
 /// A request's body, read whole.
@@ -51,7 +52,7 @@ pub(crate) async fn create(
     let options = options(query, payload, "CreateOptions")?;
     let object = payload.object(target.kind.kind)?;
     let written = core.create(target, object, options).await?;
-    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, written) })
+    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, Part::Main, written)? })
 }
 
 pub(crate) async fn update(
@@ -63,9 +64,9 @@ pub(crate) async fn update(
     selection: &Selection,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "UpdateOptions")?;
-    let object = payload.object(target.kind.kind)?;
+    let object = payload.object(if part == Part::Scale { scale::KIND } else { target.kind.kind })?;
     let written = core.change(target, part, Change::Replace(&object), options).await?;
-    Ok(answer(core, selection, written))
+    answer(core, selection, part, written)
 }
 
 pub(crate) async fn patch(
@@ -77,7 +78,7 @@ pub(crate) async fn patch(
     selection: &Selection,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "PatchOptions")?;
-    if payload.media_type.as_deref() == Some(apply::APPLY) {
+    if payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale {
         return server_side_apply(core, target, part, query, payload, selection).await;
     }
     if query.force.is_some() {
@@ -86,7 +87,7 @@ pub(crate) async fn patch(
     }
     let patch = Patch::parse(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
     let written = core.change(target, part, Change::Patch(&patch), options).await?;
-    Ok(answer(core, selection, written))
+    answer(core, selection, part, written)
 }
 
 async fn server_side_apply(
@@ -106,7 +107,7 @@ async fn server_side_apply(
     let force = query.force.unwrap_or(false);
     let (written, created) = core.apply(target, part, &configuration, force, options).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Answer { code, ..answer(core, selection, written) })
+    Ok(Answer { code, ..answer(core, selection, part, written)? })
 }
 
 pub(crate) async fn delete(
@@ -119,7 +120,7 @@ pub(crate) async fn delete(
     let (preconditions, options, warnings) = delete_options(query, payload)?;
     let written = core.delete(target, &preconditions, options).await?;
     if !written.removed {
-        return Ok(Answer { warnings, ..answer(core, selection, written) });
+        return Ok(Answer { warnings, ..answer(core, selection, Part::Main, written)? });
     }
     let mut details =
         json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
@@ -153,8 +154,19 @@ pub(crate) async fn delete_collection(
     Ok(Answer { warnings, ..Answer::ok(list::show(core, selection, metadata, deleted)) })
 }
 
-fn answer(core: &Core, selection: &Selection, written: Written) -> Answer {
-    Answer { warnings: written.warnings, ..Answer::ok(list::show_one(core, selection, written.value)) }
+fn answer(core: &Core, selection: &Selection, part: Part, written: Written) -> Result<Answer, Status> {
+    Ok(Answer { warnings: written.warnings, ..Answer::ok(show(core, selection, part, written.value)?) })
+}
+
+/// An object, or the part of it that was asked for, in the form that the client wants.
+pub(crate) fn show(core: &Core, selection: &Selection, part: Part, object: Value) -> Result<Value, Status> {
+    match part {
+        Part::Main | Part::Status => Ok(list::show_one(core, selection, object)),
+        Part::Scale => {
+            let shown = scale::shown(&selection.kind, &object)?;
+            Ok(list::show_one(core, &selection.of_kind(scale::kind()), shown))
+        }
+    }
 }
 
 /// `name` is that of the verb's options in Kubernetes, for messages.

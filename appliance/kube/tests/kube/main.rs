@@ -12,4 +12,5 @@ mod http;
 mod kubectl;
 mod lists;
 mod toy;
+mod versions;
 mod watches;

@@ -51,12 +51,21 @@ impl Server {
         Self { api: Api::with_timing(self.api.core().clone(), timing), ..self }
     }
 
+    /// Without a file, and with these kinds beside Kubernetes' own.
+    pub(crate) async fn of(kinds: impl IntoIterator<Item = KindInfo>) -> Self {
+        Self::with(Store::in_memory(&Memory::new()), kinds).await
+    }
+
     async fn on(store: Store) -> Self {
+        Self::with(store, [host()]).await
+    }
+
+    async fn with(store: Store, kinds: impl IntoIterator<Item = KindInfo>) -> Self {
         let seconds = Arc::new(AtomicI64::new(1_790_000_000));
         let clock = Arc::clone(&seconds);
         let core = Core::with_clock(
             store,
-            Registry::new(builtin::kinds().into_iter().chain([host()])),
+            Registry::new(builtin::kinds().into_iter().chain(kinds)),
             Arc::new(move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap()),
         );
         core.ensure_namespace("default").await.unwrap();
