@@ -15,6 +15,8 @@
 //! when): until then a list can be read, and paged through, as of any revision, and a watch can start
 //! at any. What watches share in memory is bounded by [`RECENT_BYTES_MAX`].
 //!
+//! Values of kinds that the caller names are sealed on disk ([`Keyring`]).
+//!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, no
 //! clock. The futures need no runtime of a certain kind: the work is done by threads of the store.
 //!
@@ -29,6 +31,7 @@ mod error;
 mod hub;
 pub mod memory;
 mod reads;
+mod seal;
 mod sqlite;
 mod store;
 mod types;
@@ -36,9 +39,11 @@ mod watch;
 
 pub use compactor::{Compactor, Retention};
 pub use durability::Durability;
-pub use error::{CommitError, OpenError, ReadError, WatchError};
+pub use error::{CommitError, OpenError, ReadError, ResealError, WatchError};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
 pub use memory::Memory;
+pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
+pub use sqlite::Resealed;
 pub use store::Store;
 pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 pub use watch::EventStream;

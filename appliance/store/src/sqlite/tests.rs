@@ -10,10 +10,9 @@ use crate::{Event, EventKind, GroupResource, Key, Op, OpenError, ReadError, Revi
 
 /// Tables and rows as a program with this schema left them: revision 3 made "kept", 4 changed it, 5
 /// made "gone" and 6 deleted it; what was before 3 is compacted, "old" of revision 2 stands since.
-fn database_of(schema: i64) -> &'static str {
+fn database_of(schema: i64) -> String {
     match schema {
-        1 => {
-            "
+        1 => "
             CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
             INSERT INTO meta VALUES ('schema', 1), ('revision', 6), ('compacted', 2);
             CREATE TABLE log(
@@ -37,6 +36,14 @@ fn database_of(schema: i64) -> &'static str {
                 ('example.org', 'hosts', 'default', 'old', 2),
                 ('example.org', 'hosts', 'default', 'kept', 4);
             "
+        .to_owned(),
+        2 => {
+            // What is new in it: a column that says which values are sealed.
+            let first = database_of(1)
+                .replace("value BLOB NOT NULL)", "value BLOB NOT NULL, sealed INTEGER NOT NULL DEFAULT 0)");
+            let first =
+                first.replace("('schema', 1)", "('schema', 2), ('scrub', 0)").replace("AS BLOB))", "AS BLOB), 0)");
+            format!("{first} CREATE INDEX log_sealed ON log(revision) WHERE sealed <> 0;")
         }
         other => panic!("schema {other} needs a fixture here"),
     }
@@ -59,7 +66,7 @@ fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
     for schema in 1..=SCHEMA {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.db");
-        Connection::open(&path).unwrap().execute_batch(database_of(schema)).unwrap();
+        Connection::open(&path).unwrap().execute_batch(&database_of(schema)).unwrap();
         // Twice: the second time it is one of today.
         for revision in [7, 8] {
             let store = Store::open(&path).unwrap();
