@@ -69,7 +69,7 @@ impl KindInfo {
     pub(crate) fn of_stored(&self, stored: Arc<Value>) -> Arc<Value> {
         match &self.conversion {
             None => stored,
-            Some(conversion) => Arc::new(conversion.down(&self.api_version(), &stored)),
+            Some(conversion) => Arc::new(conversion.from_stored(&self.api_version(), &stored)),
         }
     }
 
@@ -77,7 +77,7 @@ impl KindInfo {
     pub(crate) fn read_stored(&self, stored: Value) -> Value {
         match &self.conversion {
             None => stored,
-            Some(conversion) => conversion.down(&self.api_version(), &stored),
+            Some(conversion) => conversion.from_stored(&self.api_version(), &stored),
         }
     }
 
@@ -85,7 +85,10 @@ impl KindInfo {
     pub(crate) fn to_stored(&self, object: &Value) -> Option<Value> {
         let conversion = self.conversion.as_ref()?;
         let stored = self.versions.iter().find(|version| version.conversion.is_none());
-        Some(conversion.up(&stored.map_or_else(|| self.api_version(), |stored| stored.api_version.clone()), object))
+        Some(
+            conversion
+                .to_stored(&stored.map_or_else(|| self.api_version(), |stored| stored.api_version.clone()), object),
+        )
     }
 
     /// Another version of this kind; `None` if there is no other of that name.
@@ -99,7 +102,7 @@ impl KindInfo {
         let stored = self.to_stored(object);
         let stored = stored.as_ref().unwrap_or(object);
         match &other.conversion {
-            Some(conversion) => conversion.down(&other.api_version, stored),
+            Some(conversion) => conversion.from_stored(&other.api_version, stored),
             None => stored.clone(),
         }
     }
@@ -108,7 +111,7 @@ impl KindInfo {
     pub(crate) fn convert_from(&self, other: &Version, object: &Value) -> Value {
         let stored = self.versions.iter().find(|version| version.conversion.is_none());
         let stored = match (&other.conversion, stored) {
-            (Some(conversion), Some(stored)) => conversion.up(&stored.api_version, object),
+            (Some(conversion), Some(stored)) => conversion.to_stored(&stored.api_version, object),
             _ => object.clone(),
         };
         self.read_stored(stored)
@@ -128,11 +131,13 @@ impl KindInfo {
 }
 
 impl Conversion {
-    fn up(&self, api_version: &str, object: &Value) -> Value {
+    /// An object of the version, as it is stored. `api_version` is that of the stored version.
+    pub fn to_stored(&self, api_version: &str, object: &Value) -> Value {
         convert(object, api_version, self.annotation, (self.to_stored, self.from_stored), self.fits_stored)
     }
 
-    fn down(&self, api_version: &str, object: &Value) -> Value {
+    /// A stored object, as the version has it, whose `api_version` this is.
+    pub fn from_stored(&self, api_version: &str, object: &Value) -> Value {
         convert(object, api_version, self.annotation, (self.from_stored, self.to_stored), self.fits)
     }
 }

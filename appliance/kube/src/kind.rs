@@ -120,6 +120,8 @@ pub struct KindInfo {
     pub is_deprecated: bool,
     /// Labels of the kind's definition, by which clients find out what it is for.
     pub definition_labels: &'static [(&'static str, &'static str)],
+    /// Labels that follow from what an object says; it has them whatever its client sends.
+    pub own_labels: fn(&Value) -> Vec<(&'static str, String)>,
     /// All versions of the kind, where there are several. [`Registry::new`] knows them.
     pub versions: Arc<[Version]>,
 }
@@ -155,6 +157,7 @@ impl KindInfo {
             conversion: None,
             is_deprecated: false,
             definition_labels: &[],
+            own_labels: |_| Vec::new(),
             versions: Arc::new([]),
         }
     }

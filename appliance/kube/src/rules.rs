@@ -335,7 +335,7 @@ fn admit(
     mut causes: Vec<Cause>,
     unknown: &mut Vec<String>,
 ) -> Result<(Value, Vec<String>), Status> {
-    let metadata = meta.to_value();
+    let mut metadata = meta.to_value();
     let mut value = Value::Object(object);
     value["metadata"] = metadata.clone();
     let mut warnings = name::finalizer_warnings(meta);
@@ -345,6 +345,10 @@ fn admit(
             unknown.extend(admitted.unknown_fields);
         }
         Err(found) => causes.extend(found),
+    }
+    for (label, text) in (kind.own_labels)(&value) {
+        causes.extend(name::check_label_value(&text).map(|why| Cause::invalid("metadata.labels", &json!(text), &why)));
+        metadata["labels"][label] = json!(text);
     }
     causes.extend(kind.scale.iter().flat_map(|scale| scale::causes(scale, &value)));
     if !causes.is_empty() {

@@ -290,7 +290,8 @@ fn what_is_no_longer_applied_goes_also_when_it_was_applied_in_another_version() 
         assert_eq!(code, 200, "{applied}");
         assert_eq!(spec(&server, NEW).await, json!({ "replicas": 1, "owner": owner, "note": "n" }));
         assert_eq!(spec(&server, OLD).await, json!({ "count": 1, "owner": "red/ann" }));
-        let (_, applied) = apply(&server, OLD, "bob", &old(json!({}))).await;
+        let nothing = json!({ "apiVersion": format!("{GROUP}/v1beta1"), "kind": "Fleet", "metadata": { "name": "a" } });
+        let (_, applied) = apply(&server, OLD, "bob", &nothing).await;
         assert_eq!(applied["spec"], json!({ "owner": "red/ann" }), "nobody else owned the count");
         assert_eq!(spec(&server, NEW).await, json!({ "owner": owner, "note": "n" }));
         let names: Vec<_> = owners(&server).await.into_iter().map(|(manager, version, _)| (manager, version)).collect();
