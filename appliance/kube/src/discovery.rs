@@ -64,6 +64,13 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
                 "group": "autoscaling", "version": "v1", "kind": scale::KIND, "verbs": status_verbs(kind),
             }));
         }
+        for request in kind.requests {
+            list.push(json!({
+                "name": format!("{}/{}", kind.plural, request.subresource), "singularName": "",
+                "namespaced": kind.namespaced, "group": request.group, "version": request.version,
+                "kind": request.kind, "verbs": ["create"],
+            }));
+        }
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     (!list.is_empty()).then(
@@ -105,6 +112,14 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
             let parts: Vec<Value> = status.into_iter().chain(scale).collect();
             if !parts.is_empty() {
                 resource["subresources"] = json!(parts);
+            }
+            for request in kind.requests {
+                let response = json!({ "group": request.group, "version": request.version, "kind": request.kind });
+                let part = json!({ "subresource": request.subresource, "responseKind": response, "verbs": ["create"] });
+                match resource["subresources"].as_array_mut() {
+                    Some(parts) => parts.push(part),
+                    None => resource["subresources"] = json!([part]),
+                }
             }
             resource
         })

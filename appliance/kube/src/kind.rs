@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::apply::Schema;
 use crate::convert::{Conversion, Version};
+use crate::issue::Request;
 use crate::reviews::Review;
 use crate::scale::Scale;
 use crate::status::Cause;
@@ -100,6 +101,8 @@ pub struct KindInfo {
     pub selectable: &'static [&'static str],
     /// Creating an object asks a question: it is answered, and nothing is stored.
     pub review: Option<Review>,
+    /// Parts of an object that answer requests.
+    pub requests: &'static [Request],
     /// What the kind is for, as `kubectl explain` shows it.
     pub description: &'static str,
     /// The structural OpenAPI schema of the objects; what it says of `apiVersion`, `kind` and
@@ -148,6 +151,7 @@ impl KindInfo {
             writers: Writers::Everyone,
             selectable: &[],
             review: None,
+            requests: &[],
             description: "",
             schema: Arc::new(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })),
             columns: Vec::new(),

@@ -53,14 +53,19 @@ impl Server {
 
     /// Without a file, and with these kinds beside Kubernetes' own.
     pub(crate) async fn of(kinds: impl IntoIterator<Item = KindInfo>) -> Self {
-        Self::with(Store::in_memory(&Memory::new()), kinds).await
+        Self::serving(Store::in_memory(&Memory::new()), kinds).await
+    }
+
+    /// The same server behind another door.
+    pub(crate) fn with(self, change: impl FnOnce(Api) -> Api) -> Self {
+        Self { api: change(self.api.clone()), ..self }
     }
 
     async fn on(store: Store) -> Self {
-        Self::with(store, [host()]).await
+        Self::serving(store, [host()]).await
     }
 
-    async fn with(store: Store, kinds: impl IntoIterator<Item = KindInfo>) -> Self {
+    async fn serving(store: Store, kinds: impl IntoIterator<Item = KindInfo>) -> Self {
         let seconds = Arc::new(AtomicI64::new(1_790_000_000));
         let clock = Arc::clone(&seconds);
         let core = Core::with_clock(
@@ -119,7 +124,7 @@ impl Server {
 }
 
 pub(crate) fn admin() -> Caller {
-    Caller { name: "admin".into(), admin: true }
+    Caller::admin()
 }
 
 /// A host that is on.
