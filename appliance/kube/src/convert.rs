@@ -60,11 +60,6 @@ impl Version {
 }
 
 impl KindInfo {
-    /// Whether objects are stored as this version has them.
-    pub fn is_stored(&self) -> bool {
-        self.conversion.is_none()
-    }
-
     /// A stored object as this version has it.
     pub(crate) fn of_stored(&self, stored: Arc<Value>) -> Arc<Value> {
         match &self.conversion {

@@ -192,6 +192,11 @@ impl KindInfo {
         GroupResource::new(self.group, self.plural)
     }
 
+    /// Whether objects of the kind are in the store, and as this version has them.
+    pub fn is_stored(&self) -> bool {
+        self.review.is_none() && self.conversion.is_none()
+    }
+
     /// Whether it is none of Kubernetes' own kinds. Their groups have no dot, or end in k8s.io.
     pub fn is_custom(&self) -> bool {
         self.group.contains('.') && !self.group.ends_with(".k8s.io")
@@ -234,7 +239,7 @@ impl Registry {
         &self.kinds
     }
 
-    /// Each kind once, in the version in which its objects are stored.
+    /// Each kind that has stored objects once, in the version in which they are stored.
     pub fn stored_kinds(&self) -> impl Iterator<Item = &Arc<KindInfo>> {
         self.kinds.iter().filter(|kind| kind.is_stored())
     }
@@ -243,9 +248,14 @@ impl Registry {
         self.kinds.iter().find(|kind| kind.group == group && kind.version == version && kind.plural == plural)
     }
 
+    /// The kind of stored objects.
+    pub(crate) fn stored(&self, resource: &GroupResource) -> Option<&Arc<KindInfo>> {
+        self.stored_kinds().find(|kind| *kind.group == *resource.group && *kind.plural == *resource.resource)
+    }
+
     /// The kind of a type, in the version in which its objects are stored: "metal3.io", "BareMetalHost".
     pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<KindInfo>> {
-        self.stored_kinds().find(|info| info.group == group && info.kind == kind)
+        self.kinds.iter().find(|info| info.conversion.is_none() && info.group == group && info.kind == kind)
     }
 
     /// Groups other than the core one in order of appearance, each with its versions: the first is
