@@ -30,7 +30,7 @@ use crate::openapi::{Document, Documents};
 use crate::query::Query;
 use crate::reviews::{self, Review};
 use crate::route::{ObjectRoute, Route, Verb, route};
-use crate::rules::{Part, Target};
+use crate::rules::{self, Part, Target};
 use crate::status::Status;
 use crate::write::{self, Payload};
 
@@ -40,6 +40,9 @@ pub const BODY_BYTES_MAX: usize = 3 << 20;
 /// than some kilobytes of headers.
 const WARNINGS_MAX: usize = 16;
 const WARNING_BYTES_MAX: usize = 256;
+
+/// The part of a namespace by which it is let go.
+const FINALIZE: &str = "finalize";
 
 /// An answer's body: whole, or the endless lines of a watch.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -74,6 +77,15 @@ pub struct Api {
     timing: Timing,
     guard: Guard,
     issuer: Option<Arc<dyn Issuer>>,
+}
+
+/// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Of a refusal: "NotFound", "Conflict", …
+    pub reason: &'static str,
+    /// Of an object that was made.
+    pub made: String,
 }
 
 /// An answer before it is turned into bytes.
@@ -139,8 +151,12 @@ impl Api {
         let place = self.guard.enter(caller, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
         if let Route::Objects(route) = route {
             self.guard.check_route(caller, &route, &query)?;
+            let kind = registry.find(&route.group, &route.version, &route.plural);
+            let deprecation = kind.and_then(|kind| kind.deprecation());
             let asked = (route, query);
-            let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await?;
+            let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await;
+            let mut answer = answer.unwrap_or_else(|status| refuse(&status));
+            warn(&mut answer, deprecation.as_slice());
             return Ok(answer.map(|body| self.guard.keep(body, place, caller, &asked)));
         }
         let verb = parts.method.as_str().to_ascii_lowercase();
@@ -247,8 +263,11 @@ impl Api {
                 Listed::Json(listing) => return send(listing).await,
                 Listed::Value(value) => Answer::ok(value),
             },
-            Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
+            Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
             Verb::Create => write::create(core, target, query, &payload, &selection).await?,
+            Verb::Update if route.subresource == FINALIZE => {
+                write::finalize(core, target, query, &payload, &selection).await?
+            }
             Verb::Update => write::update(core, target, part, query, &payload, &selection).await?,
             Verb::Patch => {
                 let refusal = self.guard.refusal_to_create(caller, route, query);
@@ -361,7 +380,10 @@ fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
         ("", _) => Ok(Part::Main),
         ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) if kind.scale.is_some() => Ok(Part::Scale),
+        (FINALIZE, Verb::Update) if rules::is_namespace(kind) => Ok(Part::Main),
         ("status", _) if kind.has_status => Err(Status::method_not_allowed()),
+        ("scale", _) if kind.scale.is_some() => Err(Status::method_not_allowed()),
         _ => Err(Status::not_found(kind, &route.name)),
     }
 }
@@ -415,12 +437,22 @@ fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
         }
     };
     let mut response = respond(answer.code, media_type, whole(bytes));
-    for warning in answer.warnings.iter().take(WARNINGS_MAX) {
+    if answer.code == StatusCode::CREATED {
+        let name =
+            ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));
+        let made = name.and_then(Value::as_str).unwrap_or_default().to_owned();
+        response.extensions_mut().insert(Told { reason: "", made });
+    }
+    warn(&mut response, &answer.warnings);
+    Ok(response)
+}
+
+fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings.iter().take(WARNINGS_MAX) {
         if let Ok(value) = HeaderValue::from_bytes(warning_text(warning).as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }
-    Ok(response)
 }
 
 /// RFC 7234: code, agent ("-"), quoted text.
@@ -467,6 +499,7 @@ fn refuse(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
     response
 }
 

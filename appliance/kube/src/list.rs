@@ -29,7 +29,6 @@ use crate::listing::Listing;
 use crate::negotiate::{Format, partial};
 use crate::query::Query;
 use crate::raw;
-use crate::rules;
 use crate::selector::Selector;
 use crate::status::{Cause, Status};
 use crate::table::{self, Include};
@@ -58,6 +57,17 @@ impl Selection {
         let selector = Selector::parse(&kind, query.label_selector.as_deref(), query.field_selector.as_deref())?;
         let include = Include::parse(query.include_object.as_deref())?;
         Ok(Self { kind, namespace: namespace.into(), selector, include, format })
+    }
+
+    /// The same for objects of another kind.
+    pub(crate) fn of_kind(&self, kind: Arc<KindInfo>) -> Self {
+        Self {
+            kind,
+            namespace: self.namespace.clone(),
+            selector: Selector::default(),
+            include: self.include,
+            format: self.format,
+        }
     }
 
     fn namespace(&self) -> Option<&str> {
@@ -141,7 +151,7 @@ pub(crate) async fn list(core: &Core, selection: Selection, query: &Query, futur
         return Ok(Listed::Json(listing));
     }
     let (selection, objects, metadata) = listing.whole().await?;
-    Ok(Listed::Value(show(core, &selection, metadata, values(objects)?)))
+    Ok(Listed::Value(show(core, &selection, metadata, values(&selection.kind, objects)?)))
 }
 
 /// What a list says of itself: its revision, and how to go on where it is not all.
@@ -157,8 +167,8 @@ pub(crate) fn metadata(walk: &Walk, left: Option<u64>) -> Value {
     metadata
 }
 
-fn values(objects: Vec<Object>) -> Result<Vec<Value>, Status> {
-    objects.iter().map(|object| Ok(rules::shown(core::decode(object)?, object.revision))).collect()
+pub(crate) fn values(kind: &KindInfo, objects: Vec<Object>) -> Result<Vec<Value>, Status> {
+    objects.iter().map(|object| core::decode_shown(kind, &object.key, &object.value, object.revision)).collect()
 }
 
 /// A watch's stream of lines. What is wrong with the request is refused; what is wrong with the
@@ -185,15 +195,6 @@ pub(crate) async fn watch(
     let ends_initial = query.send_initial_events == Some(true);
     let watch = Watch { core: core.clone(), selection, bookmarks, ends_initial };
     Ok(watch.run(start, lasts).await)
-}
-
-/// All objects that match, for a deletion of them.
-pub(crate) async fn matching(core: &Core, selection: &Selection) -> Result<Vec<Value>, Status> {
-    let (mut walk, mut objects) = (Walk::new(None, None), Vec::new());
-    while !walk.is_over() {
-        objects.append(&mut walk.page(core, selection, usize::MAX).await?);
-    }
-    values(objects)
 }
 
 /// A list of objects in the form that the client wants.

@@ -143,7 +143,7 @@ impl Listing {
                 if std::mem::replace(&mut self.is_begun, true) {
                     out.push(b',');
                 }
-                raw::write_shown(&mut out, &object.key, &object.value, object.revision)?;
+                raw::write_shown(&mut out, &kind, &object.key, &object.value, object.revision)?;
                 if out.len() >= PIECE_BYTES {
                     return Ok(out);
                 }

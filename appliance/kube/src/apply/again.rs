@@ -8,19 +8,19 @@ use serde_json::{Map, Value, json};
 
 use super::managed::{Entry, Operation};
 use super::set::{FieldSet, SELF};
-use super::walk::Difference;
+use super::versions::Changed;
 use crate::rules::rfc3339;
 
 /// The entries after such a write; `None` if it is none, and has to be tracked.
-pub(super) fn entries(stored: &Value, mine: &Entry, found: &Difference, now: Timestamp) -> Option<Vec<Value>> {
+pub(super) fn entries(stored: &Value, mine: &Entry, changed: &Changed, now: Timestamp) -> Option<Vec<Value>> {
     let stored = stored.as_array()?;
-    if !found.removed.is_empty() || !found.added.is_empty() || found.modified.is_empty() {
+    if !changed.removed.is_empty() || changed.set.is_empty() {
         return None;
     }
     let index = stored.iter().position(|entry| is_of(entry, mine))?;
     for (other, entry) in stored.iter().enumerate() {
         let fields = entry["fieldsV1"].as_object()?;
-        let fits = if other == index { holds(fields, &found.modified) } else { !meets(fields, &found.modified) };
+        let fits = if other == index { holds(fields, &changed.set) } else { !meets(fields, &changed.set) };
         if !fits {
             return None;
         }

@@ -11,6 +11,8 @@ mod client;
 mod golden;
 mod http;
 mod kubectl;
+mod life;
 mod lists;
 mod toy;
+mod versions;
 mod watches;
