@@ -7,6 +7,7 @@ mod describe;
 mod get;
 mod image;
 mod kinds;
+mod kubeconfig;
 mod request;
 mod table;
 mod watch;
@@ -37,9 +38,9 @@ pub struct Connection {
     /// Kubeconfig with the appliance's address, CA and token [default: DATA/admin.kubeconfig]
     #[arg(long, global = true, value_name = "FILE", env = "FIRESTEEL_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
-    /// Namespace of hosts and secrets
-    #[arg(long, short, global = true, value_name = "NAME", default_value = "default")]
-    pub namespace: String,
+    /// Namespace of hosts and secrets [default: the kubeconfig's, or "default"]
+    #[arg(long, short, global = true, value_name = "NAME")]
+    pub namespace: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -113,6 +114,8 @@ pub enum Command {
         #[arg(long, value_name = "STATE")]
         until: Option<String>,
     },
+    /// Let somebody in with a role, by a kubeconfig of his own; or out again
+    Kubeconfig(kubeconfig::Wanted),
     /// Print a shell's completion script
     Completions { shell: clap_complete::Shell },
 }
@@ -143,6 +146,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,
         Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
+        Command::Kubeconfig(wanted) => kubeconfig::run(&client()?, connection.namespace.as_deref(), wanted).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut std::io::stdout());
             Ok(())

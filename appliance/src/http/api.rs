@@ -1,63 +1,49 @@
-//! HTTPS for people and their tools: the Kubernetes-style API behind a bearer token.
+//! HTTPS for people and their tools: the Kubernetes-style API. Who asks is found out here ([`Access`]); what he
+//! may do is decided with the request itself.
 
 use std::{convert::Infallible, sync::Arc};
 
-use firesteel_kube::{Api, Caller};
+use firesteel_kube::{Api, Caller, Status};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use ring::{error::Unspecified, hmac, rand::SystemRandom};
+use jiff::Timestamp;
 
 use super::{
-    bearer,
     body::{ResponseBody, json},
     server::RequestBody,
 };
+use crate::access::{Access, certificates::PeerCertificate};
 
-/// The admin's token, kept as a tag under a key that nobody else has.
-#[derive(Clone)]
-pub struct AdminToken(Arc<(hmac::Key, hmac::Tag)>);
+/// Paths that monitoring asks without a credential.
+const OPEN: [&str; 3] = ["/readyz", "/livez", "/healthz"];
 
-impl std::fmt::Debug for AdminToken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("AdminToken(…)")
-    }
+/// The API, and who may come to it. Clones share both.
+#[derive(Clone, Debug)]
+pub struct ApiServer {
+    api: Api,
+    access: Access,
 }
 
-impl AdminToken {
-    /// # Errors
-    /// When the system gives no random bytes.
-    pub fn new(token: &str) -> Result<Self, Unspecified> {
-        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?;
-        let tag = hmac::sign(&key, token.as_bytes());
-        Ok(Self(Arc::new((key, tag))))
-    }
-
-    /// Compares in constant time: tags are compared, and so is what they are made of.
+impl ApiServer {
+    /// Guards the API by what `access` knows.
     #[must_use]
-    pub fn is(&self, token: &str) -> bool {
-        let (key, tag) = &*self.0;
-        hmac::verify(key, token.as_bytes(), tag.as_ref()).is_ok()
+    pub fn new(api: Api, access: Access) -> Self {
+        let (rights, credentials) = (Arc::clone(&access.rights), Arc::clone(&access.credentials));
+        Self { api: api.guarded(rights).issuing(credentials), access }
     }
-}
 
-/// Answers one request, after its token was checked.
-pub async fn handle(api: Api, admin: AdminToken, request: Request<RequestBody>) -> Response<ResponseBody> {
-    let token = bearer::token(request.headers());
-    let open = matches!(request.uri().path(), "/readyz" | "/livez" | "/healthz");
-    if !open && !token.is_some_and(|token| admin.is(token)) {
-        return unauthorized();
+    /// Answers one request.
+    pub async fn handle(self, request: Request<RequestBody>) -> Response<ResponseBody> {
+        let peer = request.extensions().get::<Arc<PeerCertificate>>().map(AsRef::as_ref);
+        let known = self.access.caller(request.headers(), peer, Timestamp::now());
+        let is_open = OPEN.contains(&request.uri().path());
+        let Some(caller) = known.or_else(|| is_open.then(Caller::anonymous)) else { return unauthorized() };
+        // The one place where a caller, his request and what became of it are known together.
+        let answer = self.api.handle(request, &caller).await;
+        answer.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
     }
-    let caller = Caller::admin();
-    api.handle(request, &caller).await.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
 }
 
 fn unauthorized() -> Response<ResponseBody> {
-    json(
-        StatusCode::UNAUTHORIZED,
-        &serde_json::json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": "Unauthorized: send the token of admin.kubeconfig as a bearer token",
-            "reason": "Unauthorized", "code": 401,
-        }),
-    )
+    json(StatusCode::UNAUTHORIZED, &Status::unauthorized().to_value())
 }
