@@ -27,7 +27,7 @@ use crate::openapi::{Document, Documents};
 use crate::query::Query;
 use crate::reviews::{self, Review};
 use crate::route::{ObjectRoute, Route, Verb, route};
-use crate::rules::{Part, Target};
+use crate::rules::{self, Part, Target};
 use crate::status::Status;
 use crate::write::{self, Payload};
 
@@ -37,6 +37,9 @@ pub const BODY_BYTES_MAX: usize = 3 << 20;
 /// than some kilobytes of headers.
 const WARNINGS_MAX: usize = 16;
 const WARNING_BYTES_MAX: usize = 256;
+
+/// The part of a namespace by which it is let go.
+const FINALIZE: &str = "finalize";
 
 /// An answer's body: whole, or the endless lines of a watch.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -244,6 +247,9 @@ impl Api {
             },
             Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
             Verb::Create => write::create(core, target, query, &payload, &selection).await?,
+            Verb::Update if route.subresource == FINALIZE => {
+                write::finalize(core, target, query, &payload, &selection).await?
+            }
             Verb::Update => write::update(core, target, part, query, &payload, &selection).await?,
             Verb::Patch => {
                 let refusal = self.guard.refusal_to_create(caller, route, query);
@@ -356,6 +362,7 @@ fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
         ("", _) => Ok(Part::Main),
         ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
+        (FINALIZE, Verb::Update) if rules::is_namespace(kind) => Ok(Part::Main),
         ("status", _) if kind.has_status => Err(Status::method_not_allowed()),
         _ => Err(Status::not_found(kind, &route.name)),
     }

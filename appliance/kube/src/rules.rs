@@ -175,28 +175,6 @@ pub fn prepare_update(
     Ok(Prepared { value, warnings, effect })
 }
 
-/// A DELETE: removal, or a mark that finalizers are waited for.
-pub fn prepare_delete(kind: &KindInfo, current: &Value, now: Timestamp) -> Prepared {
-    let mut value = current.clone();
-    let effect = if finalizers_left(kind, current) == 0 {
-        Effect::Remove
-    } else if current["metadata"]["deletionTimestamp"].is_string() {
-        Effect::None
-    } else {
-        let metadata = &mut value["metadata"];
-        metadata["deletionTimestamp"] = json!(rfc3339(now));
-        metadata["deletionGracePeriodSeconds"] = json!(0);
-        if kind.has_generation {
-            metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or(0).saturating_add(1));
-        }
-        if is_namespace(kind) {
-            value["status"]["phase"] = json!("Terminating");
-        }
-        Effect::Store
-    };
-    Prepared { value, warnings: Vec::new(), effect }
-}
-
 /// The object as clients see it.
 pub fn shown(mut value: Value, revision: Revision) -> Value {
     value["metadata"]["resourceVersion"] = json!(revision.to_string());
@@ -308,12 +286,13 @@ fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>)
     new.deletion_timestamp.clone_from(&old.deletion_timestamp);
     new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
     if old.is_deleting() && new.finalizers.iter().any(|name| !old.finalizers.contains(name)) {
-        let added: Vec<&String> = new.finalizers.iter().filter(|name| !old.finalizers.contains(name)).collect();
+        let added = new.finalizers.iter().filter(|name| !old.finalizers.contains(name));
+        let added: Vec<String> = added.map(|name| format!("{name:?}")).collect();
         causes.push(Cause::forbidden(
             "metadata.finalizers",
             &format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers {}",
-                json!(added)
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
             ),
         ));
     }
@@ -435,7 +414,7 @@ fn differs_outside(new: &Value, old: &Value, parts: &[&str]) -> bool {
 }
 
 /// Finalizers that hold an object; a namespace has its own in `spec` besides.
-fn finalizers_left(kind: &KindInfo, value: &Value) -> usize {
+pub(crate) fn finalizers_left(kind: &KindInfo, value: &Value) -> usize {
     let count = |list: &Value| list.as_array().map_or(0, Vec::len);
     let own = if is_namespace(kind) { count(&value["spec"]["finalizers"]) } else { 0 };
     count(&value["metadata"]["finalizers"]) + own

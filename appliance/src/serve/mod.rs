@@ -118,8 +118,6 @@ async fn open_store(data: &DataDir, durability: Durability) -> anyhow::Result<Co
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
     core.publish_kinds().await.map_err(|status| anyhow::anyhow!(status.message))?;
-    // Deletions of namespaces that a crash interrupted.
-    core.resume().await.map_err(|status| anyhow::anyhow!(status.message))?;
     Ok(core)
 }
 

@@ -11,6 +11,7 @@ mod client;
 mod golden;
 mod http;
 mod kubectl;
+mod life;
 mod lists;
 mod toy;
 mod watches;
