@@ -19,6 +19,7 @@ use crate::access::{Asked, Authorizer, Caller, MastersOnly};
 use crate::core::Core;
 use crate::discovery;
 use crate::guard::Guard;
+use crate::impersonate;
 use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
 use crate::list::{self, Listed, Selection};
@@ -124,7 +125,7 @@ impl Api {
         self.answer(request, caller).await.unwrap_or_else(|status| refuse(&status))
     }
 
-    async fn answer<B>(&self, request: Request<B>, caller: &Caller) -> Result<Response<Body>, Status>
+    async fn answer<B>(&self, request: Request<B>, proven: &Caller) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
@@ -134,12 +135,14 @@ impl Api {
         let registry = self.core.registry();
         let headers = &parts.headers;
         let route = route(parts.method.as_str(), parts.uri.path(), &query);
-        let place = self.guard.enter(caller, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
+        let place = self.guard.enter(proven, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
+        let other = impersonate::wanted(headers, proven, self.guard.authorizer.as_ref())?;
+        let caller = other.as_ref().unwrap_or(proven);
         if let Route::Objects(route) = route {
             self.guard.check_route(caller, &route, &query)?;
             let asked = (route, query);
             let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await?;
-            return Ok(answer.map(|body| self.guard.keep(body, place, caller, &asked)));
+            return Ok(answer.map(|body| self.guard.keep(body, place, (proven, other.as_ref()), &asked)));
         }
         let verb = parts.method.as_str().to_ascii_lowercase();
         self.guard.check(caller, Asked::Path { verb: &verb, path: parts.uri.path() })?;

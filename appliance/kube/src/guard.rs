@@ -16,6 +16,7 @@ use tokio::time::Sleep;
 
 use crate::access::{self, Asked, Authorizer, Caller, OnObjects};
 use crate::api::Body;
+use crate::impersonate;
 use crate::limits::{Limits, Place, Use};
 use crate::query::Query;
 use crate::route::{ObjectRoute, Verb};
@@ -55,15 +56,21 @@ impl Guard {
 
     /// An answer, which keeps its caller's place for as long as it is sent. One that has no end yet is
     /// ended when its caller may not read it any more.
-    pub(crate) fn keep(&self, body: Body, place: Place, caller: &Caller, asked: &(ObjectRoute, Query)) -> Body {
+    pub(crate) fn keep(
+        &self,
+        body: Body,
+        place: Place,
+        (proven, other): (&Caller, Option<&Caller>),
+        asked: &(ObjectRoute, Query),
+    ) -> Body {
         if body.size_hint().exact().is_some() {
             return body;
         }
         let (route, query) = asked.clone();
         let (changes, seen) = (self.authorizer.changes(), self.authorizer.generation());
-        let kept =
-            Kept { body, guard: self.clone(), caller: caller.clone(), route, query, changes, seen, _place: place };
-        let end = caller.until.map(|until| Box::pin(tokio::time::sleep(left(until))));
+        let (proven, other, guard) = (proven.clone(), other.cloned(), self.clone());
+        let end = proven.until.map(|until| Box::pin(tokio::time::sleep(left(until))));
+        let kept = Kept { body, guard, proven, other, route, query, changes, seen, _place: place };
         let frames = futures_util::stream::unfold(Some((kept, end)), |state| async {
             let (mut kept, mut end) = state?;
             let (frame, goes_on) = kept.next(end.as_mut().map(Pin::as_mut)).await?;
@@ -81,7 +88,9 @@ fn left(until: Timestamp) -> Duration {
 struct Kept {
     body: Body,
     guard: Guard,
-    caller: Caller,
+    proven: Caller,
+    /// As whom he asked, if not as himself.
+    other: Option<Caller>,
     route: ObjectRoute,
     query: Query,
     changes: watch::Receiver<u64>,
@@ -125,10 +134,14 @@ impl Kept {
         if generation == self.seen {
             return Ok(());
         }
-        if !self.guard.authorizer.is_valid(&self.caller) {
+        if !self.guard.authorizer.is_valid(&self.proven) {
             return Err(Status::unauthorized());
         }
-        self.guard.check_route(&self.caller, &self.route, &self.query)?;
+        if let Some(other) = &self.other {
+            impersonate::check(self.guard.authorizer.as_ref(), &self.proven, other)?;
+        }
+        let caller = self.other.as_ref().unwrap_or(&self.proven);
+        self.guard.check_route(caller, &self.route, &self.query)?;
         self.seen = generation;
         Ok(())
     }

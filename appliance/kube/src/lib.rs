@@ -22,6 +22,7 @@ mod core;
 mod deletion;
 mod discovery;
 mod guard;
+mod impersonate;
 pub mod issue;
 mod kind;
 pub mod life;

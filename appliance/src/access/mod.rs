@@ -21,7 +21,7 @@ use firesteel_kube::{
     issue::Issuer as _,
     tokens::{ISSUER, TokenKey},
 };
-use http::{HeaderMap, HeaderName};
+use http::HeaderMap;
 use jiff::Timestamp;
 use ring::{digest, hmac, rand::SystemRandom};
 
@@ -29,10 +29,6 @@ use crate::{http::bearer, serve::data_dir::DataDir};
 use certificates::{ClientCa, PeerCertificate};
 pub use issuer::{CERTIFICATE_REQUEST, Credentials};
 pub use rights::Rights;
-
-/// Headers by which a client wants to be somebody else. Nobody may here; passing over them would do with the
-/// rights of one what was meant for another.
-const IMPERSONATE: &str = "impersonate-";
 
 /// The owner's token, kept as a tag under a key that nobody else has.
 #[derive(Clone)]
@@ -87,9 +83,6 @@ impl Access {
     /// Who asks; `None` for nobody that is known. A certificate counts before a token, as in Kubernetes.
     #[must_use]
     pub fn caller(&self, headers: &HeaderMap, peer: Option<&PeerCertificate>, now: Timestamp) -> Option<Caller> {
-        if headers.keys().map(HeaderName::as_str).any(|name| name.starts_with(IMPERSONATE)) {
-            return None;
-        }
         let by_certificate = || peer.and_then(|peer| self.credentials.clients.caller(peer, now));
         let by_token = || {
             let (caller, audiences) = self.credentials.caller_of(bearer::token(headers)?, now).ok()?;

@@ -8,6 +8,7 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use firesteel_kube::{
@@ -21,6 +22,9 @@ use firesteel_resources::{
 use firesteel_store::{EventKind, EventStream, GroupResource, Key, PAGE_OBJECTS_MAX, Revision, WatchError};
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
+
+/// Before all is read again from a store that could not be read.
+const RETRY: Duration = Duration::from_secs(1);
 
 /// Decides by the grants in the API.
 pub struct Rights {
@@ -92,30 +96,48 @@ impl Rights {
         Ok(Self { core: core.clone(), view: Mutex::new(view), generation: watch::Sender::new(0) })
     }
 
-    /// Wakes those who wait for a change of rights, for as long as the process lives.
+    /// Wakes those who wait for a change of rights, and reads all again where too much happened at once. For
+    /// as long as the process lives.
     ///
     /// # Errors
     /// When the store has been closed.
     pub async fn follow(self: Arc<Self>) -> anyhow::Result<()> {
         loop {
-            let Watches { mut grants, mut accounts } = Watches::open(&self.core, self.core.store().current()).await?;
-            // What happened before these watches began was told to those of the view.
-            drop(self.view());
-            loop {
-                let told = tokio::select! {
-                    told = grants.next() => told,
-                    told = accounts.next() => told,
-                };
-                let is_behind = self.view().is_behind;
-                match told {
-                    Ok(_) if !is_behind => {}
-                    Err(error @ (WatchError::Closed | WatchError::Database(_))) => return Err(error.into()),
-                    Ok(_) | Err(WatchError::Lagged | WatchError::Compacted { .. }) => break,
+            let ended = self.wake().await;
+            if let WatchError::Closed = ended {
+                return Err(ended.into());
+            }
+            match View::read(&self.core).await {
+                Ok(read) => {
+                    *self.lock() = read;
+                    self.generation.send_modify(|generation| *generation += 1);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "reading who has which role");
+                    tokio::time::sleep(RETRY).await;
                 }
             }
-            let read = View::read(&self.core).await?;
-            *self.lock() = read;
-            self.generation.send_modify(|generation| *generation += 1);
+        }
+    }
+
+    /// Takes in each change as it comes, until one was missed.
+    async fn wake(&self) -> WatchError {
+        let mut watches = match Watches::open(&self.core, self.core.store().current()).await {
+            Ok(watches) => watches,
+            Err(error) => return error,
+        };
+        loop {
+            // Also at first: what happened before these watches began was told to those of the view.
+            if self.view().is_behind {
+                return WatchError::Lagged;
+            }
+            let told = tokio::select! {
+                told = watches.grants.next() => told,
+                told = watches.accounts.next() => told,
+            };
+            if let Err(error) = told {
+                return error;
+            }
         }
     }
 
@@ -323,5 +345,80 @@ fn word(role: Role) -> &'static str {
         Role::Tenant => "tenant",
         Role::Viewer => "viewer",
         Role::Agent => "agent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_kube::{Objects, Part};
+    use firesteel_resources::access_grant::{AccessGrantSpec, Subject};
+    use firesteel_store::{Memory, Store, WATCH_EVENTS_MAX};
+
+    use super::*;
+    use crate::serve::kinds;
+
+    const SECRETS: Asked<'static> = Asked::Objects(OnObjects {
+        verb: "get",
+        group: "",
+        resource: "secrets",
+        subresource: "",
+        namespace: "a",
+        name: "",
+    });
+
+    async fn site() -> (Arc<Rights>, Objects<AccessGrant>) {
+        let core = Core::new(Store::in_memory(&Memory::new()), kinds::registry());
+        let grants = Objects::new(&core, "firesteel.dev", "AccessGrant").unwrap();
+        (Arc::new(Rights::open(&core).await.unwrap()), grants)
+    }
+
+    fn operator(user: &str) -> AccessGrant {
+        let subject = Subject { kind: USER.into(), name: user.into(), namespace: String::new() };
+        let spec = AccessGrantSpec { subject, role: "operator".into(), namespace: "a".into() };
+        let mut grant = AccessGrant { spec, ..AccessGrant::default() };
+        grant.metadata.name = user.into();
+        grant
+    }
+
+    /// No task runs here: the question itself takes in what has happened.
+    #[tokio::test]
+    async fn what_was_answered_holds_for_the_next_question() {
+        let (rights, grants) = site().await;
+        let ann = Caller::new("ann");
+        assert!(!rights.decide(&ann, SECRETS).allowed);
+        let mut made = grants.create(&operator("ann")).await.unwrap();
+        assert!(rights.decide(&ann, SECRETS).allowed && !rights.decide(&Caller::new("bob"), SECRETS).allowed);
+        let proven = Caller { uid: made.metadata.uid.clone(), ..ann.clone() };
+        assert!(rights.is_valid(&proven) && !rights.is_valid(&ann), "a name alone is no credential");
+        let before = rights.generation();
+        made.metadata.finalizers = vec!["example.com/held".into()];
+        grants.update(&made).await.unwrap();
+        grants.delete("", "ann").await.unwrap();
+        assert!(grants.get("", "ann").await.unwrap().is_some(), "it is held");
+        assert!(!rights.decide(&ann, SECRETS).allowed && !rights.is_valid(&proven), "and gives nothing any more");
+        assert!(rights.generation() > before);
+    }
+
+    #[tokio::test]
+    async fn who_missed_too_much_lets_nobody_in_until_all_is_read_again() {
+        let (rights, grants) = site().await;
+        grants.create(&operator("ann")).await.unwrap();
+        let ann = Caller::new("ann");
+        assert!(rights.decide(&ann, SECRETS).allowed);
+        for number in 0..=WATCH_EVENTS_MAX {
+            let label = number.to_string();
+            let change = |grant: &mut AccessGrant| drop(grant.metadata.labels.insert("n".into(), label.clone()));
+            grants.modify("", "ann", Part::Main, change).await.unwrap();
+        }
+        let refused = rights.decide(&ann, SECRETS);
+        assert!(!refused.allowed && refused.reason.contains("read again"), "{refused:?}");
+        assert!(rights.decide(&Caller::admin(), SECRETS).allowed);
+        let mut changes = rights.changes();
+        changes.mark_unchanged();
+        let following = tokio::spawn(Arc::clone(&rights).follow());
+        changes.changed().await.unwrap();
+        assert!(rights.decide(&ann, SECRETS).allowed);
+        following.abort();
     }
 }

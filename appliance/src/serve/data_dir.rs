@@ -3,8 +3,8 @@
 //! ```text
 //! resources.db   objects (store)            leases.db      DHCP leases
 //! images/        imported images            admin.kubeconfig  API address, token, CA (0600)
-//! pki/           CA, server key and certificate
-//! secrets/       token sealing key, receipt signing key (0600)
+//! pki/           CA, server key and certificate; the clients' CA
+//! secrets/       keys for boot tokens, receipts and service accounts' tokens; the admin's token (0600)
 //! ```
 
 use std::{
