@@ -4,6 +4,7 @@
 //! is decided in the crates beside it; see the code map in the README.
 
 pub mod access;
+pub mod audit;
 pub mod cli;
 pub mod http;
 pub mod net;

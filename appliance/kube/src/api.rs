@@ -18,7 +18,7 @@ use serde_json::Value;
 use crate::access::{Asked, Authorizer, Caller, MastersOnly};
 use crate::core::Core;
 use crate::discovery;
-use crate::guard::Guard;
+use crate::guard::{Guard, Pass, Wanted};
 use crate::impersonate;
 use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
@@ -77,6 +77,15 @@ pub struct Api {
     issuer: Option<Arc<dyn Issuer>>,
 }
 
+/// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Of a refusal: "NotFound", "Conflict", …
+    pub reason: &'static str,
+    /// Of an object that was made.
+    pub made: String,
+}
+
 /// An answer before it is turned into bytes.
 pub(crate) struct Answer {
     pub(crate) code: StatusCode,
@@ -116,6 +125,15 @@ impl Api {
         &self.core
     }
 
+    /// Lets a caller through to a path that is beside the API, as to anything that is no object.
+    pub fn at_path(&self, caller: &Caller, method: &str, path: &str, headers: &HeaderMap) -> Result<Pass, Status> {
+        let place = self.guard.enter(caller, false)?;
+        let other = impersonate::wanted(headers, caller, self.guard.authorizer.as_ref())?;
+        let wanted = Wanted::Path { verb: method.to_ascii_lowercase(), path: path.to_owned() };
+        wanted.check(&self.guard, other.as_ref().unwrap_or(caller))?;
+        Ok(self.guard.pass(place, (caller, other.as_ref()), wanted))
+    }
+
     /// Answers one request. Never fails: what goes wrong is an answer too.
     pub async fn handle<B>(&self, request: Request<B>, caller: &Caller) -> Response<Body>
     where
@@ -140,9 +158,15 @@ impl Api {
         let caller = other.as_ref().unwrap_or(proven);
         if let Route::Objects(route) = route {
             self.guard.check_route(caller, &route, &query)?;
+            let kind = registry.find(&route.group, &route.version, &route.plural);
+            let deprecation = kind.and_then(|kind| kind.deprecation());
             let asked = (route, query);
-            let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await?;
-            return Ok(answer.map(|body| self.guard.keep(body, place, (proven, other.as_ref()), &asked)));
+            let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await;
+            let mut answer = answer.unwrap_or_else(|status| refuse(&status));
+            warn(&mut answer, deprecation.as_slice());
+            return Ok(
+                answer.map(|body| self.guard.pass(place, (proven, other.as_ref()), Wanted::Objects(asked)).keep(body))
+            );
         }
         let verb = parts.method.as_str().to_ascii_lowercase();
         self.guard.check(caller, Asked::Path { verb: &verb, path: parts.uri.path() })?;
@@ -248,7 +272,7 @@ impl Api {
                 Listed::Json(bytes) => return Ok(respond(StatusCode::OK, "application/json", whole(bytes))),
                 Listed::Value(value) => Answer::ok(value),
             },
-            Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
+            Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
             Verb::Create => write::create(core, target, query, &payload, &selection).await?,
             Verb::Update if route.subresource == FINALIZE => {
                 write::finalize(core, target, query, &payload, &selection).await?
@@ -365,8 +389,10 @@ fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
         ("", _) => Ok(Part::Main),
         ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) if kind.scale.is_some() => Ok(Part::Scale),
         (FINALIZE, Verb::Update) if rules::is_namespace(kind) => Ok(Part::Main),
         ("status", _) if kind.has_status => Err(Status::method_not_allowed()),
+        ("scale", _) if kind.scale.is_some() => Err(Status::method_not_allowed()),
         _ => Err(Status::not_found(kind, &route.name)),
     }
 }
@@ -408,12 +434,22 @@ fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
         }
     };
     let mut response = respond(answer.code, media_type, whole(bytes));
-    for warning in answer.warnings.iter().take(WARNINGS_MAX) {
+    if answer.code == StatusCode::CREATED {
+        let name =
+            ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));
+        let made = name.and_then(Value::as_str).unwrap_or_default().to_owned();
+        response.extensions_mut().insert(Told { reason: "", made });
+    }
+    warn(&mut response, &answer.warnings);
+    Ok(response)
+}
+
+fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings.iter().take(WARNINGS_MAX) {
         if let Ok(value) = HeaderValue::from_bytes(warning_text(warning).as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }
-    Ok(response)
 }
 
 /// RFC 7234: code, agent ("-"), quoted text.
@@ -460,6 +496,7 @@ fn refuse(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
     response
 }
 

@@ -12,6 +12,7 @@ use crate::apply::{self, Owners, Writer};
 use crate::kind::KindInfo;
 use crate::meta::ObjectMeta;
 use crate::name;
+use crate::scale;
 use crate::status::{Cause, Status};
 
 /// What to do with fields that a kind does not have.
@@ -47,6 +48,8 @@ pub struct Birth {
 pub enum Part {
     Main,
     Status,
+    /// How many there are to be. The change is made to the whole object before it comes here.
+    Scale,
 }
 
 /// A checked object, ready to be stored.
@@ -143,11 +146,13 @@ pub fn prepare_update(
     let mut causes = Vec::new();
     let meta = match part {
         Part::Main => next_metadata(new_meta, &old_meta, &mut causes),
-        Part::Status => old_meta.clone(),
+        Part::Status | Part::Scale => old_meta.clone(),
     };
     match part {
-        Part::Main if kind.has_status => put_or_remove(&mut object, "status", current.get("status").cloned()),
-        Part::Main => {}
+        Part::Main | Part::Scale if kind.has_status => {
+            put_or_remove(&mut object, "status", current.get("status").cloned())
+        }
+        Part::Main | Part::Scale => {}
         Part::Status => {
             let status = object.remove("status");
             let rest = current.as_object().into_iter().flatten().filter(|(key, _)| *key != "status");
@@ -188,6 +193,11 @@ pub fn rfc3339(time: Timestamp) -> String {
 
 pub(crate) fn is_namespace(kind: &KindInfo) -> bool {
     kind.group.is_empty() && kind.kind == "Namespace"
+}
+
+/// Nothing of such an object is in a message.
+fn is_secret(kind: &KindInfo) -> bool {
+    kind.group.is_empty() && kind.kind == "Secret"
 }
 
 /// Checks type and place of a body.
@@ -309,7 +319,7 @@ fn admit(
     mut causes: Vec<Cause>,
     unknown: &mut Vec<String>,
 ) -> Result<(Value, Vec<String>), Status> {
-    let metadata = meta.to_value();
+    let mut metadata = meta.to_value();
     let mut value = Value::Object(object);
     value["metadata"] = metadata.clone();
     let mut warnings = name::finalizer_warnings(meta);
@@ -320,6 +330,11 @@ fn admit(
         }
         Err(found) => causes.extend(found),
     }
+    for (label, text) in (kind.own_labels)(&value) {
+        causes.extend(name::check_label_value(&text).map(|why| Cause::invalid("metadata.labels", &json!(text), &why)));
+        metadata["labels"][label] = json!(text);
+    }
+    causes.extend(kind.scale.iter().flat_map(|scale| scale::causes(scale, &value)));
     if !causes.is_empty() {
         return Err(Status::invalid(kind.group, kind.kind, &meta.name, causes));
     }
@@ -327,7 +342,7 @@ fn admit(
     Ok((value, warnings))
 }
 
-fn judge_unknown(
+pub(crate) fn judge_unknown(
     kind: &KindInfo,
     mut unknown: Vec<String>,
     validation: FieldValidation,
@@ -336,29 +351,34 @@ fn judge_unknown(
     unknown.sort();
     let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     match validation {
-        FieldValidation::Strict if !texts.is_empty() => {
-            return Err(Status::bad_request(format!(
-                "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",
-                kind.kind,
-                kind.version,
-                kind.kind,
-                texts.join(", ")
-            )));
-        }
+        FieldValidation::Strict if !texts.is_empty() => return Err(strict_refusal(kind, &texts)),
         FieldValidation::Warn => warnings.extend(texts),
         FieldValidation::Strict | FieldValidation::Ignore => {}
     }
     Ok(warnings)
 }
 
+/// What a client that wants to be told refuses to have done.
+pub(crate) fn strict_refusal(kind: &KindInfo, faults: &[String]) -> Status {
+    Status::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",
+        kind.kind,
+        kind.version,
+        kind.kind,
+        faults.join(", ")
+    ))
+}
+
 const STRICT_ERROR: &str = "strict decoding error: ";
 
 /// A patch with unknown fields fails with another status than a PUT, as in Kubernetes.
-pub(crate) fn as_patch_error(status: Status, patched: &Value) -> Status {
+pub(crate) fn as_patch_error(kind: &KindInfo, status: Status, patched: &Value) -> Status {
     match status.message.find(STRICT_ERROR) {
         Some(at) if status.code == 400 => {
             let detail = status.message[at..].to_owned();
-            let cause = Cause::invalid("patch", &json!(patched.to_string()), &detail);
+            // Who may change a secret may not be one who may read it.
+            let shown = if is_secret(kind) { String::new() } else { patched.to_string() };
+            let cause = Cause::invalid("patch", &json!(shown), &detail);
             Status::invalid("", "", "", vec![cause])
         }
         _ => status,

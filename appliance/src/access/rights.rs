@@ -257,13 +257,16 @@ impl Authorizer for Rights {
         if let Some(decision) = access::common(caller, asked) {
             return decision;
         }
-        let Asked::Objects(OnObjects { verb, group, resource, subresource, namespace, .. }) = asked else {
-            return Decision::deny();
-        };
         let view = self.view();
-        let wanted = Wanted { verb, group, resource, subresource, namespace };
-        let mut held = view.of(caller);
-        match held.find(|grant| grant.role.allows(&grant.namespace, wanted)) {
+        let allows = |grant: &&Grant| match asked {
+            Asked::Objects(OnObjects { verb, group, resource, subresource, namespace, .. }) => {
+                let wanted = Wanted { verb, group, resource, subresource, namespace };
+                grant.role.allows(&grant.namespace, wanted)
+            }
+            // What is no object belongs to the appliance itself.
+            Asked::Path { .. } => grant.role == Role::Admin,
+        };
+        match view.of(caller).find(allows) {
             Some(grant) => Decision::allow(format!("role {}", word(grant.role))),
             None if view.is_behind => Decision { reason: "the grants are being read again".into(), ..Decision::deny() },
             None => Decision::deny(),
@@ -274,6 +277,10 @@ impl Authorizer for Rights {
         let mut rules = access::common_rules(caller);
         let view = self.view();
         for grant in view.of(caller) {
+            if grant.role == Role::Admin {
+                let all = || vec!["*".to_owned()];
+                rules.push(Rule { verbs: all(), paths: all(), ..Rule::default() });
+            }
             for line in grant.role.lines_in(&grant.namespace, namespace) {
                 rules.extend(self.rules_of(grant.role, line));
             }

@@ -1,7 +1,7 @@
 //! HTTPS for people and their tools: the Kubernetes-style API. Who asks is found out here ([`Access`]); what he
 //! may do is decided with the request itself.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use firesteel_kube::{Api, Caller, Status};
 use http::{Request, Response, StatusCode};
@@ -10,40 +10,53 @@ use jiff::Timestamp;
 
 use super::{
     body::{ResponseBody, json},
+    own::Own,
     server::RequestBody,
 };
-use crate::access::{Access, certificates::PeerCertificate};
+use crate::{
+    access::{Access, certificates::PeerCertificate},
+    audit::Asked,
+};
 
 /// Paths that monitoring asks without a credential.
 const OPEN: [&str; 3] = ["/readyz", "/livez", "/healthz"];
 
-/// The API, and who may come to it. Clones share both.
+/// The API, the appliance's own paths beside it, and who may come. Clones share all.
 #[derive(Clone, Debug)]
 pub struct ApiServer {
     api: Api,
     access: Access,
+    own: Own,
 }
 
 impl ApiServer {
     /// Guards the API by what `access` knows.
     #[must_use]
-    pub fn new(api: Api, access: Access) -> Self {
+    pub fn new(api: Api, access: Access, own: Own) -> Self {
         let (rights, credentials) = (Arc::clone(&access.rights), Arc::clone(&access.credentials));
-        Self { api: api.guarded(rights).issuing(credentials), access }
+        Self { api: api.guarded(rights).issuing(credentials), access, own }
     }
 
-    /// Answers one request.
-    pub async fn handle(self, request: Request<RequestBody>) -> Response<ResponseBody> {
+    /// Answers one request, and keeps a record of it where one is to be kept.
+    pub async fn handle(self, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
+        let asked = Asked::of(&request, remote.ip());
         let peer = request.extensions().get::<Arc<PeerCertificate>>().map(AsRef::as_ref);
-        let known = self.access.caller(request.headers(), peer, Timestamp::now());
-        let is_open = OPEN.contains(&request.uri().path());
-        let Some(caller) = known.or_else(|| is_open.then(Caller::anonymous)) else { return unauthorized() };
-        // The one place where a caller, his request and what became of it are known together.
-        let answer = self.api.handle(request, &caller).await;
+        let caller = self.access.caller(request.headers(), peer, Timestamp::now());
+        let response = self.answer(request, caller.as_ref()).await;
+        self.own.note(&asked, caller.as_ref(), &response);
+        response
+    }
+
+    async fn answer(&self, request: Request<RequestBody>, caller: Option<&Caller>) -> Response<ResponseBody> {
+        let path = request.uri().path();
+        let anonymous = Caller::anonymous();
+        let Some(caller) = caller.or_else(|| OPEN.contains(&path).then_some(&anonymous)) else {
+            return json(StatusCode::UNAUTHORIZED, &Status::unauthorized().to_value());
+        };
+        if Own::serves(path) {
+            return self.own.handle(&self.api, request, caller).await;
+        }
+        let answer = self.api.handle(request, caller).await;
         answer.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
     }
-}
-
-fn unauthorized() -> Response<ResponseBody> {
-    json(StatusCode::UNAUTHORIZED, &Status::unauthorized().to_value())
 }

@@ -17,6 +17,7 @@ use crate::{
     http::{
         api::ApiServer,
         known::Known,
+        own::Own,
         server::{API_CONNECTIONS, Patience, Server},
     },
 };
@@ -63,14 +64,20 @@ impl ApiListener {
     ///
     /// # Errors
     /// When TLS cannot be prepared.
-    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, known: &Known) -> anyhow::Result<()> {
+    pub fn spawn(
+        self,
+        tasks: &mut JoinSet<anyhow::Result<()>>,
+        core: &Core,
+        own: Own,
+        known: &Known,
+    ) -> anyhow::Result<()> {
         let Self { pki, listener, access } = self;
         let (is_known, patience) = (known.is_known(), Patience::default());
         let tls = Some(pki.server_for(access.credentials.clients.verifier())?);
         let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, is_known, patience };
         tasks.spawn(Arc::clone(&access.rights).follow());
-        let api = ApiServer::new(Api::new(core.clone()), access);
-        tasks.spawn(server.run(move |request, _| api.clone().handle(request)));
+        let api = ApiServer::new(Api::new(core.clone()), access, own);
+        tasks.spawn(server.run(move |request, remote| api.clone().handle(request, remote)));
         Ok(())
     }
 }

@@ -12,57 +12,58 @@ use crate::people::{GRANTS, Person, Site, run};
 ///
 /// `g`et, `l`ist, `w`atch, `c`reate, `u`pdate, `p`atch, `d`elete, delete all (`x`), `a`pply where there is
 /// none; of the status `s` get, `S` patch; `t` ask for a token or a certificate. `-` is nothing. A place `*` is
-/// all namespaces, `.` a kind without any.
+/// all namespaces, `.` a kind without any. A part or a verb that a kind does not have may be allowed, and is not
+/// there then.
 const TABLE: &str = "
-metal3.io/baremetalhosts        hosts-a    glwcupdxasS   -             -             glws   glws   -  -
-metal3.io/baremetalhosts        hosts-b    -             -             -             glws   -      -  -
-metal3.io/baremetalhosts        claims-a   -             -             -             glws   -      -  -
-metal3.io/baremetalhosts        *          -             -             -             lw     -      -  -
-metal3.io/hardwaredata          hosts-a    glwcupdxa     -             -             glw    glw    -  -
-metal3.io/hardwaredata          claims-a   -             -             -             glw    -      -  -
-metal3.io/hostfirmwaresettings  hosts-a    glwcupdxasS   -             -             glws   glws   -  -
-metal3.io/hostclaims            hosts-a    glwcupdxasS   -             -             glws   glws   -  -
-metal3.io/hostclaims            claims-a   -             glwcupdxas    glwcupdxas    glws   -      -  -
-metal3.io/hostclaims            claims-b   -             -             -             glws   -      -  -
-metal3.io/hostclaims            *          -             -             -             lw     -      -  -
-metal3.io/provisionings         .          glw           -             -             glws   glw    -  -
-firesteel.dev/hostjournals      hosts-a    glw           -             -             glw    glw    -  -
-firesteel.dev/hostjournals      claims-a   -             -             -             glw    -      -  -
-firesteel.dev/discoveredhosts   .          glw           -             -             glw    -      -  -
-firesteel.dev/accessgrants      .          -             -             -             glw    -      -  -
-cluster.x-k8s.io/machines       claims-a   -             glwcupdxasS   glwcupdxasS   glws   -      -  -
-cluster.x-k8s.io/machines       claims-b   -             -             -             glws   -      -  -
-cluster.x-k8s.io/clusters       hosts-a    -             -             -             glws   glws   -  -
-cluster.x-k8s.io/clusters       *          -             -             -             lw     -      -  -
-/secrets                        hosts-a    glwcupdxa     -             -             -      -      -  -
-/secrets                        hosts-b    -             -             -             -      -      -  -
-/secrets                        claims-a   -             glwcupdxa     glwcupdxa     -      -      -  -
-/secrets                        claims-b   -             -             -             -      -      -  -
-/secrets                        *          -             -             -             -      -      -  -
-/configmaps                     hosts-a    glwcupdxa     -             -             glw    glw    -  -
-/configmaps                     claims-a   -             glwcupdxa     glwcupdxa     glw    -      -  -
-/configmaps                     claims-b   -             -             -             glw    -      -  -
-/configmaps                     *          -             -             -             lw     -      -  -
-/events                         hosts-a    glwcupdxa     -             -             glw    glw    -  -
-/events                         hosts-b    -             -             -             glw    -      -  -
-/events                         claims-a   -             glwcupa       glwcupa       glw    -      -  -
-/events                         claims-b   -             -             -             glw    -      -  -
-/events                         *          -             -             -             lw     -      -  -
-events.k8s.io/events            hosts-a    glwcupdxa     -             -             glw    glw    -  -
-events.k8s.io/events            claims-b   -             -             -             glw    -      -  -
-coordination.k8s.io/leases      hosts-a    glwcupdxa     -             -             glw    glw    -  -
-coordination.k8s.io/leases      claims-a   -             glwcupdxa     glwcupdxa     glw    -      -  -
-coordination.k8s.io/leases      claims-b   -             -             -             glw    -      -  -
-/serviceaccounts                hosts-a    glw           -             -             glw    glw    -  -
-/serviceaccounts                claims-a   -             -             -             glw    -      -  -
-/serviceaccounts                claims-b   -             -             -             glw    -      -  -
-/pods                           hosts-a    glw           -             -             glw    glw    -  -
-/pods                           claims-a   -             -             -             glw    -      -  -
-/namespaces                     .          -             -             -             lw     -      -  -
-apiextensions.k8s.io/customresourcedefinitions  .  glw   glw           glw           glw    glw    -  -
-authorization.k8s.io/subjectaccessreviews       .  -     -             -             -      -      -  -
-authentication.k8s.io/tokenreviews              .  -     -             -             -      -      -  -
-nobody.example/things           hosts-a    -             -             -             glw    glw    -  -
+metal3.io/baremetalhosts                        hosts-a   glwcupdxasS  -            -            glws  glws  -  -
+metal3.io/baremetalhosts                        hosts-b   -            -            -            glws  -     -  -
+metal3.io/baremetalhosts                        claims-a  -            -            -            glws  -     -  -
+metal3.io/baremetalhosts                        *         -            -            -            lw    -     -  -
+metal3.io/hardwaredata                          hosts-a   glwcupdxasS  -            -            glws  glws  -  -
+metal3.io/hardwaredata                          claims-a  -            -            -            glws  -     -  -
+metal3.io/hostfirmwaresettings                  hosts-a   glwcupdxasS  -            -            glws  glws  -  -
+metal3.io/hostclaims                            hosts-a   glwcupdxasS  -            -            glws  glws  -  -
+metal3.io/hostclaims                            claims-a  -            glwcupdxas   glwcupdxas   glws  -     -  -
+metal3.io/hostclaims                            claims-b  -            -            -            glws  -     -  -
+metal3.io/hostclaims                            *         -            -            -            lw    -     -  -
+metal3.io/provisionings                         .         glw          -            -            glws  glw   -  -
+firesteel.dev/hostjournals                      hosts-a   glw          -            -            glws  glws  -  -
+firesteel.dev/hostjournals                      claims-a  -            -            -            glws  -     -  -
+firesteel.dev/discoveredhosts                   .         glw          -            -            glws  -     -  -
+firesteel.dev/accessgrants                      .         -            -            -            glws  -     -  -
+cluster.x-k8s.io/machines                       claims-a  -            glwcupdxasS  glwcupdxasS  glws  -     -  -
+cluster.x-k8s.io/machines                       claims-b  -            -            -            glws  -     -  -
+cluster.x-k8s.io/clusters                       hosts-a   -            -            -            glws  glws  -  -
+cluster.x-k8s.io/clusters                       *         -            -            -            lw    -     -  -
+/secrets                                        hosts-a   glwcupdxa    -            -            -     -     -  -
+/secrets                                        hosts-b   -            -            -            -     -     -  -
+/secrets                                        claims-a  -            glwcupdxa    glwcupdxa    -     -     -  -
+/secrets                                        claims-b  -            -            -            -     -     -  -
+/secrets                                        *         -            -            -            -     -     -  -
+/configmaps                                     hosts-a   glwcupdxa    -            -            glws  glws  -  -
+/configmaps                                     claims-a  -            glwcupdxa    glwcupdxa    glws  -     -  -
+/configmaps                                     claims-b  -            -            -            glws  -     -  -
+/configmaps                                     *         -            -            -            lw    -     -  -
+/events                                         hosts-a   glwcupdxa    -            -            glws  glws  -  -
+/events                                         hosts-b   -            -            -            glws  -     -  -
+/events                                         claims-a  -            glwcupa      glwcupa      glws  -     -  -
+/events                                         claims-b  -            -            -            glws  -     -  -
+/events                                         *         -            -            -            lw    -     -  -
+events.k8s.io/events                            hosts-a   glwcupdxa    -            -            glws  glws  -  -
+events.k8s.io/events                            claims-b  -            -            -            glws  -     -  -
+coordination.k8s.io/leases                      hosts-a   glwcupdxa    -            -            glws  glws  -  -
+coordination.k8s.io/leases                      claims-a  -            glwcupdxa    glwcupdxa    glws  -     -  -
+coordination.k8s.io/leases                      claims-b  -            -            -            glws  -     -  -
+/serviceaccounts                                hosts-a   glw          -            -            glws  glws  -  -
+/serviceaccounts                                claims-a  -            -            -            glws  -     -  -
+/serviceaccounts                                claims-b  -            -            -            glws  -     -  -
+/pods                                           hosts-a   glw          -            -            glws  glws  -  -
+/pods                                           claims-a  -            -            -            glws  -     -  -
+/namespaces                                     .         -            -            -            glws  -     -  -
+apiextensions.k8s.io/customresourcedefinitions  .         glw          glw          glw          glws  glw   -  -
+authorization.k8s.io/subjectaccessreviews       .         -            -            -            glws  -     -  -
+authentication.k8s.io/tokenreviews              .         -            -            -            glws  -     -  -
+nobody.example/things                           hosts-a   -            -            -            glws  glws  -  -
 ";
 
 const VERBS: &str = "glwcupdxasSt";
@@ -140,6 +141,14 @@ impl Row {
             }
             's' => ask(Method::GET, format!("{one}/status"), json_type, &Value::Null, "get", "status"),
             'S' => ask(Method::PATCH, format!("{one}/status?dryRun=All"), merge, &empty, "patch", "status"),
+            't' => {
+                let part = match self.resource.as_str() {
+                    "serviceaccounts" => "token",
+                    "accessgrants" => "certificate",
+                    _ => return None,
+                };
+                ask(Method::POST, format!("{one}/{part}"), json_type, &empty, "create", part)
+            }
             _ => None,
         }
     }
