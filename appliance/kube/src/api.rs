@@ -19,8 +19,9 @@ use serde_json::Value;
 use crate::access::{Asked, Authorizer, Caller, MastersOnly};
 use crate::core::Core;
 use crate::discovery;
-use crate::guard::Guard;
+use crate::guard::{Guard, Pass, Wanted};
 use crate::gzip;
+use crate::impersonate;
 use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
 use crate::list::{self, Listed, Selection};
@@ -127,6 +128,15 @@ impl Api {
         &self.core
     }
 
+    /// Lets a caller through to a path that is beside the API, as to anything that is no object.
+    pub fn at_path(&self, caller: &Caller, method: &str, path: &str, headers: &HeaderMap) -> Result<Pass, Status> {
+        let place = self.guard.enter(caller, false)?;
+        let other = impersonate::wanted(headers, caller, self.guard.authorizer.as_ref())?;
+        let wanted = Wanted::Path { verb: method.to_ascii_lowercase(), path: path.to_owned() };
+        wanted.check(&self.guard, other.as_ref().unwrap_or(caller))?;
+        Ok(self.guard.pass(place, (caller, other.as_ref()), wanted))
+    }
+
     /// Answers one request. Never fails: what goes wrong is an answer too.
     pub async fn handle<B>(&self, request: Request<B>, caller: &Caller) -> Response<Body>
     where
@@ -138,7 +148,7 @@ impl Api {
         if unpacks { gzip::pack(response) } else { response }
     }
 
-    async fn answer<B>(&self, request: Request<B>, caller: &Caller) -> Result<Response<Body>, Status>
+    async fn answer<B>(&self, request: Request<B>, proven: &Caller) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
@@ -148,7 +158,9 @@ impl Api {
         let registry = self.core.registry();
         let headers = &parts.headers;
         let route = route(parts.method.as_str(), parts.uri.path(), &query);
-        let place = self.guard.enter(caller, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
+        let place = self.guard.enter(proven, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
+        let other = impersonate::wanted(headers, proven, self.guard.authorizer.as_ref())?;
+        let caller = other.as_ref().unwrap_or(proven);
         if let Route::Objects(route) = route {
             self.guard.check_route(caller, &route, &query)?;
             let kind = registry.find(&route.group, &route.version, &route.plural);
@@ -157,7 +169,9 @@ impl Api {
             let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await;
             let mut answer = answer.unwrap_or_else(|status| refuse(&status));
             warn(&mut answer, deprecation.as_slice());
-            return Ok(answer.map(|body| self.guard.keep(body, place, caller, &asked)));
+            return Ok(
+                answer.map(|body| self.guard.pass(place, (proven, other.as_ref()), Wanted::Objects(asked)).keep(body))
+            );
         }
         let verb = parts.method.as_str().to_ascii_lowercase();
         self.guard.check(caller, Asked::Path { verb: &verb, path: parts.uri.path() })?;

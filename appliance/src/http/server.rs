@@ -29,6 +29,7 @@ use super::{
     pace::{Paced, Until},
     places::{Door, IsKnown, Share},
 };
+use crate::access::certificates::PeerCertificate;
 
 /// Connections of one listener at a time. 200 hosts that each fetch kernel, initramfs and image in
 /// parallel stay below it; beyond it new connections wait in the kernel's queue. For one client address 64:
@@ -143,11 +144,14 @@ async fn connection<H, F>(
         tracing::debug!(%remote, %error, "setting TCP_NODELAY");
     }
     let stream = Paced::new(stream, patience.answer);
-    let Some(acceptor) = acceptor else { return requests(stream, remote, false, handler, patience).await };
+    let Some(acceptor) = acceptor else { return requests(stream, remote, (false, None), handler, patience).await };
     match tokio::time::timeout(patience.handshake, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => {
-            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            requests(stream, remote, is_http2, handler, patience).await;
+            let session = stream.get_ref().1;
+            let is_http2 = session.alpn_protocol() == Some(b"h2");
+            let shown = session.peer_certificates().and_then(<[_]>::first);
+            let peer = shown.map(|shown| Arc::new(PeerCertificate::new(shown.clone().into_owned())));
+            requests(stream, remote, (is_http2, peer), handler, patience).await;
         }
         Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake"),
         Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
@@ -155,14 +159,24 @@ async fn connection<H, F>(
 }
 
 /// Which HTTP it is was agreed on before: guessing it from the first bytes would wait for them for ever.
-async fn requests<S, H, F>(stream: S, remote: SocketAddr, is_http2: bool, handler: H, patience: Patience)
-where
+/// What the client showed of itself goes along with each request.
+async fn requests<S, H, F>(
+    stream: S,
+    remote: SocketAddr,
+    (is_http2, peer): (bool, Option<Arc<PeerCertificate>>),
+    handler: H,
+    patience: Patience,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = handler(request.map(|body| Until::new(body, patience.body)), remote);
+        let mut request = request.map(|body| Until::new(body, patience.body));
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(Arc::clone(peer));
+        }
+        let answer = handler(request, remote);
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
     let stream = TokioIo::new(stream);
