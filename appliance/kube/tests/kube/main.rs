@@ -15,4 +15,5 @@ mod life;
 mod limits;
 mod lists;
 mod toy;
+mod versions;
 mod watches;
