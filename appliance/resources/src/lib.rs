@@ -13,6 +13,7 @@
 pub mod admit;
 pub mod bare_metal_host;
 pub mod cause;
+pub mod cluster_api;
 pub mod condition;
 pub mod discovered_host;
 pub mod hardware;
