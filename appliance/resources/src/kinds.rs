@@ -40,6 +40,7 @@ use crate::{
 };
 
 pub use crate::{
+    access_grant::KIND as ACCESS_GRANT,
     bare_metal_host::KIND as BARE_METAL_HOST,
     cluster_api::{CLUSTER, CLUSTER_V1BETA1, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1},
     discovered_host::KIND as DISCOVERED_HOST,
@@ -55,6 +56,7 @@ pub const KINDS: &[&Kind] = &[
     &PROVISIONING,
     &HOST_JOURNAL,
     &DISCOVERED_HOST,
+    &ACCESS_GRANT,
     &CLUSTER,
     &CLUSTER_V1BETA1,
     &MACHINE,
