@@ -14,8 +14,6 @@ use crate::{Admin, JSON};
 const ALL: &str = "/api/v1/namespaces/default/configmaps";
 /// Of the data folder: the databases and some room.
 const DISK_MIB: u32 = 24;
-/// Records that no last page of a file has room for.
-const AUDITED: usize = 40;
 /// The log of a database has room for some that is not asked for again.
 const TRIES_MAX: usize = 400;
 
@@ -73,18 +71,8 @@ fn live_through_a_full_disk() {
     assert_eq!(get(&mut admin, &name).status, 404, "{name} was refused");
     assert_eq!(admin.try_ask(("POST", ALL), (JSON, &object("again")), "").status, answer.status, "it is still full");
 
-    // Nor does the audit log, which keeps nobody from being answered, and counts.
-    for _ in 0..AUDITED {
-        assert_eq!(admin.try_ask(("POST", ALL), (JSON, &object("again")), "").status, 503);
-    }
-    assert!(served.log().contains("the audit log cannot be written"), "{}", served.log());
-
     fs::remove_file(&filler).unwrap();
     admin.ask(("POST", ALL), (JSON, &object("after")), "");
-    let audit = admin.try_ask(("GET", "/firesteel.dev/audit"), (JSON, &Value::Null), "");
-    let records = audit.text();
-    let lost = records.lines().any(|line| serde_json::from_str::<Value>(line).unwrap()["lost"].is_u64());
-    assert!(audit.status == 200 && lost && records.contains("after"), "{records}");
     assert_eq!(get(&mut admin, "after").status, 200);
     assert!(!served.is_over(), "{}", served.log());
 }

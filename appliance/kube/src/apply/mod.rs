@@ -174,7 +174,7 @@ pub fn check(kind: &KindInfo, bytes: &[u8]) {
     let Ok(configuration) = Configuration::parse(kind, Part::Main, bytes) else { return };
     let target = Target { kind, namespace: "default", name: "a" };
     let (one, two) =
-        (Writer { manager: "one", now: Timestamp::UNIX_EPOCH }, Writer { manager: "two", now: Timestamp::MIN });
+        (Writer { manager: "one", now: Timestamp::UNIX_EPOCH }, Writer { manager: "two", now: Timestamp::UNIX_EPOCH });
     let Ok(made) = configuration.create(target, one) else { return };
     let mut live = made.object;
     live["metadata"]["managedFields"] = Value::Array(made.managed);
@@ -182,20 +182,14 @@ pub fn check(kind: &KindInfo, bytes: &[u8]) {
     for (writer, same_owners) in [(one, true), (two, false), (two, true)] {
         let again = configuration.apply_to(kind, Part::Main, &live, false, writer);
         let mut again = again.unwrap_or_else(|status| panic!("it conflicts with itself: {status}"));
-        let stored = live["metadata"]["managedFields"].clone();
         let managed = Value::Array(std::mem::take(&mut again.managed));
+        let stored = std::mem::replace(&mut live["metadata"]["managedFields"], managed);
         if same_owners {
-            assert!(own_alike(&stored, &managed), "{stored} became {managed}");
+            let now = &live["metadata"]["managedFields"];
+            assert!(own_alike(&stored, now), "{stored} became {now}");
         }
-        again.object["metadata"]["managedFields"] = managed;
-        for object in [&mut live, &mut again.object] {
-            if let Some(metadata) = object["metadata"].as_object_mut() {
-                let entries = metadata.remove("managedFields");
-                assert!(entries.is_some());
-            }
-        }
+        again.object["metadata"]["managedFields"] = live["metadata"]["managedFields"].clone();
         assert_eq!(again.object, live);
-        live["metadata"]["managedFields"] = stored;
     }
 }
 
