@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use firesteel_store::{Object, Position, ReadError, Revision};
 use futures_util::Stream;
 use hyper::body::Frame;
@@ -67,6 +68,9 @@ impl Selection {
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Where a list was left, as the client carries it.
+/// As Go reads it, which looks at no bit behind the last byte.
+const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Continue {
     v: String,
@@ -150,6 +154,9 @@ pub(crate) async fn list(
         if selection.selector.is_empty() {
             metadata["remainingItemCount"] = json!(remaining);
         }
+    } else if selection.kind.is_custom() && matches!(selection.format, Format::Json | Format::Yaml) {
+        // A list of custom resources says that it is complete; Kubernetes' own kinds leave it out.
+        metadata["continue"] = json!("");
     }
     match selection.format {
         Format::Json | Format::Discovery => json_list(&selection.kind, &metadata, &found.objects).map(Listed::Json),

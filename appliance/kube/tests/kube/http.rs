@@ -42,6 +42,23 @@ fn discovery_names_every_kind_in_both_forms() {
     });
 }
 
+/// The Python client says of its own types neither kind nor version.
+#[test]
+fn what_the_url_says_of_kubernetes_own_kinds_need_not_be_said_again() {
+    run(async {
+        let server = Server::new().await;
+        let maps = "/api/v1/namespaces/default/configmaps";
+        let reply = server.send("POST", maps, &[], r#"{"metadata":{"name":"c"},"data":{"a":"b"}}"#).await;
+        assert_eq!((reply.code, &reply.json()["kind"]), (201, &json!("ConfigMap")));
+        let other = r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"d"}}"#;
+        assert_eq!(server.send("POST", maps, &[], other).await.code, 422);
+        let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        assert_eq!(server.send("POST", review, &[], "{}").await.code, 201);
+        let host = r#"{"metadata":{"name":"h"},"spec":{"online":true}}"#;
+        assert_eq!(server.send("POST", HOSTS, &[], host).await.code, 400);
+    });
+}
+
 #[test]
 fn openapi_documents_are_kept_by_their_hashes() {
     run(async {

@@ -9,7 +9,7 @@ mod apply;
 mod client;
 mod golden;
 mod http;
-mod kubectl;
 mod lists;
+mod second_kind;
 mod toy;
 mod watches;
