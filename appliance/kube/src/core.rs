@@ -196,7 +196,8 @@ impl Core {
         Err(Status::modified(target.kind, target.name))
     }
 
-    /// Server-side apply: also makes the object where there is none. The second value says so.
+    /// Server-side apply: also makes the object where there is none, unless there is a refusal for that. The
+    /// second value says so.
     pub async fn apply(
         &self,
         target: Target<'_>,
@@ -204,12 +205,16 @@ impl Core {
         configuration: &Configuration,
         force: bool,
         options: WriteOptions<'_>,
+        refusal_to_create: Option<Status>,
     ) -> Result<(Written, bool), Status> {
         for _ in 0..TRIES {
             let writer = self.writer(options);
             let (current, revision) = match self.current(target).await {
                 Ok(current) => current,
                 Err(status) if status.is_not_found() && part == Part::Main => {
+                    if let Some(refusal) = refusal_to_create {
+                        return Err(refusal);
+                    }
                     let applied = configuration.create(target, writer)?;
                     let owners = Owners::Decided(applied.managed);
                     match self.create_owned(target, applied.object, options, owners).await {

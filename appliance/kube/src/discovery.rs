@@ -57,6 +57,13 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
                 "kind": kind.kind, "verbs": status_verbs(kind),
             }));
         }
+        for request in kind.requests {
+            list.push(json!({
+                "name": format!("{}/{}", kind.plural, request.subresource), "singularName": "",
+                "namespaced": kind.namespaced, "group": request.group, "version": request.version,
+                "kind": request.kind, "verbs": ["create"],
+            }));
+        }
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     (!list.is_empty()).then(
@@ -91,6 +98,14 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
             if kind.has_status {
                 resource["subresources"] =
                     json!([{ "subresource": "status", "responseKind": response, "verbs": status_verbs(kind) }]);
+            }
+            for request in kind.requests {
+                let response = json!({ "group": request.group, "version": request.version, "kind": request.kind });
+                let part = json!({ "subresource": request.subresource, "responseKind": response, "verbs": ["create"] });
+                match resource["subresources"].as_array_mut() {
+                    Some(parts) => parts.push(part),
+                    None => resource["subresources"] = json!([part]),
+                }
             }
             resource
         })

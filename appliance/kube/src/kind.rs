@@ -10,6 +10,7 @@ use firesteel_store::GroupResource;
 use serde_json::{Value, json};
 
 use crate::apply::Schema;
+use crate::issue::Request;
 use crate::reviews::Review;
 use crate::status::Cause;
 
@@ -95,6 +96,8 @@ pub struct KindInfo {
     pub selectable: &'static [&'static str],
     /// Creating an object asks a question: it is answered, and nothing is stored.
     pub review: Option<Review>,
+    /// Parts of an object that answer requests.
+    pub requests: &'static [Request],
     /// What the kind is for, as `kubectl explain` shows it.
     pub description: &'static str,
     /// The structural OpenAPI schema of the objects; what it says of `apiVersion`, `kind` and
@@ -132,6 +135,7 @@ impl KindInfo {
             writers: Writers::Everyone,
             selectable: &[],
             review: None,
+            requests: &[],
             description: "",
             schema: Arc::new(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })),
             columns: Vec::new(),

@@ -9,9 +9,10 @@
 //! A server is a table of kinds ([`Registry`] of [`KindInfo`]). This crate brings Kubernetes' own
 //! ([`builtin`]: Namespace, Secret, ConfigMap, ServiceAccount, Event, Lease, reviews of the caller's own
 //! rights, and the served kinds as CustomResourceDefinitions) and must not know any other: what is special
-//! to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is and whether he may come in is decided
-//! before; sockets and TLS belong to whoever calls.
+//! to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is was found out before; what he
+//! may do is asked of an [`Authorizer`] for every request ([`access`]). Sockets and TLS belong to whoever calls.
 
+pub mod access;
 mod api;
 pub mod apply;
 pub mod builtin;
@@ -19,7 +20,10 @@ mod cache;
 pub mod client;
 mod core;
 mod discovery;
+mod guard;
+pub mod issue;
 mod kind;
+mod limits;
 mod list;
 mod meta;
 mod name;
@@ -37,14 +41,17 @@ mod schema;
 mod selector;
 mod status;
 mod table;
+pub mod tokens;
 mod watch;
 mod write;
 pub mod yaml;
 
-pub use api::{Api, BODY_BYTES_MAX, Body, Caller, Timing};
+pub use access::{Authorizer, Caller};
+pub use api::{Api, BODY_BYTES_MAX, Body, Timing};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};
+pub use limits::{REQUESTS_PER_CALLER_MAX, WATCHES_PER_CALLER_MAX};
 pub use meta::{ObjectMeta, OwnerReference};
 pub use query::Query;
 pub use reviews::Review;

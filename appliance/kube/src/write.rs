@@ -68,6 +68,7 @@ pub(crate) async fn update(
     Ok(answer(core, selection, written))
 }
 
+/// `refusal` is the answer where there is no object and an apply would have to make it.
 pub(crate) async fn patch(
     core: &Core,
     target: Target<'_>,
@@ -75,10 +76,11 @@ pub(crate) async fn patch(
     query: &Query,
     payload: &Payload,
     selection: &Selection,
+    refusal: Option<Status>,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "PatchOptions")?;
     if payload.media_type.as_deref() == Some(apply::APPLY) {
-        return server_side_apply(core, target, part, query, payload, selection).await;
+        return server_side_apply(core, target, part, query, payload, selection, refusal).await;
     }
     if query.force.is_some() {
         let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
@@ -96,6 +98,7 @@ async fn server_side_apply(
     query: &Query,
     payload: &Payload,
     selection: &Selection,
+    refusal: Option<Status>,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "PatchOptions")?;
     if query.field_manager.is_none() {
@@ -104,7 +107,7 @@ async fn server_side_apply(
     }
     let configuration = apply::Configuration::parse(target.kind, part, &payload.bytes)?;
     let force = query.force.unwrap_or(false);
-    let (written, created) = core.apply(target, part, &configuration, force, options).await?;
+    let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
     Ok(Answer { code, ..answer(core, selection, written) })
 }

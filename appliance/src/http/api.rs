@@ -47,7 +47,7 @@ pub async fn handle(api: Api, admin: AdminToken, request: Request<RequestBody>) 
     if !open && !token.is_some_and(|token| admin.is(token)) {
         return unauthorized();
     }
-    let caller = Caller { name: "admin".to_owned(), admin: true };
+    let caller = Caller::admin();
     api.handle(request, &caller).await.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
 }
 

@@ -1,6 +1,6 @@
 //! `delete` in its ways.
 
-use crate::client::{Kubectl, NEW, OLD, with};
+use crate::client::{H2, Kubectl, NEW, OLD, text, with};
 
 const HOLD: &str = r#"{"metadata":{"finalizers":["example.com/hold"]}}"#;
 const LET_GO: &str = r#"{"metadata":{"finalizers":null}}"#;
@@ -62,4 +62,73 @@ fn finalizers(kubectl: &Kubectl) {
     let_go();
     assert!(deleting.rest().starts_with("baremetalhost.metal3.io \"host-2\" deleted"));
     kubectl.fails(&["get", "bmh", "host-2"]);
+}
+
+#[test]
+fn kubectl_deletes_with_dependents_and_without() {
+    with(NEW, dependents);
+}
+
+#[test]
+fn kubectl_1_20_deletes_with_dependents_and_without() {
+    with(OLD, dependents);
+}
+
+fn dependents(kubectl: &Kubectl) {
+    let owned_map = |name: &str| {
+        kubectl.file("h2.yaml", &H2.replace("host-2", name));
+        kubectl.ok(&["apply", "-f", "h2.yaml"]);
+        let uid = kubectl.field(&format!("bmh/{name}"), ".metadata.uid");
+        let owner = format!(
+            "{{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, name: {name}, uid: {uid}, blockOwnerDeletion: true}}"
+        );
+        let map =
+            format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: of-{name}, ownerReferences: [{owner}]}}\n");
+        kubectl.file("map.yaml", &map);
+        kubectl.ok(&["create", "-f", "map.yaml"]);
+    };
+    owned_map("a");
+    kubectl.ok(&["delete", "bmh", "a", "--cascade=foreground"]);
+    let missing = kubectl.fails(&["get", "cm", "of-a"]);
+    assert!(missing.contains("configmaps \"of-a\" not found"), "{missing}");
+    owned_map("b");
+    kubectl.ok(&["delete", "bmh", "b", "--cascade=orphan"]);
+    assert_eq!(kubectl.field("cm/of-b", ".metadata.ownerReferences"), "");
+    owned_map("c");
+    kubectl.ok(&["delete", "bmh", "c"]);
+    // kubectl 1.20 takes what is gone already for a mistake.
+    let gone = kubectl.output(&["wait", "--for=delete", "cm/of-c", "--timeout=60s"]);
+    assert!(gone.status.success() || text(&gone.stderr).contains("NotFound"), "{}", text(&gone.stderr));
+    kubectl.fails(&["get", "cm", "of-c"]);
+}
+
+#[test]
+fn kubectl_empties_namespaces() {
+    with(NEW, namespaces);
+}
+
+#[test]
+fn kubectl_1_20_empties_namespaces() {
+    with(OLD, namespaces);
+}
+
+/// It comes back when all is gone.
+fn namespaces(kubectl: &Kubectl) {
+    kubectl.ok(&["create", "namespace", "rack1"]);
+    kubectl.file("h2.yaml", &H2.replace("name: host-2", "name: host-2, namespace: rack1"));
+    kubectl.ok(&["apply", "-f", "h2.yaml"]);
+    kubectl.ok(&["create", "configmap", "c", "-n", "rack1", "--from-literal=a=b"]);
+    kubectl.ok(&["patch", "bmh", "host-2", "-n", "rack1", "--type=merge", "-p", HOLD]);
+    let mut deleting = kubectl.watching(&["delete", "namespace", "rack1"]);
+    let gone = kubectl.output(&["wait", "--for=delete", "cm/c", "-n", "rack1", "--timeout=60s"]);
+    assert!(gone.status.success() || text(&gone.stderr).contains("NotFound"), "{}", text(&gone.stderr));
+    assert!(deleting.is_waiting(), "the host is held");
+    assert_eq!(kubectl.field("ns/rack1", ".status.phase"), "Terminating");
+    let late = kubectl.fails(&["create", "configmap", "d", "-n", "rack1"]);
+    assert!(late.contains("because it is being terminated"), "{late}");
+    kubectl.ok(&["patch", "bmh", "host-2", "-n", "rack1", "--type=merge", "-p", LET_GO]);
+    assert_eq!(deleting.rest(), "namespace \"rack1\" deleted\n");
+    assert_eq!(kubectl.ok(&["get", "bmh,cm", "-n", "rack1", "-o", "name"]), "");
+    let gone = kubectl.fails(&["get", "namespace", "rack1"]);
+    assert!(gone.contains("namespaces \"rack1\" not found"), "{gone}");
 }

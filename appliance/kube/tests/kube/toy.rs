@@ -51,6 +51,11 @@ impl Server {
         Self { api: Api::with_timing(self.api.core().clone(), timing), ..self }
     }
 
+    /// The same server behind another door.
+    pub(crate) fn with(self, change: impl FnOnce(Api) -> Api) -> Self {
+        Self { api: change(self.api.clone()), ..self }
+    }
+
     async fn on(store: Store) -> Self {
         let seconds = Arc::new(AtomicI64::new(1_790_000_000));
         let clock = Arc::clone(&seconds);
@@ -110,7 +115,7 @@ impl Server {
 }
 
 pub(crate) fn admin() -> Caller {
-    Caller { name: "admin".into(), admin: true }
+    Caller::admin()
 }
 
 /// A host that is on.
