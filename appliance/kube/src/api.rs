@@ -27,7 +27,7 @@ use crate::openapi::{Document, Documents};
 use crate::query::Query;
 use crate::reviews::{self, Review};
 use crate::route::{ObjectRoute, Route, Verb, route};
-use crate::rules::{Part, Target};
+use crate::rules::{self, Part, Target};
 use crate::status::Status;
 use crate::write::{self, Payload};
 
@@ -37,6 +37,9 @@ pub const BODY_BYTES_MAX: usize = 3 << 20;
 /// than some kilobytes of headers.
 const WARNINGS_MAX: usize = 16;
 const WARNING_BYTES_MAX: usize = 256;
+
+/// The part of a namespace by which it is let go.
+const FINALIZE: &str = "finalize";
 
 /// An answer's body: whole, or the endless lines of a watch.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -71,6 +74,15 @@ pub struct Api {
     timing: Timing,
     guard: Guard,
     issuer: Option<Arc<dyn Issuer>>,
+}
+
+/// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Of a refusal: "NotFound", "Conflict", …
+    pub reason: &'static str,
+    /// Of an object that was made.
+    pub made: String,
 }
 
 /// An answer before it is turned into bytes.
@@ -244,6 +256,9 @@ impl Api {
             },
             Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
             Verb::Create => write::create(core, target, query, &payload, &selection).await?,
+            Verb::Update if route.subresource == FINALIZE => {
+                write::finalize(core, target, query, &payload, &selection).await?
+            }
             Verb::Update => write::update(core, target, part, query, &payload, &selection).await?,
             Verb::Patch => {
                 let refusal = self.guard.refusal_to_create(caller, route, query);
@@ -356,6 +371,7 @@ fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
         ("", _) => Ok(Part::Main),
         ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
+        (FINALIZE, Verb::Update) if rules::is_namespace(kind) => Ok(Part::Main),
         ("status", _) if kind.has_status => Err(Status::method_not_allowed()),
         _ => Err(Status::not_found(kind, &route.name)),
     }
@@ -398,6 +414,12 @@ fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
         }
     };
     let mut response = respond(answer.code, media_type, whole(bytes));
+    if answer.code == StatusCode::CREATED {
+        let name =
+            ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));
+        let made = name.and_then(Value::as_str).unwrap_or_default().to_owned();
+        response.extensions_mut().insert(Told { reason: "", made });
+    }
     for warning in answer.warnings.iter().take(WARNINGS_MAX) {
         if let Ok(value) = HeaderValue::from_bytes(warning_text(warning).as_bytes()) {
             response.headers_mut().append(WARNING, value);
@@ -450,6 +472,7 @@ fn refuse(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
     response
 }
 

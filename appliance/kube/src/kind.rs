@@ -171,6 +171,11 @@ impl KindInfo {
         GroupResource::new(self.group, self.plural)
     }
 
+    /// Whether objects of the kind are in the store.
+    pub fn is_stored(&self) -> bool {
+        self.review.is_none()
+    }
+
     /// Whether it is none of Kubernetes' own kinds. Their groups have no dot, or end in k8s.io.
     pub fn is_custom(&self) -> bool {
         self.group.contains('.') && !self.group.ends_with(".k8s.io")
@@ -205,6 +210,11 @@ impl Registry {
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<KindInfo>> {
         self.kinds.iter().find(|kind| kind.group == group && kind.version == version && kind.plural == plural)
+    }
+
+    /// The kind of stored objects.
+    pub(crate) fn stored(&self, resource: &GroupResource) -> Option<&Arc<KindInfo>> {
+        self.kinds.iter().find(|kind| *kind.group == *resource.group && *kind.plural == *resource.resource)
     }
 
     /// The kind of a type, whatever its version: "metal3.io", "BareMetalHost".

@@ -181,7 +181,7 @@ fn json_list(kind: &KindInfo, metadata: &Value, objects: &[Object]) -> Result<Ve
     Ok(out)
 }
 
-fn values(objects: Vec<Object>) -> Result<Vec<Value>, Status> {
+pub(crate) fn values(objects: Vec<Object>) -> Result<Vec<Value>, Status> {
     objects.iter().map(|object| Ok(rules::shown(core::decode(object)?, object.revision))).collect()
 }
 
@@ -209,11 +209,6 @@ pub(crate) async fn watch(
     let ends_initial = query.send_initial_events == Some(true);
     let watch = Watch { core: core.clone(), selection, bookmarks, ends_initial };
     Ok(watch.run(start, lasts).await)
-}
-
-/// All objects that match, for a deletion of them.
-pub(crate) async fn matching(core: &Core, selection: &Selection) -> Result<Vec<Value>, Status> {
-    values(find(core, selection, None, None, usize::MAX).await?.objects)
 }
 
 /// A list of objects in the form that the client wants.
@@ -281,7 +276,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    fn new(at: Option<Revision>, after: Option<Position>) -> Self {
+    pub(crate) fn new(at: Option<Revision>, after: Option<Position>) -> Self {
         Self { at, after, remaining: u64::MAX }
     }
 

@@ -113,7 +113,7 @@ pub fn prepare_create(
     if kind.has_status {
         object.remove("status");
     }
-    let (mut value, warnings) = admit(kind, object, &meta, None, causes, &mut unknown)?;
+    let (mut value, warnings) = admit(kind, object, &meta, None, causes, (&mut unknown, validation))?;
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
     if kind.tracks_owners {
         let entries = match owners {
@@ -161,7 +161,7 @@ pub fn prepare_update(
             unknown.clear();
         }
     }
-    let (mut value, warnings) = admit(kind, object, &meta, Some(current), causes, &mut unknown)?;
+    let (mut value, warnings) = admit(kind, object, &meta, Some(current), causes, (&mut unknown, validation))?;
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
 
     if kind.has_generation && differs_outside(&value, current, &["metadata", "status"]) {
@@ -180,28 +180,6 @@ pub fn prepare_update(
     Ok(Prepared { value, warnings, effect })
 }
 
-/// A DELETE: removal, or a mark that finalizers are waited for.
-pub fn prepare_delete(kind: &KindInfo, current: &Value, now: Timestamp) -> Prepared {
-    let mut value = current.clone();
-    let effect = if finalizers_left(kind, current) == 0 {
-        Effect::Remove
-    } else if current["metadata"]["deletionTimestamp"].is_string() {
-        Effect::None
-    } else {
-        let metadata = &mut value["metadata"];
-        metadata["deletionTimestamp"] = json!(rfc3339(now));
-        metadata["deletionGracePeriodSeconds"] = json!(0);
-        if kind.has_generation {
-            metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or(0).saturating_add(1));
-        }
-        if is_namespace(kind) {
-            value["status"]["phase"] = json!("Terminating");
-        }
-        Effect::Store
-    };
-    Prepared { value, warnings: Vec::new(), effect }
-}
-
 /// The object as clients see it.
 pub fn shown(mut value: Value, revision: Revision) -> Value {
     value["metadata"]["resourceVersion"] = json!(revision.to_string());
@@ -215,6 +193,11 @@ pub fn rfc3339(time: Timestamp) -> String {
 
 pub(crate) fn is_namespace(kind: &KindInfo) -> bool {
     kind.group.is_empty() && kind.kind == "Namespace"
+}
+
+/// Nothing of such an object is in a message.
+fn is_secret(kind: &KindInfo) -> bool {
+    kind.group.is_empty() && kind.kind == "Secret"
 }
 
 /// Checks type and place of a body.
@@ -339,12 +322,13 @@ fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, kind: &KindInfo, causes:
     new.deletion_timestamp.clone_from(&old.deletion_timestamp);
     new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
     if old.is_deleting() && new.finalizers.iter().any(|name| !old.finalizers.contains(name)) {
-        let added: Vec<&String> = new.finalizers.iter().filter(|name| !old.finalizers.contains(name)).collect();
+        let added = new.finalizers.iter().filter(|name| !old.finalizers.contains(name));
+        let added: Vec<String> = added.map(|name| format!("{name:?}")).collect();
         causes.push(Cause::forbidden(
             "metadata.finalizers",
             &format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers {}",
-                json!(added)
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
             ),
         ));
     }
@@ -362,11 +346,13 @@ fn admit(
     meta: &ObjectMeta,
     old: Option<&Value>,
     mut causes: Vec<Cause>,
-    unknown: &mut Vec<String>,
+    (unknown, validation): (&mut Vec<String>, FieldValidation),
 ) -> Result<(Value, Vec<String>), Status> {
     let metadata = meta.to_value();
     let mut value = Value::Object(object);
     value["metadata"] = metadata.clone();
+    // A field that the kind has not is told before what is wrong with those that it has.
+    let typos = if validation == FieldValidation::Strict { kind.fields.unknown(&value) } else { Vec::new() };
     let mut warnings = name::finalizer_warnings(meta);
     match (kind.admit)(&mut value, old) {
         Ok(admitted) => {
@@ -376,6 +362,8 @@ fn admit(
         Err(found) => causes.extend(found),
     }
     if !causes.is_empty() {
+        unknown.extend(typos);
+        judge_unknown(kind, std::mem::take(unknown), validation, Vec::new())?;
         return Err(Status::invalid(kind.group, kind.kind, &meta.name, causes));
     }
     value["metadata"] = metadata;
@@ -389,31 +377,37 @@ fn judge_unknown(
     mut warnings: Vec<String>,
 ) -> Result<Vec<String>, Status> {
     unknown.sort();
+    unknown.dedup();
     let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     match validation {
-        FieldValidation::Strict if !texts.is_empty() => {
-            return Err(Status::bad_request(format!(
-                "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",
-                kind.kind,
-                kind.version,
-                kind.kind,
-                texts.join(", ")
-            )));
-        }
+        FieldValidation::Strict if !texts.is_empty() => return Err(strict_refusal(kind, &texts)),
         FieldValidation::Warn => warnings.extend(texts),
         FieldValidation::Strict | FieldValidation::Ignore => {}
     }
     Ok(warnings)
 }
 
+/// What a client that wants to be told refuses to have done.
+pub(crate) fn strict_refusal(kind: &KindInfo, faults: &[String]) -> Status {
+    Status::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",
+        kind.kind,
+        kind.version,
+        kind.kind,
+        faults.join(", ")
+    ))
+}
+
 const STRICT_ERROR: &str = "strict decoding error: ";
 
 /// A patch with unknown fields fails with another status than a PUT, as in Kubernetes.
-pub(crate) fn as_patch_error(status: Status, patched: &Value) -> Status {
+pub(crate) fn as_patch_error(kind: &KindInfo, status: Status, patched: &Value) -> Status {
     match status.message.find(STRICT_ERROR) {
         Some(at) if status.code == 400 => {
             let detail = status.message[at..].to_owned();
-            let cause = Cause::invalid("patch", &json!(patched.to_string()), &detail);
+            // Who may change a secret may not be one who may read it.
+            let shown = if is_secret(kind) { String::new() } else { patched.to_string() };
+            let cause = Cause::invalid("patch", &json!(shown), &detail);
             Status::invalid("", "", "", vec![cause])
         }
         _ => status,
@@ -469,7 +463,7 @@ fn differs_outside(new: &Value, old: &Value, parts: &[&str]) -> bool {
 }
 
 /// Finalizers that hold an object; a namespace has its own in `spec` besides.
-fn finalizers_left(kind: &KindInfo, value: &Value) -> usize {
+pub(crate) fn finalizers_left(kind: &KindInfo, value: &Value) -> usize {
     let count = |list: &Value| list.as_array().map_or(0, Vec::len);
     let own = if is_namespace(kind) { count(&value["spec"]["finalizers"]) } else { 0 };
     count(&value["metadata"]["finalizers"]) + own

@@ -2,7 +2,6 @@
 
 use std::pin::pin;
 
-use firesteel_tests::appliance::Appliance;
 use futures_util::Stream;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::{DeleteParams, PostParams};
@@ -91,13 +90,13 @@ fn kube_rs_recovers_from_a_history_that_is_gone() {
     }
 }
 
-async fn recover(mut world: World, config: Config) {
+async fn recover(world: World, config: Config) {
     let (maps, post) = (world.maps(), PostParams::default());
     maps.create(&post, &map("a", &[])).await.unwrap();
     let (store, writer) = reflector::store();
     let mut stream = pin!(watcher::watcher(maps.clone(), config).default_backoff().reflect(writer));
     while !matches!(next(&mut stream).await.unwrap(), Event::InitDone) {}
-    Appliance::forget_history(&mut world.appliance);
+    world.forget_history();
     // Pooled connections to the process that is gone fail once.
     while maps.create(&post, &map("b", &[])).await.is_err() {}
     let mut expired = false;

@@ -1,6 +1,7 @@
 //! A client with an appliance of its own.
 
 use std::future::Future;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use firesteel_tests::appliance::Appliance;
@@ -16,7 +17,8 @@ pub(crate) const NAMESPACE: &str = "default";
 const PATIENCE: Duration = Duration::from_secs(60);
 
 pub(crate) struct World {
-    pub(crate) appliance: Appliance,
+    /// Ends with the test, whatever part of this it takes.
+    appliance: Arc<Mutex<Appliance>>,
     pub(crate) client: Client,
 }
 
@@ -26,14 +28,20 @@ pub(crate) fn run<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
     drop(rustls::crypto::ring::default_provider().install_default());
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
-        let appliance = Appliance::start(env!("CARGO_BIN_EXE_firesteel-tested"));
-        let kubeconfig = Kubeconfig::read_from(appliance.kubeconfig()).unwrap();
+        let appliance = Arc::new(Mutex::new(Appliance::start(env!("CARGO_BIN_EXE_firesteel-tested"))));
+        let kubeconfig = Kubeconfig::read_from(appliance.lock().unwrap().kubeconfig()).unwrap();
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-        test(World { appliance, client: Client::try_from(config).unwrap() }).await;
+        let client = Client::try_from(config).unwrap();
+        test(World { appliance: appliance.clone(), client }).await;
+        drop(appliance);
     });
 }
 
 impl World {
+    pub(crate) fn forget_history(&self) {
+        self.appliance.lock().unwrap().forget_history();
+    }
+
     pub(crate) fn maps(&self) -> Api<ConfigMap> {
         Api::namespaced(self.client.clone(), NAMESPACE)
     }

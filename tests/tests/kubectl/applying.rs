@@ -37,9 +37,9 @@ fn apply_again(kubectl: &Kubectl) {
     assert_eq!(kubectl.field("bmh/host-1", ".spec.online"), "false");
     assert_eq!(kubectl.field("secret/host-1-bmc", ".data.username"), "YWRtaW4=");
     // What was applied and is not any more goes.
-    kubectl.file("h1.yaml", &H1.replace("  bootMACAddress: 52:54:00:00:00:01\n", ""));
+    kubectl.file("h1.yaml", &H1.replace(", labels: {rack: r1}", ""));
     kubectl.ok(&apply);
-    assert_eq!(kubectl.field("bmh/host-1", ".spec.bootMACAddress"), "");
+    assert_eq!(kubectl.field("bmh/host-1", ".metadata.labels"), "");
 }
 
 #[test]

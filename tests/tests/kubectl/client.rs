@@ -5,6 +5,8 @@ use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Output, Stdio};
 
 use firesteel_tests::appliance::Appliance;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 
 /// One of the two programs.
 #[derive(Clone, Copy, Debug)]
@@ -129,6 +131,14 @@ impl Kubectl {
         self.ok(&["wait", "bmh/host-2", "--for=condition=Ready=false", "--timeout=60s"]);
     }
 
+    /// Waits until an object is gone, which it may be already: kubectl 1.20 takes that for a mistake.
+    pub(crate) fn wait_until_gone(&self, object: &str, namespace: &str) {
+        let output = self.output(&["wait", "--for=delete", object, "-n", namespace, "--timeout=60s"]);
+        let said = text(&output.stderr);
+        let was_gone = said.contains("NotFound") || said.contains("no matching resources found");
+        assert!(output.status.success() || was_gone, "{object}: {said}");
+    }
+
     /// Starts it, and comes back when it watches.
     pub(crate) fn watching(&self, arguments: &[&str]) -> Watching {
         let mut command = self.command(arguments);
@@ -182,12 +192,11 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         // `timeout` hands the signal on, and does not when it is killed.
-        if let Ok(id) = i32::try_from(self.child.id())
-            && self.is_waiting()
-        {
-            drop(nix::sys::signal::kill(nix::unistd::Pid::from_raw(id), nix::sys::signal::Signal::SIGTERM));
+        if self.is_waiting() {
+            let id = Pid::from_raw(i32::try_from(self.child.id()).unwrap());
+            kill(id, Signal::SIGTERM).unwrap();
         }
-        drop(self.child.wait());
+        self.child.wait().unwrap();
     }
 }
 

@@ -1,6 +1,6 @@
 //! `delete` in its ways.
 
-use crate::client::{H2, Kubectl, NEW, OLD, text, with};
+use crate::client::{H2, Kubectl, NEW, OLD, with};
 
 const HOLD: &str = r#"{"metadata":{"finalizers":["example.com/hold"]}}"#;
 const LET_GO: &str = r#"{"metadata":{"finalizers":null}}"#;
@@ -96,9 +96,7 @@ fn dependents(kubectl: &Kubectl) {
     assert_eq!(kubectl.field("cm/of-b", ".metadata.ownerReferences"), "");
     owned_map("c");
     kubectl.ok(&["delete", "bmh", "c"]);
-    // kubectl 1.20 takes what is gone already for a mistake.
-    let gone = kubectl.output(&["wait", "--for=delete", "cm/of-c", "--timeout=60s"]);
-    assert!(gone.status.success() || text(&gone.stderr).contains("NotFound"), "{}", text(&gone.stderr));
+    kubectl.wait_until_gone("cm/of-c", "default");
     kubectl.fails(&["get", "cm", "of-c"]);
 }
 
@@ -120,8 +118,6 @@ fn namespaces(kubectl: &Kubectl) {
     kubectl.ok(&["create", "configmap", "c", "-n", "rack1", "--from-literal=a=b"]);
     kubectl.ok(&["patch", "bmh", "host-2", "-n", "rack1", "--type=merge", "-p", HOLD]);
     let mut deleting = kubectl.watching(&["delete", "namespace", "rack1"]);
-    let gone = kubectl.output(&["wait", "--for=delete", "cm/c", "-n", "rack1", "--timeout=60s"]);
-    assert!(gone.status.success() || text(&gone.stderr).contains("NotFound"), "{}", text(&gone.stderr));
     assert!(deleting.is_waiting(), "the host is held");
     assert_eq!(kubectl.field("ns/rack1", ".status.phase"), "Terminating");
     let late = kubectl.fails(&["create", "configmap", "d", "-n", "rack1"]);

@@ -143,7 +143,7 @@ fn normal_text(text: &str) -> String {
             || normal.ends_with("resourceVersion\\\":\\\"")
             || normal.ends_with("resourceVersion\":\"")
         {
-            (rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(0), "RV")
+            (rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len()), "RV")
         } else {
             (0, "")
         };

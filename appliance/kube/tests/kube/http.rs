@@ -101,7 +101,7 @@ fn the_served_kinds_can_be_seen_as_definitions() {
         let version = &host["spec"]["versions"][0];
         assert_eq!((&version["name"], &version["subresources"]), (&json!("v1alpha1"), &json!({ "status": {} })));
         assert_eq!(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"], json!(["online"]));
-        assert_eq!(version["additionalPrinterColumns"][0]["jsonPath"], ".status.provisioning.state");
+        assert_eq!(version["additionalPrinterColumns"][1]["jsonPath"], ".status.provisioning.state");
         assert_eq!(host["spec"]["names"]["listKind"], "BareMetalHostList");
         let conditions = host["status"]["conditions"].as_array().unwrap();
         assert!(conditions.iter().any(|found| found["type"] == "Established" && found["status"] == "True"));

@@ -9,6 +9,7 @@ mod apply;
 mod client;
 mod golden;
 mod http;
+mod life;
 mod lists;
 mod second_kind;
 mod toy;

@@ -130,8 +130,9 @@ fn a_config_map_is_replaced_and_patched_as_in_kubernetes() {
                 )
                 .with("/details", json!({"name": "c", "kind": "configmaps"})),
             row("of another identity", "PUT", one, other_uid, 409).with("/reason", "Conflict"),
-            row("by another name", "PUT", &path("/d"), map("c"), 400)
-                .saying("the name of the object (c) does not match the name on the URL (d)"),
+            row("another", "POST", MAPS, map("e"), 201),
+            row("by another name", "PUT", &path("/e"), map("c"), 400)
+                .saying("the name of the object (c) does not match the name on the URL (e)"),
             row("of nothing", "PUT", &path("/d"), map("d"), 404),
             row("merge", "PATCH", one, json!({"data": {"a": null, "b": "2"}}), 200).with("/data", json!({"b": "2"})),
             row("strategic", "PATCH", one, json!({"data": {"c": "3"}}), 200)

@@ -17,6 +17,7 @@ pub(crate) const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/default/bare
 pub(crate) struct Server {
     pub(crate) api: Api,
     seconds: Arc<AtomicI64>,
+    _life: Life,
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -48,7 +49,9 @@ impl Server {
 
     /// The same server, with other times.
     pub(crate) fn timed(self, timing: Timing) -> Self {
-        Self { api: Api::with_timing(self.api.core().clone(), timing), ..self }
+        let mut server = self;
+        server.api = Api::with_timing(server.api.core().clone(), timing);
+        server
     }
 
     /// The same server behind another door.
@@ -66,7 +69,8 @@ impl Server {
         );
         core.ensure_namespace("default").await.unwrap();
         core.publish_kinds().await.unwrap();
-        Self { api: Api::new(core), seconds, _directory: None }
+        let _life = Life(tokio::spawn(firesteel_kube::life::run(core.clone())).abort_handle());
+        Self { api: Api::new(core), seconds, _life, _directory: None }
     }
 
     pub(crate) fn tick(&self) {
@@ -111,6 +115,15 @@ impl Server {
 
     pub(crate) async fn merge(&self, path: &str, patch: &Value) -> Reply {
         self.send("PATCH", path, &[("content-type", "application/merge-patch+json")], &patch.to_string()).await
+    }
+}
+
+/// What follows from deletions is done as long as the server is there.
+struct Life(tokio::task::AbortHandle);
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 
