@@ -14,6 +14,7 @@ use crate::negotiate;
 use crate::patch::Patch;
 use crate::query::{MANAGER_BYTES_MAX, Query};
 use crate::rules::{self, Part, Target};
+use crate::scale;
 use crate::status::{Cause, Status};
 
 /// Objects that the answer to a deletion of many shows; of more it says that it was done. A page of
@@ -58,7 +59,7 @@ pub(crate) async fn create(
     let object = payload.object(target.kind.kind)?;
     let warnings = object.judge(target.kind, options.validation)?;
     let written = core.create(target, object.value, options).await?;
-    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, written, warnings) })
+    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, Part::Main, written, warnings)? })
 }
 
 pub(crate) async fn update(
@@ -70,10 +71,10 @@ pub(crate) async fn update(
     selection: &Selection,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "UpdateOptions")?;
-    let object = payload.object(target.kind.kind)?;
+    let object = payload.object(if part == Part::Scale { scale::KIND } else { target.kind.kind })?;
     let warnings = object.judge(target.kind, options.validation)?;
     let written = core.change(target, part, Change::Replace(&object.value), options).await?;
-    Ok(answer(core, selection, written, warnings))
+    answer(core, selection, part, written, warnings)
 }
 
 /// Takes what a client says of a namespace's own finalizers, and nothing else: the way to let one go
@@ -120,7 +121,7 @@ pub(crate) async fn patch(
     refusal: Option<Status>,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "PatchOptions")?;
-    if payload.media_type.as_deref() == Some(apply::APPLY) {
+    if payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale {
         return server_side_apply(core, target, part, query, payload, selection, refusal).await;
     }
     if query.force.is_some() {
@@ -133,7 +134,7 @@ pub(crate) async fn patch(
         rules::as_patch_error(target.kind, status, &sent)
     })?;
     let written = core.change(target, part, Change::Patch(&patch), options).await?;
-    Ok(answer(core, selection, written, warnings))
+    answer(core, selection, part, written, warnings)
 }
 
 async fn server_side_apply(
@@ -155,7 +156,7 @@ async fn server_side_apply(
     let force = query.force.unwrap_or(false);
     let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Answer { code, ..answer(core, selection, written, warnings) })
+    Ok(Answer { code, ..answer(core, selection, part, written, warnings)? })
 }
 
 pub(crate) async fn delete(
@@ -169,7 +170,7 @@ pub(crate) async fn delete(
     let written = core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await?;
     if !written.removed {
         let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
-        return Ok(Answer { code, ..answer(core, selection, written, Vec::new()) });
+        return Ok(Answer { code, ..answer(core, selection, Part::Main, written, Vec::new())? });
     }
     let mut details =
         json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
@@ -190,7 +191,7 @@ pub(crate) async fn delete_collection(
     let (mut deleted, mut count, mut rest) = (Vec::new(), 0, query.limit.unwrap_or(usize::MAX));
     let mut walk = list::Walk::new(None, None);
     while !walk.is_over() && rest > 0 {
-        for object in list::values(walk.page(core, selection, rest).await?)? {
+        for object in list::values(&selection.kind, walk.page(core, selection, rest).await?)? {
             rest -= 1;
             let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
             let target = Target { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
@@ -223,9 +224,26 @@ fn success(details: &Value) -> Value {
 }
 
 /// With warnings about the body before those about what it says.
-fn answer(core: &Core, selection: &Selection, written: Written, mut warnings: Vec<String>) -> Answer {
+fn answer(
+    core: &Core,
+    selection: &Selection,
+    part: Part,
+    written: Written,
+    mut warnings: Vec<String>,
+) -> Result<Answer, Status> {
     warnings.extend(written.warnings);
-    Answer { warnings, ..Answer::ok(list::show_one(core, selection, written.value)) }
+    Ok(Answer { warnings, ..Answer::ok(show(core, selection, part, written.value)?) })
+}
+
+/// An object, or the part of it that was asked for, in the form that the client wants.
+pub(crate) fn show(core: &Core, selection: &Selection, part: Part, object: Value) -> Result<Value, Status> {
+    match part {
+        Part::Main | Part::Status => Ok(list::show_one(core, selection, object)),
+        Part::Scale => {
+            let shown = scale::shown(&selection.kind, &object)?;
+            Ok(list::show_one(core, &selection.of_kind(scale::kind()), shown))
+        }
+    }
 }
 
 /// `name` is that of the verb's options in Kubernetes, for messages.

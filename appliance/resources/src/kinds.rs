@@ -39,12 +39,14 @@ use crate::{
 };
 
 pub use crate::{
-    bare_metal_host::KIND as BARE_METAL_HOST, discovered_host::KIND as DISCOVERED_HOST,
-    hardware_data::KIND as HARDWARE_DATA, host_journal::KIND as HOST_JOURNAL, provisioning::KIND as PROVISIONING,
+    access_grant::KIND as ACCESS_GRANT, bare_metal_host::KIND as BARE_METAL_HOST,
+    discovered_host::KIND as DISCOVERED_HOST, hardware_data::KIND as HARDWARE_DATA, host_journal::KIND as HOST_JOURNAL,
+    provisioning::KIND as PROVISIONING,
 };
 
 /// Every kind, in the order in which clients see them.
-pub const KINDS: &[&Kind] = &[&BARE_METAL_HOST, &HARDWARE_DATA, &PROVISIONING, &HOST_JOURNAL, &DISCOVERED_HOST];
+pub const KINDS: &[&Kind] =
+    &[&BARE_METAL_HOST, &HARDWARE_DATA, &PROVISIONING, &HOST_JOURNAL, &DISCOVERED_HOST, &ACCESS_GRANT];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {

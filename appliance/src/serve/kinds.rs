@@ -1,16 +1,23 @@
 //! The kinds that this appliance serves: Kubernetes' own, and those of `firesteel_resources`.
 
+use std::sync::OnceLock;
+
 use firesteel_kube::{Admitted, Cause, Cell, Column, KindInfo, Registry, Writers, builtin};
 use firesteel_resources::{
     self as resources, CauseReason,
-    kinds::{KINDS, Kind, Scope},
+    kinds::{ACCESS_GRANT, KINDS, Kind, Scope},
 };
 use serde_json::Value;
+
+use crate::access::CERTIFICATE_REQUEST;
 
 /// All kinds, in the order in which clients see them.
 #[must_use]
 pub fn registry() -> Registry {
-    Registry::new(builtin::kinds().into_iter().chain(KINDS.iter().map(|kind| info(kind))))
+    // Of schemas that do not change: a process that opens its store again and again makes them once.
+    static MADE: OnceLock<Registry> = OnceLock::new();
+    let make = || Registry::new(builtin::kinds().into_iter().chain(KINDS.iter().map(|kind| info(kind))));
+    MADE.get_or_init(make).clone()
 }
 
 fn info(kind: &'static Kind) -> KindInfo {
@@ -28,6 +35,7 @@ fn info(kind: &'static Kind) -> KindInfo {
     KindInfo {
         singular: kind.singular,
         short_names: kind.short_names,
+        requests: if kind.kind == ACCESS_GRANT.kind { &[CERTIFICATE_REQUEST] } else { &[] },
         namespaced: kind.scope == Scope::Namespaced,
         has_status: kind.has_status,
         writers: if kind.read_only { Writers::Controllers } else { Writers::Everyone },

@@ -54,3 +54,19 @@ fn kubectl_says_who_one_is() {
         assert!(who.iter().any(|row| row[0] == "Username" && row.len() == 2), "{who:?}");
     });
 }
+
+#[test]
+fn kubectl_makes_tokens() {
+    with(NEW, |kubectl| {
+        kubectl.ok(&["create", "serviceaccount", "a"]);
+        let token = kubectl.ok(&["create", "token", "a", "--duration=10m"]);
+        let token = format!("--token={}", token.trim_end());
+        let who = kubectl.rows(&["auth", "whoami", &token]);
+        let name = ["Username", "system:serviceaccount:default:a"];
+        assert!(who.iter().any(|row| *row == name), "{who:?}");
+        let refused = kubectl.fails(&["get", "secrets", &token]);
+        assert!(refused.contains("(Forbidden)") && refused.contains("system:serviceaccount:default:a"), "{refused}");
+        let nobody = kubectl.fails(&["create", "token", "b"]);
+        assert!(nobody.contains("serviceaccounts \"b\" not found"), "{nobody}");
+    });
+}

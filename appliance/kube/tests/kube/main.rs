@@ -13,4 +13,5 @@ mod life;
 mod lists;
 mod second_kind;
 mod toy;
+mod versions;
 mod watches;

@@ -1,6 +1,7 @@
 //! The kinds of requests that the recorded answers are about, for kinds of Kubernetes' own (which differ from
 //! custom ones where these rows say so), and deletes, which the recording lacks.
 
+use futures_util::future::join_all;
 use serde_json::{Value, json};
 
 use crate::toy::{HOSTS, Reply, Server, object, run};
@@ -287,4 +288,67 @@ fn deletes_are_those_of_kubernetes() {
             assert_eq!(server.get(all).await.json()["items"][0]["metadata"]["name"], "z");
         }
     });
+}
+
+/// What one watch tells until it ends.
+async fn told(server: &Server, query: &str, accept: &str) -> Vec<(String, Value)> {
+    let path = format!("{query}&watch=true&timeoutSeconds=1");
+    let reply = server.send("GET", &path, &[("accept", accept)], "").await;
+    assert_eq!((reply.code, reply.media_type.as_str()), (200, accept));
+    let events = reply.text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
+    events.map(|event| (event["type"].as_str().unwrap().to_owned(), event["object"].clone())).collect()
+}
+
+/// For all three kinds of kinds.
+#[test]
+fn watches_are_those_of_kubernetes() {
+    run(async {
+        let server = Server::new().await;
+        let lease = |name: &str| json!({"metadata": {"name": name}, "spec": {"holderIdentity": "a"}});
+        let kinds = [(MAPS, map as fn(&str) -> Value), (HOSTS, object), (LEASES, lease)];
+        // Beside each other: a watch ends after a second.
+        join_all(kinds.map(|(all, made)| watch_kind(&server, all, made))).await;
+    });
+}
+
+async fn watch_kind(server: &Server, all: &str, made: fn(&str) -> Value) {
+    let labelled = |label: &str| changed(made("w"), "/metadata/labels", json!({ "n": label }));
+    let since = server.get(all).await.json()["metadata"]["resourceVersion"].as_str().unwrap().to_owned();
+    server.post(all, &labelled("1")).await;
+    let relabel = json!({"metadata": {"labels": {"n": "2"}}});
+    server.merge(&format!("{all}/w"), &relabel).await;
+    let gone = server.send("DELETE", &format!("{all}/w"), &[], "").await;
+    assert_eq!(gone.code, 200);
+    let path = |query: &str| format!("{all}?resourceVersion={since}{query}");
+    let types = |events: &[(String, Value)]| events.iter().map(|(kind, _)| kind.clone()).collect::<Vec<_>>();
+    let everything = told(server, &path(""), "application/json").await;
+    assert_eq!(types(&everything), ["ADDED", "MODIFIED", "DELETED"], "{all}");
+    let revisions: Vec<u64> = everything
+        .iter()
+        .map(|(_, object)| object["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap())
+        .collect();
+    assert!(revisions.is_sorted() && revisions[0] > since.parse().unwrap(), "{revisions:?}");
+    assert_eq!(everything[2].1["metadata"]["labels"]["n"], "2", "the last state");
+    // Who leaves the selection is deleted from it, and was as it was.
+    let left = told(server, &path("&labelSelector=n%3D1"), "application/json").await;
+    assert_eq!(types(&left), ["ADDED", "DELETED"]);
+    assert_eq!(left[1].1["metadata"]["resourceVersion"], json!(revisions[1].to_string()));
+    let entered = told(server, &path("&labelSelector=n%3D2"), "application/json").await;
+    assert_eq!(types(&entered), ["ADDED", "DELETED"]);
+    let other = told(server, &path("&fieldSelector=metadata.name%3Dx"), "application/json").await;
+    assert_eq!(types(&other), Vec::<String>::new());
+    let media_type = "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io";
+    let metadata = told(server, &path(""), media_type).await;
+    assert_eq!(metadata[0].1["kind"], "PartialObjectMetadata");
+    assert_eq!(metadata[0].1["metadata"], everything[0].1["metadata"]);
+    // Of one object that is not there, and of one that is: no watch, but the object.
+    server.post(all, &made("w")).await;
+    let one = server.get(&format!("{all}/w?watch=true")).await.json();
+    assert_eq!((&one["metadata"]["name"], one.get("type")), (&json!("w"), None));
+    let stream = format!("{all}?sendInitialEvents=true&allowWatchBookmarks=true");
+    assert_eq!(server.get(&format!("{stream}&watch=true")).await.code, 422, "it has to say NotOlderThan");
+    let stream = format!("{stream}&resourceVersionMatch=NotOlderThan");
+    let initial = told(server, &stream, "application/json").await;
+    assert_eq!(types(&initial), ["ADDED", "BOOKMARK"]);
+    assert_eq!(initial[1].1["metadata"]["annotations"]["k8s.io/initial-events-end"], "true");
 }
