@@ -129,13 +129,14 @@ pub(crate) fn verbs(kind: &KindInfo) -> &'static [&'static str] {
     match kind.writers {
         Writers::Everyone => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         Writers::Controllers => &["get", "list", "watch"],
+        Writers::ControllersButLabels => &["get", "list", "patch", "update", "watch"],
     }
 }
 
 pub(crate) fn status_verbs(kind: &KindInfo) -> &'static [&'static str] {
     match kind.writers {
         Writers::Everyone => &["get", "patch", "update"],
-        Writers::Controllers => &["get"],
+        Writers::Controllers | Writers::ControllersButLabels => &["get"],
     }
 }
 

@@ -66,6 +66,8 @@ pub enum Writers {
     Everyone,
     /// Controllers in this process alone; the API only shows the objects.
     Controllers,
+    /// The same, but for labels and annotations, by which clients keep what they know of the objects.
+    ControllersButLabels,
 }
 
 /// One kind. Made by [`KindInfo::namespaced`] or [`KindInfo::cluster`] and completed by struct

@@ -92,6 +92,14 @@ fn the_served_kinds_can_be_seen_as_definitions() {
         // Nothing changes when the server starts again with the same kinds.
         server.api.core().publish_kinds().await.unwrap();
         assert_eq!(server.get(&path).await.json(), host);
+        // Clients keep labels here. What else they say does not count.
+        let patch = json!({ "metadata": { "labels": { "x.io/v1": "a" } }, "spec": { "group": "other" }, "status": null });
+        let labelled = server.merge(&path, &patch).await;
+        assert_eq!(labelled.code, 200, "{}", labelled.text);
+        server.api.core().publish_kinds().await.unwrap();
+        let kept = server.get(&path).await.json();
+        assert_eq!(kept["metadata"]["labels"]["x.io/v1"], "a");
+        assert_eq!((&kept["spec"], &kept["status"]), (&host["spec"], &host["status"]));
     });
 }
 

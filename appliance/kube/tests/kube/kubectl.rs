@@ -246,6 +246,37 @@ fn manage(kubectl: &Kubectl) {
 }
 
 #[test]
+fn kubectl_shows_what_happened_to_an_object() {
+    with(NEW, |kubectl| {
+        kubectl.ok(&["apply", "-f", "h1.yaml"]);
+        let uid = kubectl.ok(&["get", "bmh", "h1", "-o", "jsonpath={.metadata.uid}"]);
+        let event = |name: &str, reason: &str, host: &str| {
+            let involved = format!(
+                "{{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, name: {host}, namespace: default, uid: {uid}}}"
+            );
+            let rest = "type: Normal\nsource: {component: tester}\ncount: 3\nmessage: all is well";
+            let time = "firstTimestamp: 2026-09-21T14:00:00Z\nlastTimestamp: 2026-09-21T14:13:00Z";
+            format!(
+                "apiVersion: v1\nkind: Event\nmetadata: {{name: {name}}}\ninvolvedObject: {involved}\nreason: {reason}\n{rest}\n{time}\n---\n"
+            )
+        };
+        kubectl.file("events.yaml", &[event("h1.1", "Inspected", "h1"), event("h2.1", "Other", "h2")].concat());
+        kubectl.ok(&["create", "-f", "events.yaml"]);
+        let described = kubectl.ok(&["describe", "bmh", "h1"]);
+        let (_, table) = described.split_once("Events:").unwrap();
+        assert!(table.contains("Inspected") && table.contains("tester") && table.contains("x3 over"), "{described}");
+        assert!(!table.contains("Other"), "{described}");
+        let events = kubectl.ok(&["events", "--for", "bmh/h1"]);
+        assert!(events.contains("BareMetalHost/h1") && !events.contains("Other"), "{events}");
+        let all = kubectl.ok(&["get", "events"]);
+        assert!(all.contains("baremetalhost/h1") && all.contains("Other"), "{all}");
+        let some =
+            ["get", "events", "-o", "name", "--field-selector", "involvedObject.name=h2,reason=Other,type!=Warning"];
+        assert_eq!(kubectl.ok(&some), "event/h2.1\n");
+    });
+}
+
+#[test]
 fn kubectl_deletes_with_dependents_and_without() {
     with(NEW, delete);
 }
