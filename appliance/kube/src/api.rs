@@ -148,8 +148,12 @@ impl Api {
         let place = self.guard.enter(caller, matches!(&route, Route::Objects(route) if lasts(route)))?;
         if let Route::Objects(route) = route {
             self.guard.check_route(caller, &route, &query)?;
+            let kind = registry.find(&route.group, &route.version, &route.plural);
+            let deprecation = kind.and_then(|kind| kind.deprecation());
             let asked = (route, query);
-            let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await?;
+            let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await;
+            let mut answer = answer.unwrap_or_else(|status| refuse(&status));
+            warn(&mut answer, deprecation.as_slice());
             return Ok(answer.map(|body| self.guard.keep(body, place, caller, &asked)));
         }
         let verb = parts.method.as_str().to_ascii_lowercase();
@@ -259,7 +263,7 @@ impl Api {
                 Listed::Json(bytes) => return Ok(respond(StatusCode::OK, "application/json", whole(bytes))),
                 Listed::Value(value) => Answer::ok(value),
             },
-            Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
+            Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
             Verb::Create => write::create(core, target, query, &payload, &selection).await?,
             Verb::Update if route.subresource == FINALIZE => {
                 write::finalize(core, target, query, &payload, &selection).await?
@@ -394,8 +398,10 @@ fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
         ("", _) => Ok(Part::Main),
         ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) if kind.scale.is_some() => Ok(Part::Scale),
         (FINALIZE, Verb::Update) if rules::is_namespace(kind) => Ok(Part::Main),
         ("status", _) if kind.has_status => Err(Status::method_not_allowed()),
+        ("scale", _) if kind.scale.is_some() => Err(Status::method_not_allowed()),
         _ => Err(Status::not_found(kind, &route.name)),
     }
 }
@@ -439,12 +445,16 @@ fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
         }
     };
     let mut response = respond(answer.code, media_type, whole(bytes));
-    for warning in answer.warnings.iter().take(WARNINGS_MAX) {
+    warn(&mut response, &answer.warnings);
+    Ok(response)
+}
+
+fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings.iter().take(WARNINGS_MAX) {
         if let Ok(value) = HeaderValue::from_bytes(warning_text(warning).as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }
-    Ok(response)
 }
 
 /// RFC 7234: code, agent ("-"), quoted text.

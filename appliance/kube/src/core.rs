@@ -15,6 +15,7 @@ use crate::deletion::{self, Propagation};
 use crate::kind::{KindInfo, Registry};
 use crate::patch::Patch;
 use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
+use crate::scale;
 use crate::status::Status;
 
 /// Tries of a change that carries no resourceVersion of its own, when others change the object at
@@ -153,7 +154,7 @@ impl Core {
                 // No revision: it has none.
                 return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false });
             }
-            let op = Op::Create { key, value: encode(&prepared.value)? };
+            let op = Op::Create { key, value: encode_stored(target.kind, &prepared.value)? };
             match self.store.commit(op, guards).await {
                 Ok(revision) => return Ok(written(prepared, revision)),
                 // The namespace changed since it was looked at: look again.
@@ -177,6 +178,12 @@ impl Core {
             let (current, revision) = self.current(target).await?;
             let owners = Owners::Tracked(self.writer(options));
             let prepared = match change {
+                _ if part == Part::Scale => {
+                    let (body, warnings) = scale::changed(target, (&current, revision), change, options.validation)?;
+                    let validation = FieldValidation::Ignore;
+                    let prepared = rules::prepare_update(target, part, (&current, revision), body, validation, owners)?;
+                    Prepared { warnings: [warnings, prepared.warnings].concat(), ..prepared }
+                }
                 Change::Replace(body) => {
                     rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation, owners)?
                 }
@@ -345,7 +352,8 @@ impl Core {
             return Ok(Some(Written { removed, ..written(prepared, revision) }));
         }
         let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
-        let value = encode(&prepared.value)?;
+        let stored = target.kind.to_stored(&prepared.value);
+        let value = encode(stored.as_ref().unwrap_or(&prepared.value))?;
         let (bytes, cached) = (value.len(), key.clone());
         let op = if removed {
             Op::Delete { key, expected: revision, value }
@@ -357,7 +365,8 @@ impl Core {
                 if removed {
                     self.cache.forget(&cached);
                 } else {
-                    self.cache.put(&cached, revision, Arc::new(prepared.value.clone()), bytes);
+                    let stored = stored.unwrap_or_else(|| prepared.value.clone());
+                    self.cache.put(&cached, revision, Arc::new(stored), bytes);
                 }
                 Ok(Some(Written { removed, ..written(prepared, revision) }))
             }
@@ -366,7 +375,13 @@ impl Core {
         }
     }
 
+    /// The object as it is now, in the version that is asked for.
     async fn current(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
+        let (stored, revision) = self.stored(target).await?;
+        Ok((target.kind.of_stored(stored), revision))
+    }
+
+    async fn stored(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
         let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
         let object = self.store.get(&key).await.map_err(read_failed)?;
         let object = object.ok_or_else(|| Status::not_found(target.kind, target.name))?;
@@ -468,6 +483,15 @@ fn encode(value: &Value) -> Result<Bytes, Status> {
     serde_json::to_vec(value)
         .map(Bytes::from)
         .map_err(|error| Status::internal(format!("cannot encode the object: {error}")))
+}
+
+fn encode_stored(kind: &KindInfo, value: &Value) -> Result<Bytes, Status> {
+    encode(kind.to_stored(value).as_ref().unwrap_or(value))
+}
+
+/// A stored object as clients of this version get it.
+pub(crate) fn decode_shown(kind: &KindInfo, key: &Key, bytes: &Bytes, revision: Revision) -> Result<Value, Status> {
+    Ok(rules::shown(kind.read_stored(decode_bytes(key, bytes)?), revision))
 }
 
 pub(crate) fn decode(object: &Object) -> Result<Value, Status> {

@@ -12,6 +12,7 @@ use crate::apply::{self, Owners, Writer};
 use crate::kind::KindInfo;
 use crate::meta::ObjectMeta;
 use crate::name;
+use crate::scale;
 use crate::status::{Cause, Status};
 
 /// What to do with fields that a kind does not have.
@@ -47,6 +48,8 @@ pub struct Birth {
 pub enum Part {
     Main,
     Status,
+    /// How many there are to be. The change is made to the whole object before it comes here.
+    Scale,
 }
 
 /// A checked object, ready to be stored.
@@ -143,11 +146,13 @@ pub fn prepare_update(
     let mut causes = Vec::new();
     let meta = match part {
         Part::Main => next_metadata(new_meta, &old_meta, &mut causes),
-        Part::Status => old_meta.clone(),
+        Part::Status | Part::Scale => old_meta.clone(),
     };
     match part {
-        Part::Main if kind.has_status => put_or_remove(&mut object, "status", current.get("status").cloned()),
-        Part::Main => {}
+        Part::Main | Part::Scale if kind.has_status => {
+            put_or_remove(&mut object, "status", current.get("status").cloned())
+        }
+        Part::Main | Part::Scale => {}
         Part::Status => {
             let status = object.remove("status");
             let rest = current.as_object().into_iter().flatten().filter(|(key, _)| *key != "status");
@@ -309,7 +314,7 @@ fn admit(
     mut causes: Vec<Cause>,
     unknown: &mut Vec<String>,
 ) -> Result<(Value, Vec<String>), Status> {
-    let metadata = meta.to_value();
+    let mut metadata = meta.to_value();
     let mut value = Value::Object(object);
     value["metadata"] = metadata.clone();
     let mut warnings = name::finalizer_warnings(meta);
@@ -320,6 +325,11 @@ fn admit(
         }
         Err(found) => causes.extend(found),
     }
+    for (label, text) in (kind.own_labels)(&value) {
+        causes.extend(name::check_label_value(&text).map(|why| Cause::invalid("metadata.labels", &json!(text), &why)));
+        metadata["labels"][label] = json!(text);
+    }
+    causes.extend(kind.scale.iter().flat_map(|scale| scale::causes(scale, &value)));
     if !causes.is_empty() {
         return Err(Status::invalid(kind.group, kind.kind, &meta.name, causes));
     }
@@ -327,7 +337,7 @@ fn admit(
     Ok((value, warnings))
 }
 
-fn judge_unknown(
+pub(crate) fn judge_unknown(
     kind: &KindInfo,
     mut unknown: Vec<String>,
     validation: FieldValidation,

@@ -13,6 +13,7 @@ use crate::negotiate;
 use crate::patch::Patch;
 use crate::query::{MANAGER_BYTES_MAX, Query};
 use crate::rules::{Part, Target};
+use crate::scale;
 use crate::status::{Cause, Status};
 
 /// Objects that the answer to a deletion of many shows; of more it says that it was done. A page of
@@ -56,7 +57,7 @@ pub(crate) async fn create(
     let options = options(query, payload, "CreateOptions")?;
     let object = payload.object(target.kind.kind)?;
     let written = core.create(target, object, options).await?;
-    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, written) })
+    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, Part::Main, written)? })
 }
 
 pub(crate) async fn update(
@@ -68,9 +69,9 @@ pub(crate) async fn update(
     selection: &Selection,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "UpdateOptions")?;
-    let object = payload.object(target.kind.kind)?;
+    let object = payload.object(if part == Part::Scale { scale::KIND } else { target.kind.kind })?;
     let written = core.change(target, part, Change::Replace(&object), options).await?;
-    Ok(answer(core, selection, written))
+    answer(core, selection, part, written)
 }
 
 /// Takes what a client says of a namespace's own finalizers, and nothing else: the way to let one go
@@ -117,7 +118,7 @@ pub(crate) async fn patch(
     refusal: Option<Status>,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "PatchOptions")?;
-    if payload.media_type.as_deref() == Some(apply::APPLY) {
+    if payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale {
         return server_side_apply(core, target, part, query, payload, selection, refusal).await;
     }
     if query.force.is_some() {
@@ -126,7 +127,7 @@ pub(crate) async fn patch(
     }
     let patch = Patch::parse(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
     let written = core.change(target, part, Change::Patch(&patch), options).await?;
-    Ok(answer(core, selection, written))
+    answer(core, selection, part, written)
 }
 
 async fn server_side_apply(
@@ -147,7 +148,7 @@ async fn server_side_apply(
     let force = query.force.unwrap_or(false);
     let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Answer { code, ..answer(core, selection, written) })
+    Ok(Answer { code, ..answer(core, selection, part, written)? })
 }
 
 pub(crate) async fn delete(
@@ -161,7 +162,7 @@ pub(crate) async fn delete(
     let written = core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await?;
     if !written.removed {
         let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
-        return Ok(Answer { code, ..answer(core, selection, written) });
+        return Ok(Answer { code, ..answer(core, selection, Part::Main, written)? });
     }
     let mut details =
         json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
@@ -182,7 +183,7 @@ pub(crate) async fn delete_collection(
     let (mut deleted, mut count, mut rest) = (Vec::new(), 0, query.limit.unwrap_or(usize::MAX));
     let mut walk = list::Walk::new(None, None);
     while !walk.is_over() && rest > 0 {
-        for object in list::values(walk.page(core, selection, rest).await?)? {
+        for object in list::values(&selection.kind, walk.page(core, selection, rest).await?)? {
             rest -= 1;
             let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
             let target = Target { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
@@ -214,8 +215,19 @@ fn success(details: &Value) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
 }
 
-fn answer(core: &Core, selection: &Selection, written: Written) -> Answer {
-    Answer { warnings: written.warnings, ..Answer::ok(list::show_one(core, selection, written.value)) }
+fn answer(core: &Core, selection: &Selection, part: Part, written: Written) -> Result<Answer, Status> {
+    Ok(Answer { warnings: written.warnings, ..Answer::ok(show(core, selection, part, written.value)?) })
+}
+
+/// An object, or the part of it that was asked for, in the form that the client wants.
+pub(crate) fn show(core: &Core, selection: &Selection, part: Part, object: Value) -> Result<Value, Status> {
+    match part {
+        Part::Main | Part::Status => Ok(list::show_one(core, selection, object)),
+        Part::Scale => {
+            let shown = scale::shown(&selection.kind, &object)?;
+            Ok(list::show_one(core, &selection.of_kind(scale::kind()), shown))
+        }
+    }
 }
 
 /// `name` is that of the verb's options in Kubernetes, for messages.

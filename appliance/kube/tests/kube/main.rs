@@ -14,4 +14,5 @@ mod kubectl;
 mod life;
 mod lists;
 mod toy;
+mod versions;
 mod watches;

@@ -54,17 +54,26 @@ impl Server {
         server
     }
 
+    /// Without a file, and with these kinds beside Kubernetes' own.
+    pub(crate) async fn of(kinds: impl IntoIterator<Item = KindInfo>) -> Self {
+        Self::serving(Store::in_memory(&Memory::new()), kinds).await
+    }
+
     /// The same server behind another door.
     pub(crate) fn with(self, change: impl FnOnce(Api) -> Api) -> Self {
         Self { api: change(self.api.clone()), ..self }
     }
 
     async fn on(store: Store) -> Self {
+        Self::serving(store, [host()]).await
+    }
+
+    async fn serving(store: Store, kinds: impl IntoIterator<Item = KindInfo>) -> Self {
         let seconds = Arc::new(AtomicI64::new(1_790_000_000));
         let clock = Arc::clone(&seconds);
         let core = Core::with_clock(
             store,
-            Registry::new(builtin::kinds().into_iter().chain([host()])),
+            Registry::new(builtin::kinds().into_iter().chain(kinds)),
             Arc::new(move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap()),
         );
         core.ensure_namespace("default").await.unwrap();
