@@ -301,7 +301,7 @@ impl Walk {
         let kind = &selection.kind;
         // Without a selector each object read is one found: no more than are missing are read.
         let count = if selection.selector.is_empty() { PAGE.min(most) } else { PAGE };
-        let resource = kind.group_resource();
+        let resource = kind.stored_resource();
         let page = core.store().list(&resource, selection.namespace(), self.at, self.after.as_ref(), count).await;
         let page = page.map_err(core::read_failed)?;
         self.at = Some(page.revision);

@@ -29,6 +29,7 @@ pub fn pod(stored: (&'static str, &'static str), body: fn(&Value) -> Map<String,
         columns: vec![column("Status", "string", ".status.phase"), AGE],
         stored_at: Some(stored),
         conversion: Some(Conversion {
+            // Nobody writes one.
             to_stored: |_| Map::new(),
             from_stored: body,
             annotation: "",
