@@ -80,6 +80,15 @@ pub struct Api {
     logs: Option<Arc<dyn Logs>>,
 }
 
+/// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Of a refusal: "NotFound", "Conflict", …
+    pub reason: &'static str,
+    /// Of an object that was made.
+    pub made: String,
+}
+
 /// An answer before it is turned into bytes.
 pub(crate) struct Answer {
     pub(crate) code: StatusCode,
@@ -445,6 +454,12 @@ fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
         }
     };
     let mut response = respond(answer.code, media_type, whole(bytes));
+    if answer.code == StatusCode::CREATED {
+        let name =
+            ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));
+        let made = name.and_then(Value::as_str).unwrap_or_default().to_owned();
+        response.extensions_mut().insert(Told { reason: "", made });
+    }
     warn(&mut response, &answer.warnings);
     Ok(response)
 }
@@ -501,6 +516,7 @@ fn refuse(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
     response
 }
 

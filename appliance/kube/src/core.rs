@@ -194,7 +194,7 @@ impl Core {
                         body["metadata"]["resourceVersion"] = json!(revision.to_string());
                     }
                     rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation, owners)
-                        .map_err(|status| rules::as_patch_error(status, &body))?
+                        .map_err(|status| rules::as_patch_error(target.kind, status, &body))?
                 }
             };
             if let Some(written) = self.finish(target, prepared, revision, options).await? {

@@ -24,6 +24,7 @@ mod deletion;
 mod discovery;
 mod guard;
 pub mod issue;
+pub mod json;
 mod jsonpath;
 mod kind;
 pub mod life;
@@ -54,7 +55,7 @@ mod write;
 pub mod yaml;
 
 pub use access::{Authorizer, Caller};
-pub use api::{Api, BODY_BYTES_MAX, Body, Timing};
+pub use api::{Api, BODY_BYTES_MAX, Body, Timing, Told};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use convert::{Conversion, Version};
 pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};

@@ -195,6 +195,11 @@ pub(crate) fn is_namespace(kind: &KindInfo) -> bool {
     kind.group.is_empty() && kind.kind == "Namespace"
 }
 
+/// Nothing of such an object is in a message.
+fn is_secret(kind: &KindInfo) -> bool {
+    kind.group.is_empty() && kind.kind == "Secret"
+}
+
 /// Checks type and place of a body.
 fn shape(target: Target<'_>, body: Value) -> Result<Map<String, Value>, Status> {
     let kind = target.kind;
@@ -346,29 +351,34 @@ pub(crate) fn judge_unknown(
     unknown.sort();
     let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     match validation {
-        FieldValidation::Strict if !texts.is_empty() => {
-            return Err(Status::bad_request(format!(
-                "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",
-                kind.kind,
-                kind.version,
-                kind.kind,
-                texts.join(", ")
-            )));
-        }
+        FieldValidation::Strict if !texts.is_empty() => return Err(strict_refusal(kind, &texts)),
         FieldValidation::Warn => warnings.extend(texts),
         FieldValidation::Strict | FieldValidation::Ignore => {}
     }
     Ok(warnings)
 }
 
+/// What a client that wants to be told refuses to have done.
+pub(crate) fn strict_refusal(kind: &KindInfo, faults: &[String]) -> Status {
+    Status::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",
+        kind.kind,
+        kind.version,
+        kind.kind,
+        faults.join(", ")
+    ))
+}
+
 const STRICT_ERROR: &str = "strict decoding error: ";
 
 /// A patch with unknown fields fails with another status than a PUT, as in Kubernetes.
-pub(crate) fn as_patch_error(status: Status, patched: &Value) -> Status {
+pub(crate) fn as_patch_error(kind: &KindInfo, status: Status, patched: &Value) -> Status {
     match status.message.find(STRICT_ERROR) {
         Some(at) if status.code == 400 => {
             let detail = status.message[at..].to_owned();
-            let cause = Cause::invalid("patch", &json!(patched.to_string()), &detail);
+            // Who may change a secret may not be one who may read it.
+            let shown = if is_secret(kind) { String::new() } else { patched.to_string() };
+            let cause = Cause::invalid("patch", &json!(shown), &detail);
             Status::invalid("", "", "", vec![cause])
         }
         _ => status,

@@ -8,11 +8,12 @@ use crate::api::Answer;
 use crate::apply;
 use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
 use crate::deletion::Propagation;
+use crate::json::Document;
 use crate::list::{self, Selection};
 use crate::negotiate;
 use crate::patch::Patch;
 use crate::query::{MANAGER_BYTES_MAX, Query};
-use crate::rules::{Part, Target};
+use crate::rules::{self, Part, Target};
 use crate::scale;
 use crate::status::{Cause, Status};
 
@@ -30,8 +31,8 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    fn object(&self, kind: &str) -> Result<Value, Status> {
-        negotiate::parse_object(self.media_type.as_deref(), &self.bytes, kind)
+    fn object(&self, kind: &str) -> Result<Document, Status> {
+        negotiate::parse_document(self.media_type.as_deref(), &self.bytes, kind)
     }
 
     /// Who writes without a name of its own: the program, without its version.
@@ -56,8 +57,9 @@ pub(crate) async fn create(
     }
     let options = options(query, payload, "CreateOptions")?;
     let object = payload.object(target.kind.kind)?;
-    let written = core.create(target, object, options).await?;
-    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, Part::Main, written)? })
+    let warnings = object.judge(target.kind, options.validation)?;
+    let written = core.create(target, object.value, options).await?;
+    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, Part::Main, written, warnings)? })
 }
 
 pub(crate) async fn update(
@@ -70,8 +72,9 @@ pub(crate) async fn update(
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "UpdateOptions")?;
     let object = payload.object(if part == Part::Scale { scale::KIND } else { target.kind.kind })?;
-    let written = core.change(target, part, Change::Replace(&object), options).await?;
-    answer(core, selection, part, written)
+    let warnings = object.judge(target.kind, options.validation)?;
+    let written = core.change(target, part, Change::Replace(&object.value), options).await?;
+    answer(core, selection, part, written, warnings)
 }
 
 /// Takes what a client says of a namespace's own finalizers, and nothing else: the way to let one go
@@ -84,7 +87,7 @@ pub(crate) async fn finalize(
     selection: &Selection,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "UpdateOptions")?;
-    let sent = payload.object(target.kind.kind)?;
+    let sent = payload.object(target.kind.kind)?.value;
     let mut wanted = core.get(target).await?;
     for field in ["uid", "resourceVersion"] {
         let (asked, found) = (&sent["metadata"][field], &wanted["metadata"][field]);
@@ -125,9 +128,13 @@ pub(crate) async fn patch(
         let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
         return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
     }
-    let patch = Patch::parse(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+    let (patch, document) = Patch::read(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+    let warnings = document.judge(target.kind, options.validation).map_err(|status| {
+        let sent = json!(String::from_utf8_lossy(&payload.bytes));
+        rules::as_patch_error(target.kind, status, &sent)
+    })?;
     let written = core.change(target, part, Change::Patch(&patch), options).await?;
-    answer(core, selection, part, written)
+    answer(core, selection, part, written, warnings)
 }
 
 async fn server_side_apply(
@@ -145,10 +152,11 @@ async fn server_side_apply(
         return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
     }
     let configuration = apply::Configuration::parse(target.kind, part, &payload.bytes)?;
+    let warnings = configuration.judge_duplicates(target.kind, options.validation)?;
     let force = query.force.unwrap_or(false);
     let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Answer { code, ..answer(core, selection, part, written)? })
+    Ok(Answer { code, ..answer(core, selection, part, written, warnings)? })
 }
 
 pub(crate) async fn delete(
@@ -162,7 +170,7 @@ pub(crate) async fn delete(
     let written = core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await?;
     if !written.removed {
         let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
-        return Ok(Answer { code, ..answer(core, selection, Part::Main, written)? });
+        return Ok(Answer { code, ..answer(core, selection, Part::Main, written, Vec::new())? });
     }
     let mut details =
         json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
@@ -215,8 +223,16 @@ fn success(details: &Value) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
 }
 
-fn answer(core: &Core, selection: &Selection, part: Part, written: Written) -> Result<Answer, Status> {
-    Ok(Answer { warnings: written.warnings, ..Answer::ok(show(core, selection, part, written.value)?) })
+/// With warnings about the body before those about what it says.
+fn answer(
+    core: &Core,
+    selection: &Selection,
+    part: Part,
+    written: Written,
+    mut warnings: Vec<String>,
+) -> Result<Answer, Status> {
+    warnings.extend(written.warnings);
+    Ok(Answer { warnings, ..Answer::ok(show(core, selection, part, written.value)?) })
 }
 
 /// An object, or the part of it that was asked for, in the form that the client wants.
@@ -250,7 +266,8 @@ struct Deletion {
 
 impl Deletion {
     fn read(query: &Query, payload: &Payload) -> Result<Self, Status> {
-        let sent = (!payload.bytes.is_empty()).then(|| payload.object("DeleteOptions")).transpose()?;
+        let sent =
+            (!payload.bytes.is_empty()).then(|| payload.object("DeleteOptions")).transpose()?.map(|sent| sent.value);
         let propagation = Propagation::asked(query, sent.as_ref())?;
         let orphans = sent.as_ref().map_or(query.orphan_dependents, |sent| sent["orphanDependents"].as_bool());
         let waits = propagation == Some(Propagation::Foreground) || orphans == Some(false);

@@ -22,8 +22,9 @@ use serde_json::{Value, json};
 
 pub(crate) use schema::Schema;
 
+use crate::json::Document;
 use crate::kind::KindInfo;
-use crate::rules::{Part, Target};
+use crate::rules::{FieldValidation, Part, Target};
 use crate::status::{Cause, Status};
 use crate::{negotiate, yaml};
 use managed::{Entry, Managed, Operation};
@@ -145,6 +146,7 @@ pub struct Configuration {
     object: Value,
     resource_version: String,
     uid: String,
+    duplicates: Vec<String>,
 }
 
 /// What an apply makes of an object.
@@ -156,10 +158,13 @@ pub(crate) struct Applied {
 
 impl Configuration {
     pub fn parse(kind: &KindInfo, part: Part, bytes: &[u8]) -> Result<Self, Status> {
-        let mut object: Value = match serde_json::from_slice(bytes) {
-            Ok(object) => object,
-            Err(_) => yaml::read(bytes)
-                .map_err(|error| Status::bad_request(negotiate::plain(&format!("error decoding YAML: {error}"))))?,
+        let Document { value: mut object, duplicates } = match crate::json::read(bytes) {
+            Ok(document) => document,
+            Err(_) => {
+                let value = yaml::read(bytes)
+                    .map_err(|error| Status::bad_request(negotiate::plain(&format!("error decoding YAML: {error}"))))?;
+                Document { value, ..Document::default() }
+            }
         };
         let text = |key: &str| object[key].as_str().unwrap_or_default();
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
@@ -187,7 +192,12 @@ impl Configuration {
                 Part::Status => matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"),
             });
         }
-        Ok(Self { object, resource_version, uid })
+        Ok(Self { object, resource_version, uid, duplicates })
+    }
+
+    /// Warnings about what the client said twice, or the refusal that it asked for.
+    pub(crate) fn judge_duplicates(&self, kind: &KindInfo, validation: FieldValidation) -> Result<Vec<String>, Status> {
+        Document { value: Value::Null, duplicates: self.duplicates.clone() }.judge(kind, validation)
     }
 
     /// The object for a place where there is none yet.
