@@ -22,9 +22,9 @@ pub const AGENT: &str = "agent";
 pub const KERNEL: &str = "kernel";
 
 /// Bytes of text of one source of one host: a boot of a large server is about as long.
-const SOURCE_BYTES_MAX: usize = 128 << 10;
+const SOURCE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of text in all; the hosts that spoke least lately lose theirs first.
-pub const LOG_BYTES_MAX: usize = 16 << 20;
+pub const LOG_BYTES_MAX: usize = 8 << 20;
 /// What a line takes beside its text.
 const LINE_BYTES: usize = 64;
 
@@ -193,7 +193,7 @@ mod tests {
             say(&logs, "a", LogSource::Agent, &text);
         }
         let count = texts(&logs, "a", AGENT, 0).len();
-        assert!((100..=SOURCE_BYTES_MAX / 1000).contains(&count), "{count}");
+        assert!((50..=SOURCE_BYTES_MAX / 1000).contains(&count), "{count}");
         for host in 0..LOG_BYTES_MAX / SOURCE_BYTES_MAX {
             (0..150).for_each(|_| say(&logs, &format!("h{host}"), LogSource::Kernel, &text));
         }

@@ -21,8 +21,8 @@ use crate::discovery;
 use crate::guard::Guard;
 use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
-use crate::logs::{self, Logs};
 use crate::list::{self, Listed, Selection};
+use crate::logs::{self, Logs};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::{Document, Documents};
 use crate::query::Query;
@@ -420,13 +420,14 @@ fn check_writer(kind: &KindInfo, verb: Verb) -> Result<(), Status> {
         (Writers::Everyone, _)
         | (_, Verb::Get | Verb::List | Verb::Watch)
         | (Writers::ControllersButLabels, Verb::Update | Verb::Patch) => Ok(()),
-        (Writers::Controllers | Writers::ControllersButLabels, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection) => {
-            Err(Status::plain(
-                405,
-                "MethodNotAllowed",
-                format!("{} are written by this server alone; they can be read and watched", kind.group_resource()),
-            ))
-        }
+        (
+            Writers::Controllers | Writers::ControllersButLabels,
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection,
+        ) => Err(Status::plain(
+            405,
+            "MethodNotAllowed",
+            format!("{} are written by this server alone; they can be read and watched", kind.group_resource()),
+        )),
     }
 }
 

@@ -11,6 +11,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
+pub use events::event;
+pub use facades::pod;
+
 use crate::issue::Request;
 use crate::kind::{Admitted, Cell, Column, KindInfo, NameRule};
 use crate::reviews;
@@ -20,7 +23,8 @@ use crate::status::Cause;
 /// All of them, for a [`crate::Registry`].
 pub fn kinds() -> Vec<KindInfo> {
     let own = [namespace(), secret(), config_map(), service_account(), event(), lease()];
-    own.into_iter().chain(reviews::kinds()).chain([definition::custom_resource_definition()]).collect()
+    let others = [events::new_event(), facades::node(), facades::service()];
+    own.into_iter().chain(others).chain(reviews::kinds()).chain([definition::custom_resource_definition()]).collect()
 }
 
 /// The same kind with a schema: what it does not have is dropped, and what is of another type refused.

@@ -156,13 +156,7 @@ struct Reading {
 }
 
 /// A log as the body of an answer. One that is followed ends after `lasts`.
-pub(crate) fn body(
-    logs: Arc<dyn Logs>,
-    pod: Pod<'_>,
-    options: LogOptions,
-    now: Timestamp,
-    lasts: Duration,
-) -> Body {
+pub(crate) fn body(logs: Arc<dyn Logs>, pod: Pod<'_>, options: LogOptions, now: Timestamp, lasts: Duration) -> Body {
     let lines = logs.lines(&pod, 0);
     let after = lines.last().map_or(0, |line| line.number);
     let queue = options.select(lines, now).into();

@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_kube::{Api, Core};
+use firesteel_kube::{Api, Core, logs::Logs};
 use jiff::Timestamp;
 use tokio::{net::TcpListener, task::JoinSet};
 
@@ -25,6 +25,7 @@ pub struct ApiListener {
     pub pki: Pki,
     listener: TcpListener,
     admin: AdminToken,
+    logs: Option<Arc<dyn Logs>>,
 }
 
 impl ApiListener {
@@ -42,7 +43,13 @@ impl ApiListener {
         let pki = Pki::open(data, &addresses, Timestamp::now())?;
         let bound = listener.local_addr().context("asking for the API's port")?;
         let admin = admin_access(data, bound, &pki)?;
-        Ok(Self { pki, listener, admin })
+        Ok(Self { pki, listener, admin, logs: None })
+    }
+
+    /// The same with logs for `kubectl logs`.
+    #[must_use]
+    pub fn with_logs(self, logs: Arc<dyn Logs>) -> Self {
+        Self { logs: Some(logs), ..self }
     }
 
     /// Where it listens.
@@ -55,11 +62,14 @@ impl ApiListener {
 
     /// Answers from now on. Addresses that are `known` have places of their own.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, own: Own, known: &Known) {
-        let Self { pki, listener, admin } = self;
+        let Self { pki, listener, admin, logs } = self;
         let (is_known, patience) = (known.is_known(), Patience::default());
         let tls = Some(Arc::clone(&pki.server));
         let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, is_known, patience };
-        let kube = Api::new(core.clone());
+        let mut kube = Api::new(core.clone());
+        if let Some(logs) = logs {
+            kube = kube.logging(logs);
+        }
         let on_api = move |request, remote| api::handle(kube.clone(), own.clone(), admin.clone(), request, remote);
         tasks.spawn(server.run(on_api));
     }

@@ -7,10 +7,12 @@ use firesteel_resources::{
 };
 use serde_json::Value;
 
+use super::pods;
+
 /// All kinds, in the order in which clients see them.
 #[must_use]
 pub fn registry() -> Registry {
-    Registry::new(builtin::kinds().into_iter().chain(KINDS.iter().map(|kind| info(kind))))
+    Registry::new(builtin::kinds().into_iter().chain([pods::kind()]).chain(KINDS.iter().map(|kind| info(kind))))
 }
 
 fn info(kind: &'static Kind) -> KindInfo {

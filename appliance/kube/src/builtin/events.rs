@@ -110,7 +110,10 @@ fn columns(last: &'static str, message: &'static str, object: fn(&Value) -> Valu
     ]
 }
 
-fn renamed(event: &Value, names: fn((&'static str, &'static str)) -> (&'static str, &'static str)) -> Map<String, Value> {
+fn renamed(
+    event: &Value,
+    names: fn((&'static str, &'static str)) -> (&'static str, &'static str),
+) -> Map<String, Value> {
     let renamed = RENAMED.iter().map(|pair| names(*pair));
     let all = renamed.chain(SAME.iter().map(|name| (*name, *name)));
     all.filter_map(|(from, to)| Some((to.to_owned(), event.get(from)?.clone()))).collect()
@@ -175,7 +178,10 @@ mod tests {
         let event = json!({ "note": "a", "regarding": { "name": "b" }, "series": { "count": 3 }, "metadata": {} });
         let stored = renamed(&event, |(new, old)| (new, old));
         assert_eq!(stored["message"], "a");
-        assert_eq!(Value::Object(stored.clone()), json!({ "message": "a", "involvedObject": { "name": "b" }, "series": { "count": 3 } }));
+        assert_eq!(
+            Value::Object(stored.clone()),
+            json!({ "message": "a", "involvedObject": { "name": "b" }, "series": { "count": 3 } })
+        );
         let back = renamed(&Value::Object(stored), |(new, old)| (old, new));
         assert_eq!(Value::Object(back), json!({ "note": "a", "regarding": { "name": "b" }, "series": { "count": 3 } }));
     }

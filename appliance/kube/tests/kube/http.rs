@@ -93,7 +93,8 @@ fn the_served_kinds_can_be_seen_as_definitions() {
         server.api.core().publish_kinds().await.unwrap();
         assert_eq!(server.get(&path).await.json(), host);
         // Clients keep labels here. What else they say does not count.
-        let patch = json!({ "metadata": { "labels": { "x.io/v1": "a" } }, "spec": { "group": "other" }, "status": null });
+        let patch =
+            json!({ "metadata": { "labels": { "x.io/v1": "a" } }, "spec": { "group": "other" }, "status": null });
         let labelled = server.merge(&path, &patch).await;
         assert_eq!(labelled.code, 200, "{}", labelled.text);
         server.api.core().publish_kinds().await.unwrap();
