@@ -251,7 +251,11 @@ pub(crate) async fn line(body: &mut firesteel_kube::Body) -> Option<Value> {
 }
 
 pub(crate) async fn watch(server: &Server, query: &str) -> firesteel_kube::Body {
-    let request = Request::get(format!("{HOSTS}?watch=1&{query}")).body(Empty::<Bytes>::new()).unwrap();
+    watch_at(server, &format!("{HOSTS}?watch=1&{query}")).await
+}
+
+pub(crate) async fn watch_at(server: &Server, path: &str) -> firesteel_kube::Body {
+    let request = Request::get(path).body(Empty::<Bytes>::new()).unwrap();
     let response = server.api.handle(request, &admin()).await;
     assert_eq!(response.status(), 200);
     response.into_body()
