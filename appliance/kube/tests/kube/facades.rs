@@ -1,11 +1,10 @@
 //! Kinds that are other forms of stored ones, and kinds without objects.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use firesteel_kube::logs::{Line, Logs, Pod, Waiting};
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio::sync::Notify;
 
 use crate::http::{line, watch_at};
 use crate::toy::{HOSTS, Server, object, run};
@@ -14,19 +13,9 @@ const OLD: &str = "/api/v1/namespaces/default/events";
 const NEW: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
 const PODS: &str = "/api/v1/namespaces/default/pods";
 
-/// Two lines of the agent, one of the kernel, and what is said later.
-#[derive(Debug, Default)]
-pub(crate) struct Spoken {
-    later: Mutex<Vec<Line>>,
-    changed: Arc<Notify>,
-}
-
-impl Spoken {
-    pub(crate) fn say(&self, number: u64, text: &str) {
-        self.later.lock().unwrap().push(spoken(number, text));
-        self.changed.notify_waiters();
-    }
-}
+/// Two lines of the agent, and one of the kernel.
+#[derive(Debug)]
+pub(crate) struct Spoken;
 
 fn spoken(number: u64, text: &str) -> Line {
     Line { number, at: Timestamp::from_second(1_789_999_000).unwrap(), text: text.into() }
@@ -36,8 +25,7 @@ impl Logs for Spoken {
     fn lines(&self, pod: &Pod<'_>, after: u64) -> Vec<Line> {
         let lines = match (pod.namespace, pod.name, pod.container) {
             ("default", "h1", "agent") => {
-                let later = self.later.lock().unwrap().clone();
-                [spoken(1, "inspecting"), spoken(2, "writing")].into_iter().chain(later).collect()
+                vec![spoken(1, "inspecting"), spoken(2, "writing")]
             }
             ("default", "h1", "kernel") => vec![spoken(3, "Linux version 6")],
             _ => Vec::new(),
@@ -46,8 +34,7 @@ impl Logs for Spoken {
     }
 
     fn more(&self, _: &Pod<'_>, _: u64) -> Waiting {
-        let changed = Arc::clone(&self.changed).notified_owned();
-        Box::pin(changed)
+        Box::pin(std::future::pending())
     }
 }
 
@@ -115,8 +102,7 @@ fn merged(object: &Value, other: &Value) -> Value {
 #[test]
 fn a_pod_is_another_form_of_its_host_and_has_its_log() {
     run(async {
-        let spoken = Arc::new(Spoken::default());
-        let server = Server::new().await.with(|api| api.logging(spoken.clone()));
+        let server = Server::new().await.with(|api| api.logging(Arc::new(Spoken)));
         let host = server.post(HOSTS, &object("h1")).await.json();
         let pod = server.get(&format!("{PODS}/h1")).await.json();
         assert_eq!((&pod["kind"], &pod["apiVersion"]), (&json!("Pod"), &json!("v1")));

@@ -87,7 +87,7 @@ fn with(program: &'static str, test: fn(&Kubectl)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (server, listener) =
         runtime.block_on(async { (Server::new().await, TcpListener::bind("127.0.0.1:0").await.unwrap()) });
-    let server = server.with(|api| api.logging(Arc::new(Spoken::default())));
+    let server = server.with(|api| api.logging(Arc::new(Spoken)));
     let server_url = format!("http://{}", listener.local_addr().unwrap());
     let kubectl = Kubectl { program, server: server_url, home: tempfile::tempdir().unwrap() };
     runtime.spawn(serve(server.api.clone(), listener));
