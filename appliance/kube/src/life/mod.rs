@@ -76,7 +76,12 @@ pub async fn run(core: Core) -> Result<(), Status> {
     let mut life = Life::open(&core).await?;
     loop {
         let failed = match life.step().await {
-            Ok(true) => continue,
+            Ok(true) => {
+                if life.graph.is_idle() {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                continue;
+            }
             Ok(false) => !life.again.is_empty() || life.namespaces.wants_another_turn(),
             Err(status) => {
                 tracing::warn!(error = %status.message, "following the life of objects; it is read anew");
