@@ -7,8 +7,10 @@
 mod access;
 mod apply;
 mod client;
+mod facades;
 mod golden;
 mod http;
+mod kubectl;
 mod life;
 mod limits;
 mod lists;
