@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LOCATION, RETRY_AFTER, USER_AGENT, VARY,
     WARNING,
@@ -12,17 +13,19 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, StreamBody};
-use hyper::body::Body as HttpBody;
+use hyper::body::{Body as HttpBody, Frame};
 use serde_json::Value;
 
 use crate::access::{Authorizer, Caller, MastersOnly};
 use crate::core::Core;
 use crate::discovery;
 use crate::guard::{Guard, Pass, Wanted};
+use crate::gzip;
 use crate::impersonate;
 use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
 use crate::list::{self, Listed, Selection};
+use crate::listing::Listing;
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::{Document, Documents};
 use crate::query::Query;
@@ -141,7 +144,9 @@ impl Api {
         B: HttpBody<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        self.answer(request, caller).await.unwrap_or_else(|status| refuse(&status))
+        let unpacks = gzip::is_wanted(request.headers());
+        let response = self.answer(request, caller).await.unwrap_or_else(|status| refuse(&status));
+        if unpacks { gzip::pack(response) } else { response }
     }
 
     async fn answer<B>(&self, request: Request<B>, proven: &Caller) -> Result<Response<Body>, Status>
@@ -270,8 +275,8 @@ impl Api {
                 let lines = list::watch(core, selection, query, self.timing).await?;
                 return Ok(respond(StatusCode::OK, "application/json", StreamBody::new(lines).boxed_unsync()));
             }
-            Verb::List => match list::list(core, &selection, query, self.timing.future).await? {
-                Listed::Json(bytes) => return Ok(respond(StatusCode::OK, "application/json", whole(bytes))),
+            Verb::List => match list::list(core, selection, query, self.timing.future).await? {
+                Listed::Json(listing) => return send(listing).await,
                 Listed::Value(value) => Answer::ok(value),
             },
             Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
@@ -424,6 +429,18 @@ where
         Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(BODY_BYTES_MAX)),
         Err(error) => Err(Status::bad_request(format!("cannot read the request body: {error}"))),
     }
+}
+
+/// A list that is not small is put together while it is sent.
+async fn send(mut listing: Listing) -> Result<Response<Body>, Status> {
+    let first = listing.first().await?;
+    if listing.is_over() {
+        return Ok(respond(StatusCode::OK, "application/json", Full::new(first).boxed_unsync()));
+    }
+    let pieces = futures_util::stream::iter([Ok(Frame::data(first))]).chain(listing.pieces());
+    let mut response = respond(StatusCode::OK, "application/json", StreamBody::new(pieces).boxed_unsync());
+    response.extensions_mut().insert(gzip::Long);
+    Ok(response)
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

@@ -36,13 +36,14 @@ use crate::access::certificates::PeerCertificate;
 /// firmware, iPXE and an agent have a handful, and a few machines that hold what they can get must
 /// not take all places.
 pub const CONNECTIONS: Share = Share { total: 1024, per_client: 64 };
-/// The same for the API: people and their tools, each of which has one connection or two.
-pub const API_CONNECTIONS: Share = Share { total: 64, per_client: 32 };
+/// The same for the API: people and their tools, each of which has one connection or two. A hundred that
+/// watch, beside one that writes by 64 connections, stay below it.
+pub const API_CONNECTIONS: Share = Share { total: 192, per_client: 96 };
 /// The longest head of a request, and what is kept of an answer before more of it is read. The longest
 /// head of ours is a boot script's URL, with 1 KiB of query.
 pub const BUFFER_BYTES: usize = 16 << 10;
 /// Requests at a time of one HTTP/2 connection, and how much of an answer is kept for each.
-pub const STREAMS_MAX: u32 = 32;
+pub const STREAMS_MAX: u32 = 16;
 pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
 /// How much of its bodies an HTTP/2 client may send before they are read.
 pub const WINDOW_BYTES: u32 = 256 << 10;

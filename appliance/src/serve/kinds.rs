@@ -1,5 +1,7 @@
 //! The kinds that this appliance serves: Kubernetes' own, and those of `firesteel_resources`.
 
+use std::sync::OnceLock;
+
 use firesteel_kube::{Admitted, Cause, Cell, Column, KindInfo, Registry, Writers, builtin};
 use firesteel_resources::{
     self as resources, CauseReason,
@@ -12,7 +14,10 @@ use crate::access::CERTIFICATE_REQUEST;
 /// All kinds, in the order in which clients see them.
 #[must_use]
 pub fn registry() -> Registry {
-    Registry::new(builtin::kinds().into_iter().chain(KINDS.iter().map(|kind| info(kind))))
+    // Of schemas that do not change: a process that opens its store again and again makes them once.
+    static MADE: OnceLock<Registry> = OnceLock::new();
+    let make = || Registry::new(builtin::kinds().into_iter().chain(KINDS.iter().map(|kind| info(kind))));
+    MADE.get_or_init(make).clone()
 }
 
 fn info(kind: &'static Kind) -> KindInfo {
