@@ -14,6 +14,7 @@ pub mod access_grant;
 pub mod admit;
 pub mod bare_metal_host;
 pub mod cause;
+pub mod cluster_api;
 pub mod condition;
 pub mod discovered_host;
 pub mod hardware;
