@@ -234,7 +234,7 @@ fn who_is_put_out_while_his_request_is_on_its_way_writes_nothing() {
                 Ok::<_, Infallible>(Frame::data(Bytes::from_static(body.as_bytes())))
             });
             let request = Request::post(HOSTS).header("content-type", JSON);
-            let request = request.body(StreamBody::new(late).boxed_unsync()).unwrap();
+            let request = request.body(StreamBody::new(late)).unwrap();
             server.api.handle(request, &Caller::new("x")).await.status().as_u16()
         };
         let host = r#"{"metadata":{"name":"h1"},"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","spec":{"online":true}}"#;
