@@ -35,6 +35,7 @@ use serde_json::Value;
 use crate::{
     admit,
     cause::{Cause, CauseReason},
+    cluster_operator, companions, host_claim, host_deploy_policy,
     shape::{Field, Shape},
 };
 
@@ -44,7 +45,25 @@ pub use crate::{
 };
 
 /// Every kind, in the order in which clients see them.
-pub const KINDS: &[&Kind] = &[&BARE_METAL_HOST, &HARDWARE_DATA, &PROVISIONING, &HOST_JOURNAL, &DISCOVERED_HOST];
+pub const KINDS: &[&Kind] = &[
+    &BARE_METAL_HOST,
+    &HARDWARE_DATA,
+    &companions::host_firmware_settings::KIND,
+    &companions::firmware_schema::KIND,
+    &companions::host_firmware_components::KIND,
+    &companions::host_update_policy::KIND,
+    &companions::preprovisioning_image::KIND,
+    &companions::data_image::KIND,
+    &companions::bmc_event_subscription::KIND,
+    &companions::bare_metal_switch::KIND,
+    &companions::host_network_attachment::KIND,
+    &host_claim::KIND,
+    &host_deploy_policy::KIND,
+    &PROVISIONING,
+    &cluster_operator::KIND,
+    &HOST_JOURNAL,
+    &DISCOVERED_HOST,
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {

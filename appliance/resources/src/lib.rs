@@ -13,18 +13,25 @@
 pub mod admit;
 pub mod bare_metal_host;
 pub mod cause;
+pub mod cluster_operator;
+pub mod companions;
 pub mod condition;
 pub mod discovered_host;
 pub mod hardware;
 pub mod hardware_data;
+pub mod host_claim;
+pub mod host_deploy_policy;
 pub mod host_journal;
 pub mod ignition;
 pub mod kinds;
+mod label;
 pub mod meta;
+pub mod no_controller;
 pub mod provisioning;
 pub mod schema;
 pub mod secret;
 pub mod shape;
+mod url;
 
 pub use admit::{Admission, admit};
 pub use bare_metal_host::{BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, Image, RootDeviceHints};

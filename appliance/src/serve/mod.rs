@@ -20,6 +20,7 @@ pub mod kinds;
 pub mod machines;
 pub mod memory;
 pub mod network;
+mod no_controller;
 pub mod pki;
 pub mod settings;
 mod upkeep;
