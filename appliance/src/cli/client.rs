@@ -179,6 +179,17 @@ impl Client {
         response.json().await.context("reading the appliance's answer")
     }
 
+    /// An answer as it comes.
+    ///
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub async fn bytes(
+        &self,
+        path: &str,
+    ) -> anyhow::Result<impl Stream<Item = reqwest::Result<Bytes>> + Unpin + use<>> {
+        Ok(Box::pin(self.send(Method::GET, path, None).await?.bytes_stream()))
+    }
+
     /// Events of a watch, each as `{type, object}`; ends when the appliance closes it.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! HTTPS for people and their tools: the Kubernetes-style API behind a bearer token.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use firesteel_kube::{Api, Caller};
 use http::{Request, Response, StatusCode};
@@ -10,8 +10,10 @@ use ring::{error::Unspecified, hmac, rand::SystemRandom};
 use super::{
     bearer,
     body::{ResponseBody, json},
+    own::Own,
     server::RequestBody,
 };
+use crate::audit::Asked;
 
 /// The admin's token, kept as a tag under a key that nobody else has.
 #[derive(Clone)]
@@ -40,15 +42,39 @@ impl AdminToken {
     }
 }
 
-/// Answers one request, after its token was checked.
-pub async fn handle(api: Api, admin: AdminToken, request: Request<RequestBody>) -> Response<ResponseBody> {
+/// Answers one request, and keeps a record of it where one is to be kept.
+pub async fn handle(
+    api: Api,
+    own: Own,
+    admin: AdminToken,
+    request: Request<RequestBody>,
+    remote: SocketAddr,
+) -> Response<ResponseBody> {
+    let asked = Asked::of(&request, remote.ip());
+    let (caller, response) = answer(&api, &own, &admin, request).await;
+    own.note(&asked, caller.as_ref(), &response);
+    response
+}
+
+/// The answer, and to whom, after his token was checked.
+async fn answer(
+    api: &Api,
+    own: &Own,
+    admin: &AdminToken,
+    request: Request<RequestBody>,
+) -> (Option<Caller>, Response<ResponseBody>) {
     let token = bearer::token(request.headers());
     let open = matches!(request.uri().path(), "/readyz" | "/livez" | "/healthz");
     if !open && !token.is_some_and(|token| admin.is(token)) {
-        return unauthorized();
+        return (None, unauthorized());
     }
-    let caller = Caller { name: "admin".to_owned(), admin: true };
-    api.handle(request, &caller).await.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
+    let caller = Caller::admin();
+    if Own::serves(request.uri().path()) {
+        let response = own.handle(request, &caller).await;
+        return (Some(caller), response);
+    }
+    let response = api.handle(request, &caller).await;
+    (Some(caller), response.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync()))
 }
 
 fn unauthorized() -> Response<ResponseBody> {

@@ -15,6 +15,7 @@ use super::{data_dir::DataDir, pki::Pki};
 use crate::http::{
     api::{self, AdminToken},
     known::Known,
+    own::Own,
     server::{API_CONNECTIONS, Patience, Server},
 };
 
@@ -53,13 +54,14 @@ impl ApiListener {
     }
 
     /// Answers from now on. Addresses that are `known` have places of their own.
-    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, known: &Known) {
+    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, own: Own, known: &Known) {
         let Self { pki, listener, admin } = self;
         let (is_known, patience) = (known.is_known(), Patience::default());
         let tls = Some(Arc::clone(&pki.server));
         let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, is_known, patience };
         let kube = Api::new(core.clone());
-        tasks.spawn(server.run(move |request, _| api::handle(kube.clone(), admin.clone(), request)));
+        let on_api = move |request, remote| api::handle(kube.clone(), own.clone(), admin.clone(), request, remote);
+        tasks.spawn(server.run(on_api));
     }
 }
 

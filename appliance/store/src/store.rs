@@ -11,7 +11,7 @@ use crate::error::{CommitError, OpenError, ReadError, ResealError, WatchError};
 use crate::hub::Hub;
 use crate::memory::{Memory, Opened};
 use crate::reads::Reads;
-use crate::seal::Keyring;
+use crate::seal::{KeyId, Keyring};
 use crate::sqlite::{Command, Commit, Resealed, Sqlite};
 use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 use crate::watch::EventStream;
@@ -51,6 +51,12 @@ impl Store {
     pub fn open_sealed(path: &Path, durability: Durability, keyring: Option<Arc<Keyring>>) -> Result<Self, OpenError> {
         let (sqlite, hub) = Sqlite::open(path, durability, keyring)?;
         Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub }) })
+    }
+
+    /// The key without which the database cannot be opened; none where nothing in it is sealed, or where
+    /// there is no database.
+    pub fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
+        Sqlite::needs_key(path)
     }
 
     /// Opens a store on what is in this process's memory. One at a time: the watchers of another

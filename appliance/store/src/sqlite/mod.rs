@@ -35,7 +35,7 @@ use tokio::sync::mpsc;
 use crate::durability::Durability;
 use crate::error::OpenError;
 use crate::hub::Hub;
-use crate::seal::Keyring;
+use crate::seal::{KeyId, Keyring};
 use crate::types::Revision;
 
 pub(crate) use read::{history, list, object};
@@ -132,6 +132,17 @@ impl Sqlite {
             threads.push(spawn("store-reader", move || run_reader(database, &queue))?);
         }
         Ok((Self { commands: Some(commands), reads: Some(reads), threads, _lock: lock }, hub))
+    }
+}
+
+impl Sqlite {
+    pub(crate) fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let database = |source| OpenError::Database { path: path.to_owned(), source };
+        let connection = connect(path, Durability::default()).map_err(database)?;
+        reseal::needed_key(&connection).map_err(database)
     }
 }
 
