@@ -69,9 +69,7 @@ async fn ours(core: &Core, object: &Value) -> Verdict {
         Err(status) if status.code == 400 => Verdict::Unknown(status.message),
         Err(status) => {
             assert_eq!(status.code, 422, "{}", status.message);
-            let details = json!(status);
-            let causes = details["details"]["causes"].as_array().unwrap();
-            Verdict::Wrong(causes.iter().map(|cause| cause["field"].as_str().unwrap().to_owned()).collect())
+            Verdict::Wrong(status.causes().iter().map(|cause| cause.field.clone()).collect())
         }
     }
 }
