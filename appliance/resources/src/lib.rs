@@ -10,9 +10,11 @@
 //! JSON -> unknown fields go -> defaults come -> shape (types, bounds) -> rules of the kind -> warnings
 //! ```
 
+pub mod access_grant;
 pub mod admit;
 pub mod bare_metal_host;
 pub mod cause;
+pub mod cluster_api;
 pub mod cluster_operator;
 pub mod companions;
 pub mod condition;
@@ -28,11 +30,13 @@ mod label;
 pub mod meta;
 pub mod no_controller;
 pub mod provisioning;
+pub mod roles;
 pub mod schema;
 pub mod secret;
 pub mod shape;
 mod url;
 
+pub use access_grant::AccessGrant;
 pub use admit::{Admission, admit};
 pub use bare_metal_host::{BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, Image, RootDeviceHints};
 pub use cause::{Cause, CauseReason};

@@ -8,6 +8,7 @@ mod describe;
 mod get;
 mod image;
 mod kinds;
+mod kubeconfig;
 mod rekey;
 mod request;
 mod table;
@@ -39,9 +40,9 @@ pub struct Connection {
     /// Kubeconfig with the appliance's address, CA and token [default: DATA/admin.kubeconfig]
     #[arg(long, global = true, value_name = "FILE", env = "FIRESTEEL_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
-    /// Namespace of hosts and secrets
-    #[arg(long, short, global = true, value_name = "NAME", default_value = "default")]
-    pub namespace: String,
+    /// Namespace of hosts and secrets [default: the kubeconfig's, or "default"]
+    #[arg(long, short, global = true, value_name = "NAME")]
+    pub namespace: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -115,6 +116,8 @@ pub enum Command {
         #[arg(long, value_name = "STATE")]
         until: Option<String>,
     },
+    /// Let somebody in with a role, by a kubeconfig of his own; or out again
+    Kubeconfig(kubeconfig::Wanted),
     /// Who asked the API for what: writes, refusals, and reading of secrets, as lines of JSON
     Audit {
         /// Go on with what comes
@@ -161,6 +164,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,
         Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
+        Command::Kubeconfig(wanted) => kubeconfig::run(&client()?, connection.namespace.as_deref(), wanted).await,
         Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
         Command::Rekey => rekey::run(&client()?).await,
         Command::Completions { shell } => {

@@ -38,7 +38,7 @@ use crate::hub::Hub;
 use crate::seal::{KeyId, Keyring};
 use crate::types::Revision;
 
-pub(crate) use read::{history, list, object};
+pub(crate) use read::{Part, count, history, object, page};
 pub use reseal::Resealed;
 pub(crate) use write::{Command, Commit};
 
