@@ -266,7 +266,7 @@ impl Walk {
         let kind = &selection.kind;
         // Without a selector each object read is one found: no more than are missing are read.
         let count = if selection.selector.is_empty() { PAGE.min(most) } else { SELECTED_PAGE };
-        let resource = kind.group_resource();
+        let resource = kind.stored_resource();
         let page = core.store().page(&resource, selection.namespace(), self.at, self.after.as_ref(), count).await;
         let page = page.map_err(core::read_failed)?;
         self.at = Some(page.revision);
@@ -292,7 +292,7 @@ impl Walk {
 
     /// How many objects there are after the place where it stands, matching or not.
     pub(crate) async fn count(&self, core: &Core, selection: &Selection) -> Result<u64, Status> {
-        let resource = selection.kind.group_resource();
+        let resource = selection.kind.stored_resource();
         let counted = core.store().count(&resource, selection.namespace(), self.at, self.after.as_ref()).await;
         counted.map_err(core::read_failed)
     }

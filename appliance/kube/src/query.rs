@@ -1,5 +1,6 @@
 //! The part of a URL after the question mark, and percent encoding. Pure.
 
+use crate::logs::LogOptions;
 use crate::rules::FieldValidation;
 use crate::status::{Cause, Status};
 use serde_json::json;
@@ -31,6 +32,7 @@ pub struct Query {
     pub orphan_dependents: Option<bool>,
     pub field_manager: Option<String>,
     pub force: Option<bool>,
+    pub log: LogOptions,
 }
 
 impl Query {
@@ -71,7 +73,7 @@ impl Query {
             "fieldManager" => self.field_manager = text(value),
             "force" => self.force = Some(boolean(key, &value)?),
             // As Kubernetes: pretty, gracePeriodSeconds and what it does not know are passed over.
-            _ => {}
+            _ => self.log.set(key, &value)?,
         }
         Ok(())
     }
