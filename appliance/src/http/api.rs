@@ -3,14 +3,18 @@
 use std::{convert::Infallible, sync::Arc};
 
 use firesteel_kube::{Api, Caller};
-use http::{Request, Response, StatusCode};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use ring::{error::Unspecified, hmac, rand::SystemRandom};
 
 use super::{
     bearer,
-    body::{ResponseBody, json},
+    body::{ResponseBody, json, text},
     server::RequestBody,
+};
+use crate::backup::{
+    Backups,
+    serve::{BACKUP_PATH, STORE_PATH},
 };
 
 /// The admin's token, kept as a tag under a key that nobody else has.
@@ -41,11 +45,23 @@ impl AdminToken {
 }
 
 /// Answers one request, after its token was checked.
-pub async fn handle(api: Api, admin: AdminToken, request: Request<RequestBody>) -> Response<ResponseBody> {
+pub async fn handle(
+    api: Api,
+    backups: Backups,
+    admin: AdminToken,
+    request: Request<RequestBody>,
+) -> Response<ResponseBody> {
     let token = bearer::token(request.headers());
     let open = matches!(request.uri().path(), "/readyz" | "/livez" | "/healthz");
     if !open && !token.is_some_and(|token| admin.is(token)) {
         return unauthorized();
+    }
+    // No objects, so not the API's: for the admin alone, who may read all of them.
+    match (request.uri().path(), request.method()) {
+        (BACKUP_PATH, &Method::GET) => return backups.answer().await,
+        (STORE_PATH, &Method::GET) => return backups.lineage(),
+        (BACKUP_PATH | STORE_PATH, _) => return text(StatusCode::METHOD_NOT_ALLOWED, "use GET"),
+        _ => {}
     }
     let caller = Caller { name: "admin".to_owned(), admin: true };
     api.handle(request, &caller).await.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())

@@ -42,6 +42,7 @@ use tokio::{
     task::JoinSet,
 };
 
+use crate::backup::{Backups, serve::log_lineage};
 use crate::http::{
     agent::AgentServer,
     api::{self, AdminToken},
@@ -86,7 +87,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         &settings,
         endpoints,
         &pki,
-        (&core, admin),
+        (&core, admin, Backups::new(core.store().clone(), data.path(""))),
         (
             AgentServer::new(control.clone(), known.clone()),
             BootServer { control: control.clone(), files, images: Arc::new(images) },
@@ -120,6 +121,7 @@ fn start_log(settings: &Settings) -> anyhow::Result<()> {
 
 async fn open_store(data: &DataDir, durability: Durability) -> anyhow::Result<Core> {
     let store = Store::open_with(&data.path("resources.db"), durability).context("opening the store")?;
+    log_lineage(store.lineage());
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
     core.publish_kinds().await.map_err(|status| anyhow::anyhow!(status.message))?;
@@ -196,7 +198,7 @@ async fn listen(
     settings: &Settings,
     endpoints: Endpoints,
     pki: &Pki,
-    (core, admin): (&Core, AdminToken),
+    (core, admin, backups): (&Core, AdminToken, Backups),
     (agent, boot): (AgentServer, BootServer),
     known: &Known,
 ) -> anyhow::Result<()> {
@@ -220,7 +222,7 @@ async fn listen(
     let on_agent = move |request, remote| agent.clone().handle(request, remote);
     tasks.spawn(server("agent", agents, CONNECTIONS, Some(Arc::new(agent_tls))).run(on_agent));
     let kube = Api::new(core.clone());
-    let on_api = move |request, _| api::handle(kube.clone(), admin.clone(), request);
+    let on_api = move |request, _| api::handle(kube.clone(), backups.clone(), admin.clone(), request);
     tasks.spawn(server("API", people, API_CONNECTIONS, Some(Arc::clone(&pki.server))).run(on_api));
     Ok(())
 }

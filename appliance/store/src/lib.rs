@@ -15,6 +15,10 @@
 //! when): until then a list can be read, and paged through, as of any revision, and a watch can start
 //! at any. What watches share in memory is bounded by [`RECENT_BYTES_MAX`].
 //!
+//! A copy of all that is there at one revision can be made at any time ([`Store::snapshot`]); made a
+//! store again ([`restore`]), it begins another epoch of its [`Lineage`], whose revisions are above
+//! whatever a client saw.
+//!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, no
 //! clock. The futures need no runtime of a certain kind: the work is done by threads of the store.
 //!
@@ -27,6 +31,7 @@ mod conformance;
 mod durability;
 mod error;
 mod hub;
+mod lineage;
 pub mod memory;
 mod reads;
 mod sqlite;
@@ -36,9 +41,11 @@ mod watch;
 
 pub use compactor::{Compactor, Retention};
 pub use durability::Durability;
-pub use error::{CommitError, OpenError, ReadError, WatchError};
+pub use error::{CommitError, OpenError, ReadError, RestoreError, SnapshotError, WatchError};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
+pub use lineage::{EPOCH_REVISIONS, Epoch, Lineage, REVISION_MAX, first_revision};
 pub use memory::Memory;
+pub use sqlite::{Restored, Restoring, Snapshot, restore, revision_of};
 pub use store::Store;
 pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 pub use watch::EventStream;
