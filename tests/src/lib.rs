@@ -1,6 +1,7 @@
 //! What crosses crates: real clients and peers against the appliance's services, and the fuzz
 //! targets of every parser of foreign bytes. The tests are in `tests/`; [`fuzz`] is shared by the
-//! replay test and the fuzzer.
+//! replay test and the fuzzer, [`appliance`] by every suite of a real client.
 
+pub mod appliance;
 pub mod dhcp_client;
 pub mod fuzz;

@@ -508,17 +508,18 @@ fn commit_failed(target: Target<'_>, error: CommitError) -> Status {
         CommitError::Exists { .. } => Status::already_exists(target.kind, target.name),
         CommitError::Conflict { .. } | CommitError::Guard { .. } => Status::modified(target.kind, target.name),
         CommitError::TooLarge { .. } => Status::too_large(firesteel_store::OBJECT_BYTES_MAX),
-        CommitError::Database(_) | CommitError::Closed => {
+        CommitError::Database(_) => {
             tracing::error!(error = %error, "cannot store an object");
-            Status::internal(error.to_string())
+            Status::unavailable(error.to_string())
         }
+        CommitError::Closed => Status::internal(error.to_string()),
     }
 }
 
 pub(crate) fn read_failed(error: ReadError) -> Status {
     match error {
         ReadError::Compacted { oldest } => expired(oldest),
-        ReadError::Future { .. } | ReadError::Database(_) | ReadError::Closed => {
+        ReadError::Future { .. } | ReadError::Database(_) | ReadError::Sealed { .. } | ReadError::Closed => {
             tracing::error!(error = %error, "cannot read the store");
             Status::internal(error.to_string())
         }

@@ -6,6 +6,9 @@ use serde_json::{Value, json};
 
 use crate::kind::KindInfo;
 
+/// Clients of Kubernetes try ten times before they say what is wrong: that is ten seconds.
+const UNAVAILABLE_RETRY_SECONDS: u32 = 1;
+
 /// Why one field was refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cause {
@@ -172,6 +175,14 @@ impl Status {
 
     pub fn internal(message: impl Into<String>) -> Self {
         Self::plain(500, "InternalError", message)
+    }
+
+    /// What the server needs is not there now, and may be soon.
+    pub fn unavailable(message: impl Into<String>) -> Self {
+        let mut status = Self::plain(503, "ServiceUnavailable", message);
+        let details = Details { retry_after_seconds: Some(UNAVAILABLE_RETRY_SECONDS), ..Details::default() };
+        status.details = Some(Box::new(details));
+        status
     }
 
     pub fn version_too_large(asked: u64, current: u64) -> Self {

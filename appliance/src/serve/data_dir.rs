@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! resources.db   objects (store)            leases.db      DHCP leases
-//! images/        imported images            admin.json     API address, token, CA (0600)
+//! images/        imported images            admin.kubeconfig  API address, token, CA (0600)
 //! pki/           CA, server key and certificate
 //! secrets/       token sealing key, receipt signing key (0600)
 //! ```

@@ -32,13 +32,16 @@ pub struct RawSettings {
     /// Provisioning object (YAML) applied at the first start
     #[arg(long, value_name = "FILE")]
     pub provisioning: Option<PathBuf>,
+    /// Serve the API alone: no interface, no boot services, no root; hosts stay as they are
+    #[arg(long)]
+    pub api_only: bool,
     /// Folder with vmlinuz, initramfs.zst and manifest.json
     #[arg(long, value_name = "DIR")]
     pub boot_files: Option<PathBuf>,
     /// Folder with undionly.kpxe, ipxe.efi and snponly.efi [default: /usr/lib/ipxe]
     #[arg(long, value_name = "DIR")]
     pub loaders: Option<PathBuf>,
-    /// Address of the API [default: 127.0.0.1:6443]
+    /// Address of the API; port 0 takes a free one and names it in admin.kubeconfig [default: 127.0.0.1:6443]
     #[arg(long, value_name = "ADDRESS:PORT")]
     pub api: Option<SocketAddr>,
     /// Port for boot scripts, kernel, initramfs and images [default: 8080]
@@ -81,7 +84,9 @@ pub struct Settings {
     pub data: PathBuf,
     pub interface: Option<String>,
     pub provisioning: Option<PathBuf>,
-    pub boot_files: PathBuf,
+    pub api_only: bool,
+    /// None with `api_only` alone.
+    pub boot_files: Option<PathBuf>,
     pub loaders: PathBuf,
     pub api: SocketAddr,
     pub http_port: u16,
@@ -120,11 +125,14 @@ impl RawSettings {
                 "--console {name}: use a kernel console such as ttyS0 or ttyS1,115200"
             );
         }
+        let data = merged.data.with_context(|| needed("data"))?;
+        anyhow::ensure!(merged.api_only || merged.boot_files.is_some(), needed("boot-files"));
         Ok(Settings {
-            data: merged.data.with_context(|| needed("data"))?,
+            data,
             interface: merged.interface,
             provisioning: merged.provisioning,
-            boot_files: merged.boot_files.with_context(|| needed("boot-files"))?,
+            api_only: merged.api_only,
+            boot_files: merged.boot_files,
             loaders: merged.loaders.unwrap_or_else(|| PathBuf::from("/usr/lib/ipxe")),
             api: merged.api.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 6443))),
             http_port: merged.http_port.unwrap_or(8080),
@@ -147,6 +155,7 @@ impl RawSettings {
             data: self.data.or(file.data),
             interface: self.interface.or(file.interface),
             provisioning: self.provisioning.or(file.provisioning),
+            api_only: self.api_only || file.api_only,
             boot_files: self.boot_files.or(file.boot_files),
             loaders: self.loaders.or(file.loaders),
             api: self.api.or(file.api),
@@ -216,5 +225,8 @@ mod tests {
         }
         let missing = RawSettings::default().check().unwrap_err().to_string();
         assert!(missing.contains("--data is needed"), "{missing}");
+        let alone = RawSettings { boot_files: None, ..flags_without_file() };
+        assert!(alone.clone().check().unwrap_err().to_string().contains("--boot-files is needed"));
+        assert!(RawSettings { api_only: true, ..alone }.check().unwrap().api_only, "without machines no boot files");
     }
 }

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::seal::KeyId;
 use crate::types::{Key, Revision};
 
 #[derive(Debug, thiserror::Error)]
@@ -21,8 +22,47 @@ pub enum OpenError {
     },
     #[error("the database {path} has schema {found}, this program knows up to {known}: use a newer program")]
     Schema { path: PathBuf, found: i64, known: i64 },
+    /// `given` are the keys of the keyring; none where there was no keyring.
+    #[error("the database {path} has values sealed by the key {needed}; {}", given_in_words(.given))]
+    Key { path: PathBuf, needed: KeyId, given: Vec<KeyId> },
+    #[error("cannot seal the values in the database {path}")]
+    Seal {
+        path: PathBuf,
+        #[source]
+        source: ResealError,
+    },
     #[error("cannot start a thread of the store")]
     Thread(#[source] io::Error),
+}
+
+fn given_in_words(given: &[KeyId]) -> String {
+    match given {
+        [] => "no key was given".into(),
+        [id] => format!("the key that was given is {id}"),
+        ids => {
+            format!("the keys that were given are {}", ids.iter().map(KeyId::to_string).collect::<Vec<_>>().join(", "))
+        }
+    }
+}
+
+/// Why values could not be sealed anew.
+#[derive(Debug, thiserror::Error)]
+pub enum ResealError {
+    /// Nothing was changed.
+    #[error(transparent)]
+    Value(#[from] ReadError),
+    /// Nothing was changed.
+    #[error("cannot write to the database: {0}")]
+    Database(String),
+    /// The values are sealed by the new key; free space of the file may still hold what was before.
+    #[error(
+        "all values are sealed by the new key, but what was before may still be in free space of the database: {0}"
+    )]
+    Scrub(String),
+    #[error("the store has no keyring")]
+    NoKeyring,
+    #[error("the store is closed")]
+    Closed,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -55,6 +95,9 @@ pub enum ReadError {
     Future { current: Revision },
     #[error("cannot read the database: {0}")]
     Database(String),
+    /// It was altered on disk, or sealed by a key that the keyring does not have.
+    #[error("the stored value of {key} does not open")]
+    Sealed { key: Key },
     #[error("the store is closed")]
     Closed,
 }
@@ -78,6 +121,7 @@ impl From<ReadError> for WatchError {
         match error {
             ReadError::Compacted { oldest } => Self::Compacted { oldest },
             ReadError::Database(text) => Self::Database(text),
+            ReadError::Sealed { .. } => Self::Database(error.to_string()),
             ReadError::Future { .. } | ReadError::Closed => Self::Closed,
         }
     }

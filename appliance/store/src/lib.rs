@@ -19,6 +19,8 @@
 //! store again ([`restore`]), it begins another epoch of its [`Lineage`], whose revisions are above
 //! whatever a client saw.
 //!
+//! Values of kinds that the caller names are sealed on disk ([`Keyring`]).
+//!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, no
 //! clock. The futures need no runtime of a certain kind: the work is done by threads of the store.
 //!
@@ -34,6 +36,7 @@ mod hub;
 mod lineage;
 pub mod memory;
 mod reads;
+mod seal;
 mod sqlite;
 mod store;
 mod types;
@@ -41,11 +44,12 @@ mod watch;
 
 pub use compactor::{Compactor, Retention};
 pub use durability::Durability;
-pub use error::{CommitError, OpenError, ReadError, RestoreError, SnapshotError, WatchError};
+pub use error::{CommitError, OpenError, ReadError, ResealError, RestoreError, SnapshotError, WatchError};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
 pub use lineage::{EPOCH_REVISIONS, Epoch, Lineage, REVISION_MAX, first_revision};
 pub use memory::Memory;
-pub use sqlite::{Restored, Restoring, Snapshot, restore, revision_of};
+pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
+pub use sqlite::{Resealed, Restored, Restoring, Snapshot, restore, revision_of};
 pub use store::Store;
 pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 pub use watch::EventStream;

@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Weak};
 
-use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::ReadError;
 use crate::memory::Opened;
-use crate::sqlite::{self, ReadJob};
+use crate::sqlite::{self, Database, ReadJob};
 use crate::types::{Event, GroupResource, Key, Object, Page, Position, Revision};
 
 /// A way to read that keeps the store open.
@@ -36,7 +35,7 @@ impl Reads {
         match self {
             Self::Sqlite(reads) => {
                 let key = key.clone();
-                read(reads, move |connection| sqlite::object(connection, &key)).await
+                read(reads, move |database| sqlite::object(database, &key)).await
             }
             Self::Memory(opened) => Ok(opened.object(key).await),
         }
@@ -53,8 +52,8 @@ impl Reads {
         match self {
             Self::Sqlite(reads) => {
                 let (kind, namespace, after) = (kind.clone(), namespace.map(str::to_owned), after.cloned());
-                read(reads, move |connection| {
-                    sqlite::list(connection, &kind, namespace.as_deref(), at, after.as_ref(), limit)
+                read(reads, move |database| {
+                    sqlite::list(database, &kind, namespace.as_deref(), at, after.as_ref(), limit)
                 })
                 .await
             }
@@ -73,7 +72,7 @@ impl Reads {
         match self {
             Self::Sqlite(reads) => {
                 let kind = kind.clone();
-                read(reads, move |connection| sqlite::history(connection, &kind, after, through, limit)).await
+                read(reads, move |database| sqlite::history(database, &kind, after, through, limit)).await
             }
             Self::Memory(opened) => opened.history(kind, after, through, limit).await,
         }
@@ -92,10 +91,10 @@ impl WeakReads {
 /// Runs a read on a reader thread.
 async fn read<T: Send + 'static>(
     reads: &mpsc::Sender<ReadJob>,
-    job: impl FnOnce(&mut Connection) -> Result<T, ReadError> + Send + 'static,
+    job: impl FnOnce(&mut Database) -> Result<T, ReadError> + Send + 'static,
 ) -> Result<T, ReadError> {
     let (answer, result) = oneshot::channel();
-    let job: ReadJob = Box::new(move |connection| drop(answer.send(job(connection))));
+    let job: ReadJob = Box::new(move |database| drop(answer.send(job(database))));
     reads.send(job).await.map_err(|_| ReadError::Closed)?;
     result.await.map_err(|_| ReadError::Closed)?
 }

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::durability::Durability;
-use crate::error::{CommitError, OpenError, ReadError, SnapshotError, WatchError};
+use crate::error::{CommitError, OpenError, ReadError, ResealError, SnapshotError, WatchError};
 use crate::hub::Hub;
 use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
 use crate::reads::Reads;
-use crate::sqlite::{self, Command, Commit, Snapshot, Sqlite};
+use crate::seal::Keyring;
+use crate::sqlite::{self, Command, Commit, Resealed, Snapshot, Sqlite};
 use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 use crate::watch::EventStream;
 use crate::{OBJECT_BYTES_MAX, PAGE_OBJECTS_MAX};
@@ -44,7 +45,13 @@ impl Store {
 
     /// The same with another durability; see there who may want that.
     pub fn open_with(path: &Path, durability: Durability) -> Result<Self, OpenError> {
-        let (sqlite, hub) = Sqlite::open(path, durability)?;
+        Self::open_sealed(path, durability, None)
+    }
+
+    /// The same with values of chosen kinds sealed on disk. What is there in the clear, or by an older
+    /// key of the keyring, is sealed by its first key before this returns.
+    pub fn open_sealed(path: &Path, durability: Durability, keyring: Option<Arc<Keyring>>) -> Result<Self, OpenError> {
+        let (sqlite, hub) = Sqlite::open(path, durability, keyring)?;
         let lineage = sqlite.lineage.clone();
         Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub, lineage }) })
     }
@@ -141,6 +148,17 @@ impl Store {
             }
             compacted = next;
         }
+    }
+
+    /// Seals every value of the keyring's kinds, old ones of the history included, by its first key, and
+    /// leaves nothing of what was before in the file. Writers wait meanwhile: some seconds for a
+    /// database of 100 MB.
+    pub async fn reseal(&self) -> Result<Resealed, ResealError> {
+        let Backend::Sqlite(sqlite) = &self.inner.backend else { return Err(ResealError::NoKeyring) };
+        let (answer, result) = oneshot::channel();
+        let commands = sqlite.commands.as_ref().ok_or(ResealError::Closed)?;
+        commands.send(Command::Reseal { answer }).await.map_err(|_| ResealError::Closed)?;
+        result.await.map_err(|_| ResealError::Closed)?
     }
 
     fn reads(&self) -> Result<Reads, ReadError> {

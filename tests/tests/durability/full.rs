@@ -56,7 +56,9 @@ fn live_through_a_full_disk() {
         None
     });
     let (name, answer) = refused.expect("the disk is full and objects are still taken");
-    assert!(matches!(answer.status, 500 | 507), "{} {}", answer.status, answer.text());
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    let status: Value = serde_json::from_slice(&answer.body).unwrap();
+    assert_eq!((&status["reason"], &status["details"]["retryAfterSeconds"]), (&json!("ServiceUnavailable"), &json!(1)));
     assert!(answer.text().contains("disk is full"), "it names the cause: {}", answer.text());
     assert!(served.log().contains("disk is full"), "{}", served.log());
 

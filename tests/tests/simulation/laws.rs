@@ -262,7 +262,7 @@ impl Laws {
 
     fn object(&mut self, event: &Event) {
         let name = event.key.name.clone();
-        let object = serde_json::from_slice::<ObjectTruth>(&event.value).unwrap_or_default();
+        let object = serde_json::from_slice::<ObjectTruth>(&event.value).expect("a stored host has the shape of one");
         match event.kind {
             EventKind::Created => {
                 self.objects.insert(name, object.metadata.uid);
@@ -285,7 +285,8 @@ impl Laws {
             self.strangers.remove(&name);
             return;
         }
-        let object: MachineObjectTruth = serde_json::from_slice(&event.value).unwrap_or_default();
+        let object: MachineObjectTruth =
+            serde_json::from_slice(&event.value).expect("a stored discovered host has the shape of one");
         let new = StrangerTruth { uid: object.metadata.uid, ..object.status };
         let old = self.strangers.remove(&name).filter(|old| old.uid == new.uid).and_then(|old| old.agent);
         match (&old, &new.agent) {

@@ -425,6 +425,10 @@ impl World {
                 break;
             }
         }
+        // Where nothing happens and nobody waits, time goes by as well.
+        if self.now() < end {
+            self.executor.advance(end);
+        }
         Ok(())
     }
 

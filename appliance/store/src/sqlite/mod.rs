@@ -5,11 +5,14 @@
 //! replaced it is compacted; rows that are somebody's newest state stay for ever.
 //!
 //! ```sql
-//! log(revision PRIMARY KEY, grp, resource, namespace, name, op, previous, value)
+//! log(revision PRIMARY KEY, grp, resource, namespace, name, op, previous, value, sealed)
 //! object(grp, resource, namespace, name PRIMARY KEY) -> revision
-//! meta(key) -> value      -- schema, revision (the counter), compacted, store (who this is)
+//! meta(key) -> value      -- schema, revision (the counter), compacted, seal (key id), scrub,
+//!                         -- store (who this is)
 //! epoch(number) -> timeline, continues, began, began_ms   -- one row for the making and each restore
 //! ```
+//!
+//! `sealed` says whether the value is as a [`Keyring`] sealed it; [`reseal`] is about that.
 //!
 //! A database made by an earlier program is brought to the newest schema when it is opened, in one
 //! transaction; one made by a newer program is refused and left as it is.
@@ -19,6 +22,7 @@
 
 mod backup;
 mod read;
+mod reseal;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -35,16 +39,18 @@ use crate::durability::Durability;
 use crate::error::OpenError;
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage};
+use crate::seal::Keyring;
 use crate::types::Revision;
 
 pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
 pub(crate) use backup::{size_bytes, snapshot};
 pub(crate) use read::{history, list, object};
+pub use reseal::Resealed;
 pub(crate) use write::{Command, Commit};
 
 /// What makes each schema out of the one before; the first one out of an empty file. A step that
 /// was in a release is never changed: the next one is added, with a fixture in `tests`.
-const STEPS: [&str; 2] = [SCHEMA_1, SCHEMA_2];
+const STEPS: [&str; 3] = [SCHEMA_1, SCHEMA_2, SCHEMA_3];
 /// The newest schema that this program reads and writes.
 const SCHEMA: i64 = STEPS.len() as i64;
 /// Commits that may wait for the writer; callers beyond wait for a place.
@@ -74,8 +80,15 @@ const SCHEMA_1: &str = "
         PRIMARY KEY (grp, resource, namespace, name)) WITHOUT ROWID;
 ";
 
-/// Who the store is, and its restores.
+/// What is written is either plain or sealed, and says which.
 const SCHEMA_2: &str = "
+    ALTER TABLE log ADD COLUMN sealed INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX log_sealed ON log(revision) WHERE sealed <> 0;
+    INSERT INTO meta VALUES ('scrub', 0);
+";
+
+/// Who the store is, and its restores.
+const SCHEMA_3: &str = "
     CREATE TABLE epoch(
         number INTEGER PRIMARY KEY,
         timeline INTEGER NOT NULL,
@@ -86,7 +99,13 @@ const SCHEMA_2: &str = "
     INSERT INTO meta VALUES ('store', 1 + abs(random() % 16777215));
 ";
 
-pub(crate) type ReadJob = Box<dyn FnOnce(&mut Connection) + Send>;
+pub(crate) type ReadJob = Box<dyn FnOnce(&mut Database) + Send>;
+
+/// One thread's connection, and what opens the values behind it.
+pub(crate) struct Database {
+    pub(crate) connection: Connection,
+    pub(crate) keyring: Option<Arc<Keyring>>,
+}
 
 /// The open database: queues to its threads. Dropping it waits for the writer's current batch.
 #[derive(Debug)]
@@ -100,7 +119,11 @@ pub(crate) struct Sqlite {
 }
 
 impl Sqlite {
-    pub(crate) fn open(path: &Path, durability: Durability) -> Result<(Self, Arc<Hub>), OpenError> {
+    pub(crate) fn open(
+        path: &Path,
+        durability: Durability,
+        keyring: Option<Arc<Keyring>>,
+    ) -> Result<(Self, Arc<Hub>), OpenError> {
         let lock = lock(path)?;
         let database = |source| OpenError::Database { path: path.to_owned(), source };
         let mut connection = connect(path, durability).map_err(database)?;
@@ -108,23 +131,26 @@ impl Sqlite {
         if found > SCHEMA {
             return Err(OpenError::Schema { path: path.to_owned(), found, known: SCHEMA });
         }
-        let current = meta(&connection, "revision").map_err(database)?;
-        let compacted = meta(&connection, "compacted").map_err(database)?;
-        let lineage = lineage(&connection).map_err(database)?;
+        let mut writing = Database { connection, keyring: keyring.clone() };
+        reseal::at_start(path, &mut writing)?;
+        let connection = &writing.connection;
+        let current = meta(connection, "revision").map_err(database)?;
+        let compacted = meta(connection, "compacted").map_err(database)?;
+        let lineage = lineage(connection).map_err(database)?;
         let hub = Arc::new(Hub::new(current, compacted));
 
         let mut threads = Vec::with_capacity(READERS + 1);
         let (commands, queue) = mpsc::channel(WRITE_QUEUE_MAX);
         let writer_hub = hub.clone();
-        threads.push(spawn("store-writer", move || write::run(connection, queue, &writer_hub))?);
+        threads.push(spawn("store-writer", move || write::run(writing, queue, &writer_hub))?);
 
         let (reads, queue) = mpsc::channel(READ_QUEUE_MAX);
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..READERS {
             let connection = connect(path, durability).map_err(database)?;
             connection.pragma_update(None, "query_only", true).map_err(database)?;
-            let queue = queue.clone();
-            threads.push(spawn("store-reader", move || run_reader(connection, &queue))?);
+            let (queue, database) = (queue.clone(), Database { connection, keyring: keyring.clone() });
+            threads.push(spawn("store-reader", move || run_reader(database, &queue))?);
         }
         let (commands, reads, path) = (Some(commands), Some(reads), path.to_owned());
         Ok((Self { commands, reads, path, lineage, threads, _lock: lock }, hub))
@@ -191,7 +217,7 @@ fn schema(connection: &Connection) -> rusqlite::Result<i64> {
 
 /// Of a database whose schema has it; of an older one, as if it were its first epoch.
 fn lineage(connection: &Connection) -> rusqlite::Result<Lineage> {
-    if schema(connection)? < 2 {
+    if schema(connection)? < 3 {
         return Ok(Lineage::new(0, 0));
     }
     let store = connection.query_row("SELECT value FROM meta WHERE key = 'store'", [], |row| row.get(0))?;
@@ -213,15 +239,23 @@ fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Revision> {
     connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?.query_row([key], |row| row.get(0).map(revision))
 }
 
+/// What happened, and what to do where that is known.
+fn in_words(error: &rusqlite::Error) -> String {
+    match error.sqlite_error_code() {
+        Some(rusqlite::ErrorCode::DiskFull) => format!("{error}; free space on the disk of the data folder"),
+        Some(_) | None => error.to_string(),
+    }
+}
+
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, OpenError> {
     std::thread::Builder::new().name(name.into()).spawn(run).map_err(OpenError::Thread)
 }
 
-fn run_reader(mut connection: Connection, queue: &Mutex<mpsc::Receiver<ReadJob>>) {
+fn run_reader(mut database: Database, queue: &Mutex<mpsc::Receiver<ReadJob>>) {
     loop {
         let job = queue.lock().unwrap_or_else(PoisonError::into_inner).blocking_recv();
         match job {
-            Some(job) => job(&mut connection),
+            Some(job) => job(&mut database),
             None => return,
         }
     }

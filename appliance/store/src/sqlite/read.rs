@@ -1,10 +1,11 @@
 //! Reads on a snapshot of the database. Each function is one transaction.
 
 use bytes::Bytes;
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, params};
+use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::{integer, meta, revision, write};
+use super::{Database, integer, meta, revision, write};
 use crate::error::ReadError;
+use crate::seal::Keyring;
 use crate::types::{Event, EventKind, GroupResource, Key, Object, Page, Position, Revision};
 
 impl From<rusqlite::Error> for ReadError {
@@ -13,16 +14,19 @@ impl From<rusqlite::Error> for ReadError {
     }
 }
 
-pub(crate) fn object(connection: &mut Connection, key: &Key) -> Result<Option<Object>, ReadError> {
-    Ok(connection
+pub(crate) fn object(database: &mut Database, key: &Key) -> Result<Option<Object>, ReadError> {
+    let found = database
+        .connection
         .prepare_cached(
-            "SELECT o.revision, l.value FROM object o JOIN log l ON l.revision = o.revision
+            "SELECT o.revision, l.value, l.sealed FROM object o JOIN log l ON l.revision = o.revision
              WHERE o.grp = ?1 AND o.resource = ?2 AND o.namespace = ?3 AND o.name = ?4",
         )?
         .query_row(params![&*key.kind.group, &*key.kind.resource, key.namespace, key.name], |row| {
-            Ok(Object { key: key.clone(), revision: revision(row.get(0)?), value: blob(row, 1)? })
+            Ok((revision(row.get(0)?), Stored::of(row, 1)?))
         })
-        .optional()?)
+        .optional()?;
+    let Some((revision, value)) = found else { return Ok(None) };
+    Ok(Some(Object { key: key.clone(), revision, value: value.open(database.keyring.as_deref(), key)? }))
 }
 
 /// What existed at a revision: the objects that have not changed since, and of each that has, the
@@ -38,14 +42,15 @@ const EXISTED: &str = "
 ";
 
 pub(crate) fn list(
-    connection: &mut Connection,
+    database: &mut Database,
     kind: &GroupResource,
     namespace: Option<&str>,
     at: Option<Revision>,
     after: Option<&Position>,
     limit: usize,
 ) -> Result<Page, ReadError> {
-    let transaction = connection.transaction()?;
+    let keyring = database.keyring.as_deref();
+    let transaction = database.connection.transaction()?;
     let current = meta(&transaction, "revision")?;
     let at = at.unwrap_or(current);
     if at > current {
@@ -59,13 +64,13 @@ pub(crate) fn list(
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let range = params![&*kind.group, &*kind.resource, integer(at), namespace, after_namespace, after_name, limit];
     let sql = if at == current {
-        "SELECT o.namespace, o.name, o.revision, l.value FROM object o JOIN log l ON l.revision = o.revision
+        "SELECT o.namespace, o.name, o.revision, l.value, l.sealed FROM object o JOIN log l ON l.revision = o.revision
          WHERE o.grp = ?1 AND o.resource = ?2 AND o.revision <= ?3 AND (?4 IS NULL OR o.namespace = ?4)
            AND (o.namespace, o.name) > (?5, ?6) ORDER BY o.namespace, o.name LIMIT ?7"
             .to_owned()
     } else {
         format!(
-            "{EXISTED} SELECT e.namespace, e.name, e.revision, l.value FROM existed e JOIN log l USING (revision)
+            "{EXISTED} SELECT e.namespace, e.name, e.revision, l.value, l.sealed FROM existed e JOIN log l USING (revision)
              WHERE (e.namespace, e.name) > (?5, ?6) ORDER BY e.namespace, e.name LIMIT ?7"
         )
     };
@@ -73,9 +78,14 @@ pub(crate) fn list(
         .prepare_cached(&sql)?
         .query_map(range, |row| {
             let key = Key { kind: kind.clone(), namespace: row.get(0)?, name: row.get(1)? };
-            Ok(Object { key, revision: revision(row.get(2)?), value: blob(row, 3)? })
+            Ok((key, revision(row.get(2)?), Stored::of(row, 3)?))
         })?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+        .map(|row| {
+            let (key, revision, value) = row?;
+            let value = value.open(keyring, &key)?;
+            Ok(Object { key, revision, value })
+        })
+        .collect::<Result<Vec<_>, ReadError>>()?;
 
     let remaining = match items.last() {
         Some(last) if i64::try_from(items.len()).is_ok_and(|len| len >= limit) => transaction
@@ -91,17 +101,18 @@ pub(crate) fn list(
 
 /// The events of a kind in (after, through], at most `limit`, in order.
 pub(crate) fn history(
-    connection: &mut Connection,
+    database: &mut Database,
     kind: &GroupResource,
     after: Revision,
     through: Revision,
     limit: usize,
 ) -> Result<Vec<Event>, ReadError> {
-    let transaction = connection.transaction()?;
+    let keyring = database.keyring.as_deref();
+    let transaction = database.connection.transaction()?;
     check_kept(&transaction, after)?;
     let events = transaction
         .prepare_cached(
-            "SELECT l.revision, l.op, l.namespace, l.name, l.value, p.value
+            "SELECT l.revision, l.op, l.namespace, l.name, l.value, l.sealed, p.value, p.sealed
              FROM log l LEFT JOIN log p ON p.revision = l.previous
              WHERE l.grp = ?1 AND l.resource = ?2 AND l.revision > ?3 AND l.revision <= ?4
              ORDER BY l.revision LIMIT ?5",
@@ -115,17 +126,19 @@ pub(crate) fn history(
                 i64::try_from(limit).unwrap_or(i64::MAX)
             ],
             |row| {
-                let previous: Option<Vec<u8>> = row.get(5)?;
-                Ok(Event {
-                    revision: revision(row.get(0)?),
-                    kind: event_kind(row.get(1)?)?,
-                    key: Key { kind: kind.clone(), namespace: row.get(2)?, name: row.get(3)? },
-                    value: blob(row, 4)?,
-                    previous: previous.map(Into::into),
-                })
+                let key = Key { kind: kind.clone(), namespace: row.get(2)?, name: row.get(3)? };
+                let previous =
+                    if row.get_ref(6)?.as_blob_or_null()?.is_some() { Some(Stored::of(row, 6)?) } else { None };
+                Ok((revision(row.get(0)?), event_kind(row.get(1)?)?, key, Stored::of(row, 4)?, previous))
             },
         )?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
+        .map(|row| {
+            let (revision, kind, key, value, previous) = row?;
+            let value = value.open(keyring, &key)?;
+            let previous = previous.map(|value| value.open(keyring, &key)).transpose()?;
+            Ok(Event { revision, kind, key, value, previous })
+        })
+        .collect::<Result<Vec<_>, ReadError>>()?;
     Ok(events)
 }
 
@@ -141,6 +154,23 @@ fn event_kind(code: i64) -> rusqlite::Result<EventKind> {
         .ok_or(rusqlite::Error::IntegralValueOutOfRange(1, code))
 }
 
-fn blob(row: &Row<'_>, column: usize) -> rusqlite::Result<Bytes> {
-    row.get::<_, Vec<u8>>(column).map(Into::into)
+/// A value as it lies in its row.
+pub(super) struct Stored {
+    value: Vec<u8>,
+    sealed: bool,
+}
+
+impl Stored {
+    /// From a column, and the one after it that says whether it is sealed.
+    pub(super) fn of(row: &Row<'_>, column: usize) -> rusqlite::Result<Self> {
+        Ok(Self { value: row.get(column)?, sealed: row.get(column + 1)? })
+    }
+
+    pub(super) fn open(self, keyring: Option<&Keyring>, key: &Key) -> Result<Bytes, ReadError> {
+        if !self.sealed {
+            return Ok(self.value.into());
+        }
+        let opened = keyring.and_then(|keyring| keyring.open(key, &self.value).ok());
+        opened.ok_or_else(|| ReadError::Sealed { key: key.clone() })
+    }
 }

@@ -13,10 +13,9 @@ use crate::{
 
 /// Tables and rows as a program with this schema left them: revision 3 made "kept", 4 changed it, 5
 /// made "gone" and 6 deleted it; what was before 3 is compacted, "old" of revision 2 stands since.
-fn database_of(schema: i64) -> &'static str {
+fn database_of(schema: i64) -> String {
     match schema {
-        1 => {
-            "
+        1 => "
             CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
             INSERT INTO meta VALUES ('schema', 1), ('revision', 6), ('compacted', 2);
             CREATE TABLE log(
@@ -40,39 +39,28 @@ fn database_of(schema: i64) -> &'static str {
                 ('example.org', 'hosts', 'default', 'old', 2),
                 ('example.org', 'hosts', 'default', 'kept', 4);
             "
-        }
+        .to_owned(),
         2 => {
-            "
-            CREATE TABLE meta(key TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-            INSERT INTO meta VALUES ('schema', 2), ('revision', 6), ('compacted', 2), ('store', 77);
-            CREATE TABLE log(
-                revision INTEGER PRIMARY KEY,
-                grp TEXT NOT NULL, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
-                op INTEGER NOT NULL,
-                previous INTEGER NOT NULL,
-                value BLOB NOT NULL);
-            CREATE INDEX log_kind ON log(grp, resource, revision);
-            CREATE TABLE object(
-                grp TEXT NOT NULL, resource TEXT NOT NULL, namespace TEXT NOT NULL, name TEXT NOT NULL,
-                revision INTEGER NOT NULL,
-                PRIMARY KEY (grp, resource, namespace, name)) WITHOUT ROWID;
-            CREATE TABLE epoch(
-                number INTEGER PRIMARY KEY,
-                timeline INTEGER NOT NULL,
-                continues INTEGER NOT NULL,
-                began INTEGER NOT NULL,
-                began_ms INTEGER NOT NULL);
-            INSERT INTO epoch VALUES (1, 4294967295, 0, 0, 0);
-            INSERT INTO log VALUES
-                (2, 'example.org', 'hosts', 'default', 'old', 1, 0, CAST('2' AS BLOB)),
-                (3, 'example.org', 'hosts', 'default', 'kept', 1, 0, CAST('3' AS BLOB)),
-                (4, 'example.org', 'hosts', 'default', 'kept', 2, 3, CAST('4' AS BLOB)),
-                (5, 'example.org', 'hosts', 'default', 'gone', 1, 0, CAST('5' AS BLOB)),
-                (6, 'example.org', 'hosts', 'default', 'gone', 3, 5, CAST('6' AS BLOB));
-            INSERT INTO object VALUES
-                ('example.org', 'hosts', 'default', 'old', 2),
-                ('example.org', 'hosts', 'default', 'kept', 4);
-            "
+            // What is new in it: a column that says which values are sealed.
+            let first = database_of(1)
+                .replace("value BLOB NOT NULL)", "value BLOB NOT NULL, sealed INTEGER NOT NULL DEFAULT 0)");
+            let first =
+                first.replace("('schema', 1)", "('schema', 2), ('scrub', 0)").replace("AS BLOB))", "AS BLOB), 0)");
+            format!("{first} CREATE INDEX log_sealed ON log(revision) WHERE sealed <> 0;")
+        }
+        3 => {
+            // Who the store is, and its restores.
+            let second = database_of(2).replace("('schema', 2)", "('schema', 3), ('store', 77)");
+            format!(
+                "{second}
+                CREATE TABLE epoch(
+                    number INTEGER PRIMARY KEY,
+                    timeline INTEGER NOT NULL,
+                    continues INTEGER NOT NULL,
+                    began INTEGER NOT NULL,
+                    began_ms INTEGER NOT NULL);
+                INSERT INTO epoch VALUES (1, 4294967295, 0, 0, 0);"
+            )
         }
         other => panic!("schema {other} needs a fixture here"),
     }
@@ -95,7 +83,7 @@ fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
     for schema in 1..=SCHEMA {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.db");
-        Connection::open(&path).unwrap().execute_batch(database_of(schema)).unwrap();
+        Connection::open(&path).unwrap().execute_batch(&database_of(schema)).unwrap();
         // Twice: the second time it is one of today.
         for revision in [7, 8] {
             let store = Store::open(&path).unwrap();
@@ -168,7 +156,7 @@ fn a_copy_of_every_earlier_schema_is_restored() {
     for schema in 1..=SCHEMA {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.db");
-        Connection::open(&path).unwrap().execute_batch(database_of(schema)).unwrap();
+        Connection::open(&path).unwrap().execute_batch(&database_of(schema)).unwrap();
         let began = Revision(1_000_006);
         let restored = restore(&path, &HOW).unwrap();
         assert_eq!(restored, Restored { epoch: 2, timeline: 99, from: Revision(6), began }, "schema {schema}");
@@ -214,7 +202,7 @@ fn what_is_no_copy_of_a_store_is_not_restored() {
     ] {
         std::fs::remove_file(&path).unwrap();
         let connection = Connection::open(&path).unwrap();
-        connection.execute_batch(database_of(SCHEMA)).unwrap();
+        connection.execute_batch(&database_of(SCHEMA)).unwrap();
         connection.execute_batch(damage).unwrap();
         drop(connection);
         let error = restore(&path, &HOW).unwrap_err().to_string();

@@ -6,9 +6,11 @@
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
-use super::{integer, meta, revision};
-use crate::error::CommitError;
+use super::read::Stored;
+use super::{Database, integer, meta, reseal, revision};
+use crate::error::{CommitError, ResealError};
 use crate::hub::Hub;
+use crate::seal::Keyring;
 use crate::types::{Event, EventKind, Guard, Key, Op, Revision};
 
 /// Changes in one transaction. Enough to hide an fsync, few enough that nobody waits long for it.
@@ -31,40 +33,49 @@ pub(crate) enum Command {
         through: Revision,
         answer: oneshot::Sender<Result<Revision, CommitError>>,
     },
+    /// Seals everything by the keyring's first key.
+    Reseal {
+        answer: oneshot::Sender<Result<reseal::Resealed, ResealError>>,
+    },
 }
 
-pub(super) fn run(mut connection: Connection, mut queue: mpsc::Receiver<Command>, hub: &Hub) {
+pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hub: &Hub) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(command) = queue.blocking_recv() {
-        let mut compact = None;
+        let (mut compact, mut resealing) = (None, None);
         let mut next = Some(command);
         while let Some(command) = next.take() {
             match command {
                 Command::Commit(commit) => batch.push(commit),
                 Command::Compact { through, answer } => compact = Some((through, answer)),
+                Command::Reseal { answer } => resealing = Some(answer),
             }
-            if compact.is_none() && batch.len() < BATCH_MAX {
+            if compact.is_none() && resealing.is_none() && batch.len() < BATCH_MAX {
                 next = queue.try_recv().ok();
             }
         }
         if !batch.is_empty() {
-            write_batch(&mut connection, &mut batch, hub);
+            write_batch(&mut database, &mut batch, hub);
         }
         if let Some((through, answer)) = compact {
             let through = through.min(hub.published());
-            let result = compact_step(&mut connection, through).map_err(|e| CommitError::Database(e.to_string()));
+            let result =
+                compact_step(&mut database.connection, through).map_err(|e| CommitError::Database(e.to_string()));
             if let Ok(compacted) = &result {
                 hub.set_compacted(*compacted);
             }
             answer_to(answer, result);
         }
+        if let Some(answer) = resealing {
+            answer_to(answer, reseal::all(&mut database));
+        }
     }
     hub.close();
 }
 
-fn write_batch(connection: &mut Connection, batch: &mut Vec<Commit>, hub: &Hub) {
+fn write_batch(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub) {
     let ops: Vec<(&Op, &[Guard])> = batch.iter().map(|commit| (&commit.op, commit.guards.as_slice())).collect();
-    match apply(connection, &ops) {
+    match apply(database, &ops) {
         Ok(Applied { start, outcomes, events, current }) => {
             if start != hub.published() {
                 // An earlier batch was reported as failed and had become durable after all.
@@ -78,17 +89,9 @@ fn write_batch(connection: &mut Connection, batch: &mut Vec<Commit>, hub: &Hub) 
         Err(error) => {
             tracing::error!(%error, changes = batch.len(), "cannot write to the database");
             for commit in batch.drain(..) {
-                answer_to(commit.answer, Err(CommitError::Database(in_words(&error))));
+                answer_to(commit.answer, Err(CommitError::Database(super::in_words(&error))));
             }
         }
-    }
-}
-
-/// What happened, and what to do where that is known.
-fn in_words(error: &rusqlite::Error) -> String {
-    match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DiskFull) => format!("{error}; free space on the disk of the data folder"),
-        Some(_) | None => error.to_string(),
     }
 }
 
@@ -104,8 +107,9 @@ struct Applied {
     current: Revision,
 }
 
-fn apply(connection: &mut Connection, ops: &[(&Op, &[Guard])]) -> rusqlite::Result<Applied> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+fn apply(database: &mut Database, ops: &[(&Op, &[Guard])]) -> rusqlite::Result<Applied> {
+    let keyring = database.keyring.as_deref();
+    let transaction = database.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let start = meta(&transaction, "revision")?;
     let mut current = start;
     let mut outcomes = Vec::with_capacity(ops.len());
@@ -115,7 +119,7 @@ fn apply(connection: &mut Connection, ops: &[(&Op, &[Guard])]) -> rusqlite::Resu
             Err(refused) => Err(refused),
             Ok(previous) => {
                 current = Revision(current.0 + 1);
-                events.push(write(&transaction, op, previous, current)?);
+                events.push(write(&transaction, keyring, op, previous, current)?);
                 Ok(current)
             }
         });
@@ -166,8 +170,21 @@ fn find(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<Rev
         .optional()
 }
 
-fn write(transaction: &Transaction<'_>, op: &Op, previous: Revision, current: Revision) -> rusqlite::Result<Event> {
+fn write(
+    transaction: &Transaction<'_>,
+    keyring: Option<&Keyring>,
+    op: &Op,
+    previous: Revision,
+    current: Revision,
+) -> rusqlite::Result<Event> {
     let key = op.key();
+    let sealed = match keyring.filter(|keyring| keyring.seals(key)) {
+        Some(keyring) => {
+            let sealed = keyring.seal(key, op.value());
+            Some(sealed.map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?)
+        }
+        None => None,
+    };
     let (group, resource) = (&*key.kind.group, &*key.kind.resource);
     let kind = match op {
         Op::Create { .. } => EventKind::Created,
@@ -176,8 +193,8 @@ fn write(transaction: &Transaction<'_>, op: &Op, previous: Revision, current: Re
     };
     transaction
         .prepare_cached(
-            "INSERT INTO log(revision, grp, resource, namespace, name, op, previous, value)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO log(revision, grp, resource, namespace, name, op, previous, value, sealed)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
         )?
         .execute(params![
             integer(current),
@@ -187,7 +204,8 @@ fn write(transaction: &Transaction<'_>, op: &Op, previous: Revision, current: Re
             key.name,
             code(kind),
             integer(previous),
-            &op.value()[..]
+            sealed.as_deref().unwrap_or(op.value()),
+            sealed.is_some(),
         ])?;
     if kind == EventKind::Deleted {
         transaction
@@ -202,10 +220,14 @@ fn write(transaction: &Transaction<'_>, op: &Op, previous: Revision, current: Re
             .execute(params![group, resource, key.namespace, key.name, integer(current)])?;
     }
     let previous = transaction
-        .prepare_cached("SELECT value FROM log WHERE revision = ?1")?
-        .query_row([integer(previous)], |row| row.get::<_, Vec<u8>>(0))
+        .prepare_cached("SELECT value, sealed FROM log WHERE revision = ?1")?
+        .query_row([integer(previous)], |row| Stored::of(row, 0))
         .optional()?
-        .map(Into::into);
+        .and_then(|stored| {
+            // One that is damaged must not keep the others of its batch from being written.
+            let opened = stored.open(keyring, key);
+            opened.inspect_err(|error| tracing::error!(%error, "watches are not shown what was before")).ok()
+        });
     Ok(Event { revision: current, kind, key: key.clone(), value: op.value().clone(), previous })
 }
 

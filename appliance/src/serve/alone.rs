@@ -1,0 +1,68 @@
+//! The API without machines (`--api-only`): every host says why nothing happens to it.
+
+use firesteel_kube::{Change, Core, Objects, Part, Status};
+use firesteel_resources::{BareMetalHost, Condition, bare_metal_host::BareMetalHostStatus, set_condition};
+use jiff::Timestamp;
+
+/// The condition that tells whether a host can be used. A planner that serves this folder later writes it
+/// anew.
+const READY: &str = "Ready";
+const REASON: &str = "ApiOnly";
+const MESSAGE: &str = "this appliance serves its API alone (--api-only): no host is inspected, provisioned or switched";
+
+/// Tells each host that nobody has told of its state, for as long as the process lives.
+///
+/// # Errors
+/// When the store fails.
+pub(super) async fn tell_hosts(core: Core) -> anyhow::Result<()> {
+    let failed = |status: Status| anyhow::anyhow!(status.message);
+    let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost").map_err(failed)?;
+    let mut changes = hosts.subscribe().await.map_err(failed)?;
+    loop {
+        let Change::Applied(host) = changes.next().await.map_err(failed)? else { continue };
+        if !is_silent(host.status.as_ref()) {
+            continue;
+        }
+        let (namespace, name) = (&host.metadata.namespace, &host.metadata.name);
+        let now = Timestamp::now();
+        let told = hosts.modify(namespace, name, Part::Status, |host| tell(host, now)).await;
+        if let Err(status) = told {
+            tracing::warn!(%namespace, %name, error = %status.message, "telling a host why nothing happens to it");
+        }
+    }
+}
+
+fn is_silent(status: Option<&BareMetalHostStatus>) -> bool {
+    status.is_none_or(|status| status.conditions.iter().all(|condition| condition.type_ != READY))
+}
+
+fn tell(host: &mut BareMetalHost, now: Timestamp) {
+    if !is_silent(host.status.as_ref()) {
+        return;
+    }
+    let status = host.status.get_or_insert_default();
+    let condition = Condition::new(READY, false, REASON, MESSAGE).observed(host.metadata.generation);
+    set_condition(&mut status.conditions, condition, now);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use super::*;
+
+    #[test]
+    fn what_somebody_said_of_a_host_stays() {
+        let (at, later) = (Timestamp::UNIX_EPOCH, Timestamp::from_second(60).unwrap());
+        let mut host = BareMetalHost::default();
+        tell(&mut host, at);
+        let told = host.status.clone().unwrap();
+        assert_eq!((told.conditions[0].type_.as_str(), told.conditions[0].reason.as_str()), (READY, REASON));
+        tell(&mut host, later);
+        assert_eq!(host.status, Some(told));
+        let status = host.status.get_or_insert_default();
+        set_condition(&mut status.conditions, Condition::new(READY, true, "Ready", ""), at);
+        let said = host.status.clone();
+        tell(&mut host, later);
+        assert_eq!(host.status, said);
+    }
+}

@@ -1,0 +1,208 @@
+//! Values of chosen kinds are in no byte of the files, and come back as they were.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use firesteel_store::{Durability, GroupResource, Key, Keyring, Op, OpenError, ReadError, Resealed, Revision, Store};
+use rusqlite::Connection;
+
+const CANARY: &str = "canary-5d1c0a";
+const OPEN: &str = "in-the-clear-77";
+
+fn secrets() -> GroupResource {
+    GroupResource::new("", "secrets")
+}
+
+fn hosts() -> GroupResource {
+    GroupResource::new("example.org", "hosts")
+}
+
+fn key(name: &str) -> Key {
+    Key::new(&secrets(), "default", name)
+}
+
+fn ring(keys: &[[u8; 32]]) -> Arc<Keyring> {
+    Arc::new(Keyring::new(vec![secrets()], keys).unwrap())
+}
+
+fn open(path: &Path, ring: &Arc<Keyring>) -> Result<Store, OpenError> {
+    Store::open_sealed(path, Durability::Nothing, Some(ring.clone()))
+}
+
+fn block_on<T>(future: impl Future<Output = T>) -> T {
+    tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+}
+
+fn value(what: &str) -> Bytes {
+    // Long, so that values have pages of their own that become free.
+    Bytes::from(format!("{CANARY} {what} {}", "x".repeat(9000)))
+}
+
+/// The value is in some file of the folder.
+fn holds(folder: &Path, wanted: &[u8]) -> bool {
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| std::fs::read(entry.unwrap().path()).unwrap());
+    files.collect::<Vec<_>>().iter().any(|bytes| bytes.windows(wanted.len()).any(|window| window == wanted))
+}
+
+fn id_bytes(ring: &Keyring) -> Vec<u8> {
+    let id = ring.ids()[0].to_string();
+    (0..id.len()).step_by(2).map(|at| u8::from_str_radix(&id[at..at + 2], 16).unwrap()).collect()
+}
+
+/// Revision 1 made "a", 2 changed it, 3 made "b", 4 deleted it; 5 is of another kind.
+async fn a_life(store: &Store) {
+    let a = key("a");
+    store.commit(Op::Create { key: a.clone(), value: value("a1") }, vec![]).await.unwrap();
+    store.commit(Op::Update { key: a, expected: Revision(1), value: value("a2") }, vec![]).await.unwrap();
+    store.commit(Op::Create { key: key("b"), value: value("b1") }, vec![]).await.unwrap();
+    store.commit(Op::Delete { key: key("b"), expected: Revision(3), value: value("b2") }, vec![]).await.unwrap();
+    let host = Key::new(&hosts(), "default", "h");
+    store.commit(Op::Create { key: host, value: OPEN.into() }, vec![]).await.unwrap();
+}
+
+async fn is_as_it_was(store: &Store) {
+    assert_eq!(store.get(&key("a")).await.unwrap().unwrap().value, value("a2"));
+    let listed = async |at: Option<u64>| {
+        let page = store.list(&secrets(), None, at.map(Revision), None, 9).await.unwrap();
+        page.items.into_iter().map(|object| object.value).collect::<Vec<_>>()
+    };
+    assert_eq!(listed(None).await, [value("a2")]);
+    assert_eq!(listed(Some(1)).await, [value("a1")]);
+    assert_eq!(listed(Some(3)).await, [value("a2"), value("b1")]);
+    let mut watch = store.watch(&secrets(), Revision(0)).await.unwrap();
+    for (now, before) in [("a1", None), ("a2", Some("a1")), ("b1", None), ("b2", Some("b1"))] {
+        let event = watch.next().await.unwrap();
+        assert_eq!((&event.value, &event.previous), (&value(now), &before.map(value)));
+    }
+}
+
+#[test]
+fn sealed_values_are_in_no_byte_of_the_files_and_come_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = open(&path, &ring(&[[1; 32]])).unwrap();
+    block_on(async {
+        let mut live = store.watch(&secrets(), Revision(0)).await.unwrap();
+        a_life(&store).await;
+        assert_eq!(live.next().await.unwrap().value, value("a1"));
+        assert_eq!(live.next().await.unwrap().previous, Some(value("a1")));
+        is_as_it_was(&store).await;
+    });
+    assert!(!holds(folder.path(), CANARY.as_bytes()), "with the log that is not yet in the database");
+    assert!(holds(folder.path(), OPEN.as_bytes()), "the search finds what is there, and only chosen kinds are sealed");
+    drop(store);
+    assert!(!holds(folder.path(), CANARY.as_bytes()));
+    let store = open(&path, &ring(&[[1; 32]])).unwrap();
+    block_on(is_as_it_was(&store));
+}
+
+#[test]
+fn a_database_without_its_key_is_not_opened() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    block_on(a_life(&open(&path, &ring(&[[1; 32]])).unwrap()));
+    let none = Store::open(&path).unwrap_err().to_string();
+    assert!(none.contains("no key was given"), "{none}");
+    let other = ring(&[[2; 32]]);
+    let wrong = open(&path, &other).unwrap_err().to_string();
+    assert!(
+        wrong.contains(&other.ids()[0].to_string()) && wrong.contains(&ring(&[[1; 32]]).ids()[0].to_string()),
+        "{wrong}"
+    );
+    block_on(is_as_it_was(&open(&path, &ring(&[[1; 32]])).unwrap()));
+}
+
+#[test]
+fn a_value_in_anothers_place_names_its_object_and_opens_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    block_on(a_life(&open(&path, &ring(&[[1; 32]])).unwrap()));
+    Connection::open(&path).unwrap().execute("UPDATE log SET name = 'c' WHERE name = 'a'", []).unwrap();
+    Connection::open(&path).unwrap().execute("UPDATE object SET name = 'c' WHERE name = 'a'", []).unwrap();
+    let store = open(&path, &ring(&[[1; 32]])).unwrap();
+    let error = block_on(store.get(&key("c"))).unwrap_err();
+    assert!(matches!(&error, ReadError::Sealed { key: found } if *found == key("c")), "{error}");
+    assert_eq!(error.to_string(), "the stored value of secrets/default/c does not open");
+    // It can be replaced, and nobody else is kept from writing.
+    block_on(async {
+        let replaced = Op::Update { key: key("c"), expected: Revision(2), value: value("c") };
+        store.commit(replaced, vec![]).await.unwrap();
+        assert_eq!(store.get(&key("c")).await.unwrap().unwrap().value, value("c"));
+        let resealed = store.reseal().await.unwrap();
+        assert_eq!(resealed, Resealed::default(), "all of it is of this key already");
+    });
+}
+
+#[test]
+fn after_a_change_of_the_key_nothing_in_the_files_is_of_the_old_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let ring = ring(&[[1; 32]]);
+    let old = id_bytes(&ring);
+    let store = open(&path, &ring).unwrap();
+    block_on(async {
+        a_life(&store).await;
+        // Leaves free pages behind.
+        for number in 0..50 {
+            let key = key(&format!("n{number}"));
+            let made = store.commit(Op::Create { key: key.clone(), value: value("n") }, vec![]).await.unwrap();
+            store.commit(Op::Delete { key, expected: made, value: value("n") }, vec![]).await.unwrap();
+        }
+        assert!(holds(folder.path(), &old));
+        ring.seal_with(&[2; 32]).unwrap();
+        let resealed = store.reseal().await.unwrap();
+        assert_eq!((resealed.values, resealed.damaged.len()), (104, 0));
+        ring.forget_others();
+        assert!(!holds(folder.path(), &old), "some value of the old key is left");
+        is_as_it_was(&store).await;
+    });
+    drop(store);
+    assert!(!holds(folder.path(), &old) && !holds(folder.path(), CANARY.as_bytes()));
+    assert!(matches!(open(&path, &self::ring(&[[1; 32]])), Err(OpenError::Key { .. })));
+    block_on(is_as_it_was(&open(&path, &self::ring(&[[2; 32]])).unwrap()));
+}
+
+/// A process died after the new key was written down, or in the middle of the scrubbing.
+#[test]
+fn a_change_of_the_key_that_was_cut_short_is_finished_at_the_next_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let old = id_bytes(&ring(&[[1; 32]]));
+    block_on(a_life(&open(&path, &ring(&[[1; 32]])).unwrap()));
+    block_on(is_as_it_was(&open(&path, &ring(&[[2; 32], [1; 32]])).unwrap()));
+    assert!(!holds(folder.path(), &old));
+
+    let connection = Connection::open(&path).unwrap();
+    connection.execute_batch("CREATE TABLE junk(x)").unwrap();
+    connection.execute("INSERT INTO junk VALUES (?1)", [[&old[..], &[0; 9000]].concat()]).unwrap();
+    connection.execute_batch("DROP TABLE junk; UPDATE meta SET value = 1 WHERE key = 'scrub'").unwrap();
+    drop(connection);
+    assert!(holds(folder.path(), &old), "in a free page");
+    block_on(is_as_it_was(&open(&path, &ring(&[[2; 32]])).unwrap()));
+    assert!(!holds(folder.path(), &old));
+}
+
+/// What a program without sealing left behind, history and free pages included.
+#[test]
+fn values_in_the_clear_are_sealed_and_scrubbed_at_the_first_start_with_a_key() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let store = Store::open(&path).unwrap();
+    block_on(async {
+        a_life(&store).await;
+        for number in 0..50 {
+            let key = key(&format!("n{number}"));
+            let made = store.commit(Op::Create { key: key.clone(), value: value("n") }, vec![]).await.unwrap();
+            store.commit(Op::Delete { key, expected: made, value: value("n") }, vec![]).await.unwrap();
+        }
+    });
+    drop(store);
+    Connection::open(&path).unwrap().execute("DELETE FROM log WHERE name LIKE 'n%'", []).unwrap();
+    assert!(holds(folder.path(), CANARY.as_bytes()));
+    let store = open(&path, &ring(&[[1; 32]])).unwrap();
+    assert!(!holds(folder.path(), CANARY.as_bytes()), "history or free pages hold it still");
+    block_on(is_as_it_was(&store));
+}

@@ -1,0 +1,142 @@
+//! A real `firesteel serve --api-only`: a process with a data folder of its own, on a port that the system
+//! gives. Whoever has it has its kubeconfig; it ends, and its folder goes, with the value.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot start it fails by panicking")]
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::{Duration, Instant},
+};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use serde_json::Value;
+
+/// Only a process that hangs takes so long to start.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A running appliance that serves its API alone.
+#[derive(Debug)]
+pub struct Appliance {
+    program: PathBuf,
+    arguments: Vec<String>,
+    child: Child,
+    folder: tempfile::TempDir,
+}
+
+impl Appliance {
+    /// Starts the command, which a test names as `env!("CARGO_BIN_EXE_firesteel-tested")`.
+    pub fn start(program: impl AsRef<Path>) -> Self {
+        Self::start_with(program, &[])
+    }
+
+    /// The same with more flags.
+    pub fn start_with(program: impl AsRef<Path>, arguments: &[&str]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let program = program.as_ref().to_owned();
+        let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let child = spawn(&program, &arguments, folder.path());
+        let mut appliance = Self { program, arguments, child, folder };
+        appliance.wait_until_reachable();
+        appliance
+    }
+
+    /// Whatever it is doing, it ends now, and comes again with the same data on another port.
+    pub fn kill_and_start_again(&mut self) {
+        self.end();
+        fs::remove_file(self.kubeconfig()).unwrap();
+        self.child = spawn(&self.program, &self.arguments, self.folder.path());
+        self.wait_until_reachable();
+    }
+
+    /// Its data folder.
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A folder for a client's own files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The admin's.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.data().join("admin.kubeconfig")
+    }
+
+    /// `https://127.0.0.1:PORT`
+    pub fn url(&self) -> String {
+        self.of_kubeconfig("/clusters/0/cluster/server")
+    }
+
+    /// The CA that its certificate is verified against, in PEM.
+    pub fn ca_pem(&self) -> Vec<u8> {
+        STANDARD.decode(self.of_kubeconfig("/clusters/0/cluster/certificate-authority-data")).unwrap()
+    }
+
+    /// The command with the admin's kubeconfig, for what a person would type.
+    pub fn command(&self) -> Command {
+        let mut command = Command::new(&self.program);
+        command.arg("--kubeconfig").arg(self.kubeconfig());
+        command
+    }
+
+    /// What it logged so far.
+    pub fn log(&self) -> String {
+        fs::read_to_string(log_of(self.folder.path())).unwrap_or_default()
+    }
+
+    /// Its process id.
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    fn of_kubeconfig(&self, pointer: &str) -> String {
+        let config: Value = serde_json::from_slice(&fs::read(self.kubeconfig()).unwrap()).unwrap();
+        config.pointer(pointer).and_then(Value::as_str).unwrap().to_owned()
+    }
+
+    /// The kubeconfig is written after the port is bound: who reads it is answered.
+    fn wait_until_reachable(&mut self) {
+        let ends_at = Instant::now() + PATIENCE;
+        while !self.kubeconfig().exists() {
+            let over = self.child.try_wait().unwrap();
+            assert!(over.is_none() && Instant::now() < ends_at, "it does not start ({over:?}):\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn end(&mut self) {
+        // It may have ended by itself.
+        drop(self.child.kill());
+        self.child.wait().unwrap();
+    }
+}
+
+impl Drop for Appliance {
+    fn drop(&mut self) {
+        self.end();
+        if std::thread::panicking() {
+            eprintln!("the appliance's log:\n{}", self.log());
+        }
+    }
+}
+
+fn log_of(folder: &Path) -> PathBuf {
+    folder.join("appliance.log")
+}
+
+fn spawn(program: &Path, arguments: &[String], folder: &Path) -> Child {
+    let log = fs::OpenOptions::new().create(true).append(true).open(log_of(folder)).unwrap();
+    Command::new(program)
+        .args(["serve", "--api-only", "--api", "127.0.0.1:0", "--data"])
+        .arg(folder.join("data"))
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .unwrap_or_else(|error| panic!("starting {}: {error}", program.display()))
+}
