@@ -140,7 +140,7 @@ impl Backups {
     fn check_room(&self) -> anyhow::Result<()> {
         let needed = self.store.snapshot_bytes_max()?.saturating_add(FREE_BYTES_MIN);
         let disk = nix::sys::statvfs::statvfs(&self.data).context("asking for the free space of the data folder")?;
-        let free = u64::from(disk.blocks_available()).saturating_mul(u64::from(disk.fragment_size()));
+        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
         anyhow::ensure!(
             free >= needed,
             "a backup needs {needed} free bytes on the disk of the data folder, where {free} are free"

@@ -102,6 +102,16 @@ pub enum Command {
         #[arg(long)]
         hard: bool,
     },
+    /// Let a frozen host go on: the named installation may be overwritten
+    ///
+    /// A host is frozen while a disk of it was installed after the backup that the store was restored from, or by
+    /// another appliance. `firesteel describe host HOST` says which disk it is and what marks it.
+    GiveUp {
+        host: String,
+        /// Mark of the installation, as the host's reason names it
+        #[arg(long, value_name = "GUID")]
+        disk: String,
+    },
     /// Clean a host and let it go
     Release {
         host: String,
@@ -173,6 +183,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
         Command::Retry { host } => request::retry(&client()?, &host).await,
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
+        Command::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,
         Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
         Command::Backup { file } => backup::fetch(&client()?, &file).await,
