@@ -1,5 +1,5 @@
-//! Measurements: the agent's write path, and the time that firmware, boot loader and kernel take
-//! before any program of ours runs.
+//! Measurements: programs that measure parts of the product, and the time that firmware, boot loader
+//! and kernel take before any program of ours runs.
 
 use std::{
     fs,
@@ -24,12 +24,12 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(600);
 /// What the /init that does nothing else prints.
 const INIT_LINE: &str = "LAB-EMPTY-INIT";
 
-/// The writer's own benchmark.
-pub fn write(arguments: &[String]) -> anyhow::Result<()> {
+/// A benchmark that is a program of its own.
+pub fn program(name: &str, arguments: &[String]) -> anyhow::Result<()> {
     let step = Step::begin("building the benchmark");
     cargo(&["build", "--release", "--quiet", "--workspace", "--exclude", "firesteel-agent", "--bins"], &[])?;
     step.end();
-    let program = repository().join("target/release/firesteel-write-bench");
+    let program = repository().join("target/release").join(name);
     let status = Command::new(&program).args(arguments).status().context("running the benchmark")?;
     if !status.success() {
         bail!("the benchmark failed ({status})");

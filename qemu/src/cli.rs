@@ -134,6 +134,11 @@ enum Bench {
     },
     /// Power-on to the kernel's first line, and to an /init that does nothing
     Boot,
+    /// The API with 10,000 hosts, over TLS; the store beside etcd
+    Api {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
 }
 
 /// What the first life made, see [`sandbox`].
@@ -177,7 +182,8 @@ pub fn run() -> anyhow::Result<ExitCode> {
                 print(&format!("{:8} {}", image.format.name(), image.path.display()));
             }
         }
-        Command::Bench(Bench::Write { arguments }) => bench::write(arguments)?,
+        Command::Bench(Bench::Write { arguments }) => bench::program("firesteel-write-bench", arguments)?,
+        Command::Bench(Bench::Api { arguments }) => bench::program("firesteel-api-bench", arguments)?,
         Command::Simulate { steps, seed } => simulate(steps.zip(*seed))?,
         Command::Fuzz { targets, minutes, keep } => fuzz(targets, minutes, *keep)?,
         Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,

@@ -15,8 +15,11 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::Body as HttpBody;
 use serde_json::Value;
 
+use crate::access::{Asked, Authorizer, Caller, MastersOnly};
 use crate::core::Core;
 use crate::discovery;
+use crate::guard::Guard;
+use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
 use crate::list::{self, Listed, Selection};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
@@ -24,7 +27,7 @@ use crate::openapi::{Document, Documents};
 use crate::query::Query;
 use crate::reviews::{self, Review};
 use crate::route::{ObjectRoute, Route, Verb, route};
-use crate::rules::{Part, Target};
+use crate::rules::{self, Part, Target};
 use crate::status::Status;
 use crate::write::{self, Payload};
 
@@ -35,25 +38,13 @@ pub const BODY_BYTES_MAX: usize = 3 << 20;
 const WARNINGS_MAX: usize = 16;
 const WARNING_BYTES_MAX: usize = 256;
 
+/// The part of a namespace by which it is let go.
+const FINALIZE: &str = "finalize";
+
 /// An answer's body: whole, or the endless lines of a watch.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
-
-/// Who asks, as the server's authentication found out.
-#[derive(Clone, Debug)]
-pub struct Caller {
-    pub name: String,
-    /// May do everything. Others see only what is no object: versions, health, discovery.
-    pub admin: bool,
-}
-
-impl Caller {
-    /// All or nothing, so far.
-    pub(crate) fn may_access_objects(&self) -> bool {
-        self.admin
-    }
-}
 
 /// How long lists and watches wait. A user cannot set it; tests have less time.
 #[derive(Clone, Copy, Debug)]
@@ -81,6 +72,17 @@ pub struct Api {
     /// Made when they are first asked for.
     openapi: Arc<OnceLock<Documents>>,
     timing: Timing,
+    guard: Guard,
+    issuer: Option<Arc<dyn Issuer>>,
+}
+
+/// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Of a refusal: "NotFound", "Conflict", …
+    pub reason: &'static str,
+    /// Of an object that was made.
+    pub made: String,
 }
 
 /// An answer before it is turned into bytes.
@@ -102,7 +104,20 @@ impl Api {
     }
 
     pub fn with_timing(core: Core, timing: Timing) -> Self {
-        Self { core, openapi: Arc::default(), timing }
+        let guard = Guard::new(Arc::new(MastersOnly::default()));
+        Self { core, openapi: Arc::default(), timing, guard, issuer: None }
+    }
+
+    /// The same API for whom this one lets in. Without, it is for `system:masters` alone.
+    #[must_use]
+    pub fn guarded(self, authorizer: Arc<dyn Authorizer>) -> Self {
+        Self { guard: Guard::new(authorizer), ..self }
+    }
+
+    /// The same API with tokens, and whatever else is made on request.
+    #[must_use]
+    pub fn issuing(self, issuer: Arc<dyn Issuer>) -> Self {
+        Self { issuer: Some(issuer), ..self }
     }
 
     pub fn core(&self) -> &Core {
@@ -127,8 +142,23 @@ impl Api {
         let query = Query::parse(parts.uri.query().unwrap_or(""))?;
         let registry = self.core.registry();
         let headers = &parts.headers;
-        let found = match route(parts.method.as_str(), parts.uri.path(), &query) {
-            Route::Objects(route) => return self.objects(route, &query, headers, body, caller).await,
+        let route = route(parts.method.as_str(), parts.uri.path(), &query);
+        let place = self.guard.enter(caller, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
+        if let Route::Objects(route) = route {
+            self.guard.check_route(caller, &route, &query)?;
+            let kind = registry.find(&route.group, &route.version, &route.plural);
+            let deprecation = kind.and_then(|kind| kind.deprecation());
+            let asked = (route, query);
+            let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await;
+            let mut answer = answer.unwrap_or_else(|status| refuse(&status));
+            warn(&mut answer, deprecation.as_slice());
+            return Ok(answer.map(|body| self.guard.keep(body, place, caller, &asked)));
+        }
+        let verb = parts.method.as_str().to_ascii_lowercase();
+        self.guard.check(caller, Asked::Path { verb: &verb, path: parts.uri.path() })?;
+        let found = match route {
+            // Answered above.
+            Route::Objects(_) => None,
             Route::Health => return Ok(plain(StatusCode::OK, "ok")),
             Route::NotFound => return Ok(not_served()),
             Route::MethodNotAllowed => return Err(Status::method_not_allowed()),
@@ -178,7 +208,7 @@ impl Api {
 
     async fn objects<B>(
         &self,
-        route: ObjectRoute,
+        route: &ObjectRoute,
         query: &Query,
         headers: &HeaderMap,
         body: B,
@@ -200,13 +230,12 @@ impl Api {
             return Ok(not_served());
         }
         if let Some(review) = kind.review {
-            return self.review(review, &kind, route.verb, headers, body, caller).await;
+            return self.review(review, &kind, route, headers, body, caller).await;
         }
-        if !caller.may_access_objects() {
-            let (resource, name) = (kind.group_resource(), &caller.name);
-            return Err(Status::forbidden(format!("{resource} is forbidden: User {name:?} may not access objects")));
+        if let Some(request) = kind.requests.iter().find(|request| request.subresource == route.subresource) {
+            return self.request(request, &kind, (route, query), headers, body).await;
         }
-        let part = part(&kind, &route)?;
+        let part = part(&kind, route)?;
         check_writer(&kind, route.verb)?;
         let format = negotiate::accept(header(headers, &ACCEPT), false)?;
         let selection = Selection::new(kind.clone(), &route.namespace, query, format)?;
@@ -229,10 +258,16 @@ impl Api {
                 Listed::Json(bytes) => return Ok(respond(StatusCode::OK, "application/json", whole(bytes))),
                 Listed::Value(value) => Answer::ok(value),
             },
-            Verb::Get => Answer::ok(list::show_one(core, &selection, core.get(target).await?)),
+            Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
             Verb::Create => write::create(core, target, query, &payload, &selection).await?,
+            Verb::Update if route.subresource == FINALIZE => {
+                write::finalize(core, target, query, &payload, &selection).await?
+            }
             Verb::Update => write::update(core, target, part, query, &payload, &selection).await?,
-            Verb::Patch => write::patch(core, target, part, query, &payload, &selection).await?,
+            Verb::Patch => {
+                let refusal = self.guard.refusal_to_create(caller, route, query);
+                write::patch(core, target, part, query, &payload, &selection, refusal).await?
+            }
             Verb::Delete => write::delete(core, target, query, &payload, &selection).await?,
             Verb::DeleteCollection => write::delete_collection(core, query, &payload, &selection).await?,
         };
@@ -245,7 +280,7 @@ impl Api {
         &self,
         review: Review,
         kind: &KindInfo,
-        verb: Verb,
+        route: &ObjectRoute,
         headers: &HeaderMap,
         body: B,
         caller: &Caller,
@@ -254,18 +289,81 @@ impl Api {
         B: HttpBody<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        if verb != Verb::Create {
+        if (route.verb, route.name.as_str()) != (Verb::Create, "") {
             return Err(Status::method_not_allowed());
         }
-        let format = match negotiate::accept(header(headers, &ACCEPT), false)? {
-            Format::Yaml => Format::Yaml,
-            Format::Json | Format::Table | Format::Partial | Format::Discovery => Format::Json,
+        let format = answer_format(headers)?;
+        let asked = read_question(kind.kind, &kind.api_version(), headers, body).await?;
+        let asking = reviews::Asking {
+            registry: self.core.registry(),
+            authorizer: self.guard.authorizer.as_ref(),
+            issuer: self.issuer.as_deref(),
+            caller,
+            namespace: &route.namespace,
+            now: self.core.now(),
         };
-        let media_type = negotiate::media_type(header(headers, &CONTENT_TYPE));
-        let asked = negotiate::parse_object(media_type.as_deref(), &read_body(body).await?, kind.kind)?;
-        let value = reviews::answer(review, self.core.registry(), kind, caller, &asked)?;
+        let value = reviews::answer(review, kind, &asking, &asked)?;
         encode(Answer { code: StatusCode::CREATED, ..Answer::ok(value) }, format)
     }
+
+    /// A request to one object, of which nothing is stored.
+    async fn request<B>(
+        &self,
+        request: &issue::Request,
+        kind: &KindInfo,
+        (route, query): (&ObjectRoute, &Query),
+        headers: &HeaderMap,
+        body: B,
+    ) -> Result<Response<Body>, Status>
+    where
+        B: HttpBody<Data = Bytes> + Send,
+        B::Error: Into<BoxError>,
+    {
+        let Some(issuer) = self.issuer.as_deref().filter(|_| route.verb == Verb::Create) else {
+            return Err(Status::method_not_allowed());
+        };
+        let format = answer_format(headers)?;
+        let asked = read_question(request.kind, &request.api_version(), headers, body).await?;
+        let target = Target { kind, namespace: &route.namespace, name: &route.name };
+        let object = self.core.get(target).await?;
+        if query.is_dry_run("CreateOptions")? {
+            return encode(Answer { code: StatusCode::CREATED, ..Answer::ok(asked) }, format);
+        }
+        let (value, warnings) = issuer.answer(kind, request, &object, &asked, self.core.now())?;
+        encode(Answer { code: StatusCode::CREATED, value, warnings }, format)
+    }
+}
+
+/// Questions and requests are shown whole, whatever form the client likes best.
+fn answer_format(headers: &HeaderMap) -> Result<Format, Status> {
+    Ok(match negotiate::accept(header(headers, &ACCEPT), false)? {
+        Format::Yaml => Format::Yaml,
+        Format::Json | Format::Table | Format::Partial | Format::Discovery => Format::Json,
+    })
+}
+
+/// The body of a question or a request, which says of itself what it is.
+async fn read_question<B>(kind: &str, api_version: &str, headers: &HeaderMap, body: B) -> Result<Value, Status>
+where
+    B: HttpBody<Data = Bytes> + Send,
+    B::Error: Into<BoxError>,
+{
+    let media_type = negotiate::media_type(header(headers, &CONTENT_TYPE));
+    let mut asked = negotiate::parse_object(media_type.as_deref(), &read_body(body).await?, kind)?;
+    if !asked.is_object() {
+        return Err(Status::bad_request(format!("the body is no {kind}")));
+    }
+    for (field, expected) in [("kind", kind), ("apiVersion", api_version)] {
+        // Some clients leave to the path what it is.
+        if asked[field].as_str().is_none_or(str::is_empty) {
+            asked[field] = expected.into();
+        }
+        if asked[field] != expected {
+            let message = format!("the {field} of the body is {}; expected {expected:?}", asked[field]);
+            return Err(Status::bad_request(negotiate::plain(&message)));
+        }
+    }
+    Ok(asked)
 }
 
 fn wants_aggregate(headers: &HeaderMap) -> Result<bool, Status> {
@@ -277,7 +375,10 @@ fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
         ("", _) => Ok(Part::Main),
         ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
+        ("scale", Verb::Get | Verb::Update | Verb::Patch) if kind.scale.is_some() => Ok(Part::Scale),
+        (FINALIZE, Verb::Update) if rules::is_namespace(kind) => Ok(Part::Main),
         ("status", _) if kind.has_status => Err(Status::method_not_allowed()),
+        ("scale", _) if kind.scale.is_some() => Err(Status::method_not_allowed()),
         _ => Err(Status::not_found(kind, &route.name)),
     }
 }
@@ -319,12 +420,22 @@ fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
         }
     };
     let mut response = respond(answer.code, media_type, whole(bytes));
-    for warning in answer.warnings.iter().take(WARNINGS_MAX) {
+    if answer.code == StatusCode::CREATED {
+        let name =
+            ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));
+        let made = name.and_then(Value::as_str).unwrap_or_default().to_owned();
+        response.extensions_mut().insert(Told { reason: "", made });
+    }
+    warn(&mut response, &answer.warnings);
+    Ok(response)
+}
+
+fn warn(response: &mut Response<Body>, warnings: &[String]) {
+    for warning in warnings.iter().take(WARNINGS_MAX) {
         if let Ok(value) = HeaderValue::from_bytes(warning_text(warning).as_bytes()) {
             response.headers_mut().append(WARNING, value);
         }
     }
-    Ok(response)
 }
 
 /// RFC 7234: code, agent ("-"), quoted text.
@@ -371,6 +482,7 @@ fn refuse(status: &Status) -> Response<Body> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
+    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
     response
 }
 

@@ -9,6 +9,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
+use crate::issue::Request;
 use crate::kind::{Admitted, Cell, Column, KindInfo, NameRule};
 use crate::reviews;
 use crate::schema;
@@ -98,10 +99,15 @@ pub fn config_map() -> KindInfo {
     shaped(kind, "Settings as names and values.", schemas::config_map())
 }
 
-/// A name that a program can have. It gets no token: the server has one, the admin's.
+/// What is asked of a service account.
+pub const TOKEN_REQUEST: Request =
+    Request { subresource: "token", group: "authentication.k8s.io", version: "v1", kind: "TokenRequest" };
+
+/// A name that a program can have.
 pub fn service_account() -> KindInfo {
     let kind = KindInfo {
         short_names: &["sa"],
+        requests: &[TOKEN_REQUEST],
         has_generation: false,
         has_status: false,
         unconditional_update: true,

@@ -11,9 +11,11 @@ use serde_json::{Value, json};
 
 use crate::apply::{Configuration, Owners, Writer};
 use crate::cache::Cache;
+use crate::deletion::{self, Propagation};
 use crate::kind::{KindInfo, Registry};
 use crate::patch::Patch;
 use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
+use crate::scale;
 use crate::status::Status;
 
 /// Tries of a change that carries no resourceVersion of its own, when others change the object at
@@ -76,7 +78,7 @@ pub enum Change<'a> {
 }
 
 /// What a DELETE expects; empty means nothing.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Preconditions {
     pub uid: Option<String>,
     pub resource_version: Option<String>,
@@ -152,7 +154,7 @@ impl Core {
                 // No revision: it has none.
                 return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false });
             }
-            let op = Op::Create { key, value: encode(&prepared.value)? };
+            let op = Op::Create { key, value: encode_stored(target.kind, &prepared.value)? };
             match self.store.commit(op, guards).await {
                 Ok(revision) => return Ok(written(prepared, revision)),
                 // The namespace changed since it was looked at: look again.
@@ -176,6 +178,12 @@ impl Core {
             let (current, revision) = self.current(target).await?;
             let owners = Owners::Tracked(self.writer(options));
             let prepared = match change {
+                _ if part == Part::Scale => {
+                    let (body, warnings) = scale::changed(target, (&current, revision), change, options.validation)?;
+                    let validation = FieldValidation::Ignore;
+                    let prepared = rules::prepare_update(target, part, (&current, revision), body, validation, owners)?;
+                    Prepared { warnings: [warnings, prepared.warnings].concat(), ..prepared }
+                }
                 Change::Replace(body) => {
                     rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation, owners)?
                 }
@@ -186,7 +194,7 @@ impl Core {
                         body["metadata"]["resourceVersion"] = json!(revision.to_string());
                     }
                     rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation, owners)
-                        .map_err(|status| rules::as_patch_error(status, &body))?
+                        .map_err(|status| rules::as_patch_error(target.kind, status, &body))?
                 }
             };
             if let Some(written) = self.finish(target, prepared, revision, options).await? {
@@ -196,7 +204,8 @@ impl Core {
         Err(Status::modified(target.kind, target.name))
     }
 
-    /// Server-side apply: also makes the object where there is none. The second value says so.
+    /// Server-side apply: also makes the object where there is none, unless there is a refusal for that. The
+    /// second value says so.
     pub async fn apply(
         &self,
         target: Target<'_>,
@@ -204,12 +213,16 @@ impl Core {
         configuration: &Configuration,
         force: bool,
         options: WriteOptions<'_>,
+        refusal_to_create: Option<Status>,
     ) -> Result<(Written, bool), Status> {
         for _ in 0..TRIES {
             let writer = self.writer(options);
             let (current, revision) = match self.current(target).await {
                 Ok(current) => current,
                 Err(status) if status.is_not_found() && part == Part::Main => {
+                    if let Some(refusal) = refusal_to_create {
+                        return Err(refusal);
+                    }
                     let applied = configuration.create(target, writer)?;
                     let owners = Owners::Decided(applied.managed);
                     match self.create_owned(target, applied.object, options, owners).await {
@@ -266,33 +279,64 @@ impl Core {
         preconditions: &Preconditions,
         options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
+        self.delete_with(target, preconditions, None, options).await
+    }
+
+    /// The same with a word about the object's dependents, which [`crate::life`] sees to.
+    pub async fn delete_with(
+        &self,
+        target: Target<'_>,
+        preconditions: &Preconditions,
+        propagation: Option<Propagation>,
+        options: WriteOptions<'_>,
+    ) -> Result<Written, Status> {
         if rules::is_namespace(target.kind) && target.name == "default" {
             return Err(Status::forbidden("namespaces \"default\" is forbidden: this namespace may not be deleted"));
         }
         for _ in 0..TRIES {
             let (current, revision) = self.current(target).await?;
             check_preconditions(target, preconditions, &current, revision)?;
-            let prepared = rules::prepare_delete(target.kind, &current, self.now());
+            let prepared = deletion::prepare(target.kind, &current, self.now(), propagation);
             if let Some(written) = self.finish(target, prepared, revision, options).await? {
-                if rules::is_namespace(target.kind) && !options.dry_run {
-                    self.empty_namespace(target.name).await?;
-                }
                 return Ok(written);
             }
         }
         Err(Status::modified(target.kind, target.name))
     }
 
-    /// Goes on with namespaces whose deletion was interrupted. To be called once at start.
-    pub async fn resume(&self) -> Result<(), Status> {
-        let kind = self.namespace_kind()?.group_resource();
-        let page = self.store.list(&kind, None, None, None, firesteel_store::PAGE_OBJECTS_MAX).await;
-        for object in page.map_err(read_failed)?.items {
-            if decode(&object)?["metadata"]["deletionTimestamp"].is_string() {
-                self.empty_namespace(&object.key.name).await?;
+    /// What this server does to an object of its own accord: no hook is asked, since an object that
+    /// no longer is as the rules want it has to be able to go. Nothing happens to an object that is
+    /// gone, or of another uid. An object that is going and that nothing holds any more is removed.
+    pub(crate) async fn edit(
+        &self,
+        target: Target<'_>,
+        uid: &str,
+        edit: impl Fn(&mut Value) + Send + Sync,
+    ) -> Result<(), Status> {
+        for _ in 0..TRIES {
+            let (current, revision) = match self.current(target).await {
+                Err(status) if status.is_not_found() => return Ok(()),
+                current => current?,
+            };
+            if current["metadata"]["uid"] != *uid {
+                return Ok(());
+            }
+            let mut value = Value::clone(&current);
+            edit(&mut value);
+            let going = value["metadata"]["deletionTimestamp"].is_string();
+            let effect = if going && rules::finalizers_left(target.kind, &value) == 0 {
+                Effect::Remove
+            } else if value == *current {
+                Effect::None
+            } else {
+                Effect::Store
+            };
+            let prepared = Prepared { value, warnings: Vec::new(), effect };
+            if self.finish(target, prepared, revision, WriteOptions::default()).await?.is_some() {
+                return Ok(());
             }
         }
-        Ok(())
+        Err(Status::modified(target.kind, target.name))
     }
 
     /// Stores what was prepared; `None` if somebody else was faster.
@@ -308,7 +352,8 @@ impl Core {
             return Ok(Some(Written { removed, ..written(prepared, revision) }));
         }
         let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
-        let value = encode(&prepared.value)?;
+        let stored = target.kind.to_stored(&prepared.value);
+        let value = encode(stored.as_ref().unwrap_or(&prepared.value))?;
         let (bytes, cached) = (value.len(), key.clone());
         let op = if removed {
             Op::Delete { key, expected: revision, value }
@@ -320,10 +365,8 @@ impl Core {
                 if removed {
                     self.cache.forget(&cached);
                 } else {
-                    self.cache.put(&cached, revision, Arc::new(prepared.value.clone()), bytes);
-                }
-                if removed && !target.namespace.is_empty() {
-                    Box::pin(self.finish_namespace(target.namespace)).await?;
+                    let stored = stored.unwrap_or_else(|| prepared.value.clone());
+                    self.cache.put(&cached, revision, Arc::new(stored), bytes);
                 }
                 Ok(Some(Written { removed, ..written(prepared, revision) }))
             }
@@ -332,7 +375,13 @@ impl Core {
         }
     }
 
+    /// The object as it is now, in the version that is asked for.
     async fn current(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
+        let (stored, revision) = self.stored(target).await?;
+        Ok((target.kind.of_stored(stored), revision))
+    }
+
+    async fn stored(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
         let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
         let object = self.store.get(&key).await.map_err(read_failed)?;
         let object = object.ok_or_else(|| Status::not_found(target.kind, target.name))?;
@@ -344,7 +393,7 @@ impl Core {
         Ok((value, object.revision))
     }
 
-    fn namespace_kind(&self) -> Result<Arc<KindInfo>, Status> {
+    pub(crate) fn namespace_kind(&self) -> Result<Arc<KindInfo>, Status> {
         let kind = self.registry.by_kind("", "Namespace");
         kind.cloned().ok_or_else(|| Status::internal("this server has no namespaces"))
     }
@@ -371,64 +420,6 @@ impl Core {
             return Err(Status::forbidden(message).with_cause(cause));
         }
         Ok(vec![Guard::At(Key::new(&kind.group_resource(), "", target.namespace), revision)])
-    }
-
-    /// Deletes all objects of a namespace that is going away, then the namespace when it is empty.
-    async fn empty_namespace(&self, namespace: &str) -> Result<(), Status> {
-        for kind in self.registry.kinds().iter().filter(|kind| kind.namespaced) {
-            let mut after = None;
-            loop {
-                let page = self.store.list(&kind.group_resource(), Some(namespace), None, after.as_ref(), 500).await;
-                let page = page.map_err(read_failed)?;
-                for object in &page.items {
-                    let target = Target { kind, namespace, name: &object.key.name };
-                    let anything = Preconditions::default();
-                    match Box::pin(self.delete(target, &anything, WriteOptions::default())).await {
-                        Err(status) if !status.is_not_found() => return Err(status),
-                        Ok(_) | Err(_) => {}
-                    }
-                }
-                if page.remaining == 0 {
-                    break;
-                }
-                after = page.items.last().map(|object| object.key.position());
-            }
-        }
-        self.finish_namespace(namespace).await
-    }
-
-    /// Removes a namespace that is going away and has become empty.
-    async fn finish_namespace(&self, namespace: &str) -> Result<(), Status> {
-        let namespaces = self.namespace_kind()?;
-        let target = Target { kind: &namespaces, namespace: "", name: namespace };
-        let (mut value, revision) = match self.current(target).await {
-            Ok((value, revision)) => (Value::clone(&value), revision),
-            Err(status) if status.is_not_found() => return Ok(()),
-            Err(status) => return Err(status),
-        };
-        if !value["metadata"]["deletionTimestamp"].is_string() {
-            return Ok(());
-        }
-        for kind in self.registry.kinds().iter().filter(|kind| kind.namespaced) {
-            let page = self.store.list(&kind.group_resource(), Some(namespace), None, None, 1).await;
-            if !page.map_err(read_failed)?.items.is_empty() {
-                return Ok(());
-            }
-        }
-        value["spec"]["finalizers"] = json!([]);
-        let key = Key::new(&namespaces.group_resource(), "", namespace);
-        let held = value["metadata"]["finalizers"].as_array().is_some_and(|list| !list.is_empty());
-        let value = encode(&value)?;
-        let op = if held {
-            Op::Update { key, expected: revision, value }
-        } else {
-            Op::Delete { key, expected: revision, value }
-        };
-        match self.store.commit(op, Vec::new()).await {
-            // Whoever was faster did the same, or will.
-            Ok(_) | Err(CommitError::Conflict { .. } | CommitError::NotFound { .. }) => Ok(()),
-            Err(error) => Err(commit_failed(target, error)),
-        }
     }
 
     fn birth(&self) -> Birth {
@@ -492,6 +483,15 @@ fn encode(value: &Value) -> Result<Bytes, Status> {
     serde_json::to_vec(value)
         .map(Bytes::from)
         .map_err(|error| Status::internal(format!("cannot encode the object: {error}")))
+}
+
+fn encode_stored(kind: &KindInfo, value: &Value) -> Result<Bytes, Status> {
+    encode(kind.to_stored(value).as_ref().unwrap_or(value))
+}
+
+/// A stored object as clients of this version get it.
+pub(crate) fn decode_shown(kind: &KindInfo, key: &Key, bytes: &Bytes, revision: Revision) -> Result<Value, Status> {
+    Ok(rules::shown(kind.read_stored(decode_bytes(key, bytes)?), revision))
 }
 
 pub(crate) fn decode(object: &Object) -> Result<Value, Status> {

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::{Value, json};
 
 use crate::kind::{KindInfo, Registry, Writers};
+use crate::scale;
 
 /// The Kubernetes release whose behaviour is meant; clients compare it with their own.
 const MINOR: &str = "36";
@@ -57,6 +58,19 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
                 "kind": kind.kind, "verbs": status_verbs(kind),
             }));
         }
+        if kind.scale.is_some() {
+            list.push(json!({
+                "name": format!("{}/scale", kind.plural), "singularName": "", "namespaced": kind.namespaced,
+                "group": "autoscaling", "version": "v1", "kind": scale::KIND, "verbs": status_verbs(kind),
+            }));
+        }
+        for request in kind.requests {
+            list.push(json!({
+                "name": format!("{}/{}", kind.plural, request.subresource), "singularName": "",
+                "namespaced": kind.namespaced, "group": request.group, "version": request.version,
+                "kind": request.kind, "verbs": ["create"],
+            }));
+        }
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     (!list.is_empty()).then(
@@ -88,9 +102,24 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
                 "scope": if kind.namespaced { "Namespaced" } else { "Cluster" }, "verbs": verbs(kind),
             });
             name_lists(&mut resource, kind);
-            if kind.has_status {
-                resource["subresources"] =
-                    json!([{ "subresource": "status", "responseKind": response, "verbs": status_verbs(kind) }]);
+            let verbs = status_verbs(kind);
+            let status =
+                kind.has_status.then(|| json!({ "subresource": "status", "responseKind": response, "verbs": verbs }));
+            let scale = kind.scale.map(|_| {
+                let response = json!({ "group": "autoscaling", "version": "v1", "kind": scale::KIND });
+                json!({ "subresource": "scale", "responseKind": response, "verbs": verbs })
+            });
+            let parts: Vec<Value> = status.into_iter().chain(scale).collect();
+            if !parts.is_empty() {
+                resource["subresources"] = json!(parts);
+            }
+            for request in kind.requests {
+                let response = json!({ "group": request.group, "version": request.version, "kind": request.kind });
+                let part = json!({ "subresource": request.subresource, "responseKind": response, "verbs": ["create"] });
+                match resource["subresources"].as_array_mut() {
+                    Some(parts) => parts.push(part),
+                    None => resource["subresources"] = json!([part]),
+                }
             }
             resource
         })

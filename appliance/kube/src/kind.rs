@@ -10,7 +10,10 @@ use firesteel_store::GroupResource;
 use serde_json::{Value, json};
 
 use crate::apply::Schema;
+use crate::convert::{Conversion, Version};
+use crate::issue::Request;
 use crate::reviews::Review;
+use crate::scale::Scale;
 use crate::status::Cause;
 
 /// What a kind's hook found in an object that it accepts.
@@ -42,7 +45,8 @@ pub struct Column {
 
 #[derive(Clone, Copy, Debug)]
 pub enum Cell {
-    /// Where the value is, as in ".status.provisioning.state".
+    /// Where the value is, as in ".status.provisioning.state" or
+    /// ".status.conditions[?(@.type==\"Ready\")].status".
     Path(&'static str),
     Computed(fn(&Value) -> Value),
 }
@@ -82,6 +86,8 @@ pub struct KindInfo {
     pub namespaced: bool,
     /// Has a `/status` subresource, and the main endpoint ignores `status`.
     pub has_status: bool,
+    /// Has a `/scale` subresource.
+    pub scale: Option<Scale>,
     /// Counts changes of the object in `metadata.generation`.
     pub has_generation: bool,
     /// A PUT without `metadata.resourceVersion` replaces whatever is there.
@@ -95,6 +101,8 @@ pub struct KindInfo {
     pub selectable: &'static [&'static str],
     /// Creating an object asks a question: it is answered, and nothing is stored.
     pub review: Option<Review>,
+    /// Parts of an object that answer requests.
+    pub requests: &'static [Request],
     /// What the kind is for, as `kubectl explain` shows it.
     pub description: &'static str,
     /// The structural OpenAPI schema of the objects; what it says of `apiVersion`, `kind` and
@@ -109,6 +117,16 @@ pub struct KindInfo {
     /// Keeps in `metadata.managedFields` who set which field. Of no use where one writer alone
     /// writes, and a cost where it writes often.
     pub tracks_owners: bool,
+    /// Of a version in which objects are not stored: how they become those of the stored one.
+    pub conversion: Option<Conversion>,
+    /// The version is going away, and who uses it is told so.
+    pub is_deprecated: bool,
+    /// Labels of the kind's definition, by which clients find out what it is for.
+    pub definition_labels: &'static [(&'static str, &'static str)],
+    /// Labels that follow from what an object says; it has them whatever its client sends.
+    pub own_labels: fn(&Value) -> Vec<(&'static str, String)>,
+    /// All versions of the kind, where there are several. [`Registry::new`] knows them.
+    pub versions: Arc<[Version]>,
 }
 
 impl KindInfo {
@@ -125,6 +143,7 @@ impl KindInfo {
             categories: &[],
             namespaced: true,
             has_status: true,
+            scale: None,
             has_generation: true,
             unconditional_update: false,
             strategic_merge: false,
@@ -132,12 +151,18 @@ impl KindInfo {
             writers: Writers::Everyone,
             selectable: &[],
             review: None,
+            requests: &[],
             description: "",
             schema: Arc::new(json!({ "type": "object", "x-kubernetes-preserve-unknown-fields": true })),
             columns: Vec::new(),
             admit: Arc::new(|_, _| Ok(Admitted::default())),
             fields: Arc::new(Schema::root(&Value::Null)),
             tracks_owners: true,
+            conversion: None,
+            is_deprecated: false,
+            definition_labels: &[],
+            own_labels: |_| Vec::new(),
+            versions: Arc::new([]),
         }
     }
 
@@ -167,6 +192,11 @@ impl KindInfo {
         GroupResource::new(self.group, self.plural)
     }
 
+    /// Whether objects of the kind are in the store, and as this version has them.
+    pub fn is_stored(&self) -> bool {
+        self.review.is_none() && self.conversion.is_none()
+    }
+
     /// Whether it is none of Kubernetes' own kinds. Their groups have no dot, or end in k8s.io.
     pub fn is_custom(&self) -> bool {
         self.group.contains('.') && !self.group.ends_with(".k8s.io")
@@ -192,6 +222,16 @@ pub struct Registry {
 
 impl Registry {
     pub fn new(kinds: impl IntoIterator<Item = KindInfo>) -> Self {
+        let mut kinds: Vec<KindInfo> = kinds.into_iter().collect();
+        let all: Vec<(&str, &str, Version)> =
+            kinds.iter().map(|kind| (kind.group, kind.plural, Version::of(kind))).collect();
+        for kind in &mut kinds {
+            let own = all.iter().filter(|(group, plural, _)| (*group, *plural) == (kind.group, kind.plural));
+            let versions: Vec<Version> = own.map(|(_, _, version)| version.clone()).collect();
+            if versions.len() > 1 {
+                kind.versions = versions.into();
+            }
+        }
         Self { kinds: kinds.into_iter().map(Arc::new).collect() }
     }
 
@@ -199,13 +239,23 @@ impl Registry {
         &self.kinds
     }
 
+    /// Each kind that has stored objects once, in the version in which they are stored.
+    pub fn stored_kinds(&self) -> impl Iterator<Item = &Arc<KindInfo>> {
+        self.kinds.iter().filter(|kind| kind.is_stored())
+    }
+
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<KindInfo>> {
         self.kinds.iter().find(|kind| kind.group == group && kind.version == version && kind.plural == plural)
     }
 
-    /// The kind of a type, whatever its version: "metal3.io", "BareMetalHost".
+    /// The kind of stored objects.
+    pub(crate) fn stored(&self, resource: &GroupResource) -> Option<&Arc<KindInfo>> {
+        self.stored_kinds().find(|kind| *kind.group == *resource.group && *kind.plural == *resource.resource)
+    }
+
+    /// The kind of a type, in the version in which its objects are stored: "metal3.io", "BareMetalHost".
     pub fn by_kind(&self, group: &str, kind: &str) -> Option<&Arc<KindInfo>> {
-        self.kinds.iter().find(|info| info.group == group && info.kind == kind)
+        self.kinds.iter().find(|info| info.conversion.is_none() && info.group == group && info.kind == kind)
     }
 
     /// Groups other than the core one in order of appearance, each with its versions: the first is
@@ -228,7 +278,7 @@ impl Registry {
 
 /// How far a version is: beta before alpha, stable before both, and newer before older.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Maturity {
+pub(crate) enum Maturity {
     /// Not a version as Kubernetes numbers them.
     Unknown,
     Alpha(u32, u32),
@@ -237,7 +287,7 @@ enum Maturity {
 }
 
 impl Maturity {
-    fn of(version: &str) -> Self {
+    pub(crate) fn of(version: &str) -> Self {
         let parse = || {
             let rest = version.strip_prefix('v')?;
             let split = |word: &str| {

@@ -9,17 +9,26 @@
 //! A server is a table of kinds ([`Registry`] of [`KindInfo`]). This crate brings Kubernetes' own
 //! ([`builtin`]: Namespace, Secret, ConfigMap, ServiceAccount, Event, Lease, reviews of the caller's own
 //! rights, and the served kinds as CustomResourceDefinitions) and must not know any other: what is special
-//! to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is and whether he may come in is decided
-//! before; sockets and TLS belong to whoever calls.
+//! to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is was found out before; what he
+//! may do is asked of an [`Authorizer`] for every request ([`access`]). Sockets and TLS belong to whoever calls.
 
+pub mod access;
 mod api;
 pub mod apply;
 pub mod builtin;
 mod cache;
 pub mod client;
+mod convert;
 mod core;
+mod deletion;
 mod discovery;
+mod guard;
+pub mod issue;
+pub mod json;
+mod jsonpath;
 mod kind;
+pub mod life;
+mod limits;
 mod list;
 mod meta;
 mod name;
@@ -33,22 +42,29 @@ mod raw;
 mod reviews;
 pub mod route;
 pub mod rules;
+mod scale;
 mod schema;
 mod selector;
 mod status;
 mod table;
+pub mod tokens;
 mod watch;
 mod write;
 pub mod yaml;
 
-pub use api::{Api, BODY_BYTES_MAX, Body, Caller, Timing};
+pub use access::{Authorizer, Caller};
+pub use api::{Api, BODY_BYTES_MAX, Body, Timing, Told};
 pub use client::{Change, Changes, ObjectName, Objects};
+pub use convert::{Conversion, Version};
 pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
+pub use deletion::Propagation;
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};
+pub use limits::{REQUESTS_PER_CALLER_MAX, WATCHES_PER_CALLER_MAX};
 pub use meta::{ObjectMeta, OwnerReference};
 pub use query::Query;
 pub use reviews::Review;
 pub use rules::Part;
+pub use scale::Scale;
 pub use selector::{FieldSelector, LabelSelector, Selector};
 pub use status::{Cause, Status};
 pub use table::age;

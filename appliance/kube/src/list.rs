@@ -28,7 +28,6 @@ use crate::kind::KindInfo;
 use crate::negotiate::{Format, partial};
 use crate::query::Query;
 use crate::raw;
-use crate::rules;
 use crate::selector::Selector;
 use crate::status::{Cause, Status};
 use crate::table::{self, Include};
@@ -57,6 +56,17 @@ impl Selection {
         let selector = Selector::parse(&kind, query.label_selector.as_deref(), query.field_selector.as_deref())?;
         let include = Include::parse(query.include_object.as_deref())?;
         Ok(Self { kind, namespace: namespace.into(), selector, include, format })
+    }
+
+    /// The same for objects of another kind.
+    pub(crate) fn of_kind(&self, kind: Arc<KindInfo>) -> Self {
+        Self {
+            kind,
+            namespace: self.namespace.clone(),
+            selector: Selector::default(),
+            include: self.include,
+            format: self.format,
+        }
     }
 
     fn namespace(&self) -> Option<&str> {
@@ -154,7 +164,7 @@ pub(crate) async fn list(
     match selection.format {
         Format::Json | Format::Discovery => json_list(&selection.kind, &metadata, &found.objects).map(Listed::Json),
         Format::Yaml | Format::Table | Format::Partial => {
-            Ok(Listed::Value(show(core, selection, metadata, values(found.objects)?)))
+            Ok(Listed::Value(show(core, selection, metadata, values(&selection.kind, found.objects)?)))
         }
     }
 }
@@ -168,14 +178,14 @@ fn json_list(kind: &KindInfo, metadata: &Value, objects: &[Object]) -> Result<Ve
         if index > 0 {
             out.push(b',');
         }
-        raw::write_shown(&mut out, &object.key, &object.value, object.revision)?;
+        raw::write_shown(&mut out, kind, &object.key, &object.value, object.revision)?;
     }
     out.extend_from_slice(format!("],\"kind\":{list},\"metadata\":{metadata}}}").as_bytes());
     Ok(out)
 }
 
-fn values(objects: Vec<Object>) -> Result<Vec<Value>, Status> {
-    objects.iter().map(|object| Ok(rules::shown(core::decode(object)?, object.revision))).collect()
+pub(crate) fn values(kind: &KindInfo, objects: Vec<Object>) -> Result<Vec<Value>, Status> {
+    objects.iter().map(|object| core::decode_shown(kind, &object.key, &object.value, object.revision)).collect()
 }
 
 /// A watch's stream of lines. What is wrong with the request is refused; what is wrong with the
@@ -202,11 +212,6 @@ pub(crate) async fn watch(
     let ends_initial = query.send_initial_events == Some(true);
     let watch = Watch { core: core.clone(), selection, bookmarks, ends_initial };
     Ok(watch.run(start, lasts).await)
-}
-
-/// All objects that match, for a deletion of them.
-pub(crate) async fn matching(core: &Core, selection: &Selection) -> Result<Vec<Value>, Status> {
-    values(find(core, selection, None, None, usize::MAX).await?.objects)
 }
 
 /// A list of objects in the form that the client wants.
@@ -274,7 +279,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    fn new(at: Option<Revision>, after: Option<Position>) -> Self {
+    pub(crate) fn new(at: Option<Revision>, after: Option<Position>) -> Self {
         Self { at, after, remaining: u64::MAX }
     }
 

@@ -1,7 +1,8 @@
 //! In which form the client wants the answer, and in which form it sent its body. Pure.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
+use crate::json::{self, Document};
 use crate::{protobuf, status::Status, yaml};
 
 /// Alternatives read from one Accept header.
@@ -89,6 +90,11 @@ pub fn media_type(header: Option<&str>) -> Option<String> {
 
 /// The object in a request body. `kind` is what it should be, for the message.
 pub fn parse_object(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Result<Value, Status> {
+    parse_document(media_type, bytes, kind).map(|document| document.value)
+}
+
+/// The same, with what the body says twice. YAML that does so is refused.
+pub fn parse_document(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Result<Document, Status> {
     let unrecognized = |error: String| {
         let start = String::from_utf8_lossy(&bytes[..bytes.len().min(START_SHOWN_BYTES)]);
         Status::bad_request(plain(&format!(
@@ -98,12 +104,12 @@ pub fn parse_object(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Resul
     match media_type {
         // kubectl sends some of its bodies without a type.
         None | Some("application/json" | "text/plain" | "application/x-www-form-urlencoded") => {
-            serde_json::from_slice(bytes).map_err(|error| unrecognized(format!("json parse error: {error}")))
+            json::read(bytes).map_err(|error| unrecognized(format!("json parse error: {error}")))
         }
         Some("application/yaml" | "application/x-yaml" | "text/yaml") => {
-            yaml::read(bytes).map_err(|error| unrecognized(format!("yaml parse error: {error}")))
+            yaml::read(bytes).map(once).map_err(|error| unrecognized(format!("yaml parse error: {error}")))
         }
-        Some(protobuf::MEDIA_TYPE) => protobuf::read(bytes).map_err(|error| {
+        Some(protobuf::MEDIA_TYPE) => protobuf::read(bytes).map(once).map_err(|error| {
             Status::bad_request(plain(&format!(
                 "the object provided is unrecognized (must be of type {kind}): {error}"
             )))
@@ -113,6 +119,10 @@ pub fn parse_object(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Resul
             Err(Status::unsupported_media_type(&accepted))
         }
     }
+}
+
+fn once(value: Value) -> Document {
+    Document { value, duplicates: Vec::new() }
 }
 
 /// A message as one short line: what came from outside cannot move a cursor or begin a line of a log.
@@ -128,7 +138,7 @@ pub fn yaml(value: &Value) -> Result<String, Status> {
 
 /// An object's metadata alone.
 pub fn partial(object: &Value) -> Value {
-    json!({
+    serde_json::json!({
         "apiVersion": "meta.k8s.io/v1",
         "kind": "PartialObjectMetadata",
         "metadata": object["metadata"],
@@ -151,6 +161,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
     use proptest::prelude::*;
+    use serde_json::json;
 
     #[test]
     fn the_first_servable_alternative_wins() {

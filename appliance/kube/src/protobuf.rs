@@ -238,7 +238,7 @@ impl Reader {
             (Form::MicroTime, Wire::Bytes(bytes)) => time(field, "%Y-%m-%dT%H:%M:%S%.6fZ", bytes),
             (Form::Fields, Wire::Bytes(bytes)) => {
                 let fields = raw_of(bytes, 1)?;
-                serde_json::from_slice(fields).map_err(|_| ReadError::NotFields(field.name))
+                crate::json::read(fields).map(|fields| fields.value).map_err(|_| ReadError::NotFields(field.name))
             }
             (Form::Message(message), Wire::Bytes(bytes)) => self.message(message, bytes),
             _ => Err(ReadError::WireType(field.number)),

@@ -21,9 +21,12 @@ impl Core {
         for definition in &wanted {
             let name = name_of(definition);
             match self.get(named(&kind, &name)).await {
-                Ok(stored) if stored["spec"] == definition["spec"] => {}
+                Ok(stored) if stored["spec"] == definition["spec"] && has_labels(&stored, definition) => {}
                 Ok(mut stored) => {
                     stored["spec"] = definition["spec"].clone();
+                    for (label, value) in labels(definition) {
+                        stored["metadata"]["labels"][label] = value.clone();
+                    }
                     // What was found out of it stays; the times in it are those of its beginning.
                     for part in ["acceptedNames", "storedVersions"] {
                         stored["status"][part] = definition["status"][part].clone();
@@ -47,6 +50,14 @@ impl Core {
         }
         Ok(())
     }
+}
+
+fn labels(definition: &Value) -> impl Iterator<Item = (&String, &Value)> {
+    definition["metadata"]["labels"].as_object().into_iter().flatten()
+}
+
+fn has_labels(stored: &Value, definition: &Value) -> bool {
+    labels(definition).all(|(label, value)| stored["metadata"]["labels"][label] == *value)
 }
 
 fn named<'a>(kind: &'a KindInfo, name: &'a str) -> Target<'a> {

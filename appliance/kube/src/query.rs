@@ -28,6 +28,7 @@ pub struct Query {
     pub field_validation: Option<String>,
     pub include_object: Option<String>,
     pub propagation_policy: Option<String>,
+    pub orphan_dependents: Option<bool>,
     pub field_manager: Option<String>,
     pub force: Option<bool>,
 }
@@ -66,6 +67,7 @@ impl Query {
             "fieldValidation" => self.field_validation = text(value),
             "includeObject" => self.include_object = text(value),
             "propagationPolicy" => self.propagation_policy = text(value),
+            "orphanDependents" => self.orphan_dependents = Some(boolean(key, &value)?),
             "fieldManager" => self.field_manager = text(value),
             "force" => self.force = Some(boolean(key, &value)?),
             // As Kubernetes: pretty, gracePeriodSeconds and what it does not know are passed over.

@@ -1,11 +1,11 @@
 //! Stored objects as clients get them, without reading them: the bytes of the store with the
 //! revision put in. What [`rules::shown`] does to a value, done to its text; what is added there has
-//! to be added here. Every version of a kind is shown as it is stored: with versions that are
-//! converted, lists go by values, and [`Lines`] has a set of lines for each version.
+//! to be added here. A version that is not the stored one goes by values, and [`Lines`] has lines
+//! of its own for each version.
 //!
 //! An object is read only for a selector, and then only the part that selectors can look at.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use bytes::Bytes;
 use firesteel_store::{Event, EventKind, Key, Object, Revision};
@@ -22,14 +22,20 @@ use crate::status::Status;
 pub(crate) const ADDED_BYTES: usize = 48;
 
 /// Writes an object as clients get it.
-pub(crate) fn write_shown(out: &mut Vec<u8>, key: &Key, bytes: &Bytes, revision: Revision) -> Result<(), Status> {
-    let Some(at) = metadata_at(bytes) else {
+pub(crate) fn write_shown(
+    out: &mut Vec<u8>,
+    kind: &KindInfo,
+    key: &Key,
+    bytes: &Bytes,
+    revision: Revision,
+) -> Result<(), Status> {
+    let Some(at) = metadata_at(bytes).filter(|_| kind.is_stored()) else {
         // Not as this server writes objects; it is JSON all the same, or an error.
         let value = core::decode_bytes(key, bytes)?;
         if !value.get("metadata").is_some_and(Value::is_object) {
             return Err(Status::internal(format!("the stored object {} has no metadata", key.name)));
         }
-        let value = rules::shown(value, revision);
+        let value = rules::shown(kind.read_stored(value), revision);
         out.extend_from_slice(value.to_string().as_bytes());
         return Ok(());
     };
@@ -96,7 +102,7 @@ fn head(kind: &KindInfo, key: &Key, bytes: &Bytes) -> Result<Value, Status> {
     let Head { metadata: HeadMeta { name, namespace, labels } } = serde_json::from_slice(bytes).map_err(failed)?;
     let mut head = json!({ "metadata": { "name": name, "namespace": namespace, "labels": labels } });
     if !kind.selectable.is_empty() {
-        let whole: Value = serde_json::from_slice(bytes).map_err(failed)?;
+        let whole = kind.read_stored(serde_json::from_slice(bytes).map_err(failed)?);
         for first in kind.selectable.iter().filter_map(|path| path.split('.').next()) {
             if first != "metadata" && whole.get(first).is_some() {
                 head[first] = whole[first].clone();
@@ -141,24 +147,59 @@ impl Told {
 /// What watches make of one event, once for all of them.
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
+    stored: VersionLines,
+    /// Of the versions that are not the stored one, by their names: few, and mostly none.
+    others: Mutex<Vec<(&'static str, Arc<VersionLines>)>>,
+}
+
+/// The same for the watches of one version.
+#[derive(Debug, Default)]
+struct VersionLines {
     lines: [OnceLock<Bytes>; 4],
     heads: OnceLock<(Value, Option<Value>)>,
 }
 
 impl Lines {
     /// The line that tells an event, ready to be sent.
-    pub(crate) fn line(&self, told: Told, event: &Event) -> Result<Bytes, Status> {
+    pub(crate) fn line(&self, kind: &KindInfo, told: Told, event: &Event) -> Result<Bytes, Status> {
+        self.of(kind, |lines| lines.line(kind, told, event))
+    }
+
+    /// What an event is to a client that sees only objects that its selector takes.
+    pub(crate) fn told(&self, kind: &KindInfo, selector: &Selector, event: &Event) -> Result<Option<Told>, Status> {
+        self.of(kind, |lines| lines.told(kind, selector, event))
+    }
+
+    fn of<T>(&self, kind: &KindInfo, work: impl FnOnce(&VersionLines) -> T) -> T {
+        if kind.is_stored() {
+            return work(&self.stored);
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let lines = match others.iter().find(|(version, _)| *version == kind.version) {
+            Some((_, lines)) => Arc::clone(lines),
+            None => {
+                let lines = Arc::<VersionLines>::default();
+                others.push((kind.version, Arc::clone(&lines)));
+                lines
+            }
+        };
+        drop(others);
+        work(&lines)
+    }
+}
+
+impl VersionLines {
+    fn line(&self, kind: &KindInfo, told: Told, event: &Event) -> Result<Bytes, Status> {
         let slot = &self.lines[told as usize];
         if let Some(line) = slot.get() {
             return Ok(line.clone());
         }
         let bytes = if told == Told::Left { event.previous.as_ref().unwrap_or(&event.value) } else { &event.value };
-        let line = line(told.word(), &event.key, bytes, event.revision)?;
+        let line = line(told.word(), kind, &event.key, bytes, event.revision)?;
         Ok(slot.get_or_init(|| line).clone())
     }
 
-    /// What an event is to a client that sees only objects that its selector takes.
-    pub(crate) fn told(&self, kind: &KindInfo, selector: &Selector, event: &Event) -> Result<Option<Told>, Status> {
+    fn told(&self, kind: &KindInfo, selector: &Selector, event: &Event) -> Result<Option<Told>, Status> {
         if selector.is_empty() {
             return Ok(Some(match event.kind {
                 EventKind::Created => Told::Added,
@@ -189,10 +230,10 @@ impl Lines {
 }
 
 /// One line of a watch: a stored object and what happened to it.
-pub(crate) fn line(word: &str, key: &Key, bytes: &Bytes, revision: Revision) -> Result<Bytes, Status> {
+pub(crate) fn line(word: &str, kind: &KindInfo, key: &Key, bytes: &Bytes, revision: Revision) -> Result<Bytes, Status> {
     let mut line = Vec::with_capacity(bytes.len() + ADDED_BYTES + 40);
     line.extend_from_slice(format!("{{\"type\":\"{word}\",\"object\":").as_bytes());
-    write_shown(&mut line, key, bytes, revision)?;
+    write_shown(&mut line, kind, key, bytes, revision)?;
     line.extend_from_slice(b"}\n");
     Ok(line.into())
 }
@@ -236,20 +277,20 @@ mod tests {
             let metadata = if bare { json!({}) } else { json!({ "annotations": annotations, "name": "a" }) };
             let object = json!({ "aaa": other, "metadata": metadata, "status": status });
             let mut out = Vec::new();
-            write_shown(&mut out, &key(), &object.to_string().into(), Revision(7)).unwrap();
+            write_shown(&mut out, &toys(), &key(), &object.to_string().into(), Revision(7)).unwrap();
             prop_assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), rules::shown(object, Revision(7)));
         }
 
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
-            drop(write_shown(&mut Vec::new(), &key(), &bytes.into(), Revision(1)));
+            drop(write_shown(&mut Vec::new(), &toys(), &key(), &bytes.into(), Revision(1)));
         }
     }
 
     #[test]
     fn what_is_no_object_is_an_error() {
         for text in ["0", "[]", r#"{"metadata":1}"#, r#"{"metadata":null}"#, "{}", "nonsense"] {
-            assert!(write_shown(&mut Vec::new(), &key(), &text.into(), Revision(1)).is_err(), "{text}");
+            assert!(write_shown(&mut Vec::new(), &toys(), &key(), &text.into(), Revision(1)).is_err(), "{text}");
         }
     }
 
@@ -267,7 +308,7 @@ mod tests {
                 let event = Event { revision: Revision(9), kind, key: key(), value: value.clone(), previous };
                 let lines = Lines::default();
                 let told = lines.told(&toys(), &selector, &event).unwrap()?;
-                let line: Value = serde_json::from_slice(&lines.line(told, &event).unwrap()).unwrap();
+                let line: Value = serde_json::from_slice(&lines.line(&toys(), told, &event).unwrap()).unwrap();
                 assert_eq!(line["object"]["metadata"]["resourceVersion"], "9", "the revision of the event");
                 let label = line["object"]["metadata"]["labels"]["a"].as_str().unwrap().to_owned();
                 Some((line["type"].as_str().unwrap().to_owned(), label))
@@ -289,7 +330,7 @@ mod tests {
         let value = Bytes::from_static(br#"{"metadata":{"name":"a"}}"#);
         let event = Event { revision: Revision(9), kind: EventKind::Created, key: key(), value, previous: None };
         let lines = Lines::default();
-        let [one, two] = [(); 2].map(|()| lines.line(Told::Added, &event).unwrap());
+        let [one, two] = [(); 2].map(|()| lines.line(&toys(), Told::Added, &event).unwrap());
         assert_eq!(
             &one[..],
             b"{\"type\":\"ADDED\",\"object\":{\"metadata\":{\"resourceVersion\":\"9\",\"name\":\"a\"}}}\n"

@@ -1,14 +1,15 @@
-//! Questions of callers about themselves: who am I, what may I do. They are answered and not stored.
-//! The answers say what [`crate::api`] would do: one that may do everything may do what a kind has
-//! verbs for. Pure.
+//! Questions about callers: who am I, what may I do, what may he do, whose is this token. They are answered
+//! and not stored. The answers are the [`Authorizer`]'s, as it decides about requests. Pure.
 
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::{Map, Value, json};
 
-use crate::api::Caller;
-use crate::discovery;
+use crate::access::{Asked, Authorizer, Caller, Decision, OnObjects, Rule};
+use crate::issue::Issuer;
 use crate::kind::{KindInfo, Registry, Writers};
-use crate::schema::{boolean, object, text};
+use crate::schema::{boolean, object, text, texts};
 use crate::status::{Cause, Status};
+use crate::tokens;
 
 /// A question that is asked by creating an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,15 +20,35 @@ pub enum Review {
     Rules,
     /// Who am I?
     Subject,
+    /// May somebody do this?
+    SubjectAccess,
+    /// May somebody do this in this namespace?
+    LocalSubjectAccess,
+    /// Whose is this token?
+    Token,
 }
 
+const AUTHORIZATION: &str = "authorization.k8s.io";
+const AUTHENTICATION: &str = "authentication.k8s.io";
+/// Groups of somebody who is asked about.
+const GROUPS_MAX: usize = 64;
+
 /// The kinds of questions, for a [`Registry`].
-pub(crate) fn kinds() -> [KindInfo; 3] {
-    let authorization = "authorization.k8s.io";
+pub(crate) fn kinds() -> [KindInfo; 6] {
+    let local = kind(
+        AUTHORIZATION,
+        "LocalSubjectAccessReview",
+        "localsubjectaccessreviews",
+        Review::LocalSubjectAccess,
+        others_schema(),
+    );
     [
-        kind(authorization, "SelfSubjectAccessReview", "selfsubjectaccessreviews", Review::Access, access_schema()),
-        kind(authorization, "SelfSubjectRulesReview", "selfsubjectrulesreviews", Review::Rules, rules_schema()),
-        kind("authentication.k8s.io", "SelfSubjectReview", "selfsubjectreviews", Review::Subject, subject_schema()),
+        kind(AUTHORIZATION, "SelfSubjectAccessReview", "selfsubjectaccessreviews", Review::Access, access_schema()),
+        kind(AUTHORIZATION, "SelfSubjectRulesReview", "selfsubjectrulesreviews", Review::Rules, rules_schema()),
+        kind(AUTHORIZATION, "SubjectAccessReview", "subjectaccessreviews", Review::SubjectAccess, others_schema()),
+        KindInfo { namespaced: true, ..local },
+        kind(AUTHENTICATION, "SelfSubjectReview", "selfsubjectreviews", Review::Subject, subject_schema()),
+        kind(AUTHENTICATION, "TokenReview", "tokenreviews", Review::Token, token_schema()),
     ]
 }
 
@@ -48,96 +69,165 @@ fn kind(
     }
 }
 
+/// Who asks, and of what server.
+pub(crate) struct Asking<'a> {
+    pub(crate) registry: &'a Registry,
+    pub(crate) authorizer: &'a dyn Authorizer,
+    pub(crate) issuer: Option<&'a dyn Issuer>,
+    pub(crate) caller: &'a Caller,
+    /// Of the path.
+    pub(crate) namespace: &'a str,
+    pub(crate) now: Timestamp,
+}
+
 /// The question with its answer.
-pub(crate) fn answer(
-    review: Review,
-    registry: &Registry,
-    kind: &KindInfo,
-    caller: &Caller,
-    asked: &Value,
-) -> Result<Value, Status> {
-    for (field, expected) in [("kind", kind.kind.to_owned()), ("apiVersion", kind.api_version())] {
-        if asked[field] != json!(expected) {
-            let found = &asked[field];
-            return Err(Status::bad_request(format!("the {field} of the body is {found}; expected {expected:?}")));
-        }
-    }
+pub(crate) fn answer(review: Review, kind: &KindInfo, asking: &Asking<'_>, asked: &Value) -> Result<Value, Status> {
+    let spec = &asked["spec"];
     let status = match review {
-        Review::Access => access(registry, caller, &asked["spec"])?,
-        Review::Rules => rules(registry, caller),
+        Review::Access => access(kind, asking, asking.caller, spec)?,
+        Review::Rules => rules(&asking.authorizer.rules(asking.caller, spec["namespace"].as_str().unwrap_or(""))),
         // Everybody who gets here is known.
-        Review::Subject => json!({ "userInfo": { "username": caller.name, "groups": ["system:authenticated"] } }),
+        Review::Subject => json!({ "userInfo": asking.caller.to_value() }),
+        Review::SubjectAccess => access(kind, asking, &subject(kind, spec)?, spec)?,
+        Review::LocalSubjectAccess => {
+            let namespace = &spec["resourceAttributes"]["namespace"];
+            if *namespace != asking.namespace {
+                let detail = format!("must match metadata.namespace: {}", asking.namespace);
+                let cause = Cause::invalid("spec.resourceAttributes.namespace", namespace, &detail);
+                return Err(Status::invalid(AUTHORIZATION, kind.kind, "", vec![cause]));
+            }
+            access(kind, asking, &subject(kind, spec)?, spec)?
+        }
+        Review::Token => token(kind, asking, spec)?,
     };
-    let mut answer = json!({
-        "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": { "creationTimestamp": null }, "status": status,
-    });
+    let mut metadata = json!({ "creationTimestamp": null });
+    if kind.namespaced {
+        metadata["namespace"] = json!(asking.namespace);
+    }
+    let mut answer =
+        json!({ "apiVersion": kind.api_version(), "kind": kind.kind, "metadata": metadata, "status": status });
     if review != Review::Subject {
-        answer["spec"] = asked["spec"].clone();
+        answer["spec"] = spec.clone();
     }
     Ok(answer)
 }
 
-fn access(registry: &Registry, caller: &Caller, spec: &Value) -> Result<Value, Status> {
-    let text = |value: &Value, field: &str| value[field].as_str().unwrap_or("").to_owned();
+/// Somebody who is asked about.
+fn subject(kind: &KindInfo, spec: &Value) -> Result<Caller, Status> {
+    let name = spec["user"].as_str().unwrap_or("");
+    let groups: Vec<String> = spec["groups"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|group| group.as_str().map(str::to_owned))
+        .take(GROUPS_MAX)
+        .collect();
+    if name.is_empty() && groups.is_empty() {
+        let cause = Cause::invalid("spec.user", &json!(""), "at least one of user or group must be specified");
+        return Err(Status::invalid(AUTHORIZATION, kind.kind, "", vec![cause]));
+    }
+    let uid = spec["uid"].as_str().unwrap_or("").to_owned();
+    Ok(Caller { name: name.into(), uid, groups, ..Caller::default() })
+}
+
+fn access(kind: &KindInfo, asking: &Asking<'_>, caller: &Caller, spec: &Value) -> Result<Value, Status> {
     let (resource, path) = (&spec["resourceAttributes"], &spec["nonResourceAttributes"]);
-    let (allowed, reason) = match (resource.is_object(), path.is_object()) {
+    let text = |value: &'_ Value, field: &str| value[field].as_str().unwrap_or("").to_owned();
+    let decision = match (resource.is_object(), path.is_object()) {
         (true, false) => {
-            let (group, plural) = (text(resource, "group"), text(resource, "resource"));
-            on_objects(registry, caller, &text(resource, "verb"), &group, &plural)
+            let [verb, group, plural, subresource, namespace, name] =
+                ["verb", "group", "resource", "subresource", "namespace", "name"].map(|field| text(resource, field));
+            let asked = OnObjects {
+                verb: &verb,
+                group: &group,
+                resource: &plural,
+                subresource: &subresource,
+                namespace: &namespace,
+                name: &name,
+            };
+            on_objects(asking, caller, asked)
         }
-        // Versions, health and discovery are for everybody, and can be read only.
-        (false, true) => (matches!(text(path, "verb").as_str(), "get" | "head"), ""),
+        (false, true) => {
+            let (verb, path) = (text(path, "verb"), text(path, "path"));
+            match verb.as_str() {
+                // The server has nothing there that could be changed.
+                "get" | "head" => asking.authorizer.decide(caller, Asked::Path { verb: &verb, path: &path }),
+                _ => Decision::deny(),
+            }
+        }
         _ => {
             let message = "exactly one of nonResourceAttributes or resourceAttributes must be specified";
             let cause = Cause::invalid("spec.resourceAttributes", resource, message);
-            return Err(Status::invalid("authorization.k8s.io", "SelfSubjectAccessReview", "", vec![cause]));
+            return Err(Status::invalid(AUTHORIZATION, kind.kind, "", vec![cause]));
         }
     };
-    let mut status = json!({ "allowed": allowed });
-    if !reason.is_empty() {
-        status["reason"] = json!(reason);
+    let mut status = json!({ "allowed": decision.allowed });
+    if !decision.reason.is_empty() {
+        status["reason"] = json!(decision.reason);
     }
     Ok(status)
 }
 
-fn on_objects(registry: &Registry, caller: &Caller, verb: &str, group: &str, plural: &str) -> (bool, &'static str) {
-    let kinds: Vec<_> = registry.kinds().iter().filter(|kind| kind.group == group && kind.plural == plural).collect();
-    if kinds.iter().any(|kind| kind.review.is_some()) {
-        return (verb == "create", "");
+fn on_objects(asking: &Asking<'_>, caller: &Caller, asked: OnObjects<'_>) -> Decision {
+    let decision = asking.authorizer.decide(caller, Asked::Objects(asked));
+    let mut kinds = asking.registry.kinds().iter();
+    let by_server_alone = kinds
+        .any(|kind| (kind.group, kind.plural) == (asked.group, asked.resource) && kind.writers == Writers::Controllers);
+    let is_read = matches!(asked.verb, "get" | "list" | "watch");
+    if decision.allowed && by_server_alone && !is_read {
+        return Decision { reason: "these objects are written by this server alone".into(), ..Decision::deny() };
     }
-    if !caller.may_access_objects() {
-        return (false, "this user may not access objects");
-    }
-    let is_read = matches!(verb, "get" | "list" | "watch");
-    if !is_read && kinds.iter().any(|kind| kind.writers == Writers::Controllers) {
-        return (false, "these objects are written by this server alone");
-    }
-    (true, "")
+    decision
 }
 
-/// The verbs of every kind, as discovery has them.
-fn rules(registry: &Registry, caller: &Caller) -> Value {
-    let visible = |kind: &&KindInfo| kind.review.is_some() || caller.may_access_objects();
-    let mut found: Vec<Value> = Vec::new();
-    for kind in registry.kinds().iter().map(AsRef::as_ref).filter(visible) {
-        found.push(json!({
-            "verbs": discovery::verbs(kind), "apiGroups": [kind.group], "resources": [kind.plural],
-        }));
-        if kind.has_status {
-            let status = format!("{}/status", kind.plural);
-            found.push(json!({
-                "verbs": discovery::status_verbs(kind), "apiGroups": [kind.group], "resources": [status],
-            }));
+/// A rule about objects and one about paths have forms of their own.
+fn rules(rules: &[Rule]) -> Value {
+    let (mut resources, mut paths) = (Vec::new(), Vec::new());
+    for rule in rules {
+        if rule.paths.is_empty() {
+            resources.push(json!({ "verbs": rule.verbs, "apiGroups": rule.groups, "resources": rule.resources }));
+        } else {
+            paths.push(json!({ "verbs": rule.verbs, "nonResourceURLs": rule.paths }));
         }
     }
-    json!({
-        "resourceRules": found,
-        "nonResourceRules": [{ "verbs": ["get"], "nonResourceURLs": ["*"] }],
-        "incomplete": false,
+    json!({ "resourceRules": resources, "nonResourceRules": paths, "incomplete": false })
+}
+
+fn token(kind: &KindInfo, asking: &Asking<'_>, spec: &Value) -> Result<Value, Status> {
+    let Some(token) = spec["token"].as_str().filter(|token| !token.is_empty()) else {
+        let cause = Cause::required("spec.token", "");
+        return Err(Status::invalid(AUTHENTICATION, kind.kind, "", vec![cause]));
+    };
+    let asked: Vec<&str> = spec["audiences"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let asked = if asked.is_empty() { vec![tokens::ISSUER] } else { asked };
+    let refused = |error: &str| json!({ "authenticated": false, "error": error });
+    let Some(issuer) = asking.issuer else { return Ok(refused("this server has no tokens")) };
+    Ok(match issuer.caller_of(token, asking.now) {
+        Err(error) => refused(&error),
+        Ok((caller, audiences)) => {
+            let both: Vec<&str> =
+                asked.into_iter().filter(|audience| audiences.iter().any(|own| own == audience)).collect();
+            if both.is_empty() {
+                refused("the token is for others")
+            } else {
+                json!({ "authenticated": true, "user": caller.to_value(), "audiences": both })
+            }
+        }
     })
 }
 
 fn access_schema() -> (&'static str, Value) {
+    let status = json!({ "type": "object", "properties": {
+        "allowed": boolean("Whether it is allowed."), "reason": text("The reason, for people."),
+    } });
+    let spec = json!({ "type": "object", "properties": attributes() });
+    (
+        "May I do this?",
+        json!({ "type": "object", "required": ["spec"], "properties": { "spec": spec, "status": status } }),
+    )
+}
+
+fn attributes() -> Value {
     let resource = object(&[
         ("group", "The group of the kind."),
         ("name", "The name of the object."),
@@ -148,21 +238,39 @@ fn access_schema() -> (&'static str, Value) {
         ("version", "The version of the kind."),
     ]);
     let path = object(&[("path", "The path of the URL."), ("verb", "What is to be done, such as get.")]);
-    let status = json!({ "type": "object", "properties": {
-        "allowed": boolean("Whether it is allowed."), "reason": text("The reason, for people."),
-    } });
-    let spec =
-        json!({ "type": "object", "properties": { "resourceAttributes": resource, "nonResourceAttributes": path } });
-    (
-        "May I do this?",
-        json!({ "type": "object", "required": ["spec"], "properties": { "spec": spec, "status": status } }),
-    )
+    json!({ "resourceAttributes": resource, "nonResourceAttributes": path })
+}
+
+fn others_schema() -> (&'static str, Value) {
+    let (_, mut schema) = access_schema();
+    let spec = &mut schema["properties"]["spec"]["properties"];
+    spec["user"] = text("Who would do it.");
+    spec["uid"] = text("The UID of the user.");
+    spec["groups"] = texts("The groups of the user.");
+    ("May somebody do this?", schema)
+}
+
+fn token_schema() -> (&'static str, Value) {
+    let mut spec = object(&[("token", "The token.")]);
+    spec["properties"]["audiences"] = texts("For whom it has to be.");
+    let (_, mut schema) = subject_schema();
+    let status = &mut schema["properties"]["status"]["properties"];
+    status["user"] = status["userInfo"].take();
+    if let Some(fields) = status.as_object_mut() {
+        fields.remove("userInfo");
+    }
+    status["authenticated"] = boolean("Whether the token is good.");
+    status["audiences"] = texts("For whom it is, of those who were asked for.");
+    status["error"] = text("Why it is not good.");
+    schema["properties"]["spec"] = spec;
+    schema["required"] = json!(["spec"]);
+    ("Whose is this token?", schema)
 }
 
 fn rules_schema() -> (&'static str, Value) {
     let rule = |named: &[&str]| {
-        let lists = named.iter().chain(&["verbs"]).map(|name| ((*name).to_owned(), crate::schema::texts("")));
-        json!({ "type": "array", "items": { "type": "object", "properties": lists.collect::<serde_json::Map<_, _>>() } })
+        let lists = named.iter().chain(&["verbs"]).map(|name| ((*name).to_owned(), texts("")));
+        json!({ "type": "array", "items": { "type": "object", "properties": lists.collect::<Map<_, _>>() } })
     };
     let status = json!({ "type": "object", "properties": {
         "resourceRules": rule(&["apiGroups", "resources"]),
@@ -177,8 +285,8 @@ fn rules_schema() -> (&'static str, Value) {
 }
 
 fn subject_schema() -> (&'static str, Value) {
-    let mut user = object(&[("username", "The name of the caller.")]);
-    user["properties"]["groups"] = crate::schema::texts("The groups of the caller.");
+    let mut user = object(&[("username", "The name of the caller."), ("uid", "The UID of the caller.")]);
+    user["properties"]["groups"] = texts("The groups of the caller.");
     let status = json!({ "type": "object", "properties": { "userInfo": user } });
     ("Who am I?", json!({ "type": "object", "properties": { "status": status } }))
 }

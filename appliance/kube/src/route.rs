@@ -62,6 +62,22 @@ pub enum Verb {
     DeleteCollection,
 }
 
+impl Verb {
+    /// As rules name it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Get => "get",
+            Self::List => "list",
+            Self::Watch => "watch",
+            Self::Create => "create",
+            Self::Update => "update",
+            Self::Patch => "patch",
+            Self::Delete => "delete",
+            Self::DeleteCollection => "deletecollection",
+        }
+    }
+}
+
 pub fn route(method: &str, path: &str, query: &Query) -> Route {
     if path.len() > PATH_BYTES_MAX {
         return Route::NotFound;

@@ -12,6 +12,7 @@ use crate::apply::{self, Owners, Writer};
 use crate::kind::KindInfo;
 use crate::meta::ObjectMeta;
 use crate::name;
+use crate::scale;
 use crate::status::{Cause, Status};
 
 /// What to do with fields that a kind does not have.
@@ -47,6 +48,8 @@ pub struct Birth {
 pub enum Part {
     Main,
     Status,
+    /// How many there are to be. The change is made to the whole object before it comes here.
+    Scale,
 }
 
 /// A checked object, ready to be stored.
@@ -143,11 +146,13 @@ pub fn prepare_update(
     let mut causes = Vec::new();
     let meta = match part {
         Part::Main => next_metadata(new_meta, &old_meta, &mut causes),
-        Part::Status => old_meta.clone(),
+        Part::Status | Part::Scale => old_meta.clone(),
     };
     match part {
-        Part::Main if kind.has_status => put_or_remove(&mut object, "status", current.get("status").cloned()),
-        Part::Main => {}
+        Part::Main | Part::Scale if kind.has_status => {
+            put_or_remove(&mut object, "status", current.get("status").cloned())
+        }
+        Part::Main | Part::Scale => {}
         Part::Status => {
             let status = object.remove("status");
             let rest = current.as_object().into_iter().flatten().filter(|(key, _)| *key != "status");
@@ -175,28 +180,6 @@ pub fn prepare_update(
     Ok(Prepared { value, warnings, effect })
 }
 
-/// A DELETE: removal, or a mark that finalizers are waited for.
-pub fn prepare_delete(kind: &KindInfo, current: &Value, now: Timestamp) -> Prepared {
-    let mut value = current.clone();
-    let effect = if finalizers_left(kind, current) == 0 {
-        Effect::Remove
-    } else if current["metadata"]["deletionTimestamp"].is_string() {
-        Effect::None
-    } else {
-        let metadata = &mut value["metadata"];
-        metadata["deletionTimestamp"] = json!(rfc3339(now));
-        metadata["deletionGracePeriodSeconds"] = json!(0);
-        if kind.has_generation {
-            metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or(0).saturating_add(1));
-        }
-        if is_namespace(kind) {
-            value["status"]["phase"] = json!("Terminating");
-        }
-        Effect::Store
-    };
-    Prepared { value, warnings: Vec::new(), effect }
-}
-
 /// The object as clients see it.
 pub fn shown(mut value: Value, revision: Revision) -> Value {
     value["metadata"]["resourceVersion"] = json!(revision.to_string());
@@ -210,6 +193,11 @@ pub fn rfc3339(time: Timestamp) -> String {
 
 pub(crate) fn is_namespace(kind: &KindInfo) -> bool {
     kind.group.is_empty() && kind.kind == "Namespace"
+}
+
+/// Nothing of such an object is in a message.
+fn is_secret(kind: &KindInfo) -> bool {
+    kind.group.is_empty() && kind.kind == "Secret"
 }
 
 /// Checks type and place of a body.
@@ -308,12 +296,13 @@ fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>)
     new.deletion_timestamp.clone_from(&old.deletion_timestamp);
     new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
     if old.is_deleting() && new.finalizers.iter().any(|name| !old.finalizers.contains(name)) {
-        let added: Vec<&String> = new.finalizers.iter().filter(|name| !old.finalizers.contains(name)).collect();
+        let added = new.finalizers.iter().filter(|name| !old.finalizers.contains(name));
+        let added: Vec<String> = added.map(|name| format!("{name:?}")).collect();
         causes.push(Cause::forbidden(
             "metadata.finalizers",
             &format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers {}",
-                json!(added)
+                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+                added.join(", ")
             ),
         ));
     }
@@ -330,7 +319,7 @@ fn admit(
     mut causes: Vec<Cause>,
     unknown: &mut Vec<String>,
 ) -> Result<(Value, Vec<String>), Status> {
-    let metadata = meta.to_value();
+    let mut metadata = meta.to_value();
     let mut value = Value::Object(object);
     value["metadata"] = metadata.clone();
     let mut warnings = name::finalizer_warnings(meta);
@@ -341,6 +330,11 @@ fn admit(
         }
         Err(found) => causes.extend(found),
     }
+    for (label, text) in (kind.own_labels)(&value) {
+        causes.extend(name::check_label_value(&text).map(|why| Cause::invalid("metadata.labels", &json!(text), &why)));
+        metadata["labels"][label] = json!(text);
+    }
+    causes.extend(kind.scale.iter().flat_map(|scale| scale::causes(scale, &value)));
     if !causes.is_empty() {
         return Err(Status::invalid(kind.group, kind.kind, &meta.name, causes));
     }
@@ -348,7 +342,7 @@ fn admit(
     Ok((value, warnings))
 }
 
-fn judge_unknown(
+pub(crate) fn judge_unknown(
     kind: &KindInfo,
     mut unknown: Vec<String>,
     validation: FieldValidation,
@@ -357,29 +351,34 @@ fn judge_unknown(
     unknown.sort();
     let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     match validation {
-        FieldValidation::Strict if !texts.is_empty() => {
-            return Err(Status::bad_request(format!(
-                "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",
-                kind.kind,
-                kind.version,
-                kind.kind,
-                texts.join(", ")
-            )));
-        }
+        FieldValidation::Strict if !texts.is_empty() => return Err(strict_refusal(kind, &texts)),
         FieldValidation::Warn => warnings.extend(texts),
         FieldValidation::Strict | FieldValidation::Ignore => {}
     }
     Ok(warnings)
 }
 
+/// What a client that wants to be told refuses to have done.
+pub(crate) fn strict_refusal(kind: &KindInfo, faults: &[String]) -> Status {
+    Status::bad_request(format!(
+        "{} in version {:?} cannot be handled as a {}: {STRICT_ERROR}{}",
+        kind.kind,
+        kind.version,
+        kind.kind,
+        faults.join(", ")
+    ))
+}
+
 const STRICT_ERROR: &str = "strict decoding error: ";
 
 /// A patch with unknown fields fails with another status than a PUT, as in Kubernetes.
-pub(crate) fn as_patch_error(status: Status, patched: &Value) -> Status {
+pub(crate) fn as_patch_error(kind: &KindInfo, status: Status, patched: &Value) -> Status {
     match status.message.find(STRICT_ERROR) {
         Some(at) if status.code == 400 => {
             let detail = status.message[at..].to_owned();
-            let cause = Cause::invalid("patch", &json!(patched.to_string()), &detail);
+            // Who may change a secret may not be one who may read it.
+            let shown = if is_secret(kind) { String::new() } else { patched.to_string() };
+            let cause = Cause::invalid("patch", &json!(shown), &detail);
             Status::invalid("", "", "", vec![cause])
         }
         _ => status,
@@ -435,7 +434,7 @@ fn differs_outside(new: &Value, old: &Value, parts: &[&str]) -> bool {
 }
 
 /// Finalizers that hold an object; a namespace has its own in `spec` besides.
-fn finalizers_left(kind: &KindInfo, value: &Value) -> usize {
+pub(crate) fn finalizers_left(kind: &KindInfo, value: &Value) -> usize {
     let count = |list: &Value| list.as_array().map_or(0, Vec::len);
     let own = if is_namespace(kind) { count(&value["spec"]["finalizers"]) } else { 0 };
     count(&value["metadata"]["finalizers"]) + own

@@ -89,6 +89,27 @@ impl Status {
         Self::plain(403, "Forbidden", message)
     }
 
+    /// The caller may not do this to objects of this kind; without a group and a plural, to a path.
+    pub fn forbidden_to(group: &str, plural: &str, name: &str, detail: &str) -> Self {
+        let dot = if group.is_empty() { "" } else { "." };
+        let name_shown = if name.is_empty() { String::new() } else { format!("{name:?} ") };
+        let what = if plural.is_empty() { String::new() } else { format!("{plural}{dot}{group} {name_shown}is ") };
+        Self::forbidden(format!("{what}forbidden: {detail}")).about(group, plural, name)
+    }
+
+    /// Whoever asks did not prove who he is.
+    pub fn unauthorized() -> Self {
+        Self::plain(401, "Unauthorized", "Unauthorized")
+    }
+
+    /// The caller has as much as he may have at a time.
+    pub fn too_many_requests(retry_after_seconds: u32) -> Self {
+        let mut status = Self::plain(429, "TooManyRequests", "Too many requests, please try again later.");
+        let details = Details { retry_after_seconds: Some(retry_after_seconds), ..Details::default() };
+        status.details = Some(Box::new(details));
+        status
+    }
+
     pub fn not_found(kind: &KindInfo, name: &str) -> Self {
         let message = format!("{} {name:?} not found", kind.group_resource());
         Self::plain(404, "NotFound", message).about(kind.group, kind.plural, name)

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
+use crate::jsonpath;
 use crate::kind::{Cell, Column, KindInfo};
-use crate::meta::at_path;
 use crate::negotiate::partial;
 use crate::status::Status;
 
@@ -99,7 +99,7 @@ fn row(kind: &KindInfo, object: &Value, include: Include, now: Timestamp) -> Val
 
 fn cell(column: &Column, object: &Value, now: Timestamp) -> Value {
     let value = match column.cell {
-        Cell::Path(path) => at_path(object, path).clone(),
+        Cell::Path(path) => jsonpath::first(object, path).clone(),
         Cell::Computed(compute) => compute(object),
     };
     match (column.column_type, &value) {

@@ -24,7 +24,6 @@ use crate::core::{self, Core};
 use crate::list::{Selection, Walk};
 use crate::negotiate::{Format, partial};
 use crate::raw::{self, Lines, Told};
-use crate::rules;
 use crate::status::Status;
 use crate::table;
 
@@ -186,10 +185,16 @@ impl Running {
     /// Tells one object; `shared` is the event that it comes from and what all watches make of it.
     fn tell(&mut self, told: Told, key: &Key, value: &Bytes, revision: Revision, shared: Option<(&Lines, &Shared)>) {
         let line = match (self.watch.selection.format, shared) {
-            (Format::Json | Format::Yaml | Format::Discovery, Some((lines, event))) => lines.line(told, event),
-            (Format::Json | Format::Yaml | Format::Discovery, None) => raw::line(told.word(), key, value, revision),
-            (Format::Table | Format::Partial, _) => core::decode_bytes(key, value)
-                .map(|value| line(told.word(), &self.shown(rules::shown(value, revision)))),
+            (Format::Json | Format::Yaml | Format::Discovery, Some((lines, event))) => {
+                lines.line(&self.watch.selection.kind, told, event)
+            }
+            (Format::Json | Format::Yaml | Format::Discovery, None) => {
+                raw::line(told.word(), &self.watch.selection.kind, key, value, revision)
+            }
+            (Format::Table | Format::Partial, _) => {
+                core::decode_shown(&self.watch.selection.kind, key, value, revision)
+                    .map(|object| line(told.word(), &self.shown(object)))
+            }
         };
         match line {
             Ok(line) => self.queue.push_back(line),

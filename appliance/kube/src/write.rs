@@ -7,12 +7,19 @@ use serde_json::{Value, json};
 use crate::api::Answer;
 use crate::apply;
 use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
+use crate::deletion::Propagation;
+use crate::json::Document;
 use crate::list::{self, Selection};
 use crate::negotiate;
 use crate::patch::Patch;
 use crate::query::{MANAGER_BYTES_MAX, Query};
-use crate::rules::{Part, Target};
+use crate::rules::{self, Part, Target};
+use crate::scale;
 use crate::status::{Cause, Status};
+
+/// Objects that the answer to a deletion of many shows; of more it says that it was done. A page of
+/// kubectl's.
+const DELETED_SHOWN_MAX: usize = 500;
 
 /// A request's body, read whole.
 #[derive(Debug, Default)]
@@ -24,8 +31,8 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
-    fn object(&self, kind: &str) -> Result<Value, Status> {
-        negotiate::parse_object(self.media_type.as_deref(), &self.bytes, kind)
+    fn object(&self, kind: &str) -> Result<Document, Status> {
+        negotiate::parse_document(self.media_type.as_deref(), &self.bytes, kind)
     }
 
     /// Who writes without a name of its own: the program, without its version.
@@ -50,8 +57,9 @@ pub(crate) async fn create(
     }
     let options = options(query, payload, "CreateOptions")?;
     let object = payload.object(target.kind.kind)?;
-    let written = core.create(target, object, options).await?;
-    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, written) })
+    let warnings = object.judge(target.kind, options.validation)?;
+    let written = core.create(target, object.value, options).await?;
+    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, Part::Main, written, warnings)? })
 }
 
 pub(crate) async fn update(
@@ -63,11 +71,46 @@ pub(crate) async fn update(
     selection: &Selection,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "UpdateOptions")?;
-    let object = payload.object(target.kind.kind)?;
-    let written = core.change(target, part, Change::Replace(&object), options).await?;
-    Ok(answer(core, selection, written))
+    let object = payload.object(if part == Part::Scale { scale::KIND } else { target.kind.kind })?;
+    let warnings = object.judge(target.kind, options.validation)?;
+    let written = core.change(target, part, Change::Replace(&object.value), options).await?;
+    answer(core, selection, part, written, warnings)
 }
 
+/// Takes what a client says of a namespace's own finalizers, and nothing else: the way to let one go
+/// whose content cannot be deleted.
+pub(crate) async fn finalize(
+    core: &Core,
+    target: Target<'_>,
+    query: &Query,
+    payload: &Payload,
+    selection: &Selection,
+) -> Result<Answer, Status> {
+    let options = options(query, payload, "UpdateOptions")?;
+    let sent = payload.object(target.kind.kind)?.value;
+    let mut wanted = core.get(target).await?;
+    for field in ["uid", "resourceVersion"] {
+        let (asked, found) = (&sent["metadata"][field], &wanted["metadata"][field]);
+        if asked.as_str().is_some_and(|asked| !asked.is_empty()) && asked != found {
+            return Err(Status::modified(target.kind, target.name));
+        }
+    }
+    let finalizers = sent["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+    wanted["spec"]["finalizers"] = json!(finalizers);
+    if !options.dry_run {
+        let uid = wanted["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+        core.edit(target, &uid, |object| object["spec"]["finalizers"] = json!(finalizers)).await?;
+        match core.get(target).await {
+            Ok(stored) => wanted = stored,
+            // That was the last of them.
+            Err(status) if status.is_not_found() => {}
+            Err(status) => return Err(status),
+        }
+    }
+    Ok(Answer::ok(list::show_one(core, selection, wanted)))
+}
+
+/// `refusal` is the answer where there is no object and an apply would have to make it.
 pub(crate) async fn patch(
     core: &Core,
     target: Target<'_>,
@@ -75,18 +118,23 @@ pub(crate) async fn patch(
     query: &Query,
     payload: &Payload,
     selection: &Selection,
+    refusal: Option<Status>,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "PatchOptions")?;
-    if payload.media_type.as_deref() == Some(apply::APPLY) {
-        return server_side_apply(core, target, part, query, payload, selection).await;
+    if payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale {
+        return server_side_apply(core, target, part, query, payload, selection, refusal).await;
     }
     if query.force.is_some() {
         let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
         return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
     }
-    let patch = Patch::parse(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+    let (patch, document) = Patch::read(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+    let warnings = document.judge(target.kind, options.validation).map_err(|status| {
+        let sent = json!(String::from_utf8_lossy(&payload.bytes));
+        rules::as_patch_error(target.kind, status, &sent)
+    })?;
     let written = core.change(target, part, Change::Patch(&patch), options).await?;
-    Ok(answer(core, selection, written))
+    answer(core, selection, part, written, warnings)
 }
 
 async fn server_side_apply(
@@ -96,6 +144,7 @@ async fn server_side_apply(
     query: &Query,
     payload: &Payload,
     selection: &Selection,
+    refusal: Option<Status>,
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "PatchOptions")?;
     if query.field_manager.is_none() {
@@ -103,10 +152,11 @@ async fn server_side_apply(
         return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
     }
     let configuration = apply::Configuration::parse(target.kind, part, &payload.bytes)?;
+    let warnings = configuration.judge_duplicates(target.kind, options.validation)?;
     let force = query.force.unwrap_or(false);
-    let (written, created) = core.apply(target, part, &configuration, force, options).await?;
+    let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
     let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Answer { code, ..answer(core, selection, written) })
+    Ok(Answer { code, ..answer(core, selection, part, written, warnings)? })
 }
 
 pub(crate) async fn delete(
@@ -116,45 +166,84 @@ pub(crate) async fn delete(
     payload: &Payload,
     selection: &Selection,
 ) -> Result<Answer, Status> {
-    let (preconditions, options, warnings) = delete_options(query, payload)?;
-    let written = core.delete(target, &preconditions, options).await?;
+    let asked = Deletion::read(query, payload)?;
+    let written = core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await?;
     if !written.removed {
-        return Ok(Answer { warnings, ..answer(core, selection, written) });
+        let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+        return Ok(Answer { code, ..answer(core, selection, Part::Main, written, Vec::new())? });
     }
     let mut details =
         json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
     if !target.kind.group.is_empty() {
         details["group"] = json!(target.kind.group);
     }
-    let value =
-        json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details });
-    Ok(Answer { warnings, ..Answer::ok(value) })
+    Ok(Answer::ok(success(&details)))
 }
 
+/// Deletes what matches, as it is now, page by page. Shows the objects, unless they are many.
 pub(crate) async fn delete_collection(
     core: &Core,
     query: &Query,
     payload: &Payload,
     selection: &Selection,
 ) -> Result<Answer, Status> {
-    let (preconditions, options, warnings) = delete_options(query, payload)?;
-    let mut deleted = Vec::new();
-    for object in list::matching(core, selection).await? {
-        let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
-        let target = Target { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
-        match core.delete(target, &preconditions, options).await {
-            Ok(written) => deleted.push(written.value),
-            // Somebody else deleted it first.
-            Err(status) if status.is_not_found() => {}
-            Err(status) => return Err(status),
+    let asked = Deletion::read(query, payload)?;
+    let (mut deleted, mut count, mut rest) = (Vec::new(), 0, query.limit.unwrap_or(usize::MAX));
+    let mut walk = list::Walk::new(None, None);
+    while !walk.is_over() && rest > 0 {
+        for object in list::values(&selection.kind, walk.page(core, selection, rest).await?)? {
+            rest -= 1;
+            let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
+            let target = Target { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
+            // Of that page, and not one of its name that came since.
+            let uid = asked.preconditions.uid.clone().or_else(|| Some(text("uid").to_owned()));
+            let exactly = Preconditions { uid, ..asked.preconditions.clone() };
+            match core.delete_with(target, &exactly, asked.propagation, asked.options).await {
+                Ok(written) => {
+                    count += 1;
+                    if count <= DELETED_SHOWN_MAX {
+                        deleted.push(written.value);
+                    }
+                }
+                // Somebody else deleted it first.
+                Err(status) if status.is_not_found() => {}
+                Err(status) if status.is_conflict() && asked.preconditions == Preconditions::default() => {}
+                Err(status) => return Err(status),
+            }
         }
     }
+    if count > DELETED_SHOWN_MAX {
+        return Ok(Answer::ok(success(&json!({ "group": selection.kind.group, "kind": selection.kind.plural }))));
+    }
     let metadata = json!({ "resourceVersion": core.store().current().to_string() });
-    Ok(Answer { warnings, ..Answer::ok(list::show(core, selection, metadata, deleted)) })
+    Ok(Answer::ok(list::show(core, selection, metadata, deleted)))
 }
 
-fn answer(core: &Core, selection: &Selection, written: Written) -> Answer {
-    Answer { warnings: written.warnings, ..Answer::ok(list::show_one(core, selection, written.value)) }
+fn success(details: &Value) -> Value {
+    json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
+}
+
+/// With warnings about the body before those about what it says.
+fn answer(
+    core: &Core,
+    selection: &Selection,
+    part: Part,
+    written: Written,
+    mut warnings: Vec<String>,
+) -> Result<Answer, Status> {
+    warnings.extend(written.warnings);
+    Ok(Answer { warnings, ..Answer::ok(show(core, selection, part, written.value)?) })
+}
+
+/// An object, or the part of it that was asked for, in the form that the client wants.
+pub(crate) fn show(core: &Core, selection: &Selection, part: Part, object: Value) -> Result<Value, Status> {
+    match part {
+        Part::Main | Part::Status => Ok(list::show_one(core, selection, object)),
+        Part::Scale => {
+            let shown = scale::shown(&selection.kind, &object)?;
+            Ok(list::show_one(core, &selection.of_kind(scale::kind()), shown))
+        }
+    }
 }
 
 /// `name` is that of the verb's options in Kubernetes, for messages.
@@ -166,31 +255,32 @@ fn options<'a>(query: &'a Query, payload: &'a Payload, name: &str) -> Result<Wri
     })
 }
 
-fn delete_options(
-    query: &Query,
-    payload: &Payload,
-) -> Result<(Preconditions, WriteOptions<'static>, Vec<String>), Status> {
-    let sent = if payload.bytes.is_empty() { json!({}) } else { payload.object("DeleteOptions")? };
-    let string = |value: &Value| value.as_str().map(str::to_owned);
-    let mut query = query.clone();
-    query.dry_run.extend(sent["dryRun"].as_array().into_iter().flatten().filter_map(string));
-    let policy = query.propagation_policy.clone().or_else(|| string(&sent["propagationPolicy"]));
-    let mut warnings = Vec::new();
-    match policy.as_deref() {
-        None | Some("" | "Background" | "Orphan") => {}
-        Some("Foreground") => warnings.push(
-            "propagationPolicy Foreground acts as Background here: the object does not wait for its dependents".into(),
-        ),
-        Some(other) => {
-            let supported = ["Background", "Foreground", "Orphan"];
-            let cause = Cause::not_supported("propagationPolicy", &json!(other), &supported);
-            return Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
-        }
+/// What a DELETE asks for: in its body, or in its query where it has no body.
+struct Deletion {
+    preconditions: Preconditions,
+    propagation: Option<Propagation>,
+    options: WriteOptions<'static>,
+    /// The client said that dependents are to go too, and is told when that is not done yet.
+    waits: bool,
+}
+
+impl Deletion {
+    fn read(query: &Query, payload: &Payload) -> Result<Self, Status> {
+        let sent =
+            (!payload.bytes.is_empty()).then(|| payload.object("DeleteOptions")).transpose()?.map(|sent| sent.value);
+        let propagation = Propagation::asked(query, sent.as_ref())?;
+        let orphans = sent.as_ref().map_or(query.orphan_dependents, |sent| sent["orphanDependents"].as_bool());
+        let waits = propagation == Some(Propagation::Foreground) || orphans == Some(false);
+        let sent = sent.unwrap_or_default();
+        let string = |value: &Value| value.as_str().map(str::to_owned);
+        let mut query = query.clone();
+        // In both places: nobody means to delete who says that in one of them.
+        query.dry_run.extend(sent["dryRun"].as_array().into_iter().flatten().filter_map(string));
+        let preconditions = Preconditions {
+            uid: string(&sent["preconditions"]["uid"]),
+            resource_version: string(&sent["preconditions"]["resourceVersion"]),
+        };
+        let options = WriteOptions { dry_run: query.is_dry_run("DeleteOptions")?, ..WriteOptions::default() };
+        Ok(Self { preconditions, propagation, options, waits })
     }
-    let preconditions = Preconditions {
-        uid: string(&sent["preconditions"]["uid"]),
-        resource_version: string(&sent["preconditions"]["resourceVersion"]),
-    };
-    let options = WriteOptions { dry_run: query.is_dry_run("DeleteOptions")?, ..WriteOptions::default() };
-    Ok((preconditions, options, warnings))
 }

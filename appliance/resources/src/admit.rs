@@ -1,72 +1,40 @@
-//! The one door for new and changed objects: shape first, then the kind's own rules, then
-//! warnings about what is accepted without effect.
+//! The one door for new and changed objects, in Kubernetes' order: unknown fields go, defaults come, the
+//! shape is checked, and then the kind's own rules speak.
 
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{
-    bare_metal_host::{self, BareMetalHost},
-    cause::{Cause, CauseReason},
-    kinds::{self, Kind},
-    provisioning::{self, Provisioning},
-    shape::{self, Findings},
-};
+use crate::{cause::Cause, kinds::Kind, shape};
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Admission {
     /// The object is refused when there is one (422).
     pub causes: Vec<Cause>,
-    /// Fields that the kind does not have: `fieldValidation` says what becomes of them.
+    /// Fields that the kind does not have, and that were dropped: `fieldValidation` says what becomes of it.
     pub unknown_fields: Vec<String>,
-    /// Sent with the answer.
+    /// Sent with the answer: what is accepted without effect.
     pub warnings: Vec<String>,
 }
 
-/// Checks an object of `kind`. `old` is the stored one where the object exists already.
+/// Makes an object of `kind` have its shape, and checks it. `old` is the stored one where the object
+/// exists already.
 #[must_use]
-pub fn admit(kind: &Kind, new: &Value, old: Option<&Value>) -> Admission {
-    let Findings { unknown, causes } = shape_of(kind, new);
-    let mut admission = Admission { causes, unknown_fields: unknown, warnings: Vec::new() };
-    if !admission.causes.is_empty() {
-        return admission;
+pub fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Admission {
+    if !new.is_object() {
+        return Admission { causes: vec![Cause::type_invalid("", "no object", "object")], ..Admission::default() };
     }
-    if kind.kind == kinds::BARE_METAL_HOST.kind {
-        with_types(new, old, &mut admission, |new: &BareMetalHost, old, admission| {
-            admission.causes = bare_metal_host::rules::causes(new, old);
-            admission.warnings = bare_metal_host::unacted_fields(&new.spec);
-        });
-    } else if kind.kind == kinds::PROVISIONING.kind {
-        with_types(new, old, &mut admission, |new: &Provisioning, old, admission| {
-            admission.causes = new.causes(old.is_none());
-            admission.warnings = provisioning::unacted_fields(&new.spec);
-        });
+    let unknown_fields = shape::conform(kind.shape, new);
+    let causes = shape::check(kind.shape, new, old);
+    let mut admission = Admission { causes, unknown_fields, warnings: Vec::new() };
+    if admission.causes.is_empty() {
+        let verdict = (kind.rules)(new, old);
+        admission.causes = verdict.causes;
+        admission.warnings = verdict.unacted;
+        if let Some(why) = kind.without_controller {
+            admission.warnings.insert(0, format!("{} is accepted but not acted on: {why}", kind.kind));
+        }
     }
     admission
-}
-
-/// Shape alone, without `apiVersion`, `kind` and `metadata`, which belong to the API server.
-fn shape_of(kind: &Kind, object: &Value) -> Findings {
-    let Some(map) = object.as_object() else {
-        return Findings { causes: vec![Cause::type_invalid("", "no object", "object")], ..Findings::default() };
-    };
-    shape::check_without(kind.shape, &["apiVersion", "kind", "metadata"], map)
-}
-
-fn with_types<T: DeserializeOwned>(
-    new: &Value,
-    old: Option<&Value>,
-    admission: &mut Admission,
-    rules: impl Fn(&T, Option<&T>, &mut Admission),
-) {
-    match decode::<T>(new) {
-        // What is stored was admitted once; should it not decode, the new object is judged alone.
-        Ok(new) => rules(&new, old.and_then(|old| decode::<T>(old).ok()).as_ref(), admission),
-        Err(error) => admission.causes.push(Cause {
-            reason: CauseReason::FieldValueInvalid,
-            message: format!("Invalid value: {error}"),
-            field: "spec".to_owned(),
-        }),
-    }
 }
 
 /// Decodes an object; fields that are `null` count as absent.

@@ -4,6 +4,7 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum CauseReason {
@@ -13,6 +14,7 @@ pub enum CauseReason {
     FieldValueForbidden,
     FieldValueTypeInvalid,
     FieldValueTooLong,
+    FieldValueTooMany,
     FieldValueDuplicate,
 }
 
@@ -38,6 +40,18 @@ impl Cause {
         Self { reason: CauseReason::FieldValueInvalid, message, field: field.to_owned() }
     }
 
+    /// A value of any type, as Kubernetes shows it: numbers bare, texts in quotes, and what is larger not
+    /// at all.
+    #[must_use]
+    pub fn invalid_value(field: &str, value: &Value, why: &str) -> Self {
+        let message = match value {
+            Value::Object(_) | Value::Array(_) => format!("Invalid value: {why}"),
+            Value::String(text) => format!("Invalid value: {text:?}: {why}"),
+            Value::Null | Value::Bool(_) | Value::Number(_) => format!("Invalid value: {value}: {why}"),
+        };
+        Self { reason: CauseReason::FieldValueInvalid, message, field: field.to_owned() }
+    }
+
     #[must_use]
     pub fn not_supported(field: &str, value: &str, supported: &[&str]) -> Self {
         let list: Vec<String> = supported.iter().map(|value| format!("{value:?}")).collect();
@@ -59,8 +73,24 @@ impl Cause {
 
     #[must_use]
     pub fn too_long(field: &str, bytes_max: usize) -> Self {
-        let message = format!("Too long: may not be more than {bytes_max} bytes");
+        let unit = if bytes_max == 1 { "byte" } else { "bytes" };
+        let message = format!("Too long: may not be more than {bytes_max} {unit}");
         Self { reason: CauseReason::FieldValueTooLong, message, field: field.to_owned() }
+    }
+
+    /// More items than there may be.
+    #[must_use]
+    pub fn too_many(field: &str, items: usize, items_max: usize) -> Self {
+        let unit = if items_max == 1 { "item" } else { "items" };
+        let message = format!("Too many: {items}: must have at most {items_max} {unit}");
+        Self { reason: CauseReason::FieldValueTooMany, message, field: field.to_owned() }
+    }
+
+    /// A value of any type, as JSON.
+    #[must_use]
+    pub fn duplicate_value(field: &str, value: &Value) -> Self {
+        let message = format!("Duplicate value: {value}");
+        Self { reason: CauseReason::FieldValueDuplicate, message, field: field.to_owned() }
     }
 
     #[must_use]

@@ -4,12 +4,36 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::meta::is_zero;
+use crate::{
+    meta::is_zero,
+    shape::{Field, Shape},
+};
 
 /// Most conditions on one object (upstream's schema).
 pub const CONDITIONS_MAX: usize = 32;
 /// Longest message in bytes (upstream's schema).
 pub const MESSAGE_BYTES_MAX: usize = 32 * 1024;
+
+pub(crate) const STATUS_SHAPE: Shape = Shape::one_of(&["True", "False", "Unknown"]);
+pub(crate) const TYPE_SHAPE: Shape = Shape::TEXT.chars_max(316).matching(
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+);
+
+/// `metav1.Condition`.
+pub(crate) const SHAPE: Shape = Shape::object(&[
+    Field::required("lastTransitionTime", Shape::TIME).about("When the status changed last."),
+    Field::required("message", Shape::TEXT.chars_max(MESSAGE_BYTES_MAX)).about("The reason, for people."),
+    Field::new("observedGeneration", Shape::INT64.min(0)).about("The generation of the object that this is about."),
+    Field::required(
+        "reason",
+        Shape::TEXT.chars_min(1).chars_max(1024).matching("^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"),
+    )
+    .about("The reason, as one word."),
+    Field::required("status", STATUS_SHAPE).about("Whether it is so."),
+    Field::required("type", TYPE_SHAPE).about("What this is about."),
+]);
+/// Conditions, of which each may have its own owner.
+pub(crate) const LIST_SHAPE: Shape = Shape::list(&SHAPE).keyed_by(&["type"]);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ConditionStatus {

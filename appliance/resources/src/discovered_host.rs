@@ -5,7 +5,27 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::{hardware::HardwareRecord, meta::ObjectMeta};
+use crate::{
+    hardware::HardwareRecord,
+    kinds::{AGE, FIRESTEEL, Kind, STATUS_ONLY, Scope, V1ALPHA1, column},
+    meta::ObjectMeta,
+};
+
+pub const KIND: Kind = Kind {
+    short_names: &["dh"],
+    scope: Scope::Cluster,
+    has_status: true,
+    columns: &[
+        column("MAC", ".status.bootMac", "MAC that booted", 0),
+        column("UUID", ".status.uuid", "SMBIOS UUID", 0),
+        column("Product", ".status.product", "Product name", 0),
+        column("Address", ".status.address", "Leased address", 0),
+        AGE,
+    ],
+    about: "A machine that booted from the network and belongs to nobody yet.",
+    read_only: true,
+    ..Kind::new(FIRESTEEL, V1ALPHA1, "DiscoveredHost", "discoveredhosts", "discoveredhost", &STATUS_ONLY)
+};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -4,8 +4,16 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    meta::{ObjectMeta, is_zero},
-    shape::{Field, Shape},
+    kinds::{AGE, Kind, METAL3, V1ALPHA1},
+    meta::{MAC_PATTERN_UNANCHORED, ObjectMeta, is_zero},
+    shape::{Field, Format, Shape},
+};
+
+pub const KIND: Kind = Kind {
+    short_names: &["hd"],
+    columns: &[AGE],
+    about: "The hardware that inspection found in the host of the same name.",
+    ..Kind::new(METAL3, V1ALPHA1, "HardwareData", "hardwaredata", "hardwaredata", &SHAPE)
 };
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -161,96 +169,96 @@ pub struct Storage {
     pub hctl: String,
 }
 
-const MAC: Shape = Shape::Mac { anchored: false };
-const VLAN_ID: Shape = Shape::Integer { min: Some(0), max: Some(4094) };
+const MAC: Shape = Shape::TEXT.matching(MAC_PATTERN_UNANCHORED);
+const VLAN_ID: Shape = Shape::INT32.min(0).max(4094);
 
 /// Upstream's `HardwareDetails`, also part of the host's status.
-pub(crate) const DETAILS_SHAPE: Shape = Shape::Object(&[
+pub(crate) const DETAILS_SHAPE: Shape = Shape::object(&[
     Field::new(
         "cpu",
-        &Shape::Object(&[
-            Field::new("arch", &Shape::Text).about("The architecture, such as x86_64."),
-            Field::new("clockMegahertz", &Shape::Number).about("The highest clock rate."),
-            Field::new("count", &Shape::INTEGER).about("How many logical processors there are."),
-            Field::new("flags", &Shape::List(&Shape::Text))
+        Shape::object(&[
+            Field::new("arch", Shape::TEXT).about("The architecture, such as x86_64."),
+            Field::new("clockMegahertz", Shape::NUMBER.format(Format::Double)).about("The highest clock rate."),
+            Field::new("count", Shape::INTEGER).about("How many logical processors there are."),
+            Field::new("flags", Shape::list(&Shape::TEXT))
                 .about("What the processor can do, in the words of the kernel."),
-            Field::new("model", &Shape::Text),
+            Field::new("model", Shape::TEXT).about("The model name."),
         ]),
     )
     .about("The processors."),
     Field::new(
         "firmware",
-        &Shape::Object(&[Field::new(
+        Shape::object(&[Field::new(
             "bios",
-            &Shape::Object(&[
-                Field::new("date", &Shape::Text).about("When it was released."),
-                Field::new("vendor", &Shape::Text).about("Who made it."),
-                Field::new("version", &Shape::Text).about("Its version."),
+            Shape::object(&[
+                Field::new("date", Shape::TEXT).about("When it was released."),
+                Field::new("vendor", Shape::TEXT).about("Who made it."),
+                Field::new("version", Shape::TEXT).about("Its version."),
             ]),
         )
         .about("The BIOS or UEFI.")]),
     )
     .about("The firmware of the board."),
-    Field::new("hostname", &Shape::Text).about("The name that the host gave itself during inspection."),
-    Field::new("nics", &Shape::List(&NIC_SHAPE)).about("The network interfaces."),
-    Field::new("ramMebibytes", &Shape::INTEGER).about("The memory, in MiB."),
-    Field::new("storage", &Shape::List(&STORAGE_SHAPE)).about("The disks."),
+    Field::new("hostname", Shape::TEXT).about("The name that the host gave itself during inspection."),
+    Field::new("nics", Shape::list(&NIC_SHAPE)).about("The network interfaces."),
+    Field::new("ramMebibytes", Shape::INTEGER).about("The memory, in MiB."),
+    Field::new("storage", Shape::list(&STORAGE_SHAPE)).about("The disks."),
     Field::new(
         "systemVendor",
-        &Shape::Object(&[
-            Field::new("manufacturer", &Shape::Text).about("Who made it."),
-            Field::new("productName", &Shape::Text).about("What it is called."),
-            Field::new("serialNumber", &Shape::Text).about("Its serial number."),
+        Shape::object(&[
+            Field::new("manufacturer", Shape::TEXT).about("Who made it."),
+            Field::new("productName", Shape::TEXT).about("What it is called."),
+            Field::new("serialNumber", Shape::TEXT).about("Its serial number."),
         ]),
     )
     .about("The machine."),
 ]);
 
-const NIC_SHAPE: Shape = Shape::Object(&[
-    Field::new("ip", &Shape::Text).about("The address that it had during inspection."),
+const NIC_SHAPE: Shape = Shape::object(&[
+    Field::new("ip", Shape::TEXT).about("The address that it had during inspection."),
     Field::new(
         "lldp",
-        &Shape::Object(&[
-            Field::new("portID", &Shape::Text).about("The port of the switch."),
-            Field::new("switchID", &Shape::Text).about("The MAC address of the switch."),
-            Field::new("switchSystemName", &Shape::Text).about("The name of the switch."),
+        Shape::object(&[
+            Field::new("portID", Shape::TEXT).about("The port of the switch."),
+            Field::new("switchID", Shape::TEXT).about("The MAC address of the switch."),
+            Field::new("switchSystemName", Shape::TEXT).about("The name of the switch."),
         ]),
     )
     .about("What the switch says of itself (LLDP)."),
-    Field::new("mac", &MAC).about("The MAC address."),
-    Field::new("model", &Shape::Text).about("Vendor and device, as PCI numbers."),
-    Field::new("name", &Shape::Text).about("The name that the kernel gave it."),
-    Field::new("pciAddress", &Shape::Text).about("Its place on the PCI bus."),
-    Field::new("pxe", &Shape::Boolean).about("Whether the host booted from it."),
-    Field::new("speedGbps", &Shape::INTEGER).about("The speed of the link."),
-    Field::new("vlanId", &VLAN_ID).about("The untagged VLAN."),
+    Field::new("mac", MAC).about("The MAC address."),
+    Field::new("model", Shape::TEXT).about("Vendor and device, as PCI numbers."),
+    Field::new("name", Shape::TEXT).about("The name that the kernel gave it."),
+    Field::new("pciAddress", Shape::TEXT).about("Its place on the PCI bus."),
+    Field::new("pxe", Shape::BOOLEAN).about("Whether the host booted from it."),
+    Field::new("speedGbps", Shape::INTEGER).about("The speed of the link."),
+    Field::new("vlanId", VLAN_ID).about("The untagged VLAN."),
     Field::new(
         "vlans",
-        &Shape::List(&Shape::Object(&[
-            Field::new("id", &VLAN_ID).about("The number of the VLAN."),
-            Field::new("name", &Shape::Text),
+        Shape::list(&Shape::object(&[
+            Field::new("id", VLAN_ID).about("The number of the VLAN."),
+            Field::new("name", Shape::TEXT).about("Its name."),
         ])),
     )
     .about("The VLANs on the link."),
 ]);
 
-const STORAGE_SHAPE: Shape = Shape::Object(&[
-    Field::new("alternateNames", &Shape::List(&Shape::Text)).about("Other paths of the same device."),
-    Field::new("hctl", &Shape::Text).about("The SCSI address (host:channel:target:lun)."),
-    Field::new("model", &Shape::Text).about("The model name."),
-    Field::new("name", &Shape::Text).about("The path of the device."),
-    Field::new("rotational", &Shape::Boolean).about("Whether it has spinning platters."),
-    Field::new("serialNumber", &Shape::Text).about("The serial number."),
-    Field::new("sizeBytes", &Shape::INTEGER).about("The size."),
-    Field::new("type", &Shape::OneOf(&["HDD", "SSD", "NVME"])).about("The kind of storage."),
-    Field::new("vendor", &Shape::Text).about("Who made it."),
-    Field::new("wwn", &Shape::Text).about("The unique identifier."),
-    Field::new("wwnVendorExtension", &Shape::Text).about("The vendor's extension of that identifier."),
-    Field::new("wwnWithExtension", &Shape::Text).about("The identifier with its extension."),
+const STORAGE_SHAPE: Shape = Shape::object(&[
+    Field::new("alternateNames", Shape::list(&Shape::TEXT)).about("Other paths of the same device."),
+    Field::new("hctl", Shape::TEXT).about("The SCSI address (host:channel:target:lun)."),
+    Field::new("model", Shape::TEXT).about("The model name."),
+    Field::new("name", Shape::TEXT).about("The path of the device."),
+    Field::new("rotational", Shape::BOOLEAN).about("Whether it has spinning platters."),
+    Field::new("serialNumber", Shape::TEXT).about("The serial number."),
+    Field::new("sizeBytes", Shape::INT64).about("The size."),
+    Field::new("type", Shape::one_of(&["HDD", "SSD", "NVME"])).about("The kind of storage."),
+    Field::new("vendor", Shape::TEXT).about("Who made it."),
+    Field::new("wwn", Shape::TEXT).about("The unique identifier."),
+    Field::new("wwnVendorExtension", Shape::TEXT).about("The vendor's extension of that identifier."),
+    Field::new("wwnWithExtension", Shape::TEXT).about("The identifier with its extension."),
 ]);
 
-pub(crate) const SHAPE: Shape = Shape::Object(&[Field::new(
+const SHAPE: Shape = Shape::object(&[Field::new(
     "spec",
-    &Shape::Object(&[Field::new("hardware", &DETAILS_SHAPE).about("The hardware of the host of the same name.")]),
+    Shape::object(&[Field::new("hardware", DETAILS_SHAPE).about("The hardware of the host of the same name.")]),
 )
 .about("What inspection found.")]);

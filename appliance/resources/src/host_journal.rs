@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use crate::{
     hardware::HardwareRecord,
+    kinds::{AGE, FIRESTEEL, Kind, STATUS_ONLY, V1ALPHA1, column},
     meta::{ObjectMeta, is_zero},
 };
 
@@ -18,6 +19,20 @@ use crate::{
 pub const EVENTS_MAX: usize = 400;
 /// Most receipts kept per host, for the same reason; one installation gives about six.
 pub const RECEIPTS_MAX: usize = 100;
+
+pub const KIND: Kind = Kind {
+    short_names: &["hj"],
+    has_status: true,
+    columns: &[
+        column("Attempt", ".status.memory.attempt", "Boots asked for so far", 0),
+        column("Step", ".status.progress.step", "Step that the agent works on", 0),
+        column("Reason", ".status.reason.text", "Why the host is where it is", 0),
+        AGE,
+    ],
+    about: "What the appliance remembers of its work on the host of the same name.",
+    read_only: true,
+    ..Kind::new(FIRESTEEL, V1ALPHA1, "HostJournal", "hostjournals", "hostjournal", &STATUS_ONLY)
+};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

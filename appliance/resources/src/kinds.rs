@@ -1,9 +1,50 @@
-//! The one table of kinds that the appliance serves beside Kubernetes' own.
+//! The one table of kinds that the appliance serves beside Kubernetes' own, and what a kind is.
+//!
+//! A new kind is a module with its shape and its `KIND`, and one line in [`KINDS`]:
+//!
+//! ```
+//! use firesteel_resources::{
+//!     Cause,
+//!     kinds::{AGE, Kind, Verdict, column},
+//!     shape::{Field, Shape},
+//! };
+//!
+//! const SPEC: Shape = Shape::object(&[Field::required("url", Shape::TEXT).about("Where it is fetched from.")]);
+//! const SHAPE: Shape = Shape::object(&[Field::new("spec", SPEC).about("What is wanted.")]);
+//!
+//! pub const KIND: Kind = Kind {
+//!     short_names: &["rck"],
+//!     columns: &[column("URL", ".spec.url", "Where it is fetched from", 0), AGE],
+//!     about: "A rack.",
+//!     rules: |new, _old| {
+//!         let url = new["spec"]["url"].as_str().unwrap_or_default();
+//!         Verdict::of((!url.starts_with("http")).then(|| Cause::invalid("spec.url", url, "must be an http URL")))
+//!     },
+//!     // Nothing acts on it yet: warned of at admission, and said in the object's status.
+//!     without_controller: Some("racks are not looked after"),
+//!     ..Kind::new("example.dev", "v1", "Rack", "racks", "rack", &SHAPE)
+//! };
+//! ```
+//!
+//! A kind whose objects a controller reads gets a type as well, and its rules read that type
+//! ([`typed`]).
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use crate::{
-    bare_metal_host, hardware_data, provisioning,
+    admit,
+    cause::{Cause, CauseReason},
     shape::{Field, Shape},
 };
+
+pub use crate::{
+    bare_metal_host::KIND as BARE_METAL_HOST, discovered_host::KIND as DISCOVERED_HOST,
+    hardware_data::KIND as HARDWARE_DATA, host_journal::KIND as HOST_JOURNAL, provisioning::KIND as PROVISIONING,
+};
+
+/// Every kind, in the order in which clients see them.
+pub const KINDS: &[&Kind] = &[&BARE_METAL_HOST, &HARDWARE_DATA, &PROVISIONING, &HOST_JOURNAL, &DISCOVERED_HOST];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -22,150 +63,122 @@ pub struct Column {
     pub priority: i32,
 }
 
+/// Made by [`Kind::new`] and completed by struct update.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
     pub group: &'static str,
     pub version: &'static str,
     pub kind: &'static str,
-    pub list_kind: &'static str,
     pub plural: &'static str,
     pub singular: &'static str,
     pub short_names: &'static [&'static str],
     pub scope: Scope,
     pub has_status: bool,
+    /// None means the age alone.
     pub columns: &'static [Column],
     /// What the kind is for, as `kubectl explain` shows it.
     pub about: &'static str,
     /// Everything beside `apiVersion`, `kind` and `metadata`.
     pub shape: &'static Shape,
+    /// What the shape cannot say, of an object that has the shape.
+    pub rules: Rules,
+    /// Why nothing comes of an object of this kind; `None` where the appliance acts on it.
+    pub without_controller: Option<&'static str>,
     /// Users may read it and no more.
     pub read_only: bool,
 }
 
 impl Kind {
+    /// A namespaced kind without status, rules, short names and columns.
+    #[must_use]
+    pub const fn new(
+        group: &'static str,
+        version: &'static str,
+        kind: &'static str,
+        plural: &'static str,
+        singular: &'static str,
+        shape: &'static Shape,
+    ) -> Self {
+        Self {
+            group,
+            version,
+            kind,
+            plural,
+            singular,
+            short_names: &[],
+            scope: Scope::Namespaced,
+            has_status: false,
+            columns: &[],
+            about: "",
+            shape,
+            rules: |_, _| Verdict::default(),
+            without_controller: None,
+            read_only: false,
+        }
+    }
+
     /// `metal3.io/v1alpha1`.
     #[must_use]
     pub fn api_version(&self) -> String {
         format!("{}/{}", self.group, self.version)
     }
+
+    /// What of an object has no effect here, one line each. The object has been admitted.
+    #[must_use]
+    pub fn unacted(&self, object: &Value) -> Vec<String> {
+        match self.without_controller {
+            Some(why) => vec![format!("{} is accepted but not acted on: {why}", self.kind)],
+            None => (self.rules)(object, None).unacted,
+        }
+    }
 }
 
-pub const BARE_METAL_HOST: Kind = Kind {
-    group: METAL3,
-    version: V1ALPHA1,
-    kind: "BareMetalHost",
-    list_kind: "BareMetalHostList",
-    plural: "baremetalhosts",
-    singular: "baremetalhost",
-    short_names: &["bmh", "bmhost"],
-    scope: Scope::Namespaced,
-    has_status: true,
-    columns: &[
-        column("Status", ".status.operationalStatus", "Operational status", 1),
-        column("State", ".status.provisioning.state", "Provisioning status", 0),
-        column("Consumer", ".spec.consumerRef.name", "Consumer using this host", 0),
-        column("BMC", ".spec.bmc.address", "Address of management controller", 1),
-        column("Online", ".spec.online", "Whether the host is online or not", 0),
-        column("Error", ".status.errorType", "Type of the most recent error", 0),
-        AGE,
-    ],
-    about: "A server: how to reach it, what is to be on it, and how it is.",
-    shape: &bare_metal_host::SHAPE,
-    read_only: false,
-};
+/// The rules of a kind: of a new object, or of a change of the second one.
+pub type Rules = fn(&Value, Option<&Value>) -> Verdict;
 
-pub const HARDWARE_DATA: Kind = Kind {
-    group: METAL3,
-    version: V1ALPHA1,
-    kind: "HardwareData",
-    list_kind: "HardwareDataList",
-    plural: "hardwaredata",
-    singular: "hardwaredata",
-    short_names: &["hd"],
-    scope: Scope::Namespaced,
-    has_status: false,
-    columns: &[AGE],
-    about: "The hardware that inspection found in the host of the same name.",
-    shape: &hardware_data::SHAPE,
-    read_only: false,
-};
+/// What the rules of a kind say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Verdict {
+    /// The object is refused when there is one.
+    pub causes: Vec<Cause>,
+    /// Fields that are set and have no effect, one line each, with the field's path first.
+    pub unacted: Vec<String>,
+}
 
-pub const PROVISIONING: Kind = Kind {
-    group: METAL3,
-    version: V1ALPHA1,
-    kind: "Provisioning",
-    list_kind: "ProvisioningList",
-    plural: "provisionings",
-    singular: "provisioning",
-    short_names: &[],
-    scope: Scope::Cluster,
-    has_status: true,
-    columns: &[
-        column("Network", ".spec.provisioningNetwork", "Who runs DHCP", 0),
-        column("Interface", ".spec.provisioningInterface", "Provisioning interface", 0),
-        column("CIDR", ".spec.provisioningNetworkCIDR", "Provisioning network", 0),
-        AGE,
-    ],
-    about: "The network on which hosts are installed.",
-    shape: &provisioning::SHAPE,
-    read_only: false,
-};
+impl Verdict {
+    pub fn of(causes: impl IntoIterator<Item = Cause>) -> Self {
+        Self { causes: causes.into_iter().collect(), unacted: Vec::new() }
+    }
+}
 
-pub const HOST_JOURNAL: Kind = Kind {
-    group: FIRESTEEL,
-    version: V1ALPHA1,
-    kind: "HostJournal",
-    list_kind: "HostJournalList",
-    plural: "hostjournals",
-    singular: "hostjournal",
-    short_names: &["hj"],
-    scope: Scope::Namespaced,
-    has_status: true,
-    columns: &[
-        column("Attempt", ".status.memory.attempt", "Boots asked for so far", 0),
-        column("Step", ".status.progress.step", "Step that the agent works on", 0),
-        column("Reason", ".status.reason.text", "Why the host is where it is", 0),
-        AGE,
-    ],
-    about: "What the appliance remembers of its work on the host of the same name.",
-    shape: &STATUS_ONLY,
-    read_only: true,
-};
-
-pub const DISCOVERED_HOST: Kind = Kind {
-    group: FIRESTEEL,
-    version: V1ALPHA1,
-    kind: "DiscoveredHost",
-    list_kind: "DiscoveredHostList",
-    plural: "discoveredhosts",
-    singular: "discoveredhost",
-    short_names: &["dh"],
-    scope: Scope::Cluster,
-    has_status: true,
-    columns: &[
-        column("MAC", ".status.bootMac", "MAC that booted", 0),
-        column("UUID", ".status.uuid", "SMBIOS UUID", 0),
-        column("Product", ".status.product", "Product name", 0),
-        column("Address", ".status.address", "Leased address", 0),
-        AGE,
-    ],
-    about: "A machine that booted from the network and belongs to nobody yet.",
-    shape: &STATUS_ONLY,
-    read_only: true,
-};
-
-pub const KINDS: [&Kind; 5] = [&BARE_METAL_HOST, &HARDWARE_DATA, &PROVISIONING, &HOST_JOURNAL, &DISCOVERED_HOST];
+/// Rules that read a type.
+pub fn typed<T: DeserializeOwned>(
+    new: &Value,
+    old: Option<&Value>,
+    rules: impl Fn(&T, Option<&T>) -> Verdict,
+) -> Verdict {
+    match admit::decode::<T>(new) {
+        // What is stored was admitted once; should it not decode, the new object is judged alone.
+        Ok(new) => rules(&new, old.and_then(|old| admit::decode::<T>(old).ok()).as_ref()),
+        Err(error) => Verdict::of([Cause {
+            reason: CauseReason::FieldValueInvalid,
+            message: format!("Invalid value: {error}"),
+            field: "spec".to_owned(),
+        }]),
+    }
+}
 
 #[must_use]
 pub fn find(group: &str, kind: &str) -> Option<&'static Kind> {
-    KINDS.into_iter().find(|entry| entry.group == group && entry.kind == kind)
+    KINDS.iter().copied().find(|entry| entry.group == group && entry.kind == kind)
 }
 
-const METAL3: &str = "metal3.io";
-const FIRESTEEL: &str = "firesteel.dev";
-const V1ALPHA1: &str = "v1alpha1";
+pub(crate) const METAL3: &str = "metal3.io";
+pub(crate) const FIRESTEEL: &str = "firesteel.dev";
+pub(crate) const V1ALPHA1: &str = "v1alpha1";
 
-const AGE: Column = Column {
+/// The last column of most kinds.
+pub const AGE: Column = Column {
     name: "Age",
     type_: "date",
     json_path: ".metadata.creationTimestamp",
@@ -174,8 +187,11 @@ const AGE: Column = Column {
 };
 
 /// The appliance alone writes these, from its own types.
-const STATUS_ONLY: Shape = Shape::Object(&[Field::new("status", &Shape::Any)]);
+pub(crate) const STATUS_ONLY: Shape =
+    Shape::object(&[Field::new("status", Shape::ANY).about("What the appliance knows.")]);
 
-const fn column(name: &'static str, json_path: &'static str, description: &'static str, priority: i32) -> Column {
+/// A column of words.
+#[must_use]
+pub const fn column(name: &'static str, json_path: &'static str, description: &'static str, priority: i32) -> Column {
     Column { name, type_: "string", json_path, description, priority }
 }

@@ -7,7 +7,7 @@
 //! object goes before it is stored.
 //!
 //! ```text
-//! JSON -> shape (types, required, unknown fields) -> typed -> rules of the kind -> warnings
+//! JSON -> unknown fields go -> defaults come -> shape (types, bounds) -> rules of the kind -> warnings
 //! ```
 
 pub mod admit;

@@ -9,6 +9,8 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::shape::{Field, Shape};
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ObjectMeta {
@@ -95,6 +97,27 @@ pub struct SecretReference {
     #[serde(skip_serializing_if = "String::is_empty")]
     pub namespace: String,
 }
+
+pub(crate) const SECRET_SHAPE: Shape = Shape::object(&[
+    Field::new("name", Shape::TEXT).about("The name of the Secret."),
+    Field::new("namespace", Shape::TEXT).about("The Secret's namespace; without it, that of this object."),
+])
+.atomic();
+
+pub(crate) const REFERENCE_SHAPE: Shape = Shape::object(&[
+    Field::new("apiVersion", Shape::TEXT).about("The API version of the object."),
+    Field::new("fieldPath", Shape::TEXT).about("The part of the object that is meant."),
+    Field::new("kind", Shape::TEXT).about("The kind of the object."),
+    Field::new("name", Shape::TEXT).about("The name of the object."),
+    Field::new("namespace", Shape::TEXT).about("The namespace of the object."),
+    Field::new("resourceVersion", Shape::TEXT).about("The revision of the object that is meant."),
+    Field::new("uid", Shape::TEXT).about("The UID of the object."),
+])
+.atomic();
+
+pub(crate) const MAC_PATTERN: &str = "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$";
+/// As upstream has it in some places.
+pub(crate) const MAC_PATTERN_UNANCHORED: &str = "[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}";
 
 /// Canonical text of a MAC address, `52:54:00:aa:bb:01`, from any of the usual spellings
 /// (colons or hyphens, either case).

@@ -3,42 +3,57 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::shape::{Field, Shape};
-
-/// As upstream writes it; some of its fields are not anchored.
-const MAC_PATTERN: &str = "[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}";
+use crate::shape::{Field, Form, Ownership, Shape};
 
 /// The schema of a document of this shape.
 #[must_use]
 pub fn openapi(shape: &Shape) -> Value {
-    match shape {
-        Shape::Boolean => json!({ "type": "boolean" }),
-        Shape::Number => json!({ "type": "number" }),
-        Shape::Text => json!({ "type": "string" }),
-        Shape::Integer { min, max } => {
-            let mut schema = json!({ "type": "integer" });
-            for (name, bound) in [("minimum", min), ("maximum", max)] {
-                if let Some(bound) = bound {
-                    schema[name] = json!(bound);
-                }
-            }
-            schema
+    let mut schema = match shape.form {
+        Form::Boolean => json!({ "type": "boolean" }),
+        Form::Integer => json!({ "type": "integer" }),
+        Form::Number => json!({ "type": "number" }),
+        Form::Text => json!({ "type": "string" }),
+        Form::IntegerOrText => {
+            json!({ "anyOf": [{ "type": "integer" }, { "type": "string" }], "x-kubernetes-int-or-string": true })
         }
-        Shape::OneOf(words) => json!({ "type": "string", "enum": words }),
-        Shape::Time => json!({ "type": "string", "format": "date-time" }),
-        Shape::Mac { anchored: true } => json!({ "type": "string", "pattern": format!("^{MAC_PATTERN}$") }),
-        Shape::Mac { anchored: false } => json!({ "type": "string", "pattern": MAC_PATTERN }),
-        Shape::Any => json!({ "x-kubernetes-preserve-unknown-fields": true }),
-        Shape::Map(item) => json!({ "type": "object", "additionalProperties": openapi(item) }),
-        Shape::List(item) => json!({ "type": "array", "items": openapi(item) }),
-        Shape::Object(fields) => object(fields),
+        Form::Any => json!({ "x-kubernetes-preserve-unknown-fields": true }),
+        Form::Map(item) => json!({ "type": "object", "additionalProperties": openapi(item) }),
+        Form::List(item) => json!({ "type": "array", "items": openapi(item) }),
+        Form::Object(fields) => object(fields),
+    };
+    let bounds = [
+        ("minimum", shape.min.map(Value::from)),
+        ("maximum", shape.max.map(Value::from)),
+        ("minLength", shape.chars_min.map(Value::from)),
+        ("maxLength", shape.chars_max.map(Value::from)),
+        ("minItems", shape.items_min.map(Value::from)),
+        ("maxItems", shape.items_max.map(Value::from)),
+        ("minProperties", shape.fields_min.map(Value::from)),
+        ("pattern", shape.pattern.map(Value::from)),
+        ("format", shape.format.map(|format| Value::from(format.word()))),
+        ("default", shape.default.map(|default| default.value())),
+        ("enum", (!shape.words.is_empty()).then(|| json!(shape.words))),
+        ("nullable", shape.nullable.then_some(Value::Bool(true))),
+        ("x-kubernetes-preserve-unknown-fields", shape.is_open.then_some(Value::Bool(true))),
+        ("x-kubernetes-validations", rules(shape)),
+    ];
+    for (name, value) in bounds {
+        if let Some(value) = value {
+            schema[name] = value;
+        }
     }
+    ownership(shape, &mut schema);
+    schema
 }
 
 fn object(fields: &[Field]) -> Value {
-    let properties: Map<String, Value> = fields.iter().map(|field| (field.name.to_owned(), property(field))).collect();
+    let mut schema = json!({ "type": "object" });
+    if !fields.is_empty() {
+        let properties: Map<String, Value> =
+            fields.iter().map(|field| (field.name.to_owned(), property(field))).collect();
+        schema["properties"] = Value::Object(properties);
+    }
     let required: Vec<&str> = fields.iter().filter(|field| field.required).map(|field| field.name).collect();
-    let mut schema = json!({ "type": "object", "properties": properties });
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
@@ -46,34 +61,50 @@ fn object(fields: &[Field]) -> Value {
 }
 
 fn property(field: &Field) -> Value {
-    let mut schema = openapi(field.shape);
+    let mut schema = openapi(&field.shape);
     if !field.about.is_empty() {
         schema["description"] = json!(field.about);
     }
-    if !field.list_keys.is_empty() {
-        schema["x-kubernetes-list-type"] = json!("map");
-        schema["x-kubernetes-list-map-keys"] = json!(field.list_keys);
-    }
-    if field.is_atomic {
-        schema["x-kubernetes-map-type"] = json!("atomic");
-    }
     schema
+}
+
+fn rules(shape: &Shape) -> Option<Value> {
+    let rules = shape.rules.iter().map(|rule| json!({ "rule": rule.cel, "message": rule.message }));
+    (!shape.rules.is_empty()).then(|| rules.collect())
+}
+
+fn ownership(shape: &Shape, schema: &mut Value) {
+    let is_list = matches!(shape.form, Form::List(_));
+    match shape.ownership {
+        Ownership::Unsaid => {}
+        Ownership::Atomic if is_list => schema["x-kubernetes-list-type"] = json!("atomic"),
+        Ownership::Atomic => schema["x-kubernetes-map-type"] = json!("atomic"),
+        Ownership::Set => schema["x-kubernetes-list-type"] = json!("set"),
+        Ownership::Keyed(keys) => {
+            schema["x-kubernetes-list-type"] = json!("map");
+            schema["x-kubernetes-list-map-keys"] = json!(keys);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shape::{Literal, Rule};
 
     #[test]
     fn a_shape_says_all_that_it_knows() {
-        const ITEM: Shape = Shape::Object(&[Field::required("type", &Shape::OneOf(&["a", "b"]))]);
-        const SHAPE: Shape = Shape::Object(&[
-            Field::required("size", &Shape::NATURAL).about("How large."),
-            Field::new("list", &Shape::List(&ITEM)).keyed_by(&["type"]),
-            Field::new("map", &Shape::Map(&Shape::Time)),
-            Field::new("mac", &Shape::Mac { anchored: true }),
-            Field::new("any", &Shape::Any),
-            Field::new("reference", &Shape::Object(&[Field::new("name", &Shape::Text)])).atomic(),
+        const ITEM: Shape = Shape::object(&[Field::required("type", Shape::one_of(&["a", "b"]))]);
+        const RULE: Rule = Rule { cel: "self > 0", message: "must be more", holds: |_, _| true };
+        const SHAPE: Shape = Shape::object(&[
+            Field::required("size", Shape::INT32.min(0).or(Literal::Integer(3)).ruled_by(&[RULE])).about("How large."),
+            Field::new("list", Shape::list(&ITEM).keyed_by(&["type"]).items_max(2)),
+            Field::new("map", Shape::map(&Shape::TIME.nullable())),
+            Field::new("name", Shape::TEXT.chars_min(1).chars_max(9).matching("^a")),
+            Field::new("any", Shape::ANY),
+            Field::new("either", Shape::INTEGER_OR_TEXT),
+            Field::new("reference", Shape::object(&[Field::new("name", Shape::TEXT)]).atomic().fields_min(1)),
+            Field::new("open", Shape::object(&[]).open()),
         ]);
         let word = json!({ "type": "string", "enum": ["a", "b"] });
         assert_eq!(
@@ -82,21 +113,33 @@ mod tests {
                 "type": "object",
                 "required": ["size"],
                 "properties": {
-                    "size": { "type": "integer", "minimum": 0, "description": "How large." },
+                    "size": {
+                        "type": "integer", "format": "int32", "minimum": 0, "default": 3, "description": "How large.",
+                        "x-kubernetes-validations": [{ "rule": "self > 0", "message": "must be more" }],
+                    },
                     "list": {
                         "type": "array",
                         "items": { "type": "object", "required": ["type"], "properties": { "type": word } },
+                        "maxItems": 2,
                         "x-kubernetes-list-type": "map",
                         "x-kubernetes-list-map-keys": ["type"],
                     },
-                    "map": { "type": "object", "additionalProperties": { "type": "string", "format": "date-time" } },
-                    "mac": { "type": "string", "pattern": "^[0-9a-fA-F]{2}(:[0-9a-fA-F]{2}){5}$" },
+                    "map": {
+                        "type": "object",
+                        "additionalProperties": { "type": "string", "format": "date-time", "nullable": true },
+                    },
+                    "name": { "type": "string", "minLength": 1, "maxLength": 9, "pattern": "^a" },
                     "any": { "x-kubernetes-preserve-unknown-fields": true },
+                    "either": {
+                        "anyOf": [{ "type": "integer" }, { "type": "string" }], "x-kubernetes-int-or-string": true,
+                    },
                     "reference": {
                         "type": "object",
                         "properties": { "name": { "type": "string" } },
+                        "minProperties": 1,
                         "x-kubernetes-map-type": "atomic",
                     },
+                    "open": { "type": "object", "x-kubernetes-preserve-unknown-fields": true },
                 },
             })
         );

@@ -1,67 +1,329 @@
-//! The shape of a JSON document: which fields exist, of which type, which are required.
+//! The shape of a JSON document: which fields exist, of which type, within which bounds, and what
+//! is put in for those that are missing. What a CustomResourceDefinition's schema says, in Rust.
 //!
-//! One constant tree per kind (and one for Ignition configs) gives the list of unknown fields,
-//! the type errors with their field paths, and the kind's OpenAPI schema ([`crate::schema`]). A test
-//! compares the trees with upstream's schemas. Meaning beyond types is not known here.
+//! One constant tree per kind gives everything that depends on it:
+//!
+//! - [`conform`]: the fields that the kind does not have, dropped and named; `null`s dropped where they
+//!   are not allowed; defaults put in;
+//! - [`check`]: what is wrong with what is left, in Kubernetes' words;
+//! - [`crate::schema::openapi`]: the schema that the API publishes, from which field ownership comes too.
+//!
+//! A shape begins with a type and is narrowed by what follows it:
+//!
+//! ```
+//! use firesteel_resources::shape::{Field, Literal, Shape};
+//!
+//! const PORT: Shape = Shape::INT32.min(1).max(65_535);
+//! const NAME: Shape = Shape::TEXT.chars_min(1).chars_max(63).matching("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$");
+//! const ITEM: Shape = Shape::object(&[
+//!     Field::required("name", NAME).about("The name of the server."),
+//!     Field::new("port", PORT.or(Literal::Integer(443))).about("The port that it listens at."),
+//!     Field::new("mode", Shape::one_of(&["On", "Off"])).about("Whether it is used."),
+//! ]);
+//! const SPEC: Shape = Shape::object(&[
+//!     // Each server may have its own owner.
+//!     Field::new("servers", Shape::list(&ITEM).keyed_by(&["name"]).items_max(16)).about("The servers."),
+//!     Field::new("labels", Shape::map(&Shape::TEXT)).about("Words for people."),
+//! ]);
+//! assert_eq!(firesteel_resources::schema::openapi(&SPEC)["properties"]["servers"]["maxItems"], 16);
+//! ```
+//!
+//! A rule that a schema says in CEL is a [`Rule`]: the text that is published, and the same in Rust, so
+//! that no interpreter is needed. What no schema can say (two fields that exclude each other, the old
+//! object) belongs to the rules of the kind.
+//!
+//! Not here, since no kind of ours has it: embedded resources, `uniqueItems` (which Kubernetes forbids),
+//! rules about the old items of a list. A test compares the trees with upstream's schemas.
 
-use serde_json::{Map, Value};
+mod check;
+mod conform;
+mod path;
 
-use crate::{cause::Cause, meta::normal_mac};
+use serde_json::{Value, json};
+
+pub use check::check;
+pub use conform::conform;
+pub use path::join;
 
 /// Most findings of one kind for one document: beyond that nobody reads on.
 pub const FINDINGS_MAX: usize = 64;
 
-#[derive(Debug)]
-pub enum Shape {
+/// What is beside the shape in every object: these belong to the API server.
+const COMMON: [&str; 3] = ["apiVersion", "kind", "metadata"];
+
+/// What a value may be. Made by a constant or a function of a type, and narrowed by the others.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub form: Form,
+    pub format: Option<Format>,
+    /// Put in where the field is missing.
+    pub default: Option<Literal>,
+    /// A `null` is a value, and kept.
+    pub nullable: bool,
+    /// Of an integer.
+    pub min: Option<i64>,
+    pub max: Option<i64>,
+    /// Of a text: the words that it may be; none means any.
+    pub words: &'static [&'static str],
+    /// Of a text: the expression that matches some part of it, in Go's syntax.
+    pub pattern: Option<&'static str>,
+    /// Of a text.
+    pub chars_min: Option<usize>,
+    pub chars_max: Option<usize>,
+    /// Of a list.
+    pub items_min: Option<usize>,
+    pub items_max: Option<usize>,
+    /// Of an object: how many of its fields there are at least.
+    pub fields_min: Option<usize>,
+    pub ownership: Ownership,
+    /// Of an object: fields that it does not name are kept.
+    pub is_open: bool,
+    pub rules: &'static [Rule],
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Form {
     Boolean,
-    Integer {
-        min: Option<i64>,
-        max: Option<i64>,
-    },
+    Integer,
     Number,
     Text,
-    /// One of these words.
-    OneOf(&'static [&'static str]),
-    /// RFC 3339.
-    Time,
-    /// A MAC address with colons; upstream's pattern for some fields is not anchored.
-    Mac {
-        anchored: bool,
-    },
+    /// A number or a text, such as `3` and `"20%"`.
+    IntegerOrText,
     /// Anything at all.
     Any,
+    /// Any names with values of one shape.
     Map(&'static Shape),
     List(&'static Shape),
     Object(&'static [Field]),
 }
 
-impl Shape {
-    pub const INTEGER: Self = Self::Integer { min: None, max: None };
-    /// An integer of at least 0.
-    pub const NATURAL: Self = Self::Integer { min: Some(0), max: None };
+/// What OpenAPI calls the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Int32,
+    Int64,
+    Double,
+    /// RFC 3339.
+    DateTime,
 }
 
-#[derive(Debug)]
+impl Format {
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Int32 => "int32",
+            Self::Int64 => "int64",
+            Self::Double => "double",
+            Self::DateTime => "date-time",
+        }
+    }
+}
+
+/// A value in a schema.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Literal {
+    Boolean(bool),
+    Integer(i64),
+    Text(&'static str),
+    /// An object, whose own fields' defaults are put in then.
+    EmptyObject,
+}
+
+impl Literal {
+    #[must_use]
+    pub fn value(self) -> Value {
+        match self {
+            Self::Boolean(value) => json!(value),
+            Self::Integer(value) => json!(value),
+            Self::Text(value) => json!(value),
+            Self::EmptyObject => json!({}),
+        }
+    }
+}
+
+/// Who may own what is inside, when several clients apply the same object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Ownership {
+    /// Nothing is said: each field of an object has its own owner, a list has one.
+    #[default]
+    Unsaid,
+    /// One owner for all.
+    Atomic,
+    /// Of a list: each item, which is there once.
+    Set,
+    /// Of a list: each item, known by these of its fields.
+    Keyed(&'static [&'static str]),
+}
+
+/// A rule in CEL, and the same in Rust.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    pub cel: &'static str,
+    pub message: &'static str,
+    /// Of the value and, where the object exists already, of its old value. A value of another type than
+    /// the shape's is none of its business: it is refused elsewhere.
+    pub holds: fn(&Value, Option<&Value>) -> bool,
+}
+
+impl Shape {
+    pub const BOOLEAN: Self = Self::of(Form::Boolean);
+    pub const INTEGER: Self = Self::of(Form::Integer);
+    pub const INT32: Self = Self::INTEGER.format(Format::Int32);
+    pub const INT64: Self = Self::INTEGER.format(Format::Int64);
+    /// An integer of at least 0.
+    pub const NATURAL: Self = Self::INTEGER.min(0);
+    pub const NUMBER: Self = Self::of(Form::Number);
+    pub const TEXT: Self = Self::of(Form::Text);
+    pub const TIME: Self = Self::TEXT.format(Format::DateTime);
+    pub const INTEGER_OR_TEXT: Self = Self::of(Form::IntegerOrText);
+    pub const ANY: Self = Self::of(Form::Any);
+
+    #[must_use]
+    pub const fn of(form: Form) -> Self {
+        Self {
+            form,
+            format: None,
+            default: None,
+            nullable: false,
+            min: None,
+            max: None,
+            words: &[],
+            pattern: None,
+            chars_min: None,
+            chars_max: None,
+            items_min: None,
+            items_max: None,
+            fields_min: None,
+            ownership: Ownership::Unsaid,
+            is_open: false,
+            rules: &[],
+        }
+    }
+
+    /// One of these words.
+    #[must_use]
+    pub const fn one_of(words: &'static [&'static str]) -> Self {
+        Self { words, ..Self::TEXT }
+    }
+
+    #[must_use]
+    pub const fn map(values: &'static Self) -> Self {
+        Self::of(Form::Map(values))
+    }
+
+    #[must_use]
+    pub const fn list(items: &'static Self) -> Self {
+        Self::of(Form::List(items))
+    }
+
+    #[must_use]
+    pub const fn object(fields: &'static [Field]) -> Self {
+        Self::of(Form::Object(fields))
+    }
+
+    #[must_use]
+    pub const fn format(self, format: Format) -> Self {
+        Self { format: Some(format), ..self }
+    }
+
+    /// With this where there is none.
+    #[must_use]
+    pub const fn or(self, default: Literal) -> Self {
+        Self { default: Some(default), ..self }
+    }
+
+    #[must_use]
+    pub const fn nullable(self) -> Self {
+        Self { nullable: true, ..self }
+    }
+
+    #[must_use]
+    pub const fn min(self, min: i64) -> Self {
+        Self { min: Some(min), ..self }
+    }
+
+    #[must_use]
+    pub const fn max(self, max: i64) -> Self {
+        Self { max: Some(max), ..self }
+    }
+
+    #[must_use]
+    pub const fn matching(self, pattern: &'static str) -> Self {
+        Self { pattern: Some(pattern), ..self }
+    }
+
+    #[must_use]
+    pub const fn chars_min(self, chars: usize) -> Self {
+        Self { chars_min: Some(chars), ..self }
+    }
+
+    #[must_use]
+    pub const fn chars_max(self, chars: usize) -> Self {
+        Self { chars_max: Some(chars), ..self }
+    }
+
+    #[must_use]
+    pub const fn items_min(self, items: usize) -> Self {
+        Self { items_min: Some(items), ..self }
+    }
+
+    #[must_use]
+    pub const fn items_max(self, items: usize) -> Self {
+        Self { items_max: Some(items), ..self }
+    }
+
+    #[must_use]
+    pub const fn fields_min(self, fields: usize) -> Self {
+        Self { fields_min: Some(fields), ..self }
+    }
+
+    /// One owner for all that is inside.
+    #[must_use]
+    pub const fn atomic(self) -> Self {
+        Self { ownership: Ownership::Atomic, ..self }
+    }
+
+    /// A list in which each item is there once and has its own owner.
+    #[must_use]
+    pub const fn set(self) -> Self {
+        Self { ownership: Ownership::Set, ..self }
+    }
+
+    /// A list whose items are known by these fields, so that each may have its own owner.
+    #[must_use]
+    pub const fn keyed_by(self, fields: &'static [&'static str]) -> Self {
+        Self { ownership: Ownership::Keyed(fields), ..self }
+    }
+
+    /// An object that keeps what it does not name.
+    #[must_use]
+    pub const fn open(self) -> Self {
+        Self { is_open: true, ..self }
+    }
+
+    #[must_use]
+    pub const fn ruled_by(self, rules: &'static [Rule]) -> Self {
+        Self { rules, ..self }
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
 pub struct Field {
     pub name: &'static str,
     pub required: bool,
-    pub shape: &'static Shape,
+    pub shape: Shape,
     /// What the field is for, as `kubectl explain` shows it.
     pub about: &'static str,
-    /// Of a list: the fields that tell its items apart, so that each item may have its own owner.
-    pub list_keys: &'static [&'static str],
-    /// Of an object: it has one owner as a whole.
-    pub is_atomic: bool,
 }
 
 impl Field {
     #[must_use]
-    pub const fn new(name: &'static str, shape: &'static Shape) -> Self {
-        Self { name, required: false, shape, about: "", list_keys: &[], is_atomic: false }
+    pub const fn new(name: &'static str, shape: Shape) -> Self {
+        Self { name, required: false, shape, about: "" }
     }
 
     #[must_use]
-    pub const fn required(name: &'static str, shape: &'static Shape) -> Self {
+    pub const fn required(name: &'static str, shape: Shape) -> Self {
         Self { required: true, ..Self::new(name, shape) }
     }
 
@@ -69,228 +331,8 @@ impl Field {
     pub const fn about(self, about: &'static str) -> Self {
         Self { about, ..self }
     }
-
-    #[must_use]
-    pub const fn keyed_by(self, list_keys: &'static [&'static str]) -> Self {
-        Self { list_keys, ..self }
-    }
-
-    #[must_use]
-    pub const fn atomic(self) -> Self {
-        Self { is_atomic: true, ..self }
-    }
 }
 
-/// What is wrong with a document.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// Paths of fields that the shape does not have.
-    pub unknown: Vec<String>,
-    pub causes: Vec<Cause>,
-}
-
-/// Compares a document with a shape. `path` is put before every field's name; empty for a whole
-/// document. A `null` counts as absent.
-#[must_use]
-pub fn check(shape: &Shape, path: &str, value: &Value) -> Findings {
-    let mut findings = Findings::default();
-    walk(shape, path, value, &mut findings);
-    findings.unknown.truncate(FINDINGS_MAX);
-    findings.causes.truncate(FINDINGS_MAX);
-    findings
-}
-
-/// Compares a whole object with a shape that leaves out some of its fields.
-#[must_use]
-pub fn check_without(shape: &Shape, left_out: &[&str], map: &Map<String, Value>) -> Findings {
-    let mut findings = Findings::default();
-    match shape {
-        Shape::Object(fields) => {
-            let fields = Fields { fields, left_out };
-            object(&fields, "", map, &mut findings);
-        }
-        // Nothing could be left out of these.
-        Shape::Boolean
-        | Shape::Integer { .. }
-        | Shape::Number
-        | Shape::Text
-        | Shape::OneOf(_)
-        | Shape::Time
-        | Shape::Mac { .. }
-        | Shape::Any
-        | Shape::Map(_)
-        | Shape::List(_) => walk(shape, "", &Value::Object(map.clone()), &mut findings),
-    }
-    findings.unknown.truncate(FINDINGS_MAX);
-    findings.causes.truncate(FINDINGS_MAX);
-    findings
-}
-
-/// Removes the fields that the shape does not have (Kubernetes' pruning).
-pub fn prune(shape: &Shape, value: &mut Value) {
-    match (shape, value) {
-        (Shape::Object(fields), Value::Object(map)) => {
-            map.retain(|name, _| fields.iter().any(|field| field.name == name));
-            for field in *fields {
-                if let Some(value) = map.get_mut(field.name) {
-                    prune(field.shape, value);
-                }
-            }
-        }
-        (Shape::List(item), Value::Array(values)) => values.iter_mut().for_each(|value| prune(item, value)),
-        (Shape::Map(item), Value::Object(map)) => map.values_mut().for_each(|value| prune(item, value)),
-        _ => {}
-    }
-}
-
-/// `spec.bmc` + `address` → `spec.bmc.address`.
-#[must_use]
-pub fn join(path: &str, name: &str) -> String {
-    if path.is_empty() { name.to_owned() } else { format!("{path}.{name}") }
-}
-
-fn walk(shape: &Shape, path: &str, value: &Value, findings: &mut Findings) {
-    if value.is_null() {
-        return;
-    }
-    match shape {
-        Shape::Any => {}
-        Shape::Boolean => expect(value.is_boolean(), "boolean", path, value, findings),
-        Shape::Number => expect(value.is_number(), "number", path, value, findings),
-        Shape::Text => expect(value.is_string(), "string", path, value, findings),
-        Shape::Integer { min, max } => integer(*min, *max, path, value, findings),
-        Shape::OneOf(words) => match value.as_str() {
-            Some(word) if words.contains(&word) => {}
-            Some(word) => findings.causes.push(Cause::not_supported(path, word, words)),
-            None => expect(false, "string", path, value, findings),
-        },
-        Shape::Time => text_rule(path, value, findings, |text| {
-            (text.parse::<jiff::Timestamp>().is_err()).then_some("must be a time as in RFC 3339")
-        }),
-        Shape::Mac { .. } => text_rule(path, value, findings, |text| {
-            (text.contains('-') || normal_mac(text).is_none())
-                .then_some("must be a MAC address such as 52:54:00:12:34:56")
-        }),
-        Shape::Map(item) => match value.as_object() {
-            Some(map) => map.iter().for_each(|(name, value)| walk(item, &join(path, name), value, findings)),
-            None => expect(false, "object", path, value, findings),
-        },
-        Shape::List(item) => match value.as_array() {
-            Some(values) => {
-                for (index, value) in values.iter().enumerate() {
-                    walk(item, &format!("{path}[{index}]"), value, findings);
-                }
-            }
-            None => expect(false, "array", path, value, findings),
-        },
-        Shape::Object(fields) => match value.as_object() {
-            Some(map) => object(&Fields { fields, left_out: &[] }, path, map, findings),
-            None => expect(false, "object", path, value, findings),
-        },
-    }
-}
-
-/// What an object may have, and what of it others look after.
-struct Fields<'a> {
-    fields: &'a [Field],
-    left_out: &'a [&'a str],
-}
-
-fn object(expected: &Fields<'_>, path: &str, map: &Map<String, Value>, findings: &mut Findings) {
-    let fields = expected.fields;
-    for (name, value) in map.iter().filter(|(name, _)| !expected.left_out.contains(&name.as_str())) {
-        match fields.iter().find(|field| field.name == name) {
-            Some(field) => walk(field.shape, &join(path, name), value, findings),
-            None if findings.unknown.len() < FINDINGS_MAX => findings.unknown.push(join(path, name)),
-            None => {}
-        }
-    }
-    for field in fields.iter().filter(|field| field.required) {
-        if map.get(field.name).is_none_or(Value::is_null) {
-            findings.causes.push(Cause::required(&join(path, field.name), ""));
-        }
-    }
-}
-
-fn integer(min: Option<i64>, max: Option<i64>, path: &str, value: &Value, findings: &mut Findings) {
-    // Kubernetes takes 1.0 as an integer; so do the clients that write it.
-    #[allow(clippy::cast_possible_truncation, reason = "whole and within 2^53, checked beside")]
-    let number =
-        value.as_i64().or_else(|| value.as_f64().filter(|n| n.fract() == 0.0 && n.abs() < 9e15).map(|n| n as i64));
-    let Some(number) = number else {
-        return expect(false, "integer", path, value, findings);
-    };
-    if let Some(min) = min.filter(|min| number < *min) {
-        let why = format!("{path} in body should be greater than or equal to {min}");
-        findings.causes.push(Cause::invalid(path, &number.to_string(), &why));
-    }
-    if let Some(max) = max.filter(|max| number > *max) {
-        let why = format!("{path} in body should be less than or equal to {max}");
-        findings.causes.push(Cause::invalid(path, &number.to_string(), &why));
-    }
-}
-
-fn text_rule(path: &str, value: &Value, findings: &mut Findings, rule: impl Fn(&str) -> Option<&'static str>) {
-    match value.as_str() {
-        Some(text) => {
-            if let Some(why) = rule(text) {
-                findings.causes.push(Cause::invalid(path, text, why));
-            }
-        }
-        None => expect(false, "string", path, value, findings),
-    }
-}
-
-fn expect(good: bool, wanted: &str, path: &str, value: &Value, findings: &mut Findings) {
-    if !good && findings.causes.len() < FINDINGS_MAX {
-        findings.causes.push(Cause::type_invalid(path, type_name(value), wanted));
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(number) if number.is_f64() => "number",
-        Value::Number(_) => "integer",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    const SHAPE: Shape = Shape::Object(&[
-        Field::required("online", &Shape::Boolean),
-        Field::new("size", &Shape::NATURAL),
-        Field::new("mode", &Shape::OneOf(&["a", "b"])),
-        Field::new("list", &Shape::List(&Shape::Object(&[Field::required("mac", &Shape::Mac { anchored: true })]))),
-    ]);
-
-    #[test]
-    fn every_kind_of_finding_has_its_path() {
-        let value =
-            json!({"online": "yes", "size": -1, "mode": "c", "foo": 1, "list": [{"mac": "x", "bar": null}, {}]});
-        let findings = check(&SHAPE, "spec", &value);
-        assert_eq!(findings.unknown, ["spec.foo", "spec.list[0].bar"]);
-        let texts: Vec<String> = findings.causes.iter().map(ToString::to_string).collect();
-        assert_eq!(texts.len(), 5, "{texts:?}");
-        assert!(texts.iter().any(|text| text
-            == "spec.online: Invalid value: \"string\": spec.online in body must be of type boolean: \"string\""));
-        assert!(texts.iter().any(|text| text == "spec.mode: Unsupported value: \"c\": supported values: \"a\", \"b\""));
-        assert!(texts.iter().any(|text| text == "spec.list[1].mac: Required value"));
-    }
-
-    #[test]
-    fn pruning_removes_what_is_unknown_only() {
-        let mut value = json!({"online": true, "foo": 1, "list": [{"mac": "52:54:00:12:34:56", "bar": 1}]});
-        prune(&SHAPE, &mut value);
-        assert_eq!(value, json!({"online": true, "list": [{"mac": "52:54:00:12:34:56"}]}));
-        assert_eq!(check(&SHAPE, "", &value), Findings::default());
-    }
+fn field<'a>(fields: &'a [Field], name: &str) -> Option<&'a Field> {
+    fields.iter().find(|field| field.name == name)
 }

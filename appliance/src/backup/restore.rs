@@ -25,7 +25,8 @@ use super::{
 const DATABASE: &str = "resources.db";
 /// What else of a folder that is replaced stays in use: leases that were granted since the backup.
 const KEPT_FILES: [&str; 3] = ["leases.db", "leases.db-wal", "leases.db-shm"];
-const IMAGES: &str = "images";
+/// Images that may have no other source, and who did what.
+const KEPT_FOLDERS: [&str; 2] = ["images", "audit"];
 /// What an empty file system has.
 const LOST_AND_FOUND: &str = "lost+found";
 
@@ -218,8 +219,8 @@ fn fill(
         take_keys(from, &staging.path)?;
     }
     at("keys");
-    if let Some(images) = found.has(IMAGES) {
-        folder::link_tree(&images, &staging.path.join(IMAGES))?;
+    for (name, old) in KEPT_FOLDERS.iter().filter_map(|name| Some((name, found.has(name)?))) {
+        folder::link_tree(&old, &staging.path.join(name))?;
     }
     for (name, old) in KEPT_FILES.iter().filter_map(|name| Some((name, found.has(name)?))) {
         folder::copy(&old, &staging.path.join(name))?;

@@ -24,8 +24,6 @@ use crate::http::body::{ResponseBody, json};
 
 /// Where the API serves backups.
 pub const BACKUP_PATH: &str = "/firesteel.dev/backup";
-/// Who this store is and which restores it went through.
-pub const STORE_PATH: &str = "/firesteel.dev/store";
 pub const CONTENT_TYPE: &str = "application/vnd.firesteel.backup";
 /// Left free on the disk of the data folder: the store must be able to write on.
 const FREE_BYTES_MIN: u64 = 64 << 20;

@@ -2,12 +2,14 @@
 
 mod adopt;
 mod apply;
+mod audit;
 mod backup;
 mod client;
 mod describe;
 mod get;
 mod image;
 mod kinds;
+mod rekey;
 mod request;
 mod table;
 mod watch;
@@ -155,6 +157,22 @@ pub enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Who asked the API for what: writes, refusals, and reading of secrets, as lines of JSON
+    Audit {
+        /// Go on with what comes
+        #[arg(long, short)]
+        follow: bool,
+        /// Only so many of the last lines
+        #[arg(long, value_name = "LINES")]
+        tail: Option<usize>,
+    },
+    /// Seal all secrets in the database by a new key, while the appliance serves
+    ///
+    /// Old states of secrets and free space of the database included: afterwards no byte of it opens with the
+    /// old key, which is removed from the key file (--secrets-key). Changes of objects wait meanwhile, some
+    /// seconds for a large database; hosts go on booting. Needs free disk space as large as the database. A
+    /// backup that was made before needs the key file of that time.
+    Rekey,
     /// Print a shell's completion script
     Completions { shell: clap_complete::Shell },
 }
@@ -195,6 +213,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
             };
             backup::restore(Order { backup: file, data, keys, force, now: jiff::Timestamp::now() })
         }
+        Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
+        Command::Rekey => rekey::run(&client()?).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut std::io::stdout());
             Ok(())

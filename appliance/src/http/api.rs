@@ -1,21 +1,19 @@
 //! HTTPS for people and their tools: the Kubernetes-style API behind a bearer token.
 
-use std::{convert::Infallible, sync::Arc};
+use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use firesteel_kube::{Api, Caller};
-use http::{Method, Request, Response, StatusCode};
+use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
 use ring::{error::Unspecified, hmac, rand::SystemRandom};
 
 use super::{
     bearer,
-    body::{ResponseBody, json, text},
+    body::{ResponseBody, json},
+    own::Own,
     server::RequestBody,
 };
-use crate::backup::{
-    Backups,
-    serve::{BACKUP_PATH, STORE_PATH},
-};
+use crate::audit::Asked;
 
 /// The admin's token, kept as a tag under a key that nobody else has.
 #[derive(Clone)]
@@ -44,27 +42,39 @@ impl AdminToken {
     }
 }
 
-/// Answers one request, after its token was checked.
+/// Answers one request, and keeps a record of it where one is to be kept.
 pub async fn handle(
     api: Api,
-    backups: Backups,
+    own: Own,
     admin: AdminToken,
     request: Request<RequestBody>,
+    remote: SocketAddr,
 ) -> Response<ResponseBody> {
+    let asked = Asked::of(&request, remote.ip());
+    let (caller, response) = answer(&api, &own, &admin, request).await;
+    own.note(&asked, caller.as_ref(), &response);
+    response
+}
+
+/// The answer, and to whom, after his token was checked.
+async fn answer(
+    api: &Api,
+    own: &Own,
+    admin: &AdminToken,
+    request: Request<RequestBody>,
+) -> (Option<Caller>, Response<ResponseBody>) {
     let token = bearer::token(request.headers());
     let open = matches!(request.uri().path(), "/readyz" | "/livez" | "/healthz");
     if !open && !token.is_some_and(|token| admin.is(token)) {
-        return unauthorized();
+        return (None, unauthorized());
     }
-    // No objects, so not the API's: for the admin alone, who may read all of them.
-    match (request.uri().path(), request.method()) {
-        (BACKUP_PATH, &Method::GET) => return backups.answer().await,
-        (STORE_PATH, &Method::GET) => return backups.lineage(),
-        (BACKUP_PATH | STORE_PATH, _) => return text(StatusCode::METHOD_NOT_ALLOWED, "use GET"),
-        _ => {}
+    let caller = Caller::admin();
+    if Own::serves(request.uri().path()) {
+        let response = own.handle(request, &caller).await;
+        return (Some(caller), response);
     }
-    let caller = Caller { name: "admin".to_owned(), admin: true };
-    api.handle(request, &caller).await.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
+    let response = api.handle(request, &caller).await;
+    (Some(caller), response.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync()))
 }
 
 fn unauthorized() -> Response<ResponseBody> {

@@ -2,7 +2,6 @@
 
 use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
-    path::PathBuf,
     sync::Arc,
 };
 
@@ -13,10 +12,10 @@ use jiff::Timestamp;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{data_dir::DataDir, pki::Pki};
-use crate::backup::Backups;
 use crate::http::{
     api::{self, AdminToken},
     known::Known,
+    own::Own,
     server::{API_CONNECTIONS, Patience, Server},
 };
 
@@ -26,7 +25,6 @@ pub struct ApiListener {
     pub pki: Pki,
     listener: TcpListener,
     admin: AdminToken,
-    data: PathBuf,
 }
 
 impl ApiListener {
@@ -44,7 +42,7 @@ impl ApiListener {
         let pki = Pki::open(data, &addresses, Timestamp::now())?;
         let bound = listener.local_addr().context("asking for the API's port")?;
         let admin = admin_access(data, bound, &pki)?;
-        Ok(Self { pki, listener, admin, data: data.path("") })
+        Ok(Self { pki, listener, admin })
     }
 
     /// Where it listens.
@@ -56,14 +54,14 @@ impl ApiListener {
     }
 
     /// Answers from now on. Addresses that are `known` have places of their own.
-    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, known: &Known) {
-        let Self { pki, listener, admin, data } = self;
+    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, own: Own, known: &Known) {
+        let Self { pki, listener, admin } = self;
         let (is_known, patience) = (known.is_known(), Patience::default());
         let tls = Some(Arc::clone(&pki.server));
         let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, is_known, patience };
         let kube = Api::new(core.clone());
-        let backups = Backups::new(core.store().clone(), data);
-        tasks.spawn(server.run(move |request, _| api::handle(kube.clone(), backups.clone(), admin.clone(), request)));
+        let on_api = move |request, remote| api::handle(kube.clone(), own.clone(), admin.clone(), request, remote);
+        tasks.spawn(server.run(on_api));
     }
 }
 

@@ -4,7 +4,8 @@
 //! resources.db   objects (store)            leases.db      DHCP leases
 //! images/        imported images            admin.kubeconfig  API address, token, CA (0600)
 //! pki/           CA, server key and certificate
-//! secrets/       token sealing key, receipt signing key (0600)
+//! secrets/       keys (0600): at-rest (secrets in resources.db), tokens, receipts
+//! audit/         who asked the API for what (0600)
 //! ```
 
 use std::{
@@ -78,16 +79,7 @@ impl DataDir {
     }
 
     fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
-        let path = self.path(name);
-        let temporary = path.with_extension("new");
-        let write = || -> std::io::Result<()> {
-            let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
-            file.write_all(bytes)?;
-            file.sync_all()?;
-            fs::rename(&temporary, &path)?;
-            File::open(path.parent().unwrap_or(&self.root))?.sync_all()
-        };
-        write().with_context(|| format!("writing {}", path.display()))
+        replace(&self.path(name), bytes, mode)
     }
 
     /// The 32 bytes of `secrets/NAME`, made at the first call.
@@ -115,4 +107,18 @@ impl DataDir {
         let seed = self.secret_key("receipt.key")?;
         Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|error| anyhow::anyhow!("reading receipt.key: {error}"))
     }
+}
+
+/// Writes a file, whole or not at all.
+pub(super) fn replace(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+    let temporary = path.with_extension("new");
+    let write = || -> std::io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+        file.write_all(bytes)?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)?;
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+        File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    };
+    write().with_context(|| format!("writing {}", path.display()))
 }

@@ -46,13 +46,6 @@ fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Result<Admitted, 
     if !admission.causes.is_empty() {
         return Err(admission.causes.into_iter().map(cause).collect());
     }
-    if let Value::Object(object) = new {
-        let keep = ["apiVersion", "kind", "metadata"].map(|name| (name, object.remove(name)));
-        resources::shape::prune(kind.shape, new);
-        if let Value::Object(object) = new {
-            object.extend(keep.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
-        }
-    }
     Ok(Admitted { warnings: admission.warnings, unknown_fields: admission.unknown_fields })
 }
 
@@ -68,6 +61,7 @@ fn reason(reason: CauseReason) -> &'static str {
         CauseReason::FieldValueForbidden => "FieldValueForbidden",
         CauseReason::FieldValueTypeInvalid => "FieldValueTypeInvalid",
         CauseReason::FieldValueTooLong => "FieldValueTooLong",
+        CauseReason::FieldValueTooMany => "FieldValueTooMany",
         CauseReason::FieldValueDuplicate => "FieldValueDuplicate",
     }
 }

@@ -15,6 +15,7 @@
 
 mod alone;
 pub mod api;
+pub mod at_rest;
 pub mod data_dir;
 pub mod kinds;
 pub mod machines;
@@ -28,15 +29,19 @@ use std::{net::IpAddr, time::Duration};
 
 use anyhow::Context as _;
 use firesteel_kube::Core;
-use firesteel_store::{Durability, Store};
+use firesteel_store::Store;
 use tokio::{
     signal::unix::{SignalKind, signal},
     task::JoinSet,
 };
 
-use crate::backup::serve::log_lineage;
-use crate::http::known::Known;
+use crate::{
+    audit::Audit,
+    backup::{Backups, serve::log_lineage},
+    http::{known::Known, own::Own},
+};
 use api::ApiListener;
+use at_rest::KeyFile;
 use data_dir::DataDir;
 use machines::Machines;
 use settings::Settings;
@@ -55,12 +60,16 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         tracing::debug!("a TLS provider was installed already");
     }
     let data = DataDir::open(&settings.data)?;
-    let core = open_store(&data, settings.durability).await?;
+    let database = data.path("resources.db");
+    let key_file = KeyFile::open(&settings.secrets_key, &database).context("opening the key of the secrets")?;
+    let core = open_store(key_file.open_store(&database, settings.durability)?).await?;
+    let backups = Backups::new(core.store().clone(), data.path(""));
+    let own = Own::new(core.store(), key_file, Audit::open(&data.path("audit"))?, backups);
     let mut tasks = JoinSet::new();
     if settings.api_only {
-        serve_alone(&mut tasks, &settings, &data, &core).await?;
+        serve_alone(&mut tasks, &settings, &data, &core, own).await?;
     } else {
-        serve_machines(&mut tasks, &settings, &data, &core).await?;
+        serve_machines(&mut tasks, &settings, &data, &core, own).await?;
     }
     upkeep::spawn(&mut tasks, &core);
     until_signal(tasks).await
@@ -72,10 +81,11 @@ async fn serve_alone(
     settings: &Settings,
     data: &DataDir,
     core: &Core,
+    own: Own,
 ) -> anyhow::Result<()> {
     let api = ApiListener::open(data, settings.api, &[]).await?;
     let address = api.address()?;
-    api.spawn(tasks, core, &Known::default());
+    api.spawn(tasks, core, own, &Known::default());
     tasks.spawn(alone::tell_hosts(core.clone()));
     let kubeconfig = data.path("admin.kubeconfig");
     tracing::info!(api = %address, kubeconfig = %kubeconfig.display(), "Firesteel serves its API, and no machine");
@@ -88,12 +98,13 @@ async fn serve_machines(
     settings: &Settings,
     data: &DataDir,
     core: &Core,
+    own: Own,
 ) -> anyhow::Result<()> {
     let network = network::open(core, settings).await?;
     let api = ApiListener::open(data, settings.api, &[IpAddr::V4(network.address)]).await?;
     let address = api.address()?;
     let machines = Machines::open(&network, settings, data, core, &api.pki).await?;
-    api.spawn(tasks, core, machines.known());
+    api.spawn(tasks, core, own, machines.known());
     machines.spawn(tasks, core);
     for part in memory::PARTS {
         tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");
@@ -114,14 +125,11 @@ fn start_log(settings: &Settings) -> anyhow::Result<()> {
     started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))
 }
 
-async fn open_store(data: &DataDir, durability: Durability) -> anyhow::Result<Core> {
-    let store = Store::open_with(&data.path("resources.db"), durability).context("opening the store")?;
+async fn open_store(store: Store) -> anyhow::Result<Core> {
     log_lineage(store.lineage());
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
     core.publish_kinds().await.map_err(|status| anyhow::anyhow!(status.message))?;
-    // Deletions of namespaces that a crash interrupted.
-    core.resume().await.map_err(|status| anyhow::anyhow!(status.message))?;
     Ok(core)
 }
 

@@ -13,6 +13,7 @@ use firesteel_dhcp::{Network, Pool, Subnet};
 use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};
 
+use super::at_rest;
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
 /// Flags of `firesteel serve`, and the keys of its settings file.
@@ -32,6 +33,10 @@ pub struct RawSettings {
     /// Provisioning object (YAML) applied at the first start
     #[arg(long, value_name = "FILE")]
     pub provisioning: Option<PathBuf>,
+    /// File with the key that secrets are sealed with in the database, in another folder than the database;
+    /// made at the first start [default: DATA/secrets/at-rest.key]
+    #[arg(long, value_name = "FILE")]
+    pub secrets_key: Option<PathBuf>,
     /// Serve the API alone: no interface, no boot services, no root; hosts stay as they are
     #[arg(long)]
     pub api_only: bool,
@@ -84,6 +89,7 @@ pub struct Settings {
     pub data: PathBuf,
     pub interface: Option<String>,
     pub provisioning: Option<PathBuf>,
+    pub secrets_key: PathBuf,
     pub api_only: bool,
     /// None with `api_only` alone.
     pub boot_files: Option<PathBuf>,
@@ -128,6 +134,7 @@ impl RawSettings {
         let data = merged.data.with_context(|| needed("data"))?;
         anyhow::ensure!(merged.api_only || merged.boot_files.is_some(), needed("boot-files"));
         Ok(Settings {
+            secrets_key: merged.secrets_key.unwrap_or_else(|| data.join(at_rest::DEFAULT_FILE)),
             data,
             interface: merged.interface,
             provisioning: merged.provisioning,
@@ -155,6 +162,7 @@ impl RawSettings {
             data: self.data.or(file.data),
             interface: self.interface.or(file.interface),
             provisioning: self.provisioning.or(file.provisioning),
+            secrets_key: self.secrets_key.or(file.secrets_key),
             api_only: self.api_only || file.api_only,
             boot_files: self.boot_files.or(file.boot_files),
             loaders: self.loaders.or(file.loaders),

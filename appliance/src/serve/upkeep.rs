@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firesteel_kube::Core;
+use firesteel_kube::{Core, life};
 use firesteel_store::{Compactor, Retention, Store};
 use tokio::task::JoinSet;
 
@@ -10,6 +10,8 @@ use tokio::task::JoinSet;
 pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
     let store = core.store().clone();
     tasks.spawn(async move { compact(store).await });
+    let core = core.clone();
+    tasks.spawn(async move { life::run(core).await.map_err(|status| anyhow::anyhow!(status.message)) });
 }
 
 /// Keeps the store's history short, for as long as the process lives.

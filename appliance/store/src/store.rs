@@ -12,7 +12,7 @@ use crate::hub::Hub;
 use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
 use crate::reads::Reads;
-use crate::seal::Keyring;
+use crate::seal::{KeyId, Keyring};
 use crate::sqlite::{self, Command, Commit, Resealed, Snapshot, Sqlite};
 use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 use crate::watch::EventStream;
@@ -54,6 +54,12 @@ impl Store {
         let (sqlite, hub) = Sqlite::open(path, durability, keyring)?;
         let lineage = sqlite.lineage.clone();
         Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub, lineage }) })
+    }
+
+    /// The key without which the database cannot be opened; none where nothing in it is sealed, or where
+    /// there is no database.
+    pub fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
+        Sqlite::needs_key(path)
     }
 
     /// Opens a store on what is in this process's memory. One at a time: the watchers of another

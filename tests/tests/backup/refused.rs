@@ -13,7 +13,8 @@ fn refused(file: &Path, data: &Path, keys: Keys, force: bool, words: &str) {
     let text = format!("{error:#}");
     assert!(text.contains(words), "{text}");
     assert_eq!(data.exists().then(|| fs::read_dir(data).unwrap().count()), had, "{text}");
-    let around: Vec<_> = fs::read_dir(data.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    let around: Vec<_> =
+        fs::read_dir(data.parent().unwrap()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!around.iter().any(|name| name.to_string_lossy().contains("restoring")), "{around:?}");
 }
 

@@ -49,6 +49,7 @@ impl Entry {
             subresource: match part {
                 Part::Main => String::new(),
                 Part::Status => "status".into(),
+                Part::Scale => "scale".into(),
             },
             time: None,
             fields: FieldSet::default(),
@@ -156,7 +157,9 @@ impl Managed {
     /// The same owners of the same fields, whenever they wrote.
     pub(crate) fn owns_alike(&self, other: &Self) -> bool {
         let like = |entry: &Entry, others: &Self| {
-            others.0.iter().any(|other| other.is_same(entry) && other.fields == entry.fields)
+            others.0.iter().any(|other| {
+                (other.is_same(entry), &other.api_version) == (true, &entry.api_version) && other.fields == entry.fields
+            })
         };
         self.0.len() == other.0.len() && self.0.iter().all(|entry| like(entry, other))
     }

@@ -7,12 +7,14 @@
 //! ```
 //!
 //! Both compare the object as it was with the object as it is to be, path by path: a [`FieldSet`].
-//! Which paths there are says the kind's [`Schema`].
+//! Which paths there are says the kind's [`Schema`]; fields are named as in the version in which they
+//! were written ([`versions`]).
 
 mod check;
 mod managed;
 mod schema;
 mod set;
+mod versions;
 mod walk;
 
 use jiff::Timestamp;
@@ -20,12 +22,14 @@ use serde_json::{Value, json};
 
 pub(crate) use schema::Schema;
 
+use crate::json::Document;
 use crate::kind::KindInfo;
-use crate::rules::{Part, Target};
+use crate::rules::{FieldValidation, Part, Target};
 use crate::status::{Cause, Status};
 use crate::{negotiate, yaml};
 use managed::{Entry, Managed, Operation};
 use set::FieldSet;
+use versions::{Changes, Named};
 use walk::Difference;
 
 /// The media type of an applied object.
@@ -84,8 +88,8 @@ pub(crate) fn track(
         return Vec::new();
     }
     let nothing = json!({});
-    let found = within(kind, part, walk::difference(&kind.fields, old.unwrap_or(&nothing), new));
-    update(kind, part, &mut managed, &found, writer);
+    let mine = Entry::new(writer.manager, Operation::Update, &kind.api_version(), part);
+    update(&mut managed, mine, writer, &Changes::new(kind, part, old.unwrap_or(&nothing), new));
     managed.write()
 }
 
@@ -107,7 +111,7 @@ pub(crate) fn own_alike(one: &Value, other: &Value) -> bool {
 /// do not know of them, or spoil them, change nothing. One empty entry clears them all.
 fn entries(part: Part, stored: &Value, sent: &Value) -> Managed {
     let own = || Managed::read(stored).unwrap_or_default();
-    if part == Part::Status || sent == stored {
+    if part != Part::Main || sent == stored {
         return own();
     }
     if *sent == json!([{}]) {
@@ -116,13 +120,14 @@ fn entries(part: Part, stored: &Value, sent: &Value) -> Managed {
     Managed::read(sent).filter(|managed| !managed.0.is_empty()).unwrap_or_else(own)
 }
 
-fn update(kind: &KindInfo, part: Part, managed: &mut Managed, found: &Difference, writer: Writer<'_>) {
-    let mine = Entry::new(writer.manager, Operation::Update, &kind.api_version(), part);
-    let taken = found.added.clone().union(&found.modified);
+/// Gives what changed to the writer (`mine` is its entry), and takes it from all others.
+fn update(managed: &mut Managed, mine: Entry, writer: Writer<'_>, changes: &Changes<'_>) {
     for entry in &mut managed.0 {
+        let found = changes.in_version(&entry.api_version);
         let fields = std::mem::take(&mut entry.fields).difference(&found.removed);
-        entry.fields = if entry.is_same(&mine) { fields } else { fields.difference(&taken) };
+        entry.fields = if entry.is_same(&mine) { fields } else { fields.difference(&found.set) };
     }
+    let taken = &changes.own().set;
     if taken.is_empty() {
         return;
     }
@@ -130,7 +135,7 @@ fn update(kind: &KindInfo, part: Part, managed: &mut Managed, found: &Difference
         managed.0.push(mine.clone());
     }
     if let Some(entry) = managed.find(&mine) {
-        entry.fields = std::mem::take(&mut entry.fields).union(&taken);
+        entry.fields = std::mem::take(&mut entry.fields).union(taken);
         entry.time = Some(writer.now);
     }
 }
@@ -141,6 +146,7 @@ pub struct Configuration {
     object: Value,
     resource_version: String,
     uid: String,
+    duplicates: Vec<String>,
 }
 
 /// What an apply makes of an object.
@@ -152,10 +158,13 @@ pub(crate) struct Applied {
 
 impl Configuration {
     pub fn parse(kind: &KindInfo, part: Part, bytes: &[u8]) -> Result<Self, Status> {
-        let mut object: Value = match serde_json::from_slice(bytes) {
-            Ok(object) => object,
-            Err(_) => yaml::read(bytes)
-                .map_err(|error| Status::bad_request(negotiate::plain(&format!("error decoding YAML: {error}"))))?,
+        let Document { value: mut object, duplicates } = match crate::json::read(bytes) {
+            Ok(document) => document,
+            Err(_) => {
+                let value = yaml::read(bytes)
+                    .map_err(|error| Status::bad_request(negotiate::plain(&format!("error decoding YAML: {error}"))))?;
+                Document { value, ..Document::default() }
+            }
         };
         let text = |key: &str| object[key].as_str().unwrap_or_default();
         let (group, version) = text("apiVersion").split_once('/').unwrap_or(("", text("apiVersion")));
@@ -179,11 +188,16 @@ impl Configuration {
         }
         if let Some(fields) = object.as_object_mut() {
             fields.retain(|key, _| match part {
-                Part::Main => key != "status" || !kind.has_status,
+                Part::Main | Part::Scale => key != "status" || !kind.has_status,
                 Part::Status => matches!(key.as_str(), "apiVersion" | "kind" | "metadata" | "status"),
             });
         }
-        Ok(Self { object, resource_version, uid })
+        Ok(Self { object, resource_version, uid, duplicates })
+    }
+
+    /// Warnings about what the client said twice, or the refusal that it asked for.
+    pub(crate) fn judge_duplicates(&self, kind: &KindInfo, validation: FieldValidation) -> Result<Vec<String>, Status> {
+        Document { value: Value::Null, duplicates: self.duplicates.clone() }.judge(kind, validation)
     }
 
     /// The object for a place where there is none yet.
@@ -252,14 +266,12 @@ impl Configuration {
         let schema = &kind.fields;
         let mut managed = Managed::read(&live["metadata"]["managedFields"]).unwrap_or_default();
         if managed.0.is_empty() {
-            let all = within(kind, part, walk::difference(schema, &json!({}), live));
-            update(kind, part, &mut managed, &all, Writer { manager: BEFORE_FIRST_APPLY, ..writer });
+            let nothing = json!({});
+            let nobody = Entry::new(BEFORE_FIRST_APPLY, Operation::Update, &kind.api_version(), part);
+            update(&mut managed, nobody, writer, &Changes::new(kind, part, &nothing, live));
         }
         let mine = Entry::new(writer.manager, Operation::Apply, &kind.api_version(), part);
-        let (before, since) = match managed.find(&mine) {
-            Some(entry) => (std::mem::take(&mut entry.fields), entry.time),
-            None => (FieldSet::default(), None),
-        };
+        let before = managed.find(&mine).cloned().unwrap_or_else(|| mine.clone());
         managed.0.retain(|entry| !entry.is_same(&mine));
 
         let asked = walk::paths_of(schema, &self.object);
@@ -267,23 +279,33 @@ impl Configuration {
         if let Some(metadata) = object["metadata"].as_object_mut() {
             metadata.remove("managedFields");
         }
-        let mut owned = managed.0.iter().fold(asked.clone(), |owned, entry| owned.union(&entry.fields));
         // An object has a name, said or not: its metadata is never without an owner.
-        owned.insert(&[set::field("metadata"), set::field("name")]);
-        let gone = walk::with_named_parents(schema, &before).difference(&walk::with_named_parents(schema, &owned));
-        walk::remove(schema, &mut object, &gone);
+        let mut own = asked.clone();
+        own.insert(&[set::field("metadata"), set::field("name")]);
+        let entries = managed.0.iter().map(|entry| entry.api_version.as_str());
+        if versions::are_of_one_version(kind, entries.chain([before.api_version.as_str()])) {
+            let owned = managed.0.iter().fold(own, |owned, entry| owned.union(&entry.fields));
+            let gone = walk::with_named_parents(schema, &before.fields);
+            walk::remove(schema, &mut object, &gone.difference(&walk::with_named_parents(schema, &owned)));
+        } else {
+            let api_version = kind.api_version();
+            let mine = Named { api_version: &api_version, fields: &own };
+            let owned: Vec<Named<'_>> = managed.0.iter().map(Named::from).chain([mine]).collect();
+            object = versions::prune(kind, &object, &Named::from(&before), &owned);
+        }
 
-        let found = within(kind, part, walk::difference(schema, live, &object));
-        let changed = found.added.clone().union(&found.modified);
-        let conflicts: Vec<Conflict> = managed.0.iter().filter_map(|entry| Conflict::of(entry, &changed)).collect();
+        let changes = Changes::new(kind, part, live, &object);
+        let found = |entry: &Entry| changes.in_version(&entry.api_version);
+        let conflicts: Vec<Conflict> =
+            managed.0.iter().filter_map(|entry| Conflict::of(entry, &found(entry).set)).collect();
         if !force && !conflicts.is_empty() {
             return Err(conflicts);
         }
         for entry in &mut managed.0 {
-            entry.fields = std::mem::take(&mut entry.fields).difference(&changed).difference(&found.removed);
+            let found = changes.in_version(&entry.api_version);
+            entry.fields = std::mem::take(&mut entry.fields).difference(&found.set).difference(&found.removed);
         }
-        let is_same = changed.is_empty() && found.removed.is_empty();
-        let time = if is_same { since } else { Some(writer.now) };
+        let time = if changes.own().is_empty() { before.time } else { Some(writer.now) };
         managed.0.push(Entry { fields: ownable(kind, part, asked), time, ..mine });
         Ok(Applied { object, managed: managed.write() })
     }
@@ -319,6 +341,9 @@ fn group_version(kind: &KindInfo) -> String {
 fn last_applied(kind: &KindInfo, part: Part, live: &Value) -> FieldSet {
     let record = live["metadata"]["annotations"][LAST_APPLIED].as_str().unwrap_or_default();
     let Ok(record @ Value::Object(_)) = serde_json::from_str::<Value>(record) else { return FieldSet::default() };
+    // It may have applied in another version.
+    let other = record["apiVersion"].as_str().and_then(|name| kind.other_version(name));
+    let record = other.map_or(record.clone(), |version| kind.convert_from(version, &record));
     let found = walk::difference(&kind.fields, &record, live);
     let set = walk::paths_of(&kind.fields, &record);
     ownable(kind, part, set.difference(&found.modified).difference(&found.added).difference(&found.removed))
@@ -369,7 +394,7 @@ fn refusal(conflicts: &[Conflict]) -> Status {
 /// What can be owned at all, and by a write of this part.
 fn ownable(kind: &KindInfo, part: Part, mut set: FieldSet) -> FieldSet {
     match part {
-        Part::Main => {
+        Part::Main | Part::Scale => {
             for name in ["apiVersion", "kind"] {
                 set.children.remove(&set::field(name));
             }

@@ -31,19 +31,22 @@ pub(crate) fn custom_resource_definition() -> KindInfo {
 
 /// All kinds of a server but Kubernetes' own, each with all its versions.
 pub(crate) fn definitions(registry: &Registry, now: Timestamp) -> Vec<Value> {
-    let mut found: Vec<&KindInfo> = Vec::new();
-    for kind in registry.kinds().iter().filter(|kind| kind.is_custom()) {
-        if found.iter().all(|other| (other.group, other.plural) != (kind.group, kind.plural)) {
-            found.push(kind);
-        }
-    }
-    found.into_iter().map(|kind| definition(registry, kind, now)).collect()
+    registry.stored_kinds().filter(|kind| kind.is_custom()).map(|kind| definition(registry, kind, now)).collect()
 }
 
 fn definition(registry: &Registry, kind: &KindInfo, now: Timestamp) -> Value {
     let same = registry.kinds().iter().filter(|other| (other.group, other.plural) == (kind.group, kind.plural));
-    let versions: Vec<Value> =
-        same.clone().map(|version| version_value(version, version.version == kind.version)).collect();
+    let versions: Vec<Value> = same.map(|version| version_value(version)).collect();
+    let mut metadata = json!({ "name": format!("{}.{}", kind.plural, kind.group) });
+    for (name, value) in kind.definition_labels {
+        metadata["labels"][*name] = json!(value);
+    }
+    // The conversion is made by this server; there is no webhook that could be named.
+    let conversion = if versions.len() > 1 {
+        json!({ "strategy": "Webhook", "webhook": { "conversionReviewVersions": ["v1"] } })
+    } else {
+        json!({ "strategy": "None" })
+    };
     let names = names(kind);
     let condition = |type_: &str, reason: &str, message: &str| {
         let at = now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
@@ -52,13 +55,13 @@ fn definition(registry: &Registry, kind: &KindInfo, now: Timestamp) -> Value {
     json!({
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
-        "metadata": { "name": format!("{}.{}", kind.plural, kind.group) },
+        "metadata": metadata,
         "spec": {
             "group": kind.group,
             "names": names,
             "scope": if kind.namespaced { "Namespaced" } else { "Cluster" },
             "versions": versions,
-            "conversion": { "strategy": "None" },
+            "conversion": conversion,
         },
         "status": {
             "acceptedNames": names,
@@ -84,7 +87,7 @@ fn names(kind: &KindInfo) -> Value {
     names
 }
 
-fn version_value(kind: &KindInfo, is_stored: bool) -> Value {
+fn version_value(kind: &KindInfo) -> Value {
     let mut schema = kind.schema.as_ref().clone();
     let mut properties = Map::from_iter([
         ("apiVersion".to_owned(), json!({ "type": "string" })),
@@ -99,14 +102,25 @@ fn version_value(kind: &KindInfo, is_stored: bool) -> Value {
         schema["description"] = json!(kind.description);
     }
     let mut version = json!({
-        "name": kind.version, "served": true, "storage": is_stored, "schema": { "openAPIV3Schema": schema },
+        "name": kind.version, "served": true, "storage": kind.is_stored(), "schema": { "openAPIV3Schema": schema },
     });
+    if let Some(warning) = kind.deprecation() {
+        version["deprecated"] = json!(true);
+        version["deprecationWarning"] = json!(warning);
+    }
     let columns: Vec<Value> = kind.columns.iter().filter_map(column).collect();
     if !columns.is_empty() {
         version["additionalPrinterColumns"] = json!(columns);
     }
     if kind.has_status {
-        version["subresources"] = json!({ "status": {} });
+        version["subresources"]["status"] = json!({});
+    }
+    if let Some(scale) = kind.scale {
+        let mut paths = json!({ "specReplicasPath": scale.spec_replicas, "statusReplicasPath": scale.status_replicas });
+        if !scale.label_selector.is_empty() {
+            paths["labelSelectorPath"] = json!(scale.label_selector);
+        }
+        version["subresources"]["scale"] = paths;
     }
     version
 }
@@ -138,6 +152,8 @@ fn schema() -> Value {
         "name": text("The version, as in v1alpha1."),
         "served": { "type": "boolean", "description": "Whether the API has it." },
         "storage": { "type": "boolean", "description": "Whether objects are stored in it." },
+        "deprecated": { "type": "boolean", "description": "Whether it is going away." },
+        "deprecationWarning": text("What its clients are told."),
         "schema": any("The fields of the objects."),
         "subresources": any("The parts of the objects that have URLs of their own."),
         "additionalPrinterColumns": { "type": "array", "items": any("A column."), "description": "Columns of kubectl get." },

@@ -20,6 +20,7 @@ use serde_json::{Map, Value, json};
 
 use crate::discovery;
 use crate::kind::{KindInfo, Registry};
+use crate::scale;
 
 /// Where the schemas of a v3 document are, as references name the place.
 const SCHEMAS: &str = "#/components/schemas/";
@@ -109,6 +110,13 @@ fn document(kinds: &[&KindInfo]) -> Value {
         if kind.review.is_none() {
             schemas.insert(format!("{}List", schema_name(kind)), list_schema(kind));
         }
+        if kind.scale.is_some() {
+            let scale = scale::kind();
+            schemas.insert(
+                schema_name(&scale),
+                kind_schema(&KindInfo { schema: scale::schema().into(), ..(*scale).clone() }),
+            );
+        }
         paths::add(kind, &mut all);
     }
     json!({
@@ -125,6 +133,8 @@ fn schema_name(kind: &KindInfo) -> String {
     match kind.group.strip_suffix(".k8s.io") {
         _ if kind.group.is_empty() => format!("io.k8s.api.core.{version}.{name}"),
         Some(group) => format!("io.k8s.api.{group}.{version}.{name}"),
+        // Kubernetes' own groups from before it named them by domains.
+        None if !kind.group.contains('.') => format!("io.k8s.api.{}.{version}.{name}", kind.group),
         None => {
             let reversed: Vec<&str> = kind.group.rsplit('.').collect();
             format!("{}.{version}.{name}", reversed.join("."))

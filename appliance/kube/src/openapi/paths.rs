@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{group_version_kind, meta, reference, schema_name};
 use crate::kind::{KindInfo, Writers};
+use crate::scale;
 
 /// "/api/v1", "/apis/metal3.io/v1alpha1".
 pub(super) fn root(group: &str, version: &str) -> String {
@@ -49,8 +50,30 @@ pub(super) fn add(kind: &KindInfo, paths: &mut Map<String, Value>) {
     if kind.has_status {
         paths.insert(format!("{base}/{{name}}/status"), status);
     }
+    if kind.scale.is_some() {
+        let parameters = object["parameters"].clone();
+        paths.insert(format!("{base}/{{name}}/scale"), scale_item(kind, parameters));
+    }
     paths.insert(format!("{base}/{{name}}"), object);
     paths.insert(base, collection);
+}
+
+fn scale_item(kind: &KindInfo, parameters: Value) -> Value {
+    let scale = scale::kind();
+    let name = schema_name(&scale);
+    let of_scale = |mut operation: Value| {
+        operation["x-kubernetes-group-version-kind"] = group_version_kind(&scale);
+        operation
+    };
+    let mut item = json!({ "parameters": parameters });
+    item["get"] = of_scale(operation(kind, "read", "Scale", &[], &name));
+    if kind.writers == Writers::Everyone {
+        let put = operation(kind, "replace", "Scale", CREATE, &name);
+        item["put"] = of_scale(with_body(put, &["application/json"], &name));
+        let types = ["application/json-patch+json", "application/merge-patch+json"];
+        item["patch"] = of_scale(with_body(operation(kind, "patch", "Scale", PATCH, &name), &types, meta::PATCH));
+    }
+    item
 }
 
 /// What a PATCH may be; strategic ones for Kubernetes' own kinds alone.

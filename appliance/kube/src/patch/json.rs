@@ -4,14 +4,13 @@
 use json_patch::PatchOperation;
 use serde_json::{Value, json};
 
-use super::{decode, not_of_type};
+use super::not_of_type;
 use crate::api::BODY_BYTES_MAX;
+use crate::json::DEPTH_MAX;
 use crate::status::Status;
 
 /// Operations of one patch, as Kubernetes has it.
 const OPERATIONS_MAX: usize = 10_000;
-/// Levels of what a patch makes: less than the parser takes that will read it from the store.
-const DEPTH_MAX: usize = 100;
 /// Bytes of all copies that one patch makes: an object is no larger than a body.
 const COPIED_BYTES_MAX: usize = BODY_BYTES_MAX;
 
@@ -19,10 +18,8 @@ const COPIED_BYTES_MAX: usize = BODY_BYTES_MAX;
 pub struct Operations(Vec<PatchOperation>);
 
 impl Operations {
-    pub(super) fn parse(bytes: &[u8]) -> Result<Self, Status> {
-        let Value::Array(list) = decode(bytes)? else {
-            return Err(not_of_type(&decode(bytes)?, "[]handlers.jsonPatchOp"));
-        };
+    pub(super) fn parse(patch: Value) -> Result<Self, Status> {
+        let Value::Array(list) = patch else { return Err(not_of_type(&patch, "[]handlers.jsonPatchOp")) };
         if list.len() > OPERATIONS_MAX {
             let text =
                 format!("The allowed maximum operations in a JSON patch is {OPERATIONS_MAX}, got {}", list.len());
@@ -93,7 +90,7 @@ mod tests {
     use super::*;
 
     fn patched(mut object: Value, operations: Value) -> Result<Value, Status> {
-        Operations::parse(operations.to_string().as_bytes())?.apply_to(&mut object)?;
+        Operations::parse(operations)?.apply_to(&mut object)?;
         Ok(object)
     }
 

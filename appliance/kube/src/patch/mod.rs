@@ -12,6 +12,7 @@ use serde_json::Value;
 pub(crate) use merge::merge_patch;
 
 use crate::apply::APPLY;
+use crate::json::Document;
 use crate::kind::KindInfo;
 use crate::status::Status;
 
@@ -32,12 +33,20 @@ pub(crate) const STRATEGIC: &str = "application/strategic-merge-patch+json";
 
 impl Patch {
     pub fn parse(kind: &KindInfo, media_type: Option<&str>, bytes: &[u8]) -> Result<Self, Status> {
-        match media_type {
-            Some(JSON) => json::Operations::parse(bytes).map(Self::Json),
-            Some(MERGE) => object(bytes).map(Self::Merge),
-            Some(STRATEGIC) if kind.strategic_merge => object(bytes).map(Self::Strategic),
-            _ => Err(Status::unsupported_media_type(&accepted(kind))),
-        }
+        Self::read(kind, media_type, bytes).map(|(patch, _)| patch)
+    }
+
+    /// The same with the document that it was, of which the value is taken.
+    pub(crate) fn read(kind: &KindInfo, media_type: Option<&str>, bytes: &[u8]) -> Result<(Self, Document), Status> {
+        let make: fn(Value) -> Result<Self, Status> = match media_type {
+            Some(JSON) => |value| json::Operations::parse(value).map(Self::Json),
+            Some(MERGE) => |value| object(value).map(Self::Merge),
+            Some(STRATEGIC) if kind.strategic_merge => |value| object(value).map(Self::Strategic),
+            _ => return Err(Status::unsupported_media_type(&accepted(kind))),
+        };
+        let read = crate::json::read(bytes);
+        let mut document = read.map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))?;
+        Ok((make(document.value.take())?, document))
     }
 
     /// Changes the object as clients see it.
@@ -57,16 +66,8 @@ fn accepted(kind: &KindInfo) -> String {
     [JSON, MERGE].into_iter().chain(strategic).chain([APPLY]).collect::<Vec<_>>().join(", ")
 }
 
-fn object(bytes: &[u8]) -> Result<Value, Status> {
-    let patch = decode(bytes)?;
-    if patch.is_object() {
-        return Ok(patch);
-    }
-    Err(not_of_type(&patch, "map[string]interface {}"))
-}
-
-fn decode(bytes: &[u8]) -> Result<Value, Status> {
-    serde_json::from_slice(bytes).map_err(|error| Status::bad_request(format!("error decoding patch: {error}")))
+fn object(patch: Value) -> Result<Value, Status> {
+    if patch.is_object() { Ok(patch) } else { Err(not_of_type(&patch, "map[string]interface {}")) }
 }
 
 /// In the words that clients know from Kubernetes.

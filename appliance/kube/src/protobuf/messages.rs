@@ -14,6 +14,8 @@ pub(super) fn of(api_version: &str, kind: &str) -> Option<&'static Message> {
         ("authorization.k8s.io/v1", "SelfSubjectAccessReview") => Some(&ACCESS_REVIEW),
         ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => Some(&RULES_REVIEW),
         ("authentication.k8s.io/v1", "SelfSubjectReview") => Some(&SUBJECT_REVIEW),
+        ("authorization.k8s.io/v1", "SubjectAccessReview" | "LocalSubjectAccessReview") => Some(&OTHERS_REVIEW),
+        ("authentication.k8s.io/v1", "TokenReview") => Some(&TOKEN_REVIEW),
         ("authentication.k8s.io/v1", "TokenRequest") => Some(&TOKEN_REQUEST),
         // Clients name it in the version of the object that is to go.
         (_, "DeleteOptions") => Some(&DELETE_OPTIONS),
@@ -172,32 +174,47 @@ const LEASE: Message = Message(&[
     ),
 ]);
 
-const ACCESS_REVIEW: Message = Message(&[
+const RESOURCE_ATTRIBUTES: Field = pointer(
+    1,
+    "resourceAttributes",
+    Form::Message(&Message(&[
+        field(1, "namespace", Form::Text),
+        field(2, "verb", Form::Text),
+        field(3, "group", Form::Text),
+        field(4, "version", Form::Text),
+        field(5, "resource", Form::Text),
+        field(6, "subresource", Form::Text),
+        field(7, "name", Form::Text),
+    ])),
+);
+
+const PATH_ATTRIBUTES: Field = pointer(
+    2,
+    "nonResourceAttributes",
+    Form::Message(&Message(&[field(1, "path", Form::Text), field(2, "verb", Form::Text)])),
+);
+
+const ACCESS_REVIEW: Message =
+    Message(&[METADATA, field(2, "spec", Form::Message(&Message(&[RESOURCE_ATTRIBUTES, PATH_ATTRIBUTES])))]);
+
+const OTHERS_REVIEW: Message = Message(&[
     METADATA,
     field(
         2,
         "spec",
         Form::Message(&Message(&[
-            pointer(
-                1,
-                "resourceAttributes",
-                Form::Message(&Message(&[
-                    field(1, "namespace", Form::Text),
-                    field(2, "verb", Form::Text),
-                    field(3, "group", Form::Text),
-                    field(4, "version", Form::Text),
-                    field(5, "resource", Form::Text),
-                    field(6, "subresource", Form::Text),
-                    field(7, "name", Form::Text),
-                ])),
-            ),
-            pointer(
-                2,
-                "nonResourceAttributes",
-                Form::Message(&Message(&[field(1, "path", Form::Text), field(2, "verb", Form::Text)])),
-            ),
+            RESOURCE_ATTRIBUTES,
+            PATH_ATTRIBUTES,
+            field(3, "user", Form::Text),
+            field(4, "groups", TEXTS),
+            field(6, "uid", Form::Text),
         ])),
     ),
+]);
+
+const TOKEN_REVIEW: Message = Message(&[
+    METADATA,
+    field(2, "spec", Form::Message(&Message(&[field(1, "token", Form::Text), field(2, "audiences", TEXTS)]))),
 ]);
 
 const RULES_REVIEW: Message =

@@ -5,6 +5,7 @@ use firesteel_store::Revision;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::life::gone_soon;
 use crate::toy::{HOSTS, Server, object, run};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -162,14 +163,14 @@ fn a_namespace_takes_its_objects_with_it() {
         assert_eq!(server.post(&inside, &held).await.code, 201);
         let gone = server.send("DELETE", "/api/v1/namespaces/lab", &[], "").await.json();
         assert_eq!(gone["status"]["phase"], "Terminating");
-        assert_eq!(server.get(&format!("{inside}/a")).await.code, 404);
+        gone_soon(&server, &format!("{inside}/a")).await;
         let refused = server.post(&inside, &object("c")).await;
         assert_eq!(
             (refused.code, refused.json()["details"]["causes"][0]["reason"].clone()),
             (403, json!("NamespaceTerminating"))
         );
         assert_eq!(server.merge(&format!("{inside}/b"), &json!({"metadata": {"finalizers": null}})).await.code, 200);
-        assert_eq!(server.get("/api/v1/namespaces/lab").await.code, 404, "the last object took it along");
+        gone_soon(&server, "/api/v1/namespaces/lab").await;
         assert_eq!(server.post(&inside, &object("c")).await.code, 404);
         assert_eq!(server.send("DELETE", "/api/v1/namespaces/default", &[], "").await.code, 403);
         assert!(core.store().current() > Revision(0));

@@ -155,7 +155,7 @@ fn own_kinds(kubectl: &Kubectl) {
     assert_eq!(kubectl.ok(&["auth", "can-i", "create", "bmh"]).trim_end(), "yes");
     let rules = kubectl.ok(&["auth", "can-i", "--list"]);
     assert!(
-        rules.lines().any(|line| line.starts_with("baremetalhosts.metal3.io ") && line.contains("create")),
+        rules.lines().any(|line| line.split_whitespace().collect::<Vec<_>>() == ["*.*", "[]", "[]", "[*]"]),
         "{rules}"
     );
     let no = kubectl.output(&["auth", "can-i", "delete", "crd"]);
@@ -242,6 +242,64 @@ fn manage(kubectl: &Kubectl) {
     let wrong = kubectl.fails(&["patch", "bmh", "h1", "--type=merge", "-p", r#"{"spec":{"online":"maybe"}}"#]);
     assert!(wrong.contains("must be of type boolean"), "{wrong}");
     kubectl.ok(&["delete", "bmh", "h1"]);
+    assert_eq!(kubectl.ok(&["get", "bmh", "-o", "name"]), "");
+}
+
+#[test]
+fn kubectl_deletes_with_dependents_and_without() {
+    with(NEW, delete);
+}
+
+#[test]
+fn kubectl_1_20_deletes_with_dependents_and_without() {
+    with(OLD, delete);
+}
+
+fn delete(kubectl: &Kubectl) {
+    let map = |name: &str, owner: &str| {
+        let uid = kubectl.ok(&["get", "bmh", owner, "-o", "jsonpath={.metadata.uid}"]);
+        let reference = format!(
+            "{{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, name: {owner}, uid: {uid}, blockOwnerDeletion: true}}"
+        );
+        let text =
+            format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, ownerReferences: [{reference}]}}\n");
+        kubectl.file("map.yaml", &text);
+        kubectl.ok(&["create", "-f", "map.yaml"]);
+    };
+    let host = MANIFEST.split("---").nth(1).unwrap();
+    let make = |name: &str| {
+        kubectl.file("host.yaml", &host.replace("h1", name));
+        kubectl.ok(&["create", "-f", "host.yaml"]);
+    };
+    for name in ["a", "b", "c", "d"] {
+        make(name);
+    }
+    map("of-a", "a");
+    kubectl.ok(&["delete", "bmh", "a", "--cascade=foreground"]);
+    let missing = kubectl.fails(&["get", "cm", "of-a"]);
+    assert!(missing.contains("(NotFound)"), "{missing}");
+    map("of-b", "b");
+    kubectl.ok(&["delete", "bmh", "b", "--cascade=orphan"]);
+    let owners = ["get", "cm", "of-b", "-o", "jsonpath={.metadata.ownerReferences}"];
+    assert_eq!(kubectl.ok(&owners), "");
+    map("of-c", "c");
+    kubectl.ok(&["delete", "bmh", "c"]);
+    kubectl.ok(&["wait", "--for=delete", "cm/of-c", "--timeout=60s"]);
+
+    kubectl.ok(&["patch", "bmh", "d", "--type=merge", "-p", r#"{"metadata":{"finalizers":["x.io/f"]}}"#]);
+    kubectl.ok(&["delete", "bmh", "d", "--wait=false"]);
+    assert_eq!(kubectl.ok(&["get", "bmh", "d", "-o", "jsonpath={.metadata.finalizers[0]}"]), "x.io/f");
+    kubectl.ok(&["patch", "bmh", "d", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
+    kubectl.ok(&["delete", "bmh", "d", "--ignore-not-found"]);
+
+    kubectl.ok(&["create", "namespace", "rack1"]);
+    kubectl.file("host.yaml", &host.replace("name: h1", "name: e, namespace: rack1"));
+    kubectl.ok(&["create", "-f", "host.yaml"]);
+    kubectl.ok(&["create", "configmap", "m", "-n", "rack1"]);
+    kubectl.ok(&["delete", "ns", "rack1"]);
+    assert_eq!(kubectl.ok(&["get", "bmh,cm", "-n", "rack1", "-o", "name"]), "");
+    make("f");
+    kubectl.ok(&["delete", "bmh", "-l", "rack=r1"]);
     assert_eq!(kubectl.ok(&["get", "bmh", "-o", "name"]), "");
 }
 

@@ -5,11 +5,14 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests look at the cases that they make")]
 #![allow(clippy::print_stdout, reason = "tests that cannot run here say so")]
 
+mod access;
 mod apply;
 mod client;
 mod golden;
 mod http;
 mod kubectl;
+mod life;
 mod lists;
 mod toy;
+mod versions;
 mod watches;

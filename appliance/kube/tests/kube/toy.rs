@@ -17,6 +17,7 @@ pub(crate) const HOSTS: &str = "/apis/metal3.io/v1alpha1/namespaces/default/bare
 pub(crate) struct Server {
     pub(crate) api: Api,
     seconds: Arc<AtomicI64>,
+    _life: Life,
     _directory: Option<tempfile::TempDir>,
 }
 
@@ -48,20 +49,37 @@ impl Server {
 
     /// The same server, with other times.
     pub(crate) fn timed(self, timing: Timing) -> Self {
-        Self { api: Api::with_timing(self.api.core().clone(), timing), ..self }
+        let mut server = self;
+        server.api = Api::with_timing(server.api.core().clone(), timing);
+        server
+    }
+
+    /// Without a file, and with these kinds beside Kubernetes' own.
+    pub(crate) async fn of(kinds: impl IntoIterator<Item = KindInfo>) -> Self {
+        Self::serving(Store::in_memory(&Memory::new()), kinds).await
+    }
+
+    /// The same server behind another door.
+    pub(crate) fn with(self, change: impl FnOnce(Api) -> Api) -> Self {
+        Self { api: change(self.api.clone()), ..self }
     }
 
     async fn on(store: Store) -> Self {
+        Self::serving(store, [host()]).await
+    }
+
+    async fn serving(store: Store, kinds: impl IntoIterator<Item = KindInfo>) -> Self {
         let seconds = Arc::new(AtomicI64::new(1_790_000_000));
         let clock = Arc::clone(&seconds);
         let core = Core::with_clock(
             store,
-            Registry::new(builtin::kinds().into_iter().chain([host()])),
+            Registry::new(builtin::kinds().into_iter().chain(kinds)),
             Arc::new(move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap()),
         );
         core.ensure_namespace("default").await.unwrap();
         core.publish_kinds().await.unwrap();
-        Self { api: Api::new(core), seconds, _directory: None }
+        let _life = Life(tokio::spawn(firesteel_kube::life::run(core.clone())).abort_handle());
+        Self { api: Api::new(core), seconds, _life, _directory: None }
     }
 
     pub(crate) fn tick(&self) {
@@ -109,8 +127,17 @@ impl Server {
     }
 }
 
+/// What follows from deletions is done as long as the server is there.
+struct Life(tokio::task::AbortHandle);
+
+impl Drop for Life {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 pub(crate) fn admin() -> Caller {
-    Caller { name: "admin".into(), admin: true }
+    Caller::admin()
 }
 
 /// A host that is on.

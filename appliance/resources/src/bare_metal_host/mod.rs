@@ -14,7 +14,7 @@ pub mod unacted;
 use serde::{Deserialize, Serialize};
 
 pub use annotations::{Requests, requests};
-pub(crate) use shape::SHAPE;
+use shape::SHAPE;
 pub use spec::{
     BareMetalHostSpec, BmcDetails, BootMode, ChecksumType, CleaningMode, CustomDeploy, Image, ImageFormat,
     InspectionMode, RootDeviceHints,
@@ -25,10 +25,35 @@ pub use status::{
 };
 pub use unacted::unacted_fields;
 
-use crate::meta::ObjectMeta;
+use crate::{
+    kinds::{self, AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
+    meta::ObjectMeta,
+};
 
 /// Keeps the host's object until it was deprovisioned.
 pub const FINALIZER: &str = "baremetalhost.metal3.io";
+
+pub const KIND: Kind = Kind {
+    short_names: &["bmh", "bmhost"],
+    has_status: true,
+    columns: &[
+        column("Status", ".status.operationalStatus", "Operational status", 1),
+        column("State", ".status.provisioning.state", "Provisioning status", 0),
+        column("Consumer", ".spec.consumerRef.name", "Consumer using this host", 0),
+        column("BMC", ".spec.bmc.address", "Address of management controller", 1),
+        column("Online", ".spec.online", "Whether the host is online or not", 0),
+        column("Error", ".status.errorType", "Type of the most recent error", 0),
+        AGE,
+    ],
+    about: "A server: how to reach it, what is to be on it, and how it is.",
+    rules: |new, old| {
+        kinds::typed(new, old, |new: &BareMetalHost, old| Verdict {
+            causes: rules::causes(new, old),
+            unacted: unacted_fields(&new.spec),
+        })
+    },
+    ..Kind::new(METAL3, V1ALPHA1, "BareMetalHost", "baremetalhosts", "baremetalhost", &SHAPE)
+};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -14,7 +14,7 @@ fn host(name: &str, spec: Value) -> Value {
 }
 
 fn judge(spec: Value) -> Admission {
-    admit(&kinds::BARE_METAL_HOST, &host("a", spec), None)
+    admit(&kinds::BARE_METAL_HOST, &mut host("a", spec), None)
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn each_rule_has_a_good_and_a_bad_case() {
 
 #[test]
 fn names_are_plain_and_no_uuids() {
-    let causes = |name: &str| admit(&kinds::BARE_METAL_HOST, &host(name, json!({})), None).causes.len();
+    let causes = |name: &str| admit(&kinds::BARE_METAL_HOST, &mut host(name, json!({})), None).causes.len();
     assert_eq!(causes("rack-1.node-2"), 0);
     assert_eq!(causes("Rack_1"), 1);
     assert_eq!(causes("123e4567-e89b-12d3-a456-426614174000"), 1);
@@ -127,7 +127,7 @@ fn what_must_not_change_does_not() {
     let fields = |old: &Value, change: &dyn Fn(&mut Value)| -> Vec<String> {
         let mut new = old.clone();
         change(&mut new);
-        let causes = admit(&kinds::BARE_METAL_HOST, &new, Some(old)).causes;
+        let causes = admit(&kinds::BARE_METAL_HOST, &mut new, Some(old)).causes;
         causes.into_iter().map(|cause| cause.field).collect()
     };
     let none = Vec::<String>::new();
@@ -153,7 +153,7 @@ fn unknown_and_idle_fields_are_told_and_nulls_are_absent() {
     assert_eq!(admission.unknown_fields, ["spec.onlin"]);
     assert_eq!(admission.causes, []);
     assert!(matches!(admission.warnings.as_slice(), [one] if one.starts_with("spec.hardwareProfile")));
-    let wrong = admit(&kinds::BARE_METAL_HOST, &json!({"spec": {"online": "maybe"}}), None);
+    let wrong = admit(&kinds::BARE_METAL_HOST, &mut json!({"spec": {"online": "maybe"}}), None);
     assert_eq!(
         summary(&wrong.causes),
         "spec.online: Invalid value: \"string\": spec.online in body must be of type boolean: \"string\""
@@ -166,8 +166,8 @@ fn the_provisioning_network_closes_upstreams_gaps() {
         let mut spec = json!({"provisioningIP": "192.0.2.1", "provisioningNetworkCIDR": "192.0.2.0/24",
             "provisioningDHCPRange": "192.0.2.10,192.0.2.20"});
         spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-        let object = json!({"metadata": {"name": "provisioning-configuration"}, "spec": spec});
-        (admit(&kinds::PROVISIONING, &object, None).causes.len(), object)
+        let mut object = json!({"metadata": {"name": "provisioning-configuration"}, "spec": spec});
+        (admit(&kinds::PROVISIONING, &mut object, None).causes.len(), object)
     };
     let (causes, object) = judge(json!({}));
     assert_eq!(causes, 0);
@@ -184,8 +184,8 @@ fn the_provisioning_network_closes_upstreams_gaps() {
     ] {
         assert!(judge(bad.clone()).0 > 0, "{bad}");
     }
-    let named = json!({"metadata": {"name": "mine"}, "spec": {"provisioningNetwork": "Disabled"}});
-    assert_eq!(admit(&kinds::PROVISIONING, &named, None).causes[0].field, "metadata.name");
+    let mut named = json!({"metadata": {"name": "mine"}, "spec": {"provisioningNetwork": "Disabled"}});
+    assert_eq!(admit(&kinds::PROVISIONING, &mut named, None).causes[0].field, "metadata.name");
 }
 
 fn value() -> impl Strategy<Value = Value> {
@@ -228,7 +228,8 @@ proptest! {
     #[test]
     fn the_door_stands(object in value(), old in value()) {
         for kind in kinds::KINDS {
-            let admission = admit(kind, &object, Some(&old));
+            let mut object = object.clone();
+            let admission = admit(kind, &mut object, Some(&old));
             if admission.causes.is_empty() && kind.kind == "BareMetalHost" {
                 let decoded = firesteel_resources::admit::decode::<firesteel_resources::BareMetalHost>(&object);
                 prop_assert!(decoded.is_ok(), "{:?}", decoded.err());

@@ -1,152 +1,187 @@
-//! Our shapes beside upstream's schemas, upstream's examples through our door, and the
-//! machine-readable cases of the provisioning network.
+//! Our kinds beside upstream's definitions, word for word, and the machine-readable cases of the
+//! provisioning network.
+
+use std::collections::BTreeMap;
 
 use firesteel_resources::{
     Provisioning, admit,
-    kinds::{self, Kind, Scope},
-    shape::{Field, Shape},
+    kinds::{self, KINDS, Kind, Scope},
+    schema,
+    shape::{Form, Shape, conform},
 };
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 
 use crate::fixture;
+
+/// Where upstream defines each kind. Kinds that are not here are our own.
+const DEFINITIONS: &[(&str, &str)] = &[
+    ("BareMetalHost", "bmo/crds/metal3.io_baremetalhosts.yaml"),
+    ("HardwareData", "bmo/crds/metal3.io_hardwaredata.yaml"),
+    ("Provisioning", "cbo/metal3.io_provisionings.yaml"),
+];
+/// The kinds of this appliance alone.
+const OWN: &[&str] = &["HostJournal", "DiscoveredHost"];
+
+/// A difference that is meant.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Meant {
+    kind: String,
+    at: String,
+    /// What is said here; nothing where it is left out.
+    #[serde(default)]
+    here: Value,
+    reason: String,
+}
 
 fn documents(text: &str) -> Vec<Value> {
     serde_saphyr::from_multiple(text).unwrap()
 }
 
-/// Every difference between a shape and an OpenAPI schema, by path.
-fn differences(shape: &Shape, schema: &Value, path: &str, found: &mut Vec<String>) {
-    let type_ = schema["type"].as_str().unwrap_or_default();
-    let words = |schema: &Value| -> Vec<String> {
-        let list = schema["enum"].as_array().cloned().unwrap_or_default();
-        list.iter().filter_map(|word| word.as_str().map(str::to_owned)).collect()
-    };
-    let same = match shape {
-        Shape::Any => true,
-        Shape::Boolean => type_ == "boolean",
-        Shape::Number => type_ == "number",
-        Shape::Integer { min, max } => {
-            let bounds = (schema["minimum"].as_i64(), schema["maximum"].as_i64());
-            type_ == "integer" && bounds == (*min, *max)
+/// The definition of a kind, as one map from "where what" to the value.
+fn facts(names: &Value, columns: &Value, schema: &Value) -> BTreeMap<String, Value> {
+    let mut facts = BTreeMap::new();
+    for (name, value) in names.as_object().into_iter().flatten() {
+        facts.insert(format!("names {name}"), value.clone());
+    }
+    for column in columns.as_array().into_iter().flatten() {
+        let name = column["name"].as_str().unwrap();
+        for key in ["type", "jsonPath", "format", "priority"] {
+            let value = column.get(key).filter(|value| **value != json!(0)).cloned();
+            facts.extend(value.map(|value| (format!("column {name} {key}"), value)));
         }
-        Shape::Text => type_ == "string" && schema["enum"].is_null(),
-        Shape::OneOf(list) => {
-            // An empty word is legal where other tools write it.
-            let ours: Vec<&str> = list.to_vec();
-            let theirs = words(schema);
-            theirs.iter().all(|word| ours.contains(&word.as_str()))
-                && ours.iter().all(|word| word.is_empty() || theirs.iter().any(|other| other == word))
-        }
-        Shape::Time => schema["format"] == "date-time",
-        Shape::Mac { .. } => schema["pattern"].as_str().is_some_and(|pattern| pattern.contains("{2}){5}")),
-        Shape::Map(item) => {
-            differences(item, &schema["additionalProperties"], &format!("{path}.*"), found);
-            type_ == "object"
-        }
-        Shape::List(item) => {
-            differences(item, &schema["items"], &format!("{path}[]"), found);
-            type_ == "array"
-        }
-        Shape::Object(fields) => {
-            let theirs = schema["properties"].as_object().cloned().unwrap_or_default();
-            for name in theirs.keys().filter(|name| fields.iter().all(|field| field.name != *name)) {
-                found.push(format!("{path}.{name} is missing here"));
-            }
-            let required = schema["required"].as_array().cloned().unwrap_or_default();
-            for field in *fields {
-                let path = format!("{path}.{}", field.name);
-                match theirs.get(field.name) {
-                    None => found.push(format!("{path} is not upstream's")),
-                    Some(schema) => {
-                        differences(field.shape, schema, &path, found);
-                        owners(field, schema, &path, found);
+    }
+    schema_facts(schema, "", &mut facts);
+    facts
+}
+
+fn schema_facts(schema: &Value, path: &str, facts: &mut BTreeMap<String, Value>) {
+    for (word, value) in schema.as_object().into_iter().flatten() {
+        match (word.as_str(), value) {
+            ("description", _) => {}
+            ("properties", Value::Object(properties)) => {
+                for (name, property) in properties {
+                    // The API server's own.
+                    if !(path.is_empty() && ["apiVersion", "kind", "metadata"].contains(&name.as_str())) {
+                        schema_facts(property, &format!("{path}.{name}"), facts);
                     }
                 }
-                if required.iter().any(|name| name == field.name) != field.required {
-                    found.push(format!("{path} differs in being required"));
+            }
+            ("items", item) => schema_facts(item, &format!("{path}[]"), facts),
+            ("additionalProperties", item) if item.is_object() => schema_facts(item, &format!("{path}.*"), facts),
+            ("required", Value::Array(names)) => {
+                for name in names {
+                    facts.insert(format!("{path}.{} required", name.as_str().unwrap()), json!(true));
                 }
             }
-            type_ == "object"
+            (word, value) => drop(facts.insert(format!("{path} {word}").trim().to_owned(), value.clone())),
         }
-    };
-    if !same {
-        found.push(format!("{path} differs"));
     }
 }
 
-/// Differences in who may own which part of a field.
-fn owners(field: &Field, schema: &Value, path: &str, found: &mut Vec<String>) {
-    // What is known of the items is all or nothing.
-    let is_any = matches!(field.shape, Shape::List(Shape::Any));
-    if !is_any && schema.get("x-kubernetes-list-map-keys").unwrap_or(&json!([])) != &json!(field.list_keys) {
-        found.push(format!("{path} differs in its keys"));
-    }
-    if field.is_atomic != (schema["x-kubernetes-map-type"] == "atomic") {
-        found.push(format!("{path} differs in having one owner"));
-    }
-}
-
-fn compare(kind: &Kind, path: &str) {
-    let Some(text) = fixture(path) else { return };
-    let crd = documents(&text).into_iter().next().unwrap();
+fn upstream(crd: &Value) -> BTreeMap<String, Value> {
     let version = &crd["spec"]["versions"][0];
-    let mut schema = version["schema"]["openAPIV3Schema"].clone();
-    for name in ["apiVersion", "kind", "metadata"] {
-        schema["properties"].as_object_mut().unwrap().remove(name);
+    let mut names = crd["spec"]["names"].clone();
+    names["scope"] = crd["spec"]["scope"].clone();
+    names["group"] = crd["spec"]["group"].clone();
+    names["version"] = version["name"].clone();
+    for subresource in version["subresources"].as_object().into_iter().flatten() {
+        names[format!("subresource {}", subresource.0)] = json!(true);
     }
-    schema.as_object_mut().unwrap().remove("required");
+    facts(&names, &version["additionalPrinterColumns"], &version["schema"]["openAPIV3Schema"])
+}
+
+fn ours(kind: &Kind) -> BTreeMap<String, Value> {
+    let mut names = json!({
+        "kind": kind.kind, "listKind": format!("{}List", kind.kind), "plural": kind.plural,
+        "singular": kind.singular, "group": kind.group, "version": kind.version,
+        "scope": if kind.scope == Scope::Namespaced { "Namespaced" } else { "Cluster" },
+    });
+    if !kind.short_names.is_empty() {
+        names["shortNames"] = json!(kind.short_names);
+    }
+    if kind.has_status {
+        names["subresource status"] = json!(true);
+    }
+    let columns: Vec<Value> = kind
+        .columns
+        .iter()
+        .map(|column| {
+            json!({ "name": column.name, "type": column.type_, "jsonPath": column.json_path, "priority": column.priority })
+        })
+        .collect();
+    facts(&names, &json!(columns), &schema::openapi(kind.shape))
+}
+
+#[test]
+fn every_difference_from_upstreams_definitions_is_meant() {
+    let meant: Vec<Meant> = serde_saphyr::from_str(include_str!("differences.yaml")).unwrap();
     let mut found = Vec::new();
-    differences(kind.shape, &schema, "", &mut found);
-    assert_eq!(found, Vec::<String>::new(), "{}", kind.kind);
-
-    let names = &crd["spec"]["names"];
-    assert_eq!(names["kind"], kind.kind);
-    assert_eq!(names["plural"], kind.plural);
-    assert_eq!(names["singular"], kind.singular);
-    assert_eq!(names["listKind"], kind.list_kind);
-    assert_eq!(names["shortNames"].as_array().cloned().unwrap_or_default(), kind.short_names);
-    assert_eq!(crd["spec"]["scope"] == "Namespaced", kind.scope == Scope::Namespaced);
-    assert_eq!(version["subresources"].get("status").is_some(), kind.has_status);
-    let columns = version["additionalPrinterColumns"].as_array().cloned().unwrap_or_default();
-    for (column, theirs) in kind.columns.iter().zip(&columns) {
-        assert_eq!(
-            (column.name, column.json_path, column.type_, i64::from(column.priority)),
-            (
-                theirs["name"].as_str().unwrap(),
-                theirs["jsonPath"].as_str().unwrap(),
-                theirs["type"].as_str().unwrap(),
-                theirs["priority"].as_i64().unwrap_or(0)
-            )
-        );
-    }
-}
-
-#[test]
-fn shapes_and_names_are_upstreams() {
-    compare(&kinds::BARE_METAL_HOST, "bmo/crds/metal3.io_baremetalhosts.yaml");
-    compare(&kinds::HARDWARE_DATA, "bmo/crds/metal3.io_hardwaredata.yaml");
-    compare(&kinds::PROVISIONING, "cbo/metal3.io_provisionings.yaml");
-}
-
-#[test]
-fn upstreams_examples_are_admitted_as_upstream_would() {
-    let rows = [
-        ("bmo/examples/example-host.yaml", true),
-        ("bmo/examples/example-host-bad-credentials.yaml", true),
-        ("bmo/examples/metal3-docs.bmh-01.yaml", true),
-        ("bmo/examples/metal3-docs.bmh-01-provision.yaml", true),
-        // Lacks spec.online, which upstream's schema requires.
-        ("bmo/samples/metal3.io_v1alpha1_baremetalhost.yaml", false),
-    ];
-    for (path, good) in rows {
+    for (kind, path) in DEFINITIONS {
         let Some(text) = fixture(path) else { return };
-        for host in documents(&text).iter().filter(|document| document["kind"] == "BareMetalHost") {
-            let admission = admit(&kinds::BARE_METAL_HOST, host, None);
-            assert_eq!(admission.causes.is_empty(), good, "{path}: {:?}", admission.causes);
-            if !good {
-                assert_eq!(admission.unknown_fields, ["spec.foo"]);
+        let kind = KINDS.iter().find(|known| known.kind == *kind).unwrap();
+        let (theirs, ours) = (upstream(&documents(&text)[0]), ours(kind));
+        for at in theirs.keys().chain(ours.keys().filter(|at| !theirs.contains_key(*at))) {
+            let (theirs, ours) = (theirs.get(at), ours.get(at));
+            if theirs != ours {
+                found.push((kind.kind, at.clone(), ours.cloned().unwrap_or_default(), theirs.cloned()));
             }
         }
+    }
+    let is_meant = |kind: &str, at: &str, here: &Value| {
+        meant.iter().any(|meant| meant.kind == kind && meant.at == at && meant.here == *here)
+    };
+    let surprises: Vec<_> = found.iter().filter(|(kind, at, here, _)| !is_meant(kind, at, here)).collect();
+    assert!(surprises.is_empty(), "{} differences are not in the list:\n{}", surprises.len(), lines(&surprises));
+    let is_found = |meant: &Meant| found.iter().any(|(kind, at, ..)| meant.kind == *kind && meant.at == *at);
+    let gone: Vec<&Meant> = meant.iter().filter(|meant| !is_found(meant)).collect();
+    assert!(gone.is_empty(), "these differences are no more: {gone:?}");
+    assert!(meant.iter().all(|meant| meant.reason.len() > 10), "each has its reason");
+}
+
+fn lines(list: &[impl std::fmt::Debug]) -> String {
+    list.iter().map(|item| format!("{item:?}\n")).collect()
+}
+
+#[test]
+fn every_kind_has_its_definition_or_is_our_own() {
+    let known = |kind: &str| OWN.contains(&kind) || DEFINITIONS.iter().any(|(name, _)| *name == kind);
+    for kind in KINDS.iter().filter(|kind| kind.group != "cluster.x-k8s.io") {
+        assert!(known(kind.kind), "{} is compared with nothing", kind.kind);
+    }
+}
+
+/// Goes over a shape and all that is in it.
+fn walk(shape: &Shape, path: &str, visit: &mut impl FnMut(&Shape, &str)) {
+    visit(shape, path);
+    match shape.form {
+        Form::Boolean | Form::Integer | Form::Number | Form::Text | Form::IntegerOrText | Form::Any => {}
+        Form::Map(item) => walk(item, &format!("{path}.*"), visit),
+        Form::List(item) => walk(item, &format!("{path}[]"), visit),
+        Form::Object(fields) => {
+            for field in fields {
+                let path = format!("{path}.{}", field.name);
+                assert!(!field.about.is_empty(), "{path} does not say what it is for");
+                assert!(!field.about.contains('\n') && field.about.ends_with('.'), "{path}: {}", field.about);
+                walk(&field.shape, &path, visit);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_field_says_what_it_is_for_and_every_pattern_is_one() {
+    for kind in KINDS {
+        walk(kind.shape, kind.kind, &mut |shape, path| {
+            if let Some(pattern) = shape.pattern {
+                assert!(regex::bytes::RegexBuilder::new(pattern).unicode(false).build().is_ok(), "{path}: {pattern}");
+            }
+            // A default must itself have the shape that it is in.
+            if let (Some(default), Form::Object(_)) = (shape.default, shape.form) {
+                assert_eq!(conform(shape, &mut default.value()), Vec::<String>::new(), "{path}");
+            }
+        });
     }
 }
 
@@ -157,12 +192,11 @@ fn the_provisioning_networks_cases_get_their_verdict() {
     let cases = vectors["cases"].as_array().unwrap();
     assert!(cases.len() >= 24);
     for case in cases {
-        let mut spec = vectors["bases"][case["base"].as_str().unwrap()].clone();
-        for (name, value) in case["override"].as_object().unwrap() {
-            spec[name] = value.clone();
-        }
-        let object = json!({"metadata": {"name": "provisioning-configuration"}, "spec": spec});
-        let admission = admit(&kinds::PROVISIONING, &object, None);
+        let mut spec: Map<String, Value> =
+            vectors["bases"][case["base"].as_str().unwrap()].as_object().unwrap().clone();
+        spec.extend(case["override"].as_object().unwrap().clone());
+        let mut object = json!({"metadata": {"name": "provisioning-configuration"}, "spec": spec});
+        let admission = admit(&kinds::PROVISIONING, &mut object, None);
         assert_eq!(json!(admission.causes.is_empty()), case["valid"], "{case}: {:?}", admission.causes);
         let typed: Provisioning = serde_json::from_value(object).unwrap();
         assert_eq!(typed.network().is_ok(), admission.causes.is_empty());

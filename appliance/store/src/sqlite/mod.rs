@@ -39,7 +39,7 @@ use crate::durability::Durability;
 use crate::error::OpenError;
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage};
-use crate::seal::Keyring;
+use crate::seal::{KeyId, Keyring};
 use crate::types::Revision;
 
 pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
@@ -154,6 +154,17 @@ impl Sqlite {
         }
         let (commands, reads, path) = (Some(commands), Some(reads), path.to_owned());
         Ok((Self { commands, reads, path, lineage, threads, _lock: lock }, hub))
+    }
+}
+
+impl Sqlite {
+    pub(crate) fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
+        if !path.exists() {
+            return Ok(None);
+        }
+        let database = |source| OpenError::Database { path: path.to_owned(), source };
+        let connection = connect(path, Durability::default()).map_err(database)?;
+        reseal::needed_key(&connection).map_err(database)
     }
 }
 

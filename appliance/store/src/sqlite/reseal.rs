@@ -62,6 +62,15 @@ pub(super) fn at_start(path: &Path, database: &mut Database) -> Result<(), OpenE
     }
 }
 
+/// The key without which the database is of no use, also where it is of an earlier schema.
+pub(super) fn needed_key(connection: &Connection) -> rusqlite::Result<Option<KeyId>> {
+    let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'log_sealed')";
+    if !connection.query_row(sql, [], |row| row.get::<_, bool>(0))? || !has_sealed(connection)? {
+        return Ok(None);
+    }
+    sealed_by(connection)
+}
+
 /// Everything sealed by the keyring's first key, and nothing else left in the file.
 pub(super) fn all(database: &mut Database) -> Result<Resealed, ResealError> {
     let keyring = database.keyring.clone().ok_or(ResealError::NoKeyring)?;

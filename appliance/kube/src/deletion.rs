@@ -1,0 +1,175 @@
+//! What a DELETE makes of an object, and of those that belong to it. Pure.
+//!
+//! Whether dependents go along, go before, or stay is kept in the object while it is going, as two
+//! finalizers that the [`crate::life`] of objects takes away when it has done its part.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::kind::KindInfo;
+use crate::query::Query;
+use crate::rules::{self, Effect, Prepared};
+use crate::status::{Cause, Status};
+
+/// Waits until the dependents that block it are gone.
+pub(crate) const FOREGROUND: &str = "foregroundDeletion";
+/// Waits until no dependent names it as an owner any more.
+pub(crate) const ORPHAN: &str = "orphan";
+
+/// What happens to an object's dependents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Propagation {
+    /// They go after it.
+    Background,
+    /// They go before it.
+    Foreground,
+    /// They stay, and forget it.
+    Orphan,
+}
+
+impl Propagation {
+    /// By the query, or by a body's DeleteOptions, which count alone where there is one. `None`:
+    /// nothing is said.
+    pub(crate) fn asked(query: &Query, sent: Option<&Value>) -> Result<Option<Self>, Status> {
+        let (policy, orphan) = match sent {
+            Some(sent) => (sent["propagationPolicy"].as_str(), sent["orphanDependents"].as_bool()),
+            None => (query.propagation_policy.as_deref(), query.orphan_dependents),
+        };
+        let refuse = |cause| Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
+        match (policy.filter(|policy| !policy.is_empty()), orphan) {
+            (Some(policy), Some(_)) => {
+                let detail = "orphanDependents and deletionPropagation cannot be both set";
+                refuse(Cause::invalid("propagationPolicy", &json!(policy), detail))
+            }
+            (Some("Background"), None) | (None, Some(false)) => Ok(Some(Self::Background)),
+            (Some("Foreground"), None) => Ok(Some(Self::Foreground)),
+            (Some("Orphan"), None) | (None, Some(true)) => Ok(Some(Self::Orphan)),
+            (Some(other), None) => {
+                let supported = ["Foreground", "Background", "Orphan", "nil"];
+                refuse(Cause::not_supported("propagationPolicy", &json!(other), &supported))
+            }
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn finalizer(self) -> Option<&'static str> {
+        match self {
+            Self::Background => None,
+            Self::Foreground => Some(FOREGROUND),
+            Self::Orphan => Some(ORPHAN),
+        }
+    }
+}
+
+/// Removal, or a mark that finalizers are waited for. Without a word about dependents an earlier one
+/// counts, and a later one replaces it: who deletes again in the background waits no longer.
+pub(crate) fn prepare(kind: &KindInfo, current: &Value, now: Timestamp, asked: Option<Propagation>) -> Prepared {
+    let mut value = current.clone();
+    if let Some(asked) = asked {
+        mark(&mut value["metadata"], asked);
+    }
+    let effect = if rules::finalizers_left(kind, &value) == 0 {
+        Effect::Remove
+    } else {
+        if !value["metadata"]["deletionTimestamp"].is_string() {
+            begin(kind, &mut value, now);
+        }
+        if value == *current { Effect::None } else { Effect::Store }
+    };
+    Prepared { value, warnings: Vec::new(), effect }
+}
+
+fn begin(kind: &KindInfo, value: &mut Value, now: Timestamp) {
+    let metadata = &mut value["metadata"];
+    metadata["deletionTimestamp"] = json!(rules::rfc3339(now));
+    metadata["deletionGracePeriodSeconds"] = json!(0);
+    if kind.has_generation {
+        metadata["generation"] = json!(metadata["generation"].as_i64().unwrap_or(0).saturating_add(1));
+    }
+    if rules::is_namespace(kind) {
+        value["status"]["phase"] = json!("Terminating");
+    }
+}
+
+/// Puts the finalizer of this propagation in the place of another one's.
+fn mark(metadata: &mut Value, asked: Propagation) {
+    let wanted = asked.finalizer();
+    let stored = metadata["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    let mut names: Vec<String> = stored.map(str::to_owned).collect();
+    names.retain(|name| Some(name.as_str()) == wanted || ![FOREGROUND, ORPHAN].contains(&name.as_str()));
+    if let Some(wanted) = wanted
+        && !names.iter().any(|name| name == wanted)
+    {
+        names.push(wanted.to_owned());
+    }
+    put_list(metadata, "finalizers", names.into_iter().map(Value::from).collect());
+}
+
+/// A list in metadata; without items it is not there.
+pub(crate) fn put_list(metadata: &mut Value, name: &str, list: Vec<Value>) {
+    let Some(metadata) = metadata.as_object_mut() else { return };
+    if list.is_empty() {
+        metadata.remove(name);
+    } else {
+        metadata.insert(name.to_owned(), Value::Array(list));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn toy() -> KindInfo {
+        KindInfo::namespaced("example.org", "v1", "Toy", "toys")
+    }
+
+    fn finalizers(prepared: &Prepared) -> Vec<&str> {
+        prepared.value["metadata"]["finalizers"].as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap_or_default()
+    }
+
+    #[test]
+    fn an_object_without_finalizers_goes_and_one_with_stays_marked() {
+        let bare = json!({ "metadata": { "name": "a", "generation": 3 } });
+        assert_eq!(prepare(&toy(), &bare, at(5), None).effect, Effect::Remove);
+        assert_eq!(prepare(&toy(), &bare, at(5), Some(Propagation::Background)).effect, Effect::Remove);
+        let held = json!({ "metadata": { "name": "a", "generation": 3, "finalizers": ["x.io/f"] } });
+        let marked = prepare(&toy(), &held, at(5), None);
+        assert_eq!((marked.effect, finalizers(&marked)), (Effect::Store, vec!["x.io/f"]));
+        let metadata = &marked.value["metadata"];
+        assert_eq!(metadata["deletionTimestamp"], "1970-01-01T00:00:05Z");
+        assert_eq!((&metadata["deletionGracePeriodSeconds"], &metadata["generation"]), (&json!(0), &json!(4)));
+        assert_eq!(prepare(&toy(), &marked.value, at(9), None).effect, Effect::None, "a repeated DELETE is no change");
+    }
+
+    #[test]
+    fn the_last_word_about_dependents_counts() {
+        let bare = json!({ "metadata": { "name": "a" } });
+        let waiting = prepare(&toy(), &bare, at(5), Some(Propagation::Foreground));
+        assert_eq!((waiting.effect, finalizers(&waiting)), (Effect::Store, vec![FOREGROUND]));
+        assert_eq!(prepare(&toy(), &waiting.value, at(6), None).effect, Effect::None, "nothing said, nothing changed");
+        let orphaning = prepare(&toy(), &waiting.value, at(6), Some(Propagation::Orphan));
+        assert_eq!((orphaning.effect, finalizers(&orphaning)), (Effect::Store, vec![ORPHAN]));
+        assert_eq!(orphaning.value["metadata"]["deletionTimestamp"], "1970-01-01T00:00:05Z");
+        assert_eq!(prepare(&toy(), &orphaning.value, at(7), Some(Propagation::Background)).effect, Effect::Remove);
+    }
+
+    #[test]
+    fn both_ways_to_say_it_are_read_and_nonsense_is_refused() {
+        let query = |text: &str| Query::parse(text).unwrap_or_default();
+        let asked = |text: &str, sent: Option<Value>| Propagation::asked(&query(text), sent.as_ref());
+        assert_eq!(asked("", None), Ok(None));
+        assert_eq!(asked("propagationPolicy=Foreground", None), Ok(Some(Propagation::Foreground)));
+        assert_eq!(asked("orphanDependents=true", None), Ok(Some(Propagation::Orphan)));
+        let body = json!({ "orphanDependents": false });
+        assert_eq!(asked("propagationPolicy=Orphan", Some(body)), Ok(Some(Propagation::Background)), "the body counts");
+        assert_eq!(asked("", Some(json!({ "propagationPolicy": "Orphan" }))), Ok(Some(Propagation::Orphan)));
+        let both = json!({ "propagationPolicy": "Orphan", "orphanDependents": true });
+        for sent in [both, json!({ "propagationPolicy": "Sideways" })] {
+            assert_eq!(asked("", Some(sent)).map_err(|status| status.code), Err(422));
+        }
+    }
+}

@@ -1,0 +1,197 @@
+//! JSON from outside: bounded in depth, and with what was said twice. Pure.
+//!
+//! Of a name that an object has twice the last value counts, as in Kubernetes; clients are told, or
+//! refused, as they wish.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::kind::KindInfo;
+use crate::rules::{self, FieldValidation};
+use crate::status::Status;
+
+/// Levels of a document. The deepest schema of Kubernetes has about thirty. Less than the parser takes
+/// (128) that will read what was made of it from the store.
+pub const DEPTH_MAX: usize = 100;
+/// Names said twice that are told of one document.
+const DUPLICATES_MAX: usize = 16;
+
+/// A document, with the paths that it has twice.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Document {
+    pub value: Value,
+    /// "spec.online", "spec.list[0].name"
+    pub duplicates: Vec<String>,
+}
+
+/// # Errors
+/// When the bytes are no JSON, or nested deeper than [`DEPTH_MAX`].
+pub fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
+    let duplicates = RefCell::default();
+    let mut parser = serde_json::Deserializer::from_slice(bytes);
+    let value = Level { depth: 0, place: &Place::Root, duplicates: &duplicates }.deserialize(&mut parser)?;
+    parser.end()?;
+    Ok(Document { value, duplicates: duplicates.into_inner() })
+}
+
+impl Document {
+    /// Warnings about what was said twice, or the refusal that the client asked for.
+    pub(crate) fn judge(&self, kind: &KindInfo, validation: FieldValidation) -> Result<Vec<String>, Status> {
+        let texts: Vec<String> = self.duplicates.iter().map(|path| format!("duplicate field {path:?}")).collect();
+        match validation {
+            FieldValidation::Strict if !texts.is_empty() => Err(rules::strict_refusal(kind, &texts)),
+            FieldValidation::Warn => Ok(texts),
+            FieldValidation::Strict | FieldValidation::Ignore => Ok(Vec::new()),
+        }
+    }
+}
+
+/// Where a value stands; a list of its parents on the stack, so that nothing is made for the many
+/// documents that say everything once.
+enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(Self::Root, name) => f.write_str(name),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+struct Level<'a> {
+    depth: usize,
+    place: &'a Place<'a>,
+    duplicates: &'a RefCell<Vec<String>>,
+}
+
+impl Level<'_> {
+    fn below<E: serde::de::Error>(&self) -> Result<usize, E> {
+        if self.depth >= DEPTH_MAX {
+            return Err(E::custom(format_args!("nested deeper than {DEPTH_MAX} levels")));
+        }
+        Ok(self.depth + 1)
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Level<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Level<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a JSON value")
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(Value::Number(value.into()))
+    }
+
+    fn visit_f64<E>(self, value: f64) -> Result<Value, E> {
+        Ok(Number::from_f64(value).map_or(Value::Null, Value::Number))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(Value::String(value.to_owned()))
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(Value::String(value))
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let depth = self.below()?;
+        let mut list = Vec::new();
+        loop {
+            let place = Place::Item(self.place, list.len());
+            match items.next_element_seed(Level { depth, place: &place, duplicates: self.duplicates })? {
+                Some(item) => list.push(item),
+                None => return Ok(Value::Array(list)),
+            }
+        }
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut fields: A) -> Result<Value, A::Error> {
+        let depth = self.below()?;
+        let mut map = Map::new();
+        while let Some(name) = fields.next_key::<String>()? {
+            let place = Place::Field(self.place, &name);
+            let value = fields.next_value_seed(Level { depth, place: &place, duplicates: self.duplicates })?;
+            let told = map.contains_key(&name).then(|| place.to_string());
+            map.insert(name, value);
+            if let Some(told) = told {
+                let mut duplicates = self.duplicates.try_borrow_mut().map_err(A::Error::custom)?;
+                if duplicates.len() < DUPLICATES_MAX && !duplicates.contains(&told) {
+                    duplicates.push(told);
+                }
+            }
+        }
+        Ok(Value::Object(map))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_said_twice_is_told_with_its_place_and_the_last_counts() {
+        let read = read(br#"{"a":1,"spec":{"b":[{"c":1,"c":2}],"b":[{"c":3,"c":4}]},"a":{"x":1}}"#).unwrap();
+        assert_eq!(read.value, json!({"a": {"x": 1}, "spec": {"b": [{"c": 4}]}}));
+        assert_eq!(read.duplicates, ["spec.b[0].c", "spec.b", "a"]);
+        let many: String = (0..1000).map(|n| format!("\"k{n}\":1,\"k{n}\":2,")).collect();
+        let many = super::read(format!("{{{}}}", many.trim_end_matches(',')).as_bytes()).unwrap();
+        assert_eq!(many.duplicates.len(), DUPLICATES_MAX);
+    }
+
+    #[test]
+    fn the_depth_is_bounded_and_what_is_read_can_be_stored() {
+        for (open, close) in [("[", "]"), ("{\"a\":", "}")] {
+            let nested = |levels: usize| format!("{}1{}", open.repeat(levels), close.repeat(levels));
+            let deepest = read(nested(DEPTH_MAX).as_bytes()).unwrap();
+            assert!(serde_json::from_str::<Value>(&deepest.value.to_string()).is_ok());
+            for levels in [DEPTH_MAX + 1, 100_000] {
+                let error = read(nested(levels).as_bytes()).unwrap_err().to_string();
+                assert!(error.contains("nested deeper than 100 levels"), "{error}");
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn it_reads_as_any_other_parser(text in r#"(\{("a":|"b":)?|\[|\]|\}|1|-0.5e3|true|null|"x\\n"|,){0,9}"#) {
+            let other = serde_json::from_str::<Value>(&text);
+            prop_assert_eq!(read(text.as_bytes()).ok().map(|read| read.value), other.ok());
+        }
+    }
+}

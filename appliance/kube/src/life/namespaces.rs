@@ -1,0 +1,344 @@
+//! Namespaces that are going: they empty themselves, say what keeps them, and go when they are empty.
+//!
+//! ```text
+//!   marked ─► others' kinds, page by page ─► none is left ─► Kubernetes' own kinds ─► none is left ─► gone
+//!                                   └────────── waits for finalizers ──────────┘
+//! ```
+//!
+//! Kubernetes' own kinds come last: whoever takes a server down needs the Secret with its password.
+//! No object is made in a namespace that is going ([`Core::create`] sees to that), so what was empty
+//! once stays empty.
+
+use std::collections::BTreeMap;
+
+use firesteel_store::{Key, Position};
+use futures_util::future::join_all;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::head_of;
+use crate::core::{Core, Preconditions, WriteOptions, read_failed};
+use crate::kind::KindInfo;
+use crate::rules::{self, Target};
+use crate::status::Status;
+
+/// Objects read at once; what is told of the finalizers of one kind is told of so many.
+const PAGE: usize = 500;
+/// Between two looks at what keeps a namespace: of many objects that go one by one, each would lead to
+/// one.
+const TOLD_AGAIN: SignedDuration = SignedDuration::from_secs(2);
+/// Deletions on their way at once, which the store makes durable together.
+const DELETIONS: usize = 16;
+
+/// The namespaces that are going, and how far each is.
+#[derive(Debug, Default)]
+pub(super) struct Namespaces {
+    going: BTreeMap<String, Emptying>,
+}
+
+#[derive(Debug)]
+struct Emptying {
+    uid: String,
+    /// The kind that is gone through, as a place in [`in_order`], and the object after which.
+    at: Option<(usize, Option<Position>)>,
+    /// Kubernetes' own kinds have their turn.
+    own: bool,
+    /// Something of it went, or it was just marked.
+    changed: bool,
+    /// Why an object could not be deleted, the last time that one could not.
+    failed: Option<String>,
+    told_at: Option<Timestamp>,
+}
+
+impl Emptying {
+    fn new(uid: &str) -> Self {
+        let (at, own, changed) = (Some((0, None)), false, true);
+        Self { uid: uid.to_owned(), at, own, changed, failed: None, told_at: None }
+    }
+}
+
+impl Namespaces {
+    /// A namespace as it is now.
+    pub(super) fn seen(&mut self, name: &str, uid: &str, is_going: bool) {
+        if !is_going {
+            self.going.remove(name);
+            return;
+        }
+        let known = self.going.entry(name.to_owned()).or_insert_with(|| Emptying::new(uid));
+        if known.uid != uid {
+            *known = Emptying::new(uid);
+        }
+        known.changed = true;
+    }
+
+    pub(super) fn gone(&mut self, name: &str) {
+        self.going.remove(name);
+    }
+
+    /// An object of a namespace is gone.
+    pub(super) fn lost(&mut self, namespace: &str) {
+        if let Some(emptying) = self.going.get_mut(namespace) {
+            emptying.changed = true;
+        }
+    }
+
+    /// Something is to be done, after a while.
+    pub(super) fn wants_another_turn(&self) -> bool {
+        self.going.values().any(|emptying| emptying.at.is_some() || emptying.changed)
+    }
+
+    /// Goes on with each namespace by one step; whether there is more to do now.
+    pub(super) async fn step(&mut self, core: &Core) -> Result<bool, Status> {
+        let mut more = false;
+        for (name, emptying) in &mut self.going {
+            if emptying.at.is_some() || emptying.changed {
+                more |= emptying.step(core, name).await?;
+            }
+        }
+        Ok(more)
+    }
+}
+
+/// The kinds of a namespace's objects in the order in which they are deleted, and how many of them
+/// have to be gone before the others.
+fn in_order(core: &Core) -> (Vec<KindInfo>, usize) {
+    let mut kinds: Vec<KindInfo> = Vec::new();
+    for kind in core.registry().kinds().iter().filter(|kind| kind.namespaced && kind.is_stored()) {
+        if kinds.iter().all(|known| known.group_resource() != kind.group_resource()) {
+            kinds.push(KindInfo::clone(kind));
+        }
+    }
+    // Stable: among equals the order is the registry's.
+    kinds.sort_by_key(|kind| !kind.is_custom());
+    let custom = kinds.iter().filter(|kind| kind.is_custom()).count();
+    (kinds, custom)
+}
+
+impl Emptying {
+    async fn step(&mut self, core: &Core, namespace: &str) -> Result<bool, Status> {
+        let (kinds, first) = in_order(core);
+        let (begin, end) = if self.own { (first, kinds.len()) } else { (0, first) };
+        if let Some((index, after)) = self.at.take() {
+            let after = match kinds.get(index).filter(|_| index < end) {
+                Some(kind) => self.page(core, namespace, kind, after).await?,
+                None => None,
+            };
+            self.at = match after {
+                Some(after) => Some((index, Some(after))),
+                None => (index + 1 < end).then_some((index + 1, None)),
+            };
+            self.changed = true;
+            if self.at.is_some() {
+                return Ok(true);
+            }
+        }
+        if is_empty(core, namespace, &kinds[begin..end]).await? {
+            if !self.own {
+                (self.own, self.at) = (true, Some((first, None)));
+                return Ok(true);
+            }
+            self.changed = false;
+            self.tell(core, namespace, &[], true).await?;
+            return Ok(false);
+        }
+        if self.told_at.is_some_and(|at| core.now().duration_since(at) < TOLD_AGAIN) {
+            return Ok(false);
+        }
+        self.changed = false;
+        let left = left(core, namespace, &kinds).await?;
+        let wave: Vec<String> = kinds[begin..end].iter().map(|kind| dotted(kind)).collect();
+        if left.iter().any(|left| left.going < left.seen && wave.contains(&left.resource)) {
+            // What could not be deleted is deleted again, after a while.
+            self.at = Some((begin, None));
+        }
+        self.told_at = Some(core.now());
+        self.tell(core, namespace, &left, false).await?;
+        Ok(false)
+    }
+
+    /// Deletes one page; where the next one begins.
+    async fn page(
+        &mut self,
+        core: &Core,
+        namespace: &str,
+        kind: &KindInfo,
+        after: Option<Position>,
+    ) -> Result<Option<Position>, Status> {
+        let page = core.store().list(&kind.group_resource(), Some(namespace), None, after.as_ref(), PAGE).await;
+        let page = page.map_err(read_failed)?;
+        for objects in page.items.chunks(DELETIONS) {
+            let deletions = objects.iter().map(|object| async {
+                let head = head_of(&object.key, &object.value)?;
+                if head.is_going() {
+                    return Ok(());
+                }
+                let target = Target { kind, namespace, name: &object.key.name };
+                let exactly = Preconditions { uid: Some(head.metadata.uid), ..Preconditions::default() };
+                match core.delete_with(target, &exactly, None, WriteOptions::default()).await {
+                    Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
+                    Err(status) => Err(status),
+                    Ok(_) => Ok(()),
+                }
+            });
+            for deleted in join_all(deletions).await {
+                if let Err(status) = deleted {
+                    tracing::warn!(%namespace, error = %status.message, "emptying a namespace");
+                    self.failed = Some(format!("{}: {}", kind.group_resource(), status.message));
+                }
+            }
+        }
+        let last = page.items.last().map(|object| object.key.position());
+        Ok(last.filter(|_| page.remaining > 0))
+    }
+
+    /// Says what is left; a namespace in which nothing is left has done its part of its deletion.
+    async fn tell(&mut self, core: &Core, namespace: &str, left: &[Left], is_empty: bool) -> Result<(), Status> {
+        let kind = core.namespace_kind()?;
+        let target = Target { kind: &kind, namespace: "", name: namespace };
+        let (now, failed) = (core.now(), self.failed.take());
+        core.edit(target, &self.uid, |object| {
+            if is_empty {
+                object["spec"]["finalizers"] = json!([]);
+            }
+            put_conditions(&mut object["status"], &conditions(left, failed.as_deref()), now);
+        })
+        .await
+    }
+}
+
+/// Objects of one kind that are still there.
+#[derive(Debug)]
+struct Left {
+    /// As [`dotted`] has it.
+    resource: String,
+    count: u64,
+    seen: u64,
+    going: u64,
+    finalizers: BTreeMap<String, u64>,
+}
+
+/// A kind as Kubernetes writes it in these messages: with the dot, also where there is no group.
+fn dotted(kind: &KindInfo) -> String {
+    format!("{}.{}", kind.plural, kind.group)
+}
+
+async fn is_empty(core: &Core, namespace: &str, kinds: &[KindInfo]) -> Result<bool, Status> {
+    for kind in kinds {
+        let page = core.store().list(&kind.group_resource(), Some(namespace), None, None, 1).await;
+        if !page.map_err(read_failed)?.items.is_empty() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+async fn left(core: &Core, namespace: &str, kinds: &[KindInfo]) -> Result<Vec<Left>, Status> {
+    let mut found = Vec::new();
+    for kind in kinds {
+        let resource = kind.group_resource();
+        let page = core.store().list(&resource, Some(namespace), None, None, PAGE).await.map_err(read_failed)?;
+        let seen = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
+        if seen == 0 {
+            continue;
+        }
+        let count = seen.saturating_add(page.remaining);
+        let mut left = Left { resource: dotted(kind), count, seen, going: 0, finalizers: BTreeMap::new() };
+        for object in &page.items {
+            let head = head_of(&object.key, &object.value)?;
+            left.going += u64::from(head.is_going());
+            for finalizer in head.finalizers() {
+                *left.finalizers.entry(finalizer.clone()).or_default() += 1;
+            }
+        }
+        found.push(left);
+    }
+    Ok(found)
+}
+
+/// Type, status, reason and message, in the words of Kubernetes.
+type Condition = (&'static str, bool, &'static str, String);
+
+fn conditions(left: &[Left], failed: Option<&str>) -> [Condition; 5] {
+    let join = |texts: Vec<String>| texts.join(", ");
+    let remaining =
+        left.iter().map(|left| format!("{} has {} resource instances", left.resource, left.count)).collect();
+    let mut finalizers: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, count) in left.iter().flat_map(|left| &left.finalizers) {
+        *finalizers.entry(name).or_default() += count;
+    }
+    let held = finalizers.iter().map(|(name, count)| format!("{name} in {count} resource instances")).collect();
+    [
+        (
+            "NamespaceDeletionDiscoveryFailure",
+            false,
+            "ResourcesDiscovered",
+            "All resources successfully discovered".into(),
+        ),
+        (
+            "NamespaceDeletionGroupVersionParsingFailure",
+            false,
+            "ParsedGroupVersions",
+            "All legacy kube types successfully parsed".into(),
+        ),
+        match failed {
+            None => (
+                "NamespaceDeletionContentFailure",
+                false,
+                "ContentDeleted",
+                "All content successfully deleted, may be waiting on finalization".into(),
+            ),
+            Some(why) => (
+                "NamespaceDeletionContentFailure",
+                true,
+                "ContentDeletionFailed",
+                format!("Failed to delete all resource types, 1 remaining: {why}"),
+            ),
+        },
+        match left {
+            [] => ("NamespaceContentRemaining", false, "ContentRemoved", "All content successfully removed".to_owned()),
+            _ => (
+                "NamespaceContentRemaining",
+                true,
+                "SomeResourcesRemain",
+                format!("Some resources are remaining: {}", join(remaining)),
+            ),
+        },
+        match finalizers.is_empty() {
+            true => (
+                "NamespaceFinalizersRemaining",
+                false,
+                "ContentHasNoFinalizers",
+                "All content-preserving finalizers finished".into(),
+            ),
+            false => (
+                "NamespaceFinalizersRemaining",
+                true,
+                "SomeFinalizersRemain",
+                format!("Some content in the namespace has finalizers remaining: {}", join(held)),
+            ),
+        },
+    ]
+}
+
+/// Keeps the time of a condition whose status stays.
+fn put_conditions(status: &mut Value, conditions: &[Condition], now: Timestamp) {
+    let before = status["conditions"].take();
+    let mut list: Vec<Value> = Vec::new();
+    for (name, is_true, reason, message) in conditions {
+        let word = if *is_true { "True" } else { "False" };
+        let old = before.as_array().into_iter().flatten().find(|old| old["type"] == **name);
+        let since = old.filter(|old| old["status"] == *word).map(|old| old["lastTransitionTime"].clone());
+        let since = since.filter(Value::is_string).unwrap_or_else(|| json!(rules::rfc3339(now)));
+        list.push(json!({
+            "type": name, "status": word, "reason": reason, "message": message, "lastTransitionTime": since,
+        }));
+    }
+    let others = before.as_array().into_iter().flatten();
+    list.extend(others.filter(|old| conditions.iter().all(|(name, ..)| old["type"] != **name)).cloned());
+    status["conditions"] = Value::Array(list);
+}
+
+/// Whether an object is one of these.
+pub(super) fn is_namespace(key: &Key) -> bool {
+    key.kind.group.is_empty() && *key.kind.resource == *"namespaces"
+}

@@ -1,0 +1,126 @@
+//! The API's paths that are no objects: what the appliance's owner does with the appliance itself.
+//!
+//! | request | what it does |
+//! |---|---|
+//! | `GET /firesteel.dev/audit?tail=N&follow=true` | the audit log, as lines of JSON: all of it or the last N lines, and what comes |
+//! | `GET /firesteel.dev/backup` | all objects as of one moment, see [`crate::backup`] |
+//! | `GET /firesteel.dev/store` | which store this is, and from which backups it was restored |
+//! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
+
+use std::sync::Arc;
+
+use firesteel_kube::{Caller, Status, Told, access::MASTERS};
+use firesteel_store::Store;
+use futures_util::TryStreamExt as _;
+use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use jiff::Timestamp;
+use serde_json::json;
+
+use super::{
+    body::{ResponseBody, json},
+    server::RequestBody,
+};
+use crate::{
+    audit::{Asked, Audit, Outcome, Who},
+    backup::Backups,
+    serve::at_rest::KeyFile,
+};
+
+const PREFIX: &str = "/firesteel.dev/";
+
+/// What these paths need. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Own {
+    store: Store,
+    key_file: Arc<KeyFile>,
+    audit: Audit,
+    backups: Backups,
+}
+
+impl Own {
+    #[must_use]
+    pub fn new(store: &Store, key_file: KeyFile, audit: Audit, backups: Backups) -> Self {
+        Self { store: store.clone(), key_file: Arc::new(key_file), audit, backups }
+    }
+
+    /// Keeps a record of a request and its answer; without a caller nobody proved who he is.
+    pub fn note<B>(&self, asked: &Asked, caller: Option<&Caller>, response: &Response<B>) {
+        let who = caller.map_or_else(Who::default, |caller| Who { name: &caller.name, groups: &caller.groups });
+        let told = response.extensions().get::<Told>();
+        let reason = match (told, response.status()) {
+            (Some(told), _) => told.reason,
+            (None, StatusCode::UNAUTHORIZED) => "Unauthorized",
+            (None, _) => "",
+        };
+        let name = told.map_or("", |told| &told.made);
+        let outcome = Outcome { code: response.status().as_u16(), reason, name };
+        self.audit.note(asked, &who, &outcome, Timestamp::now());
+    }
+
+    /// Whether a path is one of these.
+    #[must_use]
+    pub fn serves(path: &str) -> bool {
+        path.starts_with(PREFIX)
+    }
+
+    /// Answers one request.
+    pub async fn handle(&self, request: Request<RequestBody>, caller: &Caller) -> Response<ResponseBody> {
+        if !caller.is_in(MASTERS) {
+            let (name, path) = (&caller.name, request.uri().path());
+            return refuse(&Status::forbidden(format!("forbidden: User {name:?} cannot use path {path:?}")));
+        }
+        match (request.method(), request.uri().path().strip_prefix(PREFIX)) {
+            (&Method::GET, Some("audit")) => self.audit(request.uri().query().unwrap_or("")).await,
+            (&Method::POST, Some("rekey")) => self.rekey().await,
+            (&Method::GET, Some("backup")) => self.backups.answer().await,
+            (&Method::GET, Some("store")) => self.backups.lineage(),
+            (_, Some("audit" | "backup" | "rekey" | "store")) => refuse(&Status::method_not_allowed()),
+            _ => refuse(&Status::no_route()),
+        }
+    }
+
+    async fn audit(&self, query: &str) -> Response<ResponseBody> {
+        let of = |name: &str| query.split('&').find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        let follow = matches!(of("follow"), Some("true" | "1"));
+        let tail = match of("tail").map(str::parse).transpose() {
+            Ok(tail) => tail,
+            Err(error) => return refuse(&Status::bad_request(format!("tail: {error}"))),
+        };
+        match self.audit.read(tail, follow).await {
+            Ok(lines) => {
+                let body = StreamBody::new(lines.map_ok(Frame::data));
+                let mut response = Response::new(body.boxed_unsync());
+                let lines_of_json = HeaderValue::from_static("application/jsonl");
+                response.headers_mut().insert(CONTENT_TYPE, lines_of_json);
+                response
+            }
+            Err(error) => refuse(&Status::internal(format!("reading the audit log: {error}"))),
+        }
+    }
+
+    async fn rekey(&self) -> Response<ResponseBody> {
+        // In a task of its own: it is not to stop half-way because its asker went away.
+        let (store, key_file) = (self.store.clone(), Arc::clone(&self.key_file));
+        let changed = tokio::spawn(async move { key_file.change(&store).await }).await;
+        match changed.map_err(anyhow::Error::from).and_then(|changed| changed) {
+            Ok(rekeyed) => {
+                let damaged: Vec<String> = rekeyed.resealed.damaged.iter().map(ToString::to_string).collect();
+                let value = json!({ "key": rekeyed.key, "values": rekeyed.resealed.values, "damaged": damaged });
+                json(StatusCode::OK, &value)
+            }
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "changing the key of the secrets");
+                refuse(&Status::internal(format!("changing the key of the secrets: {error:#}")))
+            }
+        }
+    }
+}
+
+fn refuse(status: &Status) -> Response<ResponseBody> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(code, &status.to_value());
+    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
+    response
+}

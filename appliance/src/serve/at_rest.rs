@@ -1,0 +1,229 @@
+//! The key that secrets lie sealed under in the database, in a file of its own.
+//!
+//! ```text
+//! secrets/at-rest.key      or where --secrets-key says
+//!   one key a line, 64 hexadecimal digits; the first one seals, others only open
+//! ```
+//!
+//! There is a second line only while the key is changed: it is written before the first value is sealed
+//! by the new key, and goes when the last one is. So the file opens the database whenever the process
+//! dies, and the next start finishes the change.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write as _,
+    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, bail};
+use firesteel_store::{Durability, GroupResource, KEY_BYTES, Keyring, ResealError, Resealed, Store};
+use tokio::sync::Mutex;
+
+use super::data_dir::replace;
+use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
+
+/// Of the data folder. Not where the database is: what copies that must not copy this.
+pub const DEFAULT_FILE: &str = "secrets/at-rest.key";
+/// Group and plural of the kinds that hold secret material.
+const SEALED_KINDS: [(&str, &str); 1] = [("", "secrets")];
+
+/// The key file, and the keys in it.
+#[derive(Debug)]
+pub struct KeyFile {
+    path: PathBuf,
+    keyring: Arc<Keyring>,
+    /// One change of the key at a time.
+    changing: Mutex<()>,
+}
+
+/// What a change of the key did.
+#[derive(Debug)]
+pub struct Rekeyed {
+    /// Tells the new key from others.
+    pub key: String,
+    pub resealed: Resealed,
+}
+
+impl KeyFile {
+    /// Reads the file, or makes it with a new key where nothing is sealed yet.
+    ///
+    /// # Errors
+    /// When it is missing although the database needs it, holds something else, or lies beside the database.
+    pub fn open(path: &Path, database: &Path) -> anyhow::Result<Self> {
+        is_apart(path, database)?;
+        let shown = path.display();
+        let keys = if path.exists() {
+            read(path)?
+        } else {
+            if let Some(needed) = Store::needs_key(database).context("looking for sealed values in the database")? {
+                bail!(
+                    "the key file {shown} is missing, and {} has secrets sealed by the key {needed}: \
+                     put the file back, or name the right one with --secrets-key",
+                    database.display()
+                );
+            }
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+            made.with_context(|| format!("making the folder {}", folder.display()))?;
+            let keys = vec![Keyring::generate()?];
+            write(path, &keys)?;
+            keys
+        };
+        let mode = fs::metadata(path).with_context(|| format!("reading {shown}"))?.permissions().mode();
+        if mode & 0o077 != 0 {
+            tracing::warn!(file = %shown, mode = format!("{:o}", mode & 0o777), "others can read the key of the secrets");
+        }
+        let kinds = SEALED_KINDS.map(|(group, resource)| GroupResource::new(group, resource));
+        let keyring = Arc::new(Keyring::new(kinds.to_vec(), &keys)?);
+        Ok(Self { path: path.to_owned(), keyring, changing: Mutex::new(()) })
+    }
+
+    /// Opens the database, and finishes a change of the key that was interrupted.
+    ///
+    /// # Errors
+    /// When it cannot be opened, or with another key only.
+    pub fn open_store(&self, database: &Path, durability: Durability) -> anyhow::Result<Store> {
+        let store = Store::open_sealed(database, durability, Some(Arc::clone(&self.keyring)))
+            .with_context(|| format!("opening the store with the key file {}", self.path.display()))?;
+        if self.keyring.ids().len() > 1 {
+            self.forget_others().context("finishing an interrupted change of the key")?;
+        }
+        Ok(store)
+    }
+
+    /// Makes a new key, seals everything by it, and forgets the old one.
+    ///
+    /// # Errors
+    /// When the file or the database cannot be written. The file opens the database all the same.
+    pub async fn change(&self, store: &Store) -> anyhow::Result<Rekeyed> {
+        let _changing = self.changing.lock().await;
+        let mut keys = read(&self.path)?;
+        let new = Keyring::generate()?;
+        keys.insert(0, new);
+        write(&self.path, &keys)?;
+        let key = self.keyring.seal_with(&new)?.to_string();
+        match store.reseal().await {
+            Ok(resealed) => {
+                self.forget_others()?;
+                tracing::info!(%key, values = resealed.values, "secrets are sealed by a new key");
+                Ok(Rekeyed { key, resealed })
+            }
+            Err(error @ ResealError::Scrub(_)) => {
+                // Nothing needs the old key any more.
+                self.forget_others()?;
+                Err(error.into())
+            }
+            Err(error) => Err(anyhow::Error::from(error)
+                .context("the old key stays in force beside the new one; try again, or start the appliance again")),
+        }
+    }
+
+    /// The file with the first key alone; of the others nothing is left in the place where they stood.
+    fn forget_others(&self) -> anyhow::Result<()> {
+        let keys = read(&self.path)?;
+        let old = OpenOptions::new().write(true).open(&self.path);
+        let mut old = old.with_context(|| format!("writing {}", self.path.display()))?;
+        write(&self.path, &keys[..1])?;
+        self.keyring.forget_others();
+        // The name is another file's by now.
+        let wiped = old.write_all(&vec![b'0'; (KEY_BYTES * 2 + 1) * keys.len()]).and_then(|()| old.sync_all());
+        wiped.context("overwriting the old key")
+    }
+}
+
+/// Whoever copies the database's folder must not get its key with it.
+fn is_apart(path: &Path, database: &Path) -> anyhow::Result<()> {
+    let folder = |path: &Path| path.parent().and_then(|folder| folder.canonicalize().ok());
+    if folder(path).is_some_and(|own| Some(own) == folder(database)) {
+        bail!("--secrets-key {}: give another folder than the database's", path.display());
+    }
+    Ok(())
+}
+
+fn read(path: &Path) -> anyhow::Result<Vec<[u8; KEY_BYTES]>> {
+    let text = text_file::read(path, TEXT_FILE_BYTES_MAX)?;
+    let keys = text.lines().map(str::trim).filter(|line| !line.is_empty()).map(|line| {
+        let mut key = [0; KEY_BYTES];
+        hex::decode_to_slice(line, &mut key).map(|()| key)
+    });
+    // Nothing of the line: it may be a key with a letter too many.
+    let keys: Vec<_> = keys
+        .collect::<Result<_, _>>()
+        .map_err(|_| anyhow::anyhow!("{}: each line must have {} hexadecimal digits", path.display(), KEY_BYTES * 2))?;
+    anyhow::ensure!(!keys.is_empty(), "{}: there is no key in it", path.display());
+    Ok(keys)
+}
+
+fn write(path: &Path, keys: &[[u8; KEY_BYTES]]) -> anyhow::Result<()> {
+    let text: String = keys.iter().map(|key| hex::encode(key) + "\n").collect();
+    replace(path, text.as_bytes(), 0o600)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_store::{Key, Op};
+
+    use super::*;
+
+    fn open(path: &Path, database: &Path) -> anyhow::Result<(KeyFile, Store)> {
+        let file = KeyFile::open(path, database)?;
+        let store = file.open_store(database, Durability::Nothing)?;
+        Ok((file, store))
+    }
+
+    fn secret() -> Key {
+        Key::new(&GroupResource::new("", "secrets"), "default", "a")
+    }
+
+    #[tokio::test]
+    async fn the_key_is_made_once_and_a_database_without_it_is_not_served() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, database) = (folder.path().join("keys/k"), folder.path().join("resources.db"));
+        let (file, store) = open(&path, &database).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        store.commit(Op::Create { key: secret(), value: "hunter2".into() }, vec![]).await.unwrap();
+        drop((file, store));
+        let text = fs::read_to_string(&path).unwrap();
+
+        fs::remove_file(&path).unwrap();
+        let missing = format!("{:#}", open(&path, &database).unwrap_err());
+        assert!(missing.contains("is missing") && missing.contains("--secrets-key"), "{missing}");
+        assert!(!path.exists(), "no new key where an old one is needed");
+        fs::write(&path, format!("{}\n", "ab".repeat(32))).unwrap();
+        let other = format!("{:#}", open(&path, &database).unwrap_err());
+        assert!(other.contains("the key that was given is"), "{other}");
+        fs::write(&path, text.replace('\n', "0\n")).unwrap();
+        let wrong = format!("{:#}", open(&path, &database).unwrap_err());
+        assert!(wrong.contains("64 hexadecimal digits") && !wrong.contains(text.trim()), "{wrong}");
+        fs::write(&path, text).unwrap();
+        let (_file, store) = open(&path, &database).unwrap();
+        assert_eq!(store.get(&secret()).await.unwrap().unwrap().value, "hunter2");
+
+        let beside = format!("{:#}", open(&folder.path().join("k"), &database).unwrap_err());
+        assert!(beside.contains("another folder"), "{beside}");
+    }
+
+    #[tokio::test]
+    async fn a_changed_key_is_the_only_one_also_after_an_interruption() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, database) = (folder.path().join("keys/k"), folder.path().join("resources.db"));
+        let (file, store) = open(&path, &database).unwrap();
+        store.commit(Op::Create { key: secret(), value: "hunter2".into() }, vec![]).await.unwrap();
+        let first = read(&path).unwrap();
+        let rekeyed = file.change(&store).await.unwrap();
+        assert_eq!((rekeyed.resealed.values, rekeyed.resealed.damaged.len()), (1, 0));
+        let second = read(&path).unwrap();
+        assert_eq!(second.len(), 1);
+        assert_ne!(first, second);
+        drop((file, store));
+
+        // It died after the third key was written down.
+        write(&path, &[[3; KEY_BYTES], second[0]]).unwrap();
+        let (_file, store) = open(&path, &database).unwrap();
+        assert_eq!(read(&path).unwrap(), [[3; KEY_BYTES]]);
+        assert_eq!(store.get(&secret()).await.unwrap().unwrap().value, "hunter2");
+    }
+}

@@ -1,0 +1,103 @@
+//! What was measured, as one table: figure, limit, whether it is within it, and a peer's figure.
+
+#![allow(clippy::print_stdout, reason = "its figures are its result")]
+
+use std::time::Duration;
+
+/// Where a figure has to stay.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Limit {
+    AtMost(f64),
+    AtLeast(f64),
+    /// As good as the peer, in the same run.
+    AsPeer,
+    None,
+}
+
+/// The table. Rows are printed as they come, too, for a run is long.
+#[derive(Debug, Default)]
+pub(crate) struct Figures {
+    rows: Vec<[String; 5]>,
+    notes: Vec<String>,
+}
+
+impl Figures {
+    pub(crate) fn note(&mut self, text: &str) {
+        eprintln!("{text}");
+        self.notes.push(text.to_owned());
+    }
+
+    /// `peer` is what it is compared with, and its figure.
+    pub(crate) fn row(&mut self, what: &str, figure: f64, unit: &str, limit: Limit, peer: Option<(&str, f64)>) {
+        let (limit_text, within) = match (limit, peer) {
+            (Limit::AtMost(limit), _) => (format!("<= {limit} {unit}"), Some(figure <= limit)),
+            (Limit::AtLeast(limit), _) => (format!(">= {limit} {unit}"), Some(figure >= limit)),
+            (Limit::AsPeer, Some((name, peer))) if unit.ends_with("/s") => {
+                (format!(">= {name}'s"), Some(figure >= peer))
+            }
+            (Limit::AsPeer, Some((name, peer))) => (format!("<= {name}'s"), Some(figure <= peer)),
+            (Limit::AsPeer | Limit::None, _) => (String::new(), None),
+        };
+        let within = within.map_or("", |within| if within { "yes" } else { "NO" });
+        let peer = peer.map_or(String::new(), |(name, figure)| format!("{name} {} {unit}", rounded(figure)));
+        let row = [what.to_owned(), format!("{} {unit}", rounded(figure)), limit_text, within.to_owned(), peer];
+        eprintln!("{}", row.join("  "));
+        self.rows.push(row);
+    }
+
+    pub(crate) fn print(&self) {
+        println!("| figure | measured | limit | within | peer |\n|---|---|---|---|---|");
+        for row in &self.rows {
+            println!("| {} |", row.join(" | "));
+        }
+        println!();
+        self.notes.iter().for_each(|note| println!("{note}"));
+    }
+}
+
+/// Three digits that count, and no more of a fraction than that.
+fn rounded(figure: f64) -> String {
+    match figure.abs() {
+        size if size >= 100.0 => format!("{figure:.0}"),
+        size if size >= 10.0 => format!("{figure:.1}"),
+        _ => format!("{figure:.2}"),
+    }
+}
+
+/// Durations, to be asked for medians and tails.
+#[derive(Debug, Default)]
+pub(crate) struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    pub(crate) fn push(&mut self, latency: Duration) {
+        self.0.push(latency);
+    }
+
+    pub(crate) fn append(&mut self, mut other: Self) {
+        self.0.append(&mut other.0);
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The one that so many of a hundred do not exceed, in milliseconds.
+    pub(crate) fn percentile_ms(&mut self, percent: usize) -> f64 {
+        self.0.sort_unstable();
+        let index = (self.0.len() * percent / 100).min(self.0.len().saturating_sub(1));
+        self.0.get(index).map_or(f64::NAN, |latency| latency.as_secs_f64() * 1e3)
+    }
+}
+
+pub(crate) fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// What else the machine does, for without that a figure says little.
+pub(crate) fn machine() -> String {
+    let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = load.split(' ').take(3).collect::<Vec<_>>().join(" ");
+    let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    format!("load {load}, {cores} cores")
+}
