@@ -44,7 +44,8 @@ impl Appliance {
 
     /// Whatever it is doing, it ends now, and comes again with the same data on another port.
     pub fn kill_and_start_again(&mut self) {
-        self.kill_and_start_again_after(|| fs::remove_file(self.kubeconfig()).unwrap());
+        let kubeconfig = self.kubeconfig();
+        self.kill_and_start_again_after(|| fs::remove_file(kubeconfig).unwrap());
     }
 
     /// The same, with something done while it is dead, after which it has no kubeconfig.

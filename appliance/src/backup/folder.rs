@@ -13,6 +13,8 @@ use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 /// In a folder that is not whole; what has it may be removed.
 const UNFINISHED: &str = "UNFINISHED";
+/// Folders that were replaced in the same second.
+const NAMES_MAX: usize = 100;
 
 /// A folder in the making.
 #[derive(Debug)]
@@ -23,57 +25,80 @@ pub(super) struct Staging {
 
 impl Staging {
     /// Makes the folder for what shall stand at `place`, beside it. One that an earlier process left
-    /// unfinished is removed.
-    pub(super) fn new(place: &Path) -> anyhow::Result<Self> {
+    /// unfinished is removed; one that may be what it replaced gets the name `aside`.
+    pub(super) fn new(place: &Path, aside: &str) -> anyhow::Result<Self> {
         let path = beside(place, "restoring")?;
         if path.join(UNFINISHED).exists() {
             fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
+        } else if path.exists() {
+            let kept = free(place, aside)?;
+            fs::rename(&path, &kept).with_context(|| format!("renaming {}", path.display()))?;
         }
-        make(&path).with_context(|| {
-            format!("making the folder {} (what is there already is kept: move it away)", path.display())
-        })?;
-        let marked = File::create(path.join(UNFINISHED)).and_then(|_| sync_folder(&path));
-        marked.with_context(|| format!("writing in {}", path.display()))?;
+        let made = make(&path).and_then(|()| File::create(path.join(UNFINISHED))).and_then(|_| sync_folder(&path));
+        made.with_context(|| format!("making the folder {}", path.display()))?;
         Ok(Self { path, place: place.to_owned() })
     }
 
     /// Everything is in it, and on disk.
     pub(super) fn finish(&self) -> anyhow::Result<()> {
-        let done = fs::remove_file(self.path.join(UNFINISHED)).and_then(|()| sync_tree(&self.path));
+        let done = sync_tree(&self.path)
+            .and_then(|()| fs::remove_file(self.path.join(UNFINISHED)))
+            .and_then(|()| sync_folder(&self.path));
         done.with_context(|| format!("writing {} to disk", self.path.display()))
     }
 
     /// Puts it in its place, where nothing is or an empty folder.
     pub(super) fn put(&self) -> anyhow::Result<()> {
-        let moved = fs::rename(&self.path, &self.place).and_then(|()| sync_parent(&self.place));
-        moved.with_context(|| self.moving())
+        fs::rename(&self.path, &self.place).map_err(|error| self.take_back(error))?;
+        sync_parent(&self.place).with_context(|| format!("writing the folder of {} to disk", self.place.display()))
     }
 
     /// Puts it in the place of a folder, which is kept under the name that this returns.
     pub(super) fn exchange(&self, name: &str) -> anyhow::Result<PathBuf> {
-        let kept = beside(&self.place, name)?;
-        let exchanged = renameat2(AT_FDCWD, &self.path, AT_FDCWD, &self.place, RenameFlags::RENAME_EXCHANGE)
-            .map_err(io::Error::from);
-        exchanged.and_then(|()| sync_parent(&self.place)).with_context(|| self.moving())?;
+        let kept = free(&self.place, name)?;
+        let exchanged = renameat2(AT_FDCWD, &self.path, AT_FDCWD, &self.place, RenameFlags::RENAME_EXCHANGE);
+        exchanged.map_err(|error| self.take_back(error.into()))?;
         // From here on the restore is done; the old folder only has a name that says little.
-        let renamed = fs::rename(&self.path, &kept).and_then(|()| sync_parent(&self.place));
+        let renamed = sync_parent(&self.place)
+            .and_then(|()| fs::rename(&self.path, &kept))
+            .and_then(|()| sync_parent(&self.place));
         renamed.with_context(|| format!("the old folder is kept as {}; renaming it", self.path.display()))?;
         Ok(kept)
     }
 
-    fn moving(&self) -> String {
-        let (from, to) = (self.path.display(), self.place.display());
-        format!("moving {from} to {to} (which must be a folder, not a mount: name one below it)")
+    fn take_back(&self, error: io::Error) -> anyhow::Error {
+        self.remove();
+        anyhow::Error::new(error).context(format!(
+            "putting the restored folder in the place of {} (if that is a mount, name a folder below it)",
+            self.place.display()
+        ))
     }
 
     /// Takes back what was begun; a failure leaves what the next one removes.
     pub(super) fn discard(&self) {
-        if self.path.join(UNFINISHED).exists()
-            && let Err(error) = fs::remove_dir_all(&self.path)
-        {
+        if self.path.join(UNFINISHED).exists() {
+            self.remove();
+        }
+    }
+
+    fn remove(&self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
             tracing::warn!(folder = %self.path.display(), %error, "removing what was begun");
         }
     }
+}
+
+/// A name of that sort that nothing has.
+fn free(place: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let first = beside(place, name)?;
+    if !first.exists() {
+        return Ok(first);
+    }
+    let others = (2..=NAMES_MAX).map(|number| beside(place, &format!("{name}-{number}")));
+    others
+        .filter_map(Result::ok)
+        .find(|path| !path.exists())
+        .with_context(|| format!("too many folders like {}: remove some", first.display()))
 }
 
 /// `.NAME.SUFFIX` in the same folder.

@@ -87,18 +87,19 @@ pub fn restore(order: &Order, at: &mut dyn FnMut(&'static str)) -> anyhow::Resul
     let reader = Reader::open(BufReader::with_capacity(PIECE_BYTES, source))
         .with_context(|| format!("{}", order.backup.display()))?;
     let keys_from = keys_from(order, &place, reader.header())?;
-    let staging = Staging::new(&place)?;
+    let stamp = order.now.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ");
+    let aside = format!("replaced-{stamp}");
+    let staging = Staging::new(&place, &aside)?;
     at("staging");
     let done = fill(order, reader, &staging, &found, keys_from.as_deref(), at);
     let (header, restored) = done.inspect_err(|_| staging.discard())?;
-    staging.finish()?;
+    staging.finish().inspect_err(|_| staging.discard())?;
     at("finished");
     let replaced = if found.is_empty() {
         staging.put()?;
         None
     } else {
-        let stamp = order.now.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ");
-        Some(staging.exchange(&format!("replaced-{stamp}"))?)
+        Some(staging.exchange(&aside)?)
     };
     at("done");
     Ok(Outcome { header, restored, replaced })
