@@ -3,6 +3,7 @@
 //! This crate wires up: sockets, tasks, certificates, signals and the command line. What is decided
 //! is decided in the crates beside it; see the code map in the README.
 
+pub mod access;
 pub mod audit;
 pub mod backup;
 pub mod cli;

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::StreamExt as _;
 use http::header::{
     ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LOCATION, RETRY_AFTER, USER_AGENT, VARY,
     WARNING,
@@ -12,16 +13,19 @@ use http::header::{
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, StreamBody};
-use hyper::body::Body as HttpBody;
+use hyper::body::{Body as HttpBody, Frame};
 use serde_json::Value;
 
 use crate::access::{Asked, Authorizer, Caller, MastersOnly};
 use crate::core::Core;
 use crate::discovery;
-use crate::guard::Guard;
+use crate::guard::{Guard, Pass, Wanted};
+use crate::gzip;
+use crate::impersonate;
 use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
 use crate::list::{self, Listed, Selection};
+use crate::listing::Listing;
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::{Document, Documents};
 use crate::query::Query;
@@ -124,16 +128,27 @@ impl Api {
         &self.core
     }
 
+    /// Lets a caller through to a path that is beside the API, as to anything that is no object.
+    pub fn at_path(&self, caller: &Caller, method: &str, path: &str, headers: &HeaderMap) -> Result<Pass, Status> {
+        let place = self.guard.enter(caller, false)?;
+        let other = impersonate::wanted(headers, caller, self.guard.authorizer.as_ref())?;
+        let wanted = Wanted::Path { verb: method.to_ascii_lowercase(), path: path.to_owned() };
+        wanted.check(&self.guard, other.as_ref().unwrap_or(caller))?;
+        Ok(self.guard.pass(place, (caller, other.as_ref()), wanted))
+    }
+
     /// Answers one request. Never fails: what goes wrong is an answer too.
     pub async fn handle<B>(&self, request: Request<B>, caller: &Caller) -> Response<Body>
     where
         B: HttpBody<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
     {
-        self.answer(request, caller).await.unwrap_or_else(|status| refuse(&status))
+        let unpacks = gzip::is_wanted(request.headers());
+        let response = self.answer(request, caller).await.unwrap_or_else(|status| refuse(&status));
+        if unpacks { gzip::pack(response) } else { response }
     }
 
-    async fn answer<B>(&self, request: Request<B>, caller: &Caller) -> Result<Response<Body>, Status>
+    async fn answer<B>(&self, request: Request<B>, proven: &Caller) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes> + Send,
         B::Error: Into<BoxError>,
@@ -143,7 +158,9 @@ impl Api {
         let registry = self.core.registry();
         let headers = &parts.headers;
         let route = route(parts.method.as_str(), parts.uri.path(), &query);
-        let place = self.guard.enter(caller, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
+        let place = self.guard.enter(proven, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
+        let other = impersonate::wanted(headers, proven, self.guard.authorizer.as_ref())?;
+        let caller = other.as_ref().unwrap_or(proven);
         if let Route::Objects(route) = route {
             self.guard.check_route(caller, &route, &query)?;
             let kind = registry.find(&route.group, &route.version, &route.plural);
@@ -152,7 +169,9 @@ impl Api {
             let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await;
             let mut answer = answer.unwrap_or_else(|status| refuse(&status));
             warn(&mut answer, deprecation.as_slice());
-            return Ok(answer.map(|body| self.guard.keep(body, place, caller, &asked)));
+            return Ok(
+                answer.map(|body| self.guard.pass(place, (proven, other.as_ref()), Wanted::Objects(asked)).keep(body))
+            );
         }
         let verb = parts.method.as_str().to_ascii_lowercase();
         self.guard.check(caller, Asked::Path { verb: &verb, path: parts.uri.path() })?;
@@ -254,8 +273,8 @@ impl Api {
                 let lines = list::watch(core, selection, query, self.timing).await?;
                 return Ok(respond(StatusCode::OK, "application/json", StreamBody::new(lines).boxed_unsync()));
             }
-            Verb::List => match list::list(core, &selection, query, self.timing.future).await? {
-                Listed::Json(bytes) => return Ok(respond(StatusCode::OK, "application/json", whole(bytes))),
+            Verb::List => match list::list(core, selection, query, self.timing.future).await? {
+                Listed::Json(listing) => return send(listing).await,
                 Listed::Value(value) => Answer::ok(value),
             },
             Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
@@ -406,6 +425,18 @@ where
         Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(BODY_BYTES_MAX)),
         Err(error) => Err(Status::bad_request(format!("cannot read the request body: {error}"))),
     }
+}
+
+/// A list that is not small is put together while it is sent.
+async fn send(mut listing: Listing) -> Result<Response<Body>, Status> {
+    let first = listing.first().await?;
+    if listing.is_over() {
+        return Ok(respond(StatusCode::OK, "application/json", Full::new(first).boxed_unsync()));
+    }
+    let pieces = futures_util::stream::iter([Ok(Frame::data(first))]).chain(listing.pieces());
+    let mut response = respond(StatusCode::OK, "application/json", StreamBody::new(pieces).boxed_unsync());
+    response.extensions_mut().insert(gzip::Long);
+    Ok(response)
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {

@@ -2,7 +2,8 @@
 //! directly.
 //!
 //! A type is anything that serde can turn into the kind's JSON and back; it must keep what it does
-//! not know (or the kind must not have such fields), since an update stores what it encodes.
+//! not know (or the kind must not have such fields), since an update stores what it encodes; and it must
+//! read an object that has its metadata alone, which is what is kept of one that goes unseen.
 //!
 //! [`Objects::subscribe`] is how a controller follows a kind: everything that exists first, then
 //! each change, for ever, whatever happens to the watch below.
@@ -12,13 +13,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use firesteel_store::{EventKind, EventStream, Key, PAGE_OBJECTS_MAX, Position, Revision, WatchError};
+use firesteel_store::{EventKind, EventStream, Key, PAGE_OBJECTS_MAX, Position, ReadError, Revision, WatchError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::core::{self, Core, Preconditions, WriteOptions};
 use crate::kind::KindInfo;
+use crate::raw;
 use crate::rules::{self, FieldValidation, Part, Target};
 use crate::status::Status;
 
@@ -58,7 +60,7 @@ impl From<Key> for ObjectName {
 pub enum Change<T> {
     /// The object exists and looks like this now.
     Applied(T),
-    /// The object is gone; this was its last state as far as known.
+    /// The object is gone; this was its last state, or only its metadata if it went unseen.
     Deleted(T),
     /// Everything that existed at the subscription has been told. Comes once.
     Synced,
@@ -163,10 +165,11 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
             objects: self.clone(),
             known: BTreeMap::new(),
             queue: std::collections::VecDeque::new(),
+            relist: Some(Relist::default()),
             watch: None,
             synced: false,
         };
-        changes.relist().await?;
+        changes.list_on().await?;
         Ok(changes)
     }
 
@@ -217,14 +220,29 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
 const OWN: WriteOptions<'static> =
     WriteOptions { validation: FieldValidation::Strict, dry_run: false, manager: core::OWN_MANAGER };
 
-/// A subscription. It keeps the bytes of all objects of the kind, to see after a gap what is gone.
+/// Objects that a subscription reads at once when it lists them: a part of many is in memory.
+const RELIST_PAGE: usize = 256;
+
+/// A subscription. It keeps the metadata of all objects of the kind, to see after a gap what is gone.
 #[derive(Debug)]
 pub struct Changes<T> {
     objects: Objects<T>,
-    known: BTreeMap<ObjectName, (Revision, Bytes)>,
+    known: Known,
     queue: std::collections::VecDeque<Pending>,
+    /// On the way through all objects.
+    relist: Option<Relist>,
     watch: Option<EventStream>,
     synced: bool,
+}
+
+type Known = BTreeMap<ObjectName, (Revision, Bytes)>;
+
+#[derive(Debug, Default)]
+struct Relist {
+    at: Option<Revision>,
+    after: Option<Position>,
+    /// What was known before and has not been seen again yet.
+    gone: Known,
 }
 
 #[derive(Debug)]
@@ -243,8 +261,12 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
             if let Some(pending) = self.queue.pop_front() {
                 return Ok(self.tell(pending));
             }
+            if self.relist.is_some() {
+                self.list_on().await?;
+                continue;
+            }
             let Some(watch) = &mut self.watch else {
-                self.relist().await?;
+                self.list_again();
                 continue;
             };
             match watch.next().await {
@@ -253,7 +275,7 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
                     let name = ObjectName::from(key.clone());
                     match event.kind {
                         EventKind::Created | EventKind::Updated => {
-                            self.known.insert(name, (revision, value.clone()));
+                            self.known.insert(name, (revision, kept(&value, revision)));
                             self.queue.push_back(Pending::Applied(key, revision, value));
                         }
                         EventKind::Deleted => {
@@ -292,30 +314,66 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
         }
     }
 
-    /// Lists all objects, queues what differs from what was told, and watches from there.
-    async fn relist(&mut self) -> Result<(), Status> {
-        let (list, revision) = self.objects.list_raw(None).await?;
-        let kind = self.objects.kind.group_resource();
-        let watch = self.objects.core.store().watch(&kind, revision).await.map_err(core::watch_failed)?;
-        let mut gone = std::mem::take(&mut self.known);
-        for object in list {
-            let name = ObjectName::from(object.key.clone());
-            let before = gone.remove(&name);
-            if before.is_none_or(|(revision, _)| revision != object.revision) {
-                self.queue.push_back(Pending::Applied(object.key, object.revision, object.value.clone()));
+    /// Begins to list, and what was known has to be seen again.
+    fn list_again(&mut self) {
+        let mut gone = self.relist.take().unwrap_or_default().gone;
+        gone.append(&mut self.known);
+        self.relist = Some(Relist { gone, ..Relist::default() });
+        self.watch = None;
+    }
+
+    /// Lists some more objects, and queues what differs from what was told; behind the last ones it
+    /// watches from there. Nothing is changed here before all that is waited for is there.
+    async fn list_on(&mut self) -> Result<(), Status> {
+        let Some(Relist { at, after, .. }) = &self.relist else { return Ok(()) };
+        let (kind, store) = (self.objects.kind.group_resource(), self.objects.core.store());
+        let page = match store.page(&kind, None, *at, after.as_ref(), RELIST_PAGE).await {
+            // It took too long, and is forgotten.
+            Err(ReadError::Compacted { .. }) if at.is_some() => {
+                self.list_again();
+                return Ok(());
             }
-            self.known.insert(name, (object.revision, object.value));
+            page => page.map_err(core::read_failed)?,
+        };
+        let watch = match page.remaining {
+            0 => match store.watch(&kind, page.revision).await {
+                Err(WatchError::Compacted { .. }) => {
+                    self.list_again();
+                    return Ok(());
+                }
+                watch => Some(watch.map_err(core::watch_failed)?),
+            },
+            _ => None,
+        };
+        let mut relist = self.relist.take().unwrap_or_default();
+        relist.at = Some(page.revision);
+        relist.after = page.items.last().map(|object| object.key.position());
+        for object in page.items {
+            let name = ObjectName::from(object.key.clone());
+            let before = relist.gone.remove(&name);
+            self.known.insert(name, (object.revision, kept(&object.value, object.revision)));
+            if before.is_none_or(|(revision, _)| revision != object.revision) {
+                self.queue.push_back(Pending::Applied(object.key, object.revision, object.value));
+            }
         }
-        for (name, (last, bytes)) in gone {
+        if watch.is_none() {
+            self.relist = Some(relist);
+            return Ok(());
+        }
+        self.watch = watch;
+        for (name, (last, bytes)) in relist.gone {
             self.queue.push_back(Pending::Deleted(Key::new(&kind, &name.namespace, &name.name), last, bytes));
         }
-        if !self.synced {
-            self.synced = true;
+        if !std::mem::replace(&mut self.synced, true) {
             self.queue.push_back(Pending::Synced);
         }
-        self.watch = Some(watch);
         Ok(())
     }
+}
+
+/// What is kept of an object that exists.
+fn kept(bytes: &Bytes, revision: Revision) -> Bytes {
+    raw::metadata_only(bytes, revision).map_or_else(|| bytes.clone(), Bytes::from)
 }
 
 fn names(value: &Value) -> (String, String) {

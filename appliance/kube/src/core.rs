@@ -14,6 +14,7 @@ use crate::cache::Cache;
 use crate::deletion::{self, Propagation};
 use crate::kind::{KindInfo, Registry};
 use crate::patch::Patch;
+use crate::raw;
 use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
 use crate::scale;
 use crate::status::Status;
@@ -269,7 +270,10 @@ impl Core {
     ) -> Result<T, Status> {
         match self.cache.get(key, revision) {
             Some(value) => typed(&value, revision),
-            None => typed(&decode_bytes(key, bytes)?, revision),
+            None => match raw::without_owners(bytes, revision) {
+                Some(bytes) => serde_json::from_slice(&bytes).map_err(|error| not_its_type(&error)),
+                None => typed(&decode_bytes(key, bytes)?, revision),
+            },
         }
     }
 

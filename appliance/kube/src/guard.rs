@@ -1,13 +1,12 @@
 //! The door: every request passes it, and every answer without end (a watch, a log that is followed) goes
 //! on only for as long as its reader may read it.
 
-use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, StreamBody};
+use http_body_util::{BodyExt as _, StreamBody, combinators::UnsyncBoxBody};
 use hyper::body::{Body as _, Frame};
 use jiff::Timestamp;
 use serde_json::json;
@@ -15,7 +14,7 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use crate::access::{self, Asked, Authorizer, Caller, OnObjects};
-use crate::api::Body;
+use crate::impersonate;
 use crate::limits::{Limits, Place, Use};
 use crate::query::Query;
 use crate::route::{ObjectRoute, Verb};
@@ -53,23 +52,81 @@ impl Guard {
         self.check(caller, Asked::Objects(asked)).err()
     }
 
-    /// An answer, which keeps its caller's place for as long as it is sent. One that has no end yet is
-    /// ended when its caller may not read it any more.
-    pub(crate) fn keep(&self, body: Body, place: Place, caller: &Caller, asked: &(ObjectRoute, Query)) -> Body {
+    /// For the answer to a caller, who may ask as another.
+    pub(crate) fn pass(&self, place: Place, (proven, other): (&Caller, Option<&Caller>), wanted: Wanted) -> Pass {
+        let (proven, other, guard) = (proven.clone(), other.cloned(), self.clone());
+        let (changes, seen) = (self.authorizer.changes(), self.authorizer.generation());
+        Pass { guard, proven, other, wanted, changes, seen, _place: place }
+    }
+}
+
+/// What an answer is about.
+#[derive(Clone, Debug)]
+pub(crate) enum Wanted {
+    Objects((ObjectRoute, Query)),
+    Path { verb: String, path: String },
+}
+
+impl Wanted {
+    pub(crate) fn check(&self, guard: &Guard, caller: &Caller) -> Result<(), Status> {
+        match self {
+            Self::Objects((route, query)) => guard.check_route(caller, route, query),
+            Self::Path { verb, path } => guard.check(caller, Asked::Path { verb, path }),
+        }
+    }
+
+    fn is_watch(&self) -> bool {
+        matches!(self, Self::Objects((route, _)) if route.verb == Verb::Watch)
+    }
+}
+
+/// Lets an answer through to its caller, for as long as he may have it.
+#[derive(Debug)]
+pub struct Pass {
+    guard: Guard,
+    proven: Caller,
+    /// As whom he asked, if not as himself.
+    other: Option<Caller>,
+    wanted: Wanted,
+    changes: watch::Receiver<u64>,
+    /// The generation of rights in which the answer was last allowed.
+    seen: u64,
+    _place: Place,
+}
+
+impl Pass {
+    /// The answer, which keeps its caller's place while it is sent. One that has no end yet is ended when its
+    /// caller may not read it any more.
+    pub fn keep<E: Send + 'static>(self, body: UnsyncBoxBody<Bytes, E>) -> UnsyncBoxBody<Bytes, E> {
         if body.size_hint().exact().is_some() {
             return body;
         }
-        let (route, query) = asked.clone();
-        let (changes, seen) = (self.authorizer.changes(), self.authorizer.generation());
-        let kept =
-            Kept { body, guard: self.clone(), caller: caller.clone(), route, query, changes, seen, _place: place };
-        let end = caller.until.map(|until| Box::pin(tokio::time::sleep(left(until))));
+        let end = self.proven.until.map(|until| Box::pin(tokio::time::sleep(left(until))));
+        let kept = Kept { body, pass: self };
         let frames = futures_util::stream::unfold(Some((kept, end)), |state| async {
             let (mut kept, mut end) = state?;
             let (frame, goes_on) = kept.next(end.as_mut().map(Pin::as_mut)).await?;
-            Some((Ok::<_, Infallible>(frame), goes_on.then_some((kept, end))))
+            Some((frame, goes_on.then_some((kept, end))))
         });
         StreamBody::new(frames).boxed_unsync()
+    }
+
+    /// Whether the caller still may, asked anew only when rights have changed.
+    fn check(&mut self) -> Result<(), Status> {
+        let authorizer = &self.guard.authorizer;
+        let generation = authorizer.generation();
+        if generation == self.seen {
+            return Ok(());
+        }
+        if !authorizer.is_valid(&self.proven) {
+            return Err(Status::unauthorized());
+        }
+        if let Some(other) = &self.other {
+            impersonate::check(authorizer.as_ref(), &self.proven, other)?;
+        }
+        self.wanted.check(&self.guard, self.other.as_ref().unwrap_or(&self.proven))?;
+        self.seen = generation;
+        Ok(())
     }
 }
 
@@ -78,23 +135,18 @@ fn left(until: Timestamp) -> Duration {
 }
 
 /// An answer on its way.
-struct Kept {
-    body: Body,
-    guard: Guard,
-    caller: Caller,
-    route: ObjectRoute,
-    query: Query,
-    changes: watch::Receiver<u64>,
-    /// The generation of rights in which the answer was last allowed.
-    seen: u64,
-    _place: Place,
+struct Kept<E> {
+    body: UnsyncBoxBody<Bytes, E>,
+    pass: Pass,
 }
 
-impl Kept {
-    /// The next frame, and whether there may be more.
-    async fn next(&mut self, mut end: Option<Pin<&mut Sleep>>) -> Option<(Frame<Bytes>, bool)> {
+/// A frame, and whether there may be more.
+type Next<E> = Option<(Result<Frame<Bytes>, E>, bool)>;
+
+impl<E: Send> Kept<E> {
+    async fn next(&mut self, mut end: Option<Pin<&mut Sleep>>) -> Next<E> {
         loop {
-            if let Err(status) = self.check() {
+            if let Err(status) = self.pass.check() {
                 return self.last(&status);
             }
             let over = async {
@@ -105,12 +157,12 @@ impl Kept {
             };
             tokio::select! {
                 // An authorizer that is gone changes nothing any more.
-                Ok(()) = self.changes.changed() => {}
+                Ok(()) = self.pass.changes.changed() => {}
                 () = over => return self.last(&Status::unauthorized()),
                 frame = self.body.frame() => {
-                    let Ok(frame) = frame?;
+                    let frame = frame?;
                     // What happened after a right was taken away is not told, however close it was.
-                    return match self.check() {
+                    return match self.pass.check() {
                         Ok(()) => Some((frame, true)),
                         Err(status) => self.last(&status),
                     };
@@ -119,25 +171,11 @@ impl Kept {
         }
     }
 
-    /// Whether the caller still may, asked anew only when rights have changed.
-    fn check(&mut self) -> Result<(), Status> {
-        let generation = self.guard.authorizer.generation();
-        if generation == self.seen {
-            return Ok(());
-        }
-        if !self.guard.authorizer.is_valid(&self.caller) {
-            return Err(Status::unauthorized());
-        }
-        self.guard.check_route(&self.caller, &self.route, &self.query)?;
-        self.seen = generation;
-        Ok(())
-    }
-
     /// A watch says why it ends; other answers just end.
-    fn last(&self, status: &Status) -> Option<(Frame<Bytes>, bool)> {
-        (self.route.verb == Verb::Watch).then(|| {
+    fn last(&self, status: &Status) -> Next<E> {
+        self.pass.wanted.is_watch().then(|| {
             let line = json!({ "type": "ERROR", "object": status.to_value() });
-            (Frame::data(Bytes::from(format!("{line}\n"))), false)
+            (Ok(Frame::data(Bytes::from(format!("{line}\n")))), false)
         })
     }
 }

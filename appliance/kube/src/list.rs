@@ -8,8 +8,8 @@
 //! | N, `Exact` | as of N; 410 if that is forgotten | – |
 //! | in a token | as of the first page's; 410 with a token to go on at now | – |
 //!
-//! A list in JSON is put together from stored bytes ([`crate::raw`]); objects are read for tables,
-//! YAML and metadata alone.
+//! A list in JSON is put together from stored bytes while it is sent ([`crate::listing`]); objects are
+//! read for tables, YAML and metadata alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +25,7 @@ use serde_json::{Value, json};
 use crate::api::Timing;
 use crate::core::{self, Core};
 use crate::kind::KindInfo;
+use crate::listing::Listing;
 use crate::negotiate::{Format, partial};
 use crate::query::Query;
 use crate::raw;
@@ -33,10 +34,10 @@ use crate::status::{Cause, Status};
 use crate::table::{self, Include};
 use crate::watch::{Start, Watch};
 
-/// Objects read from the store at once.
-const PAGE: usize = 500;
-/// What a list has around its objects.
-const LIST_HEAD_BYTES: usize = 1 << 10;
+/// Objects read from the store at once: few, so that a list of many is not in memory as a whole. With a
+/// selector more, since most of them are not what is looked for.
+const PAGE: usize = 128;
+const SELECTED_PAGE: usize = 500;
 /// As Kubernetes says it: the client may go on with the token that comes along.
 const PAGE_EXPIRED: &str = "The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.";
 
@@ -83,16 +84,20 @@ struct Continue {
     /// -1: at whatever is newest.
     rv: i64,
     start: String,
+    /// How many objects there are after it, so that they are counted once for all pages. Who writes
+    /// something else here is told something else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    left: Option<u64>,
 }
 
 impl Continue {
-    fn encode(revision: Option<Revision>, after: &Position) -> String {
+    fn encode(revision: Option<Revision>, after: &Position, left: Option<u64>) -> String {
         let rv = revision.map_or(-1, |revision| i64::try_from(revision.0).unwrap_or(-1));
-        let token = Self { v: TOKEN_VERSION.into(), rv, start: format!("{}/{}", after.namespace, after.name) };
+        let token = Self { v: TOKEN_VERSION.into(), rv, start: format!("{}/{}", after.namespace, after.name), left };
         BASE64.encode(serde_json::to_vec(&token).unwrap_or_default())
     }
 
-    fn decode(token: &str) -> Result<(Option<Revision>, Position), Status> {
+    fn decode(token: &str) -> Result<(Option<Revision>, Position, Option<u64>), Status> {
         let failed = |detail: String| {
             Status::bad_request(format!("invalid continue token: continue key is not valid: {detail}"))
         };
@@ -108,80 +113,58 @@ impl Continue {
         }
         let (namespace, name) = token.start.split_once('/').ok_or_else(|| failed("no place in it".into()))?;
         let revision = u64::try_from(token.rv).ok().map(Revision);
-        Ok((revision, Position { namespace: namespace.into(), name: name.into() }))
+        Ok((revision, Position { namespace: namespace.into(), name: name.into() }, token.left))
     }
-}
-
-/// Objects that match, and what their list's metadata says.
-struct Found {
-    objects: Vec<Object>,
-    revision: Revision,
-    /// After which more may follow.
-    rest: Option<(Position, u64)>,
 }
 
 /// A list in the form that the client wants.
 pub(crate) enum Listed {
-    /// JSON, as it is sent.
-    Json(Vec<u8>),
+    /// JSON, put together as it is sent.
+    Json(Listing),
     Value(Value),
 }
 
-pub(crate) async fn list(
-    core: &Core,
-    selection: &Selection,
-    query: &Query,
-    future: Duration,
-) -> Result<Listed, Status> {
+pub(crate) async fn list(core: &Core, selection: Selection, query: &Query, future: Duration) -> Result<Listed, Status> {
     check_list(query)?;
     let asked = revision(query.resource_version.as_deref())?;
-    let (at, after) = match &query.continue_token {
+    let (at, after, left) = match &query.continue_token {
         Some(_) if asked.is_some_and(|asked| asked != Revision(0)) => {
             return Err(Status::bad_request("specifying resource version is not allowed when using continue"));
         }
         Some(token) => {
-            let (at, after) = Continue::decode(token)?;
-            (at, Some(after))
+            let (at, after, left) = Continue::decode(token)?;
+            (at, Some(after), left)
         }
-        None => (asked.filter(|_| is_exact(query)), None),
+        None => (asked.filter(|_| is_exact(query)), None, None),
     };
     // The revision of a token too: whoever made it up is told like everybody else.
     wait_for(core, at.or(asked).unwrap_or_default(), future).await?;
     let limit = query.limit.unwrap_or(usize::MAX);
-    let found = find(core, selection, at, after.clone(), limit).await.map_err(|status| match &after {
+    let is_json = matches!(selection.format, Format::Json | Format::Discovery);
+    let listing = Listing::start(core, selection, Walk::new(at, after.clone()), limit, left).await;
+    let listing = listing.map_err(|status| match &after {
         _ if status.code != 410 => status,
-        Some(after) => Status::expired(PAGE_EXPIRED).with_continue(Continue::encode(None, after)),
+        Some(after) => Status::expired(PAGE_EXPIRED).with_continue(Continue::encode(None, after, None)),
         None => Status::expired("The resourceVersion for the provided list is too old."),
     })?;
-
-    let mut metadata = json!({ "resourceVersion": found.revision.to_string() });
-    if let Some((position, remaining)) = &found.rest {
-        metadata["continue"] = json!(Continue::encode(Some(found.revision), position));
-        if selection.selector.is_empty() {
-            metadata["remainingItemCount"] = json!(remaining);
-        }
+    if is_json {
+        return Ok(Listed::Json(listing));
     }
-    match selection.format {
-        Format::Json | Format::Discovery => json_list(&selection.kind, &metadata, &found.objects).map(Listed::Json),
-        Format::Yaml | Format::Table | Format::Partial => {
-            Ok(Listed::Value(show(core, selection, metadata, values(&selection.kind, found.objects)?)))
-        }
-    }
+    let (selection, objects, metadata) = listing.whole().await?;
+    Ok(Listed::Value(show(core, &selection, metadata, values(&selection.kind, objects)?)))
 }
 
-fn json_list(kind: &KindInfo, metadata: &Value, objects: &[Object]) -> Result<Vec<u8>, Status> {
-    let bytes: usize = objects.iter().map(|object| object.value.len() + raw::ADDED_BYTES).sum();
-    let mut out = Vec::with_capacity(bytes + LIST_HEAD_BYTES);
-    let (api_version, list) = (json!(kind.api_version()), json!(format!("{}List", kind.kind)));
-    out.extend_from_slice(format!("{{\"apiVersion\":{api_version},\"items\":[").as_bytes());
-    for (index, object) in objects.iter().enumerate() {
-        if index > 0 {
-            out.push(b',');
+/// What a list says of itself: its revision, and how to go on where it is not all.
+pub(crate) fn metadata(walk: &Walk, left: Option<u64>) -> Value {
+    let revision = walk.revision().unwrap_or_default();
+    let mut metadata = json!({ "resourceVersion": revision.to_string() });
+    if let Some(after) = walk.after.as_ref().filter(|_| !walk.is_over()) {
+        metadata["continue"] = json!(Continue::encode(Some(revision), after, left));
+        if let Some(left) = left {
+            metadata["remainingItemCount"] = json!(left);
         }
-        raw::write_shown(&mut out, kind, &object.key, &object.value, object.revision)?;
     }
-    out.extend_from_slice(format!("],\"kind\":{list},\"metadata\":{metadata}}}").as_bytes());
-    Ok(out)
+    metadata
 }
 
 pub(crate) fn values(kind: &KindInfo, objects: Vec<Object>) -> Result<Vec<Value>, Status> {
@@ -245,50 +228,32 @@ pub(crate) fn show_one(core: &Core, selection: &Selection, object: Value) -> Val
     }
 }
 
-async fn find(
-    core: &Core,
-    selection: &Selection,
-    at: Option<Revision>,
-    after: Option<Position>,
-    limit: usize,
-) -> Result<Found, Status> {
-    let limit = limit.max(1);
-    let mut walk = Walk::new(at, after);
-    let mut objects = Vec::new();
-    loop {
-        objects.append(&mut walk.page(core, selection, limit - objects.len()).await?);
-        let revision = walk.revision().unwrap_or_default();
-        if walk.is_over() {
-            return Ok(Found { objects, revision, rest: None });
-        }
-        if objects.len() == limit {
-            let rest = walk.after.map(|position| (position, walk.remaining));
-            return Ok(Found { objects, revision, rest });
-        }
-    }
-}
-
 /// A way through the objects of a kind, all as of one revision.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Walk {
     /// `None` before the first page: the newest.
     at: Option<Revision>,
     after: Option<Position>,
-    /// Objects after that place.
-    remaining: u64,
+    /// There are objects after that place, or it is not known yet.
+    more: bool,
 }
 
 impl Walk {
     pub(crate) fn new(at: Option<Revision>, after: Option<Position>) -> Self {
-        Self { at, after, remaining: u64::MAX }
+        Self { at, after, more: true }
     }
 
     pub(crate) fn is_over(&self) -> bool {
-        self.remaining == 0
+        !self.more
     }
 
     pub(crate) fn revision(&self) -> Option<Revision> {
         self.at
+    }
+
+    /// The place after which it goes on.
+    pub(crate) fn place(&self) -> Option<Position> {
+        self.after.clone()
     }
 
     /// The next objects that match, at most `most`. May be none of many: [`Walk::is_over`] tells.
@@ -300,13 +265,13 @@ impl Walk {
     ) -> Result<Vec<Object>, Status> {
         let kind = &selection.kind;
         // Without a selector each object read is one found: no more than are missing are read.
-        let count = if selection.selector.is_empty() { PAGE.min(most) } else { PAGE };
+        let count = if selection.selector.is_empty() { PAGE.min(most) } else { SELECTED_PAGE };
         let resource = kind.group_resource();
-        let page = core.store().list(&resource, selection.namespace(), self.at, self.after.as_ref(), count).await;
+        let page = core.store().page(&resource, selection.namespace(), self.at, self.after.as_ref(), count).await;
         let page = page.map_err(core::read_failed)?;
         self.at = Some(page.revision);
-        let mut unread = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
-        let mut found = Vec::with_capacity(page.items.len().min(most));
+        let mut unread = page.items.len();
+        let mut found = Vec::with_capacity(unread.min(most));
         for object in page.items {
             unread -= 1;
             let matches = raw::matches(kind, &selection.selector, &object)?;
@@ -321,8 +286,15 @@ impl Walk {
                 break;
             }
         }
-        self.remaining = page.remaining.saturating_add(unread);
+        self.more = page.remaining > 0 || unread > 0;
         Ok(found)
+    }
+
+    /// How many objects there are after the place where it stands, matching or not.
+    pub(crate) async fn count(&self, core: &Core, selection: &Selection) -> Result<u64, Status> {
+        let resource = selection.kind.group_resource();
+        let counted = core.store().count(&resource, selection.namespace(), self.at, self.after.as_ref()).await;
+        counted.map_err(core::read_failed)
     }
 }
 

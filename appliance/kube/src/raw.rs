@@ -47,6 +47,71 @@ pub(crate) fn write_shown(
     Ok(())
 }
 
+/// An object as code of this process reads it: with its revision, and without the owners of its fields.
+/// `None` for what is not as this server writes objects.
+pub(crate) fn without_owners(bytes: &[u8], revision: Revision) -> Option<Vec<u8>> {
+    let (mut out, at) = up_to_metadata(bytes, revision)?;
+    out.extend_from_slice(bytes.get(at..)?);
+    Some(out)
+}
+
+/// The same without what comes after the metadata: what is kept of an object that is not needed as a
+/// whole.
+pub(crate) fn metadata_only(bytes: &[u8], revision: Revision) -> Option<Vec<u8>> {
+    let (mut out, _) = up_to_metadata(bytes, revision)?;
+    out.extend_from_slice(b"}}");
+    out.shrink_to_fit();
+    Some(out)
+}
+
+/// An object up to the end of its metadata, and where that end is.
+fn up_to_metadata(bytes: &[u8], revision: Revision) -> Option<(Vec<u8>, usize)> {
+    let mut at = metadata_at(bytes)?;
+    let mut out = Vec::with_capacity(bytes.len() + ADDED_BYTES);
+    out.extend_from_slice(bytes.get(..at)?);
+    out.extend_from_slice(format!("\"resourceVersion\":\"{revision}\"").as_bytes());
+    loop {
+        match bytes.get(at)? {
+            b'}' => break,
+            b',' => at += 1,
+            b'"' => {
+                let name_end = string_end(bytes, at + 1)?;
+                let end = value_end(bytes, name_end + 1)?;
+                if bytes.get(at..name_end) != Some(br#""managedFields""#) {
+                    out.push(b',');
+                    out.extend_from_slice(bytes.get(at..end)?);
+                }
+                at = end;
+            }
+            _ => return None,
+        }
+    }
+    Some((out, at))
+}
+
+/// After a value that begins here, in JSON without spaces.
+fn value_end(bytes: &[u8], mut at: usize) -> Option<usize> {
+    let mut depth = 0_usize;
+    loop {
+        match bytes.get(at)? {
+            b'"' => at = string_end(bytes, at + 1)?,
+            b'{' | b'[' => {
+                depth += 1;
+                at += 1;
+            }
+            b'}' | b']' if depth > 0 => {
+                depth -= 1;
+                at += 1;
+            }
+            b',' | b'}' | b']' if depth == 0 => return Some(at),
+            _ => at += 1,
+        }
+        if depth == 0 && matches!(bytes.get(at)?, b',' | b'}' | b']') {
+            return Some(at);
+        }
+    }
+}
+
 /// Where the members of an object's `metadata` begin, in JSON without spaces.
 fn metadata_at(bytes: &[u8]) -> Option<usize> {
     let (mut at, mut depth, mut last) = (0, 0_usize, 0);
@@ -281,8 +346,28 @@ mod tests {
             prop_assert_eq!(serde_json::from_slice::<Value>(&out).unwrap(), rules::shown(object, Revision(7)));
         }
 
+        /// The text without owners reads as the value without them.
+        #[test]
+        fn owners_are_cut_out_and_nothing_else(
+            annotations in json_value(), owners in json_value(), status in json_value(), bare in any::<bool>()
+        ) {
+            let metadata = if bare { json!({ "managedFields": owners }) } else {
+                json!({ "annotations": annotations, "managedFields": owners, "name": "a" })
+            };
+            let object = json!({ "aaa": annotations, "metadata": metadata, "status": status });
+            let read: Value = serde_json::from_slice(&without_owners(object.to_string().as_bytes(), Revision(7)).unwrap()).unwrap();
+            let text = object.to_string();
+            let mut wanted = rules::shown(object, Revision(7));
+            wanted["metadata"].as_object_mut().unwrap().remove("managedFields");
+            prop_assert_eq!(&read, &wanted);
+            let head: Value = serde_json::from_slice(&metadata_only(text.as_bytes(), Revision(7)).unwrap()).unwrap();
+            prop_assert_eq!(&head["metadata"], &wanted["metadata"]);
+            prop_assert!(head.get("status").is_none());
+        }
+
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..60)) {
+            drop(without_owners(&bytes, Revision(1)));
             drop(write_shown(&mut Vec::new(), &toys(), &key(), &bytes.into(), Revision(1)));
         }
     }

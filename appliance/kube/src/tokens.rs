@@ -210,7 +210,7 @@ fn check(spec: &Value) -> Result<(Spec, Vec<String>), Status> {
     let audiences: Vec<String> = match &spec["audiences"] {
         Value::Null => Vec::new(),
         Value::Array(list) => list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect(),
-        other => {
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
             causes.push(Cause::invalid("spec.audiences", other, "must be a list of strings"));
             Vec::new()
         }

@@ -24,6 +24,7 @@ pub fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Admission {
         return Admission { causes: vec![Cause::type_invalid("", "no object", "object")], ..Admission::default() };
     }
     let unknown_fields = shape::conform(kind.shape, new);
+    (kind.complete)(new, old);
     let causes = shape::check(kind.shape, new, old);
     let mut admission = Admission { causes, unknown_fields, warnings: Vec::new() };
     if admission.causes.is_empty() {

@@ -35,16 +35,35 @@ use serde_json::Value;
 use crate::{
     admit,
     cause::{Cause, CauseReason},
+    cluster_api::convert::Conversion,
     shape::{Field, Shape},
 };
 
 pub use crate::{
-    bare_metal_host::KIND as BARE_METAL_HOST, discovered_host::KIND as DISCOVERED_HOST,
-    hardware_data::KIND as HARDWARE_DATA, host_journal::KIND as HOST_JOURNAL, provisioning::KIND as PROVISIONING,
+    access_grant::KIND as ACCESS_GRANT,
+    bare_metal_host::KIND as BARE_METAL_HOST,
+    cluster_api::{CLUSTER, CLUSTER_V1BETA1, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1},
+    discovered_host::KIND as DISCOVERED_HOST,
+    hardware_data::KIND as HARDWARE_DATA,
+    host_journal::KIND as HOST_JOURNAL,
+    provisioning::KIND as PROVISIONING,
 };
 
-/// Every kind, in the order in which clients see them.
-pub const KINDS: &[&Kind] = &[&BARE_METAL_HOST, &HARDWARE_DATA, &PROVISIONING, &HOST_JOURNAL, &DISCOVERED_HOST];
+/// Every kind, in the order in which clients see them. Of one in several versions the stored one comes first.
+pub const KINDS: &[&Kind] = &[
+    &BARE_METAL_HOST,
+    &HARDWARE_DATA,
+    &PROVISIONING,
+    &HOST_JOURNAL,
+    &DISCOVERED_HOST,
+    &ACCESS_GRANT,
+    &CLUSTER,
+    &CLUSTER_V1BETA1,
+    &MACHINE,
+    &MACHINE_V1BETA1,
+    &MACHINE_SET,
+    &MACHINE_SET_V1BETA1,
+];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
@@ -72,6 +91,8 @@ pub struct Kind {
     pub plural: &'static str,
     pub singular: &'static str,
     pub short_names: &'static [&'static str],
+    /// Names for several kinds at once.
+    pub categories: &'static [&'static str],
     pub scope: Scope,
     pub has_status: bool,
     /// None means the age alone.
@@ -80,12 +101,46 @@ pub struct Kind {
     pub about: &'static str,
     /// Everything beside `apiVersion`, `kind` and `metadata`.
     pub shape: &'static Shape,
+    /// Puts in what depends on more than one field, or on the object as it was, before the shape is checked.
+    pub complete: fn(&mut Value, Option<&Value>),
+    /// Labels that follow from what an object says; it has them whatever its client sends.
+    pub labels: fn(&Value) -> Vec<(&'static str, String)>,
     /// What the shape cannot say, of an object that has the shape.
     pub rules: Rules,
     /// Why nothing comes of an object of this kind; `None` where the appliance acts on it.
     pub without_controller: Option<&'static str>,
     /// Users may read it and no more.
     pub read_only: bool,
+    /// Where the numbers of a kind that can be scaled are.
+    pub scale: Option<Scale>,
+    /// This version is going away.
+    pub is_deprecated: bool,
+    /// Of a version in which objects are not stored.
+    pub stored_as: Option<StoredAs>,
+    /// Labels of the kind's definition.
+    pub definition_labels: &'static [(&'static str, &'static str)],
+}
+
+/// Paths as in `.spec.replicas`.
+#[derive(Clone, Copy, Debug)]
+pub struct Scale {
+    pub spec_replicas: &'static str,
+    pub status_replicas: &'static str,
+    /// A selector as text.
+    pub label_selector: &'static str,
+}
+
+/// How a version becomes the stored one, and back.
+#[derive(Clone, Copy, Debug)]
+pub struct StoredAs {
+    pub kind: &'static Kind,
+    pub conversion: Conversion,
+    /// Keeps what the other version cannot hold.
+    pub annotation: &'static str,
+    /// Whether an object has the form of the stored version.
+    pub fits_stored: fn(&Value) -> bool,
+    /// The same for this version.
+    pub fits: fn(&Value) -> bool,
 }
 
 impl Kind {
@@ -106,14 +161,21 @@ impl Kind {
             plural,
             singular,
             short_names: &[],
+            categories: &[],
             scope: Scope::Namespaced,
             has_status: false,
             columns: &[],
             about: "",
             shape,
+            complete: |_, _| {},
+            labels: |_| Vec::new(),
             rules: |_, _| Verdict::default(),
             without_controller: None,
             read_only: false,
+            scale: None,
+            is_deprecated: false,
+            stored_as: None,
+            definition_labels: &[],
         }
     }
 

@@ -10,9 +10,11 @@
 //! JSON -> unknown fields go -> defaults come -> shape (types, bounds) -> rules of the kind -> warnings
 //! ```
 
+pub mod access_grant;
 pub mod admit;
 pub mod bare_metal_host;
 pub mod cause;
+pub mod cluster_api;
 pub mod condition;
 pub mod discovered_host;
 pub mod hardware;
@@ -22,10 +24,12 @@ pub mod ignition;
 pub mod kinds;
 pub mod meta;
 pub mod provisioning;
+pub mod roles;
 pub mod schema;
 pub mod secret;
 pub mod shape;
 
+pub use access_grant::AccessGrant;
 pub use admit::{Admission, admit};
 pub use bare_metal_host::{BareMetalHost, BareMetalHostSpec, BareMetalHostStatus, Image, RootDeviceHints};
 pub use cause::{Cause, CauseReason};

@@ -7,7 +7,7 @@ use firesteel_kube::{
     Query,
     route::{ObjectRoute, Route, route},
 };
-use http::{Method, Request, header::USER_AGENT};
+use http::{HeaderName, Method, Request, header::USER_AGENT};
 use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
@@ -47,6 +47,8 @@ pub struct Asked {
     is_dry_run: bool,
     source: IpAddr,
     agent: String,
+    /// As whom he wants to ask, if not as himself.
+    acts_as: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -56,6 +58,8 @@ pub(super) struct Record<'a> {
     user: &'a str,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     groups: &'a [String],
+    #[serde(skip_serializing_if = "str::is_empty")]
+    acts_as: &'a str,
     verb: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     group: &'a str,
@@ -97,7 +101,8 @@ impl Asked {
             | Route::Resources { .. }
             | Route::Version => (request.method().as_str().to_lowercase(), None),
         };
-        let agent = request.headers().get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        let header = |name| request.headers().get(name).and_then(|value| value.to_str().ok()).unwrap_or_default();
+        let (agent, acts_as) = (header(USER_AGENT), header(HeaderName::from_static("impersonate-user")));
         Self {
             verb: cut(&verb).to_owned(),
             path: if object.is_none() { cut(uri.path()).to_owned() } else { String::new() },
@@ -105,6 +110,7 @@ impl Asked {
             is_dry_run: !query.dry_run.is_empty(),
             source: source.to_canonical(),
             agent: cut(agent).to_owned(),
+            acts_as: cut(acts_as).to_owned(),
         }
     }
 
@@ -120,6 +126,7 @@ impl Asked {
             time: format!("{now:.6}"),
             user: cut(who.name),
             groups: &who.groups[..who.groups.len().min(GROUPS_MAX)],
+            acts_as: &self.acts_as,
             verb: &self.verb,
             group: part(|object| &object.group),
             resource: part(|object| &object.plural),

@@ -3,6 +3,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use firesteel_kube::yaml;
 use futures_util::{Stream, StreamExt as _};
@@ -21,14 +22,19 @@ const LINE_BYTES_MAX: usize = 8 << 20;
 struct Kubeconfig {
     clusters: Vec<NamedCluster>,
     users: Vec<NamedUser>,
+    #[serde(default)]
+    contexts: Vec<NamedContext>,
+    #[serde(default, rename = "current-context")]
+    current_context: String,
 }
 
 #[derive(Debug, Deserialize)]
 struct NamedCluster {
+    name: String,
     cluster: Cluster,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Clone, Debug, Deserialize)]
 struct Cluster {
     server: String,
     #[serde(rename = "certificate-authority-data")]
@@ -37,12 +43,17 @@ struct Cluster {
 
 #[derive(Debug, Deserialize)]
 struct NamedUser {
+    name: String,
     user: User,
 }
 
-#[derive(Deserialize)]
+/// A token, or a certificate with its key.
+#[derive(Clone, Default, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
 struct User {
     token: String,
+    client_certificate_data: String,
+    client_key_data: String,
 }
 
 impl std::fmt::Debug for User {
@@ -51,11 +62,41 @@ impl std::fmt::Debug for User {
     }
 }
 
+#[derive(Debug, Deserialize)]
+struct NamedContext {
+    name: String,
+    context: Context,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct Context {
+    cluster: String,
+    user: String,
+    namespace: String,
+}
+
+impl Kubeconfig {
+    /// What the current context names, or what there is first.
+    fn chosen(self) -> anyhow::Result<(Cluster, User, String)> {
+        let current = self.contexts.into_iter().find(|context| context.name == self.current_context);
+        let context = current.map(|context| context.context).unwrap_or_default();
+        let is = |name: &str, wanted: &str| wanted.is_empty() || name == wanted;
+        let cluster = self.clusters.into_iter().find(|cluster| is(&cluster.name, &context.cluster));
+        let user = self.users.into_iter().find(|user| is(&user.name, &context.user));
+        let cluster = cluster.context("the kubeconfig names no cluster")?.cluster;
+        Ok((cluster, user.context("the kubeconfig names no user")?.user, context.namespace))
+    }
+}
+
 /// A connection to one appliance.
 #[derive(Debug)]
 pub struct Client {
     http: reqwest::Client,
     server: String,
+    /// The CA, as the kubeconfig has it.
+    authority: String,
+    /// Empty with a certificate.
     token: String,
     pub namespace: String,
 }
@@ -84,27 +125,36 @@ impl Client {
         };
         let text = text_file::read(&path, TEXT_FILE_BYTES_MAX)?;
         let config: Kubeconfig = yaml::read(text.as_bytes()).with_context(|| format!("reading {}", path.display()))?;
-        let cluster = &config.clusters.first().context("the kubeconfig names no cluster")?.cluster;
-        let user = &config.users.first().context("the kubeconfig names no user")?.user;
-        let ca = base64::Engine::decode(
-            &base64::engine::general_purpose::STANDARD,
-            cluster.certificate_authority_data.as_bytes(),
-        )
-        .context("certificate-authority-data is not base64")?;
+        let (cluster, user, namespace) = config.chosen()?;
+        let ca = STANDARD
+            .decode(cluster.certificate_authority_data.as_bytes())
+            .context("certificate-authority-data is not base64")?;
         let http = reqwest::Client::builder()
             .user_agent(concat!("firesteel-cli/", env!("CARGO_PKG_VERSION")))
-            .tls_backend_preconfigured(tls(&ca)?)
+            .tls_backend_preconfigured(tls(&ca, &user)?)
             .connect_timeout(Duration::from_secs(10))
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()
             .context("preparing HTTPS")?;
+        let namespace = connection.namespace.clone().or(Some(namespace).filter(|namespace| !namespace.is_empty()));
         Ok(Self {
             http,
             server: cluster.server.trim_end_matches('/').to_owned(),
-            token: user.token.clone(),
-            namespace: connection.namespace.clone(),
+            authority: cluster.certificate_authority_data,
+            token: user.token,
+            namespace: namespace.unwrap_or_else(|| "default".to_owned()),
         })
+    }
+
+    /// Where the appliance is, as `https://ADDRESS:PORT`.
+    pub(crate) fn server(&self) -> &str {
+        &self.server
+    }
+
+    /// Its CA, in base64.
+    pub(crate) fn authority(&self) -> &str {
+        &self.authority
     }
 
     async fn send(
@@ -113,7 +163,10 @@ impl Client {
         path: &str,
         body: Option<(&str, Vec<u8>)>,
     ) -> anyhow::Result<reqwest::Response> {
-        let mut request = self.http.request(method, format!("{}{path}", self.server)).bearer_auth(&self.token);
+        let mut request = self.http.request(method, format!("{}{path}", self.server));
+        if !self.token.is_empty() {
+            request = request.bearer_auth(&self.token);
+        }
         if let Some((content_type, bytes)) = body {
             request = request.header("content-type", content_type).body(bytes);
         }
@@ -218,19 +271,32 @@ pub(crate) fn code_of(error: &anyhow::Error) -> Option<u16> {
     error.downcast_ref::<ApiError>().map(|error| error.code)
 }
 
-fn tls(ca_pem: &[u8]) -> anyhow::Result<rustls::ClientConfig> {
-    use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+fn tls(ca_pem: &[u8], user: &User) -> anyhow::Result<rustls::ClientConfig> {
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
     let mut roots = rustls::RootCertStore::empty();
     for certificate in CertificateDer::pem_slice_iter(ca_pem) {
         roots
             .add(certificate.context("reading the CA in the kubeconfig")?)
             .context("using the CA in the kubeconfig")?;
     }
-    Ok(rustls::ClientConfig::builder_with_provider(std::sync::Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .context("choosing TLS versions")?
-        .with_root_certificates(roots)
-        .with_no_client_auth())
+    let builder =
+        rustls::ClientConfig::builder_with_provider(std::sync::Arc::new(rustls::crypto::ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .context("choosing TLS versions")?
+            .with_root_certificates(roots);
+    if user.client_certificate_data.is_empty() {
+        return Ok(builder.with_no_client_auth());
+    }
+    let pem = |text: &str, what: &str| {
+        STANDARD.decode(text.as_bytes()).with_context(|| format!("the kubeconfig's {what} is not base64"))
+    };
+    let chain = pem(&user.client_certificate_data, "client-certificate-data")?;
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&chain).collect();
+    let key = PrivateKeyDer::from_pem_slice(&pem(&user.client_key_data, "client-key-data")?)
+        .context("reading the key in the kubeconfig")?;
+    builder
+        .with_client_auth_cert(chain.context("reading the certificate in the kubeconfig")?, key)
+        .context("using the certificate in the kubeconfig")
 }
 
 fn lines(

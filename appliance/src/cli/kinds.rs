@@ -28,7 +28,7 @@ const CORE: [Kind; 4] = [
 ];
 
 fn all() -> impl Iterator<Item = Kind> {
-    let ours = KINDS.iter().map(|kind| Kind {
+    let ours = KINDS.iter().filter(|kind| kind.stored_as.is_none()).map(|kind| Kind {
         group: kind.group,
         version: kind.version,
         kind: kind.kind,

@@ -9,6 +9,7 @@ mod describe;
 mod get;
 mod image;
 mod kinds;
+mod kubeconfig;
 mod rekey;
 mod request;
 mod table;
@@ -43,9 +44,9 @@ pub struct Connection {
     /// Kubeconfig with the appliance's address, CA and token [default: DATA/admin.kubeconfig]
     #[arg(long, global = true, value_name = "FILE", env = "FIRESTEEL_KUBECONFIG")]
     pub kubeconfig: Option<PathBuf>,
-    /// Namespace of hosts and secrets
-    #[arg(long, short, global = true, value_name = "NAME", default_value = "default")]
-    pub namespace: String,
+    /// Namespace of hosts and secrets [default: the kubeconfig's, or "default"]
+    #[arg(long, short, global = true, value_name = "NAME")]
+    pub namespace: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -129,6 +130,8 @@ pub enum Command {
         #[arg(long, value_name = "STATE")]
         until: Option<String>,
     },
+    /// Let somebody in with a role, by a kubeconfig of his own; or out again
+    Kubeconfig(kubeconfig::Wanted),
     /// Fetch all objects of the appliance, as of one moment, into a file
     ///
     /// Private keys are not in it: keep a copy of the folders `pki` and `secrets` of the data folder, and of the
@@ -204,6 +207,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,
         Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
+        Command::Kubeconfig(wanted) => kubeconfig::run(&client()?, connection.namespace.as_deref(), wanted).await,
         Command::Backup { file } => backup::fetch(&client()?, &file).await,
         Command::Restore { file, data, keys, new_keys, force } => {
             let keys = match keys {

@@ -1,89 +1,62 @@
-//! HTTPS for people and their tools: the Kubernetes-style API behind a bearer token.
+//! HTTPS for people and their tools: the Kubernetes-style API. Who asks is found out here ([`Access`]); what he
+//! may do is decided with the request itself.
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
-use firesteel_kube::{Api, Caller};
+use firesteel_kube::{Api, Caller, Status};
 use http::{Request, Response, StatusCode};
 use http_body_util::BodyExt as _;
-use ring::{error::Unspecified, hmac, rand::SystemRandom};
+use jiff::Timestamp;
 
 use super::{
-    bearer,
     body::{ResponseBody, json},
     own::Own,
     server::RequestBody,
 };
-use crate::audit::Asked;
+use crate::{
+    access::{Access, certificates::PeerCertificate},
+    audit::Asked,
+};
 
-/// The admin's token, kept as a tag under a key that nobody else has.
-#[derive(Clone)]
-pub struct AdminToken(Arc<(hmac::Key, hmac::Tag)>);
+/// Paths that monitoring asks without a credential.
+const OPEN: [&str; 3] = ["/readyz", "/livez", "/healthz"];
 
-impl std::fmt::Debug for AdminToken {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("AdminToken(…)")
-    }
-}
-
-impl AdminToken {
-    /// # Errors
-    /// When the system gives no random bytes.
-    pub fn new(token: &str) -> Result<Self, Unspecified> {
-        let key = hmac::Key::generate(hmac::HMAC_SHA256, &SystemRandom::new())?;
-        let tag = hmac::sign(&key, token.as_bytes());
-        Ok(Self(Arc::new((key, tag))))
-    }
-
-    /// Compares in constant time: tags are compared, and so is what they are made of.
-    #[must_use]
-    pub fn is(&self, token: &str) -> bool {
-        let (key, tag) = &*self.0;
-        hmac::verify(key, token.as_bytes(), tag.as_ref()).is_ok()
-    }
-}
-
-/// Answers one request, and keeps a record of it where one is to be kept.
-pub async fn handle(
+/// The API, the appliance's own paths beside it, and who may come. Clones share all.
+#[derive(Clone, Debug)]
+pub struct ApiServer {
     api: Api,
+    access: Access,
     own: Own,
-    admin: AdminToken,
-    request: Request<RequestBody>,
-    remote: SocketAddr,
-) -> Response<ResponseBody> {
-    let asked = Asked::of(&request, remote.ip());
-    let (caller, response) = answer(&api, &own, &admin, request).await;
-    own.note(&asked, caller.as_ref(), &response);
-    response
 }
 
-/// The answer, and to whom, after his token was checked.
-async fn answer(
-    api: &Api,
-    own: &Own,
-    admin: &AdminToken,
-    request: Request<RequestBody>,
-) -> (Option<Caller>, Response<ResponseBody>) {
-    let token = bearer::token(request.headers());
-    let open = matches!(request.uri().path(), "/readyz" | "/livez" | "/healthz");
-    if !open && !token.is_some_and(|token| admin.is(token)) {
-        return (None, unauthorized());
+impl ApiServer {
+    /// Guards the API by what `access` knows.
+    #[must_use]
+    pub fn new(api: Api, access: Access, own: Own) -> Self {
+        let (rights, credentials) = (Arc::clone(&access.rights), Arc::clone(&access.credentials));
+        Self { api: api.guarded(rights).issuing(credentials), access, own }
     }
-    let caller = Caller::admin();
-    if Own::serves(request.uri().path()) {
-        let response = own.handle(request, &caller).await;
-        return (Some(caller), response);
-    }
-    let response = api.handle(request, &caller).await;
-    (Some(caller), response.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync()))
-}
 
-fn unauthorized() -> Response<ResponseBody> {
-    json(
-        StatusCode::UNAUTHORIZED,
-        &serde_json::json!({
-            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": "Unauthorized: send the token of admin.kubeconfig as a bearer token",
-            "reason": "Unauthorized", "code": 401,
-        }),
-    )
+    /// Answers one request, and keeps a record of it where one is to be kept.
+    pub async fn handle(self, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
+        let asked = Asked::of(&request, remote.ip());
+        let peer = request.extensions().get::<Arc<PeerCertificate>>().map(AsRef::as_ref);
+        let caller = self.access.caller(request.headers(), peer, Timestamp::now());
+        let response = self.answer(request, caller.as_ref()).await;
+        self.own.note(&asked, caller.as_ref(), &response);
+        response
+    }
+
+    async fn answer(&self, request: Request<RequestBody>, caller: Option<&Caller>) -> Response<ResponseBody> {
+        let path = request.uri().path();
+        let anonymous = Caller::anonymous();
+        let Some(caller) = caller.or_else(|| OPEN.contains(&path).then_some(&anonymous)) else {
+            return json(StatusCode::UNAUTHORIZED, &Status::unauthorized().to_value());
+        };
+        if Own::serves(path) {
+            return self.own.handle(&self.api, request, caller).await;
+        }
+        let answer = self.api.handle(request, caller).await;
+        answer.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
+    }
 }

@@ -2,8 +2,8 @@
 
 use http::{HeaderMap, header};
 
-/// The longest token of ours, the admin's and the sealed ones, is far shorter; what is longer is never compared.
-const TOKEN_BYTES_MAX: usize = 1024;
+/// The longest token of ours is a service account's; what is longer is never compared.
+const TOKEN_BYTES_MAX: usize = firesteel_kube::tokens::TOKEN_BYTES_MAX;
 const SCHEME: &str = "Bearer ";
 
 /// `None` where there is none, or not exactly one.

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use firesteel_kube::{Caller, Status, Told, access::MASTERS};
+use firesteel_kube::{Api, Caller, Status, Told};
 use firesteel_store::Store;
 use futures_util::TryStreamExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
@@ -66,11 +66,16 @@ impl Own {
     }
 
     /// Answers one request.
-    pub async fn handle(&self, request: Request<RequestBody>, caller: &Caller) -> Response<ResponseBody> {
-        if !caller.is_in(MASTERS) {
-            let (name, path) = (&caller.name, request.uri().path());
-            return refuse(&Status::forbidden(format!("forbidden: User {name:?} cannot use path {path:?}")));
+    pub async fn handle(&self, api: &Api, request: Request<RequestBody>, caller: &Caller) -> Response<ResponseBody> {
+        let (method, path) = (request.method().as_str().to_owned(), request.uri().path().to_owned());
+        match api.at_path(caller, &method, &path, request.headers()) {
+            Err(status) => refuse(&status),
+            // What is followed ends when its reader may not read it any more.
+            Ok(pass) => self.answer(request).await.map(|body| pass.keep(body)),
         }
+    }
+
+    async fn answer(&self, request: Request<RequestBody>) -> Response<ResponseBody> {
         match (request.method(), request.uri().path().strip_prefix(PREFIX)) {
             (&Method::GET, Some("audit")) => self.audit(request.uri().query().unwrap_or("")).await,
             (&Method::POST, Some("rekey")) => self.rekey().await,

@@ -29,19 +29,21 @@ use super::{
     pace::{Paced, Until},
     places::{Door, IsKnown, Share},
 };
+use crate::access::certificates::PeerCertificate;
 
 /// Connections of one listener at a time. 200 hosts that each fetch kernel, initramfs and image in
 /// parallel stay below it; beyond it new connections wait in the kernel's queue. For one client address 64:
 /// firmware, iPXE and an agent have a handful, and a few machines that hold what they can get must
 /// not take all places.
 pub const CONNECTIONS: Share = Share { total: 1024, per_client: 64 };
-/// The same for the API: people and their tools, each of which has one connection or two.
-pub const API_CONNECTIONS: Share = Share { total: 64, per_client: 32 };
+/// The same for the API: people and their tools, each of which has one connection or two. A hundred that
+/// watch, beside one that writes by 64 connections, stay below it.
+pub const API_CONNECTIONS: Share = Share { total: 192, per_client: 96 };
 /// The longest head of a request, and what is kept of an answer before more of it is read. The longest
 /// head of ours is a boot script's URL, with 1 KiB of query.
 pub const BUFFER_BYTES: usize = 16 << 10;
 /// Requests at a time of one HTTP/2 connection, and how much of an answer is kept for each.
-pub const STREAMS_MAX: u32 = 32;
+pub const STREAMS_MAX: u32 = 16;
 pub const STREAM_BUFFER_BYTES: usize = 64 << 10;
 /// How much of its bodies an HTTP/2 client may send before they are read.
 pub const WINDOW_BYTES: u32 = 256 << 10;
@@ -142,11 +144,14 @@ async fn connection<H, F>(
         tracing::debug!(%remote, %error, "setting TCP_NODELAY");
     }
     let stream = Paced::new(stream, patience.answer);
-    let Some(acceptor) = acceptor else { return requests(stream, remote, false, handler, patience).await };
+    let Some(acceptor) = acceptor else { return requests(stream, remote, (false, None), handler, patience).await };
     match tokio::time::timeout(patience.handshake, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => {
-            let is_http2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
-            requests(stream, remote, is_http2, handler, patience).await;
+            let session = stream.get_ref().1;
+            let is_http2 = session.alpn_protocol() == Some(b"h2");
+            let shown = session.peer_certificates().and_then(<[_]>::first);
+            let peer = shown.map(|shown| Arc::new(PeerCertificate::new(shown.clone().into_owned())));
+            requests(stream, remote, (is_http2, peer), handler, patience).await;
         }
         Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake"),
         Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
@@ -154,14 +159,24 @@ async fn connection<H, F>(
 }
 
 /// Which HTTP it is was agreed on before: guessing it from the first bytes would wait for them for ever.
-async fn requests<S, H, F>(stream: S, remote: SocketAddr, is_http2: bool, handler: H, patience: Patience)
-where
+/// What the client showed of itself goes along with each request.
+async fn requests<S, H, F>(
+    stream: S,
+    remote: SocketAddr,
+    (is_http2, peer): (bool, Option<Arc<PeerCertificate>>),
+    handler: H,
+    patience: Patience,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
     let service = service_fn(move |request: Request<Incoming>| {
-        let answer = handler(request.map(|body| Until::new(body, patience.body)), remote);
+        let mut request = request.map(|body| Until::new(body, patience.body));
+        if let Some(peer) = &peer {
+            request.extensions_mut().insert(Arc::clone(peer));
+        }
+        let answer = handler(request, remote);
         async move { Ok::<_, std::convert::Infallible>(answer.await) }
     });
     let stream = TokioIo::new(stream);

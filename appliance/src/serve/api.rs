@@ -12,11 +12,14 @@ use jiff::Timestamp;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{data_dir::DataDir, pki::Pki};
-use crate::http::{
-    api::{self, AdminToken},
-    known::Known,
-    own::Own,
-    server::{API_CONNECTIONS, Patience, Server},
+use crate::{
+    access::{Access, AdminToken},
+    http::{
+        api::ApiServer,
+        known::Known,
+        own::Own,
+        server::{API_CONNECTIONS, Patience, Server},
+    },
 };
 
 /// Bound, and reachable by the kubeconfig in the data folder; nobody is answered yet.
@@ -24,7 +27,7 @@ use crate::http::{
 pub struct ApiListener {
     pub pki: Pki,
     listener: TcpListener,
-    admin: AdminToken,
+    access: Access,
 }
 
 impl ApiListener {
@@ -33,16 +36,20 @@ impl ApiListener {
     ///
     /// # Errors
     /// When the address cannot be had, or a file can be neither read nor written.
-    pub async fn open(data: &DataDir, address: SocketAddr, others: &[IpAddr]) -> anyhow::Result<Self> {
+    pub async fn open(data: &DataDir, core: &Core, address: SocketAddr, others: &[IpAddr]) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("listening for the API at {address} (see --api)"))?;
         let addresses: Vec<IpAddr> =
             others.iter().copied().chain([IpAddr::V4(Ipv4Addr::LOCALHOST), address.ip()]).collect();
-        let pki = Pki::open(data, &addresses, Timestamp::now())?;
+        let now = Timestamp::now();
+        let pki = Pki::open(data, &addresses, now)?;
         let bound = listener.local_addr().context("asking for the API's port")?;
-        let admin = admin_access(data, bound, &pki)?;
-        Ok(Self { pki, listener, admin })
+        // The kubeconfig says that the listener is there: what else can fail comes before it.
+        let admin = hex::encode(data.secret_key("admin.token")?);
+        let access = Access::open(data, core, AdminToken::new(&admin)?, now).await?;
+        admin_access(data, bound, &pki, &admin)?;
+        Ok(Self { pki, listener, access })
     }
 
     /// Where it listens.
@@ -54,20 +61,29 @@ impl ApiListener {
     }
 
     /// Answers from now on. Addresses that are `known` have places of their own.
-    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, own: Own, known: &Known) {
-        let Self { pki, listener, admin } = self;
+    ///
+    /// # Errors
+    /// When TLS cannot be prepared.
+    pub fn spawn(
+        self,
+        tasks: &mut JoinSet<anyhow::Result<()>>,
+        core: &Core,
+        own: Own,
+        known: &Known,
+    ) -> anyhow::Result<()> {
+        let Self { pki, listener, access } = self;
         let (is_known, patience) = (known.is_known(), Patience::default());
-        let tls = Some(Arc::clone(&pki.server));
+        let tls = Some(pki.server_for(access.credentials.clients.verifier())?);
         let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, is_known, patience };
-        let kube = Api::new(core.clone());
-        let on_api = move |request, remote| api::handle(kube.clone(), own.clone(), admin.clone(), request, remote);
-        tasks.spawn(server.run(on_api));
+        tasks.spawn(Arc::clone(&access.rights).follow());
+        let api = ApiServer::new(Api::new(core.clone()), access, own);
+        tasks.spawn(server.run(move |request, remote| api.clone().handle(request, remote)));
+        Ok(())
     }
 }
 
 /// The admin's token, in a kubeconfig that `firesteel` and `kubectl` read; made at the first start.
-fn admin_access(data: &DataDir, address: SocketAddr, pki: &Pki) -> anyhow::Result<AdminToken> {
-    let token = hex::encode(data.secret_key("admin.token")?);
+fn admin_access(data: &DataDir, address: SocketAddr, pki: &Pki, token: &str) -> anyhow::Result<()> {
     let server = match address.ip() {
         ip if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
         _ => address,
@@ -85,6 +101,5 @@ fn admin_access(data: &DataDir, address: SocketAddr, pki: &Pki) -> anyhow::Resul
         "current-context": name,
     });
     // JSON is YAML, so every reader of kubeconfigs takes it.
-    data.write_private("admin.kubeconfig", serde_json::to_string_pretty(&config)?.as_bytes())?;
-    AdminToken::new(&token).map_err(|_| anyhow::anyhow!("the system gives no random bytes"))
+    data.write_private("admin.kubeconfig", serde_json::to_string_pretty(&config)?.as_bytes())
 }

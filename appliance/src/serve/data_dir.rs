@@ -3,8 +3,8 @@
 //! ```text
 //! resources.db   objects (store)            leases.db      DHCP leases
 //! images/        imported images            admin.kubeconfig  API address, token, CA (0600)
-//! pki/           CA, server key and certificate
-//! secrets/       keys (0600): at-rest (secrets in resources.db), tokens, receipts
+//! pki/           CA, server key and certificate; the clients' CA
+//! secrets/       keys (0600): at-rest (secrets in resources.db), boot tokens, receipts, accounts' tokens
 //! audit/         who asked the API for what (0600)
 //! ```
 

@@ -1,16 +1,23 @@
 //! The kinds that this appliance serves: Kubernetes' own, and those of `firesteel_resources`.
 
-use firesteel_kube::{Admitted, Cause, Cell, Column, KindInfo, Registry, Writers, builtin};
+use std::sync::OnceLock;
+
+use firesteel_kube::{Admitted, Cause, Cell, Column, Conversion, KindInfo, Registry, Scale, Writers, builtin};
 use firesteel_resources::{
     self as resources, CauseReason,
-    kinds::{KINDS, Kind, Scope},
+    kinds::{ACCESS_GRANT, KINDS, Kind, Scope, StoredAs},
 };
 use serde_json::Value;
+
+use crate::access::CERTIFICATE_REQUEST;
 
 /// All kinds, in the order in which clients see them.
 #[must_use]
 pub fn registry() -> Registry {
-    Registry::new(builtin::kinds().into_iter().chain(KINDS.iter().map(|kind| info(kind))))
+    // Of schemas that do not change: a process that opens its store again and again makes them once.
+    static MADE: OnceLock<Registry> = OnceLock::new();
+    let make = || Registry::new(builtin::kinds().into_iter().chain(KINDS.iter().map(|kind| info(kind))));
+    MADE.get_or_init(make).clone()
 }
 
 fn info(kind: &'static Kind) -> KindInfo {
@@ -28,6 +35,8 @@ fn info(kind: &'static Kind) -> KindInfo {
     KindInfo {
         singular: kind.singular,
         short_names: kind.short_names,
+        categories: kind.categories,
+        requests: if kind.kind == ACCESS_GRANT.kind { &[CERTIFICATE_REQUEST] } else { &[] },
         namespaced: kind.scope == Scope::Namespaced,
         has_status: kind.has_status,
         writers: if kind.read_only { Writers::Controllers } else { Writers::Everyone },
@@ -35,6 +44,15 @@ fn info(kind: &'static Kind) -> KindInfo {
         description: kind.about,
         // What this process alone writes has one owner, and is written with every report.
         tracks_owners: !kind.read_only,
+        scale: kind.scale.map(|scale| Scale {
+            spec_replicas: scale.spec_replicas,
+            status_replicas: scale.status_replicas,
+            label_selector: scale.label_selector,
+        }),
+        is_deprecated: kind.is_deprecated,
+        conversion: kind.stored_as.as_ref().map(conversion),
+        definition_labels: kind.definition_labels,
+        own_labels: kind.labels,
         ..KindInfo::namespaced(kind.group, kind.version, kind.kind, kind.plural)
             .with_schema(resources::schema::openapi(kind.shape))
             .admitting(move |new, old| admit(kind, new, old))
@@ -46,7 +64,39 @@ fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Result<Admitted, 
     if !admission.causes.is_empty() {
         return Err(admission.causes.into_iter().map(cause).collect());
     }
+    if let Some(stored_as) = &kind.stored_as {
+        admit_stored(kind, stored_as, new, old).map_err(|causes| causes.into_iter().map(cause).collect::<Vec<_>>())?;
+    }
     Ok(Admitted { warnings: admission.warnings, unknown_fields: admission.unknown_fields })
+}
+
+fn conversion(stored_as: &StoredAs) -> Conversion {
+    Conversion {
+        to_stored: stored_as.conversion.to_v1beta2,
+        from_stored: stored_as.conversion.to_v1beta1,
+        annotation: stored_as.annotation,
+        fits_stored: stored_as.fits_stored,
+        fits: stored_as.fits,
+    }
+}
+
+/// The defaults and rules of the stored version, for an object of another one.
+fn admit_stored(
+    kind: &Kind,
+    stored_as: &StoredAs,
+    new: &mut Value,
+    old: Option<&Value>,
+) -> Result<(), Vec<resources::Cause>> {
+    let (conversion, stored) = (conversion(stored_as), stored_as.kind);
+    let stored_form = |object: &Value| conversion.to_stored(&stored.api_version(), object);
+    let (mut whole, old) = (stored_form(new), old.map(stored_form));
+    (stored.complete)(&mut whole, old.as_ref());
+    let verdict = (stored.rules)(&whole, old.as_ref());
+    if !verdict.causes.is_empty() {
+        return Err(verdict.causes);
+    }
+    *new = conversion.from_stored(&kind.api_version(), &whole);
+    Ok(())
 }
 
 fn cause(cause: resources::Cause) -> Cause {

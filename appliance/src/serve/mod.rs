@@ -83,9 +83,9 @@ async fn serve_alone(
     core: &Core,
     own: Own,
 ) -> anyhow::Result<()> {
-    let api = ApiListener::open(data, settings.api, &[]).await?;
+    let api = ApiListener::open(data, core, settings.api, &[]).await?;
     let address = api.address()?;
-    api.spawn(tasks, core, own, &Known::default());
+    api.spawn(tasks, core, own, &Known::default())?;
     tasks.spawn(alone::tell_hosts(core.clone()));
     let kubeconfig = data.path("admin.kubeconfig");
     tracing::info!(api = %address, kubeconfig = %kubeconfig.display(), "Firesteel serves its API, and no machine");
@@ -101,10 +101,10 @@ async fn serve_machines(
     own: Own,
 ) -> anyhow::Result<()> {
     let network = network::open(core, settings).await?;
-    let api = ApiListener::open(data, settings.api, &[IpAddr::V4(network.address)]).await?;
+    let api = ApiListener::open(data, core, settings.api, &[IpAddr::V4(network.address)]).await?;
     let address = api.address()?;
     let machines = Machines::open(&network, settings, data, core, &api.pki).await?;
-    api.spawn(tasks, core, own, machines.known());
+    api.spawn(tasks, core, own, machines.known())?;
     machines.spawn(tasks, core);
     for part in memory::PARTS {
         tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");

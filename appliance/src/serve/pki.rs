@@ -1,5 +1,5 @@
 //! The appliance's certificates: an own CA made at first start, and one server certificate for all
-//! listeners.
+//! listeners. Those of its clients have a CA of their own (`crate::access::certificates`).
 //!
 //! The server's *key* stays for good, because agents pin it (`pin_sha256`, RFC 7469 section 2.4) and
 //! stubs on disks trust the CA. The certificate is made anew when an address changes or its end
@@ -15,7 +15,10 @@ use rcgen::{
     KeyUsagePurpose, PublicKeyData as _, SanType,
 };
 use ring::digest;
-use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _};
+use rustls::{
+    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    server::danger::ClientCertVerifier,
+};
 
 use super::data_dir::DataDir;
 
@@ -36,6 +39,23 @@ pub struct Pki {
     pub pin_sha256: String,
     /// TLS 1.2 and 1.3: Ignition, curl, kubectl, agents.
     pub server: Arc<rustls::ServerConfig>,
+}
+
+impl Pki {
+    /// The same listener, which asks clients for a certificate and does without one.
+    ///
+    /// # Errors
+    /// When TLS cannot be prepared.
+    pub fn server_for(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<Arc<rustls::ServerConfig>> {
+        let mut server =
+            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+                .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+                .context("choosing TLS versions")?
+                .with_client_cert_verifier(clients)
+                .with_cert_resolver(Arc::clone(&self.server.cert_resolver));
+        server.alpn_protocols.clone_from(&self.server.alpn_protocols);
+        Ok(Arc::new(server))
+    }
 }
 
 /// What a certificate was made for; kept beside it.
@@ -63,24 +83,11 @@ impl Pki {
     /// # Errors
     /// When a file can be neither read nor written, or does not hold what it should.
     pub fn open(data: &DataDir, addresses: &[IpAddr], now: Timestamp) -> anyhow::Result<Self> {
-        let ca_key = key(data, "pki/ca.key")?;
-        let made = MadeFor {
-            addresses: Vec::new(),
-            not_before: now - BACKDATE,
-            not_after: now.to_zoned(TimeZone::UTC).checked_add(CA_YEARS.years())?.timestamp(),
-        };
-        let ca_params = ca_params(&made)?;
+        let Authority { pem: ca_pem, issuer } = authority(data, "ca", "Firesteel appliance CA", now)?;
         let ca_file = data.path("pki/ca.crt");
-        let fits = MadeFor::read(data, "pki/ca.json").is_some_and(|made| made.fits(&[], now));
-        if !fits || !ca_file.exists() {
-            let certificate = ca_params.self_signed(&ca_key).context("signing the CA certificate")?;
-            data.write_public("pki/ca.crt", certificate.pem().as_bytes())?;
-            data.write_public("pki/ca.json", &serde_json::to_vec(&made)?)?;
-        }
-        let ca_pem = data.read_text("pki/ca.crt")?;
         let server_key = key(data, "pki/server.key")?;
         let pin = digest::digest(&digest::SHA256, &server_key.subject_public_key_info());
-        let chain = server_chain(data, addresses, now, &Issuer::new(ca_params, ca_key), &server_key, &ca_pem)?;
+        let chain = server_chain(data, addresses, now, &issuer, &server_key, &ca_pem)?;
         let private = PrivateKeyDer::try_from(server_key.serialize_der())
             .map_err(|reason| anyhow::anyhow!("reading the server's key: {reason}"))?;
         let mut server =
@@ -95,6 +102,32 @@ impl Pki {
     }
 }
 
+/// A CA of ours.
+pub(crate) struct Authority {
+    /// Its certificate.
+    pub(crate) pem: String,
+    pub(crate) issuer: Issuer<'static, KeyPair>,
+}
+
+/// Loads or makes a CA: its key stays, its certificate is made anew when the clock says that it must.
+pub(crate) fn authority(data: &DataDir, name: &str, common_name: &str, now: Timestamp) -> anyhow::Result<Authority> {
+    let [key_file, file, made_file] = ["key", "crt", "json"].map(|extension| format!("pki/{name}.{extension}"));
+    let key = key(data, &key_file)?;
+    let made = MadeFor {
+        addresses: Vec::new(),
+        not_before: now - BACKDATE,
+        not_after: now.to_zoned(TimeZone::UTC).checked_add(CA_YEARS.years())?.timestamp(),
+    };
+    let params = ca_params(common_name, &made)?;
+    let fits = MadeFor::read(data, &made_file).is_some_and(|made| made.fits(&[], now));
+    if !fits || !data.path(&file).exists() {
+        let certificate = params.self_signed(&key).with_context(|| format!("signing {file}"))?;
+        data.write_public(&file, certificate.pem().as_bytes())?;
+        data.write_public(&made_file, &serde_json::to_vec(&made)?)?;
+    }
+    Ok(Authority { pem: data.read_text(&file)?, issuer: Issuer::new(params, key) })
+}
+
 fn key(data: &DataDir, name: &str) -> anyhow::Result<KeyPair> {
     if !data.path(name).exists() {
         let made = KeyPair::generate().context("making a key pair")?;
@@ -103,10 +136,10 @@ fn key(data: &DataDir, name: &str) -> anyhow::Result<KeyPair> {
     KeyPair::from_pem(&data.read_text(name)?).with_context(|| format!("reading {name}"))
 }
 
-fn ca_params(made: &MadeFor) -> anyhow::Result<CertificateParams> {
+fn ca_params(common_name: &str, made: &MadeFor) -> anyhow::Result<CertificateParams> {
     let mut params = CertificateParams::default();
     params.distinguished_name = DistinguishedName::new();
-    params.distinguished_name.push(DnType::CommonName, "Firesteel appliance CA");
+    params.distinguished_name.push(DnType::CommonName, common_name);
     params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
     params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
     set_validity(&mut params, made)?;

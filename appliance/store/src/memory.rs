@@ -200,6 +200,27 @@ impl State {
         standing.chain(replaced).map(|(key, revision)| (key.position(), revision)).collect()
     }
 
+    /// The same after a place, at a revision that must be known still and already.
+    fn after(
+        &self,
+        kind: &GroupResource,
+        namespace: Option<&str>,
+        at: Option<Revision>,
+        after: Option<&Position>,
+    ) -> Result<(Revision, BTreeMap<Position, Revision>), ReadError> {
+        let at = at.unwrap_or(self.revision);
+        if at > self.revision {
+            return Err(ReadError::Future { current: self.revision });
+        }
+        self.check_kept(at)?;
+        let mut rest = self.existed(kind, namespace, at);
+        if let Some(after) = after {
+            rest = rest.split_off(after);
+            rest.remove(after);
+        }
+        Ok((at, rest))
+    }
+
     fn of_kind(&self, kind: &GroupResource) -> impl Iterator<Item = (&Key, &Revision)> {
         let first = Key { kind: kind.clone(), namespace: String::new(), name: String::new() };
         let kind = kind.clone();
@@ -258,7 +279,8 @@ impl Opened {
         self.memory.lock().object(key)
     }
 
-    pub(crate) async fn list(
+    /// Objects in order; `remaining` is 1 where there are more.
+    pub(crate) async fn page(
         &self,
         kind: &GroupResource,
         namespace: Option<&str>,
@@ -268,18 +290,8 @@ impl Opened {
     ) -> Result<Page, ReadError> {
         self.before_read().await;
         let state = self.memory.lock();
-        let current = state.revision;
-        let at = at.unwrap_or(current);
-        if at > current {
-            return Err(ReadError::Future { current });
-        }
-        state.check_kept(at)?;
-        let mut rest = state.existed(kind, namespace, at);
-        if let Some(after) = after {
-            rest = rest.split_off(after);
-            rest.remove(after);
-        }
-        let remaining = rest.len().saturating_sub(limit) as u64;
+        let (revision, rest) = state.after(kind, namespace, at, after)?;
+        let remaining = (rest.len() > limit).into();
         let items = rest
             .into_iter()
             .take(limit)
@@ -288,7 +300,18 @@ impl Opened {
                 state.log.get(&revision).map(|row| Object { key, revision, value: row.value.clone() })
             })
             .collect();
-        Ok(Page { items, revision: at, remaining })
+        Ok(Page { items, revision, remaining })
+    }
+
+    pub(crate) async fn count(
+        &self,
+        kind: &GroupResource,
+        namespace: Option<&str>,
+        at: Option<Revision>,
+        after: Option<&Position>,
+    ) -> Result<u64, ReadError> {
+        self.before_read().await;
+        Ok(self.memory.lock().after(kind, namespace, at, after)?.1.len() as u64)
     }
 
     /// The events of a kind in (after, through], at most `limit`, in order.

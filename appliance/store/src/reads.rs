@@ -6,7 +6,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::ReadError;
 use crate::memory::Opened;
-use crate::sqlite::{self, Database, ReadJob};
+use crate::sqlite::{self, Database, Part, ReadJob};
 use crate::types::{Event, GroupResource, Key, Object, Page, Position, Revision};
 
 /// A way to read that keeps the store open.
@@ -41,7 +41,8 @@ impl Reads {
         }
     }
 
-    pub(crate) async fn list(
+    /// Objects in order; `remaining` is 1 where there are more.
+    pub(crate) async fn page(
         &self,
         kind: &GroupResource,
         namespace: Option<&str>,
@@ -53,11 +54,32 @@ impl Reads {
             Self::Sqlite(reads) => {
                 let (kind, namespace, after) = (kind.clone(), namespace.map(str::to_owned), after.cloned());
                 read(reads, move |database| {
-                    sqlite::list(database, &kind, namespace.as_deref(), at, after.as_ref(), limit)
+                    let part = Part { kind: &kind, namespace: namespace.as_deref(), after: after.as_ref() };
+                    sqlite::page(database, part, at, limit)
                 })
                 .await
             }
-            Self::Memory(opened) => opened.list(kind, namespace, at, after, limit).await,
+            Self::Memory(opened) => opened.page(kind, namespace, at, after, limit).await,
+        }
+    }
+
+    pub(crate) async fn count(
+        &self,
+        kind: &GroupResource,
+        namespace: Option<&str>,
+        at: Option<Revision>,
+        after: Option<&Position>,
+    ) -> Result<u64, ReadError> {
+        match self {
+            Self::Sqlite(reads) => {
+                let (kind, namespace, after) = (kind.clone(), namespace.map(str::to_owned), after.cloned());
+                read(reads, move |database| {
+                    let part = Part { kind: &kind, namespace: namespace.as_deref(), after: after.as_ref() };
+                    sqlite::count(database, part, at)
+                })
+                .await
+            }
+            Self::Memory(opened) => opened.count(kind, namespace, at, after).await,
         }
     }
 

@@ -117,7 +117,36 @@ impl Store {
         after: Option<&Position>,
         limit: usize,
     ) -> Result<Page, ReadError> {
-        self.reads()?.list(kind, namespace, at, after, limit.clamp(1, PAGE_OBJECTS_MAX)).await
+        let mut page = self.page(kind, namespace, at, after, limit).await?;
+        if let Some(last) = page.items.last().filter(|_| page.remaining > 0) {
+            let last = last.key.position();
+            page.remaining = self.count(kind, namespace, Some(page.revision), Some(&last)).await?;
+        }
+        Ok(page)
+    }
+
+    /// The same for who does not need to know how many there are: `remaining` is 1 where there are
+    /// more. Counting takes longer than reading a page.
+    pub async fn page(
+        &self,
+        kind: &GroupResource,
+        namespace: Option<&str>,
+        at: Option<Revision>,
+        after: Option<&Position>,
+        limit: usize,
+    ) -> Result<Page, ReadError> {
+        self.reads()?.page(kind, namespace, at, after, limit.clamp(1, PAGE_OBJECTS_MAX)).await
+    }
+
+    /// How many objects of a kind there are after a place, as of a revision or now.
+    pub async fn count(
+        &self,
+        kind: &GroupResource,
+        namespace: Option<&str>,
+        at: Option<Revision>,
+        after: Option<&Position>,
+    ) -> Result<u64, ReadError> {
+        self.reads()?.count(kind, namespace, at, after).await
     }
 
     /// Makes one change if it may be made and every guard holds. When this returns `Ok`, the change

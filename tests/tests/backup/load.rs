@@ -30,7 +30,7 @@ const BETWEEN: usize = 60;
 type Acknowledged = Arc<Mutex<BTreeMap<String, u64>>>;
 
 fn client(appliance: &Appliance) -> Client {
-    let connection = Connection { kubeconfig: Some(appliance.kubeconfig()), namespace: "default".to_owned() };
+    let connection = Connection { kubeconfig: Some(appliance.kubeconfig()), namespace: Some("default".to_owned()) };
     Client::open(&connection).unwrap()
 }
 

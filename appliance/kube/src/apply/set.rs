@@ -20,7 +20,7 @@ pub(super) struct Node {
     pub(super) below: FieldSet,
 }
 
-const SELF: &str = ".";
+pub(super) const SELF: &str = ".";
 
 impl FieldSet {
     /// Reads `FieldsV1`; `None` if it is none.

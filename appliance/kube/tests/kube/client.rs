@@ -11,6 +11,7 @@ use crate::toy::{HOSTS, Server, object, run};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Host {
     metadata: Value,
+    #[serde(default)]
     spec: Value,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     status: Option<Value>,

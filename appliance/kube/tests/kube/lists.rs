@@ -1,14 +1,16 @@
 //! Lists: as of which revision, page by page, and what is refused.
 
 use std::collections::BTreeMap;
+use std::io::Read as _;
 use std::time::Duration;
 
 use firesteel_kube::Timing;
+use http_body_util::BodyExt as _;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::http::{line, watch};
-use crate::toy::{HOSTS, Reply, Server, object, run};
+use crate::toy::{HOSTS, Reply, Server, admin, object, run};
 
 fn names(list: &Value) -> Vec<&str> {
     list["items"].as_array().unwrap().iter().map(|item| item["metadata"]["name"].as_str().unwrap()).collect()
@@ -265,5 +267,58 @@ fn an_empty_list_is_the_last_page() {
     run(async {
         let page = list(&Server::in_memory().await, "limit=1").await.json();
         assert_eq!((&page["items"], page["metadata"].get("continue")), (&json!([]), None));
+    });
+}
+
+/// A list of many objects comes in pieces, each read when the one before was taken: together they are the
+/// list as it was at the first, whatever is written meanwhile. Packed for clients that unpack it.
+#[test]
+fn a_long_list_comes_in_pieces_and_is_one_list() {
+    run(async {
+        let server = Server::new().await;
+        let count = 1000;
+        for number in 0..count {
+            let mut made = object(&format!("n{number:04}"));
+            made["spec"]["description"] = json!("x".repeat(400));
+            server.post(HOSTS, &made).await;
+        }
+        let path = |query: &str| format!("{HOSTS}?{query}");
+        for (query, wanted) in [("", count), ("limit=900", 900), ("labelSelector=!l", count)] {
+            let before = server.api.core().store().current().0;
+            let request =
+                http::Request::get(path(query)).body(http_body_util::Full::<bytes::Bytes>::default()).unwrap();
+            let mut body = server.api.handle(request, &admin()).await.into_body();
+            let mut bytes = body.frame().await.unwrap().unwrap().into_data().unwrap().to_vec();
+            assert!(bytes.len() < 300_000, "{query}: a piece, not the whole");
+            // What was not read yet changes, goes, and comes.
+            label(&server, "n0999", "new").await;
+            server.send("DELETE", &format!("{HOSTS}/n0998"), &[], "").await;
+            server.post(HOSTS, &object("n0998a")).await;
+            while let Some(frame) = body.frame().await {
+                bytes.extend_from_slice(frame.unwrap().data_ref().unwrap());
+            }
+            let list: Value = serde_json::from_slice(&bytes).unwrap();
+            assert_eq!(revision(&list), before.to_string(), "{query}");
+            let (found, all) = (names(&list), list["metadata"].get("remainingItemCount"));
+            assert_eq!(
+                (found.len(), all),
+                (wanted, (wanted < count).then(|| json!(count - wanted)).as_ref()),
+                "{query}"
+            );
+            assert_eq!(found.last().copied(), Some(format!("n{:04}", wanted - 1).as_str()), "{query}");
+            // As it was for the next round.
+            server.merge(&format!("{HOSTS}/n0999"), &json!({"metadata": {"labels": {"l": null}}})).await;
+            server.send("DELETE", &format!("{HOSTS}/n0998a"), &[], "").await;
+            server.post(HOSTS, &object("n0998")).await;
+        }
+        let plain = server.get(&path("limit=700")).await;
+        let request = http::Request::get(path("limit=700")).header("accept-encoding", "gzip, deflate");
+        let packed =
+            server.api.handle(request.body(http_body_util::Full::<bytes::Bytes>::default()).unwrap(), &admin()).await;
+        assert_eq!(packed.headers()["content-encoding"], "gzip");
+        let packed = packed.into_body().collect().await.unwrap().to_bytes();
+        let mut text = String::new();
+        flate2::read::GzDecoder::new(&packed[..]).read_to_string(&mut text).unwrap();
+        assert!(text == plain.text && packed.len() < text.len() / 4, "{} of {} bytes", packed.len(), text.len());
     });
 }

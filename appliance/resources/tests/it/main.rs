@@ -3,7 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod cluster_api;
 mod rules;
+mod shapes;
 mod upstream;
 
 use std::path::PathBuf;

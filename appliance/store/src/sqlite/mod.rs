@@ -44,7 +44,7 @@ use crate::types::Revision;
 
 pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
 pub(crate) use backup::{size_bytes, snapshot};
-pub(crate) use read::{history, list, object};
+pub(crate) use read::{Part, count, history, object, page};
 pub use reseal::Resealed;
 pub(crate) use write::{Command, Commit};
 

@@ -29,74 +29,115 @@ pub(crate) fn object(database: &mut Database, key: &Key) -> Result<Option<Object
     Ok(Some(Object { key: key.clone(), revision, value: value.open(database.keyring.as_deref(), key)? }))
 }
 
-/// What existed at a revision: the objects that have not changed since, and of each that has, the
-/// state that its first later change replaced.
+/// What existed at a revision after a place, in no order: the objects that have not changed since, the
+/// first of them only, and of each that has, the state that its first later change replaced.
 const EXISTED: &str = "
-    WITH existed(namespace, name, revision) AS (
+    SELECT * FROM (
         SELECT namespace, name, revision FROM object
         WHERE grp = ?1 AND resource = ?2 AND revision <= ?3 AND (?4 IS NULL OR namespace = ?4)
-      UNION ALL
-        SELECT namespace, name, previous FROM log AS later
-        WHERE grp = ?1 AND resource = ?2 AND revision > ?3 AND previous > 0 AND previous <= ?3
-          AND (?4 IS NULL OR namespace = ?4))
+          AND (namespace, name) > (?5, ?6) ORDER BY namespace, name LIMIT ?7)
+  UNION ALL
+    SELECT namespace, name, previous FROM log
+    WHERE grp = ?1 AND resource = ?2 AND revision > ?3 AND previous > 0 AND previous <= ?3
+      AND (?4 IS NULL OR namespace = ?4) AND (namespace, name) > (?5, ?6)
 ";
 
-pub(crate) fn list(
+/// The same where nothing has changed since, in order and with the values.
+const EXISTS: &str = "
+    SELECT o.namespace, o.name, o.revision, l.value, l.sealed FROM object o JOIN log l ON l.revision = o.revision
+    WHERE o.grp = ?1 AND o.resource = ?2 AND o.revision <= ?3 AND (?4 IS NULL OR o.namespace = ?4)
+      AND (o.namespace, o.name) > (?5, ?6) ORDER BY o.namespace, o.name LIMIT ?7
+";
+
+/// A part of the objects of a kind at a revision.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Part<'a> {
+    pub(crate) kind: &'a GroupResource,
+    pub(crate) namespace: Option<&'a str>,
+    pub(crate) after: Option<&'a Position>,
+}
+
+impl Part<'_> {
+    /// Names are never empty, so (namespace, "") stands before every object of it.
+    fn after(&self) -> (&str, &str) {
+        self.after.map_or((self.namespace.unwrap_or(""), ""), |at| (at.namespace.as_str(), at.name.as_str()))
+    }
+
+    fn rows<T>(
+        &self,
+        transaction: &Transaction<'_>,
+        sql: &str,
+        at: Revision,
+        limit: i64,
+        read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
+    ) -> rusqlite::Result<Vec<T>> {
+        let (namespace, name) = self.after();
+        let range =
+            params![&*self.kind.group, &*self.kind.resource, integer(at), self.namespace, namespace, name, limit];
+        transaction.prepare_cached(sql)?.query_map(range, read)?.collect()
+    }
+}
+
+/// Objects in order; `remaining` is 1 where there are more.
+pub(crate) fn page(
     database: &mut Database,
-    kind: &GroupResource,
-    namespace: Option<&str>,
+    part: Part<'_>,
     at: Option<Revision>,
-    after: Option<&Position>,
     limit: usize,
 ) -> Result<Page, ReadError> {
     let keyring = database.keyring.as_deref();
     let transaction = database.connection.transaction()?;
-    let current = meta(&transaction, "revision")?;
+    let (at, current) = kept(&transaction, at)?;
+    // One more tells whether there are more; its value is not read.
+    let asked = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
+    let key = |row: &Row<'_>| -> rusqlite::Result<Key> {
+        Ok(Key { kind: part.kind.clone(), namespace: row.get(0)?, name: row.get(1)? })
+    };
+    let mut rows: Vec<(Key, Revision, Option<Stored>)>;
+    if at == current {
+        let mut count = 0;
+        rows = part.rows(&transaction, EXISTS, at, asked, |row| {
+            count += 1;
+            let value = if count > limit { None } else { Some(Stored::of(row, 3)?) };
+            Ok((key(row)?, revision(row.get(2)?), value))
+        })?;
+    } else {
+        let sql = format!("{EXISTED} ORDER BY namespace, name LIMIT ?7");
+        rows = part.rows(&transaction, &sql, at, asked, |row| Ok((key(row)?, revision(row.get(2)?), None)))?;
+    }
+    let more = rows.len() > limit;
+    rows.truncate(limit);
+    let mut of_revision = transaction.prepare_cached("SELECT value, sealed FROM log WHERE revision = ?1")?;
+    let mut items = Vec::with_capacity(rows.len());
+    for (key, revision, value) in rows {
+        let value = match value {
+            Some(value) => value,
+            None => of_revision.query_row([integer(revision)], |row| Stored::of(row, 0))?,
+        };
+        let value = value.open(keyring, &key)?;
+        items.push(Object { key, revision, value });
+    }
+    Ok(Page { items, revision: at, remaining: more.into() })
+}
+
+/// How many objects there are.
+pub(crate) fn count(database: &mut Database, part: Part<'_>, at: Option<Revision>) -> Result<u64, ReadError> {
+    let transaction = database.connection.transaction()?;
+    let (at, _) = kept(&transaction, at)?;
+    let sql = format!("SELECT count(*) FROM ({EXISTED})");
+    let counted: Vec<i64> = part.rows(&transaction, &sql, at, i64::MAX, |row| row.get(0))?;
+    Ok(counted.into_iter().filter_map(|count| u64::try_from(count).ok()).sum())
+}
+
+/// The revision that is asked for, which must be known still and already, and the newest one.
+fn kept(transaction: &Transaction<'_>, at: Option<Revision>) -> Result<(Revision, Revision), ReadError> {
+    let current = meta(transaction, "revision")?;
     let at = at.unwrap_or(current);
     if at > current {
         return Err(ReadError::Future { current });
     }
-    check_kept(&transaction, at)?;
-
-    // Names are never empty, so (namespace, "") stands before every object of it.
-    let (after_namespace, after_name) =
-        after.map_or((namespace.unwrap_or(""), ""), |p| (p.namespace.as_str(), p.name.as_str()));
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let range = params![&*kind.group, &*kind.resource, integer(at), namespace, after_namespace, after_name, limit];
-    let sql = if at == current {
-        "SELECT o.namespace, o.name, o.revision, l.value, l.sealed FROM object o JOIN log l ON l.revision = o.revision
-         WHERE o.grp = ?1 AND o.resource = ?2 AND o.revision <= ?3 AND (?4 IS NULL OR o.namespace = ?4)
-           AND (o.namespace, o.name) > (?5, ?6) ORDER BY o.namespace, o.name LIMIT ?7"
-            .to_owned()
-    } else {
-        format!(
-            "{EXISTED} SELECT e.namespace, e.name, e.revision, l.value, l.sealed FROM existed e JOIN log l USING (revision)
-             WHERE (e.namespace, e.name) > (?5, ?6) ORDER BY e.namespace, e.name LIMIT ?7"
-        )
-    };
-    let items = transaction
-        .prepare_cached(&sql)?
-        .query_map(range, |row| {
-            let key = Key { kind: kind.clone(), namespace: row.get(0)?, name: row.get(1)? };
-            Ok((key, revision(row.get(2)?), Stored::of(row, 3)?))
-        })?
-        .map(|row| {
-            let (key, revision, value) = row?;
-            let value = value.open(keyring, &key)?;
-            Ok(Object { key, revision, value })
-        })
-        .collect::<Result<Vec<_>, ReadError>>()?;
-
-    let remaining = match items.last() {
-        Some(last) if i64::try_from(items.len()).is_ok_and(|len| len >= limit) => transaction
-            .prepare_cached(&format!("{EXISTED} SELECT count(*) FROM existed WHERE (namespace, name) > (?5, ?6)"))?
-            .query_row(
-                params![&*kind.group, &*kind.resource, integer(at), namespace, last.key.namespace, last.key.name],
-                |row| row.get::<_, i64>(0),
-            )?,
-        _ => 0,
-    };
-    Ok(Page { items, revision: at, remaining: u64::try_from(remaining).unwrap_or(0) })
+    check_kept(transaction, at)?;
+    Ok((at, current))
 }
 
 /// The events of a kind in (after, through], at most `limit`, in order.

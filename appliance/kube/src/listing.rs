@@ -1,0 +1,194 @@
+//! A list on its way to a client: put together from the bytes of the store, piece by piece.
+//!
+//! ```text
+//!   a few objects of the store ─► a piece of JSON ─► the client
+//!        └── the next few are read meanwhile
+//! ```
+//!
+//! However many objects there are, a list holds a few of them: a client that takes it slowly, or asks
+//! for everything at once, costs no more than another. All of them are as of one revision. What the
+//! list says of itself comes after its objects, as the order of names has it.
+//!
+//! The first objects are read before the answer begins, so that what is wrong with the request is an
+//! answer of its own. When the store fails later the list ends where it is, without its end: no client
+//! takes that for a whole one.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use firesteel_store::Object;
+use futures_util::Stream;
+use hyper::body::Frame;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::core::Core;
+use crate::list::{self, Selection, Walk};
+use crate::raw;
+use crate::status::Status;
+
+/// Bytes of a piece, as far as objects end there. A list that is smaller is sent as a whole.
+pub(crate) const PIECE_BYTES: usize = 128 << 10;
+
+/// The rest of a list.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    core: Core,
+    selection: Arc<Selection>,
+    /// Behind what is read and not sent yet.
+    walk: Walk,
+    objects: std::vec::IntoIter<Object>,
+    /// Objects that the client still takes.
+    wanted: usize,
+    ahead: Option<JoinHandle<(Walk, Result<Vec<Object>, Status>)>>,
+    /// Objects after the first place, counted while they are sent, and how many of them were read.
+    count: Option<JoinHandle<Result<u64, Status>>>,
+    read: u64,
+    /// The same by the client's token.
+    counted: Option<u64>,
+    is_begun: bool,
+    is_over: bool,
+}
+
+impl Listing {
+    /// Reads the first objects. `counted` is how many there are after the place of the walk, where
+    /// that is known.
+    pub(crate) async fn start(
+        core: &Core,
+        selection: Selection,
+        mut walk: Walk,
+        limit: usize,
+        counted: Option<u64>,
+    ) -> Result<Self, Status> {
+        let before = walk.clone();
+        let limit = limit.max(1);
+        let first = walk.page(core, &selection, limit).await?;
+        let mut listing = Self {
+            core: core.clone(),
+            selection: Arc::new(selection),
+            walk,
+            wanted: limit,
+            objects: Vec::new().into_iter(),
+            ahead: None,
+            count: None,
+            read: 0,
+            counted,
+            is_begun: false,
+            is_over: false,
+        };
+        // Only a list with a limit, and without a selector, says how many are left.
+        if listing.selection.selector.is_empty() && limit < usize::MAX && counted.is_none() && !listing.walk.is_over() {
+            let (core, selection) = (core.clone(), Arc::clone(&listing.selection));
+            let from = Walk::new(listing.walk.revision(), before.place());
+            listing.count = Some(tokio::spawn(async move { from.count(&core, &selection).await }));
+        }
+        listing.take(first);
+        Ok(listing)
+    }
+
+    /// All of it.
+    pub(crate) async fn whole(mut self) -> Result<(Arc<Selection>, Vec<Object>, Value), Status> {
+        let mut objects: Vec<Object> = Vec::new();
+        loop {
+            objects.extend(std::mem::take(&mut self.objects));
+            if !self.read_on().await? {
+                let metadata = self.metadata().await;
+                return Ok((self.selection, objects, metadata));
+            }
+        }
+    }
+
+    /// The first piece, with which the answer begins.
+    pub(crate) async fn first(&mut self) -> Result<Bytes, Status> {
+        self.fill().await.map(Bytes::from)
+    }
+
+    /// The next piece; `None` after the last.
+    async fn piece(&mut self) -> Option<Bytes> {
+        if self.is_over {
+            return None;
+        }
+        match self.fill().await {
+            Ok(piece) => Some(piece.into()),
+            Err(status) => {
+                tracing::warn!(error = %status.message, "a list ends in the middle");
+                self.is_over = true;
+                None
+            }
+        }
+    }
+
+    /// All was given.
+    pub(crate) fn is_over(&self) -> bool {
+        self.is_over
+    }
+
+    /// The pieces from now on.
+    pub(crate) fn pieces(self) -> impl Stream<Item = Result<Frame<Bytes>, Infallible>> + Send + use<> {
+        futures_util::stream::unfold(self, |mut listing| async {
+            let piece = listing.piece().await?;
+            Some((Ok(Frame::data(piece)), listing))
+        })
+    }
+
+    async fn fill(&mut self) -> Result<Vec<u8>, Status> {
+        let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
+        let kind = self.selection.kind.clone();
+        if !self.is_begun {
+            out.extend_from_slice(format!("{{\"apiVersion\":{},\"items\":[", json!(kind.api_version())).as_bytes());
+        }
+        loop {
+            while let Some(object) = self.objects.next() {
+                if std::mem::replace(&mut self.is_begun, true) {
+                    out.push(b',');
+                }
+                raw::write_shown(&mut out, &kind, &object.key, &object.value, object.revision)?;
+                if out.len() >= PIECE_BYTES {
+                    return Ok(out);
+                }
+            }
+            if !self.read_on().await? {
+                break;
+            }
+        }
+        let (list, metadata) = (json!(format!("{}List", kind.kind)), self.metadata().await);
+        out.extend_from_slice(format!("],\"kind\":{list},\"metadata\":{metadata}}}").as_bytes());
+        self.is_over = true;
+        Ok(out)
+    }
+
+    /// Goes on to the next objects; false if there are none that the client takes.
+    async fn read_on(&mut self) -> Result<bool, Status> {
+        let Some(ahead) = self.ahead.take() else { return Ok(false) };
+        let (walk, objects) = ahead.await.map_err(|error| Status::internal(format!("reading ahead: {error}")))?;
+        self.walk = walk;
+        self.take(objects?);
+        Ok(true)
+    }
+
+    /// Takes what was read, and begins to read what is after it.
+    fn take(&mut self, objects: Vec<Object>) {
+        self.wanted -= objects.len();
+        self.read += objects.len() as u64;
+        self.objects = objects.into_iter();
+        if self.walk.is_over() || self.wanted == 0 {
+            return;
+        }
+        let (mut walk, wanted) = (self.walk.clone(), self.wanted);
+        let (core, selection) = (self.core.clone(), Arc::clone(&self.selection));
+        self.ahead = Some(tokio::spawn(async move {
+            let objects = walk.page(&core, &selection, wanted).await;
+            (walk, objects)
+        }));
+    }
+
+    async fn metadata(&mut self) -> Value {
+        let counted = match self.count.take() {
+            // A list whose objects cannot be counted is a list all the same.
+            Some(count) => count.await.ok().and_then(Result::ok),
+            None => self.counted.filter(|_| self.selection.selector.is_empty()),
+        };
+        list::metadata(&self.walk, counted.map(|all| all.saturating_sub(self.read)))
+    }
+}

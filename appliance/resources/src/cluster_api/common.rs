@@ -1,0 +1,147 @@
+//! What both versions have alike.
+
+use serde_json::Value;
+
+use crate::shape::{Field, Rule, Shape};
+
+/// A condition, with a domain before it or without.
+pub(super) const CONDITION_TYPE: &str =
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+
+/// A name that may have a domain before it.
+pub(super) const QUALIFIED_NAME: &str =
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/)?([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$";
+
+/// A label's value.
+pub(super) const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
+
+/// One word in camel case.
+pub(super) const REASON: &str = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
+
+/// A label of a domain name.
+pub(super) const LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
+
+/// As in [3-5].
+pub(super) const RANGE: &str = r"^\[[0-9]+-[0-9]+\]$";
+
+/// A domain name.
+pub(super) const SUBDOMAIN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
+
+/// The name of a kind.
+pub(super) const KIND: &str = r"^[a-zA-Z]([-a-zA-Z0-9]*[a-zA-Z0-9])?$";
+
+/// A group and a version.
+pub(super) const API_VERSION: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*\/[a-z]([-a-z0-9]*[a-z0-9])?$";
+
+/// Conditions that the controllers of health checks make themselves.
+const OWN_CONDITIONS: [&str; 5] =
+    ["Ready", "Available", "HealthCheckSucceeded", "OwnerRemediated", "ExternallyRemediated"];
+
+pub(super) const NOT_OWN: Rule = Rule {
+    cel: "!(self in ['Ready','Available','HealthCheckSucceeded','OwnerRemediated','ExternallyRemediated'])",
+    message: "type must not be one of: Ready, Available, HealthCheckSucceeded, OwnerRemediated, ExternallyRemediated",
+    holds: |value: &Value, _| value.as_str().is_none_or(|name| !OWN_CONDITIONS.contains(&name)),
+};
+
+pub(super) const READINESS_GATE: Shape = Shape::object(&[
+    Field::required("conditionType", Shape::TEXT.chars_min(1).chars_max(316).matching(CONDITION_TYPE))
+        .about("The type of the condition."),
+    Field::new("polarity", Shape::one_of(&["Positive", "Negative"]))
+        .about("Whether the condition is good when true, or when false."),
+]);
+
+pub(super) const TAINT: Shape = Shape::object(&[
+    Field::required("effect", Shape::one_of(&["NoSchedule", "PreferNoSchedule", "NoExecute"]))
+        .about("What the taint does to pods that do not tolerate it."),
+    Field::required("key", Shape::TEXT.chars_min(1).chars_max(317).matching(QUALIFIED_NAME)).about("The key."),
+    Field::required("propagation", Shape::one_of(&["Always", "OnInitialization"]))
+        .about("Whether the taint is kept on the node, or set once."),
+    Field::new("value", Shape::TEXT.chars_min(1).chars_max(63).matching(LABEL_VALUE)).about("The value."),
+]);
+
+pub(super) const ADDRESS: Shape = Shape::object(&[
+    Field::required("address", Shape::TEXT.chars_min(1).chars_max(256)).about("The address."),
+    Field::required("type", Shape::one_of(&["Hostname", "ExternalIP", "InternalIP", "ExternalDNS", "InternalDNS"]))
+        .about("The type."),
+]);
+
+pub(super) const CONDITION: Shape = Shape::object(&[
+    Field::required("lastTransitionTime", Shape::TIME).about("When the status of the condition changed last."),
+    Field::new("message", Shape::TEXT.chars_min(1).chars_max(10_240)).about("The reason, for people."),
+    Field::new("reason", Shape::TEXT.chars_min(1).chars_max(256)).about("The reason, as one word."),
+    Field::new("severity", Shape::TEXT.chars_max(32)).about("How bad it is that the condition is false."),
+    Field::required("status", Shape::TEXT).about("True, False or Unknown."),
+    Field::required("type", Shape::TEXT.chars_min(1).chars_max(256)).about("The type."),
+]);
+
+pub(super) const DELETION: Shape = Shape::object(&[
+    Field::new("nodeDrainStartTime", Shape::TIME).about("When the node began to be emptied."),
+    Field::new("waitForNodeVolumeDetachStartTime", Shape::TIME).about("When volumes began to be waited for."),
+    Field::new("waitForPreDrainHookStartTime", Shape::TIME).about("When hooks before emptying began to be waited for."),
+    Field::new("waitForPreTerminateHookStartTime", Shape::TIME)
+        .about("When hooks before the end began to be waited for."),
+]);
+
+const SWAP: Shape = Shape::object(&[Field::new("capacity", Shape::INT64).about("How much swap there is, in bytes.")]);
+
+pub(super) const NODE_INFO: Shape = Shape::object(&[
+    Field::required("architecture", Shape::TEXT).about("The architecture of the processor."),
+    Field::required("bootID", Shape::TEXT).about("The identity of the node's current boot."),
+    Field::required("containerRuntimeVersion", Shape::TEXT).about("The version of the container runtime."),
+    Field::required("kernelVersion", Shape::TEXT).about("The version of the kernel."),
+    Field::required("kubeProxyVersion", Shape::TEXT).about("The version of kube-proxy. Not set any more."),
+    Field::required("kubeletVersion", Shape::TEXT).about("The version of the kubelet."),
+    Field::required("machineID", Shape::TEXT).about("The identity of the operating system's installation."),
+    Field::required("operatingSystem", Shape::TEXT).about("The operating system of the node."),
+    Field::required("osImage", Shape::TEXT).about("The name of the operating system's release."),
+    Field::new("swap", SWAP).about("The node's swap."),
+    Field::required("systemUUID", Shape::TEXT).about("The identity of the hardware."),
+]);
+
+pub(super) const V1BETA2_CONDITION: Shape = Shape::object(&[
+    Field::required("lastTransitionTime", Shape::TIME).about("When the status of the condition changed last."),
+    Field::required("message", Shape::TEXT.chars_max(32_768)).about("The reason, for people."),
+    Field::new("observedGeneration", Shape::INT64.min(0)).about("The generation of the object that this was found of."),
+    Field::required("reason", Shape::TEXT.chars_min(1).chars_max(1024).matching(REASON))
+        .about("The reason, as one word."),
+    Field::required("status", Shape::one_of(&["True", "False", "Unknown"])).about("True, False or Unknown."),
+    Field::required("type", Shape::TEXT.chars_max(316).matching(CONDITION_TYPE)).about("The type."),
+]);
+
+const MATCH_EXPRESSION: Shape = Shape::object(&[
+    Field::required("key", Shape::TEXT).about("The key."),
+    Field::required("operator", Shape::TEXT).about("How the label is compared with the values."),
+    Field::new("values", Shape::list(&Shape::TEXT).atomic()).about("What the label is compared with."),
+]);
+
+pub(super) const SELECTOR: Shape = Shape::object(&[
+    Field::new("matchExpressions", Shape::list(&MATCH_EXPRESSION).atomic()).about("Rules for labels; all must hold."),
+    Field::new("matchLabels", Shape::map(&Shape::TEXT)).about("Labels with their values; all must be there."),
+])
+.atomic();
+
+pub(super) const VERSION_COUNT: Shape = Shape::object(&[
+    Field::new("replicas", Shape::INT32.min(1)).about("How many machines there are."),
+    Field::required("version", Shape::TEXT.chars_min(1).chars_max(256)).about("The Kubernetes version."),
+]);
+
+pub(super) const ROLLOUT: Shape =
+    Shape::object(&[Field::new("after", Shape::TIME).about("Machines made before this time are replaced.")])
+        .fields_min(1);
+
+const UPGRADE_STEP: Shape = Shape::object(&[
+    Field::required("version", Shape::TEXT.chars_min(1).chars_max(256)).about("The Kubernetes version.")
+]);
+
+pub(super) const CONTROL_PLANE: Shape = Shape::object(&[
+    Field::new("availableReplicas", Shape::INT32).about("How many machines have been ready for long enough."),
+    Field::new("desiredReplicas", Shape::INT32).about("How many machines there are to be."),
+    Field::new("readyReplicas", Shape::INT32).about("How many machines are ready."),
+    Field::new("replicas", Shape::INT32).about("How many machines there are."),
+    Field::new("upToDateReplicas", Shape::INT32).about("How many machines are as the template has them."),
+    Field::new("upgradePlan", Shape::list(&UPGRADE_STEP).items_min(1).items_max(32).atomic())
+        .about("The versions that lie before it."),
+    Field::new("versions", Shape::list(&VERSION_COUNT).items_min(1).items_max(32).atomic())
+        .about("How many machines have which Kubernetes version."),
+]);

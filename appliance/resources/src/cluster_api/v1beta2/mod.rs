@@ -1,0 +1,6 @@
+//! The shapes of v1beta2.
+
+pub(crate) mod cluster;
+pub(crate) mod machine;
+pub(crate) mod machine_set;
+mod topology;

@@ -1,0 +1,213 @@
+//! The roles and what each may do: the whole table, and how it is read. Pure.
+//!
+//! A grant ([`crate::access_grant`]) gives a role, in one namespace or in all. Nothing is allowed that no
+//! line allows. What every known caller may (discovery, questions about himself) is the API server's to say.
+
+/// What somebody is to this appliance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// Everything.
+    Admin,
+    /// Runs the hosts of a namespace.
+    Operator,
+    /// Uses machines, and never sees which hosts they are.
+    Tenant,
+    /// Sees all but secrets.
+    Viewer,
+    /// A program on a host. What agents do here they do over their own listener.
+    Agent,
+}
+
+/// Where a line of the table holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// In the grant's namespace; a grant without one holds everywhere.
+    Granted,
+    /// For kinds without namespaces, wherever the grant is.
+    Cluster,
+}
+
+/// A line of the table. `*` is every group, every kind with all its parts, or every verb.
+#[derive(Clone, Copy, Debug)]
+pub struct Line {
+    pub role: Role,
+    pub place: Place,
+    pub groups: &'static [&'static str],
+    /// Plurals, and parts as in "hostclaims/status".
+    pub resources: &'static [&'static str],
+    pub verbs: &'static [&'static str],
+}
+
+use Place::{Cluster, Granted};
+use Role::{Admin, Operator, Tenant, Viewer};
+
+const ALL: &[&str] = &["*"];
+const READ: &[&str] = &["get", "list", "watch"];
+const CORE: &[&str] = &[""];
+const METAL3: &[&str] = &["metal3.io"];
+const FIRESTEEL: &[&str] = &["firesteel.dev"];
+const EVENTS: &[&str] = &["", "events.k8s.io"];
+const LEASES: &[&str] = &["coordination.k8s.io"];
+const DEFINITIONS: &[&str] = &["apiextensions.k8s.io"];
+const CLUSTERS: &[&str] = &[
+    "cluster.x-k8s.io",
+    "infrastructure.cluster.x-k8s.io",
+    "bootstrap.cluster.x-k8s.io",
+    "controlplane.cluster.x-k8s.io",
+];
+
+/// What a viewer does not see, though he sees all kinds: a Secret's reader has the passwords in it.
+pub const UNSEEN: &[(&str, &str)] = &[("", "secrets")];
+
+/// Everything that a role may do.
+#[rustfmt::skip]
+pub const TABLE: &[Line] = &[
+    line(Admin,    Granted, ALL,         ALL,                                   ALL),
+
+    line(Operator, Granted, METAL3,      ALL,                                   ALL),
+    line(Operator, Granted, FIRESTEEL,   &["hostjournals"],                     READ),
+    line(Operator, Granted, CORE,        &["secrets", "configmaps"],            ALL),
+    line(Operator, Granted, EVENTS,      &["events"],                           ALL),
+    line(Operator, Granted, LEASES,      &["leases"],                           ALL),
+    line(Operator, Granted, CORE,        &["namespaces", "serviceaccounts"],    READ),
+    line(Operator, Granted, CORE,        &["pods", "pods/log"],                 READ),
+    line(Operator, Cluster, METAL3,      &["provisionings"],                    READ),
+    line(Operator, Cluster, FIRESTEEL,   &["discoveredhosts"],                  READ),
+    line(Operator, Cluster, DEFINITIONS, &["customresourcedefinitions"],        READ),
+
+    line(Tenant,   Granted, METAL3,      &["hostclaims"],                       ALL),
+    line(Tenant,   Granted, METAL3,      &["hostclaims/status"],                &["get"]),
+    line(Tenant,   Granted, CLUSTERS,    ALL,                                   ALL),
+    line(Tenant,   Granted, CORE,        &["secrets", "configmaps"],            ALL),
+    line(Tenant,   Granted, EVENTS,      &["events"],                           &["get", "list", "watch", "create", "patch", "update"]),
+    line(Tenant,   Granted, LEASES,      &["leases"],                           ALL),
+    line(Tenant,   Granted, CORE,        &["namespaces"],                       &["get"]),
+    line(Tenant,   Cluster, DEFINITIONS, &["customresourcedefinitions"],        READ),
+
+    line(Viewer,   Granted, ALL,         ALL,                                   READ),
+    line(Viewer,   Cluster, METAL3,      &["provisionings"],                    READ),
+    line(Viewer,   Cluster, DEFINITIONS, &["customresourcedefinitions"],        READ),
+    // An agent has no line.
+];
+
+const fn line(
+    role: Role,
+    place: Place,
+    groups: &'static [&'static str],
+    resources: &'static [&'static str],
+    verbs: &'static [&'static str],
+) -> Line {
+    Line { role, place, groups, resources, verbs }
+}
+
+/// What somebody wants to do to objects. An empty namespace is all of them, or that of a kind without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Wanted<'a> {
+    pub verb: &'a str,
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub subresource: &'a str,
+    pub namespace: &'a str,
+}
+
+impl Role {
+    pub const WORDS: [&'static str; 5] = ["admin", "operator", "tenant", "viewer", "agent"];
+
+    #[must_use]
+    pub fn of(word: &str) -> Option<Self> {
+        let all = [Self::Admin, Self::Operator, Self::Tenant, Self::Viewer, Self::Agent];
+        Self::WORDS.iter().position(|known| *known == word).map(|index| all[index])
+    }
+
+    /// Whether its grants name a namespace: always, never, or as one likes.
+    #[must_use]
+    pub fn needs_namespace(self) -> Option<bool> {
+        match self {
+            Self::Operator | Self::Tenant => Some(true),
+            Self::Admin | Self::Agent => Some(false),
+            Self::Viewer => None,
+        }
+    }
+
+    /// Whether a grant of this role in a namespace (empty: in all) allows something.
+    #[must_use]
+    pub fn allows(self, granted: &str, wanted: Wanted<'_>) -> bool {
+        if self == Self::Viewer && UNSEEN.contains(&(wanted.group, wanted.resource)) {
+            return false;
+        }
+        self.lines_in(granted, wanted.namespace).any(|line| line.allows(wanted))
+    }
+
+    /// The lines of this role that hold in a namespace, for a grant in one.
+    pub fn lines_in<'a>(self, granted: &'a str, namespace: &'a str) -> impl Iterator<Item = &'static Line> + use<'a> {
+        TABLE.iter().filter(move |line| line.role == self && line.place.holds(granted, namespace))
+    }
+}
+
+impl Place {
+    fn holds(self, granted: &str, namespace: &str) -> bool {
+        match self {
+            Self::Granted => granted.is_empty() || granted == namespace,
+            Self::Cluster => namespace.is_empty(),
+        }
+    }
+}
+
+impl Line {
+    fn allows(&self, wanted: Wanted<'_>) -> bool {
+        let has = |words: &[&str], word: &str| words.iter().any(|own| *own == "*" || *own == word);
+        let is_resource = |own: &str| match own.split_once('/') {
+            Some((resource, part)) => (resource, part) == (wanted.resource, wanted.subresource),
+            None => own == "*" || (own == wanted.resource && wanted.subresource.is_empty()),
+        };
+        has(self.verbs, wanted.verb)
+            && has(self.groups, wanted.group)
+            && self.resources.iter().any(|own| is_resource(own))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOSTS: Wanted<'static> =
+        Wanted { verb: "get", group: "metal3.io", resource: "baremetalhosts", subresource: "", namespace: "a" };
+
+    #[test]
+    fn a_role_ends_where_its_namespace_does() {
+        assert!(Role::Operator.allows("a", HOSTS));
+        assert!(!Role::Operator.allows("a", Wanted { namespace: "b", ..HOSTS }));
+        assert!(!Role::Operator.allows("a", Wanted { namespace: "", ..HOSTS }), "all namespaces are more than one");
+        assert!(Role::Viewer.allows("", Wanted { namespace: "", ..HOSTS }));
+        assert!(!Role::Viewer.allows("a", Wanted { namespace: "", ..HOSTS }));
+    }
+
+    #[test]
+    fn a_part_of_an_object_is_a_right_of_its_own() {
+        let claim = Wanted { verb: "update", resource: "hostclaims", ..HOSTS };
+        assert!(Role::Tenant.allows("a", claim));
+        assert!(!Role::Tenant.allows("a", Wanted { subresource: "status", ..claim }));
+        assert!(Role::Tenant.allows("a", Wanted { subresource: "status", verb: "get", ..claim }));
+        assert!(Role::Operator.allows("a", Wanted { subresource: "status", ..claim }));
+        let token = Wanted { verb: "create", group: "", resource: "serviceaccounts", subresource: "token", ..HOSTS };
+        assert!(!Role::Operator.allows("a", token), "a token may be worth more than its maker");
+    }
+
+    #[test]
+    fn a_viewer_sees_no_secret_and_an_agent_nothing() {
+        let secrets = Wanted { group: "", resource: "secrets", ..HOSTS };
+        for granted in ["", "a"] {
+            assert!(!Role::Viewer.allows(granted, secrets) && Role::Viewer.allows(granted, HOSTS));
+        }
+        assert!(!Role::Agent.allows("", HOSTS));
+        assert!(TABLE.iter().all(|line| line.role != Role::Agent));
+    }
+
+    #[test]
+    fn every_word_is_a_role() {
+        for word in Role::WORDS {
+            assert_eq!(Role::of(word).map(|role| format!("{role:?}").to_lowercase()).as_deref(), Some(word));
+        }
+        assert_eq!(Role::of("root"), None);
+    }
+}

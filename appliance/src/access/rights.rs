@@ -1,0 +1,431 @@
+//! Who has which role, as the API's objects say now.
+//!
+//! The objects are followed by watches of the store, which has given a change to them before the request that
+//! made it is answered. Every question first takes in what has come since the last one: a grant that is
+//! deleted is gone for the next request, on whatever connection. Whoever waits is woken by a task.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use firesteel_kube::{
+    Authorizer, Caller, Core,
+    access::{self, Asked, Decision, OnObjects, Rule},
+};
+use firesteel_resources::{
+    access_grant::{AccessGrant, GROUP, SERVICE_ACCOUNT, USER},
+    roles::{Line, Role, UNSEEN, Wanted},
+};
+use firesteel_store::{EventKind, EventStream, GroupResource, Key, PAGE_OBJECTS_MAX, Revision, WatchError};
+use futures_util::FutureExt as _;
+use tokio::sync::watch;
+
+/// Before all is read again from a store that could not be read.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// Decides by the grants in the API.
+pub struct Rights {
+    core: Core,
+    view: Mutex<View>,
+    generation: watch::Sender<u64>,
+}
+
+impl fmt::Debug for Rights {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Rights")
+    }
+}
+
+/// What is known.
+struct View {
+    grants: BTreeMap<String, Grant>,
+    /// Uids of service accounts, by the names that their tokens have.
+    accounts: BTreeMap<String, String>,
+    watches: Watches,
+    /// More happened at once than the store remembers: until all is read again nobody but the owner may
+    /// do anything.
+    is_behind: bool,
+}
+
+struct Watches {
+    grants: EventStream,
+    accounts: EventStream,
+}
+
+struct Grant {
+    uid: String,
+    holder: Holder,
+    role: Role,
+    namespace: String,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+enum Holder {
+    /// By the name that callers have; service accounts too.
+    User(String),
+    Group(String),
+}
+
+impl Grant {
+    fn is_of(&self, caller: &Caller) -> bool {
+        match &self.holder {
+            Holder::User(name) => *name == caller.name,
+            Holder::Group(name) => caller.is_in(name),
+        }
+    }
+}
+
+fn grants() -> GroupResource {
+    GroupResource::new("firesteel.dev", "accessgrants")
+}
+
+fn accounts() -> GroupResource {
+    GroupResource::new("", "serviceaccounts")
+}
+
+impl Rights {
+    /// Reads all grants and service accounts.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn open(core: &Core) -> anyhow::Result<Self> {
+        let view = View::read(core).await?;
+        Ok(Self { core: core.clone(), view: Mutex::new(view), generation: watch::Sender::new(0) })
+    }
+
+    /// Wakes those who wait for a change of rights, and reads all again where too much happened at once. For
+    /// as long as the process lives.
+    ///
+    /// # Errors
+    /// When the store has been closed.
+    pub async fn follow(self: Arc<Self>) -> anyhow::Result<()> {
+        loop {
+            let ended = self.wake().await;
+            if let WatchError::Closed = ended {
+                return Err(ended.into());
+            }
+            match View::read(&self.core).await {
+                Ok(read) => {
+                    *self.lock() = read;
+                    self.generation.send_modify(|generation| *generation += 1);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "reading who has which role");
+                    tokio::time::sleep(RETRY).await;
+                }
+            }
+        }
+    }
+
+    /// Takes in each change as it comes, until one was missed.
+    async fn wake(&self) -> WatchError {
+        let mut watches = match Watches::open(&self.core, self.core.store().current()).await {
+            Ok(watches) => watches,
+            Err(error) => return error,
+        };
+        loop {
+            // Also at first: what happened before these watches began was told to those of the view.
+            if self.view().is_behind {
+                return WatchError::Lagged;
+            }
+            let told = tokio::select! {
+                told = watches.grants.next() => told,
+                told = watches.accounts.next() => told,
+            };
+            if let Err(error) = told {
+                return error;
+            }
+        }
+    }
+
+    /// The view as of now.
+    fn view(&self) -> MutexGuard<'_, View> {
+        let mut view = self.lock();
+        if view.take_in() {
+            self.generation.send_modify(|generation| *generation += 1);
+        }
+        view
+    }
+
+    fn lock(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Watches {
+    async fn open(core: &Core, from: Revision) -> Result<Self, WatchError> {
+        let store = core.store();
+        Ok(Self { grants: store.watch(&grants(), from).await?, accounts: store.watch(&accounts(), from).await? })
+    }
+}
+
+impl View {
+    async fn read(core: &Core) -> anyhow::Result<Self> {
+        // Watches begin before the lists are read: a change in between is seen twice, and not missed.
+        let watches = Watches::open(core, core.store().current()).await?;
+        let mut view = Self { grants: BTreeMap::new(), accounts: BTreeMap::new(), watches, is_behind: false };
+        for kind in [grants(), accounts()] {
+            let (mut at, mut after) = (None, None);
+            loop {
+                let page = core.store().list(&kind, None, at, after.as_ref(), PAGE_OBJECTS_MAX).await?;
+                at = Some(page.revision);
+                after = page.items.last().map(|object| object.key.position());
+                for object in &page.items {
+                    view.note(&object.key, Some(&object.value));
+                }
+                if page.remaining == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(view)
+    }
+
+    /// Takes in what has happened; whether it was anything.
+    fn take_in(&mut self) -> bool {
+        let mut changed = false;
+        for of_grants in [true, false] {
+            loop {
+                let watch = if of_grants { &mut self.watches.grants } else { &mut self.watches.accounts };
+                let Some(told) = watch.next().now_or_never() else { break };
+                let Ok(event) = told else {
+                    changed |= !self.is_behind;
+                    self.is_behind = true;
+                    break;
+                };
+                let value = (event.kind != EventKind::Deleted).then_some(&event.value);
+                self.note(&event.key, value.map(|value| &value[..]));
+                changed = true;
+            }
+        }
+        changed
+    }
+
+    fn note(&mut self, key: &Key, value: Option<&[u8]>) {
+        if key.kind == grants() {
+            let name = key.name.to_string();
+            match value.and_then(grant) {
+                Some(grant) => self.grants.insert(name, grant),
+                None => self.grants.remove(&name),
+            };
+        } else {
+            let name = format!("{}{}:{}", access::SERVICE_ACCOUNT, key.namespace, key.name);
+            match value.and_then(uid_of_living) {
+                Some(uid) => self.accounts.insert(name, uid),
+                None => self.accounts.remove(&name),
+            };
+        }
+    }
+
+    fn of<'a>(&'a self, caller: &'a Caller) -> impl Iterator<Item = &'a Grant> {
+        self.grants.values().filter(move |grant| !self.is_behind && grant.is_of(caller))
+    }
+}
+
+/// A stored grant. One that is being deleted is none any more, whatever keeps it.
+fn grant(value: &[u8]) -> Option<Grant> {
+    let AccessGrant { metadata, spec, .. } = match serde_json::from_slice(value) {
+        Ok(grant) => grant,
+        Err(error) => {
+            tracing::error!(%error, "a stored AccessGrant cannot be read and gives nothing");
+            return None;
+        }
+    };
+    let subject = spec.subject;
+    let holder = match subject.kind.as_str() {
+        USER => Holder::User(subject.name),
+        GROUP => Holder::Group(subject.name),
+        SERVICE_ACCOUNT => Holder::User(format!("{}{}:{}", access::SERVICE_ACCOUNT, subject.namespace, subject.name)),
+        _ => return None,
+    };
+    let role = Role::of(&spec.role)?;
+    (!metadata.is_deleting()).then_some(Grant { uid: metadata.uid, holder, role, namespace: spec.namespace })
+}
+
+fn uid_of_living(value: &[u8]) -> Option<String> {
+    let object: serde_json::Value = serde_json::from_slice(value).ok()?;
+    let metadata = &object["metadata"];
+    let uid = metadata["uid"].as_str().filter(|_| metadata["deletionTimestamp"].is_null())?;
+    Some(uid.to_owned())
+}
+
+impl Authorizer for Rights {
+    fn decide(&self, caller: &Caller, asked: Asked<'_>) -> Decision {
+        if let Some(decision) = access::common(caller, asked) {
+            return decision;
+        }
+        let view = self.view();
+        let allows = |grant: &&Grant| match asked {
+            Asked::Objects(OnObjects { verb, group, resource, subresource, namespace, .. }) => {
+                let wanted = Wanted { verb, group, resource, subresource, namespace };
+                grant.role.allows(&grant.namespace, wanted)
+            }
+            // What is no object belongs to the appliance itself.
+            Asked::Path { .. } => grant.role == Role::Admin,
+        };
+        match view.of(caller).find(allows) {
+            Some(grant) => Decision::allow(format!("role {}", word(grant.role))),
+            None if view.is_behind => Decision { reason: "the grants are being read again".into(), ..Decision::deny() },
+            None => Decision::deny(),
+        }
+    }
+
+    fn rules(&self, caller: &Caller, namespace: &str) -> Vec<Rule> {
+        let mut rules = access::common_rules(caller);
+        let view = self.view();
+        for grant in view.of(caller) {
+            if grant.role == Role::Admin {
+                let all = || vec!["*".to_owned()];
+                rules.push(Rule { verbs: all(), paths: all(), ..Rule::default() });
+            }
+            for line in grant.role.lines_in(&grant.namespace, namespace) {
+                rules.extend(self.rules_of(grant.role, line));
+            }
+            // What has no namespace is shown wherever one asks.
+            for line in grant.role.lines_in(&grant.namespace, "") {
+                let rule = self.rules_of(grant.role, line);
+                rules.extend(rule.into_iter().filter(|rule| !rules.contains(rule)).collect::<Vec<_>>());
+            }
+        }
+        rules
+    }
+
+    fn is_valid(&self, caller: &Caller) -> bool {
+        if caller.is_in(access::MASTERS) {
+            return true;
+        }
+        let view = self.view();
+        if view.is_behind {
+            return false;
+        }
+        if caller.name.starts_with(access::SERVICE_ACCOUNT) {
+            return view.accounts.get(&caller.name) == Some(&caller.uid);
+        }
+        let user = Holder::User(caller.name.clone());
+        view.grants.values().any(|grant| grant.uid == caller.uid && grant.holder == user)
+    }
+
+    fn generation(&self) -> u64 {
+        drop(self.view());
+        *self.generation.borrow()
+    }
+
+    fn changes(&self) -> watch::Receiver<u64> {
+        self.generation.subscribe()
+    }
+}
+
+impl Rights {
+    /// A line as clients are shown it. Of a role that does not see all kinds, those that it sees are named.
+    fn rules_of(&self, role: Role, line: &Line) -> Vec<Rule> {
+        let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let rule = |groups: &[&str], resources: &[&str]| Rule {
+            verbs: owned(line.verbs),
+            groups: owned(groups),
+            resources: owned(resources),
+            paths: Vec::new(),
+        };
+        if role != Role::Viewer || line.resources != ["*"] {
+            return vec![rule(line.groups, line.resources)];
+        }
+        let mut rules: Vec<Rule> = Vec::new();
+        for kind in self.core.registry().kinds() {
+            let seen = kind.review.is_none() && !UNSEEN.contains(&(kind.group, kind.plural));
+            let status = format!("{}/status", kind.plural);
+            let both = [kind.plural, status.as_str()];
+            let rule = rule(&[kind.group], if kind.has_status { &both } else { &both[..1] });
+            if seen && !rules.contains(&rule) {
+                rules.push(rule);
+            }
+        }
+        rules
+    }
+}
+
+fn word(role: Role) -> &'static str {
+    match role {
+        Role::Admin => "admin",
+        Role::Operator => "operator",
+        Role::Tenant => "tenant",
+        Role::Viewer => "viewer",
+        Role::Agent => "agent",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_kube::{Objects, Part};
+    use firesteel_resources::access_grant::{AccessGrantSpec, Subject};
+    use firesteel_store::{Memory, Store, WATCH_EVENTS_MAX};
+
+    use super::*;
+    use crate::serve::kinds;
+
+    const SECRETS: Asked<'static> = Asked::Objects(OnObjects {
+        verb: "get",
+        group: "",
+        resource: "secrets",
+        subresource: "",
+        namespace: "a",
+        name: "",
+    });
+
+    async fn site() -> (Arc<Rights>, Objects<AccessGrant>) {
+        let core = Core::new(Store::in_memory(&Memory::new()), kinds::registry());
+        let grants = Objects::new(&core, "firesteel.dev", "AccessGrant").unwrap();
+        (Arc::new(Rights::open(&core).await.unwrap()), grants)
+    }
+
+    fn operator(user: &str) -> AccessGrant {
+        let subject = Subject { kind: USER.into(), name: user.into(), namespace: String::new() };
+        let spec = AccessGrantSpec { subject, role: "operator".into(), namespace: "a".into() };
+        let mut grant = AccessGrant { spec, ..AccessGrant::default() };
+        grant.metadata.name = user.into();
+        grant
+    }
+
+    /// No task runs here: the question itself takes in what has happened.
+    #[tokio::test]
+    async fn what_was_answered_holds_for_the_next_question() {
+        let (rights, grants) = site().await;
+        let ann = Caller::new("ann");
+        assert!(!rights.decide(&ann, SECRETS).allowed);
+        let mut made = grants.create(&operator("ann")).await.unwrap();
+        assert!(rights.decide(&ann, SECRETS).allowed && !rights.decide(&Caller::new("bob"), SECRETS).allowed);
+        let proven = Caller { uid: made.metadata.uid.clone(), ..ann.clone() };
+        assert!(rights.is_valid(&proven) && !rights.is_valid(&ann), "a name alone is no credential");
+        let before = rights.generation();
+        made.metadata.finalizers = vec!["example.com/held".into()];
+        grants.update(&made).await.unwrap();
+        grants.delete("", "ann").await.unwrap();
+        assert!(grants.get("", "ann").await.unwrap().is_some(), "it is held");
+        assert!(!rights.decide(&ann, SECRETS).allowed && !rights.is_valid(&proven), "and gives nothing any more");
+        assert!(rights.generation() > before);
+    }
+
+    #[tokio::test]
+    async fn who_missed_too_much_lets_nobody_in_until_all_is_read_again() {
+        let (rights, grants) = site().await;
+        grants.create(&operator("ann")).await.unwrap();
+        let ann = Caller::new("ann");
+        assert!(rights.decide(&ann, SECRETS).allowed);
+        for number in 0..=WATCH_EVENTS_MAX {
+            let label = number.to_string();
+            let change = |grant: &mut AccessGrant| drop(grant.metadata.labels.insert("n".into(), label.clone()));
+            grants.modify("", "ann", Part::Main, change).await.unwrap();
+        }
+        let refused = rights.decide(&ann, SECRETS);
+        assert!(!refused.allowed && refused.reason.contains("read again"), "{refused:?}");
+        assert!(rights.decide(&Caller::admin(), SECRETS).allowed);
+        let mut changes = rights.changes();
+        changes.mark_unchanged();
+        let following = tokio::spawn(Arc::clone(&rights).follow());
+        changes.changed().await.unwrap();
+        assert!(rights.decide(&ann, SECRETS).allowed);
+        following.abort();
+    }
+}

@@ -1,0 +1,191 @@
+//! `firesteel kubeconfig`: lets somebody in, or out again. All of it over the API: a grant says what he may do,
+//! and his certificate is made through it. His key is made here and goes nowhere but into the file.
+
+use std::{
+    fs::{self, OpenOptions},
+    io::Write as _,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use clap::Args;
+use firesteel_resources::{
+    access_grant::{AccessGrant, AccessGrantSpec, Subject, USER},
+    roles::Role,
+};
+use rcgen::{CertificateParams, DnType, KeyPair};
+use serde_json::{Value, json};
+
+use super::{Client, print_text, table::clean};
+
+const GRANTS: &str = "/apis/firesteel.dev/v1alpha1/accessgrants";
+const SECONDS_PER_DAY: u32 = 24 * 3600;
+/// The longest name of an object.
+const NAME_BYTES_MAX: usize = 253;
+
+#[derive(Debug, Args)]
+pub struct Wanted {
+    /// Who is let in
+    #[arg(long, value_name = "NAME", required_unless_present = "revoke")]
+    user: Option<String>,
+    /// What he may do; an operator and a tenant need a --namespace
+    #[arg(long, value_parser = Role::WORDS, required_unless_present = "revoke")]
+    role: Option<String>,
+    /// A group that he is in, may be repeated
+    #[arg(long, value_name = "NAME", conflicts_with = "revoke")]
+    group: Vec<String>,
+    /// How long the certificate is good
+    #[arg(long, value_name = "DAYS", default_value_t = 365, value_parser = clap::value_parser!(u32).range(1..=365))]
+    days: u32,
+    /// Where to write it [default: NAME.kubeconfig]
+    #[arg(long, short, value_name = "FILE", conflicts_with = "revoke")]
+    output: Option<PathBuf>,
+    /// Take everything from a user, at once: all that he has open ends
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["user", "role"])]
+    revoke: Option<String>,
+}
+
+/// # Errors
+/// When the appliance refuses, or the file cannot be written.
+pub(crate) async fn run(client: &Client, namespace: Option<&str>, wanted: Wanted) -> anyhow::Result<()> {
+    if let Some(user) = &wanted.revoke {
+        return revoke(client, user).await;
+    }
+    let user = wanted.user.context("--user is needed")?;
+    let role = wanted.role.context("--role is needed")?;
+    let place = match (Role::of(&role).and_then(Role::needs_namespace), namespace) {
+        (Some(true), None) => bail!("role {role} is had in a namespace: give --namespace NAME"),
+        (Some(false), Some(_)) => bail!("role {role} is had in no single namespace: leave --namespace out"),
+        (_, namespace) => namespace.unwrap_or_default(),
+    };
+    let subject = Subject { kind: USER.to_owned(), name: user.clone(), namespace: String::new() };
+    let spec = AccessGrantSpec { subject, role: role.clone(), namespace: place.to_owned() };
+    let grant = ensure(client, &spec).await?;
+    let key = KeyPair::generate().context("making a key")?;
+    let mut request = CertificateParams::default();
+    request.distinguished_name.push(DnType::CommonName, user.as_str());
+    let request = request.serialize_request(&key).and_then(|request| request.pem()).context("making a request")?;
+    let asked = json!({
+        "apiVersion": "firesteel.dev/v1alpha1", "kind": "CertificateRequest",
+        "spec": { "request": request, "groups": wanted.group, "expirationSeconds": wanted.days * SECONDS_PER_DAY },
+    });
+    let answer = client.create(&format!("{GRANTS}/{grant}/certificate"), &asked).await?;
+    let certificate = answer["status"]["certificate"].as_str().context("the appliance sent no certificate")?;
+    let path = wanted.output.unwrap_or_else(|| PathBuf::from(format!("{}.kubeconfig", file_name(&user))));
+    write(&path, &kubeconfig(client, &user, place, certificate, &key.serialize_pem()))?;
+    let expires = answer["status"]["expirationTimestamp"].as_str().unwrap_or_default();
+    let shown = path.display().to_string();
+    print_text(&format!(
+        "{} lets {} in as {role} until {}; `firesteel kubeconfig --revoke {}` ends it\n",
+        clean(&shown),
+        clean(&user),
+        clean(expires),
+        clean(&user)
+    ));
+    Ok(())
+}
+
+/// The name of a grant that says so, made where there is none.
+async fn ensure(client: &Client, spec: &AccessGrantSpec) -> anyhow::Result<String> {
+    let name = object_name(spec);
+    if let Some(found) = client.get_if_there(&format!("{GRANTS}/{name}")).await? {
+        let found: AccessGrant = serde_json::from_value(found).context("reading the grant")?;
+        anyhow::ensure!(
+            found.spec == *spec && !found.metadata.is_deleting(),
+            "AccessGrant {name} is there and says something else: look at it, or delete it first"
+        );
+        return Ok(name);
+    }
+    let grant = json!({
+        "apiVersion": "firesteel.dev/v1alpha1", "kind": "AccessGrant", "metadata": { "name": name }, "spec": spec,
+    });
+    client.create(GRANTS, &grant).await?;
+    Ok(name)
+}
+
+async fn revoke(client: &Client, user: &str) -> anyhow::Result<()> {
+    let list = client.get(GRANTS).await?;
+    let mut names = Vec::new();
+    for grant in list["items"].as_array().into_iter().flatten() {
+        let subject = &grant["spec"]["subject"];
+        if subject["kind"] == USER && subject["name"] == user {
+            names.extend(grant["metadata"]["name"].as_str());
+        }
+    }
+    if names.is_empty() {
+        bail!("no grant names the user {user}; `firesteel get accessgrants` shows all");
+    }
+    for name in &names {
+        client.delete(&format!("{GRANTS}/{name}")).await?;
+    }
+    print_text(&format!("{} is nobody here any more ({} deleted)\n", clean(user), clean(&names.join(", "))));
+    Ok(())
+}
+
+/// As `USER-ROLE-NAMESPACE`, with nothing that a name may not have.
+fn object_name(spec: &AccessGrantSpec) -> String {
+    let mut parts = vec![spec.subject.name.as_str(), &spec.role];
+    parts.extend(Some(spec.namespace.as_str()).filter(|namespace| !namespace.is_empty()));
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '.' { letter } else { '-' };
+    let name: String = parts.join("-").to_ascii_lowercase().chars().map(plain).take(NAME_BYTES_MAX).collect();
+    let name = name.trim_matches(['-', '.']).replace(".-", "--").replace("-.", "--");
+    name.replace("..", "--")
+}
+
+/// A user's name without what leads out of a folder.
+fn file_name(user: &str) -> String {
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "-_@".contains(letter) { letter } else { '-' };
+    user.chars().map(plain).collect()
+}
+
+fn kubeconfig(client: &Client, user: &str, namespace: &str, certificate: &str, key: &str) -> Value {
+    let mut context = json!({ "cluster": "firesteel", "user": user });
+    if !namespace.is_empty() {
+        context["namespace"] = json!(namespace);
+    }
+    json!({
+        "apiVersion": "v1", "kind": "Config",
+        "clusters": [{ "name": "firesteel", "cluster": {
+            "server": client.server(), "certificate-authority-data": client.authority(),
+        }}],
+        "users": [{ "name": user, "user": {
+            "client-certificate-data": STANDARD.encode(certificate), "client-key-data": STANDARD.encode(key),
+        }}],
+        "contexts": [{ "name": "firesteel", "context": context }],
+        "current-context": "firesteel",
+    })
+}
+
+/// Whole or not at all, and for its owner alone from the first byte.
+fn write(path: &Path, config: &Value) -> anyhow::Result<()> {
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let save = || -> std::io::Result<()> {
+        // A file of before would keep its mode.
+        drop(fs::remove_file(&temporary));
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        file.write_all(serde_json::to_string_pretty(config)?.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temporary, path)
+    };
+    save().with_context(|| format!("writing {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grant_is_named_after_what_it_says() {
+        let named = |user: &str, role: &str, namespace: &str| {
+            let subject = Subject { kind: USER.into(), name: user.into(), namespace: String::new() };
+            object_name(&AccessGrantSpec { subject, role: role.into(), namespace: namespace.into() })
+        };
+        assert_eq!(named("ann", "operator", "rack1"), "ann-operator-rack1");
+        assert_eq!(named("Ann.@example.com", "viewer", ""), "ann--example.com-viewer");
+        assert_eq!(named("_x", "viewer", ""), "x-viewer");
+        assert_eq!(file_name("../ann@x"), "---ann@x");
+    }
+}
