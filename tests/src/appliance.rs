@@ -44,8 +44,14 @@ impl Appliance {
 
     /// Whatever it is doing, it ends now, and comes again with the same data on another port.
     pub fn kill_and_start_again(&mut self) {
+        let kubeconfig = self.kubeconfig();
+        self.kill_and_start_again_after(|| fs::remove_file(kubeconfig).unwrap());
+    }
+
+    /// The same, with something done while it is dead, after which it has no kubeconfig.
+    pub fn kill_and_start_again_after(&mut self, done: impl FnOnce()) {
         self.end();
-        fs::remove_file(self.kubeconfig()).unwrap();
+        done();
         self.child = spawn(&self.program, &self.arguments, self.folder.path());
         self.wait_until_reachable();
     }

@@ -15,6 +15,7 @@ use std::io::{self, Read};
 
 mod agent;
 mod archives;
+mod backup;
 mod boot;
 mod compressed;
 mod dhcp;
@@ -65,6 +66,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "agent", check: agent::check, seeds: agent::seeds },
     Target { name: "objects", check: objects::check, seeds: objects::seeds },
     Target { name: "protobuf", check: protobuf::check, seeds: protobuf::seeds },
+    Target { name: "backup", check: backup::check, seeds: backup::seeds },
 ];
 
 #[must_use]
