@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::facades::Spoken;
 use crate::toy::{Server, admin};
+use crate::versions;
 
 const NEW: &str = "kubectl";
 const OLD: &str = "kubectl-1.20";
@@ -80,13 +81,17 @@ impl Kubectl {
 
 /// Runs a test with a kubectl and a server of its own.
 fn with(program: &'static str, test: fn(&Kubectl)) {
+    with_server(program, Server::new(), test);
+}
+
+fn with_server(program: &'static str, server: impl Future<Output = Server>, test: fn(&Kubectl)) {
     if Command::new(program).args(["version", "--client"]).output().is_err() {
         println!("skipped: no {program} here; `./qemu/lab test` fetches it");
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (server, listener) =
-        runtime.block_on(async { (Server::new().await, TcpListener::bind("127.0.0.1:0").await.unwrap()) });
+        runtime.block_on(async { (server.await, TcpListener::bind("127.0.0.1:0").await.unwrap()) });
     let server = server.with(|api| api.logging(Arc::new(Spoken)));
     let server_url = format!("http://{}", listener.local_addr().unwrap());
     let kubectl = Kubectl { program, server: server_url, home: tempfile::tempdir().unwrap() };
@@ -402,4 +407,65 @@ fn patch_and_apply(kubectl: &Kubectl) {
     assert!(conflict.contains(r#"Apply failed with 1 conflict: conflict with "kubectl": .spec.online"#), "{conflict}");
     kubectl.ok(&[&apply[..], &["--field-manager=other", "--force-conflicts"]].concat());
     assert_eq!(kubectl.ok(&["get", "bmh", "h2", "-o", "jsonpath={.spec.online}"]), "false");
+}
+
+const FLEET: &str = "
+apiVersion: toys.example.org/v1beta1
+kind: Fleet
+metadata: {name: f1}
+spec: {count: 1, owner: red/ann, color: blue}
+";
+
+#[test]
+fn kubectl_uses_both_versions_of_a_kind() {
+    with_server(NEW, Server::of(versions::kinds()), both_versions);
+}
+
+#[test]
+fn kubectl_1_20_uses_both_versions_of_a_kind() {
+    with_server(OLD, Server::of(versions::kinds()), both_versions);
+}
+
+fn both_versions(kubectl: &Kubectl) {
+    let (old, new) = ("fleets.v1beta1.toys.example.org", "fleets.v1.toys.example.org");
+    kubectl.file("f1.yaml", FLEET);
+    let applied = kubectl.output(&["apply", "-f", "f1.yaml"]);
+    let said = String::from_utf8_lossy(&applied.stderr);
+    let warning = "Warning: toys.example.org/v1beta1 Fleet is deprecated; use toys.example.org/v1 Fleet";
+    assert!(applied.status.success() && said.contains(warning), "{said}");
+    assert_eq!(kubectl.ok(&["apply", "-f", "f1.yaml"]), "fleet.toys.example.org/f1 unchanged\n");
+    let spec = |resource: &str| kubectl.ok(&["get", resource, "f1", "-o", "jsonpath={.apiVersion} {.spec}"]);
+    assert_eq!(spec(new), r#"toys.example.org/v1 {"owner":{"person":"ann","team":"red"},"replicas":1}"#);
+    assert_eq!(spec(old), r#"toys.example.org/v1beta1 {"color":"blue","count":1,"owner":"red/ann"}"#);
+    // Without a version it is the preferred one, which says nothing of age.
+    assert_eq!(kubectl.output(&["get", "fl"]).stderr, b"");
+    kubectl.ok(&["patch", new, "f1", "--type=merge", "-p", r#"{"spec":{"replicas":2,"note":"n"}}"#]);
+    kubectl.file("f1.yaml", &FLEET.replace("count: 1", "count: 2").replace("ann", "bob"));
+    kubectl.ok(&["apply", "-f", "f1.yaml"]);
+    assert_eq!(spec(new), r#"toys.example.org/v1 {"note":"n","owner":{"person":"bob","team":"red"},"replicas":2}"#);
+    let explain =
+        |version: &str| kubectl.ok(&["explain", &format!("--api-version=toys.example.org/{version}"), "fleets.spec"]);
+    assert!(explain("v1beta1").contains("color\t<string>") && explain("v1").contains("owner\t<Object>"));
+
+    assert_eq!(kubectl.ok(&["scale", "fleet", "f1", "--replicas=3"]), "fleet.toys.example.org/f1 scaled\n");
+    let scale = ["scale", "fleet", "f1", "--current-replicas=3", "--replicas=5"];
+    assert_eq!(kubectl.ok(&scale), "fleet.toys.example.org/f1 scaled\n");
+    assert!(kubectl.fails(&scale).contains("replicas to be 3, was 5"));
+    assert!(spec(old).contains(r#""count":5"#), "{}", spec(old));
+}
+
+#[test]
+fn kubectl_shows_the_scale_of_an_object() {
+    with_server(NEW, Server::of(versions::kinds()), |kubectl| {
+        kubectl.file("f1.yaml", FLEET);
+        kubectl.ok(&["create", "-f", "f1.yaml"]);
+        let path = "jsonpath={.kind} {.spec.replicas} {.status.replicas}";
+        assert_eq!(kubectl.ok(&["get", "fleet", "f1", "--subresource=scale", "-o", path]), "Scale 1 0");
+        let table = kubectl.ok(&["get", "fleet", "f1", "--subresource=scale"]);
+        assert!(table.lines().nth(1).unwrap().split_whitespace().take(3).eq(["f1", "1", "0"]), "{table}");
+        let patch =
+            ["patch", "fleet", "f1", "--subresource=scale", "--type=merge", "-p", r#"{"spec":{"replicas":-1}}"#];
+        let refused = kubectl.fails(&patch);
+        assert!(refused.contains(".spec.replicas: Invalid value: -1: should be a non-negative integer"), "{refused}");
+    });
 }
