@@ -98,11 +98,13 @@ pub(crate) struct Answer {
     pub(crate) code: StatusCode,
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,
+    /// The value as JSON, where it is there already.
+    pub(crate) text: Option<Bytes>,
 }
 
 impl Answer {
     pub(crate) fn ok(value: Value) -> Self {
-        Self { code: StatusCode::OK, value, warnings: Vec::new() }
+        Self { code: StatusCode::OK, value, warnings: Vec::new(), text: None }
     }
 }
 
@@ -385,7 +387,7 @@ impl Api {
             return encode(Answer { code: StatusCode::CREATED, ..Answer::ok(asked) }, format);
         }
         let (value, warnings) = issuer.answer(kind, request, &object, &asked, self.core.now())?;
-        encode(Answer { code: StatusCode::CREATED, value, warnings }, format)
+        encode(Answer { code: StatusCode::CREATED, warnings, ..Answer::ok(value) }, format)
     }
 }
 
@@ -484,12 +486,12 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 
 fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
     let (media_type, bytes) = match format {
-        Format::Yaml => ("application/yaml", negotiate::yaml(&answer.value)?.into_bytes()),
+        Format::Yaml => ("application/yaml", negotiate::yaml(&answer.value)?.into()),
         Format::Json | Format::Table | Format::Partial | Format::Discovery => {
-            ("application/json", answer.value.to_string().into_bytes())
+            ("application/json", answer.text.unwrap_or_else(|| answer.value.to_string().into()))
         }
     };
-    let mut response = respond(answer.code, media_type, whole(bytes));
+    let mut response = respond(answer.code, media_type, Full::new(bytes).boxed_unsync());
     if answer.code == StatusCode::CREATED {
         let name =
             ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));

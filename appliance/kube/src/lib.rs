@@ -66,6 +66,7 @@ pub use deletion::Propagation;
 pub use guard::Pass;
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};
 pub use limits::{REQUESTS_PER_CALLER_MAX, WATCHES_PER_CALLER_MAX};
+pub use list::check_token;
 pub use meta::{ObjectMeta, OwnerReference};
 pub use query::Query;
 pub use record::{Occurrence, Recorder, Regarding};

@@ -121,6 +121,15 @@ impl Continue {
     }
 }
 
+/// Reads any text as a continue token; what can be read is the same when it is written and read again. For
+/// fuzzing.
+pub fn check_token(text: &str) {
+    if let Ok((revision, position, left)) = Continue::decode(text) {
+        let again = Continue::decode(&Continue::encode(revision, &position, left)).ok();
+        assert_eq!(again, Some((revision, position, left)));
+    }
+}
+
 /// A list in the form that the client wants.
 pub(crate) enum Listed {
     /// JSON, put together as it is sent.

@@ -41,7 +41,11 @@ impl Query {
             return Err(Status::bad_request(format!("the query is longer than {QUERY_BYTES_MAX} bytes")));
         }
         let mut found = Self::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()).take(PARAMETERS_MAX) {
+        for (number, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
+            // One that was left out could be the one that says that nothing is to be done.
+            if number >= PARAMETERS_MAX {
+                return Err(Status::bad_request(format!("the query has more than {PARAMETERS_MAX} parameters")));
+            }
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decoded = (decode(key, true), decode(value, true));
             let (Some(key), Some(value)) = decoded else {

@@ -12,6 +12,7 @@ mod golden;
 mod http;
 mod kubectl;
 mod life;
+mod limits;
 mod lists;
 mod second_kind;
 mod toy;

@@ -62,7 +62,7 @@ impl Server {
         Self { api: change(self.api.clone()), ..self }
     }
 
-    async fn on(store: Store) -> Self {
+    pub(crate) async fn on(store: Store) -> Self {
         Self::serving(store, [host(), pod()]).await
     }
 
