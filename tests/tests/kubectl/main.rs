@@ -9,7 +9,6 @@
 mod applying;
 mod changing;
 mod client;
-mod cluster_api;
 mod deleting;
 mod getting;
 mod looking_around;
