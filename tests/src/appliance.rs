@@ -47,7 +47,12 @@ impl Appliance {
 
     /// Whatever it is doing, it ends now, and comes again with the same data on the same port.
     pub fn kill_and_start_again(&mut self) {
-        self.start_again_after(|_| ());
+        self.kill_and_start_again_after(|| ());
+    }
+
+    /// The same, with something done while it is dead.
+    pub fn kill_and_start_again_after(&mut self, meanwhile: impl FnOnce()) {
+        self.start_again_after(|_| meanwhile());
     }
 
     /// The same, and meanwhile revisions went on and every change is forgotten, as after a restore of a
@@ -68,7 +73,8 @@ impl Appliance {
         let url = self.url();
         self.end();
         meanwhile(&self.data());
-        fs::remove_file(self.kubeconfig()).unwrap();
+        // What was done meanwhile may have removed it.
+        drop(fs::remove_file(self.kubeconfig()));
         let address = url.strip_prefix("https://").unwrap();
         self.child = spawn(&self.program, address, &self.arguments, self.folder.path());
         self.wait_until_reachable();

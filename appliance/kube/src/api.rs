@@ -16,7 +16,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Body as HttpBody, Frame};
 use serde_json::Value;
 
-use crate::access::{Asked, Authorizer, Caller, MastersOnly};
+use crate::access::{Authorizer, Caller, MastersOnly};
 use crate::core::Core;
 use crate::discovery;
 use crate::guard::{Guard, Pass, Wanted};
@@ -26,6 +26,7 @@ use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
 use crate::list::{self, Listed, Selection};
 use crate::listing::Listing;
+use crate::logs::{self, Logs};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::{Document, Documents};
 use crate::query::Query;
@@ -44,6 +45,8 @@ const WARNING_BYTES_MAX: usize = 256;
 
 /// The part of a namespace by which it is let go.
 const FINALIZE: &str = "finalize";
+/// The part of a pod that is text.
+const LOG: &str = "log";
 
 /// An answer's body: whole, or the endless lines of a watch.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -78,6 +81,7 @@ pub struct Api {
     timing: Timing,
     guard: Guard,
     issuer: Option<Arc<dyn Issuer>>,
+    logs: Option<Arc<dyn Logs>>,
 }
 
 /// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
@@ -94,11 +98,13 @@ pub(crate) struct Answer {
     pub(crate) code: StatusCode,
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,
+    /// The value as JSON, where it is there already.
+    pub(crate) text: Option<Bytes>,
 }
 
 impl Answer {
     pub(crate) fn ok(value: Value) -> Self {
-        Self { code: StatusCode::OK, value, warnings: Vec::new() }
+        Self { code: StatusCode::OK, value, warnings: Vec::new(), text: None }
     }
 }
 
@@ -109,7 +115,7 @@ impl Api {
 
     pub fn with_timing(core: Core, timing: Timing) -> Self {
         let guard = Guard::new(Arc::new(MastersOnly::default()));
-        Self { core, openapi: Arc::default(), timing, guard, issuer: None }
+        Self { core, openapi: Arc::default(), timing, guard, issuer: None, logs: None }
     }
 
     /// The same API for whom this one lets in. Without, it is for `system:masters` alone.
@@ -124,6 +130,12 @@ impl Api {
         Self { issuer: Some(issuer), ..self }
     }
 
+    /// The same API with logs of pods.
+    #[must_use]
+    pub fn logging(self, logs: Arc<dyn Logs>) -> Self {
+        Self { logs: Some(logs), ..self }
+    }
+
     pub fn core(&self) -> &Core {
         &self.core
     }
@@ -133,8 +145,9 @@ impl Api {
         let place = self.guard.enter(caller, false)?;
         let other = impersonate::wanted(headers, caller, self.guard.authorizer.as_ref())?;
         let wanted = Wanted::Path { verb: method.to_ascii_lowercase(), path: path.to_owned() };
-        wanted.check(&self.guard, other.as_ref().unwrap_or(caller))?;
-        Ok(self.guard.pass(place, (caller, other.as_ref()), wanted))
+        let pass = self.guard.pass(place, (caller, other.as_ref()), wanted);
+        pass.check()?;
+        Ok(pass)
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
@@ -158,23 +171,23 @@ impl Api {
         let registry = self.core.registry();
         let headers = &parts.headers;
         let route = route(parts.method.as_str(), parts.uri.path(), &query);
-        let place = self.guard.enter(proven, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
+        let lasts = |route: &ObjectRoute| route.verb == Verb::Watch || route.subresource == LOG && query.log.follow;
+        let place = self.guard.enter(proven, matches!(&route, Route::Objects(route) if lasts(route)))?;
         let other = impersonate::wanted(headers, proven, self.guard.authorizer.as_ref())?;
         let caller = other.as_ref().unwrap_or(proven);
         if let Route::Objects(route) = route {
-            self.guard.check_route(caller, &route, &query)?;
+            let wanted = Wanted::Objects((route.clone(), query.clone()));
+            let pass = self.guard.pass(place, (proven, other.as_ref()), wanted);
+            pass.check()?;
             let kind = registry.find(&route.group, &route.version, &route.plural);
             let deprecation = kind.and_then(|kind| kind.deprecation());
-            let asked = (route, query);
-            let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await;
+            let answer = self.objects(&route, &query, headers, body, (caller, &pass)).await;
             let mut answer = answer.unwrap_or_else(|status| refuse(&status));
             warn(&mut answer, deprecation.as_slice());
-            return Ok(
-                answer.map(|body| self.guard.pass(place, (proven, other.as_ref()), Wanted::Objects(asked)).keep(body))
-            );
+            return Ok(answer.map(|body| pass.keep(body)));
         }
-        let verb = parts.method.as_str().to_ascii_lowercase();
-        self.guard.check(caller, Asked::Path { verb: &verb, path: parts.uri.path() })?;
+        let (verb, path) = (parts.method.as_str().to_ascii_lowercase(), parts.uri.path().to_owned());
+        self.guard.pass(place, (proven, other.as_ref()), Wanted::Path { verb, path }).check()?;
         let found = match route {
             // Answered above.
             Route::Objects(_) => None,
@@ -231,7 +244,7 @@ impl Api {
         query: &Query,
         headers: &HeaderMap,
         body: B,
-        caller: &Caller,
+        (caller, pass): (&Caller, &Pass),
     ) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes> + Send,
@@ -252,7 +265,10 @@ impl Api {
             return self.review(review, &kind, route, headers, body, caller).await;
         }
         if let Some(request) = kind.requests.iter().find(|request| request.subresource == route.subresource) {
-            return self.request(request, &kind, (route, query), headers, body).await;
+            return self.request(request, &kind, (route, query), headers, body, pass).await;
+        }
+        if kind.has_log && route.subresource == LOG {
+            return self.log(&kind, route, query).await;
         }
         let part = part(&kind, route)?;
         check_writer(&kind, route.verb)?;
@@ -267,6 +283,8 @@ impl Api {
                 agent: header(headers, &USER_AGENT).map(str::to_owned),
             },
         };
+        // A body may have been long on its way, and its sender put out meanwhile.
+        pass.check()?;
         let core = &self.core;
         let answer = match route.verb {
             Verb::Watch => {
@@ -295,6 +313,24 @@ impl Api {
 }
 
 impl Api {
+    async fn log(&self, kind: &KindInfo, route: &ObjectRoute, query: &Query) -> Result<Response<Body>, Status> {
+        if route.verb != Verb::Get {
+            return Err(Status::method_not_allowed());
+        }
+        let (namespace, name) = (&route.namespace, &route.name);
+        let pod = self.core.get(Target { kind, namespace, name }).await?;
+        let container = query.log.container(&pod)?;
+        let body = match &self.logs {
+            Some(logs) => {
+                let pod = logs::Pod { namespace, name, container };
+                logs::body(Arc::clone(logs), pod, query.log.clone(), self.core.now(), self.timing.watch)
+            }
+            // Nobody hears any pod.
+            None => whole(Vec::new()),
+        };
+        Ok(respond(StatusCode::OK, "text/plain", body))
+    }
+
     async fn review<B>(
         &self,
         review: Review,
@@ -333,6 +369,7 @@ impl Api {
         (route, query): (&ObjectRoute, &Query),
         headers: &HeaderMap,
         body: B,
+        pass: &Pass,
     ) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes> + Send,
@@ -343,13 +380,14 @@ impl Api {
         };
         let format = answer_format(headers)?;
         let asked = read_question(request.kind, &request.api_version(), headers, body).await?;
+        pass.check()?;
         let target = Target { kind, namespace: &route.namespace, name: &route.name };
         let object = self.core.get(target).await?;
         if query.is_dry_run("CreateOptions")? {
             return encode(Answer { code: StatusCode::CREATED, ..Answer::ok(asked) }, format);
         }
         let (value, warnings) = issuer.answer(kind, request, &object, &asked, self.core.now())?;
-        encode(Answer { code: StatusCode::CREATED, value, warnings }, format)
+        encode(Answer { code: StatusCode::CREATED, warnings, ..Answer::ok(value) }, format)
     }
 }
 
@@ -404,14 +442,17 @@ fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
 
 fn check_writer(kind: &KindInfo, verb: Verb) -> Result<(), Status> {
     match (kind.writers, verb) {
-        (Writers::Everyone, _) | (Writers::Controllers, Verb::Get | Verb::List | Verb::Watch) => Ok(()),
-        (Writers::Controllers, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection) => {
-            Err(Status::plain(
-                405,
-                "MethodNotAllowed",
-                format!("{} are written by this server alone; they can be read and watched", kind.group_resource()),
-            ))
-        }
+        (Writers::Everyone, _)
+        | (_, Verb::Get | Verb::List | Verb::Watch)
+        | (Writers::ControllersButLabels, Verb::Update | Verb::Patch) => Ok(()),
+        (
+            Writers::Controllers | Writers::ControllersButLabels,
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection,
+        ) => Err(Status::plain(
+            405,
+            "MethodNotAllowed",
+            format!("{} are written by this server alone; they can be read and watched", kind.group_resource()),
+        )),
     }
 }
 
@@ -445,12 +486,12 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 
 fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
     let (media_type, bytes) = match format {
-        Format::Yaml => ("application/yaml", negotiate::yaml(&answer.value)?.into_bytes()),
+        Format::Yaml => ("application/yaml", negotiate::yaml(&answer.value)?.into()),
         Format::Json | Format::Table | Format::Partial | Format::Discovery => {
-            ("application/json", answer.value.to_string().into_bytes())
+            ("application/json", answer.text.unwrap_or_else(|| answer.value.to_string().into()))
         }
     };
-    let mut response = respond(answer.code, media_type, whole(bytes));
+    let mut response = respond(answer.code, media_type, Full::new(bytes).boxed_unsync());
     if answer.code == StatusCode::CREATED {
         let name =
             ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));

@@ -29,7 +29,8 @@ use crate::kind::KindInfo;
 pub struct Conversion {
     pub to_stored: fn(&Value) -> Map<String, Value>,
     pub from_stored: fn(&Value) -> Map<String, Value>,
-    /// Keeps what the other version cannot hold.
+    /// Keeps what the other version cannot hold. Empty: nothing is kept, as there is nothing, or as the
+    /// version is only looked at. The maps may then say what `kind` is.
     pub annotation: &'static str,
     /// Whether an annotation's object has the form of the stored version.
     pub fits_stored: fn(&Value) -> bool,
@@ -166,14 +167,16 @@ fn convert(
             }
         }
     };
-    let (was, back) = (body_of(object), unmap(&whole(body.clone())));
-    if was != back {
-        put_annotation(&mut metadata, annotation, &Value::Object(was).to_string());
+    if !annotation.is_empty() {
+        let (was, back) = (body_of(object), unmap(&whole(body.clone())));
+        if was != back {
+            put_annotation(&mut metadata, annotation, &Value::Object(was).to_string());
+        }
     }
     let mut converted = body;
     converted.insert("apiVersion".into(), api_version.into());
     if let Some(kind) = object.get("kind") {
-        converted.insert("kind".into(), kind.clone());
+        converted.entry("kind").or_insert_with(|| kind.clone());
     }
     if !metadata.is_null() {
         converted.insert("metadata".into(), metadata);
@@ -230,9 +233,12 @@ fn redo(saved: Value, then: &Value, now: Value) -> Value {
             Value::Object(saved)
         }
         (Value::Array(saved), Value::Array(then), Value::Array(now)) if saved.len() == then.len() => {
-            let item = |now: Value| match then.iter().position(|then| is_same_item(then, &now)) {
-                Some(index) => redo(saved[index].clone(), &then[index], now),
-                None => now,
+            let item = |now: Value| {
+                let unchanged = then.iter().position(|then| *then == now);
+                match unchanged.or_else(|| then.iter().position(|then| has_same_key(then, &now))) {
+                    Some(index) => redo(saved[index].clone(), &then[index], now),
+                    None => now,
+                }
             };
             Value::Array(now.into_iter().map(item).collect())
         }
@@ -241,8 +247,8 @@ fn redo(saved: Value, then: &Value, now: Value) -> Value {
 }
 
 /// Items of lists are told apart by what upstream's lists have as keys.
-fn is_same_item(one: &Value, other: &Value) -> bool {
+fn has_same_key(one: &Value, other: &Value) -> bool {
     let key =
         |item: &Value| ["type", "name", "key"].into_iter().find_map(|name| item[name].as_str().map(str::to_owned));
-    one == other || key(one).is_some_and(|one| key(other) == Some(one))
+    key(one).is_some_and(|one| key(other) == Some(one))
 }

@@ -39,12 +39,24 @@ pub(crate) fn write_shown(
         out.extend_from_slice(value.to_string().as_bytes());
         return Ok(());
     };
+    put_revision(out, bytes, at, revision);
+    Ok(())
+}
+
+/// An object as clients get it; `None` where its bytes have to be read for that.
+pub(crate) fn shown(kind: &KindInfo, bytes: &[u8], revision: Revision) -> Option<Bytes> {
+    let at = metadata_at(bytes).filter(|_| kind.is_stored())?;
+    let mut out = Vec::with_capacity(bytes.len() + ADDED_BYTES);
+    put_revision(&mut out, bytes, at, revision);
+    Some(out.into())
+}
+
+fn put_revision(out: &mut Vec<u8>, bytes: &[u8], at: usize, revision: Revision) {
     let (head, rest) = bytes.split_at(at);
     out.extend_from_slice(head);
     let comma = if rest.starts_with(b"}") { "" } else { "," };
     out.extend_from_slice(format!("\"resourceVersion\":\"{revision}\"{comma}").as_bytes());
     out.extend_from_slice(rest);
-    Ok(())
 }
 
 /// An object as code of this process reads it: with its revision, and without the owners of its fields.
@@ -214,7 +226,7 @@ impl Told {
 pub(crate) struct Lines {
     stored: VersionLines,
     /// Of the versions that are not the stored one, by their names: few, and mostly none.
-    others: Mutex<Vec<(&'static str, Arc<VersionLines>)>>,
+    others: Mutex<Vec<((&'static str, &'static str), Arc<VersionLines>)>>,
 }
 
 /// The same for the watches of one version.
@@ -240,11 +252,11 @@ impl Lines {
             return work(&self.stored);
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = match others.iter().find(|(version, _)| *version == kind.version) {
+        let lines = match others.iter().find(|(version, _)| *version == (kind.group, kind.version)) {
             Some((_, lines)) => Arc::clone(lines),
             None => {
                 let lines = Arc::<VersionLines>::default();
-                others.push((kind.version, Arc::clone(&lines)));
+                others.push(((kind.group, kind.version), Arc::clone(&lines)));
                 lines
             }
         };
