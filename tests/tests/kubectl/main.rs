@@ -14,4 +14,5 @@ mod getting;
 mod looking_around;
 mod mistakes;
 mod own_kinds;
+mod scaling;
 mod waiting;
