@@ -9,10 +9,11 @@ use std::{
 
 use anyhow::{Context, bail};
 use firesteel_images::write::{Device, Inspected, metadata};
-use firesteel_wire::{Identity, Inventory};
+use firesteel_wire::{Identity, Inventory, Table};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
 use crate::{
+    disk::table,
     host::{Host, PartitionPlace, SeenDisk},
     inspect::{self, Probe, Roots, attribute, disks, nics, number, system},
     os,
@@ -173,6 +174,13 @@ impl Probe for Machine {
         names.sort();
         names.dedup();
         names
+    }
+
+    fn table(&self, device: &Path) -> Table {
+        match Inspected::open(device) {
+            Ok(disk) => table::read(&disk, disk.size_bytes, disk.block_bytes),
+            Err(error) => table::unreadable(&error),
+        }
     }
 
     fn hostname(&self) -> String {

@@ -20,6 +20,10 @@ impl Probe for NoSystemCalls {
     fn addresses(&self, _: &str) -> Vec<String> {
         Vec::new()
     }
+    fn table(&self, _: &Path) -> firesteel_wire::Table {
+        firesteel_wire::Table::None
+    }
+
     fn signatures(&self, _: &Path) -> Vec<String> {
         Vec::new()
     }

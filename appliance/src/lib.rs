@@ -5,6 +5,7 @@
 
 pub mod access;
 pub mod audit;
+pub mod backup;
 pub mod cli;
 pub mod http;
 pub mod net;

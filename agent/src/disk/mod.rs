@@ -6,6 +6,7 @@
 
 pub mod boot_partition;
 pub mod label;
+pub mod table;
 
 use std::fmt::Write as _;
 

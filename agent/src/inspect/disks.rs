@@ -66,6 +66,7 @@ fn disk(roots: &Roots, name: &str) -> Disk {
         removable: flag(&block.join("removable")),
         transport: transport(name, location.as_ref(), &block),
         signatures: Vec::new(),
+        table: None,
     }
 }
 

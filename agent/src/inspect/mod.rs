@@ -20,7 +20,7 @@ use std::{
 };
 
 use firesteel_wire::{
-    Inventory,
+    Inventory, Table,
     limits::{DISKS_MAX, FIELD_BYTES_MAX, NICS_MAX},
 };
 
@@ -49,6 +49,8 @@ pub trait Probe {
     fn addresses(&self, interface: &str) -> Vec<String>;
     /// Signatures on a disk, such as `gpt`.
     fn signatures(&self, device: &Path) -> Vec<String>;
+    /// The partition table of a disk.
+    fn table(&self, device: &Path) -> Table;
     fn hostname(&self) -> String;
 }
 
@@ -61,6 +63,7 @@ pub fn inventory(roots: &Roots, probe: &dyn Probe, boot_mac: &str) -> Inventory 
     disks.truncate(DISKS_MAX);
     for disk in &mut disks {
         disk.signatures = probe.signatures(Path::new(&disk.device));
+        disk.table = Some(probe.table(Path::new(&disk.device)));
     }
     Inventory {
         system: system::read_system(roots),

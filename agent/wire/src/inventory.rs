@@ -165,4 +165,19 @@ pub struct Disk {
     /// Signatures found on the disk and its partitions, such as `gpt`, `ext4`, `LVM2_member`.
     #[serde(default)]
     pub signatures: Vec<String>,
+    /// The partition table at the disk's start; absent from agents of before it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<Table>,
+}
+
+/// What stands where a partition table would.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum Table {
+    /// No GUID partition table.
+    None,
+    /// The GUID of the whole disk, lower case with hyphens: what [`crate::Step::WriteImage`] put there.
+    Gpt { guid: String },
+    /// It is damaged, or the disk could not be read.
+    Unreadable { why: String },
 }

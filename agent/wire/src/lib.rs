@@ -26,7 +26,7 @@ pub mod receipt;
 pub mod seed;
 
 pub use auth::{PublicKey, SIGNATURE_HEADER, signing_input};
-pub use inventory::{Cpu, Disk, Firmware, FirmwareMode, Inventory, Memory, Nic, System, Transport};
+pub use inventory::{Cpu, Disk, Firmware, FirmwareMode, Inventory, Memory, Nic, System, Table, Transport};
 pub use message::{
     Hello, HelloReply, Identity, LogLine, LogSource, Refusal, RefusalReason, Report, ReportReply, StepReport,
     StepState, Verdict,

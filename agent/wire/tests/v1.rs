@@ -6,7 +6,7 @@
 use firesteel_wire::{
     Cpu, Disk, DiskIdentity, Evidence, Firmware, FirmwareMode, HandOffFile, Hello, HelloReply, Identity, ImageSource,
     Inventory, LogLine, LogSource, Memory, Nic, Plan, PublicKey, Receipt, Refusal, RefusalReason, Report, ReportReply,
-    Seed, Step, StepReport, StepState, System, Transport, Verdict, receipt::FileDigest, signing_input,
+    Seed, Step, StepReport, StepState, System, Table, Transport, Verdict, receipt::FileDigest, signing_input,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -320,4 +320,19 @@ fn unknown_fields_are_passed_over_and_optional_ones_may_be_missing() {
     let report: Report = serde_json::from_str(&report).unwrap();
     assert!(!report.idle && !report.leaving && report.steps.is_empty());
     assert!(serde_json::from_str::<Plan>(r#"{"number":1,"attempt":1,"steps":[{"step":"format_all"}]}"#).is_err());
+}
+
+/// Told since the store can be restored; what an older agent leaves out is unknown, not "none".
+#[test]
+fn what_stands_where_a_table_would() {
+    golden(&Table::None, r#"{"kind":"none"}"#);
+    golden(
+        &Table::Gpt { guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into() },
+        r#"{"kind":"gpt","guid":"6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"}"#,
+    );
+    golden(&Table::Unreadable { why: "I/O error".into() }, r#"{"kind":"unreadable","why":"I/O error"}"#);
+    let told: Disk = serde_json::from_str(r#"{"device":"/dev/sda","table":{"kind":"none"}}"#).unwrap();
+    assert_eq!(told, Disk { device: "/dev/sda".into(), table: Some(Table::None), ..Disk::default() });
+    let silent: Disk = serde_json::from_str(r#"{"device":"/dev/sda"}"#).unwrap();
+    assert_eq!(silent.table, None);
 }

@@ -427,7 +427,8 @@ impl Changes {
                 let newer =
                     status.hardware.as_ref().is_none_or(|old| (old.attempt, old.plan) < (self.attempt, receipt.plan));
                 if newer {
-                    status.hardware = Some(map::hardware_record(inventory, self.attempt, receipt.plan, *now));
+                    let timeline = journals::timeline(status);
+                    status.hardware = Some(map::hardware_record(inventory, self.attempt, receipt.plan, timeline, *now));
                 }
             }
             status.keep(receipts::sign(key, record(receipt, self.attempt, *now)));

@@ -224,6 +224,7 @@ impl Control {
         let named = named(claims)?;
         let mac = named.mac;
         self.check_discovery_binding(&named, claims.attempt, &report).await?;
+        let timeline = self.config().core.store().lineage().timeline();
         let (before, is_adopted) = self
             .views()
             .discovered
@@ -232,7 +233,7 @@ impl Control {
         // An adopted machine has no object any more that could keep them; its host inspects anew.
         for receipt in new_receipts(before.as_ref(), &report).filter(|_| !is_adopted) {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
-                let record = map::hardware_record(inventory, 0, receipt.plan, self.now());
+                let record = map::hardware_record(inventory, 0, receipt.plan, timeline, self.now());
                 self.change_named(&named, |machine| machine.hardware = Some(record.clone())).await?;
             }
         }

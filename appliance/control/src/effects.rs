@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{
-    DiskIdentity, Effect, HostMemory,
+    DiskIdentity, Effect, HostMemory, Mark,
     host::{IssuedPlan, PlanKind, WritePlan},
 };
 use firesteel_resources::{
@@ -191,7 +191,12 @@ impl Control {
         let token = self.instance_token(&host.metadata.uid, attempt).map_err(|error| error.to_string())?;
         let stub = ignition::with_config_token(config, &self.config_origin(), &token)
             .map_err(|error| format!("adding the host's token to the user data: {error}"))?;
+        // For people and other tools; the appliance itself goes by the disk's GUID, which says the same.
+        let mark = Mark::parse(&write.disk_guid);
         let marker = serde_json::json!({
+            "store": mark.map(|mark| format!("{:06x}", mark.store)),
+            "timeline": mark.map(|mark| format!("{:08x}", mark.timeline)),
+            "revision": mark.map(|mark| mark.revision),
             "hostUid": host.metadata.uid,
             "host": host.metadata.name,
             "attempt": attempt,

@@ -91,6 +91,13 @@ pub(crate) fn event(at: Timestamp, attempt: u64, name: &str, detail: impl Into<S
     TimelineEvent { at, attempt, event: name.to_owned(), detail: detail.into(), bytes: None }
 }
 
+/// The store's timeline that the planner has taken note of: what agents bring before it took note of a
+/// restore may be of before the restore. 0 before the first step.
+pub(crate) fn timeline(status: &HostJournalStatus) -> u32 {
+    let timeline = status.memory.get("timeline").and_then(serde_json::Value::as_u64);
+    timeline.and_then(|timeline| u32::try_from(timeline).ok()).unwrap_or(0)
+}
+
 /// The attempt that the planner is at; 0 before the first.
 pub(crate) fn attempt(status: &HostJournalStatus) -> u64 {
     status.memory.get("attempt").and_then(serde_json::Value::as_u64).unwrap_or(0)

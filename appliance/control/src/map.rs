@@ -4,18 +4,25 @@
 
 use firesteel_resources::hardware::{
     CpuRecord, DiskRecord, FirmwareMode, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord,
-    Transport,
+    TableRecord, Transport,
 };
 use firesteel_wire::{self as wire, limits};
 use jiff::Timestamp;
 
 /// The record of one inspection.
 #[must_use]
-pub(crate) fn hardware_record(inventory: &wire::Inventory, attempt: u64, plan: u32, at: Timestamp) -> HardwareRecord {
+pub(crate) fn hardware_record(
+    inventory: &wire::Inventory,
+    attempt: u64,
+    plan: u32,
+    timeline: u32,
+    at: Timestamp,
+) -> HardwareRecord {
     HardwareRecord {
         attempt,
         plan,
         inspected_at: at,
+        timeline,
         system: SystemRecord {
             manufacturer: field(&inventory.system.manufacturer),
             product: field(&inventory.system.product),
@@ -89,6 +96,11 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
             wire::Transport::Other => Transport::Other,
         },
         signatures: disk.signatures.iter().take(64).map(|name| field(name)).collect(),
+        table: disk.table.as_ref().map(|table| match table {
+            wire::Table::None => TableRecord::None,
+            wire::Table::Gpt { guid } => TableRecord::Gpt { guid: field(guid) },
+            wire::Table::Unreadable { why } => TableRecord::Unreadable { why: field(why) },
+        }),
     }
 }
 
@@ -118,7 +130,7 @@ mod tests {
             nics: vec![wire::Nic::default(); 10_000],
             ..Default::default()
         };
-        let record = hardware_record(&inventory, 1, 1, Timestamp::UNIX_EPOCH);
+        let record = hardware_record(&inventory, 1, 1, 1, Timestamp::UNIX_EPOCH);
         assert_eq!(record.system.serial.len(), limits::FIELD_BYTES_MAX);
         assert!(!record.system.product.contains('\x1b'));
         assert_eq!((record.disks.len(), record.nics.len()), (limits::DISKS_MAX, limits::NICS_MAX));

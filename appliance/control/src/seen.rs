@@ -3,7 +3,7 @@
 use firesteel_kube::Status;
 use firesteel_plan::{
     HostMemory,
-    host::{AgentSeen, CredentialsSeen, InstanceSeen, Seen, UserDataSeen, Work, WriteEvidence},
+    host::{AgentSeen, CredentialsSeen, InstanceSeen, LineageSeen, Seen, UserDataSeen, Work, WriteEvidence},
 };
 use firesteel_resources::{
     BareMetalHost,
@@ -36,6 +36,7 @@ impl Control {
         if let Some(image) = seen.host.spec.wanted_image() {
             seen.image = self.image_seen(image);
         }
+        seen.lineage = self.lineage_seen();
         seen.hardware.clone_from(&journal.hardware);
         if let Some(record) = &journal.instance {
             seen.instance = InstanceSeen {
@@ -62,6 +63,17 @@ impl Control {
             });
         }
         Ok(seen)
+    }
+
+    fn lineage_seen(&self) -> LineageSeen {
+        let store = self.config().core.store();
+        let (lineage, current) = (store.lineage(), store.current());
+        LineageSeen {
+            store: lineage.store,
+            timeline: lineage.timeline(),
+            revision: current.0,
+            known: lineage.known(current).map(|(timeline, last)| (timeline, last.0)).collect(),
+        }
     }
 
     async fn credentials_seen(&self, key: &HostKey, host: &BareMetalHost) -> Result<CredentialsSeen, Status> {

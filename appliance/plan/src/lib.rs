@@ -13,5 +13,5 @@ pub mod backoff;
 pub mod disk;
 pub mod host;
 
-pub use disk::{DiskChoice, DiskIdentity, NoDisk, select_disk};
+pub use disk::{DiskChoice, DiskIdentity, Mark, NoDisk, select_disk};
 pub use host::{BootEntry, Effect, HostMemory, Seen, Step, boot_entry, current_plan, project, step};

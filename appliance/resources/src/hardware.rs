@@ -20,6 +20,9 @@ pub struct HardwareRecord {
     /// Number of the plan that asked for it.
     pub plan: u32,
     pub inspected_at: Timestamp,
+    /// The store's timeline in which it was stored; zero: before there were any.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub timeline: u32,
     pub system: SystemRecord,
     pub firmware: FirmwareRecord,
     pub cpu: CpuRecord,
@@ -144,6 +147,21 @@ pub struct DiskRecord {
     pub transport: Transport,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<String>,
+    /// Absent where the agent does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableRecord>,
+}
+
+/// The partition table at a disk's start.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub enum TableRecord {
+    /// No GPT: nothing of ours stands there.
+    None,
+    /// `guid` is the disk's, which an installation of ours marks.
+    Gpt { guid: String },
+    /// There is something, and it could not be read.
+    Unreadable { why: String },
 }
 
 impl HardwareRecord {

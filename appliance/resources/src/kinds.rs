@@ -26,6 +26,9 @@
 //! };
 //! ```
 //!
+//! An older version of a kind is a `Kind` of its own with `stored_as`, after the stored one in [`KINDS`]:
+//! see [`crate::cluster_api`].
+//!
 //! A kind whose objects a controller reads gets a type as well, and its rules read that type
 //! ([`typed`]).
 

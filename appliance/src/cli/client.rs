@@ -232,6 +232,18 @@ impl Client {
         response.json().await.context("reading the appliance's answer")
     }
 
+    /// An answer that is taken as it comes: its length, where it is known, and its bytes.
+    ///
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub async fn download(
+        &self,
+        path: &str,
+    ) -> anyhow::Result<(Option<u64>, impl Stream<Item = reqwest::Result<Bytes>> + use<>)> {
+        let response = self.send(Method::GET, path, None).await?;
+        Ok((response.content_length(), response.bytes_stream()))
+    }
+
     /// An answer as it comes.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
 //! `firesteel describe host NAME`: everything that a person needs who asks "why?".
 
 use anyhow::bail;
+use firesteel_plan::Mark;
 use firesteel_resources::{
     BareMetalHost, HostJournal,
+    hardware::TableRecord,
     host_journal::{ReceiptRecord, TimelineEvent},
 };
 use jiff::Timestamp;
@@ -163,7 +165,17 @@ fn hardware(page: &mut Page, journal: &HostJournal) {
             disk.model,
             if disk.serial.is_empty() { "none" } else { &disk.serial }
         ));
+        match &disk.table {
+            Some(TableRecord::Gpt { guid }) => page.line(&format!("    GPT {guid}{}", said(guid))),
+            Some(TableRecord::Unreadable { why }) => page.line(&format!("    partition table cannot be read: {why}")),
+            Some(TableRecord::None) | None => {}
+        }
     }
+}
+
+/// What the GUID of a disk says of who installed it.
+fn said(guid: &str) -> String {
+    Mark::parse(guid).map(|mark| format!(", installed by {mark}")).unwrap_or_default()
 }
 
 fn plan(page: &mut Page, journal: &HostJournal) {

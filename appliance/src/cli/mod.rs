@@ -3,6 +3,7 @@
 mod adopt;
 mod apply;
 mod audit;
+mod backup;
 mod client;
 mod describe;
 mod get;
@@ -19,7 +20,10 @@ use std::path::PathBuf;
 use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
-use crate::serve::{self, settings::RawSettings};
+use crate::{
+    backup::{Keys, Order},
+    serve::{self, settings::RawSettings},
+};
 
 pub use client::Client;
 pub use describe::render as describe_page;
@@ -101,6 +105,16 @@ pub enum Command {
         #[arg(long)]
         hard: bool,
     },
+    /// Let a frozen host go on: the named installation may be overwritten
+    ///
+    /// A host is frozen while a disk of it was installed after the backup that the store was restored from, or by
+    /// another appliance. `firesteel describe host HOST` says which disk it is and what marks it.
+    GiveUp {
+        host: String,
+        /// Mark of the installation, as the host's reason names it
+        #[arg(long, value_name = "GUID")]
+        disk: String,
+    },
     /// Clean a host and let it go
     Release {
         host: String,
@@ -118,6 +132,34 @@ pub enum Command {
     },
     /// Let somebody in with a role, by a kubeconfig of his own; or out again
     Kubeconfig(kubeconfig::Wanted),
+    /// Fetch all objects of the appliance, as of one moment, into a file
+    ///
+    /// Private keys are not in it: keep a copy of the folders `pki` and `secrets` of the data folder, and of the
+    /// key that Secrets are sealed with, at another place. They do not change. Images are not in it either: hosts
+    /// name where they come from.
+    Backup {
+        /// Written whole or not at all, mode 0600
+        file: PathBuf,
+    },
+    /// Make a data folder of a backup, while no appliance serves from it
+    ///
+    /// The folder appears whole or not at all. Every client lists anew. What was written after the backup is lost,
+    /// but no disk that was installed after it is touched: such a host is frozen until its owner says otherwise.
+    Restore {
+        file: PathBuf,
+        /// Data folder of the appliance
+        #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
+        data: PathBuf,
+        /// Folder with the private keys, `pki` and `secrets` [default: those in DIR]
+        #[arg(long, value_name = "FOLDER", conflicts_with = "new_keys")]
+        keys: Option<PathBuf>,
+        /// Go on without the private keys: everybody who trusts the old ones must be told
+        #[arg(long)]
+        new_keys: bool,
+        /// Replace what is in DIR; it is kept under another name
+        #[arg(long)]
+        force: bool,
+    },
     /// Who asked the API for what: writes, refusals, and reading of secrets, as lines of JSON
     Audit {
         /// Go on with what comes
@@ -162,9 +204,19 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
         Command::Retry { host } => request::retry(&client()?, &host).await,
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
+        Command::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,
         Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
         Command::Kubeconfig(wanted) => kubeconfig::run(&client()?, connection.namespace.as_deref(), wanted).await,
+        Command::Backup { file } => backup::fetch(&client()?, &file).await,
+        Command::Restore { file, data, keys, new_keys, force } => {
+            let keys = match keys {
+                Some(folder) => Keys::Folder(folder),
+                None if new_keys => Keys::New,
+                None => Keys::There,
+            };
+            backup::restore(Order { backup: file, data, keys, force, now: jiff::Timestamp::now() })
+        }
         Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
         Command::Rekey => rekey::run(&client()?).await,
         Command::Completions { shell } => {

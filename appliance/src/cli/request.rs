@@ -34,6 +34,16 @@ pub(crate) async fn reboot(client: &Client, host: &str, hard: bool) -> anyhow::R
 
 /// # Errors
 /// When there is no such host, or the appliance does not answer.
+pub(crate) async fn give_up(client: &Client, host: &str, guid: &str) -> anyhow::Result<()> {
+    annotate(client, host, annotations::GIVE_UP_DISK, guid).await?;
+    print_text(&format!(
+        "{host}: what is installed on the disk {guid} may be overwritten; `firesteel describe host {host}` shows it\n"
+    ));
+    Ok(())
+}
+
+/// # Errors
+/// When there is no such host, or the appliance does not answer.
 pub(crate) async fn release(client: &Client, host: &str, force: bool) -> anyhow::Result<()> {
     if force {
         annotate(client, host, annotations::RELEASE_FORCE, "true").await?;

@@ -3,6 +3,8 @@
 //! | request | what it does |
 //! |---|---|
 //! | `GET /firesteel.dev/audit?tail=N&follow=true` | the audit log, as lines of JSON: all of it or the last N lines, and what comes |
+//! | `GET /firesteel.dev/backup` | all objects as of one moment, see [`crate::backup`] |
+//! | `GET /firesteel.dev/store` | which store this is, and from which backups it was restored |
 //! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
 
 use std::sync::Arc;
@@ -22,6 +24,7 @@ use super::{
 };
 use crate::{
     audit::{Asked, Audit, Outcome, Who},
+    backup::Backups,
     serve::at_rest::KeyFile,
 };
 
@@ -33,12 +36,13 @@ pub struct Own {
     store: Store,
     key_file: Arc<KeyFile>,
     audit: Audit,
+    backups: Backups,
 }
 
 impl Own {
     #[must_use]
-    pub fn new(store: &Store, key_file: KeyFile, audit: Audit) -> Self {
-        Self { store: store.clone(), key_file: Arc::new(key_file), audit }
+    pub fn new(store: &Store, key_file: KeyFile, audit: Audit, backups: Backups) -> Self {
+        Self { store: store.clone(), key_file: Arc::new(key_file), audit, backups }
     }
 
     /// Keeps a record of a request and its answer; without a caller nobody proved who he is.
@@ -75,7 +79,9 @@ impl Own {
         match (request.method(), request.uri().path().strip_prefix(PREFIX)) {
             (&Method::GET, Some("audit")) => self.audit(request.uri().query().unwrap_or("")).await,
             (&Method::POST, Some("rekey")) => self.rekey().await,
-            (_, Some("audit" | "rekey")) => refuse(&Status::method_not_allowed()),
+            (&Method::GET, Some("backup")) => self.backups.answer().await,
+            (&Method::GET, Some("store")) => self.backups.lineage(),
+            (_, Some("audit" | "backup" | "rekey" | "store")) => refuse(&Status::method_not_allowed()),
             _ => refuse(&Status::no_route()),
         }
     }

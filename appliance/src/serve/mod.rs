@@ -39,6 +39,7 @@ use tokio::{
 
 use crate::{
     audit::Audit,
+    backup::{Backups, serve::log_lineage},
     http::{known::Known, own::Own},
 };
 use api::ApiListener;
@@ -64,7 +65,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let database = data.path("resources.db");
     let key_file = KeyFile::open(&settings.secrets_key, &database).context("opening the key of the secrets")?;
     let core = open_store(key_file.open_store(&database, settings.durability)?).await?;
-    let own = Own::new(core.store(), key_file, Audit::open(&data.path("audit"))?);
+    let backups = Backups::new(core.store().clone(), data.path(""));
+    let own = Own::new(core.store(), key_file, Audit::open(&data.path("audit"))?, backups);
     let mut tasks = JoinSet::new();
     if settings.api_only {
         serve_alone(&mut tasks, &settings, &data, &core, own).await?;
@@ -126,6 +128,7 @@ fn start_log(settings: &Settings) -> anyhow::Result<()> {
 }
 
 async fn open_store(store: Store) -> anyhow::Result<Core> {
+    log_lineage(store.lineage());
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
     core.publish_kinds().await.map_err(|status| anyhow::anyhow!(status.message))?;

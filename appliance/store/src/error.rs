@@ -126,3 +126,37 @@ impl From<ReadError> for WatchError {
         }
     }
 }
+
+#[derive(Debug, thiserror::Error)]
+pub enum SnapshotError {
+    #[error("cannot write the copy {path}")]
+    File {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    #[error("cannot copy the database")]
+    Database(#[source] rusqlite::Error),
+    #[error("a store in memory has no file to copy")]
+    InMemory,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum RestoreError {
+    #[error("this is no database of a Firesteel store")]
+    NotOurs,
+    #[error("the backup's database has schema {found}, this program knows up to {known}: use a newer program")]
+    Schema { found: i64, known: i64 },
+    #[error("the backup's database is damaged: {what}")]
+    Damaged { what: String },
+    #[error("cannot use the backup's database")]
+    Database {
+        #[source]
+        source: rusqlite::Error,
+    },
+    #[error("cannot write the restored database to disk")]
+    Sync {
+        #[source]
+        source: io::Error,
+    },
+}

@@ -15,6 +15,10 @@
 //! when): until then a list can be read, and paged through, as of any revision, and a watch can start
 //! at any. What watches share in memory is bounded by [`RECENT_BYTES_MAX`].
 //!
+//! A copy of all that is there at one revision can be made at any time ([`Store::snapshot`]); made a
+//! store again ([`restore`]), it begins another epoch of its [`Lineage`], whose revisions are above
+//! whatever a client saw.
+//!
 //! Values of kinds that the caller names are sealed on disk ([`Keyring`]).
 //!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, no
@@ -29,6 +33,7 @@ mod conformance;
 mod durability;
 mod error;
 mod hub;
+mod lineage;
 pub mod memory;
 mod reads;
 mod seal;
@@ -39,11 +44,12 @@ mod watch;
 
 pub use compactor::{Compactor, Retention};
 pub use durability::Durability;
-pub use error::{CommitError, OpenError, ReadError, ResealError, WatchError};
+pub use error::{CommitError, OpenError, ReadError, ResealError, RestoreError, SnapshotError, WatchError};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
+pub use lineage::{EPOCH_REVISIONS, Epoch, Lineage, REVISION_MAX, first_revision};
 pub use memory::Memory;
 pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
-pub use sqlite::Resealed;
+pub use sqlite::{Resealed, Restored, Restoring, Snapshot, restore, revision_of};
 pub use store::Store;
 pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 pub use watch::EventStream;

@@ -23,6 +23,7 @@ use bytes::Bytes;
 
 use crate::error::{CommitError, ReadError};
 use crate::hub::Hub;
+use crate::lineage::{Epoch, Lineage, first_revision};
 use crate::types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 
 /// What a fault makes its operation wait for; one that never ends is a process that has died.
@@ -70,6 +71,26 @@ impl Memory {
         Self { state: Arc::new(Mutex::new(self.lock().clone())), faults: self.faults.clone() }
     }
 
+    /// The medium of a store that was restored from this one, as [`crate::restore`] does it.
+    #[must_use]
+    pub fn restored(&self, timeline: u32, now_ms: i64, replaced: Revision) -> Self {
+        let copy = self.copy();
+        {
+            let mut state = copy.lock();
+            let continues = state.revision;
+            let began = first_revision(continues, 0, Some(replaced));
+            let standing: BTreeSet<Revision> = state.objects.values().copied().collect();
+            state.log.retain(|revision, _| standing.contains(revision));
+            (state.revision, state.compacted) = (began, began);
+            state.lineage.epochs.push(Epoch { timeline, continues, began, began_ms: now_ms });
+        }
+        copy
+    }
+
+    pub(crate) fn lineage(&self) -> Lineage {
+        self.lock().lineage.clone()
+    }
+
     /// An object as it stands, without faults and without a store.
     pub fn peek(&self, key: &Key) -> Option<Object> {
         self.lock().object(key)
@@ -81,12 +102,26 @@ impl Memory {
     }
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct State {
+    lineage: Lineage,
     revision: Revision,
     compacted: Revision,
     log: BTreeMap<Revision, Row>,
     objects: BTreeMap<Key, Revision>,
+}
+
+impl Default for State {
+    /// Every medium is of the same store: a simulation draws nothing by itself.
+    fn default() -> Self {
+        Self {
+            lineage: Lineage::new(1, 1),
+            revision: Revision(0),
+            compacted: Revision(0),
+            log: BTreeMap::new(),
+            objects: BTreeMap::new(),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::durability::Durability;
-use crate::error::{CommitError, OpenError, ReadError, ResealError, WatchError};
+use crate::error::{CommitError, OpenError, ReadError, ResealError, SnapshotError, WatchError};
 use crate::hub::Hub;
+use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
 use crate::reads::Reads;
 use crate::seal::{KeyId, Keyring};
-use crate::sqlite::{Command, Commit, Resealed, Sqlite};
+use crate::sqlite::{self, Command, Commit, Resealed, Snapshot, Sqlite};
 use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
 use crate::watch::EventStream;
 use crate::{OBJECT_BYTES_MAX, PAGE_OBJECTS_MAX};
@@ -27,6 +28,7 @@ pub struct Store {
 struct Inner {
     backend: Backend,
     hub: Arc<Hub>,
+    lineage: Lineage,
 }
 
 #[derive(Debug)]
@@ -50,7 +52,8 @@ impl Store {
     /// key of the keyring, is sealed by its first key before this returns.
     pub fn open_sealed(path: &Path, durability: Durability, keyring: Option<Arc<Keyring>>) -> Result<Self, OpenError> {
         let (sqlite, hub) = Sqlite::open(path, durability, keyring)?;
-        Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub }) })
+        let lineage = sqlite.lineage.clone();
+        Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub, lineage }) })
     }
 
     /// The key without which the database cannot be opened; none where nothing in it is sealed, or where
@@ -63,7 +66,30 @@ impl Store {
     /// would not hear of changes.
     pub fn in_memory(memory: &Memory) -> Self {
         let (opened, hub) = Opened::new(memory);
-        Self { inner: Arc::new(Inner { backend: Backend::Memory(opened), hub }) }
+        let lineage = memory.lineage();
+        Self { inner: Arc::new(Inner { backend: Backend::Memory(opened), hub, lineage }) }
+    }
+
+    /// Who this store is, and its restores.
+    pub fn lineage(&self) -> &Lineage {
+        &self.inner.lineage
+    }
+
+    /// Copies the database as of one revision into a new file, while others write. Every change that
+    /// was acknowledged before is in it. Blocks for as long as the disk needs.
+    pub fn snapshot(&self, into: &Path) -> Result<Snapshot, SnapshotError> {
+        match &self.inner.backend {
+            Backend::Sqlite(sqlite) => sqlite::snapshot(&sqlite.path, into),
+            Backend::Memory(_) => Err(SnapshotError::InMemory),
+        }
+    }
+
+    /// How much room the next copy needs at most. Blocks for a moment.
+    pub fn snapshot_bytes_max(&self) -> Result<u64, SnapshotError> {
+        match &self.inner.backend {
+            Backend::Sqlite(sqlite) => sqlite::size_bytes(&sqlite.path).map_err(SnapshotError::Database),
+            Backend::Memory(_) => Err(SnapshotError::InMemory),
+        }
     }
 
     /// The newest revision that every watcher has been given.

@@ -15,6 +15,7 @@ use std::io::{self, Read};
 
 mod agent;
 mod archives;
+mod backup;
 mod boot;
 mod compressed;
 mod dhcp;
@@ -67,6 +68,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "agent", check: agent::check, seeds: agent::seeds },
     Target { name: "objects", check: objects::check, seeds: objects::seeds },
     Target { name: "protobuf", check: protobuf::check, seeds: protobuf::seeds },
+    Target { name: "backup", check: backup::check, seeds: backup::seeds },
     Target { name: "patches", check: patches::check, seeds: patches::seeds },
     Target { name: "selectors", check: selectors::check, seeds: selectors::seeds },
 ];

@@ -76,6 +76,8 @@ pub(crate) struct Agent {
     pub(crate) lie: Option<Lie>,
     /// A planted bug: writes to whatever disk comes first.
     pub(crate) careless: bool,
+    /// Sees no partition table.
+    pub(crate) blind: bool,
     /// A planted bug: does a step again.
     pub(crate) forgetful: bool,
     /// A planted bug: tells old news as new.
@@ -109,6 +111,7 @@ impl Agent {
             tick: 0,
             lie: None,
             careless: false,
+            blind: false,
             forgetful: false,
             muddled: false,
             old_news: None,
@@ -402,6 +405,7 @@ impl Agent {
             attempt: job.plan.attempt,
             plan: job.plan.number,
             token: self.seed.token.clone(),
+            over: disk.bootable().map(|installed| installed.disk_guid.clone()),
             first: job.disk.is_none(),
             step: job.index,
         });
@@ -498,12 +502,17 @@ impl Agent {
         }
     }
 
+    fn told(&self, disk: wire::Disk) -> wire::Disk {
+        let table = if self.blind { Some(wire::Table::None) } else { disk.table.clone() };
+        wire::Disk { table, ..disk }
+    }
+
     fn inventory(&self, disks: &[Disk]) -> wire::Inventory {
         wire::Inventory {
             system: wire::System { uuid: self.uuid.clone(), serial: "S".into(), ..wire::System::default() },
             firmware: wire::Firmware { mode: wire::FirmwareMode::Uefi, ..wire::Firmware::default() },
             memory: wire::Memory { total_mib: 4096, installed_mib: 4096 },
-            disks: seen(disks).into_iter().map(|seen| seen.disk).collect(),
+            disks: seen(disks).into_iter().map(|seen| self.told(seen.disk)).collect(),
             ..wire::Inventory::default()
         }
     }

@@ -41,6 +41,8 @@ pub(crate) struct Touch {
     pub(crate) attempt: u64,
     pub(crate) plan: u32,
     pub(crate) token: String,
+    /// GUID of the system that the disk could boot before.
+    pub(crate) over: Option<String>,
     /// The first touch of its step.
     pub(crate) first: bool,
     pub(crate) step: usize,
@@ -81,6 +83,10 @@ impl Disk {
             serial: self.serial.clone(),
             wwn: self.wwn.clone(),
             read_only: self.read_only,
+            table: Some(match self.bootable() {
+                Some(installed) => wire::Table::Gpt { guid: installed.disk_guid.clone() },
+                None => wire::Table::None,
+            }),
             ..wire::Disk::default()
         }
     }

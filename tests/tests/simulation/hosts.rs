@@ -300,6 +300,7 @@ impl World {
             agent.lie = Some(Lie::Perfect);
         }
         (agent.careless, agent.forgetful) = (machine.careless, machine.forgetful);
+        agent.blind = machine.blind;
         agent.muddled = self.setup.bug == Some(Bug::StaleReports);
         machine.tokens.push((token, agent.key));
         let excess = machine.tokens.len().saturating_sub(6);

@@ -13,6 +13,7 @@
 //! | no two hosts with one lease | each ACK |
 //! | one ticket, one reset, within a life | each reset |
 //! | a config token ends with *running* | each answered config |
+//! | nothing that is newer than a restored store is destroyed | each touch |
 //! | no stranger gets a host's boot, no host a stranger's | each script |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -49,6 +50,7 @@ pub(crate) enum Law {
     Liveness,
     Reason,
     Running,
+    Newer,
 }
 
 #[derive(Clone, Debug)]
@@ -205,6 +207,8 @@ pub(crate) struct Laws {
     ended_tokens: BTreeSet<String>,
     resets: BTreeSet<Order>,
     pub(crate) newest: Revision,
+    /// GUIDs of systems that were installed after the backup that the store was restored from.
+    pub(crate) newer: BTreeSet<String>,
     /// Changes of state that nobody has looked at yet.
     pub(crate) changes: Vec<(String, Edge)>,
     /// Machines that nobody owns, whose agent has just been bound.
@@ -220,7 +224,49 @@ pub(crate) struct Laws {
     pub(crate) refuses: u64,
 }
 
+/// What a backup has.
+#[derive(Clone)]
+pub(crate) struct Past {
+    hosts: BTreeMap<String, HostTruth>,
+    objects: BTreeMap<String, String>,
+    shown: BTreeSet<String>,
+    strangers: BTreeMap<String, StrangerTruth>,
+    furthest: BTreeMap<String, ProgressTruth>,
+}
+
+impl Past {
+    /// Systems that the store knows as installed, or as installed once.
+    pub(crate) fn done(&self) -> BTreeSet<String> {
+        let memories = self.hosts.values().map(|host| &host.memory);
+        let of = |memory: &HostMemory| {
+            let applied = memory.applied.iter().map(|applied| applied.disk_guid.clone());
+            applied.chain(memory.former.iter().cloned()).collect::<Vec<_>>()
+        };
+        memories.flat_map(of).collect()
+    }
+}
+
 impl Laws {
+    pub(crate) fn past(&self) -> Past {
+        Past {
+            hosts: self.hosts.clone(),
+            objects: self.objects.clone(),
+            shown: self.shown.clone(),
+            strangers: self.strangers.clone(),
+            furthest: self.furthest.clone(),
+        }
+    }
+
+    /// The store is what it was then; everything else goes on.
+    pub(crate) fn go_back(&mut self, past: Past, newer: BTreeSet<String>) {
+        self.hosts = past.hosts;
+        self.objects = past.objects;
+        self.shown = past.shown;
+        self.strangers = past.strangers;
+        self.furthest = past.furthest;
+        self.newer = newer;
+    }
+
     pub(crate) fn broken(&mut self, law: Law, text: String) {
         // The first one is the cause.
         self.violation.get_or_insert(Violation { law, text });
@@ -411,6 +457,13 @@ impl Laws {
 
     /// A disk was touched by an agent whose boot had this uid.
     pub(crate) fn touched(&mut self, uid: &str, machine: &str, touch: &Touch) {
+        if let Some(lost) = touch.over.as_ref().filter(|guid| self.newer.contains(*guid)) {
+            let text = format!(
+                "{machine}: {} of disk {} over {lost}, which the store does not know",
+                touch.what, touch.serial
+            );
+            self.broken(Law::Newer, text);
+        }
         let plan = self.issued.get(&(uid.to_owned(), touch.attempt, touch.plan));
         let named = match plan {
             Some(PlanKind::Write(write)) => Some(&write.disk),

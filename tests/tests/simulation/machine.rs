@@ -73,6 +73,7 @@ pub(crate) struct Machine {
     pub(crate) arrived: u64,
     pub(crate) next_lie: Option<Lie>,
     pub(crate) careless: bool,
+    pub(crate) blind: bool,
     pub(crate) forgetful: bool,
     /// Tokens of its boots, with the key that used them.
     pub(crate) tokens: Vec<(String, PublicKey)>,

@@ -11,6 +11,7 @@
 //! | `conversation` | one host from its object to its running system, line by line |
 //! | `kill_points` | the same, with the appliance killed at every write and effect, one after the other |
 //! | `wild` | many hosts, owners, faults; then peace, in which every host reaches its goal |
+//! | `restores` | the store is restored from a backup in the middle of all this: nothing newer is destroyed |
 //! | `planted` | bugs put in on purpose: the law that each breaks is found broken |
 //!
 //! A failure names its seed; `FIRESTEEL_SIM_SEED` and `FIRESTEEL_SIM_STEPS` set those of
@@ -35,6 +36,7 @@ mod network;
 mod owner;
 mod planted;
 mod random;
+mod restores;
 mod settle;
 mod trouble;
 mod wild;

@@ -35,7 +35,12 @@ pub(crate) enum Bug {
     LostReceipt,
     /// A status without a word.
     NoReason,
+    /// An agent that does not see what a disk is marked with.
+    BlindAgent,
 }
+
+/// Of a store that is restored from a backup; `restores` plants them.
+pub(crate) const RESTORE_BUGS: [(Bug, Law); 1] = [(Bug::BlindAgent, Law::Newer)];
 
 pub(crate) const BUGS: [(Bug, Law); 15] = [
     (Bug::CarelessAgent, Law::PlannedDisk),

@@ -235,6 +235,7 @@ impl World {
             arrived: 0,
             next_lie: None,
             careless: self.setup.bug == Some(Bug::CarelessAgent),
+            blind: self.setup.bug == Some(Bug::BlindAgent),
             forgetful: self.setup.bug == Some(Bug::ForgetfulAgent),
             tokens: Vec::new(),
         }

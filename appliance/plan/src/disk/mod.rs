@@ -7,11 +7,13 @@
 //!   `/dev/disk/by-path/` name.
 
 mod hints;
+mod mark;
 mod select;
 
 use serde::{Deserialize, Serialize};
 
 pub use hints::{mismatch, names_kernel_device};
+pub use mark::Mark;
 pub use select::{DiskChoice, DiskVerdict, NoDisk, SIZE_BYTES_MIN, select_disk};
 
 /// What names one disk across boots: a WWN, or serial number with model and size. Every field that

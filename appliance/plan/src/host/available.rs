@@ -9,6 +9,7 @@ use crate::host::{
     effect::{EventKind, PlanKind, Reason},
     memory::State,
     power::{self, Reach},
+    restored,
     turn::Turn,
 };
 
@@ -61,6 +62,15 @@ fn wanted(turn: &mut Turn<'_>) -> Reason {
 }
 
 fn idle(turn: &mut Turn<'_>) -> Reason {
+    if let Err(reason) = restored::may_destroy(turn, ErrorType::Provisioning) {
+        // Whatever runs on it is not switched off by an intent that is older.
+        return reason;
+    }
+    if restored::needs_look(turn) {
+        let text = "available; the store was restored from a backup, so the host's power is left as it is until it is \
+                    inspected again (annotation inspect.metal3.io) or an image is wanted";
+        return turn.stay(turn.limits().slow_poll, text);
+    }
     let online = turn.seen.host.spec.online;
     let alive = attempt::presence(turn) == Presence::Alive;
     let poll = turn.limits().power_poll;

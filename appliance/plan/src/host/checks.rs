@@ -8,6 +8,7 @@ use crate::{
     host::{
         effect::{Effect, Reason},
         memory::DiskPlan,
+        restored,
         seen::{ImageSeen, ReadyImage, UserDataSeen},
         turn::{Turn, later, words},
     },
@@ -93,6 +94,9 @@ pub(super) fn user_data(turn: &mut Turn<'_>) -> Result<(Option<String>, bool), R
 /// Whether the newest inspection says enough about the disks to choose one now.
 pub(super) fn inspection_is_fresh(turn: &Turn<'_>) -> bool {
     let Some(record) = &turn.seen.hardware else { return false };
+    if restored::needs_look(turn) {
+        return false;
+    }
     if turn.memory.retried_at.is_some_and(|at| record.inspected_at <= at) {
         return false;
     }

@@ -8,7 +8,9 @@ use crate::{
     host::{
         attempt::{self, Presence, Progress},
         effect::{Effect, EventKind, PlanKind, Reason},
+        inspecting,
         memory::{Failure, State},
+        restored,
         turn::Turn,
     },
 };
@@ -50,6 +52,9 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     if !turn.seen.host.spec.cleans() {
         return done(turn, "cleaning is disabled by spec.automatedCleaningMode; the disk keeps its content");
     }
+    if restored::is_kept(turn) {
+        return done(turn, "spec.externallyProvisioned: the disk keeps its content");
+    }
     let failures = turn.memory.clean_failures;
     if turn.is_deleting() && failures > turn.limits().delete_failures_max {
         turn.event(
@@ -69,10 +74,20 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
 }
 
 fn work(turn: &mut Turn<'_>, disk: DiskIdentity) -> Reason {
+    if let Err(reason) = restored::may_go_on(turn, KIND) {
+        return reason;
+    }
     let agent = match attempt::agent(turn, KIND) {
         Ok(agent) => agent,
         Err(reason) => return reason,
     };
+    if restored::needs_look(turn) {
+        // The plan that wrote to the disk is of an older state: what stands there now is looked at first.
+        return match inspecting::inspect(turn, agent, KIND) {
+            Err(reason) => reason,
+            Ok(()) => turn.stay(turn.limits().work_poll, "the disks were looked at before one is cleaned"),
+        };
+    }
     let is_current = turn.memory.plan.as_ref().is_some_and(|plan| plan.plan == PlanKind::Clean { disk: disk.clone() });
     if !is_current {
         return clean(turn, disk, agent);
@@ -85,6 +100,7 @@ fn work(turn: &mut Turn<'_>, disk: DiskIdentity) -> Reason {
             turn.fail(KIND, format!("cleaning the disk failed: {message}; {exit}"))
         }
         Progress::Done => {
+            turn.memory.restored = None;
             turn.memory.disk_dirty = false;
             turn.memory.plan = None;
             done(turn, "the disk was cleaned")
@@ -98,12 +114,17 @@ fn clean(turn: &mut Turn<'_>, disk: DiskIdentity, agent: &crate::host::seen::Age
     if is_own && let Err(reason) = turn.may_try() {
         return reason;
     }
+    if let Err(reason) = restored::may_destroy(turn, KIND) {
+        return reason;
+    }
     turn.issue(PlanKind::Clean { disk });
     attempt::watch(turn, agent, KIND)
 }
 
 fn done(turn: &mut Turn<'_>, why: &str) -> Reason {
-    turn.memory.applied = None;
+    if let Some(applied) = turn.memory.applied.take() {
+        restored::remember(turn, applied.disk_guid);
+    }
     turn.memory.history.deprovision.end = Some(turn.now);
     turn.event(EventKind::Normal, "DeprovisioningComplete", why);
     if !turn.is_deleting() || !turn.memory.disk_dirty {

@@ -56,6 +56,21 @@ pub struct HostMemory {
     /// A person asked to try again then: an inspection from before may show what was repaired since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retried_at: Option<Timestamp>,
+    /// The store's timeline in which this was last written; zero: before there were any.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub timeline: u32,
+    /// The store was restored from a backup, and the host's disks have not been settled since.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restored: Option<Restored>,
+    /// Nothing is done to the host's disks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frozen: Option<Frozen>,
+    /// Marks of installations that the store knew as done, before the one in `applied`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub former: Vec<String>,
+    /// Marks of installations that a person gave up, the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub given_up: Vec<GivenUp>,
     /// Hints in force when the host was last prepared.
     pub prepared_hints: Option<RootDeviceHints>,
     pub history: OperationHistory,
@@ -241,6 +256,64 @@ impl DiskPlan {
     pub fn identity(&self) -> &DiskIdentity {
         &self.choice.disk
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Restored {
+    pub at: Timestamp,
+    /// GUID of an installation that was under way when the backup was made: nobody knows its end.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub unfinished: String,
+}
+
+/// Why nothing is done to the host's disks.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Frozen {
+    pub why: FrozenWhy,
+    /// The disk, by name and identity.
+    pub disk: String,
+    /// Its mark; empty where it could not be read.
+    pub guid: String,
+    pub message: String,
+    pub since: Timestamp,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum FrozenWhy {
+    /// The disk was installed after the backup that the store was restored from.
+    NewerThanStore,
+    /// The disk was installed by another appliance, and not cleaned by it.
+    OfAnotherStore,
+    /// After a restore: the agent does not tell what is on the disk.
+    MarkUnknown,
+}
+
+impl FrozenWhy {
+    /// As a condition's reason.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::NewerThanStore => "NewerThanStore",
+            Self::OfAnotherStore => "OfAnotherStore",
+            Self::MarkUnknown => "MarkUnknown",
+        }
+    }
+}
+
+/// An installation that may be overwritten, by a person's word.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GivenUp {
+    pub guid: String,
+    pub disk: String,
+    pub at: Timestamp,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// What the appliance put on the disk, as the receipts prove.

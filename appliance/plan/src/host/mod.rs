@@ -36,6 +36,7 @@ mod project;
 mod provisioned;
 mod provisioning;
 mod registering;
+mod restored;
 pub mod seen;
 mod turn;
 mod unmanaged;
@@ -48,11 +49,11 @@ use firesteel_resources::{
 };
 use jiff::Timestamp;
 pub use limits::Limits;
-pub use memory::{Applied, DiskPlan, Failure, HostMemory, IssuedPlan, State};
+pub use memory::{Applied, DiskPlan, Failure, Frozen, FrozenWhy, GivenUp, HostMemory, IssuedPlan, Restored, State};
 pub use project::project;
 pub use seen::{
-    AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, CredentialsSeen, ImageSeen, InstanceSeen, Power,
-    ReadyImage, Seen, UserDataSeen, Work, WriteEvidence,
+    AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, CredentialsSeen, ImageSeen, InstanceSeen, LineageSeen,
+    Power, ReadyImage, Seen, UserDataSeen, Work, WriteEvidence,
 };
 use turn::Turn;
 
@@ -70,8 +71,10 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
         let key = annotations::PAUSED;
         return turn.rest(format!("paused{who}: nothing happens until the annotation {key} is removed"));
     }
+    restored::notice(turn);
     learn_macs(turn);
     retry(turn);
+    restored::look(turn);
     if turn.requests.release_force && turn.is_deleting() && turn.memory.state != State::Deleting {
         return turn.go(State::Deleting, "released by force: the disk is not cleaned");
     }

@@ -151,7 +151,7 @@ fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> Vec<Conditio
         None => Condition::new("Healthy", true, "Healthy", ""),
         Some(message) => Condition::new("Healthy", false, "Error", message),
     };
-    vec![
+    let mut conditions = vec![
         manageable,
         Condition::new(
             "AvailableForProvisioning",
@@ -170,7 +170,15 @@ fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> Vec<Conditio
         healthy,
         power_control(seen),
         running(memory, seen),
-    ]
+    ];
+    let was_frozen =
+        seen.host.status.as_ref().is_some_and(|status| status.conditions.iter().any(|c| c.type_ == "Frozen"));
+    if let Some(frozen) = &memory.frozen {
+        conditions.push(Condition::new("Frozen", true, frozen.why.word(), &frozen.message));
+    } else if was_frozen {
+        conditions.push(Condition::new("Frozen", false, "NotFrozen", ""));
+    }
+    conditions
 }
 
 fn ready(memory: &HostMemory, failed: Option<&str>, text: &str) -> Condition {

@@ -17,6 +17,7 @@ use crate::{
         effect::{EventKind, PlanKind, Reason, WritePlan},
         inspecting,
         memory::{Applied, IssuedPlan, State},
+        restored,
         seen::{AgentSeen, UserDataSeen},
         turn::{Turn, later},
     },
@@ -32,7 +33,8 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let wanted = turn.seen.host.spec.wanted_image().cloned();
     let attempted = turn.memory.last_attempted_image.clone();
     let is_same = wanted.as_ref().map(|image| &image.url) == attempted.as_ref().map(|image| &image.url);
-    let Some(wanted) = wanted.filter(|_| is_same) else { return cancelled(turn) };
+    let is_kept = restored::is_kept(turn);
+    let Some(wanted) = wanted.filter(|_| is_same && !is_kept) else { return cancelled(turn) };
     if let Some(issued) = writing {
         return write(turn, &issued);
     }
@@ -58,22 +60,29 @@ fn cancelled(turn: &mut Turn<'_>) -> Reason {
 
 /// Everything up to the write plan.
 fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(), Reason> {
+    restored::may_go_on(turn, KIND)?;
     let image = checks::image(turn, wanted)?;
     let (user_data_sha256, _) = checks::user_data(turn)?;
     // With an inspection at hand, a wrong hint is told before the host is booted for nothing.
     if checks::inspection_is_fresh(turn) {
         checks::disk(turn, &image)?;
+        restored::look(turn);
+        restored::may_go_on(turn, KIND)?;
     }
     let agent = attempt::agent(turn, KIND)?;
     if !checks::inspection_is_fresh(turn) {
         inspecting::inspect(turn, agent, KIND)?;
     }
     let disk = checks::disk(turn, &image)?;
+    restored::look(turn);
+    restored::may_destroy(turn, KIND)?;
     turn.may_try()?;
-    let plan = WritePlan { disk: disk.identity().clone(), disk_guid: turn.guid(), image, user_data_sha256 };
+    let disk_guid = restored::mark(turn);
+    let plan = WritePlan { disk: disk.identity().clone(), disk_guid, image, user_data_sha256 };
     let text = format!("writing the image to {} ({})", disk.choice.device, disk.identity());
     turn.event(EventKind::Normal, "DiskSelected", format!("{text}: {}", disk.choice.why));
     turn.memory.disk_dirty = true;
+    turn.memory.restored = None;
     turn.memory.failure = None;
     turn.issue(PlanKind::Write(plan));
     Err(attempt::watch(turn, agent, KIND))

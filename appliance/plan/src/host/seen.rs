@@ -26,6 +26,8 @@ pub struct Seen {
     /// An agent with a discovery token (no host yet) is alive on one of this host's MACs.
     pub discovery_agent: bool,
     pub instance: InstanceSeen,
+    /// What the store is, and how much of its own past it has.
+    pub lineage: LineageSeen,
     /// When this appliance process started: it has not heard from anybody before.
     pub started_at: Timestamp,
     /// Fresh random bits for this step, for new GUIDs and for spreading retries.
@@ -49,10 +51,31 @@ impl Seen {
             mac_taken: None,
             discovery_agent: false,
             instance: InstanceSeen::default(),
+            lineage: LineageSeen::default(),
             started_at,
             entropy,
             limits: Limits::default(),
         }
+    }
+}
+
+/// The store's identity. A restored backup is another timeline; what was written after the backup is
+/// not in it, but may be on disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineageSeen {
+    pub store: u32,
+    /// The one that is written now.
+    pub timeline: u32,
+    /// The newest change that this step knows.
+    pub revision: u64,
+    /// Each timeline and the last revision of it that this store has; the current one comes last.
+    pub known: Vec<(u32, u64)>,
+}
+
+impl Default for LineageSeen {
+    /// A store that was never restored.
+    fn default() -> Self {
+        Self { store: 1, timeline: 1, revision: 0, known: vec![(1, 0)] }
     }
 }
 

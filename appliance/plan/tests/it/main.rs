@@ -10,4 +10,5 @@ mod flows;
 mod graph;
 mod properties;
 mod requests;
+mod restored;
 mod world;

@@ -32,6 +32,8 @@ pub(crate) struct World {
     /// A boot into the agent was carried out and nobody has said hello yet.
     pub(crate) booting: bool,
     pub(crate) gone: bool,
+    /// What an inspection finds, if a test says so.
+    pub(crate) disks: Vec<DiskRecord>,
 }
 
 pub(crate) fn disk(name: &str, serial: &str, gb: u64) -> DiskRecord {
@@ -81,6 +83,7 @@ impl World {
             agent_works: true,
             booting: false,
             gone: false,
+            disks: Vec::new(),
         }
     }
 
@@ -222,6 +225,10 @@ impl World {
                     ..HardwareRecord::default()
                 });
                 (record.attempt, record.plan, record.inspected_at) = (*attempt, *plan, self.now);
+                record.timeline = self.seen.memory.timeline;
+                if !self.disks.is_empty() {
+                    record.disks.clone_from(&self.disks);
+                }
                 self.seen.hardware = Some(record);
             }
             Effect::FetchImage { .. }

@@ -31,6 +31,10 @@ pub const RESERVED_ADDRESS: &str = "firesteel.dev/reserved-address";
 /// Let the object go without cleaning; a tombstone keeps the hardware's identity.
 pub const RELEASE_FORCE: &str = "firesteel.dev/release-force";
 
+/// One-shot: the installation with this mark (the GUID of its disk) may be overwritten, although it is
+/// newer than the store, or another appliance's.
+pub const GIVE_UP_DISK: &str = "firesteel.dev/give-up-disk";
+
 /// All requests of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
@@ -45,6 +49,8 @@ pub struct Requests {
     pub held_off: Option<(Vec<String>, RebootMode)>,
     pub retry: bool,
     pub release_force: bool,
+    /// The mark of an installation that may be overwritten.
+    pub give_up_disk: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -93,6 +99,7 @@ pub fn requests(meta: &ObjectMeta) -> Requests {
         inspection_disabled: meta.annotation(INSPECT) == Some("disabled"),
         retry: meta.annotations.contains_key(RETRY),
         release_force: meta.annotations.contains_key(RELEASE_FORCE),
+        give_up_disk: meta.annotation(GIVE_UP_DISK).map(str::to_owned),
         ..Requests::default()
     };
     for (key, value) in &meta.annotations {

@@ -7,7 +7,9 @@
 //! ```sql
 //! log(revision PRIMARY KEY, grp, resource, namespace, name, op, previous, value, sealed)
 //! object(grp, resource, namespace, name PRIMARY KEY) -> revision
-//! meta(key) -> value      -- schema, revision (the counter), compacted, seal (key id), scrub
+//! meta(key) -> value      -- schema, revision (the counter), compacted, seal (key id), scrub,
+//!                         -- store (who this is)
+//! epoch(number) -> timeline, continues, began, began_ms   -- one row for the making and each restore
 //! ```
 //!
 //! `sealed` says whether the value is as a [`Keyring`] sealed it; [`reseal`] is about that.
@@ -18,6 +20,7 @@
 //! One thread writes, with `synchronous=FULL` in WAL mode; some others read. The file beside the
 //! database named `.lock` keeps a second process out, whose watchers would see nothing.
 
+mod backup;
 mod read;
 mod reseal;
 #[cfg(test)]
@@ -25,7 +28,7 @@ mod tests;
 mod write;
 
 use std::fs::{File, OpenOptions};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -35,16 +38,19 @@ use tokio::sync::mpsc;
 use crate::durability::Durability;
 use crate::error::OpenError;
 use crate::hub::Hub;
+use crate::lineage::{Epoch, Lineage};
 use crate::seal::{KeyId, Keyring};
 use crate::types::Revision;
 
+pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
+pub(crate) use backup::{size_bytes, snapshot};
 pub(crate) use read::{Part, count, history, object, page};
 pub use reseal::Resealed;
 pub(crate) use write::{Command, Commit};
 
 /// What makes each schema out of the one before; the first one out of an empty file. A step that
 /// was in a release is never changed: the next one is added, with a fixture in `tests`.
-const STEPS: [&str; 2] = [SCHEMA_1, SCHEMA_2];
+const STEPS: [&str; 3] = [SCHEMA_1, SCHEMA_2, SCHEMA_3];
 /// The newest schema that this program reads and writes.
 const SCHEMA: i64 = STEPS.len() as i64;
 /// Commits that may wait for the writer; callers beyond wait for a place.
@@ -81,6 +87,18 @@ const SCHEMA_2: &str = "
     INSERT INTO meta VALUES ('scrub', 0);
 ";
 
+/// Who the store is, and its restores.
+const SCHEMA_3: &str = "
+    CREATE TABLE epoch(
+        number INTEGER PRIMARY KEY,
+        timeline INTEGER NOT NULL,
+        continues INTEGER NOT NULL,
+        began INTEGER NOT NULL,
+        began_ms INTEGER NOT NULL);
+    INSERT INTO epoch VALUES (1, 1 + abs(random() % 4294967295), 0, 0, 0);
+    INSERT INTO meta VALUES ('store', 1 + abs(random() % 16777215));
+";
+
 pub(crate) type ReadJob = Box<dyn FnOnce(&mut Database) + Send>;
 
 /// One thread's connection, and what opens the values behind it.
@@ -94,6 +112,8 @@ pub(crate) struct Database {
 pub(crate) struct Sqlite {
     pub(crate) commands: Option<mpsc::Sender<Command>>,
     pub(crate) reads: Option<mpsc::Sender<ReadJob>>,
+    pub(crate) path: PathBuf,
+    pub(crate) lineage: Lineage,
     threads: Vec<JoinHandle<()>>,
     _lock: File,
 }
@@ -116,6 +136,7 @@ impl Sqlite {
         let connection = &writing.connection;
         let current = meta(connection, "revision").map_err(database)?;
         let compacted = meta(connection, "compacted").map_err(database)?;
+        let lineage = lineage(connection).map_err(database)?;
         let hub = Arc::new(Hub::new(current, compacted));
 
         let mut threads = Vec::with_capacity(READERS + 1);
@@ -131,7 +152,8 @@ impl Sqlite {
             let (queue, database) = (queue.clone(), Database { connection, keyring: keyring.clone() });
             threads.push(spawn("store-reader", move || run_reader(database, &queue))?);
         }
-        Ok((Self { commands: Some(commands), reads: Some(reads), threads, _lock: lock }, hub))
+        let (commands, reads, path) = (Some(commands), Some(reads), path.to_owned());
+        Ok((Self { commands, reads, path, lineage, threads, _lock: lock }, hub))
     }
 }
 
@@ -188,11 +210,7 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<i64> {
     let transaction = connection.transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)?;
     let tables: i64 =
         transaction.query_row("SELECT count(*) FROM sqlite_master WHERE name = 'meta'", [], |row| row.get(0))?;
-    let found: i64 = if tables == 0 {
-        0
-    } else {
-        transaction.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0))?
-    };
+    let found: i64 = if tables == 0 { 0 } else { schema(&transaction)? };
     if found >= SCHEMA {
         return Ok(found);
     }
@@ -202,6 +220,30 @@ fn migrate(connection: &mut Connection) -> rusqlite::Result<i64> {
     transaction.execute("UPDATE meta SET value = ?1 WHERE key = 'schema'", [SCHEMA])?;
     transaction.commit()?;
     Ok(SCHEMA)
+}
+
+fn schema(connection: &Connection) -> rusqlite::Result<i64> {
+    connection.query_row("SELECT value FROM meta WHERE key = 'schema'", [], |row| row.get(0))
+}
+
+/// Of a database whose schema has it; of an older one, as if it were its first epoch.
+fn lineage(connection: &Connection) -> rusqlite::Result<Lineage> {
+    if schema(connection)? < 3 {
+        return Ok(Lineage::new(0, 0));
+    }
+    let store = connection.query_row("SELECT value FROM meta WHERE key = 'store'", [], |row| row.get(0))?;
+    let epochs = connection
+        .prepare("SELECT timeline, continues, began, began_ms FROM epoch ORDER BY number")?
+        .query_map([], |row| {
+            Ok(Epoch {
+                timeline: row.get(0)?,
+                continues: revision(row.get(1)?),
+                began: revision(row.get(2)?),
+                began_ms: row.get(3)?,
+            })
+        })?
+        .collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(Lineage { store, epochs })
 }
 
 fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Revision> {

@@ -6,7 +6,10 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use super::SCHEMA;
-use crate::{Event, EventKind, GroupResource, Key, Op, OpenError, ReadError, Revision, Store};
+use crate::{
+    Event, EventKind, GroupResource, Key, Op, OpenError, ReadError, RestoreError, Restored, Restoring, Revision, Store,
+    restore,
+};
 
 /// Tables and rows as a program with this schema left them: revision 3 made "kept", 4 changed it, 5
 /// made "gone" and 6 deleted it; what was before 3 is compacted, "old" of revision 2 stands since.
@@ -44,6 +47,20 @@ fn database_of(schema: i64) -> String {
             let first =
                 first.replace("('schema', 1)", "('schema', 2), ('scrub', 0)").replace("AS BLOB))", "AS BLOB), 0)");
             format!("{first} CREATE INDEX log_sealed ON log(revision) WHERE sealed <> 0;")
+        }
+        3 => {
+            // Who the store is, and its restores.
+            let second = database_of(2).replace("('schema', 2)", "('schema', 3), ('store', 77)");
+            format!(
+                "{second}
+                CREATE TABLE epoch(
+                    number INTEGER PRIMARY KEY,
+                    timeline INTEGER NOT NULL,
+                    continues INTEGER NOT NULL,
+                    began INTEGER NOT NULL,
+                    began_ms INTEGER NOT NULL);
+                INSERT INTO epoch VALUES (1, 4294967295, 0, 0, 0);"
+            )
         }
         other => panic!("schema {other} needs a fixture here"),
     }
@@ -130,4 +147,65 @@ fn a_database_of_a_newer_program_is_refused_and_left_as_it_is() {
     assert_eq!(found, SCHEMA + 1);
     set(SCHEMA);
     Store::open(&path).unwrap();
+}
+
+const HOW: Restoring = Restoring { timeline: 99, now_ms: 2_000, made_ms: 2_000, replaced: None };
+
+#[test]
+fn a_copy_of_every_earlier_schema_is_restored() {
+    for schema in 1..=SCHEMA {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.db");
+        Connection::open(&path).unwrap().execute_batch(&database_of(schema)).unwrap();
+        let began = Revision(1_000_006);
+        let restored = restore(&path, &HOW).unwrap();
+        assert_eq!(restored, Restored { epoch: 2, timeline: 99, from: Revision(6), began }, "schema {schema}");
+        let store = Store::open(&path).unwrap();
+        assert_eq!(store.current(), began);
+        let lineage = store.lineage().clone();
+        assert_eq!(lineage.epochs[1].continues, Revision(6));
+        assert!(lineage.store > 0 && lineage.epochs[0].timeline > 0, "schema {schema}: {lineage:?}");
+        run(async move {
+            let page = store.list(&hosts(), None, None, None, 9).await.unwrap();
+            let names: Vec<_> = page.items.iter().map(|o| (o.key.name.as_str(), o.revision.0)).collect();
+            assert_eq!(names, [("kept", 4), ("old", 2)], "an object stays where it was");
+            assert_eq!(page.revision, began);
+            // What a client saw before, what it saw of the lost history, and what nobody saw.
+            for seen in [3, 6, 7, 900_000] {
+                let watch = store.watch(&hosts(), Revision(seen)).await;
+                assert!(matches!(watch, Err(crate::WatchError::Compacted { oldest }) if oldest == began), "{seen}");
+                let list = store.list(&hosts(), None, Some(Revision(seen)), None, 9).await;
+                assert!(matches!(list, Err(ReadError::Compacted { .. })), "{seen}");
+            }
+            let op = Op::Update { key: key("kept"), expected: Revision(4), value: "x".into() };
+            assert_eq!(store.commit(op, vec![]).await.unwrap(), Revision(began.0 + 1));
+        });
+        let rows: i64 =
+            Connection::open(&path).unwrap().query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 3, "the history before is gone");
+    }
+}
+
+#[test]
+fn what_is_no_copy_of_a_store_is_not_restored() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("store.db");
+    std::fs::write(&path, "x".repeat(8192)).unwrap();
+    assert!(matches!(restore(&path, &HOW), Err(RestoreError::NotOurs)));
+    std::fs::remove_file(&path).unwrap();
+    Connection::open(&path).unwrap().execute_batch("CREATE TABLE other(x)").unwrap();
+    assert!(matches!(restore(&path, &HOW), Err(RestoreError::NotOurs)));
+    for (damage, words) in [
+        ("UPDATE meta SET value = 9 WHERE key = 'schema'", "newer program"),
+        ("DELETE FROM log WHERE revision = 4", "have no content"),
+        ("UPDATE meta SET value = 5 WHERE key = 'revision'", "newer than the store"),
+    ] {
+        std::fs::remove_file(&path).unwrap();
+        let connection = Connection::open(&path).unwrap();
+        connection.execute_batch(&database_of(SCHEMA)).unwrap();
+        connection.execute_batch(damage).unwrap();
+        drop(connection);
+        let error = restore(&path, &HOW).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
+    }
 }

@@ -1,0 +1,251 @@
+//! What a restored store does not know: disks that were installed after its backup.
+//!
+//! Every installation marks its disk ([`Mark`]). A mark that the store's own past does not contain is
+//! newer than the store, and old intent must not touch it: the host is frozen until a person gives
+//! that installation up, by its name. After a restore no disk of a host is cleaned or written before
+//! an agent has looked at it again, in this life of the store.
+//!
+//! | mark of a disk | means |
+//! |---|---|
+//! | none, or another program's | the disk is as it was before Firesteel, or was cleaned: nothing of ours is lost |
+//! | of a moment that the store has, or of the installation that it knows as done | known |
+//! | of a moment that the store lacks, or of an installation that was under way in the backup | newer: any such disk freezes the host |
+//! | of another store | another appliance counts on it, for what is released is cleaned: freezes the host if its plan names this disk |
+
+use firesteel_resources::{
+    bare_metal_host::{ErrorType, annotations},
+    hardware::{DiskRecord, TableRecord},
+};
+
+use crate::{
+    disk::{DiskIdentity, Mark},
+    host::{
+        attempt,
+        effect::{Effect, EventKind, Reason},
+        memory::{Frozen, FrozenWhy, GivenUp, Restored, State},
+        turn::Turn,
+    },
+};
+
+/// Attempts skipped by a restore, at least: tokens of the lost past name attempts that would otherwise
+/// come again. A thousand boots of one host are years.
+const ATTEMPTS_SKIPPED: u64 = 1000;
+/// A restore of the same backup skips another number of thousands, by its timeline.
+const SKIPS: u64 = 1000;
+/// Changes that may have been queued between a step's look at the store and its own change: the
+/// store's queue, twice. A mark that is older than the backup by less may be of a plan that is not in it.
+const CHANGES_UNDER_WAY_MAX: u64 = 2048;
+/// Former installations whose marks are remembered: an inspection of before a cleaning still shows them.
+const FORMER_MAX: usize = 8;
+/// Installations that a person gave up; a host has some disks, and few restores.
+const GIVEN_UP_MAX: usize = 32;
+
+/// The mark for an installation that begins now.
+pub(super) fn mark(turn: &Turn<'_>) -> String {
+    let lineage = &turn.seen.lineage;
+    // The plan is stored by a change that comes after this step.
+    let revision = lineage.revision + 1;
+    Mark { store: lineage.store, timeline: lineage.timeline, revision }.guid(turn.seen.entropy)
+}
+
+/// Takes note of a restore, once: what was under way is over, and nobody knows how it ended.
+pub(super) fn notice(turn: &mut Turn<'_>) {
+    let lineage = &turn.seen.lineage;
+    let (before, now) = (turn.memory.timeline, lineage.timeline);
+    if before == now {
+        return;
+    }
+    turn.memory.timeline = now;
+    let is_first = before == 0 && lineage.known.len() < 2;
+    if is_first || turn.memory.state == State::New {
+        return;
+    }
+    let unfinished = turn.memory.plan.as_ref().and_then(|issued| issued.write()).map(|plan| plan.disk_guid.clone());
+    let unfinished = unfinished.or_else(|| turn.memory.restored.take().map(|restored| restored.unfinished));
+    let old = turn.memory.attempt;
+    turn.effect(Effect::AbortAgent { attempt: old, reason: "the appliance was restored from a backup".to_owned() });
+    attempt::open(turn);
+    turn.memory.attempt = old + ATTEMPTS_SKIPPED * (1 + u64::from(now) % SKIPS);
+    turn.memory.bmc.call = None;
+    turn.memory.power = None;
+    turn.memory.frozen = None;
+    turn.memory.restored = Some(Restored { at: turn.now, unfinished: unfinished.unwrap_or_default() });
+    let from = lineage.known.iter().rev().nth(1).map_or(0, |(_, last)| *last);
+    let text = format!(
+        "the store was restored from a backup of revision {from}; what happened to the host since then is unknown, and \
+         its disks are looked at before anything is written"
+    );
+    turn.event(EventKind::Warning, "StoreRestored", text);
+}
+
+/// The newest inspection is of before the restore, or of before somebody said that the disks are others
+/// now.
+pub(super) fn needs_look(turn: &Turn<'_>) -> bool {
+    let is_old = |timeline: u32| timeline != turn.seen.lineage.timeline;
+    let is_unseen = turn.seen.hardware.as_ref().is_none_or(|record| is_old(record.timeline));
+    turn.memory.restored.is_some() && is_unseen || turn.memory.frozen.is_some() && is_retried(turn)
+}
+
+fn is_retried(turn: &Turn<'_>) -> bool {
+    let record = turn.seen.hardware.as_ref();
+    record.is_none_or(|record| turn.memory.retried_at.is_some_and(|at| record.inspected_at < at))
+}
+
+/// The owner wants to keep what is on the disks.
+pub(super) fn is_kept(turn: &Turn<'_>) -> bool {
+    turn.memory.frozen.is_some() && turn.seen.host.spec.externally_provisioned
+}
+
+/// Judges the disks of the newest inspection, and takes over what a person gave up.
+pub(super) fn look(turn: &mut Turn<'_>) {
+    let mut found = judge(turn);
+    if let Some(guid) = turn.requests.give_up_disk.take() {
+        turn.effect(Effect::RemoveAnnotation { key: annotations::GIVE_UP_DISK.to_owned() });
+        give_up(turn, found.as_ref(), &guid);
+        found = judge(turn);
+    }
+    let same = |old: &Frozen| found.as_ref().is_some_and(|new| (old.why, &old.guid) == (new.why, &new.guid));
+    if turn.memory.frozen.as_ref().is_some_and(same) {
+        return;
+    }
+    match &found {
+        Some(frozen) => turn.event(EventKind::Warning, "HostFrozen", frozen.message.clone()),
+        None if turn.memory.frozen.is_some() => {
+            turn.memory.failure = None;
+            turn.event(EventKind::Normal, "HostUnfrozen", "no disk of the host is newer than the store any more");
+        }
+        None => {}
+    }
+    turn.memory.frozen = found;
+}
+
+fn give_up(turn: &mut Turn<'_>, frozen: Option<&Frozen>, guid: &str) {
+    let guid = guid.trim().to_ascii_lowercase();
+    if turn.memory.given_up.iter().any(|given| given.guid == guid) {
+        return;
+    }
+    match frozen {
+        Some(frozen) if !guid.is_empty() && frozen.guid.eq_ignore_ascii_case(&guid) => {
+            let text = format!("the installation {guid} on {} was given up: it may be overwritten", frozen.disk);
+            turn.event(EventKind::Warning, "DiskGivenUp", text);
+            turn.memory.given_up.push(GivenUp { guid, disk: frozen.disk.clone(), at: turn.now });
+            let excess = turn.memory.given_up.len().saturating_sub(GIVEN_UP_MAX);
+            turn.memory.given_up.drain(..excess);
+            turn.memory.failure = None;
+        }
+        Some(_) | None => {
+            let text = format!("nothing was given up: the host is not frozen because of the mark {guid:.64}");
+            turn.event(EventKind::Warning, "DiskNotGivenUp", text);
+        }
+    }
+}
+
+/// The store knows this installation as done, and that it is over.
+pub(super) fn remember(turn: &mut Turn<'_>, guid: String) {
+    turn.memory.former.push(guid);
+    let excess = turn.memory.former.len().saturating_sub(FORMER_MAX);
+    turn.memory.former.drain(..excess);
+}
+
+/// Whether it makes sense to go towards a change of the disks; otherwise the reason why not.
+#[track_caller]
+pub(super) fn may_go_on(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
+    // Who says that the disks are others now has them looked at again.
+    if is_retried(turn) { Ok(()) } else { may_destroy(turn, kind) }
+}
+
+/// Whether disks of the host may be changed now; otherwise the reason why not.
+#[track_caller]
+pub(super) fn may_destroy(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
+    let Some(frozen) = turn.memory.frozen.clone() else { return Ok(()) };
+    Err(turn.stuck(kind, frozen.message))
+}
+
+/// The first disk that freezes the host.
+fn judge(turn: &Turn<'_>) -> Option<Frozen> {
+    let record = turn.seen.hardware.as_ref()?;
+    let planned = turn.memory.disk.as_ref().map(|disk| disk.identity());
+    record.disks.iter().find_map(|disk| {
+        let is_planned = planned.is_some_and(|planned| is_disk(planned, disk));
+        let (why, guid) = standing(turn, disk, record.timeline, is_planned)?;
+        let (name, message) = (describe(disk), message(turn, disk, why, guid));
+        let old = turn.memory.frozen.as_ref().filter(|old| old.guid == guid);
+        Some(Frozen { why, disk: name, guid: guid.to_owned(), message, since: old.map_or(turn.now, |old| old.since) })
+    })
+}
+
+fn standing<'a>(
+    turn: &Turn<'_>,
+    disk: &'a DiskRecord,
+    looked_in: u32,
+    is_planned: bool,
+) -> Option<(FrozenWhy, &'a str)> {
+    let (memory, lineage) = (&turn.memory, &turn.seen.lineage);
+    let guid = match &disk.table {
+        Some(TableRecord::Gpt { guid }) => guid.as_str(),
+        // Nothing boots from it.
+        Some(TableRecord::None | TableRecord::Unreadable { .. }) => return None,
+        None => {
+            let must_know = memory.restored.is_some() && looked_in == lineage.timeline && is_planned;
+            return must_know.then_some((FrozenWhy::MarkUnknown, ""));
+        }
+    };
+    let mark = Mark::parse(guid)?;
+    let is_done = memory.applied.as_ref().is_some_and(|applied| applied.disk_guid.eq_ignore_ascii_case(guid));
+    let is_given_up = memory.given_up.iter().any(|given| given.guid.eq_ignore_ascii_case(guid));
+    let is_former = memory.former.iter().any(|former| former.eq_ignore_ascii_case(guid));
+    if is_done || is_former || is_given_up {
+        return None;
+    }
+    if mark.store != lineage.store {
+        return is_planned.then_some((FrozenWhy::OfAnotherStore, guid));
+    }
+    let is_known = match lineage.known.iter().find(|(timeline, _)| *timeline == mark.timeline) {
+        None => false,
+        Some(_) if mark.timeline == lineage.timeline => mark.revision <= lineage.revision + 1,
+        Some((_, last)) => {
+            let unfinished = memory.restored.as_ref().map(|restored| restored.unfinished.as_str());
+            let is_unfinished = unfinished.is_some_and(|unfinished| unfinished.eq_ignore_ascii_case(guid));
+            mark.revision.saturating_add(CHANGES_UNDER_WAY_MAX) <= *last && !is_unfinished
+        }
+    };
+    (!is_known).then_some((FrozenWhy::NewerThanStore, guid))
+}
+
+/// Only what the plan names counts.
+fn is_disk(planned: &DiskIdentity, disk: &DiskRecord) -> bool {
+    let fits = |planned: &str, found: &str| planned.is_empty() || planned == found;
+    planned.size_bytes == disk.size_bytes
+        && fits(&planned.wwn, &disk.wwn)
+        && fits(&planned.serial, &disk.serial)
+        && fits(&planned.model, &disk.model)
+        && fits(&planned.by_path, &disk.by_path)
+}
+
+fn describe(disk: &DiskRecord) -> String {
+    let serial = if disk.serial.is_empty() { "no serial".to_owned() } else { format!("serial {}", disk.serial) };
+    format!("{} ({}, {serial})", disk.device, crate::disk::size_text(disk.size_bytes))
+}
+
+fn message(turn: &Turn<'_>, disk: &DiskRecord, why: FrozenWhy, guid: &str) -> String {
+    let name = describe(disk);
+    let host = &turn.seen.host.metadata.name;
+    let exits = format!(
+        "`firesteel give-up {host} --disk {guid}` allows to overwrite it; spec.externallyProvisioned: true keeps what is on it"
+    );
+    match why {
+        FrozenWhy::NewerThanStore => format!(
+            "frozen: the disk {name} was installed after the backup that this store was restored from ({}), so nothing \
+             is cleaned or written; {exits}",
+            Mark::parse(guid).map(|mark| mark.to_string()).unwrap_or_default()
+        ),
+        FrozenWhy::OfAnotherStore => format!(
+            "frozen: the disk {name} was installed by another appliance and not cleaned by it ({}); {exits}",
+            Mark::parse(guid).map(|mark| mark.to_string()).unwrap_or_default()
+        ),
+        FrozenWhy::MarkUnknown => format!(
+            "frozen: the store was restored from a backup, and the agent does not tell whether the disk {name} was \
+             installed after it; give the appliance newer boot files, and run `firesteel retry {host}`"
+        ),
+    }
+}

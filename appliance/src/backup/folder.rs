@@ -1,0 +1,163 @@
+//! Folders that come to be whole or not at all: made beside the place where they belong, written to
+//! disk, then moved there by one rename.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io,
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::Context as _;
+use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
+
+/// In a folder that is not whole; what has it may be removed.
+const UNFINISHED: &str = "UNFINISHED";
+/// Folders that were replaced in the same second.
+const NAMES_MAX: usize = 100;
+
+/// A folder in the making.
+#[derive(Debug)]
+pub(super) struct Staging {
+    pub(super) path: PathBuf,
+    place: PathBuf,
+}
+
+impl Staging {
+    /// Makes the folder for what shall stand at `place`, beside it. One that an earlier process left
+    /// unfinished is removed; one that may be what it replaced gets the name `aside`.
+    pub(super) fn new(place: &Path, aside: &str) -> anyhow::Result<Self> {
+        let path = beside(place, "restoring")?;
+        if path.join(UNFINISHED).exists() {
+            fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
+        } else if path.exists() {
+            let kept = free(place, aside)?;
+            fs::rename(&path, &kept).with_context(|| format!("renaming {}", path.display()))?;
+        }
+        let made = make(&path).and_then(|()| File::create(path.join(UNFINISHED))).and_then(|_| sync_folder(&path));
+        made.with_context(|| format!("making the folder {}", path.display()))?;
+        Ok(Self { path, place: place.to_owned() })
+    }
+
+    /// Everything is in it, and on disk.
+    pub(super) fn finish(&self) -> anyhow::Result<()> {
+        let done = sync_tree(&self.path)
+            .and_then(|()| fs::remove_file(self.path.join(UNFINISHED)))
+            .and_then(|()| sync_folder(&self.path));
+        done.with_context(|| format!("writing {} to disk", self.path.display()))
+    }
+
+    /// Puts it in its place, where nothing is or an empty folder.
+    pub(super) fn put(&self) -> anyhow::Result<()> {
+        fs::rename(&self.path, &self.place).map_err(|error| self.take_back(error))?;
+        sync_parent(&self.place).with_context(|| format!("writing the folder of {} to disk", self.place.display()))
+    }
+
+    /// Puts it in the place of a folder, which is kept under the name that this returns.
+    pub(super) fn exchange(&self, name: &str) -> anyhow::Result<PathBuf> {
+        let kept = free(&self.place, name)?;
+        let exchanged = renameat2(AT_FDCWD, &self.path, AT_FDCWD, &self.place, RenameFlags::RENAME_EXCHANGE);
+        exchanged.map_err(|error| self.take_back(error.into()))?;
+        // From here on the restore is done; the old folder only has a name that says little.
+        let renamed = sync_parent(&self.place)
+            .and_then(|()| fs::rename(&self.path, &kept))
+            .and_then(|()| sync_parent(&self.place));
+        renamed.with_context(|| format!("the old folder is kept as {}; renaming it", self.path.display()))?;
+        Ok(kept)
+    }
+
+    fn take_back(&self, error: io::Error) -> anyhow::Error {
+        self.remove();
+        anyhow::Error::new(error).context(format!(
+            "putting the restored folder in the place of {} (if that is a mount, name a folder below it)",
+            self.place.display()
+        ))
+    }
+
+    /// Takes back what was begun; a failure leaves what the next one removes.
+    pub(super) fn discard(&self) {
+        if self.path.join(UNFINISHED).exists() {
+            self.remove();
+        }
+    }
+
+    fn remove(&self) {
+        if let Err(error) = fs::remove_dir_all(&self.path) {
+            tracing::warn!(folder = %self.path.display(), %error, "removing what was begun");
+        }
+    }
+}
+
+/// A name of that sort that nothing has.
+fn free(place: &Path, name: &str) -> anyhow::Result<PathBuf> {
+    let first = beside(place, name)?;
+    if !first.exists() {
+        return Ok(first);
+    }
+    let others = (2..=NAMES_MAX).map(|number| beside(place, &format!("{name}-{number}")));
+    others
+        .filter_map(Result::ok)
+        .find(|path| !path.exists())
+        .with_context(|| format!("too many folders like {}: remove some", first.display()))
+}
+
+/// `.NAME.SUFFIX` in the same folder.
+fn beside(place: &Path, suffix: &str) -> anyhow::Result<PathBuf> {
+    let name = place.file_name().with_context(|| format!("{} is not the name of a folder", place.display()))?;
+    Ok(place.with_file_name(format!(".{}.{suffix}", name.to_string_lossy())))
+}
+
+/// A folder that nobody else may look into.
+pub(super) fn make(path: &Path) -> io::Result<()> {
+    fs::DirBuilder::new().mode(0o700).create(path)
+}
+
+/// Copies a plain file with its permissions, down to the disk.
+pub(super) fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let copied = (|| {
+        let mut source = File::open(from)?;
+        let mode = source.metadata()?.permissions().mode() & 0o777;
+        let mut target = OpenOptions::new().write(true).create_new(true).mode(mode).open(to)?;
+        io::copy(&mut source, &mut target)?;
+        target.sync_all()
+    })();
+    copied.with_context(|| format!("copying {} to {}", from.display(), to.display()))
+}
+
+/// The same files under a second name: a tree of images takes no room twice, and none is moved away
+/// from where it stands before the new folder is whole.
+pub(super) fn link_tree(from: &Path, to: &Path) -> anyhow::Result<()> {
+    let linking = || format!("linking {} into {}", from.display(), to.display());
+    make(to).with_context(linking)?;
+    for entry in fs::read_dir(from).with_context(linking)? {
+        let entry = entry.with_context(linking)?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type().with_context(linking)?;
+        if kind.is_dir() {
+            link_tree(&source, &target)?;
+        } else if kind.is_file() {
+            fs::hard_link(&source, &target).with_context(linking)?;
+        }
+    }
+    Ok(())
+}
+
+/// Each folder of the tree: files were synced when they were written.
+fn sync_tree(path: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(path)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_tree(&entry.path())?;
+        }
+    }
+    sync_folder(path)
+}
+
+fn sync_folder(path: &Path) -> io::Result<()> {
+    File::open(path)?.sync_all()
+}
+
+pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
+    let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
+    sync_folder(parent.unwrap_or(Path::new(".")))
+}

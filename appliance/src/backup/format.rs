@@ -1,0 +1,253 @@
+//! The file. Everything in it comes before what proves it, so it can be made as a stream; what lacks
+//! its end is known by that.
+//!
+//! ```text
+//! firesteel backup 1\n
+//! {"store":…,"revision":…,"databaseBytes":N,…}\n
+//! N bytes of database
+//! \nend SHA256-OF-ALL-BEFORE\n
+//! ```
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Read, Write},
+};
+
+use jiff::Timestamp;
+use ring::digest;
+use serde::{Deserialize, Serialize};
+
+/// How every backup begins; a number that is not ours is a newer program's.
+const MAGIC: &str = "firesteel backup ";
+const VERSION: &str = "1";
+/// The first line; longer than any that there will be.
+const FIRST_LINE_BYTES_MAX: usize = 64;
+/// The header has some twenty digests of keys.
+const HEADER_BYTES_MAX: usize = 64 << 10;
+/// `\nend `, 64 digits, `\n`.
+pub const END_BYTES: usize = 5 + 64 + 1;
+/// The database is read and written in pieces of this.
+pub const PIECE_BYTES: usize = 64 << 10;
+
+/// What a backup is of.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Header {
+    /// The store's own number, hexadecimal.
+    pub store: String,
+    /// 1 before the first restore.
+    pub epoch: usize,
+    /// Of this epoch, hexadecimal.
+    pub timeline: String,
+    /// All changes up to this one are in it, and no other.
+    pub revision: u64,
+    pub schema: i64,
+    pub made_at: Timestamp,
+    pub program: String,
+    pub database_bytes: u64,
+    /// Name and sha256 of each private key that belongs to these objects and is not in the backup.
+    pub keys: BTreeMap<String, String>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum Format {
+    #[error("this is no backup of a Firesteel appliance")]
+    NotOurs,
+    #[error("this backup has format {0}, this program knows {VERSION}: use a newer program")]
+    Newer(String),
+    #[error("the backup is cut off: {0} are missing at its end. It was not fetched whole; use another one")]
+    CutOff(&'static str),
+    #[error("the backup is not what was made: its digest is {found}, not {stated}. Use another copy")]
+    Altered { found: String, stated: String },
+    #[error("the backup has something behind its end")]
+    Behind,
+    #[error("the backup's header cannot be read")]
+    Header(#[source] serde_json::Error),
+    #[error("reading the backup")]
+    Io(#[from] io::Error),
+}
+
+/// What comes before the database.
+///
+/// # Errors
+/// Never, as far as known: the header has text and numbers only.
+pub fn begin(header: &Header) -> serde_json::Result<Vec<u8>> {
+    let mut bytes = format!("{MAGIC}{VERSION}\n").into_bytes();
+    serde_json::to_writer(&mut bytes, header)?;
+    bytes.push(b'\n');
+    Ok(bytes)
+}
+
+/// What comes behind it; `digest` is of all before.
+#[must_use]
+pub fn end(digest: &digest::Digest) -> Vec<u8> {
+    format!("\nend {}\n", hex::encode(digest)).into_bytes()
+}
+
+#[must_use]
+pub fn hasher() -> digest::Context {
+    digest::Context::new(&digest::SHA256)
+}
+
+/// A backup that is being read.
+pub struct Reader<R> {
+    source: R,
+    hasher: digest::Context,
+    header: Header,
+}
+
+impl<R> std::fmt::Debug for Reader<R> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reader").field("header", &self.header).finish_non_exhaustive()
+    }
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads up to the database.
+    ///
+    /// # Errors
+    /// When it is no backup, or one of a newer program.
+    pub fn open(source: R) -> Result<Self, Format> {
+        let mut hasher = hasher();
+        let mut source = source;
+        let first = line(&mut source, &mut hasher, FIRST_LINE_BYTES_MAX)?.ok_or(Format::NotOurs)?;
+        let version = std::str::from_utf8(&first).ok().and_then(|first| first.strip_prefix(MAGIC));
+        match version.ok_or(Format::NotOurs)? {
+            VERSION => {}
+            newer => return Err(Format::Newer(newer.chars().filter(|c| c.is_ascii_graphic()).collect())),
+        }
+        let header = line(&mut source, &mut hasher, HEADER_BYTES_MAX)?.ok_or(Format::CutOff("header and objects"))?;
+        let header = serde_json::from_slice(&header).map_err(Format::Header)?;
+        Ok(Self { source, hasher, header })
+    }
+
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// Copies the database out, and tells whether the whole is what was made. What was copied counts
+    /// for nothing before this returns `Ok`.
+    ///
+    /// # Errors
+    /// When the backup is cut off or altered, or `out` takes nothing.
+    pub fn copy(mut self, out: &mut impl Write, mut copied: impl FnMut(u64)) -> Result<Header, Format> {
+        let mut piece = vec![0; PIECE_BYTES];
+        let mut left = self.header.database_bytes;
+        while left > 0 {
+            let want = usize::try_from(left).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
+            let read = self.source.read(&mut piece[..want])?;
+            if read == 0 {
+                return Err(Format::CutOff("objects"));
+            }
+            self.hasher.update(&piece[..read]);
+            out.write_all(&piece[..read])?;
+            left -= read as u64;
+            copied(self.header.database_bytes - left);
+        }
+        let mut tail = Vec::with_capacity(END_BYTES + 1);
+        self.source.take(END_BYTES as u64 + 1).read_to_end(&mut tail)?;
+        let found = end(&self.hasher.finish());
+        if tail.len() < END_BYTES {
+            return Err(Format::CutOff("the last bytes"));
+        }
+        if tail[..END_BYTES] != found {
+            let digits = |end: &[u8]| String::from_utf8_lossy(end).trim().replace("end ", "");
+            let clean = |text: String| text.chars().filter(char::is_ascii_alphanumeric).collect();
+            let stated = clean(digits(&tail[..END_BYTES]));
+            return Err(Format::Altered { found: digits(&found), stated });
+        }
+        if tail.len() > END_BYTES {
+            return Err(Format::Behind);
+        }
+        Ok(self.header)
+    }
+}
+
+/// The bytes up to a line's end; `None` where there is none within the bound.
+fn line(source: &mut impl Read, hasher: &mut digest::Context, bytes_max: usize) -> io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let mut byte = [0];
+    while line.len() < bytes_max {
+        if source.read(&mut byte)? == 0 {
+            return Ok(None);
+        }
+        hasher.update(&byte);
+        if byte[0] == b'\n' {
+            return Ok(Some(line));
+        }
+        line.push(byte[0]);
+    }
+    Ok(None)
+}
+
+/// Entry for fuzzing: any bytes are read without a panic, and what is taken is what was made.
+pub fn check(bytes: &[u8]) {
+    let Ok(reader) = Reader::open(bytes) else { return };
+    let mut out = Vec::new();
+    if let Ok(header) = reader.copy(&mut out, |_| {}) {
+        assert_eq!(header.database_bytes, out.len() as u64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn file(database: &[u8]) -> Vec<u8> {
+        let header = Header {
+            store: "00004d".into(),
+            epoch: 1,
+            revision: 7,
+            database_bytes: database.len() as u64,
+            ..Header::default()
+        };
+        let mut bytes = begin(&header).unwrap();
+        bytes.extend(database);
+        let digest = digest::digest(&digest::SHA256, &bytes);
+        bytes.extend(end(&digest));
+        bytes
+    }
+
+    fn read(bytes: &[u8]) -> Result<(Header, Vec<u8>), Format> {
+        let mut out = Vec::new();
+        let header = Reader::open(bytes)?.copy(&mut out, |_| {})?;
+        Ok((header, out))
+    }
+
+    #[test]
+    fn what_was_made_is_read() {
+        let (header, database) = read(&file(b"objects")).unwrap();
+        assert_eq!((header.revision, database.as_slice()), (7, &b"objects"[..]));
+    }
+
+    #[test]
+    fn every_cut_is_known_as_one() {
+        let whole = file(b"objects");
+        for length in 20..whole.len() {
+            let error = read(&whole[..length]).unwrap_err();
+            assert!(matches!(error, Format::CutOff(_)), "{length}: {error}");
+        }
+        assert!(matches!(read(&whole[..5]), Err(Format::NotOurs)));
+        assert!(matches!(read(&[whole.as_slice(), b"x"].concat()), Err(Format::Behind)));
+        assert!(matches!(read(b"firesteel backup 2\n{}\n"), Err(Format::Newer(version)) if version == "2"));
+    }
+
+    proptest! {
+        #[test]
+        fn every_altered_byte_is_found(at in 0_usize..1000, with in 1_u8..) {
+            let mut bytes = file(b"objects of some length");
+            let at = at % bytes.len();
+            bytes[at] ^= with;
+            prop_assert!(read(&bytes).is_err());
+        }
+
+        #[test]
+        fn any_bytes_are_survived(bytes in proptest::collection::vec(0_u8.., 0..300)) {
+            check(&bytes);
+            check(&[b"firesteel backup 1\n{\"databaseBytes\":9}\n".as_slice(), &bytes].concat());
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! The private keys of a data folder: which there are, and their digests. The keys are random and
+//! long, so a digest tells nothing of them.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::Context as _;
+use ring::digest;
+
+/// Folders of a data folder that hold nothing but keys, certificates and tokens.
+pub(super) const FOLDERS: [&str; 2] = ["pki", "secrets"];
+/// A key is a few hundred bytes.
+pub(super) const KEY_BYTES_MAX: u64 = 1 << 20;
+
+/// Name (`secrets/token.key`) and sha256 of each private key below a data folder.
+///
+/// # Errors
+/// When one cannot be read.
+pub fn digests(root: &Path) -> anyhow::Result<BTreeMap<String, String>> {
+    let mut found = BTreeMap::new();
+    for folder in FOLDERS {
+        for name in files(&root.join(folder))? {
+            if is_private(folder, &name) {
+                let path = root.join(folder).join(&name);
+                let bytes = fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
+                found.insert(
+                    format!("{folder}/{name}"),
+                    hex::encode(digest::digest(&digest::SHA256, bytes.trim_ascii())),
+                );
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Certificates are made anew by their keys; what is being written (`.new`) is none yet.
+fn is_private(folder: &str, name: &str) -> bool {
+    let ending = Path::new(name).extension().and_then(|ending| ending.to_str()).unwrap_or_default();
+    ending != "new" && (folder != "pki" || ending == "key")
+}
+
+/// Plain files of a folder by name, sorted; none where there is no folder.
+pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
+    let reading = || format!("reading the folder {}", folder.display());
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.with_context(reading)?,
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.with_context(reading)?;
+        if entry.file_type().with_context(reading)?.is_file()
+            && entry.metadata().with_context(reading)?.len() <= KEY_BYTES_MAX
+            && let Ok(name) = entry.file_name().into_string()
+        {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// What differs between the keys that a backup names and those of a folder, for people.
+pub(super) fn differences(wanted: &BTreeMap<String, String>, found: &BTreeMap<String, String>) -> Vec<String> {
+    let differs = |(name, digest): (&String, &String)| match found.get(name) {
+        None => Some(format!("{name} is missing")),
+        Some(other) if other != digest => Some(format!("{name} is another one")),
+        Some(_) => None,
+    };
+    wanted.iter().filter_map(differs).collect()
+}

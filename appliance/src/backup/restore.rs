@@ -1,0 +1,249 @@
+//! A data folder made of a backup, offline: nothing stands at its place, or all of it.
+//!
+//! Order: judge the folder → copy the database out of the backup beside it, and compare the digest →
+//! make a store of it, in another epoch → add the keys, and the images that are there → one rename.
+
+use std::{
+    fmt,
+    fs::{self, File, OpenOptions},
+    io::BufReader,
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+use firesteel_store::{Restored, Restoring, revision_of};
+use jiff::{Timestamp, tz::TimeZone};
+use ring::rand::{SecureRandom as _, SystemRandom};
+
+use super::{
+    folder::{self, Staging},
+    format::{Header, PIECE_BYTES, Reader},
+    keys,
+};
+
+const DATABASE: &str = "resources.db";
+/// What else of a folder that is replaced stays in use: leases that were granted since the backup.
+const KEPT_FILES: [&str; 3] = ["leases.db", "leases.db-wal", "leases.db-shm"];
+/// Images that may have no other source, and who did what.
+const KEPT_FOLDERS: [&str; 2] = ["images", "audit"];
+/// What an empty file system has.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// Where the private keys come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Keys {
+    /// From the folder that is restored into, if they are there.
+    There,
+    /// From this folder, with `pki` and `secrets` in it.
+    Folder(PathBuf),
+    /// New ones: everybody who trusts the old ones must be told.
+    New,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub struct Order {
+    pub backup: PathBuf,
+    pub data: PathBuf,
+    pub keys: Keys,
+    /// A folder with something in it may be replaced.
+    pub force: bool,
+    pub now: Timestamp,
+}
+
+/// What was done.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    pub header: Header,
+    pub restored: Restored,
+    /// Where the folder that was replaced is now.
+    pub replaced: Option<PathBuf>,
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Restored { epoch, from, began, .. } = &self.restored;
+        writeln!(
+            f,
+            "restored revision {from} of {}: epoch {epoch}, which begins at revision {began}",
+            self.header.made_at
+        )?;
+        if let Some(replaced) = &self.replaced {
+            writeln!(f, "the folder that was there is kept as {}", replaced.display())?;
+        }
+        Ok(())
+    }
+}
+
+/// Does it. `at` is told where it is, for tests that end the process there.
+///
+/// # Errors
+/// What kept the folder from being made; then nothing was changed.
+pub fn restore(order: &Order, at: &mut dyn FnMut(&'static str)) -> anyhow::Result<Outcome> {
+    let place = absolute(&order.data)?;
+    let found = Found::look(&place, order.force)?;
+    let source = File::open(&order.backup).with_context(|| format!("opening {}", order.backup.display()))?;
+    let reader = Reader::open(BufReader::with_capacity(PIECE_BYTES, source))
+        .with_context(|| format!("{}", order.backup.display()))?;
+    let keys_from = keys_from(order, &place, reader.header())?;
+    let stamp = order.now.to_zoned(TimeZone::UTC).strftime("%Y%m%dT%H%M%SZ");
+    let aside = format!("replaced-{stamp}");
+    let staging = Staging::new(&place, &aside)?;
+    at("staging");
+    let done = fill(order, reader, &staging, &found, keys_from.as_deref(), at);
+    let (header, restored) = done.inspect_err(|_| staging.discard())?;
+    staging.finish().inspect_err(|_| staging.discard())?;
+    at("finished");
+    let replaced = if found.is_empty() {
+        staging.put()?;
+        None
+    } else {
+        Some(staging.exchange(&aside)?)
+    };
+    at("done");
+    Ok(Outcome { header, restored, replaced })
+}
+
+fn absolute(data: &Path) -> anyhow::Result<PathBuf> {
+    let whole = std::path::absolute(data).with_context(|| format!("finding {}", data.display()))?;
+    // A link's target is what is to be replaced, not the link.
+    if whole.exists() { whole.canonicalize().with_context(|| format!("finding {}", data.display())) } else { Ok(whole) }
+}
+
+/// What stands at the place, and the lock that keeps an appliance out of it until we are done.
+struct Found {
+    place: PathBuf,
+    names: Vec<String>,
+    _lock: Option<File>,
+}
+
+impl Found {
+    fn look(place: &Path, force: bool) -> anyhow::Result<Self> {
+        let looking = || format!("looking into {}", place.display());
+        let names = match fs::read_dir(place) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            entries => entries
+                .with_context(looking)?
+                .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+                .filter(|name| !matches!(name.as_deref(), Ok(LOST_AND_FOUND)))
+                .collect::<std::io::Result<Vec<_>>>()
+                .with_context(looking)?,
+        };
+        let lock = lock(place)?;
+        let is_key = |name: &String| keys::FOLDERS.contains(&name.as_str());
+        if !force && !names.iter().all(is_key) {
+            bail!(
+                "{} is not empty: name another folder, or say --force to put the backup in its place (what is there \
+                 is kept under another name)",
+                place.display()
+            );
+        }
+        Ok(Self { place: place.to_owned(), names, _lock: lock })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    fn has(&self, name: &str) -> Option<PathBuf> {
+        self.names.iter().any(|found| found == name).then(|| self.place.join(name))
+    }
+}
+
+/// The store's own lock; an appliance that runs has it.
+fn lock(place: &Path) -> anyhow::Result<Option<File>> {
+    let path = place.join(format!("{DATABASE}.lock"));
+    let file = match OpenOptions::new().write(true).open(&path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        file => file.with_context(|| format!("opening {}", path.display()))?,
+    };
+    match file.try_lock() {
+        Ok(()) => Ok(Some(file)),
+        Err(_) => bail!("{} is in use: stop the appliance that serves from it", place.display()),
+    }
+}
+
+/// The folder to take the keys from, judged against the backup; `None` for new keys.
+fn keys_from(order: &Order, place: &Path, header: &Header) -> anyhow::Result<Option<PathBuf>> {
+    let folder = match &order.keys {
+        Keys::New => return Ok(None),
+        Keys::Folder(folder) => folder.clone(),
+        Keys::There => place.to_owned(),
+    };
+    let differences = keys::differences(&header.keys, &keys::digests(&folder)?);
+    if differences.is_empty() {
+        return Ok(Some(folder));
+    }
+    bail!(
+        "the private keys of this backup are not in {}: {}. They are not part of a backup: name a folder with the \
+         `pki` and `secrets` of the old data folder by --keys, or say --new-keys (then kubeconfigs, and hosts that \
+         have not reported yet, trust this appliance no longer, and old receipts cannot be verified with its key)",
+        folder.display(),
+        differences.join(", ")
+    )
+}
+
+fn fill(
+    order: &Order,
+    reader: Reader<BufReader<File>>,
+    staging: &Staging,
+    found: &Found,
+    keys_from: Option<&Path>,
+    at: &mut dyn FnMut(&'static str),
+) -> anyhow::Result<(Header, Restored)> {
+    let database = staging.path.join(DATABASE);
+    let mut out = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&database)
+        .with_context(|| format!("making {}", database.display()))?;
+    let header = reader.copy(&mut out, |_| at("copying")).with_context(|| format!("{}", order.backup.display()))?;
+    drop(out);
+    at("copied");
+    let how = Restoring {
+        timeline: draw()?,
+        now_ms: order.now.as_millisecond(),
+        made_ms: header.made_at.as_millisecond(),
+        replaced: found.has(DATABASE).and_then(|old| revision_of(&old)),
+    };
+    let restored = firesteel_store::restore(&database, &how)?;
+    anyhow::ensure!(
+        restored.from.0 == header.revision,
+        "the backup says that it is of revision {}, and its database is of {}",
+        header.revision,
+        restored.from
+    );
+    at("restored");
+    if let Some(from) = keys_from {
+        take_keys(from, &staging.path)?;
+    }
+    at("keys");
+    for (name, old) in KEPT_FOLDERS.iter().filter_map(|name| Some((name, found.has(name)?))) {
+        folder::link_tree(&old, &staging.path.join(name))?;
+    }
+    for (name, old) in KEPT_FILES.iter().filter_map(|name| Some((name, found.has(name)?))) {
+        folder::copy(&old, &staging.path.join(name))?;
+    }
+    at("images");
+    Ok((header, restored))
+}
+
+/// Never zero, which is no timeline.
+fn draw() -> anyhow::Result<u32> {
+    let mut bits = [0; 4];
+    SystemRandom::new().fill(&mut bits).map_err(|_| anyhow::anyhow!("the system gives no random bytes"))?;
+    Ok(u32::from_ne_bytes(bits).max(1))
+}
+
+fn take_keys(from: &Path, to: &Path) -> anyhow::Result<()> {
+    for folder in keys::FOLDERS {
+        let target = to.join(folder);
+        folder::make(&target).with_context(|| format!("making {}", target.display()))?;
+        for name in keys::files(&from.join(folder))? {
+            folder::copy(&from.join(folder).join(&name), &target.join(&name))?;
+        }
+    }
+    Ok(())
+}

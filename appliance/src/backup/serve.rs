@@ -1,0 +1,221 @@
+//! `GET /firesteel.dev/backup`: makes a snapshot on the local disk, then sends it at the client's
+//! pace. The snapshot has no name any more while it is sent, so nothing stays behind whatever ends.
+
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::PathBuf,
+    sync::Arc,
+};
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use firesteel_store::{Lineage, Store};
+use futures_util::stream;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use jiff::Timestamp;
+use ring::digest;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::{format, format::Header, keys};
+use crate::http::body::{ResponseBody, json};
+
+/// Where the API serves backups.
+pub const BACKUP_PATH: &str = "/firesteel.dev/backup";
+pub const CONTENT_TYPE: &str = "application/vnd.firesteel.backup";
+/// Left free on the disk of the data folder: the store must be able to write on.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+/// In which a client that came while another one fetches tries again.
+const RETRY_SECONDS: u64 = 30;
+/// The snapshot while it is made; a name that a killed process left is taken over.
+const SNAPSHOT: &str = "backup.tmp";
+
+/// Makes backups of one store, one at a time: each needs the disk once more.
+#[derive(Clone, Debug)]
+pub struct Backups {
+    store: Store,
+    data: PathBuf,
+    place: Arc<Semaphore>,
+}
+
+struct Made {
+    file: File,
+    begin: Vec<u8>,
+    left: u64,
+}
+
+impl Backups {
+    #[must_use]
+    pub fn new(store: Store, data: PathBuf) -> Self {
+        Self { store, data, place: Arc::new(Semaphore::new(1)) }
+    }
+
+    /// The answer to a request that may be made.
+    pub async fn answer(&self) -> Response<ResponseBody> {
+        let Ok(permit) = Arc::clone(&self.place).try_acquire_owned() else {
+            let text = "another backup is being fetched: try again later";
+            let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", text);
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
+            return response;
+        };
+        let maker = self.clone();
+        let made = match tokio::task::spawn_blocking(move || maker.make(Timestamp::now())).await {
+            Ok(Ok(made)) => made,
+            Ok(Err(error)) => {
+                tracing::error!(error = format!("{error:#}"), "making a backup");
+                return refuse(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &format!("{error:#}"));
+            }
+            Err(error) => {
+                tracing::error!(%error, "making a backup");
+                return refuse(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "the appliance is shutting down");
+            }
+        };
+        let length = made.begin.len() as u64 + made.left + format::END_BYTES as u64;
+        let mut response = Response::new(send(made, permit));
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE));
+        headers.insert(header::CONTENT_LENGTH, HeaderValue::from(length));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+
+    /// Who this store is, as JSON.
+    #[must_use]
+    pub fn lineage(&self) -> Response<ResponseBody> {
+        let lineage = self.store.lineage();
+        let epochs: Vec<_> = (1..)
+            .zip(&lineage.epochs)
+            .map(|(number, epoch)| {
+                let restored = number > 1;
+                serde_json::json!({
+                    "epoch": number,
+                    "timeline": timeline_text(epoch.timeline),
+                    "restoredFromRevision": restored.then_some(epoch.continues.0),
+                    "restoredAt": restored.then(|| Timestamp::from_millisecond(epoch.began_ms).ok()).flatten(),
+                    "firstRevision": epoch.began.0,
+                })
+            })
+            .collect();
+        let revision = self.store.current().0;
+        let body = serde_json::json!({"store": store_text(lineage.store), "revision": revision, "epochs": epochs});
+        json(StatusCode::OK, &body)
+    }
+
+    /// Blocks for as long as the disk needs.
+    fn make(&self, now: Timestamp) -> anyhow::Result<Made> {
+        let path = self.data.join(SNAPSHOT);
+        match std::fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                return Err(error).with_context(|| format!("removing {}", path.display()));
+            }
+            Ok(()) | Err(_) => {}
+        }
+        self.check_room()?;
+        let made = self.store.snapshot(&path).map_err(anyhow::Error::from).and_then(|snapshot| {
+            let file = File::open(&path).with_context(|| format!("opening {}", path.display()))?;
+            Ok((snapshot, file))
+        });
+        // Nobody else needs the name, whether it came to be whole or not.
+        drop(std::fs::remove_file(&path));
+        let (snapshot, file) = made?;
+        let header = Header {
+            store: store_text(snapshot.lineage.store),
+            epoch: snapshot.lineage.epochs.len(),
+            timeline: timeline_text(snapshot.lineage.timeline()),
+            revision: snapshot.revision.0,
+            schema: snapshot.schema,
+            made_at: now,
+            program: env!("CARGO_PKG_VERSION").to_owned(),
+            database_bytes: snapshot.bytes,
+            keys: keys::digests(&self.data)?,
+        };
+        tracing::info!(revision = header.revision, bytes = header.database_bytes, "a backup is being fetched");
+        Ok(Made { file, begin: format::begin(&header)?, left: header.database_bytes })
+    }
+
+    fn check_room(&self) -> anyhow::Result<()> {
+        let needed = self.store.snapshot_bytes_max()?.saturating_add(FREE_BYTES_MIN);
+        let disk = nix::sys::statvfs::statvfs(&self.data).context("asking for the free space of the data folder")?;
+        let free = disk.blocks_available().saturating_mul(disk.fragment_size());
+        anyhow::ensure!(
+            free >= needed,
+            "a backup needs {needed} free bytes on the disk of the data folder, where {free} are free"
+        );
+        Ok(())
+    }
+}
+
+/// As it is shown to people and written on disks.
+#[must_use]
+pub fn store_text(store: u32) -> String {
+    format!("{store:06x}")
+}
+
+#[must_use]
+pub fn timeline_text(timeline: u32) -> String {
+    format!("{timeline:08x}")
+}
+
+/// Logged once at the start: whoever reads a log of old days must know what was lost when.
+pub fn log_lineage(lineage: &Lineage) {
+    let store = store_text(lineage.store);
+    for (number, epoch) in (2..).zip(lineage.epochs.iter().skip(1)) {
+        let at = Timestamp::from_millisecond(epoch.began_ms).unwrap_or_default();
+        tracing::info!(
+            store, epoch = number, timeline = timeline_text(epoch.timeline), from_revision = epoch.continues.0,
+            first_revision = epoch.began.0, restored_at = %at, "this store was restored from a backup"
+        );
+    }
+}
+
+/// One piece of the answer after the other; `permit` goes with the last one or the client.
+fn send(made: Made, permit: OwnedSemaphorePermit) -> ResponseBody {
+    enum Next {
+        Begin(Made),
+        Middle(Box<(File, u64, digest::Context)>),
+        Done,
+    }
+    let parts = stream::try_unfold((Next::Begin(made), permit), |(next, permit)| async move {
+        let (bytes, next) = match next {
+            Next::Begin(Made { file, begin, left }) => {
+                let mut hasher = format::hasher();
+                hasher.update(&begin);
+                (begin, Next::Middle(Box::new((file, left, hasher))))
+            }
+            Next::Middle(state) => {
+                let read = tokio::task::spawn_blocking(move || piece(*state)).await;
+                match read.map_err(io::Error::other)?? {
+                    (bytes, Some(state)) => (bytes, Next::Middle(Box::new(state))),
+                    (bytes, None) => (bytes, Next::Done),
+                }
+            }
+            Next::Done => return Ok(None),
+        };
+        Ok::<_, io::Error>(Some((Frame::data(Bytes::from(bytes)), (next, permit))))
+    });
+    StreamBody::new(parts).boxed_unsync()
+}
+
+type Rest = (File, u64, digest::Context);
+
+/// The next piece of the database, or what comes behind it.
+fn piece((mut file, left, mut hasher): Rest) -> io::Result<(Vec<u8>, Option<Rest>)> {
+    if left == 0 {
+        return Ok((format::end(&hasher.finish()), None));
+    }
+    let want = usize::try_from(left).unwrap_or(format::PIECE_BYTES).min(format::PIECE_BYTES);
+    let mut bytes = vec![0; want];
+    file.read_exact(&mut bytes)?;
+    hasher.update(&bytes);
+    Ok((bytes, Some((file, left - want as u64, hasher))))
+}
+
+fn refuse(code: StatusCode, reason: &str, message: &str) -> Response<ResponseBody> {
+    let body = serde_json::json!({
+        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+        "message": message, "reason": reason, "code": code.as_u16(),
+    });
+    json(code, &body)
+}

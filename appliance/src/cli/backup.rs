@@ -1,0 +1,85 @@
+//! `firesteel backup` and `firesteel restore`.
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, BufReader, Write as _},
+    os::unix::fs::OpenOptionsExt as _,
+    path::{Path, PathBuf},
+    pin::pin,
+};
+
+use anyhow::Context as _;
+use futures_util::StreamExt as _;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{Client, print_text, table::bytes};
+use crate::backup::{
+    self, Order,
+    format::{Header, PIECE_BYTES, Reader},
+    serve::BACKUP_PATH,
+};
+
+/// # Errors
+/// When the appliance does not give a backup, or it cannot be written; then there is no file.
+pub(crate) async fn fetch(client: &Client, file: &Path) -> anyhow::Result<()> {
+    let partial = partial(file)?;
+    let fetched = fetch_into(client, &partial).await;
+    let header = match fetched {
+        Ok(header) => header,
+        Err(error) => {
+            // What is left has a name that nobody takes for a backup.
+            drop(fs::remove_file(&partial));
+            return Err(error);
+        }
+    };
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let placed = fs::rename(&partial, file).and_then(|()| File::open(folder)?.sync_all());
+    placed.with_context(|| format!("writing {}", file.display()))?;
+    let keys: Vec<&str> = header.keys.keys().map(String::as_str).collect();
+    print_text(&format!(
+        "{}: revision {} of {:.0}, {}\n  not in it, keep them elsewhere: {}\n",
+        file.display(),
+        header.revision,
+        header.made_at,
+        bytes(header.database_bytes),
+        keys.join(", "),
+    ));
+    Ok(())
+}
+
+/// A name in the same folder that says what it is.
+fn partial(file: &Path) -> anyhow::Result<PathBuf> {
+    let name = file.file_name().with_context(|| format!("{} is not the name of a file", file.display()))?;
+    Ok(file.with_file_name(format!(".{}.partial-{}", name.to_string_lossy(), std::process::id())))
+}
+
+async fn fetch_into(client: &Client, partial: &Path) -> anyhow::Result<Header> {
+    let writing = || format!("writing {}", partial.display());
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template("{msg:12} {bytes:>10} {total_bytes:>10} {bytes_per_sec:>12} {eta:>4}")?);
+    bar.set_message("copying");
+    let (length, chunks) = client.download(BACKUP_PATH).await?;
+    bar.set_length(length.unwrap_or(0));
+    bar.set_message("fetching");
+    let mut out =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(partial).with_context(writing)?;
+    let mut chunks = pin!(chunks);
+    while let Some(chunk) = chunks.next().await {
+        let chunk = chunk.context("fetching the backup")?;
+        out.write_all(&chunk).with_context(writing)?;
+        bar.inc(chunk.len() as u64);
+    }
+    out.sync_all().with_context(writing)?;
+    bar.finish_and_clear();
+    // What is on disk counts, not what was received.
+    let reader = Reader::open(BufReader::with_capacity(PIECE_BYTES, File::open(partial).with_context(writing)?))?;
+    Ok(reader.copy(&mut io::sink(), |_| {})?)
+}
+
+/// # Errors
+/// When there is no such backup, or it cannot be restored there; then nothing was changed.
+pub(crate) fn restore(order: Order) -> anyhow::Result<()> {
+    let outcome = backup::restore(&order, &mut |_| {})?;
+    print_text(&outcome.to_string());
+    Ok(())
+}

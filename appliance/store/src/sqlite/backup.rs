@@ -1,0 +1,133 @@
+//! A copy of the database as of one revision, made while others write, and what makes a store of
+//! such a copy again.
+//!
+//! The copy is SQLite's own `VACUUM INTO`: one read transaction, as long as the local disk needs,
+//! whatever the speed of whoever fetches the copy later; and nothing of a deleted row is in it.
+
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, params};
+
+use super::{CACHE_KIB, SCHEMA, integer, lineage, meta, migrate, schema};
+use crate::error::{RestoreError, SnapshotError};
+use crate::lineage::{Lineage, first_revision};
+use crate::types::Revision;
+
+/// A finished copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// All changes up to this one are in it, and no other.
+    pub revision: Revision,
+    pub schema: i64,
+    pub lineage: Lineage,
+    pub bytes: u64,
+}
+
+/// What a restore made of a copy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Restored {
+    /// Number of the epoch that begins.
+    pub epoch: usize,
+    pub timeline: u32,
+    /// The revision of the backup.
+    pub from: Revision,
+    /// Where the store goes on; everything before counts as compacted.
+    pub began: Revision,
+}
+
+/// What the restorer knows.
+#[derive(Clone, Copy, Debug)]
+pub struct Restoring {
+    /// Drawn at random, not zero.
+    pub timeline: u32,
+    pub now_ms: i64,
+    /// When the backup was made.
+    pub made_ms: i64,
+    /// Where the store stands that is replaced.
+    pub replaced: Option<Revision>,
+}
+
+pub(crate) fn snapshot(database: &Path, into: &Path) -> Result<Snapshot, SnapshotError> {
+    let file = |source| SnapshotError::File { path: into.to_owned(), source };
+    // SQLite takes an empty file; made here, nobody else can read it.
+    OpenOptions::new().write(true).create_new(true).mode(0o600).open(into).map_err(file)?;
+    let copied = (|| {
+        let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        connection.busy_timeout(std::time::Duration::from_secs(10))?;
+        connection.pragma_update(None, "cache_size", format!("-{CACHE_KIB}"))?;
+        connection.execute("VACUUM INTO ?1", [into.to_string_lossy()])?;
+        let copy = Connection::open_with_flags(into, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        Ok((meta(&copy, "revision")?, schema(&copy)?, lineage(&copy)?))
+    })();
+    let (revision, schema, lineage) = copied.map_err(SnapshotError::Database)?;
+    let bytes = std::fs::metadata(into).map_err(file)?.len();
+    Ok(Snapshot { revision, schema, lineage, bytes })
+}
+
+/// How large the next copy will be at most: the pages of the database.
+pub(crate) fn size_bytes(database: &Path) -> rusqlite::Result<u64> {
+    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+    let number = |name: &str| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+    Ok(u64::try_from(number("page_count")?.saturating_mul(number("page_size")?)).unwrap_or(u64::MAX))
+}
+
+/// Where the store in this file stands, of whatever schema it is.
+pub fn revision_of(database: &Path) -> Option<Revision> {
+    let connection = Connection::open_with_flags(database, OpenFlags::SQLITE_OPEN_READ_WRITE).ok()?;
+    meta(&connection, "revision").ok()
+}
+
+/// Makes a store of the copy in this file: judges it, brings it to the newest schema, forgets its
+/// history, and begins another epoch. When this returns, the file is on disk.
+pub fn restore(copy: &Path, how: &Restoring) -> Result<Restored, RestoreError> {
+    let database = |source| RestoreError::Database { source };
+    let mut connection = Connection::open_with_flags(copy, OpenFlags::SQLITE_OPEN_READ_WRITE).map_err(database)?;
+    let found = schema(&connection).map_err(|_| RestoreError::NotOurs)?;
+    if found > SCHEMA {
+        return Err(RestoreError::Schema { found, known: SCHEMA });
+    }
+    judge(&connection)?;
+    migrate(&mut connection).map_err(database)?;
+    let restored = begin(&mut connection, how).map_err(database)?;
+    // One file, without a log beside it.
+    connection.pragma_update(None, "journal_mode", "DELETE").map_err(database)?;
+    drop(connection);
+    File::open(copy).and_then(|file| file.sync_all()).map_err(|source| RestoreError::Sync { source })?;
+    Ok(restored)
+}
+
+/// What SQLite and the tables say of themselves.
+fn judge(connection: &Connection) -> Result<(), RestoreError> {
+    let database = |source| RestoreError::Database { source };
+    let text: String = connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(database)?;
+    if text != "ok" {
+        return Err(RestoreError::Damaged { what: text });
+    }
+    let count = |sql: &str| connection.query_row(sql, [], |row| row.get::<_, i64>(0)).map_err(database);
+    let lost = count("SELECT count(*) FROM object o LEFT JOIN log l USING (revision) WHERE l.revision IS NULL")?;
+    if lost > 0 {
+        return Err(RestoreError::Damaged { what: format!("{lost} objects have no content") });
+    }
+    let newest = count("SELECT coalesce(max(revision), 0) FROM log")?;
+    if newest > integer(meta(connection, "revision").map_err(database)?) {
+        return Err(RestoreError::Damaged { what: format!("revision {newest} is newer than the store") });
+    }
+    Ok(())
+}
+
+fn begin(connection: &mut Connection, how: &Restoring) -> rusqlite::Result<Restored> {
+    let transaction = connection.transaction()?;
+    let from = meta(&transaction, "revision")?;
+    let began = first_revision(from, how.now_ms.saturating_sub(how.made_ms), how.replaced);
+    transaction.execute("DELETE FROM log WHERE revision NOT IN (SELECT revision FROM object)", [])?;
+    transaction.execute("UPDATE meta SET value = ?1 WHERE key IN ('revision', 'compacted')", [integer(began)])?;
+    transaction.execute(
+        "INSERT INTO epoch(timeline, continues, began, began_ms) VALUES (?1, ?2, ?3, ?4)",
+        params![how.timeline, integer(from), integer(began), how.now_ms],
+    )?;
+    let epoch = lineage(&transaction)?.epochs.len();
+    transaction.commit()?;
+    Ok(Restored { epoch, timeline: how.timeline, from, began })
+}
