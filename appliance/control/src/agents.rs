@@ -13,7 +13,7 @@ use firesteel_wire::{
     Evidence, Hello, HelloReply, Receipt, Refusal, RefusalReason, Report, ReportReply, StepReport, StepState, Verdict,
     limits,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Control, HostKey,
@@ -245,10 +245,17 @@ impl Control {
         }
     }
 
-    /// The host's own and its kernel's lines go into the appliance's log, each once.
+    /// The host's own and its kernel's lines go into the host's log and the appliance's, each once.
     fn log(&self, key: &HostKey, attempt: u64, report: &Report) {
         let known = self.views().hosts.get(key).map_or(0, |view| view.agent.log_sequence);
-        for line in report.log.iter().take(limits::LOG_LINES_MAX).filter(|line| line.sequence > known) {
+        let lines = || report.log.iter().take(limits::LOG_LINES_MAX).filter(|line| line.sequence > known);
+        let now = self.now();
+        let at = |uptime_ms: u64| {
+            let ago = i64::try_from(report.uptime_ms.saturating_sub(uptime_ms)).unwrap_or(0);
+            now.checked_sub(SignedDuration::from_millis(ago)).unwrap_or(now)
+        };
+        self.inner.logs.keep(key, lines().map(|line| (line.source, at(line.uptime_ms), map::line(&line.text))));
+        for line in lines() {
             let text = map::line(&line.text);
             match line.severity {
                 0..=3 => tracing::warn!(host = %key, attempt, source = ?line.source, "{text}"),

@@ -9,7 +9,7 @@ use std::{
 };
 
 use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
-use firesteel_kube::{Change, Core, Objects, Status};
+use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
 use firesteel_resources::{BareMetalHost, DiscoveredHost, HardwareData, HostJournal, ObjectMeta, Secret};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
@@ -17,9 +17,10 @@ use ring::{hmac, signature::Ed25519KeyPair};
 use tokio::sync::{SetOnce, mpsc};
 
 use crate::{
-    HostKey,
+    HostKey, events,
     images::Images,
     journals::Journals,
+    logs::HostLogs,
     notes,
     power::BmcDriver,
     queue::Queue,
@@ -71,6 +72,7 @@ pub(crate) struct Inner {
     pub(crate) hardware: Objects<HardwareData>,
     pub(crate) discovered: Objects<DiscoveredHost>,
     pub(crate) journals: Journals,
+    pub(crate) logs: HostLogs,
     pub(crate) queue: Queue,
     views: Mutex<Views>,
     pub(crate) started_at: Timestamp,
@@ -78,6 +80,8 @@ pub(crate) struct Inner {
     synced: SetOnce<()>,
     notes: mpsc::Sender<notes::Note>,
     notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
+    events: mpsc::Sender<Occurrence>,
+    events_end: Mutex<Option<mpsc::Receiver<Occurrence>>>,
     tasks: mpsc::UnboundedSender<Task>,
     tasks_end: Mutex<Option<mpsc::UnboundedReceiver<Task>>>,
 }
@@ -95,6 +99,7 @@ impl Control {
         let core = &config.core;
         let journals = Objects::<HostJournal>::new(core, "firesteel.dev", "HostJournal")?;
         let (notes, notes_end) = mpsc::channel(NOTES_MAX);
+        let (events, events_end) = mpsc::channel(events::EVENTS_MAX);
         let (tasks, tasks_end) = mpsc::unbounded_channel();
         Ok(Self {
             inner: Arc::new(Inner {
@@ -103,12 +108,15 @@ impl Control {
                 hardware: Objects::new(core, "metal3.io", "HardwareData")?,
                 discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
                 journals: Journals::new(journals),
+                logs: HostLogs::default(),
                 queue: Queue::new(Arc::clone(&config.runtime)),
                 views: Mutex::default(),
                 started_at: config.runtime.now(),
                 synced: SetOnce::new(),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),
+                events,
+                events_end: Mutex::new(Some(events_end)),
                 tasks,
                 tasks_end: Mutex::new(Some(tasks_end)),
                 config,
@@ -124,12 +132,14 @@ impl Control {
         let take = |what: &str| format!("control is running already: its {what} are taken");
         let mut tasks_end = lock(&self.inner.tasks_end).take().ok_or_else(|| take("tasks"))?;
         let notes_end = lock(&self.inner.notes_end).take().ok_or_else(|| take("notes"))?;
+        let events_end = lock(&self.inner.events_end).take().ok_or_else(|| take("events"))?;
         let (failures, mut failed) = mpsc::unbounded_channel();
         let runtime = &*self.inner.config.runtime;
         let mut tasks: FuturesUnordered<Ending> = FuturesUnordered::new();
         tasks.push(runtime.spawn(watched(self.clone().follow_hosts(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_secrets(), &failures)));
         tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end), &failures)));
+        tasks.push(runtime.spawn(watched(events::run(self.clone(), events_end), &failures)));
         for _ in 0..STEPPERS {
             let control = self.clone();
             tasks.push(runtime.spawn(watched(async move { control.step_forever().await }, &failures)));
@@ -178,6 +188,16 @@ impl Control {
 
     pub(crate) fn notes(&self) -> &mpsc::Sender<notes::Note> {
         &self.inner.notes
+    }
+
+    /// What the agents of the hosts say, and their kernels.
+    #[must_use]
+    pub fn logs(&self) -> HostLogs {
+        self.inner.logs.clone()
+    }
+
+    pub(crate) fn events(&self) -> &mpsc::Sender<Occurrence> {
+        &self.inner.events
     }
 
     async fn step_forever(&self) -> Result<(), String> {
@@ -235,6 +255,7 @@ impl Control {
                     let key = key_of(&host);
                     known.remove(&key);
                     self.views().forget_host(&key, &host.metadata.uid);
+                    self.inner.logs.forget(&key);
                     if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
                         tracing::warn!(host = %key, error = %status.message, "removing the journal");
                     }

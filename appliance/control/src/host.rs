@@ -38,6 +38,7 @@ impl Control {
         let step = plan::step(&seen, now);
         tracing::debug!(host = %key, state = ?step.memory.state, reason = %step.reason.text, effects = ?step.effects, "step");
         let journal = self.keep(journal, &seen.memory, &step, now).await?;
+        self.announce(&seen.host.metadata, &step.events, now);
         self.publish(&seen.host, &step.memory).await;
         self.project(&seen, &step, now).await?;
         for effect in &step.effects {

@@ -26,6 +26,7 @@ use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
 use crate::list::{self, Listed, Selection};
 use crate::listing::Listing;
+use crate::logs::{self, Logs};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::{Document, Documents};
 use crate::query::Query;
@@ -44,6 +45,8 @@ const WARNING_BYTES_MAX: usize = 256;
 
 /// The part of a namespace by which it is let go.
 const FINALIZE: &str = "finalize";
+/// The part of a pod that is text.
+const LOG: &str = "log";
 
 /// An answer's body: whole, or the endless lines of a watch.
 pub type Body = UnsyncBoxBody<Bytes, Infallible>;
@@ -78,6 +81,7 @@ pub struct Api {
     timing: Timing,
     guard: Guard,
     issuer: Option<Arc<dyn Issuer>>,
+    logs: Option<Arc<dyn Logs>>,
 }
 
 /// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
@@ -109,7 +113,7 @@ impl Api {
 
     pub fn with_timing(core: Core, timing: Timing) -> Self {
         let guard = Guard::new(Arc::new(MastersOnly::default()));
-        Self { core, openapi: Arc::default(), timing, guard, issuer: None }
+        Self { core, openapi: Arc::default(), timing, guard, issuer: None, logs: None }
     }
 
     /// The same API for whom this one lets in. Without, it is for `system:masters` alone.
@@ -122,6 +126,12 @@ impl Api {
     #[must_use]
     pub fn issuing(self, issuer: Arc<dyn Issuer>) -> Self {
         Self { issuer: Some(issuer), ..self }
+    }
+
+    /// The same API with logs of pods.
+    #[must_use]
+    pub fn logging(self, logs: Arc<dyn Logs>) -> Self {
+        Self { logs: Some(logs), ..self }
     }
 
     pub fn core(&self) -> &Core {
@@ -158,7 +168,8 @@ impl Api {
         let registry = self.core.registry();
         let headers = &parts.headers;
         let route = route(parts.method.as_str(), parts.uri.path(), &query);
-        let place = self.guard.enter(proven, matches!(&route, Route::Objects(route) if route.verb == Verb::Watch))?;
+        let lasts = |route: &ObjectRoute| route.verb == Verb::Watch || route.subresource == LOG && query.log.follow;
+        let place = self.guard.enter(proven, matches!(&route, Route::Objects(route) if lasts(route)))?;
         let other = impersonate::wanted(headers, proven, self.guard.authorizer.as_ref())?;
         let caller = other.as_ref().unwrap_or(proven);
         if let Route::Objects(route) = route {
@@ -254,6 +265,9 @@ impl Api {
         if let Some(request) = kind.requests.iter().find(|request| request.subresource == route.subresource) {
             return self.request(request, &kind, (route, query), headers, body).await;
         }
+        if kind.has_log && route.subresource == LOG {
+            return self.log(&kind, route, query).await;
+        }
         let part = part(&kind, route)?;
         check_writer(&kind, route.verb)?;
         let format = negotiate::accept(header(headers, &ACCEPT), false)?;
@@ -295,6 +309,24 @@ impl Api {
 }
 
 impl Api {
+    async fn log(&self, kind: &KindInfo, route: &ObjectRoute, query: &Query) -> Result<Response<Body>, Status> {
+        if route.verb != Verb::Get {
+            return Err(Status::method_not_allowed());
+        }
+        let (namespace, name) = (&route.namespace, &route.name);
+        let pod = self.core.get(Target { kind, namespace, name }).await?;
+        let container = query.log.container(&pod)?;
+        let body = match &self.logs {
+            Some(logs) => {
+                let pod = logs::Pod { namespace, name, container };
+                logs::body(Arc::clone(logs), pod, query.log.clone(), self.core.now(), self.timing.watch)
+            }
+            // Nobody hears any pod.
+            None => whole(Vec::new()),
+        };
+        Ok(respond(StatusCode::OK, "text/plain", body))
+    }
+
     async fn review<B>(
         &self,
         review: Review,
@@ -404,14 +436,17 @@ fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
 
 fn check_writer(kind: &KindInfo, verb: Verb) -> Result<(), Status> {
     match (kind.writers, verb) {
-        (Writers::Everyone, _) | (Writers::Controllers, Verb::Get | Verb::List | Verb::Watch) => Ok(()),
-        (Writers::Controllers, Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection) => {
-            Err(Status::plain(
-                405,
-                "MethodNotAllowed",
-                format!("{} are written by this server alone; they can be read and watched", kind.group_resource()),
-            ))
-        }
+        (Writers::Everyone, _)
+        | (_, Verb::Get | Verb::List | Verb::Watch)
+        | (Writers::ControllersButLabels, Verb::Update | Verb::Patch) => Ok(()),
+        (
+            Writers::Controllers | Writers::ControllersButLabels,
+            Verb::Create | Verb::Update | Verb::Patch | Verb::Delete | Verb::DeleteCollection,
+        ) => Err(Status::plain(
+            405,
+            "MethodNotAllowed",
+            format!("{} are written by this server alone; they can be read and watched", kind.group_resource()),
+        )),
     }
 }
 

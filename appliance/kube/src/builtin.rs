@@ -1,6 +1,8 @@
 //! Kubernetes' own kinds, as far as they are served. Their shapes are in [`schemas`].
 
 pub(crate) mod definition;
+mod events;
+mod facades;
 mod schemas;
 
 use std::sync::Arc;
@@ -8,6 +10,9 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
+
+pub use events::event;
+pub use facades::pod;
 
 use crate::issue::Request;
 use crate::kind::{Admitted, Cell, Column, KindInfo, NameRule};
@@ -18,7 +23,8 @@ use crate::status::Cause;
 /// All of them, for a [`crate::Registry`].
 pub fn kinds() -> Vec<KindInfo> {
     let own = [namespace(), secret(), config_map(), service_account(), event(), lease()];
-    own.into_iter().chain(reviews::kinds()).chain([definition::custom_resource_definition()]).collect()
+    let others = [events::new_event(), facades::node(), facades::service()];
+    own.into_iter().chain(others).chain(reviews::kinds()).chain([definition::custom_resource_definition()]).collect()
 }
 
 /// The same kind with a schema: what it does not have is dropped, and what is of another type refused.
@@ -130,36 +136,6 @@ pub fn lease() -> KindInfo {
     shaped(kind, "What one of several programs holds at a time.", schemas::lease())
 }
 
-/// Something that happened to an object.
-pub fn event() -> KindInfo {
-    let kind = KindInfo {
-        short_names: &["ev"],
-        has_generation: false,
-        has_status: false,
-        unconditional_update: true,
-        strategic_merge: true,
-        name_rule: NameRule::PathSegment,
-        selectable: &[
-            "involvedObject.kind",
-            "involvedObject.name",
-            "involvedObject.namespace",
-            "involvedObject.uid",
-            "involvedObject.fieldPath",
-            "reason",
-            "type",
-        ],
-        columns: vec![
-            column("Last Seen", "date", ".lastTimestamp"),
-            column("Type", "string", ".type"),
-            column("Reason", "string", ".reason"),
-            Column { cell: Cell::Computed(involved), ..column("Object", "string", "") },
-            column("Message", "string", ".message"),
-        ],
-        ..KindInfo::namespaced("", "v1", "Event", "events")
-    };
-    shaped(kind, "Something that happened to an object.", schemas::event())
-}
-
 fn admit_secret(value: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<Cause>> {
     let mut causes = Vec::new();
     if let Some(Value::Object(texts)) = value.as_object_mut().and_then(|object| object.remove("stringData")) {
@@ -194,10 +170,4 @@ fn check_immutable(value: &Value, old: Option<&Value>, fields: &[&str], causes: 
 fn count_data(value: &Value) -> Value {
     let count = |field: &str| value[field].as_object().map_or(0, Map::len);
     json!(count("data") + count("binaryData"))
-}
-
-fn involved(value: &Value) -> Value {
-    let object = &value["involvedObject"];
-    let kind = object["kind"].as_str().unwrap_or("").to_lowercase();
-    json!(format!("{kind}/{}", object["name"].as_str().unwrap_or("")))
 }

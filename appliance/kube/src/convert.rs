@@ -29,7 +29,8 @@ use crate::kind::KindInfo;
 pub struct Conversion {
     pub to_stored: fn(&Value) -> Map<String, Value>,
     pub from_stored: fn(&Value) -> Map<String, Value>,
-    /// Keeps what the other version cannot hold.
+    /// Keeps what the other version cannot hold. Empty: nothing is kept, as there is nothing, or as the
+    /// version is only looked at. The maps may then say what `kind` is.
     pub annotation: &'static str,
     /// Whether an annotation's object has the form of the stored version.
     pub fits_stored: fn(&Value) -> bool,
@@ -166,14 +167,16 @@ fn convert(
             }
         }
     };
-    let (was, back) = (body_of(object), unmap(&whole(body.clone())));
-    if was != back {
-        put_annotation(&mut metadata, annotation, &Value::Object(was).to_string());
+    if !annotation.is_empty() {
+        let (was, back) = (body_of(object), unmap(&whole(body.clone())));
+        if was != back {
+            put_annotation(&mut metadata, annotation, &Value::Object(was).to_string());
+        }
     }
     let mut converted = body;
     converted.insert("apiVersion".into(), api_version.into());
     if let Some(kind) = object.get("kind") {
-        converted.insert("kind".into(), kind.clone());
+        converted.entry("kind").or_insert_with(|| kind.clone());
     }
     if !metadata.is_null() {
         converted.insert("metadata".into(), metadata);

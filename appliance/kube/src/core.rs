@@ -146,7 +146,7 @@ impl Core {
             let birth = self.birth();
             let prepared = rules::prepare_create(target, body.clone(), &birth, options.validation, owners.clone())?;
             let name = prepared.value["metadata"]["name"].as_str().unwrap_or("").to_owned();
-            let key = Key::new(&target.kind.group_resource(), target.namespace, &name);
+            let key = Key::new(&target.kind.stored_resource(), target.namespace, &name);
             let guards = self.namespace_guard(target, &name).await?;
             if options.dry_run {
                 if self.store.get(&key).await.map_err(read_failed)?.is_some() {
@@ -355,7 +355,7 @@ impl Core {
         if options.dry_run || prepared.effect == Effect::None {
             return Ok(Some(Written { removed, ..written(prepared, revision) }));
         }
-        let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
+        let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
         let stored = target.kind.to_stored(&prepared.value);
         let value = encode(stored.as_ref().unwrap_or(&prepared.value))?;
         let (bytes, cached) = (value.len(), key.clone());
@@ -386,7 +386,7 @@ impl Core {
     }
 
     async fn stored(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
-        let key = Key::new(&target.kind.group_resource(), target.namespace, target.name);
+        let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
         let object = self.store.get(&key).await.map_err(read_failed)?;
         let object = object.ok_or_else(|| Status::not_found(target.kind, target.name))?;
         if let Some(value) = self.cache.get(&object.key, object.revision) {

@@ -64,6 +64,12 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
                 "group": "autoscaling", "version": "v1", "kind": scale::KIND, "verbs": status_verbs(kind),
             }));
         }
+        if kind.has_log {
+            list.push(json!({
+                "name": format!("{}/log", kind.plural), "singularName": "", "namespaced": kind.namespaced,
+                "kind": kind.kind, "verbs": ["get"],
+            }));
+        }
         for request in kind.requests {
             list.push(json!({
                 "name": format!("{}/{}", kind.plural, request.subresource), "singularName": "",
@@ -109,7 +115,8 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
                 let response = json!({ "group": "autoscaling", "version": "v1", "kind": scale::KIND });
                 json!({ "subresource": "scale", "responseKind": response, "verbs": verbs })
             });
-            let parts: Vec<Value> = status.into_iter().chain(scale).collect();
+            let log = kind.has_log.then(|| json!({ "subresource": "log", "responseKind": response, "verbs": ["get"] }));
+            let parts: Vec<Value> = status.into_iter().chain(scale).chain(log).collect();
             if !parts.is_empty() {
                 resource["subresources"] = json!(parts);
             }
@@ -143,13 +150,14 @@ pub(crate) fn verbs(kind: &KindInfo) -> &'static [&'static str] {
     match kind.writers {
         Writers::Everyone => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         Writers::Controllers => &["get", "list", "watch"],
+        Writers::ControllersButLabels => &["get", "list", "patch", "update", "watch"],
     }
 }
 
 pub(crate) fn status_verbs(kind: &KindInfo) -> &'static [&'static str] {
     match kind.writers {
         Writers::Everyone => &["get", "patch", "update"],
-        Writers::Controllers => &["get"],
+        Writers::Controllers | Writers::ControllersButLabels => &["get"],
     }
 }
 

@@ -69,6 +69,8 @@ pub enum Writers {
     Everyone,
     /// Controllers in this process alone; the API only shows the objects.
     Controllers,
+    /// The same, but for labels and annotations, by which clients keep what they know of the objects.
+    ControllersButLabels,
 }
 
 /// One kind. Made by [`KindInfo::namespaced`] or [`KindInfo::cluster`] and completed by struct
@@ -117,6 +119,10 @@ pub struct KindInfo {
     /// Keeps in `metadata.managedFields` who set which field. Of no use where one writer alone
     /// writes, and a cost where it writes often.
     pub tracks_owners: bool,
+    /// Has a `/log` subresource, as pods have.
+    pub has_log: bool,
+    /// Group and plural of the stored kind of which this one is another form, where it is one.
+    pub stored_at: Option<(&'static str, &'static str)>,
     /// Of a version in which objects are not stored: how they become those of the stored one.
     pub conversion: Option<Conversion>,
     /// The version is going away, and who uses it is told so.
@@ -158,6 +164,8 @@ impl KindInfo {
             admit: Arc::new(|_, _| Ok(Admitted::default())),
             fields: Arc::new(Schema::root(&Value::Null)),
             tracks_owners: true,
+            has_log: false,
+            stored_at: None,
             conversion: None,
             is_deprecated: false,
             definition_labels: &[],
@@ -190,6 +198,12 @@ impl KindInfo {
 
     pub fn group_resource(&self) -> GroupResource {
         GroupResource::new(self.group, self.plural)
+    }
+
+    /// Where the objects are in the store.
+    pub fn stored_resource(&self) -> GroupResource {
+        let (group, plural) = self.stored_at.unwrap_or((self.group, self.plural));
+        GroupResource::new(group, plural)
     }
 
     /// Whether objects of the kind are in the store, and as this version has them.
@@ -226,9 +240,10 @@ impl Registry {
         let all: Vec<(&str, &str, Version)> =
             kinds.iter().map(|kind| (kind.group, kind.plural, Version::of(kind))).collect();
         for kind in &mut kinds {
-            let own = all.iter().filter(|(group, plural, _)| (*group, *plural) == (kind.group, kind.plural));
+            let stored = kind.stored_at.unwrap_or((kind.group, kind.plural));
+            let own = all.iter().filter(|(group, plural, _)| (*group, *plural) == stored);
             let versions: Vec<Version> = own.map(|(_, _, version)| version.clone()).collect();
-            if versions.len() > 1 {
+            if versions.len() > 1 || kind.stored_at.is_some() {
                 kind.versions = versions.into();
             }
         }

@@ -96,7 +96,9 @@ pub fn parse_object(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Resul
 /// The same, with what the body says twice. YAML that does so is refused.
 pub fn parse_document(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Result<Document, Status> {
     let unrecognized = |error: String| {
-        let start = String::from_utf8_lossy(&bytes[..bytes.len().min(START_SHOWN_BYTES)]);
+        // Of a secret nothing: a message is what people send to others.
+        let shown = if kind == "Secret" { 0 } else { bytes.len().min(START_SHOWN_BYTES) };
+        let start = String::from_utf8_lossy(&bytes[..shown]);
         Status::bad_request(plain(&format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {error} ({start})"
         )))

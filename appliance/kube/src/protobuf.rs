@@ -374,6 +374,18 @@ mod tests {
                 "firstTimestamp": "2026-01-01T00:00:00Z",
             })
         );
+        let reference = part(8, [part(1, "Toy"), part(3, "t")].concat());
+        let event = [part(2, &at), part(4, "c"), part(5, "i"), part(6, "Act"), part(7, "Why"), reference];
+        let event = [event.concat(), part(10, "text"), part(11, "Normal"), part(14, &at), int(15, 2)].concat();
+        assert_eq!(
+            read(&body("events.k8s.io/v1", "Event", &[event])).unwrap(),
+            json!({
+                "apiVersion": "events.k8s.io/v1", "kind": "Event", "eventTime": "2026-01-01T00:00:00.005000Z",
+                "reportingController": "c", "reportingInstance": "i", "action": "Act", "reason": "Why",
+                "regarding": { "kind": "Toy", "name": "t" }, "note": "text", "type": "Normal",
+                "deprecatedLastTimestamp": "2026-01-01T00:00:00Z", "deprecatedCount": 2,
+            })
+        );
         let options = [int(1, u64::MAX), part(5, "All")];
         assert_eq!(
             read(&body("coordination.k8s.io/v1", "DeleteOptions", &options)).unwrap(),

@@ -4,9 +4,9 @@
 use serde_json::Value;
 
 use crate::builtin::definition;
-use crate::core::{Change, Core, Preconditions, WriteOptions, read_failed};
+use crate::core::{Core, Preconditions, WriteOptions, read_failed};
 use crate::kind::KindInfo;
-use crate::rules::{Part, Target};
+use crate::rules::Target;
 use crate::status::Status;
 
 impl Core {
@@ -22,17 +22,21 @@ impl Core {
             let name = name_of(definition);
             match self.get(named(&kind, &name)).await {
                 Ok(stored) if stored["spec"] == definition["spec"] && has_labels(&stored, definition) => {}
-                Ok(mut stored) => {
-                    stored["spec"] = definition["spec"].clone();
-                    for (label, value) in labels(definition) {
-                        stored["metadata"]["labels"][label] = value.clone();
-                    }
-                    // What was found out of it stays; the times in it are those of its beginning.
-                    for part in ["acceptedNames", "storedVersions"] {
-                        stored["status"][part] = definition["status"][part].clone();
-                    }
-                    self.change(named(&kind, &name), Part::Main, Change::Replace(&stored), WriteOptions::default())
-                        .await?;
+                Ok(stored) => {
+                    let uid = stored["metadata"]["uid"].as_str().unwrap_or_default();
+                    let renew = |stored: &mut Value| {
+                        stored["spec"] = definition["spec"].clone();
+                        for (label, value) in labels(definition) {
+                            stored["metadata"]["labels"][label] = value.clone();
+                        }
+                        // What was found out of it stays; the times in it are those of its beginning.
+                        for part in ["acceptedNames", "storedVersions"] {
+                            stored["status"][part] = definition["status"][part].clone();
+                        }
+                        let generation = stored["metadata"]["generation"].as_i64().unwrap_or(0);
+                        stored["metadata"]["generation"] = generation.saturating_add(1).into();
+                    };
+                    self.edit(named(&kind, &name), uid, renew).await?;
                 }
                 Err(status) if status.is_not_found() => {
                     self.create(named(&kind, &name), definition.clone(), WriteOptions::default()).await?;

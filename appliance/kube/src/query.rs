@@ -1,5 +1,6 @@
 //! The part of a URL after the question mark, and percent encoding. Pure.
 
+use crate::logs::LogOptions;
 use crate::rules::FieldValidation;
 use crate::status::{Cause, Status};
 use serde_json::json;
@@ -31,6 +32,7 @@ pub struct Query {
     pub orphan_dependents: Option<bool>,
     pub field_manager: Option<String>,
     pub force: Option<bool>,
+    pub log: LogOptions,
 }
 
 impl Query {
@@ -39,7 +41,11 @@ impl Query {
             return Err(Status::bad_request(format!("the query is longer than {QUERY_BYTES_MAX} bytes")));
         }
         let mut found = Self::default();
-        for pair in query.split('&').filter(|pair| !pair.is_empty()).take(PARAMETERS_MAX) {
+        for (number, pair) in query.split('&').filter(|pair| !pair.is_empty()).enumerate() {
+            // One that was left out could be the one that says that nothing is to be done.
+            if number >= PARAMETERS_MAX {
+                return Err(Status::bad_request(format!("the query has more than {PARAMETERS_MAX} parameters")));
+            }
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
             let decoded = (decode(key, true), decode(value, true));
             let (Some(key), Some(value)) = decoded else {
@@ -71,7 +77,7 @@ impl Query {
             "fieldManager" => self.field_manager = text(value),
             "force" => self.force = Some(boolean(key, &value)?),
             // As Kubernetes: pretty, gracePeriodSeconds and what it does not know are passed over.
-            _ => {}
+            _ => self.log.set(key, &value)?,
         }
         Ok(())
     }

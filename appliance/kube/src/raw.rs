@@ -214,7 +214,7 @@ impl Told {
 pub(crate) struct Lines {
     stored: VersionLines,
     /// Of the versions that are not the stored one, by their names: few, and mostly none.
-    others: Mutex<Vec<(&'static str, Arc<VersionLines>)>>,
+    others: Mutex<Vec<((&'static str, &'static str), Arc<VersionLines>)>>,
 }
 
 /// The same for the watches of one version.
@@ -240,11 +240,11 @@ impl Lines {
             return work(&self.stored);
         }
         let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
-        let lines = match others.iter().find(|(version, _)| *version == kind.version) {
+        let lines = match others.iter().find(|(version, _)| *version == (kind.group, kind.version)) {
             Some((_, lines)) => Arc::clone(lines),
             None => {
                 let lines = Arc::<VersionLines>::default();
-                others.push((kind.version, Arc::clone(&lines)));
+                others.push(((kind.group, kind.version), Arc::clone(&lines)));
                 lines
             }
         };

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use crate::access::{Asked, Authorizer, Caller, Decision, OnObjects, Rule};
+use crate::discovery;
 use crate::issue::Issuer;
 use crate::kind::{KindInfo, Registry, Writers};
 use crate::schema::{boolean, object, text, texts};
@@ -171,10 +172,12 @@ fn access(kind: &KindInfo, asking: &Asking<'_>, caller: &Caller, spec: &Value) -
 fn on_objects(asking: &Asking<'_>, caller: &Caller, asked: OnObjects<'_>) -> Decision {
     let decision = asking.authorizer.decide(caller, Asked::Objects(asked));
     let mut kinds = asking.registry.kinds().iter();
-    let by_server_alone = kinds
-        .any(|kind| (kind.group, kind.plural) == (asked.group, asked.resource) && kind.writers == Writers::Controllers);
-    let is_read = matches!(asked.verb, "get" | "list" | "watch");
-    if decision.allowed && by_server_alone && !is_read {
+    let by_server_alone = kinds.any(|kind| {
+        (kind.group, kind.plural) == (asked.group, asked.resource)
+            && kind.writers != Writers::Everyone
+            && !discovery::verbs(kind).contains(&asked.verb)
+    });
+    if decision.allowed && by_server_alone {
         return Decision { reason: "these objects are written by this server alone".into(), ..Decision::deny() };
     }
     decision

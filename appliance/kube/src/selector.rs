@@ -1,5 +1,7 @@
 //! Label and field selectors: which objects of a list or watch a client wants. Pure.
 
+use std::fmt;
+
 use serde_json::Value;
 
 use crate::kind::KindInfo;
@@ -60,6 +62,22 @@ impl LabelSelector {
 
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+}
+
+impl fmt::Display for LabelSelector {
+    /// The form in which each selector is written in one way only.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, requirement) in self.0.iter().enumerate() {
+            f.write_str(if index > 0 { "," } else { "" })?;
+            match requirement {
+                Requirement::In(key, values) => write!(f, "{key} in ({})", values.join(","))?,
+                Requirement::NotIn(key, values) => write!(f, "{key} notin ({})", values.join(","))?,
+                Requirement::Exists(key) => f.write_str(key)?,
+                Requirement::Absent(key) => write!(f, "!{key}")?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -145,7 +163,11 @@ pub struct FieldSelector(Vec<(String, bool, String)>);
 impl FieldSelector {
     pub fn parse(kind: &KindInfo, text: &str) -> Result<Self, Status> {
         let mut terms = Vec::new();
-        for term in text.split(',').filter(|term| !term.is_empty()).take(REQUIREMENTS_MAX) {
+        for term in text.split(',').filter(|term| !term.is_empty()) {
+            // One that was left out would let in, or delete, what it excludes.
+            if terms.len() >= REQUIREMENTS_MAX {
+                return Err(Status::bad_request(format!("a field selector has more than {REQUIREMENTS_MAX} terms")));
+            }
             let parts = term.split_once("!=").map(|(field, value)| (field, false, value));
             let parts = parts.or_else(|| term.split_once("==").map(|(field, value)| (field, true, value)));
             let parts = parts.or_else(|| term.split_once('=').map(|(field, value)| (field, true, value)));
@@ -159,6 +181,14 @@ impl FieldSelector {
             terms.push((field.into(), equal, value.into()));
         }
         Ok(Self(terms))
+    }
+
+    /// In the form in which each selector is written in one way only.
+    pub fn text(&self) -> String {
+        let term = |(field, equal, value): &(String, bool, String)| {
+            format!("{field}{}{value}", if *equal { "==" } else { "!=" })
+        };
+        self.0.iter().map(term).collect::<Vec<_>>().join(",")
     }
 
     pub fn matches(&self, object: &Value) -> bool {
@@ -205,6 +235,13 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use serde_json::json;
+
+    #[test]
+    fn no_term_of_a_selector_is_left_out() {
+        let kind = KindInfo::namespaced("g", "v1", "K", "ks");
+        let kept = (0..300).map(|n| format!("metadata.name!=n{n}")).collect::<Vec<_>>().join(",");
+        assert_eq!(FieldSelector::parse(&kind, &kept).unwrap_err().code, 400);
+    }
 
     #[test]
     fn label_selectors_match_as_kubernetes_says() {

@@ -132,7 +132,7 @@ impl Running {
     }
 
     async fn follow(&mut self, from: Revision) {
-        let kind = self.watch.selection.kind.group_resource();
+        let kind = self.watch.selection.kind.stored_resource();
         match self.watch.core.store().watch(&kind, from).await {
             Ok(stream) => self.phase = Phase::Events(stream),
             Err(WatchError::Compacted { oldest }) => {

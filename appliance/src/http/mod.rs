@@ -16,6 +16,7 @@ pub mod api;
 pub mod bearer;
 pub mod body;
 pub mod boot;
+pub mod busy;
 pub mod file;
 pub mod known;
 pub mod own;

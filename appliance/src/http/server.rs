@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Every wait for a client has an end: for the handshake, the head of a request, its body, and for the
-//! client to take the answer.
+//! client to take the answer; [`busy`] is about those of HTTP/2.
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -26,6 +26,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::{
     body::ResponseBody,
+    busy::{self, Busy, Counted},
     pace::{Paced, Until},
     places::{Door, IsKnown, Share},
 };
@@ -64,12 +65,14 @@ pub struct Patience {
     pub body: Duration,
     /// For a client that takes nothing, or next to nothing, of an answer.
     pub answer: Duration,
+    /// For the next request of an HTTP/2 connection; as Kubernetes has it.
+    pub idle: Duration,
 }
 
 impl Default for Patience {
     fn default() -> Self {
         let seconds = Duration::from_secs;
-        Self { handshake: seconds(20), head: seconds(30), body: seconds(30), answer: seconds(60) }
+        Self { handshake: seconds(20), head: seconds(30), body: seconds(30), answer: seconds(60), idle: seconds(90) }
     }
 }
 
@@ -171,22 +174,26 @@ async fn requests<S, H, F>(
     H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
 {
+    let busy = Arc::new(Busy::default());
+    let users = Arc::clone(&busy);
     let service = service_fn(move |request: Request<Incoming>| {
+        let using = users.begin();
         let mut request = request.map(|body| Until::new(body, patience.body));
         if let Some(peer) = &peer {
             request.extensions_mut().insert(Arc::clone(peer));
         }
         let answer = handler(request, remote);
-        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+        async move { Ok::<_, std::convert::Infallible>(answer.await.map(|body| using.body(body))) }
     });
-    let stream = TokioIo::new(stream);
+    let stream = TokioIo::new(Counted::new(stream, &busy));
     let ended = if is_http2 {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         builder.timer(TokioTimer::new()).keep_alive_interval(PING_EVERY).keep_alive_timeout(patience.answer);
         builder.max_concurrent_streams(STREAMS_MAX).max_send_buf_size(STREAM_BUFFER_BYTES);
         builder.max_header_list_size(u32::try_from(BUFFER_BYTES).unwrap_or(u32::MAX));
         builder.initial_stream_window_size(WINDOW_BYTES).initial_connection_window_size(WINDOW_BYTES);
-        builder.serve_connection(stream, service).await
+        let connection = std::pin::pin!(builder.serve_connection(stream, service));
+        busy::while_used(connection, &busy, patience, http2::Connection::graceful_shutdown).await
     } else {
         let mut builder = http1::Builder::new();
         builder.timer(TokioTimer::new()).header_read_timeout(patience.head);

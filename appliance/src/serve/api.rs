@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_kube::{Api, Core};
+use firesteel_kube::{Api, Core, logs::Logs};
 use jiff::Timestamp;
 use tokio::{net::TcpListener, task::JoinSet};
 
@@ -28,6 +28,7 @@ pub struct ApiListener {
     pub pki: Pki,
     listener: TcpListener,
     access: Access,
+    logs: Option<Arc<dyn Logs>>,
 }
 
 impl ApiListener {
@@ -49,7 +50,13 @@ impl ApiListener {
         let admin = hex::encode(data.secret_key("admin.token")?);
         let access = Access::open(data, core, AdminToken::new(&admin)?, now).await?;
         admin_access(data, bound, &pki, &admin)?;
-        Ok(Self { pki, listener, access })
+        Ok(Self { pki, listener, access, logs: None })
+    }
+
+    /// The same with logs for `kubectl logs`.
+    #[must_use]
+    pub fn with_logs(self, logs: Arc<dyn Logs>) -> Self {
+        Self { logs: Some(logs), ..self }
     }
 
     /// Where it listens.
@@ -71,12 +78,16 @@ impl ApiListener {
         own: Own,
         known: &Known,
     ) -> anyhow::Result<()> {
-        let Self { pki, listener, access } = self;
+        let Self { pki, listener, access, logs } = self;
         let (is_known, patience) = (known.is_known(), Patience::default());
         let tls = Some(pki.server_for(access.credentials.clients.verifier())?);
         let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, is_known, patience };
         tasks.spawn(Arc::clone(&access.rights).follow());
-        let api = ApiServer::new(Api::new(core.clone()), access, own);
+        let mut kube = Api::new(core.clone());
+        if let Some(logs) = logs {
+            kube = kube.logging(logs);
+        }
+        let api = ApiServer::new(kube, access, own);
         tasks.spawn(server.run(move |request, remote| api.clone().handle(request, remote)));
         Ok(())
     }

@@ -9,6 +9,7 @@ use firesteel_resources::{
 };
 use serde_json::Value;
 
+use super::pods;
 use crate::access::CERTIFICATE_REQUEST;
 
 /// All kinds, in the order in which clients see them.
@@ -16,7 +17,8 @@ use crate::access::CERTIFICATE_REQUEST;
 pub fn registry() -> Registry {
     // Of schemas that do not change: a process that opens its store again and again makes them once.
     static MADE: OnceLock<Registry> = OnceLock::new();
-    let make = || Registry::new(builtin::kinds().into_iter().chain(KINDS.iter().map(|kind| info(kind))));
+    let make =
+        || Registry::new(builtin::kinds().into_iter().chain([pods::kind()]).chain(KINDS.iter().map(|kind| info(kind))));
     MADE.get_or_init(make).clone()
 }
 

@@ -6,7 +6,7 @@ use anyhow::Context as _;
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
 use firesteel_control::{Config, Control, RedfishDriver, runtime::Tokio};
 use firesteel_images::import::{Acquirer, ImageStore};
-use firesteel_kube::Core;
+use firesteel_kube::{Core, logs::Logs};
 use ring::hmac;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -78,6 +78,12 @@ impl Machines {
     #[must_use]
     pub fn known(&self) -> &Known {
         &self.known
+    }
+
+    /// What the hosts say.
+    #[must_use]
+    pub fn logs(&self) -> Arc<dyn Logs> {
+        Arc::new(self.control.logs())
     }
 
     /// Starts all of it.

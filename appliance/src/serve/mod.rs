@@ -22,6 +22,7 @@ pub mod machines;
 pub mod memory;
 pub mod network;
 pub mod pki;
+mod pods;
 pub mod settings;
 mod upkeep;
 
@@ -104,7 +105,7 @@ async fn serve_machines(
     let api = ApiListener::open(data, core, settings.api, &[IpAddr::V4(network.address)]).await?;
     let address = api.address()?;
     let machines = Machines::open(&network, settings, data, core, &api.pki).await?;
-    api.spawn(tasks, core, own, machines.known())?;
+    api.with_logs(machines.logs()).spawn(tasks, core, own, machines.known())?;
     machines.spawn(tasks, core);
     for part in memory::PARTS {
         tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");

@@ -23,10 +23,12 @@ mod gpt;
 mod http;
 mod ignition;
 mod objects;
+mod patches;
 mod protobuf;
 mod qcow2;
 mod redfish;
 mod routes;
+mod selectors;
 mod tftp;
 mod wire;
 
@@ -66,6 +68,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "agent", check: agent::check, seeds: agent::seeds },
     Target { name: "objects", check: objects::check, seeds: objects::seeds },
     Target { name: "protobuf", check: protobuf::check, seeds: protobuf::seeds },
+    Target { name: "patches", check: patches::check, seeds: patches::seeds },
+    Target { name: "selectors", check: selectors::check, seeds: selectors::seeds },
     Target { name: "backup", check: backup::check, seeds: backup::seeds },
 ];
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use firesteel_appliance::cli::describe_page;
+use firesteel_appliance::serve::at_rest::{self, KeyFile};
 use firesteel_appliance::serve::kinds;
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
 use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
@@ -18,7 +19,7 @@ use firesteel_resources::{
     BareMetalHost, BareMetalHostStatus, DiscoveredHost, HostJournal, Image, Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes},
 };
-use firesteel_store::Store;
+use firesteel_store::Durability;
 use jiff::{SignedDuration, Timestamp};
 use ring::{hmac, signature::Ed25519KeyPair};
 
@@ -84,7 +85,9 @@ impl Appliance {
     }
 
     pub(crate) async fn start_with(data: &Path, limits: Limits) -> Self {
-        let store = Store::open(&data.join("resources.db")).unwrap();
+        let database = data.join("resources.db");
+        let key_file = KeyFile::open(&data.join(at_rest::DEFAULT_FILE), &database).unwrap();
+        let store = key_file.open_store(&database, Durability::default()).unwrap();
         let core = Core::new(store, kinds::registry());
         core.ensure_namespace("default").await.unwrap();
         let images = ImageStore::open(&data.join("images")).unwrap();

@@ -169,6 +169,30 @@ pub(crate) struct Applied {
     pub(crate) managed: Vec<Value>,
 }
 
+/// Applies any bytes to no object, and to what became of that. For fuzzing.
+pub fn check(kind: &KindInfo, bytes: &[u8]) {
+    let Ok(configuration) = Configuration::parse(kind, Part::Main, bytes) else { return };
+    let target = Target { kind, namespace: "default", name: "a" };
+    let (one, two) =
+        (Writer { manager: "one", now: Timestamp::UNIX_EPOCH }, Writer { manager: "two", now: Timestamp::UNIX_EPOCH });
+    let Ok(made) = configuration.create(target, one) else { return };
+    let mut live = made.object;
+    live["metadata"]["managedFields"] = Value::Array(made.managed);
+    // Applied again by the same one, nothing changes; by another, who says the same, only who owns it.
+    for (writer, same_owners) in [(one, true), (two, false), (two, true)] {
+        let again = configuration.apply_to(kind, Part::Main, &live, false, writer);
+        let mut again = again.unwrap_or_else(|status| panic!("it conflicts with itself: {status}"));
+        let managed = Value::Array(std::mem::take(&mut again.managed));
+        let stored = std::mem::replace(&mut live["metadata"]["managedFields"], managed);
+        if same_owners {
+            let now = &live["metadata"]["managedFields"];
+            assert!(own_alike(&stored, now), "{stored} became {now}");
+        }
+        again.object["metadata"]["managedFields"] = live["metadata"]["managedFields"].clone();
+        assert_eq!(again.object, live);
+    }
+}
+
 impl Configuration {
     pub fn parse(kind: &KindInfo, part: Part, bytes: &[u8]) -> Result<Self, Status> {
         let Document { value: mut object, duplicates } = match crate::json::read(bytes) {

@@ -1,13 +1,13 @@
 //! The served kinds as CustomResourceDefinitions, for clients that look there: Cluster API and its
-//! tools read versions and labels from them. A view: the kinds are compiled in, and nobody but this
-//! server writes these objects.
+//! tools read versions and labels from them. A view: the kinds are compiled in, and what others may
+//! change of these objects is labels and annotations.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
-use crate::kind::{Cell, Column, KindInfo, Registry, Writers};
+use crate::kind::{Admitted, Cell, Column, KindInfo, Registry, Writers};
 use crate::schema::{object, text, texts};
 
 pub(crate) fn custom_resource_definition() -> KindInfo {
@@ -15,7 +15,7 @@ pub(crate) fn custom_resource_definition() -> KindInfo {
         short_names: &["crd", "crds"],
         categories: &["api-extensions"],
         has_status: false,
-        writers: Writers::Controllers,
+        writers: Writers::ControllersButLabels,
         description: "A kind that this server has beside Kubernetes' own.",
         schema: Arc::new(schema()),
         columns: vec![Column {
@@ -27,6 +27,15 @@ pub(crate) fn custom_resource_definition() -> KindInfo {
         }],
         ..KindInfo::cluster("apiextensions.k8s.io", "v1", "CustomResourceDefinition", "customresourcedefinitions")
     }
+    .admitting(|value, old| {
+        // What was compiled in is what it is. [`crate::publish`] writes it past this hook.
+        for part in ["spec", "status"] {
+            if let Some(old) = old {
+                value[part] = old[part].clone();
+            }
+        }
+        Ok(Admitted::default())
+    })
 }
 
 /// All kinds of a server but Kubernetes' own, each with all its versions.

@@ -8,7 +8,7 @@ use super::graph::Graph;
 use super::head_of;
 use crate::core::{Core, Preconditions, WriteOptions, read_failed};
 use crate::deletion::{FOREGROUND, ORPHAN, put_list};
-use crate::kind::KindInfo;
+use crate::kind::{KindInfo, Writers};
 use crate::rules::Target;
 use crate::status::Status;
 
@@ -77,6 +77,10 @@ pub(super) async fn look_at(core: &Core, graph: &Graph, known: Revision, key: &K
 async fn state_of(core: &Core, key: &Key, kind: &KindInfo, owner: &Owner) -> Result<OwnerState, Status> {
     let group = owner.api_version.rsplit_once('/').map_or("", |(group, _)| group);
     let Some(owners) = core.registry().by_kind(group, &owner.kind) else { return Ok(OwnerState::Alive) };
+    if owners.writers == Writers::Controllers && !owners.is_custom() {
+        // Only shown here, or not at all, such as nodes: the owner may be elsewhere.
+        return Ok(OwnerState::Alive);
+    }
     if owners.namespaced && !kind.namespaced {
         // In no namespace there is nothing to be found; Kubernetes leaves such an object alone too.
         return Ok(OwnerState::Alive);

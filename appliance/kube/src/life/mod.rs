@@ -1,9 +1,10 @@
 //! The life of objects after their birth: dependents go after their owners, before them, or stay;
-//! namespaces empty themselves.
+//! namespaces empty themselves; events are forgotten.
 //!
 //! ```text
 //!   store's events ─► [`Life`] ─┬─► graph (who belongs to whom) ─► collect ─► decide ─┬─► core
-//!                               └─► namespaces ───────────────────────────────────────┘
+//!                               ├─► namespaces ───────────────────────────────────────┤
+//!                               └─► expiry of events ─────────────────────────────────┘
 //! ```
 //!
 //! What is to be done follows from the stored objects alone: a process that ends in the middle reads
@@ -12,6 +13,7 @@
 
 mod collect;
 mod decide;
+mod expiry;
 mod graph;
 mod namespaces;
 #[cfg(test)]
@@ -22,10 +24,12 @@ use std::time::Duration;
 use bytes::Bytes;
 use firesteel_store::{EventKind, EventStream, GroupResource, Key, Revision, Shared, WatchError};
 
-use crate::core::{Core, read_failed, watch_failed};
+use crate::core::{Core, Preconditions, WriteOptions, read_failed, watch_failed};
+use crate::rules::Target;
 use crate::status::Status;
 use collect::Looked;
 use decide::Head;
+use expiry::Expiry;
 use graph::Graph;
 use namespaces::Namespaces;
 
@@ -35,6 +39,10 @@ const PAGE: usize = 500;
 const PAUSE: Duration = Duration::from_millis(10);
 /// Before an object is looked at again whose change failed.
 const RETRY: Duration = Duration::from_secs(1);
+/// Between two looks for events that are too old, where nothing happens.
+const QUIET: Duration = Duration::from_secs(30);
+/// Events that go in one step.
+const EXPIRED: usize = 100;
 /// The longest wait for an event that should be there. One that is read from the database, and not
 /// out of memory, may turn out to be none.
 const EVENT_WAIT: Duration = Duration::from_millis(100);
@@ -48,6 +56,7 @@ pub struct Life {
     known: Revision,
     graph: Graph,
     namespaces: Namespaces,
+    expiry: Expiry,
     again: Vec<Key>,
 }
 
@@ -67,7 +76,12 @@ pub async fn run(core: Core) -> Result<(), Status> {
     let mut life = Life::open(&core).await?;
     loop {
         let failed = match life.step().await {
-            Ok(true) => continue,
+            Ok(true) => {
+                if life.graph.is_idle() {
+                    tokio::time::sleep(PAUSE).await;
+                }
+                continue;
+            }
             Ok(false) => !life.again.is_empty() || life.namespaces.wants_another_turn(),
             Err(status) => {
                 tracing::warn!(error = %status.message, "following the life of objects; it is read anew");
@@ -76,11 +90,9 @@ pub async fn run(core: Core) -> Result<(), Status> {
                 continue;
             }
         };
-        let next = store.reached(Revision(life.known.0 + 1));
-        if failed {
-            drop(tokio::time::timeout(RETRY, next).await);
-        } else {
-            next.await.map_err(read_failed)?;
+        let wait = if failed { RETRY } else { QUIET };
+        if let Ok(ended) = tokio::time::timeout(wait, store.reached(Revision(life.known.0 + 1))).await {
+            ended.map_err(read_failed)?;
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -95,6 +107,7 @@ impl Life {
             known: Revision(0),
             graph: Graph::default(),
             namespaces: Namespaces::default(),
+            expiry: Expiry::default(),
             again: Vec::new(),
         };
         let mut resources: Vec<GroupResource> = Vec::new();
@@ -112,6 +125,9 @@ impl Life {
                 after = page.items.last().map(|object| object.key.position());
                 for object in &page.items {
                     life.seen(&object.key, &object.value);
+                    if expiry::is_event(&object.key) {
+                        life.expiry.seen(&object.key, expiry::written_at(&object.value, core.now()));
+                    }
                 }
                 if page.remaining == 0 {
                     break;
@@ -158,8 +174,29 @@ impl Life {
                 }
             }
         }
-        let more = self.namespaces.step(&self.core).await?;
+        let more = self.namespaces.step(&self.core).await? | self.expire().await?;
         Ok(more || early || !self.graph.is_idle() || self.known < self.core.store().current())
+    }
+
+    /// Deletes events that are too old or too many; whether there are more of them.
+    async fn expire(&mut self) -> Result<bool, Status> {
+        for _ in 0..EXPIRED {
+            let Some(key) = self.expiry.due(self.core.now()) else { return Ok(false) };
+            // Written again in the meantime, it comes back with its event.
+            self.expiry.gone(&key);
+            let Some(kind) = self.core.registry().stored(&key.kind).cloned() else { continue };
+            let Some(object) = self.core.store().get(&key).await.map_err(read_failed)? else { continue };
+            if object.revision > self.known {
+                continue;
+            }
+            let target = Target { kind: &kind, namespace: &key.namespace, name: &key.name };
+            let exactly = Preconditions { uid: None, resource_version: Some(object.revision.to_string()) };
+            match self.core.delete_with(target, &exactly, None, WriteOptions::default()).await {
+                Err(status) if !status.is_not_found() && !status.is_conflict() => return Err(status),
+                Ok(_) | Err(_) => {}
+            }
+        }
+        Ok(true)
     }
 
     /// Steps until nothing is left to do.
@@ -201,8 +238,12 @@ impl Life {
         let key = &event.key;
         if event.kind != EventKind::Deleted {
             self.seen(key, &event.value);
+            if expiry::is_event(key) {
+                self.expiry.seen(key, self.core.now());
+            }
             return;
         }
+        self.expiry.gone(key);
         self.namespaces.lost(&key.namespace);
         if namespaces::is_namespace(key) {
             self.namespaces.gone(&key.name);

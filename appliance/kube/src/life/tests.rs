@@ -244,6 +244,36 @@ fn a_namespace_that_is_held_goes_when_it_is_let_go() {
     });
 }
 
+#[test]
+fn events_are_forgotten_an_hour_after_they_were_written_last() {
+    run(async {
+        let world = World::new().await;
+        let event = |name: &str| {
+            json!({ "apiVersion": "v1", "kind": "Event", "metadata": { "name": name }, "involvedObject": {
+                "kind": "Toy", "name": "a", "namespace": "default",
+            } })
+        };
+        let kind = world.kind("Event");
+        let make = async |name: &str| {
+            let target = Target { kind: &kind, namespace: "default", name };
+            world.core.create(target, event(name), WriteOptions::default()).await.unwrap();
+        };
+        make("old").await;
+        make("again").await;
+        let mut life = Life::open(&world.core).await.unwrap();
+        life.settle().await.unwrap();
+        world.seconds.fetch_add(1_800, Ordering::Relaxed);
+        world.merge("Event/default/again", json!({ "count": 2 })).await;
+        life.settle().await.unwrap();
+        world.seconds.fetch_add(1_800, Ordering::Relaxed);
+        life.settle().await.unwrap();
+        assert!(!world.is_there("Event/default/old").await && world.is_there("Event/default/again").await);
+        // After a restart nobody knows when it was written, and what it says of itself counts.
+        Life::open(&world.core).await.unwrap().settle().await.unwrap();
+        assert!(!world.is_there("Event/default/again").await);
+    });
+}
+
 /// One deletion: which object, how, and how much is done before the next one.
 #[derive(Clone, Debug)]
 struct Order {

@@ -35,10 +35,12 @@ pub(super) fn add(kind: &KindInfo, paths: &mut Map<String, Value>) {
     if kind.writers == Writers::Everyone {
         collection["post"] = with_body(operation(kind, "create", "", CREATE, &own), &["application/json"], &own);
         collection["delete"] = operation(kind, "deletecollection", "", LIST, meta::STATUS);
-        object["put"] = with_body(operation(kind, "replace", "", CREATE, &own), &["application/json"], &own);
-        object["patch"] = with_body(operation(kind, "patch", "", PATCH, &own), patch_types(kind), meta::PATCH);
         object["delete"] =
             with_body(operation(kind, "delete", "", DELETE, meta::STATUS), &["application/json"], meta::DELETE_OPTIONS);
+    }
+    if kind.writers != Writers::Controllers {
+        object["put"] = with_body(operation(kind, "replace", "", CREATE, &own), &["application/json"], &own);
+        object["patch"] = with_body(operation(kind, "patch", "", PATCH, &own), patch_types(kind), meta::PATCH);
         status["put"] = with_body(operation(kind, "replace", "Status", CREATE, &own), &["application/json"], &own);
         status["patch"] = with_body(operation(kind, "patch", "Status", PATCH, &own), patch_types(kind), meta::PATCH);
     }

@@ -85,17 +85,28 @@ fn not_of_type(found: &Value, wanted: &str) -> Status {
 
 /// Applies any bytes as each type of patch to an object. For fuzzing.
 pub fn check(bytes: &[u8]) {
+    let object = serde_json::json!({
+        "metadata": { "finalizers": ["a", "b"], "ownerReferences": [{ "uid": "1", "name": "x" }] },
+        "data": { "k": "dg==" },
+    });
+    check_on(&object, bytes);
+}
+
+/// The same on another object, which is one that was read within bounds.
+pub fn check_on(object: &Value, bytes: &[u8]) {
     let kind = crate::builtin::secret();
     for media_type in [JSON, MERGE, STRATEGIC] {
-        let mut object = serde_json::json!({
-            "metadata": { "finalizers": ["a", "b"], "ownerReferences": [{ "uid": "1", "name": "x" }] },
-            "data": { "k": "dg==" },
-        });
-        if let Ok(patch) = Patch::parse(&kind, Some(media_type), bytes)
-            && patch.apply_to(&mut object).is_ok()
-        {
-            let text = object.to_string();
-            assert!(serde_json::from_str::<Value>(&text).is_ok(), "what was patched can be stored and read: {text}");
+        let Ok(patch) = Patch::parse(&kind, Some(media_type), bytes) else { continue };
+        let mut patched = object.clone();
+        if patch.apply_to(&mut patched).is_err() {
+            continue;
+        }
+        let text = patched.to_string();
+        assert!(serde_json::from_str::<Value>(&text).is_ok(), "what was patched can be stored and read: {text}");
+        if let Patch::Merge(_) = patch {
+            let once = patched.clone();
+            assert!(patch.apply_to(&mut patched).is_ok());
+            assert_eq!(patched, once, "what is merged twice is as what is merged once");
         }
     }
 }

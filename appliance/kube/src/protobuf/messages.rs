@@ -10,6 +10,7 @@ pub(super) fn of(api_version: &str, kind: &str) -> Option<&'static Message> {
         ("v1", "ConfigMap") => Some(&CONFIG_MAP),
         ("v1", "ServiceAccount") => Some(&SERVICE_ACCOUNT),
         ("v1", "Event") => Some(&EVENT),
+        ("events.k8s.io/v1", "Event") => Some(&NEW_EVENT),
         ("coordination.k8s.io/v1", "Lease") => Some(&LEASE),
         ("authorization.k8s.io/v1", "SelfSubjectAccessReview") => Some(&ACCESS_REVIEW),
         ("authorization.k8s.io/v1", "SelfSubjectRulesReview") => Some(&RULES_REVIEW),
@@ -155,6 +156,32 @@ const EVENT: Message = Message(&[
     pointer(13, "related", Form::Message(&REFERENCE)),
     field(14, "reportingComponent", Form::Text),
     field(15, "reportingInstance", Form::Text),
+]);
+
+const NEW_EVENT: Message = Message(&[
+    METADATA,
+    field(2, "eventTime", Form::MicroTime),
+    pointer(
+        3,
+        "series",
+        Form::Message(&Message(&[field(1, "count", Form::Integer), field(2, "lastObservedTime", Form::MicroTime)])),
+    ),
+    field(4, "reportingController", Form::Text),
+    field(5, "reportingInstance", Form::Text),
+    field(6, "action", Form::Text),
+    field(7, "reason", Form::Text),
+    field(8, "regarding", Form::Message(&REFERENCE)),
+    pointer(9, "related", Form::Message(&REFERENCE)),
+    field(10, "note", Form::Text),
+    field(11, "type", Form::Text),
+    field(
+        12,
+        "deprecatedSource",
+        Form::Message(&Message(&[field(1, "component", Form::Text), field(2, "host", Form::Text)])),
+    ),
+    field(13, "deprecatedFirstTimestamp", Form::Time),
+    field(14, "deprecatedLastTimestamp", Form::Time),
+    field(15, "deprecatedCount", Form::Integer),
 ]);
 
 const LEASE: Message = Message(&[

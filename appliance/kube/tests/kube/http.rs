@@ -92,6 +92,15 @@ fn the_served_kinds_can_be_seen_as_definitions() {
         // Nothing changes when the server starts again with the same kinds.
         server.api.core().publish_kinds().await.unwrap();
         assert_eq!(server.get(&path).await.json(), host);
+        // Clients keep labels here. What else they say does not count.
+        let patch =
+            json!({ "metadata": { "labels": { "x.io/v1": "a" } }, "spec": { "group": "other" }, "status": null });
+        let labelled = server.merge(&path, &patch).await;
+        assert_eq!(labelled.code, 200, "{}", labelled.text);
+        server.api.core().publish_kinds().await.unwrap();
+        let kept = server.get(&path).await.json();
+        assert_eq!(kept["metadata"]["labels"]["x.io/v1"], "a");
+        assert_eq!((&kept["spec"], &kept["status"]), (&host["spec"], &host["status"]));
     });
 }
 
@@ -242,7 +251,11 @@ pub(crate) async fn line(body: &mut firesteel_kube::Body) -> Option<Value> {
 }
 
 pub(crate) async fn watch(server: &Server, query: &str) -> firesteel_kube::Body {
-    let request = Request::get(format!("{HOSTS}?watch=1&{query}")).body(Empty::<Bytes>::new()).unwrap();
+    watch_at(server, &format!("{HOSTS}?watch=1&{query}")).await
+}
+
+pub(crate) async fn watch_at(server: &Server, path: &str) -> firesteel_kube::Body {
+    let request = Request::get(path).body(Empty::<Bytes>::new()).unwrap();
     let response = server.api.handle(request, &admin()).await;
     assert_eq!(response.status(), 200);
     response.into_body()

@@ -2,6 +2,7 @@
 //! to work (1.20, which reads OpenAPI v2 alone and checks objects itself).
 
 use std::process::{Command, Output};
+use std::sync::Arc;
 
 use firesteel_kube::Api;
 use hyper::service::service_fn;
@@ -9,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use tokio::net::TcpListener;
 
+use crate::facades::Spoken;
 use crate::toy::{Server, admin};
 
 const NEW: &str = "kubectl";
@@ -85,6 +87,7 @@ fn with(program: &'static str, test: fn(&Kubectl)) {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (server, listener) =
         runtime.block_on(async { (Server::new().await, TcpListener::bind("127.0.0.1:0").await.unwrap()) });
+    let server = server.with(|api| api.logging(Arc::new(Spoken)));
     let server_url = format!("http://{}", listener.local_addr().unwrap());
     let kubectl = Kubectl { program, server: server_url, home: tempfile::tempdir().unwrap() };
     runtime.spawn(serve(server.api.clone(), listener));
@@ -243,6 +246,61 @@ fn manage(kubectl: &Kubectl) {
     assert!(wrong.contains("must be of type boolean"), "{wrong}");
     kubectl.ok(&["delete", "bmh", "h1"]);
     assert_eq!(kubectl.ok(&["get", "bmh", "-o", "name"]), "");
+}
+
+#[test]
+fn kubectl_shows_what_happened_to_an_object() {
+    with(NEW, |kubectl| {
+        kubectl.ok(&["apply", "-f", "h1.yaml"]);
+        let uid = kubectl.ok(&["get", "bmh", "h1", "-o", "jsonpath={.metadata.uid}"]);
+        let event = |name: &str, reason: &str, host: &str| {
+            let involved = format!(
+                "{{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, name: {host}, namespace: default, uid: {uid}}}"
+            );
+            let rest = "type: Normal\nsource: {component: tester}\ncount: 3\nmessage: all is well";
+            let time = "firstTimestamp: 2026-09-21T14:00:00Z\nlastTimestamp: 2026-09-21T14:13:00Z";
+            format!(
+                "apiVersion: v1\nkind: Event\nmetadata: {{name: {name}}}\ninvolvedObject: {involved}\nreason: {reason}\n{rest}\n{time}\n---\n"
+            )
+        };
+        kubectl.file("events.yaml", &[event("h1.1", "Inspected", "h1"), event("h2.1", "Other", "h2")].concat());
+        kubectl.ok(&["create", "-f", "events.yaml"]);
+        let described = kubectl.ok(&["describe", "bmh", "h1"]);
+        let (_, table) = described.split_once("Events:").unwrap();
+        assert!(table.contains("Inspected") && table.contains("tester") && table.contains("x3 over"), "{described}");
+        assert!(!table.contains("Other"), "{described}");
+        let events = kubectl.ok(&["events", "--for", "bmh/h1"]);
+        assert!(events.contains("BareMetalHost/h1") && !events.contains("Other"), "{events}");
+        let all = kubectl.ok(&["get", "events"]);
+        assert!(all.contains("baremetalhost/h1") && all.contains("Other"), "{all}");
+        let some =
+            ["get", "events", "-o", "name", "--field-selector", "involvedObject.name=h2,reason=Other,type!=Warning"];
+        assert_eq!(kubectl.ok(&some), "event/h2.1\n");
+    });
+}
+
+#[test]
+fn kubectl_shows_the_log_of_a_host() {
+    with(NEW, logs);
+}
+
+#[test]
+fn kubectl_1_20_shows_the_log_of_a_host() {
+    with(OLD, logs);
+}
+
+fn logs(kubectl: &Kubectl) {
+    kubectl.ok(&["apply", "-f", "h1.yaml"]);
+    assert_eq!(kubectl.ok(&["logs", "h1", "-c", "agent"]), "inspecting\nwriting\n");
+    assert_eq!(kubectl.ok(&["logs", "h1", "-c", "kernel", "--tail=1"]), "Linux version 6\n");
+    // Followed, it would not end.
+    assert_eq!(kubectl.ok(&["logs", "h1", "-c", "agent", "-f", "--limit-bytes=19"]), "inspecting\nwriting\n");
+    assert!(kubectl.fails(&["logs", "nope"]).contains("(NotFound)"));
+    let pods = kubectl.ok(&["get", "pods"]);
+    assert!(pods.contains("h1") && pods.contains("Running"), "{pods}");
+    // Whether there are any is all that it wants to know.
+    kubectl.ok(&["cluster-info"]);
+    assert_eq!(kubectl.ok(&["get", "nodes", "-o", "name"]), "");
 }
 
 #[test]

@@ -8,10 +8,12 @@
 mod access;
 mod apply;
 mod client;
+mod facades;
 mod golden;
 mod http;
 mod kubectl;
 mod life;
+mod limits;
 mod lists;
 mod toy;
 mod versions;

@@ -49,9 +49,7 @@ impl Server {
 
     /// The same server, with other times.
     pub(crate) fn timed(self, timing: Timing) -> Self {
-        let mut server = self;
-        server.api = Api::with_timing(server.api.core().clone(), timing);
-        server
+        Self { api: Api::with_timing(self.api.core().clone(), timing), ..self }
     }
 
     /// Without a file, and with these kinds beside Kubernetes' own.
@@ -64,8 +62,8 @@ impl Server {
         Self { api: change(self.api.clone()), ..self }
     }
 
-    async fn on(store: Store) -> Self {
-        Self::serving(store, [host()]).await
+    pub(crate) async fn on(store: Store) -> Self {
+        Self::serving(store, [host(), pod()]).await
     }
 
     async fn serving(store: Store, kinds: impl IntoIterator<Item = KindInfo>) -> Self {
@@ -147,6 +145,15 @@ pub(crate) fn object(name: &str) -> Value {
 
 pub(crate) fn run(test: impl Future<Output = ()>) {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(test);
+}
+
+/// Hosts as pods.
+fn pod() -> KindInfo {
+    builtin::pod(("metal3.io", "baremetalhosts"), |_| {
+        let containers = json!([{ "name": "agent" }, { "name": "kernel" }]);
+        let pod = json!({ "kind": "Pod", "spec": { "containers": containers }, "status": { "phase": "Running" } });
+        pod.as_object().unwrap().clone()
+    })
 }
 
 fn host() -> KindInfo {

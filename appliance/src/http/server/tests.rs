@@ -30,7 +30,7 @@ const SOON: Duration = Duration::from_millis(40);
 const NEVER: Duration = Duration::from_secs(3600);
 /// After that a server that ought to have ended something does not.
 const PATIENCE: Duration = Duration::from_secs(60);
-const PATIENT: Patience = Patience { handshake: NEVER, head: NEVER, body: NEVER, answer: NEVER };
+const PATIENT: Patience = Patience { handshake: NEVER, head: NEVER, body: NEVER, answer: NEVER, idle: NEVER };
 
 async fn serve<H, F>(patience: Patience, tls: Option<Arc<rustls::ServerConfig>>, handler: H) -> SocketAddr
 where
@@ -167,4 +167,74 @@ async fn thousands_of_ranges_cost_no_more_than_one_answer() {
     assert_eq!(SENT.lock().unwrap().len(), 1, "no handler saw it");
     let one = ask(1).await;
     assert!(one.starts_with("HTTP/1.1 206") && one.contains("content-range: bytes 0-0/50000"), "{one}");
+}
+
+/// A client of HTTP/2, and the end of its connection.
+async fn http2(
+    patience: Patience,
+    window: u32,
+    body: fn() -> ResponseBody,
+) -> (hyper::client::conn::http2::SendRequest<http_body_util::Empty<Bytes>>, tokio::task::JoinHandle<()>) {
+    use rustls::pki_types::{CertificateDer, pem::PemObject as _};
+    let folder = tempfile::tempdir().unwrap();
+    let data = DataDir::open(folder.path()).unwrap();
+    let pki = Pki::open(&data, &["127.0.0.1".parse().unwrap()], Timestamp::now()).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from_pem_slice(pki.ca_pem.as_bytes()).unwrap()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
+    let mut tls = builder.with_root_certificates(roots).with_no_client_auth();
+    tls.alpn_protocols = vec![b"h2".to_vec()];
+    let address = serve(patience, Some(pki.server), move |_, _| async move { Response::new(body()) }).await;
+    let stream = TcpStream::connect(address).await.unwrap();
+    let name = "127.0.0.1".try_into().unwrap();
+    let stream = tokio_rustls::TlsConnector::from(Arc::new(tls)).connect(name, stream).await.unwrap();
+    let mut client = hyper::client::conn::http2::Builder::new(TokioExecutor::new());
+    client.initial_stream_window_size(window).initial_connection_window_size(window.max(65_535));
+    let (sender, connection) = client.handshake(TokioIo::new(stream)).await.unwrap();
+    (sender, tokio::spawn(async move { drop(connection.await) }))
+}
+
+fn ask() -> Request<http_body_util::Empty<Bytes>> {
+    Request::builder().uri("https://127.0.0.1/").body(http_body_util::Empty::new()).unwrap()
+}
+
+/// It answers every ping, and asks for nothing.
+#[tokio::test]
+async fn an_http2_client_that_asks_nothing_gives_its_place_back() {
+    let (mut sender, ended) =
+        http2(Patience { idle: SOON, ..PATIENT }, 65_535, || crate::http::body::full("hello")).await;
+    let answer = sender.send_request(ask()).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "hello");
+    timeout(PATIENCE, ended).await.expect("the server ends it").unwrap();
+}
+
+/// As a watch on which nothing happens: longer than every patience, and whole.
+#[tokio::test]
+async fn an_http2_answer_that_has_nothing_to_say_for_long_is_not_ended() {
+    let patience = Patience { idle: SOON, answer: SOON, ..PATIENT };
+    let (mut sender, ended) = http2(patience, 65_535, || {
+        let rare = stream::unfold(0, |sent| async move {
+            tokio::time::sleep(SOON * 4).await;
+            (sent < 3).then(|| (Ok::<_, io::Error>(Frame::data(Bytes::from_static(b"event"))), sent + 1))
+        });
+        StreamBody::new(Box::pin(rare)).boxed_unsync()
+    })
+    .await;
+    let answer = sender.send_request(ask()).await.unwrap();
+    assert_eq!(answer.into_body().collect().await.unwrap().to_bytes(), "eventeventevent");
+    timeout(PATIENCE, ended).await.expect("then it is idle").unwrap();
+}
+
+/// Its window is full, and it opens it no more, while the connection itself takes everything.
+#[tokio::test]
+async fn an_http2_client_that_allows_nothing_of_its_answer_is_cut_off() {
+    let (mut sender, ended) = http2(Patience { answer: SOON, ..PATIENT }, 1000, || {
+        let endless = stream::repeat_with(|| Ok::<_, io::Error>(Frame::data(Bytes::from_static(&[7; 1000]))));
+        StreamBody::new(endless).boxed_unsync()
+    })
+    .await;
+    let answer = sender.send_request(ask()).await.unwrap();
+    timeout(PATIENCE, ended).await.expect("the server ends it").unwrap();
+    drop(answer);
 }

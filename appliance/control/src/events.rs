@@ -1,0 +1,56 @@
+//! What happened to hosts, as events of the API: a channel, so that no step waits for one.
+
+use firesteel_kube::{Occurrence, Recorder, Regarding};
+use firesteel_plan::host::{Event, EventKind};
+use firesteel_resources::ObjectMeta;
+use jiff::Timestamp;
+use tokio::sync::mpsc;
+
+use crate::Control;
+
+/// Events waiting for the database; more come only when thousands of hosts change at once.
+pub(crate) const EVENTS_MAX: usize = 4096;
+/// Who says so.
+const COMPONENT: &str = "firesteel";
+
+impl Control {
+    /// Has the events of a step written. The timeline has them already, so that nothing is lost with one.
+    pub(crate) fn announce(&self, host: &ObjectMeta, events: &[Event], at: Timestamp) {
+        for event in events {
+            let regarding = Regarding {
+                api_version: "metal3.io/v1alpha1".to_owned(),
+                kind: "BareMetalHost".to_owned(),
+                namespace: host.namespace.clone(),
+                name: host.name.clone(),
+                uid: host.uid.clone(),
+            };
+            let happened = Occurrence {
+                regarding,
+                is_warning: event.kind == EventKind::Warning,
+                reason: event.reason.clone(),
+                message: event.message.clone(),
+                at,
+            };
+            if self.events().try_send(happened).is_err() {
+                tracing::warn!(host = %host.name, reason = %event.reason, "too many events are waiting: one is in the timeline alone");
+            }
+        }
+    }
+}
+
+/// Writes events one after the other.
+pub(crate) async fn run(control: Control, mut events: mpsc::Receiver<Occurrence>) -> Result<(), String> {
+    let mut recorder = Recorder::new(&control.config().core, COMPONENT);
+    while let Some(happened) = events.recv().await {
+        let host = &happened.regarding.name;
+        match recorder.record(&happened).await {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::debug!(%host, reason = %happened.reason, "too many events: one is in the timeline alone")
+            }
+            // Mostly a namespace that is going.
+            Err(status) => tracing::debug!(%host, error = %status.message, "writing an event"),
+        }
+    }
+    Ok(())
+}

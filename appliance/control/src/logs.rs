@@ -1,0 +1,203 @@
+//! The newest log lines of the hosts, as their agents reported them: what the agent says and what the
+//! kernel says. In memory, and bounded; the agents keep their secrets out of them before they are sent.
+//!
+//! A line is here once, whatever is reported again. Lines of a boot stay until newer ones need their
+//! place, or the host goes.
+
+use std::{
+    collections::{BTreeMap, HashMap, VecDeque},
+    fmt,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+};
+
+use firesteel_kube::logs::{Line, Logs, Pod, Waiting};
+use firesteel_wire::LogSource;
+use jiff::Timestamp;
+use tokio::sync::Notify;
+
+use crate::HostKey;
+
+/// The containers of a host's pod.
+pub const AGENT: &str = "agent";
+pub const KERNEL: &str = "kernel";
+
+/// Bytes of text of one source of one host: a boot of a large server is about as long.
+const SOURCE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of text in all; the hosts that spoke least lately lose theirs first.
+pub const LOG_BYTES_MAX: usize = 8 << 20;
+/// What a line takes beside its text.
+const LINE_BYTES: usize = 64;
+
+/// Shared by the reports' handler and the readers.
+#[derive(Clone, Default)]
+pub struct HostLogs(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    kept: Mutex<Kept>,
+    changed: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Kept {
+    rings: HashMap<(HostKey, Source), Ring>,
+    /// By the number of the newest line: who spoke least lately is first.
+    order: BTreeMap<u64, (HostKey, Source)>,
+    numbered: u64,
+    bytes: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Source {
+    Agent,
+    Kernel,
+}
+
+#[derive(Default)]
+struct Ring {
+    lines: VecDeque<Line>,
+    bytes: usize,
+    newest: u64,
+}
+
+impl fmt::Debug for HostLogs {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("HostLogs")
+    }
+}
+
+impl HostLogs {
+    /// Keeps lines of a host, in their order.
+    pub(crate) fn keep(&self, key: &HostKey, lines: impl Iterator<Item = (LogSource, Timestamp, String)>) {
+        let mut kept = self.kept();
+        let mut any = false;
+        for (source, at, text) in lines {
+            let source = match source {
+                LogSource::Agent => Source::Agent,
+                LogSource::Kernel => Source::Kernel,
+            };
+            kept.push((key.clone(), source), at, text);
+            any = true;
+        }
+        drop(kept);
+        if any {
+            self.0.changed.notify_waiters();
+        }
+    }
+
+    /// Forgets a host that is gone.
+    pub(crate) fn forget(&self, key: &HostKey) {
+        let mut kept = self.kept();
+        for source in [Source::Agent, Source::Kernel] {
+            kept.drop_ring(&(key.clone(), source));
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Logs for HostLogs {
+    fn lines(&self, pod: &Pod<'_>, after: u64) -> Vec<Line> {
+        let source = match pod.container {
+            AGENT => Source::Agent,
+            KERNEL => Source::Kernel,
+            _ => return Vec::new(),
+        };
+        let key = HostKey { namespace: pod.namespace.to_owned(), name: pod.name.to_owned() };
+        let kept = self.kept();
+        let Some(ring) = kept.rings.get(&(key, source)) else { return Vec::new() };
+        let first = ring.lines.partition_point(|line| line.number <= after);
+        ring.lines.range(first..).cloned().collect()
+    }
+
+    fn more(&self, _: &Pod<'_>, _: u64) -> Waiting {
+        // Made here and not in the future: what comes before it is polled is heard.
+        let changed = Arc::clone(&self.0.changed).notified_owned();
+        Box::pin(changed)
+    }
+}
+
+impl Kept {
+    fn push(&mut self, place: (HostKey, Source), at: Timestamp, text: String) {
+        self.numbered += 1;
+        let number = self.numbered;
+        let size = text.len() + LINE_BYTES;
+        let ring = self.rings.entry(place.clone()).or_default();
+        self.order.remove(&ring.newest);
+        self.order.insert(number, place);
+        ring.newest = number;
+        ring.lines.push_back(Line { number, at, text });
+        ring.bytes += size;
+        self.bytes += size;
+        while ring.bytes > SOURCE_BYTES_MAX
+            && let Some(old) = ring.lines.pop_front()
+        {
+            let size = old.text.len() + LINE_BYTES;
+            ring.bytes -= size;
+            self.bytes -= size;
+        }
+        while self.bytes > LOG_BYTES_MAX
+            && let Some((_, silent)) = self.order.first_key_value().map(|(number, place)| (*number, place.clone()))
+        {
+            self.drop_ring(&silent);
+        }
+    }
+
+    fn drop_ring(&mut self, place: &(HostKey, Source)) {
+        if let Some(ring) = self.rings.remove(place) {
+            self.order.remove(&ring.newest);
+            self.bytes -= ring.bytes;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(name: &str) -> HostKey {
+        HostKey { namespace: "default".into(), name: name.into() }
+    }
+
+    fn say(logs: &HostLogs, name: &str, source: LogSource, text: &str) {
+        logs.keep(&key(name), [(source, Timestamp::UNIX_EPOCH, text.to_owned())].into_iter());
+    }
+
+    fn texts(logs: &HostLogs, name: &str, container: &str, after: u64) -> Vec<String> {
+        let pod = Pod { namespace: "default", name, container };
+        logs.lines(&pod, after).into_iter().map(|line| line.text).collect()
+    }
+
+    #[test]
+    fn each_source_of_each_host_has_its_lines() {
+        let logs = HostLogs::default();
+        say(&logs, "a", LogSource::Agent, "one");
+        say(&logs, "a", LogSource::Kernel, "two");
+        say(&logs, "b", LogSource::Agent, "three");
+        say(&logs, "a", LogSource::Agent, "four");
+        assert_eq!(texts(&logs, "a", AGENT, 0), ["one", "four"]);
+        assert_eq!(texts(&logs, "a", AGENT, 1), ["four"]);
+        assert_eq!(texts(&logs, "a", KERNEL, 0), ["two"]);
+        assert_eq!(texts(&logs, "a", "other", 0), Vec::<String>::new());
+        logs.forget(&key("a"));
+        assert_eq!((texts(&logs, "a", AGENT, 0).len(), texts(&logs, "b", AGENT, 0).len()), (0, 1));
+    }
+
+    #[test]
+    fn old_lines_and_silent_hosts_make_room() {
+        let logs = HostLogs::default();
+        let text = "x".repeat(1000);
+        for _ in 0..200 {
+            say(&logs, "a", LogSource::Agent, &text);
+        }
+        let count = texts(&logs, "a", AGENT, 0).len();
+        assert!((50..=SOURCE_BYTES_MAX / 1000).contains(&count), "{count}");
+        for host in 0..LOG_BYTES_MAX / SOURCE_BYTES_MAX {
+            (0..150).for_each(|_| say(&logs, &format!("h{host}"), LogSource::Kernel, &text));
+        }
+        assert_eq!(texts(&logs, "a", AGENT, 0).len(), 0, "it said nothing for the longest time");
+        assert!(logs.kept().bytes <= LOG_BYTES_MAX);
+    }
+}

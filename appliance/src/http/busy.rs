@@ -1,0 +1,245 @@
+//! When an HTTP/2 connection has been kept for nothing.
+//!
+//! A client of HTTP/2 answers pings for as long as it likes, and takes of an answer what it allows by its own
+//! windows. So the connection itself never looks dead, and this looks at what it is used for:
+//!
+//! - *idle*: no request for a whole [`Patience::idle`]; it is told to go, which every client of HTTP/2
+//!   knows how to take;
+//! - *stalled*: an answer that could go on, and whose client allows none of it for a whole
+//!   [`Patience::answer`]; it is cut off.
+//!
+//! A connection on which bytes flow is neither. A watch that has nothing to say waits for us, not we for it.
+
+use std::{
+    collections::HashMap,
+    io,
+    pin::Pin,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    task::{Context, Poll},
+    time::Duration,
+};
+
+use bytes::Bytes;
+use http_body_util::BodyExt as _;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    sync::Notify,
+    time::{Instant, timeout},
+};
+
+use super::{body::ResponseBody, pace::PERIOD_BYTES_MIN, server::Patience};
+
+/// What a connection is used for.
+#[derive(Debug, Default)]
+pub struct Busy {
+    requests: Mutex<Requests>,
+    written: AtomicU64,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Requests {
+    next: u64,
+    /// Since when each one waits for its client; `None` while it is we who have nothing to send.
+    waiting: HashMap<u64, Option<Instant>>,
+}
+
+/// Why a connection is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Over {
+    Idle,
+    Stalled,
+}
+
+/// One request, until its answer is sent or nobody wants it any more.
+#[derive(Debug)]
+pub struct Using {
+    busy: Arc<Busy>,
+    id: u64,
+}
+
+impl Busy {
+    pub fn begin(self: &Arc<Self>) -> Using {
+        let mut requests = self.lock();
+        let id = requests.next;
+        requests.next += 1;
+        requests.waiting.insert(id, None);
+        let is_first = requests.waiting.len() == 1;
+        drop(requests);
+        if is_first {
+            self.changed.notify_waiters();
+        }
+        Using { busy: Arc::clone(self), id }
+    }
+
+    /// Ends when the connection is to.
+    pub async fn over(&self, patience: Patience) -> Over {
+        loop {
+            // Made first: what changes from here on wakes it.
+            let changed = self.changed.notified();
+            let is_idle = self.lock().waiting.is_empty();
+            let period = if is_idle { patience.idle } else { patience.answer };
+            let before = self.written.load(Ordering::Relaxed);
+            if timeout(period, changed).await.is_ok() {
+                continue;
+            }
+            if self.written.load(Ordering::Relaxed) - before >= PERIOD_BYTES_MIN {
+                continue;
+            }
+            if is_idle {
+                return Over::Idle;
+            }
+            if self.lock().waiting.values().flatten().any(|since| since.elapsed() >= period) {
+                return Over::Stalled;
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Requests> {
+        // Nothing panics under it.
+        self.requests.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Using {
+    /// The answer's body, which tells whether it waits for its client.
+    pub fn body(self, inner: ResponseBody) -> ResponseBody {
+        Watched { inner, using: self }.boxed_unsync()
+    }
+
+    fn waits(&self, since: Option<Instant>) {
+        if let Some(waiting) = self.busy.lock().waiting.get_mut(&self.id) {
+            *waiting = since;
+        }
+    }
+}
+
+impl Drop for Using {
+    fn drop(&mut self) {
+        let mut requests = self.busy.lock();
+        requests.waiting.remove(&self.id);
+        let is_last = requests.waiting.is_empty();
+        drop(requests);
+        if is_last {
+            self.busy.changed.notify_waiters();
+        }
+    }
+}
+
+struct Watched {
+    inner: ResponseBody,
+    using: Using,
+}
+
+impl Body for Watched {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let polled = Pin::new(&mut self.inner).poll_frame(context);
+        // It is asked again when the client allows more.
+        self.using.waits(polled.is_ready().then(Instant::now));
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
+    }
+}
+
+/// A connection that counts what is written to it.
+#[derive(Debug)]
+pub struct Counted<S> {
+    inner: S,
+    busy: Arc<Busy>,
+}
+
+impl<S> Counted<S> {
+    pub fn new(inner: S, busy: &Arc<Busy>) -> Self {
+        Self { inner, busy: Arc::clone(busy) }
+    }
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Counted<S> {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_read(cx, buffer)
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Counted<S> {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write(cx, bytes);
+        if let Poll::Ready(Ok(bytes)) = &written {
+            self.busy.written.fetch_add(*bytes as u64, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        parts: &[io::IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        let written = Pin::new(&mut self.inner).poll_write_vectored(cx, parts);
+        if let Poll::Ready(Ok(bytes)) = &written {
+            self.busy.written.fetch_add(*bytes as u64, Ordering::Relaxed);
+        }
+        written
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.inner.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.inner).poll_shutdown(cx)
+    }
+}
+
+/// Runs a connection until it ends, or is over.
+///
+/// # Errors
+/// What the connection ended with.
+pub async fn while_used<C, E>(
+    mut connection: Pin<&mut C>,
+    busy: &Busy,
+    patience: Patience,
+    ask_to_go: impl FnOnce(Pin<&mut C>),
+) -> Result<(), E>
+where
+    C: Future<Output = Result<(), E>>,
+{
+    let over = tokio::select! {
+        ended = connection.as_mut() => return ended,
+        over = busy.over(patience) => over,
+    };
+    if over == Over::Idle {
+        ask_to_go(connection.as_mut());
+        // A request that came at the same time is answered.
+        return finish(connection, patience.answer).await;
+    }
+    tracing::debug!("a client takes nothing of its answer: cut off");
+    Ok(())
+}
+
+async fn finish<C, E>(connection: Pin<&mut C>, time: Duration) -> Result<(), E>
+where
+    C: Future<Output = Result<(), E>>,
+{
+    timeout(time, connection).await.unwrap_or(Ok(()))
+}
