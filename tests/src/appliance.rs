@@ -16,6 +16,9 @@ use serde_json::Value;
 /// Only a process that hangs takes so long to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// How far revisions go on when a backup is restored, at least.
+const RESTORED: u64 = 1_000_000;
+
 /// A running appliance that serves its API alone.
 #[derive(Debug)]
 pub struct Appliance {
@@ -36,23 +39,44 @@ impl Appliance {
         let folder = tempfile::tempdir().unwrap();
         let program = program.as_ref().to_owned();
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let child = spawn(&program, &arguments, folder.path());
+        let child = spawn(&program, "127.0.0.1:0", &arguments, folder.path());
         let mut appliance = Self { program, arguments, child, folder };
         appliance.wait_until_reachable();
         appliance
     }
 
-    /// Whatever it is doing, it ends now, and comes again with the same data on another port.
+    /// Whatever it is doing, it ends now, and comes again with the same data on the same port.
     pub fn kill_and_start_again(&mut self) {
-        let kubeconfig = self.kubeconfig();
-        self.kill_and_start_again_after(|| fs::remove_file(kubeconfig).unwrap());
+        self.kill_and_start_again_after(|| ());
     }
 
-    /// The same, with something done while it is dead, after which it has no kubeconfig.
-    pub fn kill_and_start_again_after(&mut self, done: impl FnOnce()) {
+    /// The same, with something done while it is dead.
+    pub fn kill_and_start_again_after(&mut self, meanwhile: impl FnOnce()) {
+        self.start_again_after(|_| meanwhile());
+    }
+
+    /// The same, and meanwhile revisions went on and every change is forgotten, as after a restore of a
+    /// backup: nobody who followed can go on where he was.
+    pub fn forget_history(&mut self) {
+        self.start_again_after(|data| {
+            let database = rusqlite::Connection::open(data.join("resources.db")).unwrap();
+            let forget = format!(
+                "UPDATE meta SET value = value + {RESTORED} WHERE key = 'revision';
+                 UPDATE meta SET value = (SELECT value FROM meta WHERE key = 'revision') WHERE key = 'compacted';
+                 DELETE FROM log WHERE revision NOT IN (SELECT revision FROM object);"
+            );
+            database.execute_batch(&forget).unwrap();
+        });
+    }
+
+    fn start_again_after(&mut self, meanwhile: impl FnOnce(&Path)) {
+        let url = self.url();
         self.end();
-        done();
-        self.child = spawn(&self.program, &self.arguments, self.folder.path());
+        meanwhile(&self.data());
+        // What was done meanwhile may have removed it.
+        drop(fs::remove_file(self.kubeconfig()));
+        let address = url.strip_prefix("https://").unwrap();
+        self.child = spawn(&self.program, address, &self.arguments, self.folder.path());
         self.wait_until_reachable();
     }
 
@@ -133,10 +157,10 @@ fn log_of(folder: &Path) -> PathBuf {
     folder.join("appliance.log")
 }
 
-fn spawn(program: &Path, arguments: &[String], folder: &Path) -> Child {
+fn spawn(program: &Path, address: &str, arguments: &[String], folder: &Path) -> Child {
     let log = fs::OpenOptions::new().create(true).append(true).open(log_of(folder)).unwrap();
     Command::new(program)
-        .args(["serve", "--api-only", "--api", "127.0.0.1:0", "--data"])
+        .args(["serve", "--api-only", "--api", address, "--data"])
         .arg(folder.join("data"))
         .args(arguments)
         .current_dir(folder)

@@ -32,4 +32,4 @@ macro_rules! replays {
     };
 }
 
-replays! { qcow2 dhcp wire compressed tftp http routes boot gpt ignition archives redfish agent objects protobuf patches selectors backup }
+replays! { qcow2 dhcp wire compressed tftp http routes boot gpt ignition archives redfish agent objects protobuf backup patches selectors }

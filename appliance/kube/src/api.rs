@@ -16,7 +16,7 @@ use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, StreamBody};
 use hyper::body::{Body as HttpBody, Frame};
 use serde_json::Value;
 
-use crate::access::{Asked, Authorizer, Caller, MastersOnly};
+use crate::access::{Authorizer, Caller, MastersOnly};
 use crate::core::Core;
 use crate::discovery;
 use crate::guard::{Guard, Pass, Wanted};
@@ -98,11 +98,13 @@ pub(crate) struct Answer {
     pub(crate) code: StatusCode,
     pub(crate) value: Value,
     pub(crate) warnings: Vec<String>,
+    /// The value as JSON, where it is there already.
+    pub(crate) text: Option<Bytes>,
 }
 
 impl Answer {
     pub(crate) fn ok(value: Value) -> Self {
-        Self { code: StatusCode::OK, value, warnings: Vec::new() }
+        Self { code: StatusCode::OK, value, warnings: Vec::new(), text: None }
     }
 }
 
@@ -143,8 +145,9 @@ impl Api {
         let place = self.guard.enter(caller, false)?;
         let other = impersonate::wanted(headers, caller, self.guard.authorizer.as_ref())?;
         let wanted = Wanted::Path { verb: method.to_ascii_lowercase(), path: path.to_owned() };
-        wanted.check(&self.guard, other.as_ref().unwrap_or(caller))?;
-        Ok(self.guard.pass(place, (caller, other.as_ref()), wanted))
+        let pass = self.guard.pass(place, (caller, other.as_ref()), wanted);
+        pass.check()?;
+        Ok(pass)
     }
 
     /// Answers one request. Never fails: what goes wrong is an answer too.
@@ -173,19 +176,18 @@ impl Api {
         let other = impersonate::wanted(headers, proven, self.guard.authorizer.as_ref())?;
         let caller = other.as_ref().unwrap_or(proven);
         if let Route::Objects(route) = route {
-            self.guard.check_route(caller, &route, &query)?;
+            let wanted = Wanted::Objects((route.clone(), query.clone()));
+            let pass = self.guard.pass(place, (proven, other.as_ref()), wanted);
+            pass.check()?;
             let kind = registry.find(&route.group, &route.version, &route.plural);
             let deprecation = kind.and_then(|kind| kind.deprecation());
-            let asked = (route, query);
-            let answer = self.objects(&asked.0, &asked.1, headers, body, caller).await;
+            let answer = self.objects(&route, &query, headers, body, (caller, &pass)).await;
             let mut answer = answer.unwrap_or_else(|status| refuse(&status));
             warn(&mut answer, deprecation.as_slice());
-            return Ok(
-                answer.map(|body| self.guard.pass(place, (proven, other.as_ref()), Wanted::Objects(asked)).keep(body))
-            );
+            return Ok(answer.map(|body| pass.keep(body)));
         }
-        let verb = parts.method.as_str().to_ascii_lowercase();
-        self.guard.check(caller, Asked::Path { verb: &verb, path: parts.uri.path() })?;
+        let (verb, path) = (parts.method.as_str().to_ascii_lowercase(), parts.uri.path().to_owned());
+        self.guard.pass(place, (proven, other.as_ref()), Wanted::Path { verb, path }).check()?;
         let found = match route {
             // Answered above.
             Route::Objects(_) => None,
@@ -242,7 +244,7 @@ impl Api {
         query: &Query,
         headers: &HeaderMap,
         body: B,
-        caller: &Caller,
+        (caller, pass): (&Caller, &Pass),
     ) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes> + Send,
@@ -263,7 +265,7 @@ impl Api {
             return self.review(review, &kind, route, headers, body, caller).await;
         }
         if let Some(request) = kind.requests.iter().find(|request| request.subresource == route.subresource) {
-            return self.request(request, &kind, (route, query), headers, body).await;
+            return self.request(request, &kind, (route, query), headers, body, pass).await;
         }
         if kind.has_log && route.subresource == LOG {
             return self.log(&kind, route, query).await;
@@ -281,6 +283,8 @@ impl Api {
                 agent: header(headers, &USER_AGENT).map(str::to_owned),
             },
         };
+        // A body may have been long on its way, and its sender put out meanwhile.
+        pass.check()?;
         let core = &self.core;
         let answer = match route.verb {
             Verb::Watch => {
@@ -365,6 +369,7 @@ impl Api {
         (route, query): (&ObjectRoute, &Query),
         headers: &HeaderMap,
         body: B,
+        pass: &Pass,
     ) -> Result<Response<Body>, Status>
     where
         B: HttpBody<Data = Bytes> + Send,
@@ -375,13 +380,14 @@ impl Api {
         };
         let format = answer_format(headers)?;
         let asked = read_question(request.kind, &request.api_version(), headers, body).await?;
+        pass.check()?;
         let target = Target { kind, namespace: &route.namespace, name: &route.name };
         let object = self.core.get(target).await?;
         if query.is_dry_run("CreateOptions")? {
             return encode(Answer { code: StatusCode::CREATED, ..Answer::ok(asked) }, format);
         }
         let (value, warnings) = issuer.answer(kind, request, &object, &asked, self.core.now())?;
-        encode(Answer { code: StatusCode::CREATED, value, warnings }, format)
+        encode(Answer { code: StatusCode::CREATED, warnings, ..Answer::ok(value) }, format)
     }
 }
 
@@ -480,12 +486,12 @@ fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 
 fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
     let (media_type, bytes) = match format {
-        Format::Yaml => ("application/yaml", negotiate::yaml(&answer.value)?.into_bytes()),
+        Format::Yaml => ("application/yaml", negotiate::yaml(&answer.value)?.into()),
         Format::Json | Format::Table | Format::Partial | Format::Discovery => {
-            ("application/json", answer.value.to_string().into_bytes())
+            ("application/json", answer.text.unwrap_or_else(|| answer.value.to_string().into()))
         }
     };
-    let mut response = respond(answer.code, media_type, whole(bytes));
+    let mut response = respond(answer.code, media_type, Full::new(bytes).boxed_unsync());
     if answer.code == StatusCode::CREATED {
         let name =
             ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));

@@ -233,9 +233,12 @@ fn redo(saved: Value, then: &Value, now: Value) -> Value {
             Value::Object(saved)
         }
         (Value::Array(saved), Value::Array(then), Value::Array(now)) if saved.len() == then.len() => {
-            let item = |now: Value| match then.iter().position(|then| is_same_item(then, &now)) {
-                Some(index) => redo(saved[index].clone(), &then[index], now),
-                None => now,
+            let item = |now: Value| {
+                let unchanged = then.iter().position(|then| *then == now);
+                match unchanged.or_else(|| then.iter().position(|then| has_same_key(then, &now))) {
+                    Some(index) => redo(saved[index].clone(), &then[index], now),
+                    None => now,
+                }
             };
             Value::Array(now.into_iter().map(item).collect())
         }
@@ -244,8 +247,8 @@ fn redo(saved: Value, then: &Value, now: Value) -> Value {
 }
 
 /// Items of lists are told apart by what upstream's lists have as keys.
-fn is_same_item(one: &Value, other: &Value) -> bool {
+fn has_same_key(one: &Value, other: &Value) -> bool {
     let key =
         |item: &Value| ["type", "name", "key"].into_iter().find_map(|name| item[name].as_str().map(str::to_owned));
-    one == other || key(one).is_some_and(|one| key(other) == Some(one))
+    key(one).is_some_and(|one| key(other) == Some(one))
 }

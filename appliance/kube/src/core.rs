@@ -69,6 +69,8 @@ pub struct Written {
     pub value: Value,
     pub warnings: Vec<String>,
     pub removed: bool,
+    /// The same as it is sent, where it was stored in the words of the request's version.
+    pub(crate) text: Option<Bytes>,
 }
 
 /// A change of an existing object.
@@ -153,7 +155,7 @@ impl Core {
                     return Err(Status::already_exists(target.kind, &name));
                 }
                 // No revision: it has none.
-                return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false });
+                return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false, text: None });
             }
             let op = Op::Create { key, value: encode_stored(target.kind, &prepared.value)? };
             match self.store.commit(op, guards).await {
@@ -358,7 +360,7 @@ impl Core {
         let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
         let stored = target.kind.to_stored(&prepared.value);
         let value = encode(stored.as_ref().unwrap_or(&prepared.value))?;
-        let (bytes, cached) = (value.len(), key.clone());
+        let (bytes, cached) = (value.clone(), key.clone());
         let op = if removed {
             Op::Delete { key, expected: revision, value }
         } else {
@@ -370,9 +372,10 @@ impl Core {
                     self.cache.forget(&cached);
                 } else {
                     let stored = stored.unwrap_or_else(|| prepared.value.clone());
-                    self.cache.put(&cached, revision, Arc::new(stored), bytes);
+                    self.cache.put(&cached, revision, Arc::new(stored), bytes.len());
                 }
-                Ok(Some(Written { removed, ..written(prepared, revision) }))
+                let text = raw::shown(target.kind, &bytes, revision);
+                Ok(Some(Written { removed, text, ..written(prepared, revision) }))
             }
             Err(CommitError::Conflict { .. }) => Ok(None),
             Err(error) => Err(commit_failed(target, error)),
@@ -456,7 +459,7 @@ fn check_preconditions(
 }
 
 fn written(prepared: Prepared, revision: Revision) -> Written {
-    Written { value: rules::shown(prepared.value, revision), warnings: prepared.warnings, removed: false }
+    Written { value: rules::shown(prepared.value, revision), warnings: prepared.warnings, removed: false, text: None }
 }
 
 /// The object as a type, with the revision in its metadata as [`rules::shown`] puts it there.

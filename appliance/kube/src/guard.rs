@@ -3,6 +3,7 @@
 
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -36,13 +37,12 @@ impl Guard {
         self.limits.enter(&caller.name, if is_watch { Use::Watch } else { Use::Request })
     }
 
-    pub(crate) fn check(&self, caller: &Caller, asked: Asked<'_>) -> Result<(), Status> {
+    fn check(&self, caller: &Caller, asked: Asked<'_>) -> Result<(), Status> {
         let decision = self.authorizer.decide(caller, asked);
         if decision.allowed { Ok(()) } else { Err(access::refusal(caller, asked, &decision.reason)) }
     }
 
-    /// Whether the caller may do what the route says.
-    pub(crate) fn check_route(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Result<(), Status> {
+    fn check_route(&self, caller: &Caller, route: &ObjectRoute, query: &Query) -> Result<(), Status> {
         self.check(caller, Asked::Objects(OnObjects::of(route, query)))
     }
 
@@ -52,10 +52,10 @@ impl Guard {
         self.check(caller, Asked::Objects(asked)).err()
     }
 
-    /// For the answer to a caller, who may ask as another.
+    /// For a caller, who may ask as another. Nothing is checked yet.
     pub(crate) fn pass(&self, place: Place, (proven, other): (&Caller, Option<&Caller>), wanted: Wanted) -> Pass {
         let (proven, other, guard) = (proven.clone(), other.cloned(), self.clone());
-        let (changes, seen) = (self.authorizer.changes(), self.authorizer.generation());
+        let (changes, seen) = (self.authorizer.changes(), AtomicU64::new(NEVER));
         Pass { guard, proven, other, wanted, changes, seen, _place: place }
     }
 }
@@ -68,7 +68,7 @@ pub(crate) enum Wanted {
 }
 
 impl Wanted {
-    pub(crate) fn check(&self, guard: &Guard, caller: &Caller) -> Result<(), Status> {
+    fn check(&self, guard: &Guard, caller: &Caller) -> Result<(), Status> {
         match self {
             Self::Objects((route, query)) => guard.check_route(caller, route, query),
             Self::Path { verb, path } => guard.check(caller, Asked::Path { verb, path }),
@@ -80,7 +80,10 @@ impl Wanted {
     }
 }
 
-/// Lets an answer through to its caller, for as long as he may have it.
+/// No generation: it was not looked at.
+const NEVER: u64 = u64::MAX;
+
+/// Lets a request through, and its answer to its caller for as long as he may have it.
 #[derive(Debug)]
 pub struct Pass {
     guard: Guard,
@@ -89,8 +92,8 @@ pub struct Pass {
     other: Option<Caller>,
     wanted: Wanted,
     changes: watch::Receiver<u64>,
-    /// The generation of rights in which the answer was last allowed.
-    seen: u64,
+    /// The generation of rights in which it was last allowed.
+    seen: AtomicU64,
     _place: Place,
 }
 
@@ -111,11 +114,12 @@ impl Pass {
         StreamBody::new(frames).boxed_unsync()
     }
 
-    /// Whether the caller still may, asked anew only when rights have changed.
-    fn check(&mut self) -> Result<(), Status> {
+    /// Whether the caller may, and still is who he was. Asked anew only when rights have changed.
+    pub(crate) fn check(&self) -> Result<(), Status> {
         let authorizer = &self.guard.authorizer;
+        // Before the decision, which may be of a later one; never after it.
         let generation = authorizer.generation();
-        if generation == self.seen {
+        if generation == self.seen.load(Ordering::Relaxed) {
             return Ok(());
         }
         if !authorizer.is_valid(&self.proven) {
@@ -125,7 +129,7 @@ impl Pass {
             impersonate::check(authorizer.as_ref(), &self.proven, other)?;
         }
         self.wanted.check(&self.guard, self.other.as_ref().unwrap_or(&self.proven))?;
-        self.seen = generation;
+        self.seen.store(generation, Ordering::Relaxed);
         Ok(())
     }
 }

@@ -15,7 +15,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
-use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use base64::alphabet::URL_SAFE;
+use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
 use firesteel_store::{Object, Position, ReadError, Revision};
 use futures_util::Stream;
 use hyper::body::Frame;
@@ -78,6 +79,9 @@ impl Selection {
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
 
 /// Where a list was left, as the client carries it.
+/// As Go reads it, which looks at no bit behind the last byte.
+const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
+
 #[derive(Debug, Serialize, Deserialize)]
 struct Continue {
     v: String,
@@ -148,7 +152,9 @@ pub(crate) async fn list(core: &Core, selection: Selection, query: &Query, futur
     };
     // The revision of a token too: whoever made it up is told like everybody else.
     wait_for(core, at.or(asked).unwrap_or_default(), future).await?;
-    let limit = query.limit.unwrap_or(usize::MAX);
+    // Whoever takes any revision is sent all of it in Kubernetes, which has it in memory.
+    let takes_any = asked == Some(Revision(0)) && query.continue_token.is_none();
+    let limit = query.limit.filter(|_| !takes_any).unwrap_or(usize::MAX);
     let is_json = matches!(selection.format, Format::Json | Format::Discovery);
     let listing = Listing::start(core, selection, Walk::new(at, after.clone()), limit, left).await;
     let listing = listing.map_err(|status| match &after {
@@ -164,7 +170,7 @@ pub(crate) async fn list(core: &Core, selection: Selection, query: &Query, futur
 }
 
 /// What a list says of itself: its revision, and how to go on where it is not all.
-pub(crate) fn metadata(walk: &Walk, left: Option<u64>) -> Value {
+pub(crate) fn metadata(selection: &Selection, walk: &Walk, left: Option<u64>) -> Value {
     let revision = walk.revision().unwrap_or_default();
     let mut metadata = json!({ "resourceVersion": revision.to_string() });
     if let Some(after) = walk.after.as_ref().filter(|_| !walk.is_over()) {
@@ -172,6 +178,9 @@ pub(crate) fn metadata(walk: &Walk, left: Option<u64>) -> Value {
         if let Some(left) = left {
             metadata["remainingItemCount"] = json!(left);
         }
+    } else if selection.kind.is_custom() && !matches!(selection.format, Format::Table | Format::Partial) {
+        // A list of custom resources says that it is complete; Kubernetes' own kinds leave it out.
+        metadata["continue"] = json!("");
     }
     metadata
 }

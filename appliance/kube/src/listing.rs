@@ -189,6 +189,6 @@ impl Listing {
             Some(count) => count.await.ok().and_then(Result::ok),
             None => self.counted.filter(|_| self.selection.selector.is_empty()),
         };
-        list::metadata(&self.walk, counted.map(|all| all.saturating_sub(self.read)))
+        list::metadata(&self.selection, &self.walk, counted.map(|all| all.saturating_sub(self.read)))
     }
 }

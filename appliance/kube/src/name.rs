@@ -1,6 +1,6 @@
 //! The grammar of names, labels and annotations, with Kubernetes' messages.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::kind::NameRule;
 use crate::meta::ObjectMeta;
@@ -77,7 +77,12 @@ fn check_owners(meta: &ObjectMeta, causes: &mut Vec<Cause>) {
                     "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
                     first.kind, first.name, owner.kind, owner.name
                 );
-                causes.push(Cause::invalid("metadata.ownerReferences", &json!(meta.owner_references), &text));
+                // With the fields in Kubernetes' order, which is that of our type.
+                let value = serde_json::to_string(&meta.owner_references).unwrap_or_default();
+                causes.push(Cause {
+                    message: format!("Invalid value: {value}: {text}"),
+                    ..Cause::invalid("metadata.ownerReferences", &Value::Null, "")
+                });
             }
             controller = Some(owner);
         }

@@ -39,12 +39,24 @@ pub(crate) fn write_shown(
         out.extend_from_slice(value.to_string().as_bytes());
         return Ok(());
     };
+    put_revision(out, bytes, at, revision);
+    Ok(())
+}
+
+/// An object as clients get it; `None` where its bytes have to be read for that.
+pub(crate) fn shown(kind: &KindInfo, bytes: &[u8], revision: Revision) -> Option<Bytes> {
+    let at = metadata_at(bytes).filter(|_| kind.is_stored())?;
+    let mut out = Vec::with_capacity(bytes.len() + ADDED_BYTES);
+    put_revision(&mut out, bytes, at, revision);
+    Some(out.into())
+}
+
+fn put_revision(out: &mut Vec<u8>, bytes: &[u8], at: usize, revision: Revision) {
     let (head, rest) = bytes.split_at(at);
     out.extend_from_slice(head);
     let comma = if rest.starts_with(b"}") { "" } else { "," };
     out.extend_from_slice(format!("\"resourceVersion\":\"{revision}\"{comma}").as_bytes());
     out.extend_from_slice(rest);
-    Ok(())
 }
 
 /// An object as code of this process reads it: with its revision, and without the owners of its fields.

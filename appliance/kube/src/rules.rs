@@ -69,6 +69,11 @@ pub enum Effect {
     Remove,
 }
 
+/// An update of a custom resource has its metadata looked at so many times in Kubernetes, which tells each finding
+/// again; clients leave out what they have read already.
+const CUSTOM_METADATA_CHECKS: usize = 3;
+/// The same for what changed in it.
+const CUSTOM_CHANGE_CHECKS: usize = 2;
 /// Kubernetes' limit of a generated name's first part.
 const GENERATED_BASE_MAX: usize = 248;
 
@@ -111,7 +116,7 @@ pub fn prepare_create(
     if kind.has_status {
         object.remove("status");
     }
-    let (mut value, warnings) = admit(kind, object, &meta, None, causes, &mut unknown)?;
+    let (mut value, warnings) = admit(kind, object, &meta, None, causes, (&mut unknown, validation))?;
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
     if kind.tracks_owners {
         let entries = match owners {
@@ -145,7 +150,7 @@ pub fn prepare_update(
 
     let mut causes = Vec::new();
     let meta = match part {
-        Part::Main => next_metadata(new_meta, &old_meta, &mut causes),
+        Part::Main => next_metadata(new_meta, &old_meta, kind, &mut causes),
         Part::Status | Part::Scale => old_meta.clone(),
     };
     match part {
@@ -161,7 +166,7 @@ pub fn prepare_update(
             unknown.clear();
         }
     }
-    let (mut value, warnings) = admit(kind, object, &meta, Some(current), causes, &mut unknown)?;
+    let (mut value, warnings) = admit(kind, object, &meta, Some(current), causes, (&mut unknown, validation))?;
     let warnings = judge_unknown(kind, unknown, validation, warnings)?;
 
     if kind.has_generation && differs_outside(&value, current, &["metadata", "status"]) {
@@ -203,12 +208,13 @@ fn is_secret(kind: &KindInfo) -> bool {
 /// Checks type and place of a body.
 fn shape(target: Target<'_>, body: Value) -> Result<Map<String, Value>, Status> {
     let kind = target.kind;
-    let Value::Object(object) = body else {
+    let Value::Object(mut object) = body else {
         return Err(Status::bad_request(format!(
             "the object provided is unrecognized (must be of type {})",
             kind.kind
         )));
     };
+    say_type(kind, &mut object);
     let text = |key: &str| object.get(key).and_then(Value::as_str).unwrap_or("");
     if text("kind").is_empty() {
         return Err(Status::bad_request("Object 'Kind' is missing in the request body"));
@@ -227,6 +233,19 @@ fn shape(target: Target<'_>, body: Value) -> Result<Map<String, Value>, Status> 
         )));
     }
     Ok(object)
+}
+
+/// What the URL says need not be said again, for Kubernetes' own kinds: clients with types of them leave it out.
+pub(crate) fn say_type(kind: &KindInfo, object: &mut Map<String, Value>) {
+    if kind.is_custom() {
+        return;
+    }
+    for (key, value) in [("apiVersion", kind.api_version()), ("kind", kind.kind.to_owned())] {
+        let said = object.entry(key).or_insert(Value::Null);
+        if said.is_null() || said == "" {
+            *said = Value::String(value);
+        }
+    }
 }
 
 /// Reads the metadata and compares it with the URL.
@@ -256,8 +275,7 @@ fn metadata(target: Target<'_>, object: &Map<String, Value>) -> Result<(ObjectMe
 fn check_identity(target: Target<'_>, new: &ObjectMeta, old: &ObjectMeta, revision: Revision) -> Result<(), Status> {
     let kind = target.kind;
     if !new.uid.is_empty() && new.uid != old.uid {
-        let detail = format!("Precondition failed: UID in precondition: {}, UID in object meta: {}", new.uid, old.uid);
-        return Err(Status::conflict(kind, target.name, &detail));
+        return Err(Status::conflict(kind, target.name, &other_identity(target, &new.uid, &old.uid)));
     }
     if new.resource_version.is_empty() {
         if kind.unconditional_update {
@@ -279,12 +297,25 @@ fn check_identity(target: Target<'_>, new: &ObjectMeta, old: &ObjectMeta, revisi
     }
 }
 
+/// In the words of Kubernetes' store, key and all.
+fn other_identity(target: Target<'_>, asked: &str, found: &str) -> String {
+    let Target { kind, namespace, name, .. } = target;
+    let group = if kind.is_custom() { format!("apiextensions.kubernetes.io/{}/", kind.group) } else { String::new() };
+    let namespace = if kind.namespaced { format!("{namespace}/") } else { String::new() };
+    format!(
+        "StorageError: invalid object, Code: 4, Key: /registry/{group}{}/{namespace}{name}, ResourceVersion: 0, \
+         AdditionalErrorMsg: Precondition failed: UID in precondition: {asked}, UID in object meta: {found}",
+        kind.plural
+    )
+}
+
 /// What of the metadata a client may change.
-fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>) -> ObjectMeta {
+fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, kind: &KindInfo, causes: &mut Vec<Cause>) -> ObjectMeta {
     if let Some(asked) = new.deletion_timestamp.take()
         && old.deletion_timestamp.as_ref() != Some(&asked)
     {
-        causes.push(Cause::invalid("metadata.deletionTimestamp", &json!(asked), "field is immutable"));
+        let cause = Cause::invalid("metadata.deletionTimestamp", &json!(asked), "field is immutable");
+        causes.extend(std::iter::repeat_n(cause, if kind.is_custom() { CUSTOM_CHANGE_CHECKS } else { 1 }));
     }
     new.name.clone_from(&old.name);
     new.namespace.clone_from(&old.namespace);
@@ -306,7 +337,10 @@ fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, causes: &mut Vec<Cause>)
             ),
         ));
     }
-    causes.extend(name::check_metadata(&new));
+    let found = name::check_metadata(&new);
+    for _ in 0..if kind.is_custom() { CUSTOM_METADATA_CHECKS } else { 1 } {
+        causes.extend(found.iter().cloned());
+    }
     new
 }
 
@@ -317,11 +351,13 @@ fn admit(
     meta: &ObjectMeta,
     old: Option<&Value>,
     mut causes: Vec<Cause>,
-    unknown: &mut Vec<String>,
+    (unknown, validation): (&mut Vec<String>, FieldValidation),
 ) -> Result<(Value, Vec<String>), Status> {
     let mut metadata = meta.to_value();
     let mut value = Value::Object(object);
     value["metadata"] = metadata.clone();
+    // A field that the kind has not is told before what is wrong with those that it has.
+    let typos = if validation == FieldValidation::Strict { kind.fields.unknown(&value) } else { Vec::new() };
     let mut warnings = name::finalizer_warnings(meta);
     match (kind.admit)(&mut value, old) {
         Ok(admitted) => {
@@ -336,6 +372,8 @@ fn admit(
     }
     causes.extend(kind.scale.iter().flat_map(|scale| scale::causes(scale, &value)));
     if !causes.is_empty() {
+        unknown.extend(typos);
+        judge_unknown(kind, std::mem::take(unknown), validation, Vec::new())?;
         return Err(Status::invalid(kind.group, kind.kind, &meta.name, causes));
     }
     value["metadata"] = metadata;
@@ -349,6 +387,7 @@ pub(crate) fn judge_unknown(
     mut warnings: Vec<String>,
 ) -> Result<Vec<String>, Status> {
     unknown.sort();
+    unknown.dedup();
     let texts: Vec<String> = unknown.iter().map(|path| format!("unknown field {path:?}")).collect();
     match validation {
         FieldValidation::Strict if !texts.is_empty() => return Err(strict_refusal(kind, &texts)),

@@ -10,7 +10,7 @@ use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
 use crate::deletion::Propagation;
 use crate::json::Document;
 use crate::list::{self, Selection};
-use crate::negotiate;
+use crate::negotiate::{self, Format};
 use crate::patch::Patch;
 use crate::query::{MANAGER_BYTES_MAX, Query};
 use crate::rules::{self, Part, Target};
@@ -232,7 +232,9 @@ fn answer(
     mut warnings: Vec<String>,
 ) -> Result<Answer, Status> {
     warnings.extend(written.warnings);
-    Ok(Answer { warnings, ..Answer::ok(show(core, selection, part, written.value)?) })
+    let is_whole = part != Part::Scale && matches!(selection.format, Format::Json | Format::Discovery);
+    let text = written.text.filter(|_| is_whole);
+    Ok(Answer { warnings, text, ..Answer::ok(show(core, selection, part, written.value)?) })
 }
 
 /// An object, or the part of it that was asked for, in the form that the client wants.

@@ -26,6 +26,9 @@
 //! };
 //! ```
 //!
+//! An older version of a kind is a `Kind` of its own with `stored_as`, after the stored one in [`KINDS`]:
+//! see [`crate::cluster_api`].
+//!
 //! A kind whose objects a controller reads gets a type as well, and its rules read that type
 //! ([`typed`]).
 
@@ -36,6 +39,7 @@ use crate::{
     admit,
     cause::{Cause, CauseReason},
     cluster_api::convert::Conversion,
+    cluster_operator, companions, host_claim, host_deploy_policy,
     shape::{Field, Shape},
 };
 
@@ -53,7 +57,19 @@ pub use crate::{
 pub const KINDS: &[&Kind] = &[
     &BARE_METAL_HOST,
     &HARDWARE_DATA,
+    &companions::host_firmware_settings::KIND,
+    &companions::firmware_schema::KIND,
+    &companions::host_firmware_components::KIND,
+    &companions::host_update_policy::KIND,
+    &companions::preprovisioning_image::KIND,
+    &companions::data_image::KIND,
+    &companions::bmc_event_subscription::KIND,
+    &companions::bare_metal_switch::KIND,
+    &companions::host_network_attachment::KIND,
+    &host_claim::KIND,
+    &host_deploy_policy::KIND,
     &PROVISIONING,
+    &cluster_operator::KIND,
     &HOST_JOURNAL,
     &DISCOVERED_HOST,
     &ACCESS_GRANT,

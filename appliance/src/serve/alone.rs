@@ -24,7 +24,8 @@ pub(super) async fn tell_hosts(core: Core) -> anyhow::Result<()> {
             continue;
         }
         let (namespace, name) = (&host.metadata.namespace, &host.metadata.name);
-        let now = Timestamp::now();
+        // Seconds, as Kubernetes' times have them.
+        let now = Timestamp::from_second(Timestamp::now().as_second())?;
         let told = hosts.modify(namespace, name, Part::Status, |host| tell(host, now)).await;
         if let Err(status) = told {
             tracing::warn!(%namespace, %name, error = %status.message, "telling a host why nothing happens to it");

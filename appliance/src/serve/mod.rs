@@ -21,6 +21,7 @@ pub mod kinds;
 pub mod machines;
 pub mod memory;
 pub mod network;
+mod no_controller;
 pub mod pki;
 mod pods;
 pub mod settings;

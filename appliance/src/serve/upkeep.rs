@@ -6,10 +6,13 @@ use firesteel_kube::{Core, life};
 use firesteel_store::{Compactor, Retention, Store};
 use tokio::task::JoinSet;
 
+use super::no_controller;
+
 /// Starts all of it.
 pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
     let store = core.store().clone();
     tasks.spawn(async move { compact(store).await });
+    no_controller::spawn(tasks, core);
     let core = core.clone();
     tasks.spawn(async move { life::run(core).await.map_err(|status| anyhow::anyhow!(status.message)) });
 }

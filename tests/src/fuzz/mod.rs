@@ -68,9 +68,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "agent", check: agent::check, seeds: agent::seeds },
     Target { name: "objects", check: objects::check, seeds: objects::seeds },
     Target { name: "protobuf", check: protobuf::check, seeds: protobuf::seeds },
+    Target { name: "backup", check: backup::check, seeds: backup::seeds },
     Target { name: "patches", check: patches::check, seeds: patches::seeds },
     Target { name: "selectors", check: selectors::check, seeds: selectors::seeds },
-    Target { name: "backup", check: backup::check, seeds: backup::seeds },
 ];
 
 #[must_use]

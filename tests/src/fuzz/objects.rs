@@ -1,7 +1,7 @@
 //! Objects that users apply: bodies in JSON and YAML, and the rules of every kind.
 
-use firesteel_kube::negotiate;
-use firesteel_resources::kinds::{self, KINDS};
+use firesteel_kube::{Conversion, negotiate};
+use firesteel_resources::kinds::{self, KINDS, Kind, StoredAs};
 use firesteel_resources::{admit, provisioning::Provisioning};
 use serde_json::Value;
 
@@ -37,8 +37,33 @@ pub(super) fn check(input: &[u8]) {
             let second = admit::admit(kind, &mut again, Some(&object));
             assert_eq!(second.unknown_fields, Vec::<String>::new());
             assert_eq!(again, admitted);
+            if let Some(stored_as) = &kind.stored_as {
+                there_and_back(kind, stored_as, &object);
+            }
         }
         network(&object);
+    }
+}
+
+/// Whatever an object says, and whatever its annotation brings: what becomes of it in the stored version and
+/// back stays so.
+fn there_and_back(kind: &Kind, stored_as: &StoredAs, object: &Value) {
+    let conversion = Conversion {
+        to_stored: stored_as.conversion.to_v1beta2,
+        from_stored: stored_as.conversion.to_v1beta1,
+        annotation: stored_as.annotation,
+        fits_stored: stored_as.fits_stored,
+        fits: stored_as.fits,
+    };
+    if !object.is_object() {
+        return;
+    }
+    let there = conversion.to_stored(&stored_as.kind.api_version(), object);
+    let back = conversion.from_stored(&kind.api_version(), &there);
+    if (stored_as.fits)(object) {
+        for part in ["spec", "status"] {
+            assert_eq!(back.get(part), object.get(part), "through {there}");
+        }
     }
 }
 

@@ -98,6 +98,34 @@ impl Schema {
         }
     }
 
+    /// Paths of what is in an object and not in its schema.
+    pub(crate) fn unknown(&self, value: &Value) -> Vec<String> {
+        let mut found = Vec::new();
+        self.find_unknown(value, "", &mut found);
+        found
+    }
+
+    fn find_unknown(&self, value: &Value, at: &str, found: &mut Vec<String>) {
+        match (self, value) {
+            (Self::Atomic(inner), _) => inner.find_unknown(value, at, found),
+            (Self::Object(_), Value::Object(object)) => {
+                for (name, value) in object {
+                    let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                    match self.field(name) {
+                        Some((schema, _)) => schema.find_unknown(value, &path, found),
+                        None => found.push(path),
+                    }
+                }
+            }
+            (Self::List(item, _), Value::Array(items)) => {
+                for (index, value) in items.iter().enumerate() {
+                    item.find_unknown(value, &format!("{at}[{index}]"), found);
+                }
+            }
+            _ => {}
+        }
+    }
+
     /// The schema of an item.
     pub(crate) fn item(&self) -> &Self {
         match self {

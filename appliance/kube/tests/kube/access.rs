@@ -1,6 +1,7 @@
 //! Who may do what: every verb is asked for, refusals are Kubernetes', and what is open is closed when a
 //! right goes.
 
+use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -9,7 +10,8 @@ use firesteel_kube::issue::{Issued, Issuer, Request as IssueRequest};
 use firesteel_kube::tokens::{ISSUER, TokenKey};
 use firesteel_kube::{Authorizer, Body, Caller, KindInfo, REQUESTS_PER_CALLER_MAX, Status, WATCHES_PER_CALLER_MAX};
 use http::{Request, Response};
-use http_body_util::{BodyExt as _, Full};
+use http_body_util::{BodyExt as _, Full, StreamBody};
+use hyper::body::Frame;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -218,6 +220,28 @@ fn a_watch_ends_when_its_right_does() {
         assert_eq!((&last["type"], &last["object"]["code"]), (&json!("ERROR"), &json!(403)), "{last}");
         assert_eq!(line().await, None);
         assert_eq!(ask(&server, "GET", &format!("{HOSTS}?watch=1"), JSON, "").await.status(), 403);
+    });
+}
+
+#[test]
+fn who_is_put_out_while_his_request_is_on_its_way_writes_nothing() {
+    run(async {
+        let toy = Toy::new("default", &["create"]);
+        let server = guarded(Server::in_memory().await, Arc::clone(&toy));
+        let send = async |body: &'static str, meanwhile: &(dyn Fn() + Sync)| {
+            let late = futures_util::stream::once(async {
+                meanwhile();
+                Ok::<_, Infallible>(Frame::data(Bytes::from_static(body.as_bytes())))
+            });
+            let request = Request::post(HOSTS).header("content-type", JSON);
+            let request = request.body(StreamBody::new(late)).unwrap();
+            server.api.handle(request, &Caller::new("x")).await.status().as_u16()
+        };
+        let host = r#"{"metadata":{"name":"h1"},"apiVersion":"metal3.io/v1alpha1","kind":"BareMetalHost","spec":{"online":true}}"#;
+        assert_eq!(send(host, &|| toy.set(&[])).await, 403);
+        assert_eq!(server.get(&format!("{HOSTS}/h1")).await.code, 404);
+        toy.set(&["create"]);
+        assert_eq!(send(host, &|| toy.set(&["create", "get"])).await, 201, "another right changes nothing");
     });
 }
 

@@ -42,6 +42,23 @@ fn discovery_names_every_kind_in_both_forms() {
     });
 }
 
+/// The Python client says of its own types neither kind nor version.
+#[test]
+fn what_the_url_says_of_kubernetes_own_kinds_need_not_be_said_again() {
+    run(async {
+        let server = Server::new().await;
+        let maps = "/api/v1/namespaces/default/configmaps";
+        let reply = server.send("POST", maps, &[], r#"{"metadata":{"name":"c"},"data":{"a":"b"}}"#).await;
+        assert_eq!((reply.code, &reply.json()["kind"]), (201, &json!("ConfigMap")));
+        let other = r#"{"kind":"Secret","apiVersion":"v1","metadata":{"name":"d"}}"#;
+        assert_eq!(server.send("POST", maps, &[], other).await.code, 422);
+        let review = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+        assert_eq!(server.send("POST", review, &[], "{}").await.code, 201);
+        let host = r#"{"metadata":{"name":"h"},"spec":{"online":true}}"#;
+        assert_eq!(server.send("POST", HOSTS, &[], host).await.code, 400);
+    });
+}
+
 #[test]
 fn openapi_documents_are_kept_by_their_hashes() {
     run(async {
@@ -84,7 +101,7 @@ fn the_served_kinds_can_be_seen_as_definitions() {
         let version = &host["spec"]["versions"][0];
         assert_eq!((&version["name"], &version["subresources"]), (&json!("v1alpha1"), &json!({ "status": {} })));
         assert_eq!(version["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"], json!(["online"]));
-        assert_eq!(version["additionalPrinterColumns"][0]["jsonPath"], ".status.provisioning.state");
+        assert_eq!(version["additionalPrinterColumns"][1]["jsonPath"], ".status.provisioning.state");
         assert_eq!(host["spec"]["names"]["listKind"], "BareMetalHostList");
         let conditions = host["status"]["conditions"].as_array().unwrap();
         assert!(conditions.iter().any(|found| found["type"] == "Established" && found["status"] == "True"));

@@ -12,6 +12,7 @@ use tokio::net::TcpListener;
 
 use crate::facades::Spoken;
 use crate::toy::{Server, admin};
+use crate::versions;
 
 const NEW: &str = "kubectl";
 const OLD: &str = "kubectl-1.20";
@@ -80,172 +81,23 @@ impl Kubectl {
 
 /// Runs a test with a kubectl and a server of its own.
 fn with(program: &'static str, test: fn(&Kubectl)) {
+    with_server(program, Server::new(), test);
+}
+
+fn with_server(program: &'static str, server: impl Future<Output = Server>, test: fn(&Kubectl)) {
     if Command::new(program).args(["version", "--client"]).output().is_err() {
         println!("skipped: no {program} here; `./qemu/lab test` fetches it");
         return;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let (server, listener) =
-        runtime.block_on(async { (Server::new().await, TcpListener::bind("127.0.0.1:0").await.unwrap()) });
+        runtime.block_on(async { (server.await, TcpListener::bind("127.0.0.1:0").await.unwrap()) });
     let server = server.with(|api| api.logging(Arc::new(Spoken)));
     let server_url = format!("http://{}", listener.local_addr().unwrap());
     let kubectl = Kubectl { program, server: server_url, home: tempfile::tempdir().unwrap() };
     runtime.spawn(serve(server.api.clone(), listener));
     kubectl.file("h1.yaml", MANIFEST);
     test(&kubectl);
-}
-
-#[test]
-fn kubectl_manages_objects() {
-    with(NEW, manage);
-}
-
-#[test]
-fn kubectl_1_20_manages_objects() {
-    with(OLD, manage);
-}
-
-#[test]
-fn kubectl_explains_kinds() {
-    with(NEW, |kubectl| {
-        let text = kubectl.ok(&["explain", "bmh.spec.bmc"]);
-        for part in ["KIND:       BareMetalHost", "How to reach the controller.", "address\t<string> -required-"] {
-            assert!(text.contains(part), "{part:?} is not in {text}");
-        }
-        let words = kubectl.ok(&["explain", "bmh.spec.bootMode"]);
-        assert!(words.contains("ENUM:\n    UEFI\n    legacy\n"), "{words}");
-        assert!(kubectl.ok(&["explain", "secret.stringData"]).contains("<map[string]string>"));
-        let owners = kubectl.ok(&["explain", "event.metadata.ownerReferences"]);
-        assert!(owners.contains("uid\t<string> -required-"), "{owners}");
-        let typo = kubectl.fails(&["explain", "bmh.spec.bcm"]);
-        assert!(typo.contains("\"bcm\" does not exist"), "{typo}");
-    });
-}
-
-#[test]
-fn kubectl_1_20_explains_kinds() {
-    with(OLD, |kubectl| {
-        let text = kubectl.ok(&["explain", "bmh.spec.bmc"]);
-        for part in ["KIND:     BareMetalHost", "How to reach the controller.", "address\t<string> -required-"] {
-            assert!(text.contains(part), "{part:?} is not in {text}");
-        }
-        let tree = kubectl.ok(&["explain", "bmh", "--recursive"]);
-        assert!(tree.contains("      address\t<string>") && tree.contains("ownerReferences\t<[]Object>"), "{tree}");
-        assert!(kubectl.ok(&["explain", "secret.stringData"]).contains("<map[string]string>"));
-    });
-}
-
-/// kubectl sends these in protobuf alone.
-#[test]
-fn kubectl_makes_kubernetes_own_kinds() {
-    with(NEW, own_kinds);
-}
-
-#[test]
-fn kubectl_1_20_makes_kubernetes_own_kinds() {
-    with(OLD, own_kinds);
-}
-
-fn own_kinds(kubectl: &Kubectl) {
-    kubectl.ok(&["create", "namespace", "rack1"]);
-    let secret = ["create", "secret", "generic", "s", "-n", "rack1", "--from-literal=user=root"];
-    assert_eq!(kubectl.ok(&secret), "secret/s created\n");
-    kubectl.ok(&["create", "configmap", "c", "-n", "rack1", "--from-literal=a=b"]);
-    kubectl.ok(&["create", "serviceaccount", "a", "-n", "rack1"]);
-    let path = "jsonpath={.items[*].data.user}{.items[*].data.a}";
-    assert_eq!(kubectl.ok(&["get", "secret,cm", "-n", "rack1", "-o", path]), "cm9vdA==b");
-    assert_eq!(kubectl.ok(&["get", "sa", "-n", "rack1", "-o", "name"]), "serviceaccount/a\n");
-    assert_eq!(kubectl.ok(&["auth", "can-i", "create", "bmh"]).trim_end(), "yes");
-    let rules = kubectl.ok(&["auth", "can-i", "--list"]);
-    assert!(
-        rules.lines().any(|line| line.split_whitespace().collect::<Vec<_>>() == ["*.*", "[]", "[]", "[*]"]),
-        "{rules}"
-    );
-    let no = kubectl.output(&["auth", "can-i", "delete", "crd"]);
-    assert!(!no.status.success() && no.stdout.starts_with(b"no"), "{no:?}");
-    let kinds = kubectl.ok(&["get", "crd", "-o", "name"]);
-    assert_eq!(kinds, "customresourcedefinition.apiextensions.k8s.io/baremetalhosts.metal3.io\n");
-    kubectl.ok(&["delete", "secret", "s", "-n", "rack1"]);
-    kubectl.ok(&["delete", "ns", "rack1"]);
-    assert_eq!(kubectl.ok(&["get", "ns", "-o", "name"]), "namespace/default\n");
-}
-
-#[test]
-fn kubectl_says_who_one_is() {
-    with(NEW, |kubectl| {
-        let who = kubectl.ok(&["auth", "whoami"]);
-        assert!(who.lines().any(|line| line.split_whitespace().collect::<Vec<_>>() == ["Username", "admin"]), "{who}");
-    });
-}
-
-/// The server names the mistakes: kubectl sends what it was given and lets the server be strict.
-#[test]
-fn kubectl_shows_mistakes() {
-    with(NEW, |kubectl| {
-        kubectl.file("typo.yaml", &MANIFEST.replace("online: true", "online: true, onlin: true"));
-        let strict = kubectl.fails(&["apply", "-f", "typo.yaml"]);
-        assert!(strict.contains("strict decoding error: unknown field \"spec.onlin\""), "{strict}");
-        let warned = kubectl.output(&["apply", "--validate=warn", "-f", "typo.yaml"]);
-        assert!(warned.status.success());
-        let warning = String::from_utf8_lossy(&warned.stderr);
-        assert!(warning.contains("Warning: unknown field \"spec.onlin\""), "{warning}");
-        kubectl.file("secret.yaml", "apiVersion: v1\nkind: Secret\nmetadata: {name: s}\ndat: {a: YQ==}\n");
-        let secret = kubectl.fails(&["create", "-f", "secret.yaml"]);
-        assert!(secret.contains("strict decoding error: unknown field \"dat\""), "{secret}");
-        kubectl.file("type.yaml", &MANIFEST.replace("online: true", "online: maybe"));
-        let wrong = kubectl.fails(&["apply", "-f", "type.yaml"]);
-        assert!(wrong.contains("spec.online: Invalid value") && wrong.contains("must be of type boolean"), "{wrong}");
-    });
-}
-
-/// It reads the document in protobuf and refuses mistakes before anything is sent.
-#[test]
-fn kubectl_1_20_shows_mistakes() {
-    with(OLD, |kubectl| {
-        kubectl.file("typo.yaml", &MANIFEST.replace("online: true", "online: true, onlin: true"));
-        let typo = kubectl.fails(&["apply", "-f", "typo.yaml"]);
-        assert!(typo.contains("unknown field \"onlin\" in io.metal3.v1alpha1.BareMetalHost.spec"), "{typo}");
-        kubectl.file("type.yaml", &MANIFEST.replace("online: true", "online: maybe"));
-        let wrong = kubectl.fails(&["apply", "-f", "type.yaml"]);
-        assert!(wrong.contains("invalid type for io.metal3.v1alpha1.BareMetalHost.spec.online"), "{wrong}");
-    });
-}
-
-fn manage(kubectl: &Kubectl) {
-    let resources = kubectl.ok(&["api-resources"]);
-    assert!(resources.lines().any(|line| line.starts_with("baremetalhosts") && line.contains("bmh")), "{resources}");
-    assert_eq!(kubectl.ok(&["get", "--raw", "/readyz"]), "ok");
-    let apply = ["apply", "-f", "h1.yaml"];
-    assert_eq!(kubectl.ok(&apply), "secret/h1-bmc created\nbaremetalhost.metal3.io/h1 created\n");
-    let again = kubectl.ok(&apply);
-    assert!(again.contains("baremetalhost.metal3.io/h1 unchanged"), "{again}");
-    assert_eq!(kubectl.ok(&["diff", "-f", "h1.yaml"]), "");
-    kubectl.ok(&["apply", "--dry-run=server", "-f", "h1.yaml"]);
-    kubectl.ok(&["apply", "--dry-run=client", "-f", "h1.yaml"]);
-    kubectl.file("h1.yaml", &MANIFEST.replace("root", "admin").replace("true", "false"));
-    assert_eq!(kubectl.ok(&apply), "secret/h1-bmc configured\nbaremetalhost.metal3.io/h1 configured\n");
-    let password = kubectl.ok(&["get", "secret", "h1-bmc", "-o", "jsonpath={.data.username}"]);
-    assert_eq!(password, "YWRtaW4=");
-
-    let table = kubectl.ok(&["get", "bmh", "-A"]);
-    let words: Vec<&str> = table.split_whitespace().collect();
-    assert_eq!(words, ["NAMESPACE", "NAME", "STATE", "ONLINE", "default", "h1", "false"], "{table}");
-    assert_eq!(kubectl.ok(&["get", "bmh", "-l", "rack in (r1,r2),!x", "-o", "name"]), "baremetalhost.metal3.io/h1\n");
-    assert_eq!(kubectl.ok(&["get", "bmh", "--field-selector", "metadata.name=x", "-o", "name"]), "");
-    let missing = kubectl.fails(&["get", "bmh", "nope"]);
-    // kubectl 1.20 also says which files it looked for.
-    let found = missing.ends_with("Error from server (NotFound): baremetalhosts.metal3.io \"nope\" not found\n");
-    assert!(found, "{missing}");
-    kubectl.ok(&["patch", "bmh", "h1", "--type=merge", "-p", r#"{"spec":{"description":"x"}}"#]);
-    kubectl.ok(&["label", "bmh", "h1", "rack=r2", "--overwrite"]);
-    let description = kubectl.ok(&["get", "bmh", "h1", "-o", "jsonpath={.spec.description} {.metadata.labels.rack}"]);
-    assert_eq!(description, "x r2");
-    let twice = kubectl.fails(&["create", "-f", "h1.yaml"]);
-    assert!(twice.contains("(AlreadyExists)"), "{twice}");
-    let wrong = kubectl.fails(&["patch", "bmh", "h1", "--type=merge", "-p", r#"{"spec":{"online":"maybe"}}"#]);
-    assert!(wrong.contains("must be of type boolean"), "{wrong}");
-    kubectl.ok(&["delete", "bmh", "h1"]);
-    assert_eq!(kubectl.ok(&["get", "bmh", "-o", "name"]), "");
 }
 
 #[test]
@@ -303,103 +155,63 @@ fn logs(kubectl: &Kubectl) {
     assert_eq!(kubectl.ok(&["get", "nodes", "-o", "name"]), "");
 }
 
-#[test]
-fn kubectl_deletes_with_dependents_and_without() {
-    with(NEW, delete);
-}
+const FLEET: &str = "
+apiVersion: toys.example.org/v1beta1
+kind: Fleet
+metadata: {name: f1}
+spec: {count: 1, owner: red/ann, color: blue}
+";
 
 #[test]
-fn kubectl_1_20_deletes_with_dependents_and_without() {
-    with(OLD, delete);
+fn kubectl_uses_both_versions_of_a_kind() {
+    with_server(NEW, Server::of(versions::kinds()), both_versions);
 }
-
-fn delete(kubectl: &Kubectl) {
-    let map = |name: &str, owner: &str| {
-        let uid = kubectl.ok(&["get", "bmh", owner, "-o", "jsonpath={.metadata.uid}"]);
-        let reference = format!(
-            "{{apiVersion: metal3.io/v1alpha1, kind: BareMetalHost, name: {owner}, uid: {uid}, blockOwnerDeletion: true}}"
-        );
-        let text =
-            format!("apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: {name}, ownerReferences: [{reference}]}}\n");
-        kubectl.file("map.yaml", &text);
-        kubectl.ok(&["create", "-f", "map.yaml"]);
-    };
-    let host = MANIFEST.split("---").nth(1).unwrap();
-    let make = |name: &str| {
-        kubectl.file("host.yaml", &host.replace("h1", name));
-        kubectl.ok(&["create", "-f", "host.yaml"]);
-    };
-    for name in ["a", "b", "c", "d"] {
-        make(name);
-    }
-    map("of-a", "a");
-    kubectl.ok(&["delete", "bmh", "a", "--cascade=foreground"]);
-    let missing = kubectl.fails(&["get", "cm", "of-a"]);
-    assert!(missing.contains("(NotFound)"), "{missing}");
-    map("of-b", "b");
-    kubectl.ok(&["delete", "bmh", "b", "--cascade=orphan"]);
-    let owners = ["get", "cm", "of-b", "-o", "jsonpath={.metadata.ownerReferences}"];
-    assert_eq!(kubectl.ok(&owners), "");
-    map("of-c", "c");
-    kubectl.ok(&["delete", "bmh", "c"]);
-    kubectl.ok(&["wait", "--for=delete", "cm/of-c", "--timeout=60s"]);
-
-    kubectl.ok(&["patch", "bmh", "d", "--type=merge", "-p", r#"{"metadata":{"finalizers":["x.io/f"]}}"#]);
-    kubectl.ok(&["delete", "bmh", "d", "--wait=false"]);
-    assert_eq!(kubectl.ok(&["get", "bmh", "d", "-o", "jsonpath={.metadata.finalizers[0]}"]), "x.io/f");
-    kubectl.ok(&["patch", "bmh", "d", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
-    kubectl.ok(&["delete", "bmh", "d", "--ignore-not-found"]);
-
-    kubectl.ok(&["create", "namespace", "rack1"]);
-    kubectl.file("host.yaml", &host.replace("name: h1", "name: e, namespace: rack1"));
-    kubectl.ok(&["create", "-f", "host.yaml"]);
-    kubectl.ok(&["create", "configmap", "m", "-n", "rack1"]);
-    kubectl.ok(&["delete", "ns", "rack1"]);
-    assert_eq!(kubectl.ok(&["get", "bmh,cm", "-n", "rack1", "-o", "name"]), "");
-    make("f");
-    kubectl.ok(&["delete", "bmh", "-l", "rack=r1"]);
-    assert_eq!(kubectl.ok(&["get", "bmh", "-o", "name"]), "");
-}
-
-/// Every type of patch, and the way from kubectl's own apply to the server's.
 
 #[test]
-fn kubectl_patches_and_applies() {
-    with(NEW, patch_and_apply);
+fn kubectl_1_20_uses_both_versions_of_a_kind() {
+    with_server(OLD, Server::of(versions::kinds()), both_versions);
 }
 
-fn patch_and_apply(kubectl: &Kubectl) {
-    kubectl.ok(&["apply", "-f", "h1.yaml"]);
-    let host = MANIFEST.split("---").nth(1).unwrap().replace("h1", "h2");
-    let write = |text: &str| kubectl.file("h2.yaml", text);
-    write(&host);
-    kubectl.ok(&["apply", "-f", "h2.yaml"]);
-    let refused = kubectl.fails(&["patch", "bmh", "h2", "-p", r#"{"spec":{"online":true}}"#]);
-    let accepted = "accepted media types include: application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml";
-    assert!(refused.contains(accepted), "{refused}");
-    let finalizer = r#"[{"op":"test","path":"/metadata/finalizers","value":null},{"op":"add","path":"/metadata/finalizers","value":["x.io/f"]}]"#;
-    kubectl.ok(&["patch", "bmh", "h2", "--type=json", "-p", finalizer]);
-    kubectl.fails(&["patch", "bmh", "h2", "--type=json", "-p", finalizer]);
-    kubectl.ok(&["patch", "bmh", "h2", "--type=merge", "-p", r#"{"metadata":{"finalizers":null}}"#]);
-    kubectl.ok(&[
-        "patch",
-        "secret",
-        "h1-bmc",
-        "-p",
-        r#"{"stringData":{"username":"z"},"metadata":{"finalizers":["x.io/f"]}}"#,
-    ]);
-    let secret = ["get", "secret", "h1-bmc", "-o", "jsonpath={.data.username} {.metadata.finalizers[0]}"];
-    assert_eq!(kubectl.ok(&secret), "eg== x.io/f");
+fn both_versions(kubectl: &Kubectl) {
+    let (old, new) = ("fleets.v1beta1.toys.example.org", "fleets.v1.toys.example.org");
+    kubectl.file("f1.yaml", FLEET);
+    let applied = kubectl.output(&["apply", "-f", "f1.yaml"]);
+    let said = String::from_utf8_lossy(&applied.stderr);
+    let warning = "Warning: toys.example.org/v1beta1 Fleet is deprecated; use toys.example.org/v1 Fleet";
+    assert!(applied.status.success() && said.contains(warning), "{said}");
+    assert_eq!(kubectl.ok(&["apply", "-f", "f1.yaml"]), "fleet.toys.example.org/f1 unchanged\n");
+    let spec = |resource: &str| kubectl.ok(&["get", resource, "f1", "-o", "jsonpath={.apiVersion} {.spec}"]);
+    assert_eq!(spec(new), r#"toys.example.org/v1 {"owner":{"person":"ann","team":"red"},"replicas":1}"#);
+    assert_eq!(spec(old), r#"toys.example.org/v1beta1 {"color":"blue","count":1,"owner":"red/ann"}"#);
+    // Without a version it is the preferred one, which says nothing of age.
+    assert_eq!(kubectl.output(&["get", "fl"]).stderr, b"");
+    kubectl.ok(&["patch", new, "f1", "--type=merge", "-p", r#"{"spec":{"replicas":2,"note":"n"}}"#]);
+    kubectl.file("f1.yaml", &FLEET.replace("count: 1", "count: 2").replace("ann", "bob"));
+    kubectl.ok(&["apply", "-f", "f1.yaml"]);
+    assert_eq!(spec(new), r#"toys.example.org/v1 {"note":"n","owner":{"person":"bob","team":"red"},"replicas":2}"#);
+    let explain =
+        |version: &str| kubectl.ok(&["explain", &format!("--api-version=toys.example.org/{version}"), "fleets.spec"]);
+    assert!(explain("v1beta1").contains("color\t<string>") && explain("v1").contains("owner\t<Object>"));
 
-    let managers = ["get", "bmh", "h2", "--show-managed-fields", "-o", "jsonpath={.metadata.managedFields[*].manager}"];
-    assert!(kubectl.ok(&managers).contains("kubectl-client-side-apply"));
-    let apply = ["apply", "--server-side", "-f", "h2.yaml"];
-    assert_eq!(kubectl.ok(&apply), "baremetalhost.metal3.io/h2 serverside-applied\n");
-    let after = kubectl.ok(&managers);
-    assert!(!after.contains("kubectl-client-side-apply") && after.contains("kubectl"), "{after}");
-    write(&host.replace("online: true", "online: false"));
-    let conflict = kubectl.fails(&[&apply[..], &["--field-manager=other"]].concat());
-    assert!(conflict.contains(r#"Apply failed with 1 conflict: conflict with "kubectl": .spec.online"#), "{conflict}");
-    kubectl.ok(&[&apply[..], &["--field-manager=other", "--force-conflicts"]].concat());
-    assert_eq!(kubectl.ok(&["get", "bmh", "h2", "-o", "jsonpath={.spec.online}"]), "false");
+    assert_eq!(kubectl.ok(&["scale", "fleet", "f1", "--replicas=3"]), "fleet.toys.example.org/f1 scaled\n");
+    let scale = ["scale", "fleet", "f1", "--current-replicas=3", "--replicas=5"];
+    assert_eq!(kubectl.ok(&scale), "fleet.toys.example.org/f1 scaled\n");
+    assert!(kubectl.fails(&scale).contains("replicas to be 3, was 5"));
+    assert!(spec(old).contains(r#""count":5"#), "{}", spec(old));
+}
+
+#[test]
+fn kubectl_shows_the_scale_of_an_object() {
+    with_server(NEW, Server::of(versions::kinds()), |kubectl| {
+        kubectl.file("f1.yaml", FLEET);
+        kubectl.ok(&["create", "-f", "f1.yaml"]);
+        let path = "jsonpath={.kind} {.spec.replicas} {.status.replicas}";
+        assert_eq!(kubectl.ok(&["get", "fleet", "f1", "--subresource=scale", "-o", path]), "Scale 1 0");
+        let table = kubectl.ok(&["get", "fleet", "f1", "--subresource=scale"]);
+        assert!(table.lines().nth(1).unwrap().split_whitespace().take(3).eq(["f1", "1", "0"]), "{table}");
+        let patch =
+            ["patch", "fleet", "f1", "--subresource=scale", "--type=merge", "-p", r#"{"spec":{"replicas":-1}}"#];
+        let refused = kubectl.fails(&patch);
+        assert!(refused.contains(".spec.replicas: Invalid value: -1: should be a non-negative integer"), "{refused}");
+    });
 }

@@ -207,7 +207,10 @@ proptest! {
                 assert!(found.len() <= limit);
                 items.extend(found.iter().cloned());
                 let left = whole["items"].as_array().unwrap().len() - items.len();
-                let Some(token) = page["metadata"]["continue"].as_str() else { break };
+                let token = page["metadata"]["continue"].as_str().unwrap_or_default();
+                if token.is_empty() {
+                    break;
+                }
                 let remaining = &page["metadata"]["remainingItemCount"];
                 assert_eq!(*remaining, if selected { Value::Null } else { json!(left) });
                 for step in pages.next().unwrap_or_default() {
@@ -266,7 +269,7 @@ proptest! {
 fn an_empty_list_is_the_last_page() {
     run(async {
         let page = list(&Server::in_memory().await, "limit=1").await.json();
-        assert_eq!((&page["items"], page["metadata"].get("continue")), (&json!([]), None));
+        assert_eq!((&page["items"], &page["metadata"]["continue"]), (&json!([]), &json!("")));
     });
 }
 

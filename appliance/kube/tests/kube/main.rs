@@ -1,5 +1,4 @@
-//! The API over a real store: rules and client in process, the answers of a real Kubernetes, and
-//! the real kubectl.
+//! The API over a real store: rules and client in process, and the answers of a real Kubernetes.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "tests look at the cases that they make")]
@@ -15,6 +14,7 @@ mod kubectl;
 mod life;
 mod limits;
 mod lists;
+mod second_kind;
 mod toy;
 mod versions;
 mod watches;

@@ -157,12 +157,27 @@ fn pod() -> KindInfo {
 }
 
 fn host() -> KindInfo {
-    let column =
-        |name, path| Column { name, column_type: "string", description: "", priority: 0, cell: Cell::Path(path) };
+    let column = |name, column_type, priority, path, description| Column {
+        name,
+        column_type,
+        description,
+        priority,
+        cell: Cell::Path(path),
+    };
+    let online = "Whether the host is online or not";
+    let age = "Time duration since creation of BaremetalHost";
     KindInfo {
         short_names: &["bmh"],
         description: "A server.",
-        columns: vec![column("State", ".status.provisioning.state"), column("Online", ".spec.online")],
+        columns: vec![
+            column("Status", "string", 1, ".status.operationalStatus", "Operational status"),
+            column("State", "string", 0, ".status.provisioning.state", "Provisioning status"),
+            column("Consumer", "string", 0, ".spec.consumerRef.name", "Consumer using this host"),
+            column("BMC", "string", 1, ".spec.bmc.address", "Address of management controller"),
+            column("Online", "string", 0, ".spec.online", online),
+            column("Error", "string", 0, ".status.errorType", "Type of the most recent error"),
+            column("Age", "date", 0, ".metadata.creationTimestamp", age),
+        ],
         ..KindInfo::namespaced("metal3.io", "v1alpha1", "BareMetalHost", "baremetalhosts").with_schema(schema())
     }
     .admitting(|value, _| admit(value))

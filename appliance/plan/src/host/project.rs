@@ -6,9 +6,9 @@ use firesteel_resources::{
     bare_metal_host::{
         Requests, requests,
         status::{CredentialsStatus, OperationalStatus, ProvisionStatus},
-        unacted_fields,
+        unacted,
     },
-    set_condition,
+    no_controller, set_condition,
 };
 use jiff::Timestamp;
 
@@ -35,7 +35,7 @@ pub fn project(memory: &HostMemory, seen: &Seen, reason: &Reason, now: Timestamp
         good_credentials: credentials(memory.bmc.good_credentials.as_ref(), seen),
         tried_credentials: credentials(memory.bmc.tried_credentials.as_ref(), seen),
         operation_history: memory.history.clone(),
-        conditions: old.conditions.clone(),
+        conditions: kept(&old.conditions),
         hardware: old.hardware.clone(),
         hardware_profile: old.hardware_profile.clone(),
         last_updated: old.last_updated,
@@ -44,10 +44,23 @@ pub fn project(memory: &HostMemory, seen: &Seen, reason: &Reason, now: Timestamp
     for condition in conditions(memory, seen, reason) {
         set_condition(&mut status.conditions, condition.observed(generation), now);
     }
+    // What was accepted without effect is said here as well as at admission.
+    let idle = unacted(&seen.host);
+    if idle.is_empty() {
+        status.conditions.retain(|condition| condition.type_ != no_controller::TYPE);
+    } else {
+        let condition = no_controller::condition(no_controller::OF_FIELDS, &idle);
+        set_condition(&mut status.conditions, condition.observed(generation), now);
+    }
     if status != old {
         status.last_updated = Some(now);
     }
     status
+}
+
+/// The old conditions, but for one that earlier versions set and `NoController` took the place of.
+fn kept(conditions: &[Condition]) -> Vec<Condition> {
+    conditions.iter().filter(|condition| condition.type_ != "FieldsActedOn").cloned().collect()
 }
 
 fn operational(memory: &HostMemory, requests: &Requests) -> OperationalStatus {
@@ -156,7 +169,6 @@ fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> Vec<Conditio
         Condition::new("Progressing", working, if working { word } else { "NotProgressing" }, text),
         healthy,
         power_control(seen),
-        fields(seen),
         running(memory, seen),
     ];
     let was_frozen =
@@ -184,16 +196,6 @@ fn power_control(seen: &Seen) -> Condition {
     } else {
         let text = "the host has no BMC: it is switched on, off and restarted by hand";
         Condition::new("PowerControl", false, "NoDriver", text)
-    }
-}
-
-/// What was accepted without effect is said here as well as at admission.
-fn fields(seen: &Seen) -> Condition {
-    let idle = unacted_fields(&seen.host.spec);
-    if idle.is_empty() {
-        Condition::new("FieldsActedOn", true, "AllActedOn", "")
-    } else {
-        Condition::new("FieldsActedOn", false, "NotActedOn", idle.join("; "))
     }
 }
 

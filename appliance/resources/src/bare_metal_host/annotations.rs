@@ -2,8 +2,15 @@
 //! removes the annotation; the others hold until their owner removes them.
 
 use serde::Deserialize;
+use serde_json::Value;
 
-use crate::{cause::Cause, meta::ObjectMeta};
+use crate::{
+    bare_metal_host::shape::STATUS,
+    cause::Cause,
+    hardware_data::DETAILS_SHAPE,
+    meta::ObjectMeta,
+    shape::{self, Shape},
+};
 
 /// No action at all while present; the value says who paused.
 pub const PAUSED: &str = "baremetalhost.metal3.io/paused";
@@ -11,6 +18,10 @@ pub const PAUSED: &str = "baremetalhost.metal3.io/paused";
 pub const DETACHED: &str = "baremetalhost.metal3.io/detached";
 /// Empty: inspect again. `disabled`: never inspect.
 pub const INSPECT: &str = "inspect.metal3.io";
+/// The status of a host that was moved here, as JSON.
+pub const STATUS_OF: &str = "baremetalhost.metal3.io/status";
+/// The hardware of a host that is not inspected, as JSON.
+pub const HARDWARE_DETAILS: &str = "inspect.metal3.io/hardwaredetails";
 /// One-shot reboot; `reboot.metal3.io/<key>` holds the host off until it is removed.
 pub const REBOOT: &str = "reboot.metal3.io";
 /// One-shot: forget the error's delay and the count of failed attempts, and try now.
@@ -107,22 +118,60 @@ pub fn requests(meta: &ObjectMeta) -> Requests {
 
 /// What is wrong with the values. They are strict JSON: unknown fields are refused (upstream).
 #[must_use]
-pub fn causes(meta: &ObjectMeta) -> Vec<Cause> {
+pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
     for (key, value) in &meta.annotations {
         let bad = match key.as_str() {
             DETACHED => parse::<Detached>(value).err(),
-            REBOOT => parse::<RebootArguments>(value).err(),
-            other if other.starts_with(REBOOT) && other[REBOOT.len()..].starts_with('/') => {
-                parse::<RebootArguments>(value).err()
+            INSPECT if !matches!(value.as_str(), "" | "disabled") => {
+                Some("allowed are \"disabled\" or \"\"".to_owned())
             }
+            STATUS_OF => document("status", &STATUS, value).err(),
+            HARDWARE_DETAILS if !value.is_empty() && !inspection_disabled => {
+                Some("when hardware details are provided, inspection must be disabled".to_owned())
+            }
+            HARDWARE_DETAILS => document("hardware", &DETAILS_SHAPE, value).err(),
             _ => None,
         };
-        if let Some(why) = bad {
-            causes.push(Cause::invalid(&format!("metadata.annotations[{key}]"), value, &why));
-        }
+        causes.extend(bad.map(|why| Cause::invalid(&format!("metadata.annotations[{key}]"), value, &why)));
+        causes.extend(reboot_cause(key, value));
     }
     causes
+}
+
+/// What is wrong with a request to reboot, if the annotation is one.
+pub(crate) fn reboot_cause(key: &str, value: &str) -> Option<Cause> {
+    let rest = key.strip_prefix(REBOOT)?;
+    if !rest.is_empty() && !rest.starts_with('/') {
+        return None;
+    }
+    let why = parse::<RebootArguments>(value).err()?;
+    Some(Cause::invalid(&format!("metadata.annotations[{key}]"), value, &why))
+}
+
+/// Annotations that are accepted, because upstream's are, but that nothing acts on.
+#[must_use]
+pub fn unacted(meta: &ObjectMeta) -> Vec<String> {
+    let rows = [
+        (STATUS_OF, "the status is made anew from what the host is"),
+        (HARDWARE_DETAILS, "the hardware comes from the inspection alone"),
+    ];
+    let set = rows.iter().filter(|(key, _)| meta.annotation(key).is_some_and(|value| !value.is_empty()));
+    set.map(|(key, why)| format!("metadata.annotations[{key}] is accepted but not acted on: {why}")).collect()
+}
+
+/// A JSON document of a shape, whose required fields may be missing.
+fn document(name: &'static str, shape: &Shape, text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Ok(());
+    }
+    let mut value: Value = serde_json::from_str(text).map_err(|error| format!("must be JSON: {error}"))?;
+    let mut faults: Vec<String> =
+        shape::conform(shape, &mut value).iter().map(|path| format!("unknown field \"{path}\"")).collect();
+    let causes = shape::check(shape, &value, None);
+    let wrong = causes.iter().filter(|cause| cause.reason != crate::CauseReason::FieldValueRequired);
+    faults.extend(wrong.map(ToString::to_string));
+    if faults.is_empty() { Ok(()) } else { Err(format!("is no {name} of a host: {}", faults.join(", "))) }
 }
 
 /// An empty value and the plain `true` that people write mean the default.
@@ -164,9 +213,23 @@ mod tests {
     #[test]
     fn unknown_fields_are_refused() {
         let bad = meta(&[(REBOOT, r#"{"mode":"hard","when":"now"}"#), (DETACHED, "yes"), ("reboot.metal3.io/x", "{")]);
-        assert_eq!(causes(&bad).len(), 3);
-        let good = meta(&[(REBOOT, ""), (DETACHED, "true"), ("reboot.metal3.ioother", "{"), (INSPECT, "whatever")]);
-        assert_eq!(causes(&good), []);
+        assert_eq!(causes(&bad, false).len(), 3);
+        let good = meta(&[(REBOOT, ""), (DETACHED, "true"), ("reboot.metal3.ioother", "{"), (INSPECT, "disabled")]);
+        assert_eq!(causes(&good, false), []);
         assert_eq!(requests(&good).held_off, None);
+        assert_eq!(causes(&meta(&[(INSPECT, "whatever")]), false).len(), 1);
+    }
+
+    #[test]
+    fn documents_in_annotations_have_their_shape() {
+        let details = |text: &str, disabled| causes(&meta(&[(HARDWARE_DETAILS, text)]), disabled).len();
+        assert_eq!(details(r#"{"cpu":{"arch":"x86_64"},"ramMebibytes":1024}"#, true), 0);
+        assert_eq!(details(r#"{"cpu":{"arch":"x86_64"}}"#, false), 1, "inspection would overwrite it");
+        assert_eq!((details("", false), details("{", true), details(r#"{"cpus":{}}"#, true)), (0, 1, 1));
+        let status = |text: &str| causes(&meta(&[(STATUS_OF, text)]), false);
+        assert_eq!(status(r#"{"operationalStatus":"OK","provisioning":{"state":"provisioned","ID":"x"}}"#), []);
+        let bad = status(r#"{"operationalStatus":"fine","errorType":"none","state":"x"}"#);
+        assert!(matches!(bad.as_slice(), [one] if one.message.contains("unknown field \"state\"")), "{bad:?}");
+        assert_eq!(unacted(&meta(&[(STATUS_OF, "{}"), (INSPECT, "")])).len(), 1);
     }
 }

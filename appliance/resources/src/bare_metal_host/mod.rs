@@ -6,7 +6,7 @@
 
 pub mod annotations;
 pub mod rules;
-mod shape;
+pub(crate) mod shape;
 pub mod spec;
 pub mod status;
 pub mod unacted;
@@ -23,7 +23,7 @@ pub use status::{
     BareMetalHostStatus, CredentialsStatus, ErrorType, OperationHistory, OperationMetric, OperationalStatus,
     ProvisionStatus, ProvisioningState,
 };
-pub use unacted::unacted_fields;
+pub use unacted::{unacted, unacted_fields};
 
 use crate::{
     kinds::{self, AGE, Kind, METAL3, V1ALPHA1, Verdict, column},
@@ -49,7 +49,7 @@ pub const KIND: Kind = Kind {
     rules: |new, old| {
         kinds::typed(new, old, |new: &BareMetalHost, old| Verdict {
             causes: rules::causes(new, old),
-            unacted: unacted_fields(&new.spec),
+            unacted: unacted(new),
         })
     },
     ..Kind::new(METAL3, V1ALPHA1, "BareMetalHost", "baremetalhosts", "baremetalhost", &SHAPE)

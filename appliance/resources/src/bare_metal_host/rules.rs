@@ -1,19 +1,22 @@
 //! Admission rules of a BareMetalHost: upstream's webhook, and what this appliance cannot do.
+//!
+//! Stricter than upstream, since it would fail later and be harder to understand: images are raw or qcow2
+//! and come by http or https, or were imported (`file`, `store`); a Redfish address names the system; a
+//! reference to a Secret has a name, a deploy method too. Wider: a disk may be named by its link in
+//! `/dev/disk/by-id`, and `externallyProvisioned` may be switched on as long as nothing was done to a disk.
 
 use crate::{
     bare_metal_host::{
         BareMetalHost, annotations,
-        spec::{BareMetalHostSpec, ChecksumType, Image, ImageFormat, Raid},
+        spec::{BareMetalHostSpec, BootMode, ChecksumType, Image, ImageFormat, InspectionMode, Raid},
         status::ProvisioningState,
     },
     cause::Cause,
     meta::{SecretReference, normal_mac},
 };
 
-/// Longest RAID volume name (upstream's schema).
-const RAID_NAME_BYTES_MAX: usize = 64;
-/// Most software RAID volumes (upstream's schema).
-const SOFTWARE_VOLUMES_MAX: usize = 2;
+/// Longest part of a name between two dots (RFC 1035).
+const HOST_LABEL_BYTES_MAX: usize = 63;
 /// Families of BMC addresses that upstream knows; all but the first two also come with `+http` and
 /// `+https`. An address without a scheme means IPMI.
 const BMC_FAMILIES: [&str; 9] = [
@@ -38,7 +41,7 @@ pub fn causes(new: &BareMetalHost, old: Option<&BareMetalHost>) -> Vec<Cause> {
         name(&new.metadata.name, &mut causes);
     }
     let spec = &new.spec;
-    bmc(spec, &mut causes);
+    bmc(new, &mut causes);
     boot_mac(spec, &mut causes);
     if let Some(wanted) = &spec.image {
         image(wanted, &mut causes);
@@ -46,6 +49,12 @@ pub fn causes(new: &BareMetalHost, old: Option<&BareMetalHost>) -> Vec<Cause> {
     if let Some(wanted) = &spec.raid {
         raid(wanted, spec, &mut causes);
     }
+    if spec.firmware.is_some() {
+        let why = "the Firmware field is no longer supported, use HostFirmwareSettings resource instead";
+        causes.push(Cause::forbidden("spec.firmware", why));
+    }
+    hints(spec, &mut causes);
+    inspection(new, &mut causes);
     secrets(spec, &new.metadata.namespace, &mut causes);
     interfaces(spec, &mut causes);
     if spec.disable_power_off && !spec.online {
@@ -54,7 +63,7 @@ pub fn causes(new: &BareMetalHost, old: Option<&BareMetalHost>) -> Vec<Cause> {
     if let Some(method) = spec.custom_deploy.as_ref().filter(|method| method.method.is_empty()) {
         causes.push(Cause::invalid("spec.customDeploy.method", &method.method, "must not be empty"));
     }
-    causes.extend(annotations::causes(&new.metadata));
+    causes.extend(annotations::causes(&new.metadata, inspection_disabled(new)));
     if let Some(old) = old {
         changes(new, old, &mut causes);
     }
@@ -67,11 +76,12 @@ fn changes(new: &BareMetalHost, old: &BareMetalHost, causes: &mut Vec<Cause>) {
     if old_mac.is_some() && old_mac != normal_mac(&new.spec.boot_mac_address) {
         causes.push(Cause::forbidden("spec.bootMACAddress", "cannot be changed once it is set"));
     }
-    if let (Some(old_bmc), Some(new_bmc)) = (&old.spec.bmc, &new.spec.bmc) {
+    if let Some(old_bmc) = &old.spec.bmc {
+        let new_address = new.spec.bmc.as_ref().map(|bmc| bmc.address.as_str()).unwrap_or_default();
         let detached = new.metadata.annotations.contains_key(annotations::DETACHED);
         let free = detached
             || matches!(state, ProvisioningState::New | ProvisioningState::Unmanaged | ProvisioningState::Registering);
-        if !old_bmc.address.is_empty() && old_bmc.address != new_bmc.address && !free {
+        if !old_bmc.address.is_empty() && old_bmc.address != new_address && !free {
             let why = format!("can be changed only while the host is registering or detached; it is {state}");
             causes.push(Cause::forbidden("spec.bmc.address", &why));
         }
@@ -102,8 +112,12 @@ fn name(name: &str, causes: &mut Vec<Cause>) {
     }
 }
 
+/// With hyphens, or without.
 fn is_uuid(text: &str) -> bool {
     let bytes = text.as_bytes();
+    if bytes.len() == 32 && bytes.iter().all(u8::is_ascii_hexdigit) {
+        return true;
+    }
     bytes.len() == 36
         && bytes.iter().enumerate().all(|(index, byte)| match index {
             8 | 13 | 18 | 23 => *byte == b'-',
@@ -111,8 +125,8 @@ fn is_uuid(text: &str) -> bool {
         })
 }
 
-fn bmc(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
-    let Some(bmc) = &spec.bmc else { return };
+fn bmc(host: &BareMetalHost, causes: &mut Vec<Cause>) {
+    let Some(bmc) = &host.spec.bmc else { return };
     let (address, credentials) = (bmc.address.as_str(), bmc.credentials_name.as_str());
     if !address.is_empty() && credentials.is_empty() {
         causes.push(Cause::required("spec.bmc.credentialsName", "the Secret with username and password"));
@@ -123,14 +137,19 @@ fn bmc(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
         }
         return;
     }
-    if let Err(why) = bmc_address(address) {
-        causes.push(Cause::invalid("spec.bmc.address", address, &why));
+    match bmc_address(address) {
+        Err(why) => causes.push(Cause::invalid("spec.bmc.address", address, &why)),
+        Ok(()) => driver(host, address, causes),
     }
 }
 
 fn bmc_address(address: &str) -> Result<(), String> {
     let Some((scheme, rest)) = address.split_once("://") else {
-        return if address.contains(['/', ' ']) { Err("is no address".to_owned()) } else { Ok(()) };
+        return if address.contains(['/', ' ']) {
+            Err("is no address".to_owned())
+        } else {
+            check_host(host_of(address))
+        };
     };
     let (family, transport) = scheme.split_once('+').unwrap_or((scheme, ""));
     let plain = matches!(family, "ipmi" | "libvirt");
@@ -139,31 +158,117 @@ fn bmc_address(address: &str) -> Result<(), String> {
         let families = BMC_FAMILIES.join(", ");
         return Err(format!("has the scheme {scheme:?}; known are {families}, the latter also with +http or +https"));
     }
-    let host = rest.split('/').next().unwrap_or_default();
-    if host.is_empty() || address.contains(char::is_whitespace) {
+    let authority = rest.split('/').next().unwrap_or_default();
+    if authority.is_empty() || address.contains(char::is_whitespace) {
         return Err("names no host".to_owned());
     }
+    check_host(host_of(authority))?;
     if !plain && !rest.contains('/') {
         return Err("needs the path of the system, such as /redfish/v1/Systems/1".to_owned());
     }
     Ok(())
 }
 
+/// Without user and port.
+fn host_of(authority: &str) -> &str {
+    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
+    if let Some(inner) = host.strip_prefix('[') {
+        return inner.split_once(']').map_or(inner, |(address, _)| address);
+    }
+    match host.split_once(':') {
+        Some((name, port)) if !port.contains(':') => name,
+        // An IPv6 address without brackets.
+        _ => host,
+    }
+}
+
+fn check_host(host: &str) -> Result<(), String> {
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.len() <= HOST_LABEL_BYTES_MAX
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+            && [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
+    };
+    if host.parse::<std::net::IpAddr>().is_ok() || host.split('.').all(label) {
+        Ok(())
+    } else {
+        Err(format!("BMC address hostname/IP : [{host}] is invalid"))
+    }
+}
+
+/// The family of a BMC's address, such as `redfish`.
+fn family(address: &str) -> &str {
+    let scheme = address.split_once("://").map_or("ipmi", |(scheme, _)| scheme);
+    scheme.split_once('+').map_or(scheme, |(family, _)| family)
+}
+
+/// What the driver of this BMC cannot do, or needs to be told.
+fn driver(host: &BareMetalHost, address: &str, causes: &mut Vec<Cause>) {
+    let (spec, family) = (&host.spec, family(address));
+    let is_plain = matches!(family, "ipmi" | "libvirt");
+    if spec.boot_mac_address.is_empty() && (family == "libvirt" || inspection_disabled(host)) {
+        let why = format!("BMC driver {family} requires a BootMACAddress value where nothing else tells it");
+        causes.push(Cause::required("spec.bootMACAddress", &why));
+    }
+    let has_volumes = |raid: &Raid| raid.hardware_volumes.as_ref().is_some_and(|volumes| !volumes.is_empty());
+    if is_plain && spec.raid.as_ref().is_some_and(has_volumes) {
+        let why = format!("BMC driver {family} does not support configuring RAID");
+        causes.push(Cause::forbidden("spec.raid.hardwareRAIDVolumes", &why));
+    }
+    if is_plain && spec.boot_mode == Some(BootMode::UefiSecureBoot) {
+        let why = format!("BMC driver {family} does not support secure boot");
+        causes.push(Cause::forbidden("spec.bootMode", &why));
+    }
+    if is_plain && spec.inspection_mode == Some(InspectionMode::Fast) {
+        let why = format!("BMC driver {family} does not support fast (out-of-band) inspection");
+        causes.push(Cause::forbidden("spec.inspectionMode", &why));
+    }
+}
+
+fn inspection_disabled(host: &BareMetalHost) -> bool {
+    host.spec.inspection_mode == Some(InspectionMode::Disabled)
+        || host.metadata.annotation(annotations::INSPECT) == Some("disabled")
+}
+
+fn inspection(host: &BareMetalHost, causes: &mut Vec<Cause>) {
+    let annotation = host.metadata.annotation(annotations::INSPECT).filter(|value| !value.is_empty());
+    let (Some(annotation), Some(mode)) = (annotation, host.spec.inspection_mode) else { return };
+    if (annotation == "disabled") != (mode == InspectionMode::Disabled) {
+        let why = "inspect.metal3.io annotation and inspectionMode field have contradicting values";
+        causes.push(Cause::forbidden("spec.inspectionMode", why));
+    }
+}
+
+fn hints(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
+    let name = spec.root_device_hints.as_ref().map(|hints| hints.device_name.as_str()).unwrap_or_default();
+    if name.is_empty() {
+        return;
+    }
+    let rest = name.strip_prefix("/dev/").unwrap_or_default();
+    let rest = rest.strip_prefix("disk/by-path/").or_else(|| rest.strip_prefix("disk/by-id/")).unwrap_or(rest);
+    if rest.is_empty() || rest.contains('/') {
+        let why = "must be a path in /dev/, /dev/disk/by-path/ or /dev/disk/by-id/";
+        causes.push(Cause::invalid("spec.rootDeviceHints.deviceName", name, why));
+    }
+}
+
 fn boot_mac(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
     let text = &spec.boot_mac_address;
-    // Other texts were refused by their shape.
-    if let Some(mac) = normal_mac(text) {
-        let first = u8::from_str_radix(&mac[..2], 16).unwrap_or_default();
-        if first & 1 == 1 || mac == "00:00:00:00:00:00" {
-            causes.push(Cause::invalid("spec.bootMACAddress", text, "must be the address of one interface"));
-        }
+    if text.is_empty() {
+        return;
+    }
+    let Some(mac) = normal_mac(text) else {
+        // Upstream's pattern takes an address with something around it.
+        causes.push(Cause::invalid("spec.bootMACAddress", text, "must be a MAC address such as 52:54:00:12:34:56"));
+        return;
+    };
+    let first = u8::from_str_radix(&mac[..2], 16).unwrap_or_default();
+    if first & 1 == 1 || mac == "00:00:00:00:00:00" {
+        causes.push(Cause::invalid("spec.bootMACAddress", text, "must be the address of one interface"));
     }
 }
 
 fn image(image: &Image, causes: &mut Vec<Cause>) {
-    if image.url.is_empty() {
-        return;
-    }
     let scheme = image.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
     if !IMAGE_SCHEMES.contains(&scheme.as_str()) {
         let why = format!("must start with one of {}", IMAGE_SCHEMES.map(|scheme| format!("{scheme}://")).join(", "));
@@ -214,9 +319,6 @@ fn raid(raid: &Raid, spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
     }
     for (index, volume) in hardware.iter().enumerate() {
         let path = format!("spec.raid.hardwareRAIDVolumes[{index}]");
-        if volume.name.len() > RAID_NAME_BYTES_MAX {
-            causes.push(Cause::too_long(&format!("{path}.name"), RAID_NAME_BYTES_MAX));
-        }
         if volume.physical_disks.is_empty() {
             continue;
         }
@@ -239,15 +341,6 @@ fn software_raid(
     causes: &mut Vec<Cause>,
 ) {
     let list = "spec.raid.softwareRAIDVolumes";
-    if volumes.len() > SOFTWARE_VOLUMES_MAX {
-        causes.push(Cause::invalid(list, &volumes.len().to_string(), "at most 2 volumes"));
-    }
-    for (index, volume) in volumes.iter().enumerate() {
-        let path = format!("{list}[{index}].physicalDisks");
-        if volume.physical_disks.len() == 1 {
-            causes.push(Cause::invalid(&path, "1", "at least 2 disks"));
-        }
-    }
     let roots: Vec<_> = volumes.iter().enumerate().filter(|(_, volume)| volume.root_volume).collect();
     if roots.len() > 1 {
         causes.push(Cause::invalid(list, "rootVolume", "at most one volume can be the root volume"));
@@ -285,10 +378,16 @@ fn secrets(spec: &BareMetalHostSpec, namespace: &str, causes: &mut Vec<Cause>) {
 }
 
 fn interfaces(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
+    let mut seen = std::collections::BTreeSet::new();
     for (index, interface) in spec.network_interfaces.iter().enumerate() {
+        let path = format!("spec.networkInterfaces[{index}]");
         if interface.name.is_empty() == interface.mac_address.is_empty() {
-            let path = format!("spec.networkInterfaces[{index}]");
             causes.push(Cause::invalid(&path, &interface.name, "exactly one of name and macAddress must be set"));
+            continue;
+        }
+        let selector = if interface.name.is_empty() { &interface.mac_address } else { &interface.name };
+        if !seen.insert(selector.to_ascii_lowercase()) {
+            causes.push(Cause::duplicate(&path, selector));
         }
     }
 }

@@ -1,13 +1,24 @@
 //! Fields that are accepted, because upstream's are, but that nothing acts on yet. The owner is
 //! told at admission and by a condition, so that nobody waits for a RAID set that never comes.
 
-use crate::bare_metal_host::spec::{BareMetalHostSpec, BootMode, InspectionMode};
+use crate::bare_metal_host::{
+    BareMetalHost, annotations,
+    spec::{BareMetalHostSpec, BootMode, InspectionMode},
+};
+
+/// One line for everything of a host that is set and has no effect.
+#[must_use]
+pub fn unacted(host: &BareMetalHost) -> Vec<String> {
+    let mut lines = unacted_fields(&host.spec);
+    lines.extend(annotations::unacted(&host.metadata));
+    lines
+}
 
 /// One line per field that is set and has no effect, with the field's path first.
 #[must_use]
 pub fn unacted_fields(spec: &BareMetalHostSpec) -> Vec<String> {
     let image = spec.image.as_ref();
-    let rows: [(&str, bool, &str); 14] = [
+    let rows: [(&str, bool, &str); 13] = [
         ("spec.architecture", !spec.architecture.is_empty(), "the architecture comes from the inspection"),
         (
             "spec.bootMode",
@@ -32,7 +43,6 @@ pub fn unacted_fields(spec: &BareMetalHostSpec) -> Vec<String> {
         ("spec.networkInterfaces", !spec.network_interfaces.is_empty(), "switch ports are not configured"),
         ("spec.taints", !spec.taints.is_empty(), "taints are not used"),
         ("spec.hardwareProfile", !spec.hardware_profile.is_empty(), "deprecated; use rootDeviceHints"),
-        ("spec.firmware", spec.firmware.is_some(), "deprecated; firmware settings are not changed"),
         (
             "spec.image.ociAuthSecretName",
             image.is_some_and(|image| !image.oci_auth_secret_name.is_empty()),

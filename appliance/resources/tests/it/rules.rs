@@ -13,6 +13,11 @@ fn host(name: &str, spec: Value) -> Value {
            "metadata": {"name": name, "namespace": "default"}, "spec": all})
 }
 
+fn with(mut spec: Value, more: Value) -> Value {
+    spec.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    spec
+}
+
 fn judge(spec: Value) -> Admission {
     admit(&kinds::BARE_METAL_HOST, &mut host("a", spec), None)
 }
@@ -95,6 +100,65 @@ fn each_rule_has_a_good_and_a_bad_case() {
         ),
         (json!({"customDeploy": {"method": "x"}}), json!({"customDeploy": {"method": ""}}), "spec.customDeploy.method"),
         (json!({"inspectionMode": "fast"}), json!({"inspectionMode": "slow"}), "spec.inspectionMode"),
+        (bmc("ipmi://[2001:db8::1]:623"), bmc("ipmi://not_a_name"), "spec.bmc.address"),
+        (bmc("redfish://a-b.example:8000/x"), bmc("redfish://-a.example/x"), "spec.bmc.address"),
+        (
+            with(bmc("libvirt://192.0.2.5"), json!({"bootMACAddress": "52:54:00:aa:bb:01"})),
+            bmc("libvirt://192.0.2.5"),
+            "spec.bootMACAddress",
+        ),
+        (
+            json!({"inspectionMode": "disabled"}),
+            with(bmc("redfish://192.0.2.5/x"), json!({"inspectionMode": "disabled"})),
+            "spec.bootMACAddress",
+        ),
+        (json!({}), json!({"bootMACAddress": "x52:54:00:aa:bb:01"}), "spec.bootMACAddress"),
+        (
+            with(bmc("redfish://192.0.2.5/x"), hardware(json!({"level": "1"}))),
+            with(bmc("ipmi://192.0.2.5"), hardware(json!({"level": "1"}))),
+            "spec.raid.hardwareRAIDVolumes",
+        ),
+        (
+            with(bmc("redfish://192.0.2.5/x"), json!({"bootMode": "UEFISecureBoot"})),
+            with(bmc("ipmi://192.0.2.5"), json!({"bootMode": "UEFISecureBoot"})),
+            "spec.bootMode",
+        ),
+        (
+            with(bmc("redfish://192.0.2.5/x"), json!({"inspectionMode": "fast"})),
+            with(bmc("192.0.2.5"), json!({"inspectionMode": "fast"})),
+            "spec.inspectionMode",
+        ),
+        (json!({}), json!({"firmware": {"sriovEnabled": true}}), "spec.firmware"),
+        (
+            json!({"rootDeviceHints": {"deviceName": "/dev/disk/by-path/pci-0"}}),
+            json!({"rootDeviceHints": {"deviceName": "sda"}}),
+            "spec.rootDeviceHints.deviceName",
+        ),
+        (
+            json!({"rootDeviceHints": {"deviceName": "/dev/sda"}}),
+            json!({"rootDeviceHints": {"deviceName": "/dev/mapper/x"}}),
+            "spec.rootDeviceHints.deviceName",
+        ),
+        (
+            json!({"networkInterfaces": [{"name": "a"}, {"name": "b"}]}),
+            json!({"networkInterfaces": [{"name": "a"}, {"name": "A"}]}),
+            "spec.networkInterfaces[1]",
+        ),
+        (
+            hardware(json!({"level": "1", "name": "v".repeat(64)})),
+            hardware(json!({"level": "1", "name": "v".repeat(65)})),
+            "spec.raid.hardwareRAIDVolumes[0].name",
+        ),
+        (
+            json!({"raid": {"softwareRAIDVolumes": [{"level": "0", "physicalDisks": disks}]}}),
+            json!({"raid": {"softwareRAIDVolumes": [{"level": "0", "physicalDisks": [{}]}]}}),
+            "spec.raid.softwareRAIDVolumes[0].physicalDisks",
+        ),
+        (
+            json!({"raid": {"softwareRAIDVolumes": [{"level": "0"}, {"level": "0"}]}}),
+            json!({"raid": {"softwareRAIDVolumes": [{"level": "0"}, {"level": "0"}, {"level": "0"}]}}),
+            "spec.raid.softwareRAIDVolumes",
+        ),
     ];
     for (good, bad, field) in rows {
         let admitted = judge(good.clone());
@@ -110,6 +174,7 @@ fn names_are_plain_and_no_uuids() {
     assert_eq!(causes("rack-1.node-2"), 0);
     assert_eq!(causes("Rack_1"), 1);
     assert_eq!(causes("123e4567-e89b-12d3-a456-426614174000"), 1);
+    assert_eq!(causes("123e4567e89b12d3a456426614174000"), 1);
 }
 
 #[test]
@@ -137,6 +202,8 @@ fn what_must_not_change_does_not() {
     let address = |host: &mut Value| host["spec"]["bmc"]["address"] = json!("ipmi://two");
     assert_eq!(fields(&old("registering"), &address), none);
     assert_eq!(fields(&old("available"), &address), ["spec.bmc.address"]);
+    let without = |host: &mut Value| drop(host["spec"].as_object_mut().unwrap().remove("bmc"));
+    assert_eq!(fields(&old("available"), &without), ["spec.bmc.address"], "to take it away is to change it");
     let detached = |host: &mut Value| {
         address(host);
         host["metadata"]["annotations"] = json!({"baremetalhost.metal3.io/detached": ""});
@@ -145,6 +212,107 @@ fn what_must_not_change_does_not() {
     let external = |host: &mut Value| host["spec"]["externallyProvisioned"] = json!(true);
     assert_eq!(fields(&old("available"), &external), none);
     assert_eq!(fields(&old("provisioned"), &external), ["spec.externallyProvisioned"]);
+}
+
+#[test]
+fn defaults_are_put_in_where_upstream_has_them() {
+    let mut object = host("a", json!({"raid": {"softwareRAIDVolumes": [{"level": "1"}], "hardwareRAIDVolumes": null}}));
+    assert_eq!(admit(&kinds::BARE_METAL_HOST, &mut object, None).causes, []);
+    assert_eq!(object["spec"]["automatedCleaningMode"], "metadata");
+    assert_eq!(object["spec"]["raid"]["softwareRAIDVolumes"][0], json!({"level": "1", "rootVolume": false}));
+    assert_eq!(object["spec"]["raid"]["hardwareRAIDVolumes"], Value::Null, "a null that upstream keeps");
+    let mut object = json!({"metadata": {"name": "provisioning-configuration"},
+        "spec": {"provisioningNetwork": "Disabled", "prometheusExporter": {"enabled": true}}});
+    assert_eq!(admit(&kinds::PROVISIONING, &mut object, None).causes, []);
+    assert_eq!(object["spec"]["prometheusExporter"]["sensorCollectionInterval"], 60);
+}
+
+/// Every kind's rules, and that one answer has all that is wrong.
+#[test]
+fn the_other_kinds_have_upstreams_rules() {
+    let judge = |kind: &str, spec: Value| -> Vec<String> {
+        let kind = kinds::find("metal3.io", kind).unwrap();
+        let mut object = json!({"metadata": {"name": "a", "namespace": "default"}, "spec": spec});
+        let admission = admit(kind, &mut object, None);
+        if admission.causes.is_empty() {
+            assert!(admission.warnings[0].starts_with(kind.kind), "{:?}", admission.warnings);
+        }
+        admission.causes.into_iter().map(|cause| cause.field).collect()
+    };
+    let none: [&str; 0] = [];
+    assert_eq!(judge("DataImage", json!({"url": "http://images/a.iso"})), none);
+    assert_eq!(judge("DataImage", json!({"url": "file:///a.iso"})), ["spec.url"]);
+    let updates =
+        |url: &str| json!({"updates": [{"component": "bmc", "url": "http://a/b"}, {"component": "bios", "url": url}]});
+    assert_eq!(judge("HostFirmwareComponents", updates("https://a/b")), none);
+    assert_eq!(judge("HostFirmwareComponents", updates("b")), ["spec.updates[1].url"]);
+    assert_eq!(judge("HostUpdatePolicy", json!({"firmwareUpdates": "onReboot"})), none);
+    assert_eq!(judge("HostUpdatePolicy", json!({"firmwareUpdates": "never"})), ["spec.firmwareUpdates"]);
+    let subscription = |destination: &str| json!({"hostName": "a", "destination": destination});
+    assert_eq!(judge("BMCEventSubscription", subscription("https://events.example/")), none);
+    assert_eq!(judge("BMCEventSubscription", subscription("https://events.example")), ["spec.destination"]);
+    let all = json!({"httpHeadersRef": {"name": "x", "namespace": "other"}});
+    assert_eq!(
+        judge("BMCEventSubscription", all),
+        ["spec.hostName", "spec.destination", "spec.httpHeadersRef.namespace"]
+    );
+    let settings = |value: Value| json!({"settings": {"a": 1, "b": "x", "c": value}});
+    assert_eq!(judge("HostFirmwareSettings", settings(json!(2))), none);
+    assert_eq!(judge("HostFirmwareSettings", settings(json!(true))), ["spec.settings.c"]);
+    let policy = |expression: &str| json!({"hostClaimNamespaces": {"nameMatches": expression}});
+    assert_eq!(judge("HostDeployPolicy", policy("^team-")), none);
+    assert_eq!(judge("HostDeployPolicy", policy("(")), ["spec.hostClaimNamespaces.nameMatches"]);
+    let vlans = |mode: &str, vlans: &[&str]| json!({"mode": mode, "nativeVLAN": 1, "allowedVLANs": vlans});
+    assert_eq!(judge("HostNetworkAttachment", vlans("trunk", &["1", "100-200"])), none);
+    assert_eq!(judge("HostNetworkAttachment", vlans("access", &["1"])), ["spec.allowedVLANs"]);
+    let bad = vlans("trunk", &["0", "200-100", "5-4095"]);
+    let fields: Vec<String> = (0..3).map(|index| format!("spec.allowedVLANs[{index}]")).collect();
+    assert_eq!(judge("HostNetworkAttachment", bad), fields);
+}
+
+#[test]
+fn a_subscription_stays_as_it_is() {
+    let kind = kinds::find("metal3.io", "BMCEventSubscription").unwrap();
+    let old = json!({"metadata": {"name": "a"}, "spec": {"hostName": "a", "destination": "http://a/"}});
+    let mut same = old.clone();
+    same["metadata"]["labels"] = json!({"a": "b"});
+    assert_eq!(admit(kind, &mut same, Some(&old)).causes, []);
+    let mut other = old.clone();
+    other["spec"]["destination"] = json!("http://b/");
+    let causes = admit(kind, &mut other, Some(&old)).causes;
+    assert_eq!(summary(&causes), "spec: Forbidden: subscriptions cannot be updated, please recreate it");
+}
+
+#[test]
+fn claims_say_what_is_wrong_with_their_selectors() {
+    let judge = |spec: Value| -> Vec<String> {
+        let mut object =
+            json!({"metadata": {"name": "a", "namespace": "default"}, "spec": with(json!({"poweredOn": true}), spec)});
+        let admission = admit(kinds::find("metal3.io", "HostClaim").unwrap(), &mut object, None);
+        admission.causes.into_iter().map(|cause| cause.field).collect()
+    };
+    let expression = |operator: &str, values: &[&str]| json!({"hostSelector": {"matchExpressions": [{"key": "example.com/rack", "operator": operator, "values": values}]}});
+    let at = |rest: &str| vec![format!("spec.hostSelector.matchExpressions[0].{rest}")];
+    let none = Vec::<String>::new();
+    for (operator, values) in
+        [("in", &["a", "b"][..]), ("notin", &["a"]), ("=", &["a"]), ("!=", &["a"]), ("exists", &[])]
+    {
+        assert_eq!(judge(expression(operator, values)), none, "{operator}");
+    }
+    for (operator, values) in [("in", &[][..]), ("=", &["a", "b"]), ("!", &["a"])] {
+        assert_eq!(judge(expression(operator, values)), at("values"), "{operator}");
+    }
+    assert_eq!(judge(expression("gt", &["1"])), at("operator"));
+    assert_eq!(judge(expression("In", &["a"])), at("operator"), "upstream's webhook does not ignore case");
+    assert_eq!(judge(expression("in", &["a", "b c"])), at("values[1]"));
+    let labels = json!({"hostSelector": {"matchLabels": {"a b": "x", "good": "x y"}}});
+    assert_eq!(judge(labels).len(), 2, "every error in one answer");
+    let image = |url: &str, checksum: &str| json!({"image": {"url": url, "checksum": checksum}});
+    assert_eq!(judge(image("http://a/b", "x")), none);
+    assert_eq!(judge(image("http://a/b", "")), ["spec.image.checksum"]);
+    assert_eq!(judge(image("oci://a/b", "x")), ["spec.image.checksum"]);
+    assert_eq!(judge(image("/a", "x")), ["spec.image.url"]);
+    assert_eq!(judge(json!({"userData": {"name": "u", "namespace": "other"}})), ["spec.userData.namespace"]);
 }
 
 #[test]

@@ -209,7 +209,10 @@ fn list_metadata(list: &[u8]) -> Result<(Option<String>, String)> {
         let length = tail[start..].iter().position(|byte| *byte == b'"')?;
         Some(String::from_utf8_lossy(&tail[start..start + length]).into_owned())
     };
-    Ok((field("continue"), field("resourceVersion").context("a list without a revision")?))
+    Ok((
+        field("continue").filter(|token| !token.is_empty()),
+        field("resourceVersion").context("a list without a revision")?,
+    ))
 }
 
 /// Pages of 500 through all hosts, several times.

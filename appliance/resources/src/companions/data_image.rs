@@ -1,0 +1,42 @@
+//! `DataImage` (metal3.io/v1alpha1): a virtual CD for a host. Named as its host.
+
+use crate::{
+    cause::Cause,
+    condition,
+    kinds::{Kind, METAL3, V1ALPHA1, Verdict},
+    shape::{Field, Shape},
+    url,
+};
+
+pub const KIND: Kind = Kind {
+    has_status: true,
+    about: "A virtual CD for the host of the same name.",
+    rules: |new, _| {
+        let text = new["spec"]["url"].as_str();
+        Verdict::of(text.and_then(|text| Some(Cause::invalid("spec.url", text, &url::upstream(text).err()?))))
+    },
+    without_controller: Some("no virtual media is attached to hosts"),
+    ..Kind::new(METAL3, V1ALPHA1, "DataImage", "dataimages", "dataimage", &SHAPE)
+};
+
+const SPEC: Shape =
+    Shape::object(&[Field::required("url", Shape::TEXT).about("Where the image is fetched from, by the BMC.")]);
+
+const ATTACHED: Shape = Shape::object(&[Field::required("url", Shape::TEXT).about("Where it came from.")]);
+
+const ERROR: Shape = Shape::object(&[
+    Field::required("count", Shape::INTEGER).about("How often it failed."),
+    Field::required("message", Shape::TEXT).about("What went wrong last."),
+]);
+
+const STATUS: Shape = Shape::object(&[
+    Field::new("attachedImage", ATTACHED).about("The image that is attached."),
+    Field::new("conditions", condition::LIST_SHAPE).about("What is known of it."),
+    Field::new("error", ERROR).about("What went wrong when it was attached or taken away."),
+    Field::new("lastReconciled", Shape::TIME).about("When somebody looked after it last."),
+]);
+
+const SHAPE: Shape = Shape::object(&[
+    Field::new("spec", SPEC).about("What is to be attached."),
+    Field::new("status", STATUS).about("What is attached."),
+]);

@@ -1,0 +1,144 @@
+//! The condition `NoController`: what of an object is accepted, because upstream's schema has it, and has
+//! no effect here, so that nobody waits for what never comes. Pure: [`tell`] is what a controller stores.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::{
+    condition::{CONDITIONS_MAX, Condition},
+    kinds::Kind,
+    shape::{self, Form, Shape},
+};
+
+pub const TYPE: &str = "NoController";
+/// Nothing acts on the object at all.
+pub const OF_THE_KIND: &str = "KindNotActedOn";
+/// Some of its fields are set without effect.
+pub const OF_FIELDS: &str = "FieldsNotActedOn";
+
+/// The condition of an object for which these lines tell what has no effect.
+#[must_use]
+pub fn condition(reason: &str, lines: &[String]) -> Condition {
+    Condition::new(TYPE, true, reason, lines.join("; "))
+}
+
+/// Puts the condition into an admitted object's status, or takes it away where everything is acted on.
+/// Says whether that changed the object; the same thing again changes nothing.
+pub fn tell(kind: &Kind, object: &mut Value, now: Timestamp) -> bool {
+    let lines = kind.unacted(object);
+    let generation = object["metadata"]["generation"].as_i64().unwrap_or_default();
+    let Some(status) = status(kind) else { return false };
+    if lines.is_empty() {
+        return take_away(object);
+    }
+    let reason = if kind.without_controller.is_some() { OF_THE_KIND } else { OF_FIELDS };
+    let mut wanted = condition(reason, &lines).observed(generation);
+    wanted.last_transition_time = now;
+    let mut wanted = json!(wanted);
+    let before = object.get("status").cloned();
+    if !object["status"].is_object() {
+        object["status"] = least(status);
+    }
+    if !object["status"]["conditions"].is_array() {
+        object["status"]["conditions"] = json!([]);
+    }
+    let Some(conditions) = object["status"]["conditions"].as_array_mut() else { return false };
+    if let Some(old) = conditions.iter_mut().find(|condition| condition["type"] == TYPE) {
+        if old["status"] == wanted["status"] {
+            wanted["lastTransitionTime"] = old["lastTransitionTime"].take();
+        }
+        *old = wanted;
+    } else if conditions.len() < CONDITIONS_MAX {
+        // Beyond the bound, foreign conditions fill the list: ours would make the object invalid.
+        conditions.push(wanted);
+    }
+    // Not every kind's conditions have all fields.
+    drop(shape::conform(kind.shape, object));
+    object.get("status") != before.as_ref()
+}
+
+/// Whether objects of this kind can carry the condition.
+#[must_use]
+pub fn has_place(kind: &Kind) -> bool {
+    status(kind).is_some()
+}
+
+fn take_away(object: &mut Value) -> bool {
+    let Some(conditions) = object.pointer_mut("/status/conditions").and_then(Value::as_array_mut) else { return false };
+    let before = conditions.len();
+    conditions.retain(|condition| condition["type"] != TYPE);
+    conditions.len() != before
+}
+
+/// The shape of the kind's status, if it has one with conditions.
+fn status(kind: &Kind) -> Option<&'static Shape> {
+    let field = |shape: &'static Shape, name: &str| match shape.form {
+        Form::Object(fields) => fields.iter().find(|field| field.name == name).map(|field| &field.shape),
+        Form::Boolean | Form::Integer | Form::Number | Form::Text | Form::IntegerOrText | Form::Any => None,
+        Form::Map(_) | Form::List(_) => None,
+    };
+    field(kind.shape, "status").filter(|status| field(status, "conditions").is_some())
+}
+
+/// A value with nothing but what must be there.
+fn least(shape: &Shape) -> Value {
+    match shape.form {
+        Form::Boolean => json!(false),
+        Form::Integer | Form::Number | Form::IntegerOrText => json!(0),
+        Form::Text => json!(shape.words.first().unwrap_or(&"")),
+        Form::Any | Form::Map(_) => json!({}),
+        Form::List(_) => json!([]),
+        Form::Object(fields) => {
+            let required = fields.iter().filter(|field| field.required);
+            required.map(|field| (field.name.to_owned(), least(&field.shape))).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use super::*;
+    use crate::{admit, kinds::KINDS};
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn every_kind_without_controller_has_a_place_for_the_condition() {
+        for kind in KINDS.iter().filter(|kind| kind.without_controller.is_some()) {
+            let status = status(kind).unwrap_or_else(|| panic!("{} has no conditions", kind.kind));
+            // What is missing in the spec is none of this.
+            let mut object = json!({"metadata": {"name": "a", "generation": 3}, "status": least(status)});
+            assert!(tell(kind, &mut object, at(1)), "{}", kind.kind);
+            let causes = shape::check(kind.shape, &object, None);
+            assert!(causes.iter().all(|cause| !cause.field.starts_with("status")), "{}: {causes:?}", kind.kind);
+            assert_eq!(object["status"]["conditions"][0]["reason"], OF_THE_KIND);
+            let told = object.clone();
+            assert!(!tell(kind, &mut object, at(9)), "{}", kind.kind);
+            assert_eq!(object, told, "once is enough");
+        }
+    }
+
+    #[test]
+    fn the_fields_of_a_provisioning_object_are_told_until_they_are_gone() {
+        let kind = &crate::kinds::PROVISIONING;
+        let mut object = json!({
+            "metadata": {"name": "provisioning-configuration", "generation": 1},
+            "spec": {"provisioningNetwork": "Disabled", "bootIsoSource": "http"},
+            "status": {"conditions": [{"type": "Other", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}]},
+        });
+        let other = object["status"]["conditions"][0].clone();
+        assert_eq!(admit(kind, &mut object, None).warnings.len(), 1);
+        assert!(tell(kind, &mut object, at(1)));
+        let told = &object["status"]["conditions"][1];
+        assert_eq!((&told["type"], &told["reason"]), (&json!(TYPE), &json!(OF_FIELDS)));
+        assert!(told["message"].as_str().unwrap().starts_with("spec.bootIsoSource "), "{told}");
+        assert_eq!(admit(kind, &mut object, None).unknown_fields, Vec::<String>::new(), "no field too many");
+        object["spec"].as_object_mut().unwrap().remove("bootIsoSource");
+        assert!(tell(kind, &mut object, at(2)));
+        assert_eq!(object["status"]["conditions"], json!([other]));
+        assert!(!tell(kind, &mut object, at(3)));
+    }
+}

@@ -1,0 +1,107 @@
+//! Tells in the status of objects what of them nothing acts on: kinds that are served before their
+//! controllers, and fields of those that have one (`firesteel_resources::no_controller` decides what to say).
+//!
+//! The status of a BareMetalHost is the planner's, which says this itself.
+
+use firesteel_kube::{Change, Core, Objects, Part, Status};
+use firesteel_resources::{
+    kinds::{BARE_METAL_HOST, KINDS, Kind},
+    no_controller,
+};
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio::task::JoinSet;
+
+/// Starts one follower for each kind that may have something to tell.
+pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
+    for kind in KINDS.iter().copied().filter(|kind| !kind.read_only && kind.kind != BARE_METAL_HOST.kind) {
+        // Of a kind with several versions, one is stored.
+        let stored = core.registry().by_kind(kind.group, kind.kind).is_some_and(|info| info.version == kind.version);
+        if stored && no_controller::has_place(kind) {
+            tasks.spawn(follow(core.clone(), kind));
+        }
+    }
+}
+
+/// Ends when the store fails.
+async fn follow(core: Core, kind: &'static Kind) -> anyhow::Result<()> {
+    let failed = |status: Status| anyhow::anyhow!(status.message);
+    let objects: Objects<Value> = Objects::new(&core, kind.group, kind.kind).map_err(failed)?;
+    let mut changes = objects.subscribe().await.map_err(failed)?;
+    loop {
+        let Change::Applied(object) = changes.next().await.map_err(failed)? else { continue };
+        let now = Timestamp::now();
+        if !no_controller::tell(kind, &mut object.clone(), now) {
+            continue;
+        }
+        let name = |key: &str| object["metadata"][key].as_str().unwrap_or_default();
+        let (namespace, name) = (name("namespace"), name("name"));
+        let part = if kind.has_status { Part::Status } else { Part::Main };
+        let told = objects.modify(namespace, name, part, |object| {
+            no_controller::tell(kind, object, now);
+        });
+        if let Err(status) = told.await {
+            // It is tried again with the next change, and at the next start.
+            tracing::warn!(kind = kind.kind, %namespace, %name, error = %status.message, "telling that nothing acts on it");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use std::time::Duration;
+
+    use firesteel_store::{Memory, Store};
+    use serde_json::json;
+
+    use super::*;
+    use crate::serve::kinds;
+
+    async fn wait_for(objects: &Objects<Value>, name: &str, what: impl Fn(&Value) -> bool) -> Value {
+        loop {
+            let object = objects.get("default", name).await.unwrap().unwrap();
+            if what(&object) {
+                return object;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
+
+    #[tokio::test]
+    async fn each_object_is_told_once_and_again_after_a_change_and_a_restart() {
+        let core = Core::new(Store::in_memory(&Memory::new()), kinds::registry());
+        core.ensure_namespace("default").await.unwrap();
+        let objects: Objects<Value> = Objects::new(&core, "metal3.io", "HostFirmwareSettings").unwrap();
+        let object =
+            |name: &str| json!({ "metadata": { "name": name, "namespace": "default" }, "spec": { "settings": {} } });
+        objects.create(&object("before")).await.unwrap();
+        let mut tasks = JoinSet::new();
+        spawn(&mut tasks, &core);
+        objects.create(&object("after")).await.unwrap();
+        let has = |object: &Value| object["status"]["conditions"][0]["type"] == no_controller::TYPE;
+        let before = wait_for(&objects, "before", has).await;
+        let after = wait_for(&objects, "after", has).await;
+        assert_eq!(after["status"]["conditions"][0]["status"], "True");
+        assert_eq!(after["status"]["settings"], json!({}), "what the schema asks for is there as well");
+        assert_eq!(after["metadata"]["generation"], 1);
+
+        // A process that ends and another one that begins change nothing that was told.
+        tasks.shutdown().await;
+        let revision = core.store().current();
+        spawn(&mut tasks, &core);
+        objects.create(&object("last")).await.unwrap();
+        wait_for(&objects, "last", has).await;
+        assert_eq!(core.store().current().0, revision.0 + 2, "the last object, and what it was told");
+        assert_eq!(objects.get("default", "before").await.unwrap().unwrap(), before);
+
+        // A change is a new generation; what is said is about that one.
+        let mut changed = objects.get("default", "after").await.unwrap().unwrap();
+        changed["spec"]["settings"]["Sriov"] = json!("Enabled");
+        objects.update(&changed).await.unwrap();
+        let seen = |object: &Value| object["status"]["conditions"][0]["observedGeneration"] == 2;
+        let told = wait_for(&objects, "after", seen).await;
+        let since = |object: &Value| object["status"]["conditions"][0]["lastTransitionTime"].clone();
+        assert_eq!(since(&told), since(&after));
+    }
+}

@@ -1,0 +1,168 @@
+//! The kinds as the appliance serves them: upstream's own YAML gets the verdict of upstream's own
+//! definitions, under strict validation.
+
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
+
+mod definition;
+
+use std::{collections::BTreeSet, path::PathBuf};
+
+use definition::{Definition, Verdict};
+use firesteel_appliance::serve::kinds::registry;
+use firesteel_kube::{Core, Objects};
+use firesteel_store::{Memory, Store};
+use serde_json::{Value, json};
+
+/// Where upstream's examples belong when they do not say it: to the namespace that their Secrets are in.
+const NAMESPACE: &str = "openshift-machine-api";
+/// Folders and files with definitions, and with objects.
+const DEFINITIONS: [&str; 3] = ["bmo/crds", "cbo/metal3.io_provisionings.yaml", "openshift-api"];
+const OBJECTS: [&str; 4] = [
+    "bmo/examples",
+    "bmo/samples",
+    "cbo/metal3.io_v1alpha1_provisioning.yaml",
+    "cbo/0000_31_cluster-baremetal-operator_07_clusteroperator.cr.yaml",
+];
+
+fn files(path: &str) -> Option<Vec<PathBuf>> {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures").join(path);
+    if path.is_file() {
+        return Some(vec![path]);
+    }
+    let Ok(folder) = std::fs::read_dir(&path) else {
+        println!("skipped: the fixtures are not beside the project ({})", path.display());
+        return None;
+    };
+    let mut files: Vec<PathBuf> = folder.map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    Some(files)
+}
+
+/// All documents below these places, each with its file's name.
+fn documents(places: &[&str]) -> Option<Vec<(String, Value)>> {
+    let mut all = Vec::new();
+    for place in places {
+        for file in files(place)? {
+            let name = file.file_name().unwrap().to_string_lossy().into_owned();
+            let text = std::fs::read_to_string(&file).unwrap();
+            let found: Vec<Value> = serde_saphyr::from_multiple(&text).unwrap();
+            all.extend(found.into_iter().filter(Value::is_object).map(|document| (name.clone(), document)));
+        }
+    }
+    Some(all)
+}
+
+async fn core() -> Core {
+    let core = Core::new(Store::in_memory(&Memory::new()), registry());
+    core.publish_kinds().await.unwrap();
+    core
+}
+
+/// What this appliance says of a new object.
+async fn ours(core: &Core, object: &Value) -> Verdict {
+    let (group, _) = object["apiVersion"].as_str().unwrap().split_once('/').unwrap();
+    // By the rules of the API, with strict validation.
+    let objects: Objects<Value> = Objects::new(core, group, object["kind"].as_str().unwrap()).unwrap();
+    match objects.create(object).await {
+        Ok(stored) => Verdict::Taken(stored),
+        Err(status) if status.code == 400 => Verdict::Unknown(status.message),
+        Err(status) => {
+            assert_eq!(status.code, 422, "{}", status.message);
+            Verdict::Wrong(status.causes().iter().map(|cause| cause.field.clone()).collect())
+        }
+    }
+}
+
+#[tokio::test]
+async fn upstreams_yaml_gets_the_verdict_of_its_own_definition() {
+    let Some(definitions) = documents(&DEFINITIONS) else { return };
+    let definitions: Vec<Definition> = definitions.iter().map(|(_, crd)| Definition::of(crd)).collect();
+    let core = core().await;
+    core.ensure_namespace(NAMESPACE).await.unwrap();
+    let (mut judged, mut refused) = (BTreeSet::new(), 0);
+    for (number, (file, mut object)) in documents(&OBJECTS).unwrap().into_iter().enumerate() {
+        let known = definitions.iter().find(|definition| definition.is_of(&object));
+        let Some(definition) = known.filter(|_| core.registry().by_kind(group(&object), kind(&object)).is_some())
+        else {
+            // Secrets, and kinds of others.
+            assert!(["Secret", "Machine"].contains(&kind(&object)), "{file}: {}", kind(&object));
+            continue;
+        };
+        if definition.namespaced {
+            object["metadata"]["namespace"] = json!(NAMESPACE);
+        }
+        // Several files name the same host, and there is one name for the network.
+        if kind(&object) == "BareMetalHost" {
+            object["metadata"]["name"] = json!(format!("host-{number}"));
+        }
+        let (theirs, ours) = (definition.judge(&object), ours(&core, &object).await);
+        match (&theirs, &ours) {
+            (Verdict::Taken(_), Verdict::Taken(stored)) => {
+                let theirs = definition.conformed(&object);
+                assert_eq!(stored["spec"], theirs["spec"], "{file}: the same defaults, and nothing lost");
+            }
+            (Verdict::Unknown(theirs), Verdict::Unknown(ours)) => {
+                let part = theirs.split(", ").find(|field| ours.contains(*field));
+                assert!(part.is_some(), "{file}: {ours} names none of {theirs}");
+            }
+            (theirs, ours) => assert_eq!(theirs, ours, "{file}"),
+        }
+        judged.insert(kind(&object).to_owned());
+        refused += usize::from(!matches!(theirs, Verdict::Taken(_)));
+    }
+    assert!(judged.len() >= 12, "{judged:?}");
+    assert!(refused >= 5, "several samples are refused by their own definitions: {refused}");
+}
+
+fn kind(object: &Value) -> &str {
+    object["kind"].as_str().unwrap()
+}
+
+fn group(object: &Value) -> &str {
+    object["apiVersion"].as_str().unwrap().split_once('/').map_or("", |(group, _)| group)
+}
+
+/// Objects made by chance of the words of a definition get the same verdict from both: the shape here, and
+/// the definition there.
+#[tokio::test]
+async fn chance_objects_get_the_verdict_of_their_definition() {
+    let Some(definitions) = documents(&DEFINITIONS) else { return };
+    let core = core().await;
+    core.ensure_namespace(NAMESPACE).await.unwrap();
+    let mut counts = [0; 3];
+    for (_, crd) in &definitions {
+        let definition = Definition::of(crd);
+        let name = definition.kind.as_str();
+        // The rules of these two say more than their definitions; all others are judged by shape alone, as
+        // far as rules do not speak.
+        if core.registry().by_kind(&definition.group, name).is_none()
+            || name == "BareMetalHost"
+            || name == "Provisioning"
+        {
+            continue;
+        }
+        let mut dice = definition::Dice::new(name);
+        for number in 0..200 {
+            let mut object = definition.chance(&mut dice);
+            object["metadata"] = json!({ "name": format!("o-{number}") });
+            if definition.namespaced {
+                object["metadata"]["namespace"] = json!(NAMESPACE);
+            }
+            let (theirs, ours) = (definition.judge(&object), ours(&core, &object).await);
+            match (&theirs, &ours) {
+                (Verdict::Taken(_), Verdict::Taken(_)) => counts[0] += 1,
+                (Verdict::Unknown(_), Verdict::Unknown(_)) => counts[1] += 1,
+                // Rules come after the shape; a definition has none.
+                (Verdict::Taken(_) | Verdict::Unknown(_), Verdict::Wrong(fields)) if definition::has_rules(name) => {
+                    assert!(fields.iter().all(|field| field.starts_with("spec")), "{fields:?}");
+                }
+                (theirs, ours) => {
+                    assert_eq!(theirs, ours, "{object}");
+                    counts[2] += 1;
+                }
+            }
+        }
+    }
+    assert!(counts.iter().all(|count| *count > 50), "of each verdict there are some: {counts:?}");
+}
