@@ -51,6 +51,8 @@ pub struct Config {
     pub kernel_arguments: KernelArguments,
     /// How BMC certificates are judged, unless a host says otherwise.
     pub bmc_tls: firesteel_bmc::Tls,
+    /// Whether the API is told of what happens to hosts by events, which somebody has to forget.
+    pub tells_events: bool,
 }
 
 impl fmt::Debug for Config {

@@ -16,6 +16,9 @@ const COMPONENT: &str = "firesteel";
 impl Control {
     /// Has the events of a step written. The timeline has them already, so that nothing is lost with one.
     pub(crate) fn announce(&self, host: &ObjectMeta, events: &[Event], at: Timestamp) {
+        if !self.config().tells_events {
+            return;
+        }
         for event in events {
             let regarding = Regarding {
                 api_version: "metal3.io/v1alpha1".to_owned(),

@@ -194,7 +194,7 @@ mod tests {
         }
         let count = texts(&logs, "a", AGENT, 0).len();
         assert!((50..=SOURCE_BYTES_MAX / 1000).contains(&count), "{count}");
-        for host in 0..LOG_BYTES_MAX / SOURCE_BYTES_MAX {
+        for host in 0..LOG_BYTES_MAX / SOURCE_BYTES_MAX + 8 {
             (0..150).for_each(|_| say(&logs, &format!("h{host}"), LogSource::Kernel, &text));
         }
         assert_eq!(texts(&logs, "a", AGENT, 0).len(), 0, "it said nothing for the longest time");

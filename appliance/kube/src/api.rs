@@ -176,7 +176,7 @@ impl Api {
         let other = impersonate::wanted(headers, proven, self.guard.authorizer.as_ref())?;
         let caller = other.as_ref().unwrap_or(proven);
         if let Route::Objects(route) = route {
-            let wanted = Wanted::Objects((route.clone(), query.clone()));
+            let wanted = Wanted::Objects(Box::new((route.clone(), query.clone())));
             let pass = self.guard.pass(place, (proven, other.as_ref()), wanted);
             pass.check()?;
             let kind = registry.find(&route.group, &route.version, &route.plural);

@@ -160,11 +160,9 @@ fn convert(
         None => now,
         Some(saved) => {
             let then = map(&whole(unmap(&saved)));
-            match redo(Value::Object(body_of(&saved)), &Value::Object(then), Value::Object(now)) {
-                Value::Object(body) => body,
-                // Three objects make one.
-                other => Map::from_iter([("spec".to_owned(), other)]),
-            }
+            // Three objects make one.
+            let body = redo(Value::Object(body_of(&saved)), &Value::Object(then), Value::Object(now));
+            if let Value::Object(body) = body { body } else { Map::new() }
         }
     };
     if !annotation.is_empty() {

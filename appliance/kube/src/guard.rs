@@ -63,20 +63,20 @@ impl Guard {
 /// What an answer is about.
 #[derive(Clone, Debug)]
 pub(crate) enum Wanted {
-    Objects((ObjectRoute, Query)),
+    Objects(Box<(ObjectRoute, Query)>),
     Path { verb: String, path: String },
 }
 
 impl Wanted {
     fn check(&self, guard: &Guard, caller: &Caller) -> Result<(), Status> {
         match self {
-            Self::Objects((route, query)) => guard.check_route(caller, route, query),
+            Self::Objects(asked) => guard.check_route(caller, &asked.0, &asked.1),
             Self::Path { verb, path } => guard.check(caller, Asked::Path { verb, path }),
         }
     }
 
     fn is_watch(&self) -> bool {
-        matches!(self, Self::Objects((route, _)) if route.verb == Verb::Watch)
+        matches!(self, Self::Objects(asked) if asked.0.verb == Verb::Watch)
     }
 }
 

@@ -21,7 +21,10 @@ fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
             let matches = |item: &&Value| match first(item, place) {
                 Value::String(text) => text == wanted,
                 Value::Null => false,
-                other => other.to_string() == wanted,
+                other @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => {
+                    let text = other.to_string();
+                    text == wanted
+                }
             };
             return items(value).filter(matches).find_map(|item| find(item, rest));
         }

@@ -31,6 +31,9 @@ use crate::status::Status;
 /// Bytes of a piece, as far as objects end there. A list that is smaller is sent as a whole.
 pub(crate) const PIECE_BYTES: usize = 128 << 10;
 
+/// What is read while something is sent: the walk behind it, and the objects.
+type Ahead = (Walk, Result<Vec<Object>, Status>);
+
 /// The rest of a list.
 #[derive(Debug)]
 pub(crate) struct Listing {
@@ -41,7 +44,7 @@ pub(crate) struct Listing {
     objects: std::vec::IntoIter<Object>,
     /// Objects that the client still takes.
     wanted: usize,
-    ahead: Option<JoinHandle<(Walk, Result<Vec<Object>, Status>)>>,
+    ahead: Option<JoinHandle<Ahead>>,
     /// Objects after the first place, counted while they are sent, and how many of them were read.
     count: Option<JoinHandle<Result<u64, Status>>>,
     read: u64,
@@ -139,7 +142,7 @@ impl Listing {
             out.extend_from_slice(format!("{{\"apiVersion\":{},\"items\":[", json!(kind.api_version())).as_bytes());
         }
         loop {
-            while let Some(object) = self.objects.next() {
+            for object in self.objects.by_ref() {
                 if std::mem::replace(&mut self.is_begun, true) {
                     out.push(b',');
                 }

@@ -225,9 +225,12 @@ impl Told {
 #[derive(Debug, Default)]
 pub(crate) struct Lines {
     stored: VersionLines,
-    /// Of the versions that are not the stored one, by their names: few, and mostly none.
-    others: Mutex<Vec<((&'static str, &'static str), Arc<VersionLines>)>>,
+    /// Of the versions that are not the stored one: few, and mostly none.
+    others: Mutex<Vec<OfVersion>>,
 }
+
+/// A version's group and name, with its lines.
+type OfVersion = ((&'static str, &'static str), Arc<VersionLines>);
 
 /// The same for the watches of one version.
 #[derive(Debug, Default)]

@@ -135,6 +135,7 @@ fn control_config(
         pin_sha256: pki.pin_sha256.clone(),
         kernel_arguments,
         bmc_tls,
+        tells_events: true,
     })
 }
 

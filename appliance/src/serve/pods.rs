@@ -17,8 +17,5 @@ fn of_host(host: &Value) -> Map<String, Value> {
         "spec": { "containers": [container(AGENT), container(KERNEL)] },
         "status": { "phase": if on { "Running" } else { "Pending" } },
     });
-    match pod {
-        Value::Object(pod) => pod,
-        _ => Map::new(),
-    }
+    if let Value::Object(pod) = pod { pod } else { Map::new() }
 }

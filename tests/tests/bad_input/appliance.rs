@@ -106,6 +106,7 @@ impl Appliance {
             pin_sha256: "ab".repeat(32),
             kernel_arguments: KernelArguments::default(),
             bmc_tls: firesteel_bmc::Tls::default(),
+            tells_events: true,
         };
         let control = Control::new(config).unwrap();
         let running = control.clone();

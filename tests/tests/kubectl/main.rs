@@ -5,6 +5,7 @@
 //! whose program is not there says so.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
 mod applying;
 mod changing;
@@ -14,4 +15,5 @@ mod getting;
 mod looking_around;
 mod mistakes;
 mod own_kinds;
+mod scaling;
 mod waiting;

@@ -113,6 +113,8 @@ impl Appliance {
             pin_sha256: "ab".repeat(32),
             kernel_arguments: KernelArguments::default(),
             bmc_tls: firesteel_bmc::Tls::default(),
+            // Nobody forgets them here.
+            tells_events: false,
         };
         let control = Control::new(config).expect("the registry has all kinds");
         let (running, outbox) = (control.clone(), Arc::clone(ground.outbox));

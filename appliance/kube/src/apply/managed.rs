@@ -81,14 +81,9 @@ impl Entry {
             "Update" => Operation::Update,
             _ => return None,
         };
-        let time = match &value["time"] {
-            Value::Null => None,
-            time => Some(time.as_str()?.parse().ok()?),
-        };
-        let fields = match &value["fieldsV1"] {
-            Value::Null => FieldSet::default(),
-            fields => FieldSet::from_v1(fields)?,
-        };
+        let (time, fields) = (&value["time"], &value["fieldsV1"]);
+        let time = if time.is_null() { None } else { Some(time.as_str()?.parse().ok()?) };
+        let fields = if fields.is_null() { FieldSet::default() } else { FieldSet::from_v1(fields)? };
         (value["fieldsType"] == "FieldsV1").then_some(())?;
         Some(Self {
             manager: text("manager")?,
@@ -125,10 +120,10 @@ pub(crate) struct Managed(pub(crate) Vec<Entry>);
 impl Managed {
     /// `None` if there is something in it that cannot be read.
     pub(crate) fn read(value: &Value) -> Option<Self> {
-        let list = match value {
-            Value::Null => return Some(Self::default()),
-            value => value.as_array().filter(|list| list.len() <= ENTRIES_MAX)?,
-        };
+        if value.is_null() {
+            return Some(Self::default());
+        }
+        let list = value.as_array().filter(|list| list.len() <= ENTRIES_MAX)?;
         let mut managed = Self::default();
         for value in list {
             let entry = Entry::read(value)?;

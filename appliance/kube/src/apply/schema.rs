@@ -64,10 +64,13 @@ impl Schema {
         let fields: BTreeMap<_, _> =
             properties.into_iter().flatten().map(|(name, schema)| (name.clone(), Self::of(schema))).collect();
         let takes_all = openapi["x-kubernetes-preserve-unknown-fields"] == true;
-        match &openapi["additionalProperties"] {
-            values @ Value::Object(_) => Self::Object(ObjectSchema { fields, rest: Some(Box::new(Self::of(values))) }),
-            _ if takes_all && fields.is_empty() => Self::Any,
-            _ => Self::Object(ObjectSchema { fields, rest: takes_all.then(|| Box::new(Self::Any)) }),
+        let values = &openapi["additionalProperties"];
+        if values.is_object() {
+            Self::Object(ObjectSchema { fields, rest: Some(Box::new(Self::of(values))) })
+        } else if takes_all && fields.is_empty() {
+            Self::Any
+        } else {
+            Self::Object(ObjectSchema { fields, rest: takes_all.then(|| Box::new(Self::Any)) })
         }
     }
 

@@ -41,12 +41,15 @@ impl FieldSet {
     }
 
     pub(crate) fn to_v1(&self) -> Value {
-        let below = |node: &Node| match node.below.to_v1() {
-            Value::Object(mut fields) if node.member && !fields.is_empty() => {
+        let below = |node: &Node| {
+            let mut fields = node.below.to_v1();
+            if let Value::Object(fields) = &mut fields
+                && node.member
+                && !fields.is_empty()
+            {
                 fields.insert(SELF.into(), json!({}));
-                Value::Object(fields)
             }
-            fields => fields,
+            fields
         };
         Value::Object(self.children.iter().map(|(key, node)| (key.clone(), below(node))).collect())
     }

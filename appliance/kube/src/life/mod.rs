@@ -73,7 +73,7 @@ struct Feed {
 /// When the store is closed.
 pub async fn run(core: Core) -> Result<(), Status> {
     let store = core.store().clone();
-    let mut life = Life::open(&core).await?;
+    let mut life = open(&core).await;
     loop {
         let failed = match life.step().await {
             Ok(true) => {
@@ -86,7 +86,7 @@ pub async fn run(core: Core) -> Result<(), Status> {
             Err(status) => {
                 tracing::warn!(error = %status.message, "following the life of objects; it is read anew");
                 tokio::time::sleep(RETRY).await;
-                life = Life::open(&core).await?;
+                life = open(&core).await;
                 continue;
             }
         };
@@ -95,6 +95,19 @@ pub async fn run(core: Core) -> Result<(), Status> {
             ended.map_err(read_failed)?;
         }
         tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// A store that cannot be read now may be read later.
+async fn open(core: &Core) -> Life {
+    loop {
+        match Life::open(core).await {
+            Ok(life) => return life,
+            Err(status) => {
+                tracing::warn!(error = %status.message, "reading all objects to follow their lives");
+                tokio::time::sleep(RETRY).await;
+            }
+        }
     }
 }
 

@@ -30,7 +30,7 @@ fn row(what: &'static str, method: &'static str, path: &str, body: Value, code: 
 }
 
 impl Row {
-    fn as_type(self, media_type: &'static str) -> Self {
+    fn of_type(self, media_type: &'static str) -> Self {
         Self { media_type, ..self }
     }
 
@@ -137,15 +137,15 @@ fn a_config_map_is_replaced_and_patched_as_in_kubernetes() {
             row("of nothing", "PUT", &path("/d"), map("d"), 404),
             row("merge", "PATCH", one, json!({"data": {"a": null, "b": "2"}}), 200).with("/data", json!({"b": "2"})),
             row("strategic", "PATCH", one, json!({"data": {"c": "3"}}), 200)
-                .as_type(STRATEGIC)
+                .of_type(STRATEGIC)
                 .with("/data", json!({"b": "2", "c": "3"})),
             row("steps", "PATCH", one, json!([{"op": "remove", "path": "/data/b"}]), 200)
-                .as_type(STEPS)
+                .of_type(STEPS)
                 .with("/data", json!({"c": "3"})),
-            row("a step that fails", "PATCH", one, json!([{"op": "remove", "path": "/data/b"}]), 422).as_type(STEPS),
+            row("a step that fails", "PATCH", one, json!([{"op": "remove", "path": "/data/b"}]), 422).of_type(STEPS),
             row("an old revision in a patch", "PATCH", one, json!({"metadata": {"resourceVersion": "1"}}), 409),
             row("of nothing", "PATCH", &path("/d"), json!({}), 404),
-            row("unknown type", "PATCH", one, json!({}), 415).as_type("text/plain"),
+            row("unknown type", "PATCH", one, json!({}), 415).of_type("text/plain"),
             row("no status", "PUT", &path("/c/status"), map("c"), 404),
         ];
         ask(&server, rows).await;
@@ -182,7 +182,7 @@ fn a_config_map_is_applied_as_in_kubernetes() {
             row("left out by its owner", "PATCH", &by("m2"), json!({"apiVersion": "v1", "kind": "ConfigMap"}), 200)
                 .with("/data", Value::Null),
         ];
-        ask(&server, rows.into_iter().map(|row| row.as_type(APPLY)).collect()).await;
+        ask(&server, rows.into_iter().map(|row| row.of_type(APPLY)).collect()).await;
     });
 }
 
@@ -294,7 +294,7 @@ fn deletes_are_those_of_kubernetes() {
 async fn told(server: &Server, query: &str, accept: &str) -> Vec<(String, Value)> {
     let path = format!("{query}&watch=true&timeoutSeconds=1");
     let reply = server.send("GET", &path, &[("accept", accept)], "").await;
-    assert_eq!((reply.code, reply.media_type.as_str()), (200, accept));
+    assert_eq!((reply.code, reply.media_type.as_str()), (200, "application/json"));
     let events = reply.text.lines().map(|line| serde_json::from_str::<Value>(line).unwrap());
     events.map(|event| (event["type"].as_str().unwrap().to_owned(), event["object"].clone())).collect()
 }
