@@ -35,7 +35,7 @@ spec:
     metadata: {labels: {set: ms1}}
     spec:
       clusterName: c1
-      version: 1.34.0
+      version: v1.34.0
       nodeDrainTimeout: 10m
       bootstrap: {dataSecretName: s1}
       infrastructureRef: {apiVersion: infrastructure.cluster.x-k8s.io/v1alpha9, kind: Metal3MachineTemplate, name: t1}
@@ -126,7 +126,7 @@ fn a_set_is_written_in_one_version_and_read_in_the_other() {
     assert!(kubectl.ok(&["get", "cluster-api", "-o", "name"]).contains("cluster.cluster.x-k8s.io/c1"));
 
     // A condition shows in a column that looks for it by its type.
-    let condition = r#"{"status":{"conditions":[{"type":"Available","status":"True","reason":"Up","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
+    let condition = r#"{"status":{"conditions":[{"type":"Available","status":"True","reason":"Up","message":"","lastTransitionTime":"2026-01-01T00:00:00Z"}]}}"#;
     kubectl.ok(&["patch", "cl", "c1", "--subresource=status", "--type=merge", "-p", condition]);
     let row = kubectl.ok(&["get", "cl", "c1", "--no-headers"]);
     assert_eq!(row.split_whitespace().nth(1), Some("True"), "{row}");
@@ -145,7 +145,7 @@ fn a_set_is_written_in_one_version_and_read_in_the_other() {
     let mine = entries.as_array().unwrap().iter().find(|entry| entry["operation"] == "Apply").unwrap();
     assert_eq!(mine["apiVersion"], "cluster.x-k8s.io/v1beta2");
 
-    kubectl.file("bad.yaml", &SET.replace("version: 1.34.0", "version: latest").replace("ms1", "ms2"));
+    kubectl.file("bad.yaml", &SET.replace("version: v1.34.0", "version: latest").replace("ms1", "ms2"));
     let refused = kubectl.fails(&["apply", "-f", "bad.yaml"]);
     assert!(
         refused.contains("spec.template.spec.version: Invalid value: \"vlatest\": must be a valid semantic version"),

@@ -75,10 +75,9 @@ impl Definition {
         fill(&self.schema, &mut object);
         let mut wrong = BTreeSet::new();
         check(&self.schema, "", &object, &mut wrong);
-        match (wrong.is_empty(), unknown.is_empty()) {
-            // What is wrong is told first here; Kubernetes tells first what is unknown. Both refuse.
-            (false, _) => Verdict::Wrong(wrong),
-            (true, false) => Verdict::Unknown(unknown.join(", ")),
+        match (unknown.is_empty(), wrong.is_empty()) {
+            (false, _) => Verdict::Unknown(unknown.join(", ")),
+            (true, false) => Verdict::Wrong(wrong),
             (true, true) => Verdict::Taken(object),
         }
     }
@@ -86,6 +85,9 @@ impl Definition {
     /// An object that is somewhat like the definition, and somewhat not.
     pub(crate) fn chance(&self, dice: &mut Dice) -> Value {
         let mut object = value(&self.schema, dice);
+        if !object.is_object() {
+            object = json!({});
+        }
         let Value::Object(map) = &mut object else { panic!("a kind is an object") };
         map.insert("apiVersion".to_owned(), json!(format!("{}/{}", self.group, self.version)));
         map.insert("kind".to_owned(), json!(self.kind));

@@ -104,7 +104,8 @@ async fn upstreams_yaml_gets_the_verdict_of_its_own_definition() {
                 assert_eq!(stored["spec"], theirs["spec"], "{file}: the same defaults, and nothing lost");
             }
             (Verdict::Unknown(theirs), Verdict::Unknown(ours)) => {
-                let part = theirs.split(", ").find(|field| ours.contains(*field));
+                // A part of something unknown is unknown as well.
+                let part = theirs.split(", ").find(|field| ours.contains(field.trim_end_matches('"')));
                 assert!(part.is_some(), "{file}: {ours} names none of {theirs}");
             }
             (theirs, ours) => assert_eq!(theirs, ours, "{file}"),

@@ -21,7 +21,7 @@ use crate::world::{Setup, World};
 
 const MACHINES: usize = 3;
 /// Tales of one run; each is some thousand steps.
-const SEEDS: u64 = 40;
+const SEEDS: u64 = 16;
 const HOUR: Duration = Duration::from_secs(3600);
 /// Owners who give up one disk after the other are done after so many rounds.
 const ROUNDS: usize = 8;
@@ -74,6 +74,10 @@ impl World {
     fn frozen_by(&self, id: usize) -> Option<String> {
         let laws = lock(&self.laws);
         laws.hosts.get(&Self::name(id))?.memory.frozen.as_ref().map(|frozen| frozen.guid.clone())
+    }
+
+    fn has_a_system(&self, id: usize) -> bool {
+        self.state_of(&Self::name(id)) == Some(S::Provisioned) && self.frozen_by(id).is_none()
     }
 
     fn give_up(&mut self, id: usize, guid: String) {
@@ -133,6 +137,9 @@ fn live(world: &mut World) -> Result<Told, Violation> {
     world.run_for(2 * HOUR)?;
     let frozen = (0..MACHINES).filter(|id| world.frozen_by(*id).is_some()).count();
     for _ in 0..ROUNDS {
+        if (0..MACHINES).all(|id| world.has_a_system(id)) {
+            break;
+        }
         for id in 0..MACHINES {
             if let Some(guid) = world.frozen_by(id) {
                 world.give_up(id, guid);
@@ -143,8 +150,7 @@ fn live(world: &mut World) -> Result<Told, Violation> {
         world.run_for(2 * HOUR)?;
     }
     for id in 0..MACHINES {
-        let (name, state) = (World::name(id), world.state_of(&World::name(id)));
-        assert_eq!((state, world.frozen_by(id)), (Some(S::Provisioned), None), "{name} reaches its goal in the end");
+        assert!(world.has_a_system(id), "{} reaches its goal in the end", World::name(id));
     }
     Ok(Told { newer, frozen })
 }
@@ -159,7 +165,7 @@ fn nothing_that_is_newer_than_the_store_is_destroyed() {
         }
     }
     println!("{SEEDS} restores: {newer} systems were newer than the store, {frozen} hosts were frozen");
-    assert!(newer > 20 && frozen > 10, "too few: {newer} newer systems, {frozen} frozen hosts");
+    assert!(newer > 8 && frozen > 4, "too few: {newer} newer systems, {frozen} frozen hosts");
 }
 
 #[test]
