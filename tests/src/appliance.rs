@@ -1,5 +1,5 @@
-//! A real `firesteel serve --api-only`: a process with a data folder of its own, on a port that the system
-//! gives. Whoever has it has its kubeconfig; it ends, and its folder goes, with the value.
+//! A real `firesteel serve`: a process with a data folder of its own, alone with its API on a port that the
+//! system gives, or whole. Whoever has it has its kubeconfig; it ends, and its folder goes, with the value.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot start it fails by panicking")]
 
@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// How far revisions go on when a backup is restored, at least.
 const RESTORED: u64 = 1_000_000;
 
-/// A running appliance that serves its API alone.
+/// A running appliance.
 #[derive(Debug)]
 pub struct Appliance {
     program: PathBuf,
@@ -36,10 +36,16 @@ impl Appliance {
 
     /// The same with more flags.
     pub fn start_with(program: impl AsRef<Path>, arguments: &[&str]) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        let arguments = [&["--api-only"], arguments].concat();
+        Self::start_whole(program, "127.0.0.1:0", &arguments, tempfile::tempdir().unwrap())
+    }
+
+    /// With the services for machines, which take the flags that say where. It runs in this folder, in which
+    /// the files are that they name, and in this thread's network namespace.
+    pub fn start_whole(program: impl AsRef<Path>, api: &str, arguments: &[&str], folder: tempfile::TempDir) -> Self {
         let program = program.as_ref().to_owned();
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let child = spawn(&program, "127.0.0.1:0", &arguments, folder.path());
+        let child = spawn(&program, api, &arguments, folder.path());
         let mut appliance = Self { program, arguments, child, folder };
         appliance.wait_until_reachable();
         appliance
@@ -160,7 +166,7 @@ fn log_of(folder: &Path) -> PathBuf {
 fn spawn(program: &Path, address: &str, arguments: &[String], folder: &Path) -> Child {
     let log = fs::OpenOptions::new().create(true).append(true).open(log_of(folder)).unwrap();
     Command::new(program)
-        .args(["serve", "--api-only", "--api", address, "--data"])
+        .args(["serve", "--api", address, "--data"])
         .arg(folder.join("data"))
         .args(arguments)
         .current_dir(folder)

@@ -3,5 +3,6 @@
 //! replay test and the fuzzer, [`appliance`] by every suite of a real client.
 
 pub mod appliance;
+pub mod canary;
 pub mod dhcp_client;
 pub mod fuzz;

@@ -13,6 +13,7 @@ use crate::decide::{
     BootMode, PowerAction, PowerPlan, PowerState, Target, is_boot_set, plan_boot, plan_power, quirks_of,
 };
 use crate::error::{Error, plain_text};
+use crate::hidden::Hidden;
 use crate::http::{Answer, Connection, Proof};
 use crate::model::{Collection, EthernetInterface, MEMBERS_MAX, ServiceRoot, System, parse_mac};
 use crate::tls::Tls;
@@ -91,7 +92,7 @@ impl Redfish {
     /// Basic authentication is tried first: it leaves nothing behind on the BMC. Where it is
     /// switched off, a session is opened; a refused password is tried twice at most.
     pub async fn connect(address: &Address, credentials: &Credentials, tls: &Tls) -> Result<Client, Error> {
-        let connection = Connection::new(address, tls)?;
+        let connection = Connection::new(address, tls, Hidden::of(credentials))?;
         let root: ServiceRoot = connection.get(ROOT, &Proof::None).await?.accepted("be found", ROOT)?.json(ROOT)?;
         let link = |link: Option<crate::model::Link>| {
             link.and_then(|link| link.id).and_then(|id| own_path(&id).map(str::to_owned))

@@ -15,7 +15,8 @@ use tokio::time::Instant;
 
 use crate::address::{Address, own_path};
 use crate::error::{Error, plain_text};
-use crate::model::error_message;
+use crate::hidden::Hidden;
+use crate::model::error_text;
 use crate::tls::{Tls, client_config};
 
 /// The largest answers in use (a full system) are some tens of kilobytes.
@@ -41,17 +42,19 @@ pub(crate) struct Answer {
     pub(crate) status: StatusCode,
     pub(crate) headers: HeaderMap,
     pub(crate) body: Vec<u8>,
+    hidden: Hidden,
 }
 
 pub(crate) struct Connection {
     origin: Url,
     client: reqwest::Client,
+    hidden: Hidden,
     /// When the last request ended; held while one is under way.
     turn: Mutex<Option<Instant>>,
 }
 
 impl Connection {
-    pub(crate) fn new(address: &Address, tls: &Tls) -> Result<Self, Error> {
+    pub(crate) fn new(address: &Address, tls: &Tls, hidden: Hidden) -> Result<Self, Error> {
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(client_config(tls)?)
             .redirect(redirect::Policy::none())
@@ -63,7 +66,7 @@ impl Connection {
             .user_agent(concat!("firesteel/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Error::Unreachable { detail: chain(&error) })?;
-        Ok(Self { origin: address.origin().clone(), client, turn: Mutex::new(None) })
+        Ok(Self { origin: address.origin().clone(), client, hidden, turn: Mutex::new(None) })
     }
 
     pub(crate) async fn get(&self, path: &str, proof: &Proof) -> Result<Answer, Error> {
@@ -91,7 +94,7 @@ impl Connection {
         let answer = self.send(method, path, proof, Some(body), if_match).await?;
         if answer.status.is_redirection() {
             let to = answer.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or("nowhere");
-            return Err(Error::Redirected { what: format!("{name} {path}"), to: plain_text(to) });
+            return Err(Error::Redirected { what: format!("{name} {path}"), to: answer.told(to) });
         }
         Ok(answer)
     }
@@ -127,7 +130,11 @@ impl Connection {
         if let Some(last) = *turn {
             tokio::time::sleep_until(last + REQUEST_GAP).await;
         }
-        let result = perform(request, &what).await;
+        let hidden = match proof {
+            Proof::Session(token) => self.hidden.clone().and(token.to_str().unwrap_or_default()),
+            Proof::None | Proof::Basic(_) => self.hidden.clone(),
+        };
+        let result = perform(request, &what, hidden).await;
         *turn = Some(Instant::now());
         drop(turn);
         match &result {
@@ -147,11 +154,11 @@ impl Connection {
             .as_ref()
             .and_then(|url| own_path(url.path()))
             .map(str::to_owned)
-            .ok_or_else(|| Error::Redirected { what: format!("{method} {path}"), to: plain_text(location) })
+            .ok_or_else(|| Error::Redirected { what: format!("{method} {path}"), to: answer.told(location) })
     }
 }
 
-async fn perform(request: reqwest::RequestBuilder, what: &str) -> Result<Answer, Error> {
+async fn perform(request: reqwest::RequestBuilder, what: &str, hidden: Hidden) -> Result<Answer, Error> {
     let mut response = request.send().await.map_err(|error| transport_error(&error, what))?;
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = Vec::new();
@@ -162,7 +169,7 @@ async fn perform(request: reqwest::RequestBuilder, what: &str) -> Result<Answer,
         }
         body.extend_from_slice(&chunk);
     }
-    Ok(Answer { status, headers, body })
+    Ok(Answer { status, headers, body, hidden })
 }
 
 fn transport_error(error: &reqwest::Error, what: &str) -> Error {
@@ -209,7 +216,8 @@ impl Answer {
     pub(crate) fn accepted(self, what: &str, path: &str) -> Result<Self, Error> {
         let status = self.status.as_u16();
         let message = || {
-            error_message(&self.body)
+            error_text(&self.body)
+                .map(|text| self.told(&text))
                 .unwrap_or_else(|| self.status.canonical_reason().unwrap_or("no reason").to_owned())
         };
         match status {
@@ -225,7 +233,12 @@ impl Answer {
 
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         serde_json::from_slice(&self.body)
-            .map_err(|error| Error::BadAnswer { what: format!("GET {path}"), detail: plain_text(&error.to_string()) })
+            .map_err(|error| Error::BadAnswer { what: format!("GET {path}"), detail: self.told(&error.to_string()) })
+    }
+
+    /// What the BMC said, for people.
+    fn told(&self, text: &str) -> String {
+        plain_text(&self.hidden.out_of(text))
     }
 
     pub(crate) fn etag(&self) -> Option<&HeaderValue> {

@@ -6,6 +6,7 @@
 //! model    Redfish's JSON, only the parts used, everything optional                (data)
 //! client   login, the calls, read-back                                            (performs)
 //! http     one request at a time, bounded, never a credential to another origin   (performs)
+//! hidden   the login, kept out of what a BMC says                                   (pure)
 //! fake     a stateful service for tests, with faults
 //! ```
 //!
@@ -18,6 +19,7 @@ mod client;
 pub mod decide;
 mod error;
 pub mod fake;
+mod hidden;
 mod http;
 pub mod model;
 mod tls;

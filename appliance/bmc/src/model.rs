@@ -112,11 +112,16 @@ where
 /// A Redfish error's first message (DSP0266 section 8.6), if the body is one.
 #[must_use]
 pub fn error_message(body: &[u8]) -> Option<String> {
+    error_text(body).map(|text| crate::error::plain_text(&text))
+}
+
+/// The same as the BMC wrote it.
+pub(crate) fn error_text(body: &[u8]) -> Option<String> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let error = value.get("error")?;
     let extended = error.get("@Message.ExtendedInfo").and_then(|list| list.get(0)).and_then(|info| info.get("Message"));
     let message = extended.or_else(|| error.get("message"))?.as_str()?;
-    Some(crate::error::plain_text(message))
+    Some(message.to_owned())
 }
 
 /// Reads `aa:bb:…` or `AA-BB-…`; all zeros means none.

@@ -12,7 +12,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
 pub use events::event;
-pub use facades::pod;
+pub use facades::{pod, pod_body};
 
 use crate::issue::Request;
 use crate::kind::{Admitted, Cell, Column, KindInfo, NameRule};

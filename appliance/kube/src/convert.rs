@@ -30,7 +30,7 @@ pub struct Conversion {
     pub to_stored: fn(&Value) -> Map<String, Value>,
     pub from_stored: fn(&Value) -> Map<String, Value>,
     /// Keeps what the other version cannot hold. Empty: nothing is kept, as there is nothing, or as the
-    /// version is only looked at. The maps may then say what `kind` is.
+    /// version is only looked at. The maps may then say what `kind` is, and more `metadata.annotations`.
     pub annotation: &'static str,
     /// Whether an annotation's object has the form of the stored version.
     pub fits_stored: fn(&Value) -> bool,
@@ -172,6 +172,10 @@ fn convert(
         }
     }
     let mut converted = body;
+    let said = converted.remove("metadata").filter(|_| annotation.is_empty());
+    for (name, value) in said.iter().filter_map(|said| said["annotations"].as_object()).flatten() {
+        put_annotation(&mut metadata, name, value.as_str().unwrap_or_default());
+    }
     converted.insert("apiVersion".into(), api_version.into());
     if let Some(kind) = object.get("kind") {
         converted.entry("kind").or_insert_with(|| kind.clone());

@@ -201,7 +201,7 @@ pub(crate) fn is_namespace(kind: &KindInfo) -> bool {
 }
 
 /// Nothing of such an object is in a message.
-fn is_secret(kind: &KindInfo) -> bool {
+pub(crate) fn is_secret(kind: &KindInfo) -> bool {
     kind.group.is_empty() && kind.kind == "Secret"
 }
 

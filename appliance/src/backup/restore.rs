@@ -21,6 +21,7 @@ use super::{
     format::{Header, PIECE_BYTES, Reader},
     keys,
 };
+use crate::serve::at_rest;
 
 const DATABASE: &str = "resources.db";
 /// What else of a folder that is replaced stays in use: leases that were granted since the backup.
@@ -63,12 +64,15 @@ pub struct Outcome {
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Restored { epoch, from, began, .. } = &self.restored;
+        let Restored { epoch, from, began, forgotten, .. } = &self.restored;
         writeln!(
             f,
             "restored revision {from} of {}: epoch {epoch}, which begins at revision {began}",
             self.header.made_at
         )?;
+        if *forgotten > 0 {
+            writeln!(f, "{forgotten} Secrets are not in it, since their key is lost: make them anew")?;
+        }
         if let Some(replaced) = &self.replaced {
             writeln!(f, "the folder that was there is kept as {}", replaced.display())?;
         }
@@ -178,7 +182,8 @@ fn keys_from(order: &Order, place: &Path, header: &Header) -> anyhow::Result<Opt
     bail!(
         "the private keys of this backup are not in {}: {}. They are not part of a backup: name a folder with the \
          `pki` and `secrets` of the old data folder by --keys, or say --new-keys (then kubeconfigs, and hosts that \
-         have not reported yet, trust this appliance no longer, and old receipts cannot be verified with its key)",
+         have not reported yet, trust this appliance no longer, old receipts cannot be verified with its key, and \
+         Secrets are lost that were sealed by a key among them)",
         folder.display(),
         differences.join(", ")
     )
@@ -207,6 +212,8 @@ fn fill(
         now_ms: order.now.as_millisecond(),
         made_ms: header.made_at.as_millisecond(),
         replaced: found.has(DATABASE).and_then(|old| revision_of(&old)),
+        // One that lay elsewhere is not lost with the others.
+        forgets_sealed: order.keys == Keys::New && header.keys.contains_key(at_rest::DEFAULT_FILE),
     };
     let restored = firesteel_store::restore(&database, &how)?;
     anyhow::ensure!(

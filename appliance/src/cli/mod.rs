@@ -135,8 +135,8 @@ pub enum Command {
     /// Fetch all objects of the appliance, as of one moment, into a file
     ///
     /// Private keys are not in it: keep a copy of the folders `pki` and `secrets` of the data folder, and of the
-    /// key that Secrets are sealed with, at another place. They do not change. Images are not in it either: hosts
-    /// name where they come from.
+    /// key that Secrets are sealed with, at another place. They stay the same until `firesteel rekey`: a backup that
+    /// is made after it needs a copy that is. Images are not in it either: hosts name where they come from.
     Backup {
         /// Written whole or not at all, mode 0600
         file: PathBuf,
@@ -153,7 +153,8 @@ pub enum Command {
         /// Folder with the private keys, `pki` and `secrets` [default: those in DIR]
         #[arg(long, value_name = "FOLDER", conflicts_with = "new_keys")]
         keys: Option<PathBuf>,
-        /// Go on without the private keys: everybody who trusts the old ones must be told
+        /// Go on without the private keys: everybody who trusts the old ones must be told, and Secrets are left out
+        /// if their key was among them
         #[arg(long)]
         new_keys: bool,
         /// Replace what is in DIR; it is kept under another name

@@ -2,7 +2,7 @@
 
 use firesteel_control::{AGENT, KERNEL};
 use firesteel_kube::{KindInfo, builtin};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 /// Pods as a view of the hosts.
 pub(super) fn kind() -> KindInfo {
@@ -11,11 +11,5 @@ pub(super) fn kind() -> KindInfo {
 
 fn of_host(host: &Value) -> Map<String, Value> {
     let on = host["status"]["poweredOn"].as_bool().unwrap_or(false);
-    let container = |name: &str| json!({ "name": name });
-    let pod = json!({
-        "kind": "Pod",
-        "spec": { "containers": [container(AGENT), container(KERNEL)] },
-        "status": { "phase": if on { "Running" } else { "Pending" } },
-    });
-    if let Value::Object(pod) = pod { pod } else { Map::new() }
+    builtin::pod_body(&[AGENT, KERNEL], if on { "Running" } else { "Pending" })
 }

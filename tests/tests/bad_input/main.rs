@@ -8,6 +8,7 @@
 //! | `images` | what an origin sends, with `firesteel image import` as the second way in |
 //! | `hosts` | disks, hints, Secrets, Ignition configs |
 //! | `machines` | tokens, keys, MACs and UUIDs |
+//! | `secrets` | what refers to a Secret with something wrong in it: nothing of it is told or written |
 //! | `storage` | the appliance's own disk, and its clock |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
@@ -21,4 +22,5 @@ mod images;
 mod machines;
 mod origin;
 mod qcow2;
+mod secrets;
 mod storage;

@@ -10,6 +10,7 @@
 
 mod controlling;
 mod electing;
+mod recording;
 mod watching;
 mod world;
 mod writing;

@@ -52,21 +52,34 @@ pub(crate) struct Kubectl {
     pub(crate) appliance: Appliance,
 }
 
+impl Version {
+    /// Whether the program is here; says so when it is not.
+    pub(crate) fn is_here(self) -> bool {
+        let Self { program, version } = self;
+        let said = Command::new(program).args(["version", "--client", "--output=json"]).output();
+        let is_here = said.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(version));
+        if !is_here {
+            println!("skipped: no {program} {version}x here; `./qemu/lab test` fetches it");
+        }
+        is_here
+    }
+}
+
 /// Runs a test with a kubectl of this version and an appliance of its own; `h1.yaml` and `h2.yaml` are there.
 pub(crate) fn with(version: Version, test: fn(&Kubectl)) {
-    let Version { program, version } = version;
-    let said = Command::new(program).args(["version", "--client", "--output=json"]).output();
-    if !said.is_ok_and(|output| String::from_utf8_lossy(&output.stdout).contains(version)) {
-        println!("skipped: no {program} {version}x here; `./qemu/lab test` fetches it");
-        return;
+    if version.is_here() {
+        test(&Kubectl::new(version, Appliance::start(env!("CARGO_BIN_EXE_firesteel-tested"))));
     }
-    let kubectl = Kubectl { program, appliance: Appliance::start(env!("CARGO_BIN_EXE_firesteel-tested")) };
-    kubectl.file("h1.yaml", H1);
-    kubectl.file("h2.yaml", H2);
-    test(&kubectl);
 }
 
 impl Kubectl {
+    pub(crate) fn new(version: Version, appliance: Appliance) -> Self {
+        let kubectl = Self { program: version.program, appliance };
+        kubectl.file("h1.yaml", H1);
+        kubectl.file("h2.yaml", H2);
+        kubectl
+    }
+
     pub(crate) fn is_old(&self) -> bool {
         self.program == OLD.program
     }
@@ -137,6 +150,13 @@ impl Kubectl {
         let said = text(&output.stderr);
         let was_gone = said.contains("NotFound") || said.contains("no matching resources found");
         assert!(output.status.success() || was_gone, "{object}: {said}");
+    }
+
+    /// Starts it.
+    pub(crate) fn running(&self, arguments: &[&str]) -> Watching {
+        let mut child = self.command(arguments).stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Watching { child, output }
     }
 
     /// Starts it, and comes back when it watches.

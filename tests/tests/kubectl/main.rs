@@ -7,11 +7,14 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test that cannot run here says so")]
 
+mod agent;
 mod applying;
 mod changing;
 mod client;
 mod deleting;
+mod events;
 mod getting;
+mod logging;
 mod looking_around;
 mod mistakes;
 mod own_kinds;

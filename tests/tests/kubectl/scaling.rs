@@ -1,6 +1,6 @@
 //! The scale of what has replicas.
 
-use crate::client::{Kubectl, NEW, OLD, with};
+use crate::client::{Kubectl, NEW, OLD, text, with};
 
 const SET: &str = "
 apiVersion: cluster.x-k8s.io/v1beta2
@@ -24,7 +24,17 @@ fn kubectl_scales() {
         scale(kubectl);
         let shown = kubectl.rows(&["get", "machineset", "ms1", "--subresource=scale"]);
         assert_eq!(shown[0][..3], ["NAME", "DESIRED", "AVAILABLE"]);
-        assert_eq!(shown[1][..2], ["ms1", "5"]);
+        assert_eq!(shown[1][..3], ["ms1", "5", "0"]);
+        let path = "jsonpath={.kind} {.spec.replicas} {.status.replicas}";
+        assert_eq!(kubectl.ok(&["get", "machineset", "ms1", "--subresource=scale", "-o", path]), "Scale 5 0");
+        let patch = |replicas: &str| {
+            let patch = format!("{{\"spec\":{{\"replicas\":{replicas}}}}}");
+            kubectl.output(&["patch", "machineset", "ms1", "--subresource=scale", "--type=merge", "-p", &patch])
+        };
+        let refused = text(&patch("-1").stderr);
+        assert!(refused.contains("Invalid value: -1: should be a non-negative integer"), "{refused}");
+        assert!(patch("2").status.success());
+        assert_eq!(kubectl.field("machineset/ms1", ".spec.replicas"), "2");
     });
 }
 

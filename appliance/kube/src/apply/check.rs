@@ -9,14 +9,19 @@ use super::walk::element;
 /// Most faults of one object: beyond that nobody reads on.
 const FAULTS_MAX: usize = 32;
 
-pub(super) fn faults(schema: &Schema, object: &Value) -> Vec<String> {
+/// How a value is shown.
+type Shown = fn(&Value) -> String;
+
+/// `hides`: values are not told.
+pub(super) fn faults(schema: &Schema, object: &Value, hides: bool) -> Vec<String> {
+    let shown: Shown = if hides { |_| "<hidden>".to_owned() } else { go_value };
     let mut faults = Vec::new();
-    check(schema, object, "", &mut faults);
+    check(schema, object, "", shown, &mut faults);
     faults.truncate(FAULTS_MAX);
     faults
 }
 
-fn check(schema: &Schema, value: &Value, path: &str, faults: &mut Vec<String>) {
+fn check(schema: &Schema, value: &Value, path: &str, shown: Shown, faults: &mut Vec<String>) {
     if value.is_null() || faults.len() >= FAULTS_MAX {
         return;
     }
@@ -26,37 +31,41 @@ fn check(schema: &Schema, value: &Value, path: &str, faults: &mut Vec<String>) {
         }
         good
     };
+    let unstructured = || format!("&value.valueUnstructured{{Value:{}}}", shown(value));
     match schema {
         Schema::Any => {}
-        Schema::Boolean => drop(expect(value.is_boolean(), format!("boolean, got &{{{}}}", go_value(value)))),
+        Schema::Boolean => drop(expect(value.is_boolean(), format!("boolean, got &{{{}}}", shown(value)))),
         Schema::Number => drop(expect(value.is_number(), format!("numeric (int or float), got {}", go_type(value)))),
-        Schema::Text => drop(expect(
-            value.is_string(),
-            format!("string, got &value.valueUnstructured{{Value:{}}}", go_value(value)),
-        )),
-        Schema::Atomic(inner) => check(inner, value, path, faults),
+        Schema::Text => drop(expect(value.is_string(), format!("string, got {}", unstructured()))),
+        Schema::Atomic(inner) => check(inner, value, path, shown, faults),
         Schema::Object(_) => {
-            if !expect(value.is_object(), format!("map, got &{{{}}}", go_value(value))) {
+            if !expect(value.is_object(), format!("map, got &{{{}}}", shown(value))) {
                 return;
             }
             for (name, value) in value.as_object().into_iter().flatten() {
                 let path = format!("{path}.{name}");
                 match schema.field(name) {
-                    Some((schema, _)) => check(schema, value, &path, faults),
+                    Some((schema, _)) => check(schema, value, &path, shown, faults),
                     None => faults.push(format!("{path}: field not declared in schema")),
                 }
             }
         }
         Schema::List(item, list_type) => {
-            if expect(value.is_array(), format!("list, got &{{{}}}", go_value(value))) {
+            if expect(value.is_array(), format!("list, got &{{{}}}", shown(value))) {
                 let items = value.as_array().map_or(&[][..], Vec::as_slice);
-                check_items(item, list_type, items, path, faults);
+                check_items((item, list_type), items, path, shown, faults);
             }
         }
     }
 }
 
-fn check_items(schema: &Schema, list_type: &ListType, items: &[Value], path: &str, faults: &mut Vec<String>) {
+fn check_items(
+    (schema, list_type): (&Schema, &ListType),
+    items: &[Value],
+    path: &str,
+    shown: Shown,
+    faults: &mut Vec<String>,
+) {
     let mut seen = std::collections::BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let known = element(list_type, item);
@@ -83,7 +92,7 @@ fn check_items(schema: &Schema, list_type: &ListType, items: &[Value], path: &st
             Some(key) => format!("{path}{}", super::set::shown(key)),
             None => format!("{path}[{index}]"),
         };
-        check(schema, item, &place, faults);
+        check(schema, item, &place, shown, faults);
     }
 }
 
@@ -133,7 +142,7 @@ mod tests {
             },
         }));
         let good = json!({"on": null, "name": "x", "items": [{"type": "A", "count": 1}], "set": ["a"], "free": [{}]});
-        assert_eq!(faults(&schema, &good), Vec::<String>::new());
+        assert_eq!(faults(&schema, &good, false), Vec::<String>::new());
         let bad = json!({
             "on": "no", "name": 1, "zz": 1, "set": ["a", "a", {}],
             "items": [{"count": 1}, {"type": "A", "count": "x"}, {"type": "A"}],
@@ -149,6 +158,9 @@ mod tests {
             ".set[2]: expected string, got &value.valueUnstructured{Value:map[]}",
             ".zz: field not declared in schema",
         ];
-        assert_eq!(faults(&schema, &bad), expected);
+        assert_eq!(faults(&schema, &bad, false), expected);
+
+        let hidden = faults(&schema, &json!({"on": "k9", "name": ["k9"], "items": "k9", "set": "k9"}), true);
+        assert!(hidden.len() >= 4 && hidden.iter().all(|fault| !fault.contains("k9")), "{hidden:?}");
     }
 }

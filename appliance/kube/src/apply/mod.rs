@@ -25,7 +25,7 @@ pub(crate) use schema::Schema;
 
 use crate::json::Document;
 use crate::kind::KindInfo;
-use crate::rules::{FieldValidation, Part, Target};
+use crate::rules::{FieldValidation, Part, Target, is_secret};
 use crate::status::{Cause, Status};
 use crate::{negotiate, yaml};
 use managed::{Entry, Managed, Operation};
@@ -358,7 +358,7 @@ impl Configuration {
 }
 
 fn check_form(kind: &KindInfo, object: &Value) -> Result<(), Status> {
-    let mut faults = check::faults(&kind.fields, object);
+    let mut faults = check::faults(&kind.fields, object, is_secret(kind));
     let text = match faults.len() {
         0 => return Ok(()),
         1 => faults.remove(0),

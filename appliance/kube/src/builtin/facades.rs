@@ -10,8 +10,12 @@ use crate::convert::Conversion;
 use crate::kind::{KindInfo, Writers};
 use crate::schema::{object, text};
 
-/// Pods as a view of the objects of a stored kind: `(group, plural)`. `body` makes what is beside
-/// `apiVersion`, `kind` and `metadata`.
+/// The container that is meant where nobody names one: for kubectl from 1.21 on, and for older ones, which
+/// else refuse a pod with several.
+const DEFAULT_CONTAINER: [&str; 2] =
+    ["kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/default-logs-container"];
+
+/// Pods as a view of the objects of a stored kind: `(group, plural)`. `body` makes what [`pod_body`] makes.
 pub fn pod(stored: (&'static str, &'static str), body: fn(&Value) -> Map<String, Value>) -> KindInfo {
     let container =
         json!({ "type": "array", "items": object(&[("name", "Its name.")]), "description": "What speaks in it." });
@@ -39,6 +43,21 @@ pub fn pod(stored: (&'static str, &'static str), body: fn(&Value) -> Map<String,
         ..KindInfo::namespaced("", "v1", "Pod", "pods")
     };
     shaped(kind, "Something that runs and has a log.", schema)
+}
+
+/// A pod of these containers, of which the first is meant where nobody names one.
+#[must_use]
+pub fn pod_body(containers: &[&str], phase: &str) -> Map<String, Value> {
+    let first = containers.first().copied().unwrap_or_default();
+    let annotations: Map<_, _> = DEFAULT_CONTAINER.map(|name| (name.to_owned(), first.into())).into_iter().collect();
+    let containers: Vec<Value> = containers.iter().map(|name| json!({ "name": name })).collect();
+    let fields = [
+        ("kind", "Pod".into()),
+        ("metadata", json!({ "annotations": annotations })),
+        ("spec", json!({ "containers": containers })),
+        ("status", json!({ "phase": phase })),
+    ];
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 pub(super) fn node() -> KindInfo {

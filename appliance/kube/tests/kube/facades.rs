@@ -15,7 +15,7 @@ const PODS: &str = "/api/v1/namespaces/default/pods";
 
 /// Two lines of the agent, and one of the kernel.
 #[derive(Debug)]
-pub(crate) struct Spoken;
+struct Spoken;
 
 fn spoken(number: u64, text: &str) -> Line {
     Line { number, at: Timestamp::from_second(1_789_999_000).unwrap(), text: text.into() }
@@ -108,6 +108,8 @@ fn a_pod_is_another_form_of_its_host_and_has_its_log() {
         assert_eq!((&pod["kind"], &pod["apiVersion"]), (&json!("Pod"), &json!("v1")));
         assert_eq!(pod["metadata"]["uid"], host["metadata"]["uid"]);
         assert_eq!(pod["spec"]["containers"], json!([{ "name": "agent" }, { "name": "kernel" }]));
+        let meant = &pod["metadata"]["annotations"]["kubectl.kubernetes.io/default-logs-container"];
+        assert_eq!((meant, host["metadata"].get("annotations")), (&json!("agent"), None));
         let list = server.get(&format!("{PODS}?fieldSelector=metadata.name=h1")).await.json();
         assert_eq!((&list["kind"], &list["items"][0]["kind"]), (&json!("PodList"), &json!("Pod")));
         let mut seen = watch_at(&server, &format!("{PODS}?watch=1&resourceVersion=1")).await;

@@ -149,11 +149,7 @@ pub(crate) fn run(test: impl Future<Output = ()>) {
 
 /// Hosts as pods.
 fn pod() -> KindInfo {
-    builtin::pod(("metal3.io", "baremetalhosts"), |_| {
-        let containers = json!([{ "name": "agent" }, { "name": "kernel" }]);
-        let pod = json!({ "kind": "Pod", "spec": { "containers": containers }, "status": { "phase": "Running" } });
-        pod.as_object().unwrap().clone()
-    })
+    builtin::pod(("metal3.io", "baremetalhosts"), |_| builtin::pod_body(&["agent", "kernel"], "Running"))
 }
 
 fn host() -> KindInfo {

@@ -20,7 +20,8 @@ pub const CONFIG_BYTES_MAX: usize = 2 << 20;
 /// What an examination found; fit for use when `errors` is empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
-    /// Each names the place, `storage.files[2].path: …`.
+    /// Each names the place, `storage.files[2].path: …`, and shows no value: configs have secrets in them, and a
+    /// host's status is seen by more people than its user data.
     pub errors: Vec<String>,
     pub warnings: Vec<String>,
 }

@@ -247,12 +247,12 @@ pub(super) fn check(config: &Value) -> Findings {
 
 fn version_fault(version: &str) -> Option<String> {
     if version.starts_with("2.") || version.starts_with("1.") {
-        return Some(format!("{version} is spec {}, which is not supported yet: use spec 3", &version[..1]));
+        return Some(format!("is spec {}, which is not supported yet: use spec 3", &version[..1]));
     }
     let parts: Vec<Option<u64>> = version.split('.').map(|part| part.parse().ok()).collect();
     match parts.as_slice() {
         [Some(3), Some(minor), Some(0)] if *minor <= MINOR_MAX => None,
-        _ => Some(format!("{version:?} is none of 3.0.0 to 3.{MINOR_MAX}.0")),
+        _ => Some(format!("is none of 3.0.0 to 3.{MINOR_MAX}.0")),
     }
 }
 
@@ -358,10 +358,10 @@ fn paths(config: &Value, findings: &mut Findings) {
             let place = format!("storage.{section}[{index}]");
             let path = entry["path"].as_str().unwrap_or_default();
             if !path.starts_with('/') || path.split('/').any(|part| part == "..") {
-                findings.error(format!("{place}.path: {path:?} is not an absolute path"));
+                findings.error(format!("{place}.path: is not an absolute path"));
             }
             if !seen.insert(path.trim_end_matches('/').to_owned()) {
-                findings.error(format!("{place}.path: {path} is in the config twice"));
+                findings.error(format!("{place}.path: is in the config twice"));
             }
             if entry["mode"].as_i64().is_some_and(|mode| !(0..=0o7777).contains(&mode)) {
                 findings.error(format!("{place}.mode: must be from 0 to 4095 (decimal for octal 7777)"));
@@ -373,7 +373,7 @@ fn paths(config: &Value, findings: &mut Findings) {
         for (index, entry) in list.iter().enumerate() {
             let device = entry["device"].as_str().unwrap_or_default();
             if !device.starts_with('/') {
-                findings.error(format!("storage.{section}[{index}].device: {device:?} is not an absolute path"));
+                findings.error(format!("storage.{section}[{index}].device: is not an absolute path"));
             }
         }
     }
@@ -390,16 +390,16 @@ fn units(config: &Value, findings: &mut Findings) {
         let place = format!("systemd.units[{index}]");
         let known = name.rsplit_once('.').is_some_and(|(stem, kind)| !stem.is_empty() && UNIT_TYPES.contains(&kind));
         if !known || name.contains('/') {
-            findings.error(format!("{place}.name: {name:?} is no unit name, such as x.service"));
+            findings.error(format!("{place}.name: is no unit name, such as x.service"));
         }
         if !seen.insert(name) {
-            findings.error(format!("{place}.name: {name} is in the config twice"));
+            findings.error(format!("{place}.name: is in the config twice"));
         }
         let dropins = unit["dropins"].as_array().map(Vec::as_slice).unwrap_or_default();
         for (number, dropin) in dropins.iter().enumerate() {
             let name = dropin["name"].as_str().unwrap_or_default();
             if !name.ends_with(".conf") || name.contains('/') {
-                findings.error(format!("{place}.dropins[{number}].name: {name:?} must end in .conf"));
+                findings.error(format!("{place}.dropins[{number}].name: must end in .conf"));
             }
         }
     }

@@ -24,7 +24,7 @@ pub(super) fn fault(source: &str) -> Option<String> {
                 _ => Some("not a URL with a host".to_owned()),
             }
         }
-        other => Some(format!("scheme {other:?} is none of http, https, tftp, s3, gs, arn, data")),
+        _ => Some("the scheme is none of http, https, tftp, s3, gs, arn, data".to_owned()),
     }
 }
 

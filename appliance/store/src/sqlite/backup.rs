@@ -35,6 +35,8 @@ pub struct Restored {
     pub from: Revision,
     /// Where the store goes on; everything before counts as compacted.
     pub began: Revision,
+    /// Objects that were left out, since nothing opens them.
+    pub forgotten: usize,
 }
 
 /// What the restorer knows.
@@ -47,6 +49,8 @@ pub struct Restoring {
     pub made_ms: i64,
     /// Where the store stands that is replaced.
     pub replaced: Option<Revision>,
+    /// The key of sealed values is lost: objects with them are left out.
+    pub forgets_sealed: bool,
 }
 
 pub(crate) fn snapshot(database: &Path, into: &Path) -> Result<Snapshot, SnapshotError> {
@@ -121,6 +125,11 @@ fn begin(connection: &mut Connection, how: &Restoring) -> rusqlite::Result<Resto
     let transaction = connection.transaction()?;
     let from = meta(&transaction, "revision")?;
     let began = first_revision(from, how.now_ms.saturating_sub(how.made_ms), how.replaced);
+    let forgotten = if how.forgets_sealed {
+        transaction.execute("DELETE FROM object WHERE revision IN (SELECT revision FROM log WHERE sealed <> 0)", [])?
+    } else {
+        0
+    };
     transaction.execute("DELETE FROM log WHERE revision NOT IN (SELECT revision FROM object)", [])?;
     transaction.execute("UPDATE meta SET value = ?1 WHERE key IN ('revision', 'compacted')", [integer(began)])?;
     transaction.execute(
@@ -129,5 +138,5 @@ fn begin(connection: &mut Connection, how: &Restoring) -> rusqlite::Result<Resto
     )?;
     let epoch = lineage(&transaction)?.epochs.len();
     transaction.commit()?;
-    Ok(Restored { epoch, timeline: how.timeline, from, began })
+    Ok(Restored { epoch, timeline: how.timeline, from, began, forgotten })
 }

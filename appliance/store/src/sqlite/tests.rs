@@ -149,7 +149,7 @@ fn a_database_of_a_newer_program_is_refused_and_left_as_it_is() {
     Store::open(&path).unwrap();
 }
 
-const HOW: Restoring = Restoring { timeline: 99, now_ms: 2_000, made_ms: 2_000, replaced: None };
+const HOW: Restoring = Restoring { timeline: 99, now_ms: 2_000, made_ms: 2_000, replaced: None, forgets_sealed: false };
 
 #[test]
 fn a_copy_of_every_earlier_schema_is_restored() {
@@ -159,7 +159,11 @@ fn a_copy_of_every_earlier_schema_is_restored() {
         Connection::open(&path).unwrap().execute_batch(&database_of(schema)).unwrap();
         let began = Revision(1_000_006);
         let restored = restore(&path, &HOW).unwrap();
-        assert_eq!(restored, Restored { epoch: 2, timeline: 99, from: Revision(6), began }, "schema {schema}");
+        assert_eq!(
+            restored,
+            Restored { epoch: 2, timeline: 99, from: Revision(6), began, forgotten: 0 },
+            "schema {schema}"
+        );
         let store = Store::open(&path).unwrap();
         assert_eq!(store.current(), began);
         let lineage = store.lineage().clone();
