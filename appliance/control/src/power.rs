@@ -105,7 +105,8 @@ impl Control {
         let key = key_of(host);
         {
             let mut views = self.views();
-            let Some(view) = views.hosts.get_mut(&key) else { return };
+            // A step of a host that was made anew meanwhile may still ask for what its old self wanted.
+            let Some(view) = views.hosts.get_mut(&key).filter(|view| view.uid == host.metadata.uid) else { return };
             if view.power.seen.in_flight || !view.power.tickets.insert(call.ticket) {
                 return;
             }
