@@ -256,7 +256,7 @@ impl Control {
                 Change::Deleted(host) => {
                     let key = key_of(&host);
                     known.remove(&key);
-                    self.views().forget_host(&key, &host.metadata.uid);
+                    self.views().host_went(&key, &host.metadata.uid);
                     self.inner.logs.forget(&key);
                     if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
                         tracing::warn!(host = %key, error = %status.message, "removing the journal");

@@ -18,11 +18,11 @@ use crate::{
 impl Control {
     /// Steps a host once.
     pub(crate) async fn step(&self, key: &HostKey) -> Result<(), Status> {
+        let known = self.views().hosts.get(key).map(|view| view.uid.clone());
         let Some(host) = self.inner.hosts.get(&key.namespace, &key.name).await? else {
-            // A step that was under way may have published it after its deletion was heard.
-            let was_known = self.views().hosts.contains_key(key);
-            self.views().learn_host(key, None);
-            if was_known {
+            if let Some(uid) = known {
+                self.views().forget_host(key, &uid);
+                // One of them may have waited for its MAC.
                 self.wake_hosts(|_| true);
             }
             return Ok(());

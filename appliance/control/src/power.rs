@@ -88,6 +88,13 @@ impl PowerView {
     pub(crate) fn seen(&self) -> BmcSeen {
         self.seen.clone()
     }
+
+    /// Takes a call on, unless another one is under way or this one's ticket ran before.
+    pub(crate) fn take_on(&mut self, ticket: u64) -> bool {
+        let is_new = !self.seen.in_flight && self.tickets.insert(ticket);
+        self.seen.in_flight |= is_new;
+        is_new
+    }
 }
 
 /// What a call learnt, besides that it ended well.
@@ -107,10 +114,9 @@ impl Control {
             let mut views = self.views();
             // A step of a host that was made anew meanwhile may still ask for what its old self wanted.
             let Some(view) = views.hosts.get_mut(&key).filter(|view| view.uid == host.metadata.uid) else { return };
-            if view.power.seen.in_flight || !view.power.tickets.insert(call.ticket) {
+            if !view.power.take_on(call.ticket) {
                 return;
             }
-            view.power.seen.in_flight = true;
         }
         let (control, host) = (self.clone(), host.clone());
         self.spawn(async move {

@@ -162,6 +162,16 @@ impl AgentView {
 }
 
 impl Views {
+    /// A host is gone: nobody is this host any more. Which orders its BMC was given is known until a step
+    /// finds that it is gone, since one that is under way must not give them again.
+    pub(crate) fn host_went(&mut self, key: &HostKey, uid: &str) {
+        let Some(view) = self.hosts.get_mut(key).filter(|view| view.uid == uid) else { return };
+        let HostView { uid, made, revision, power, .. } = std::mem::take(view);
+        self.by_uid.remove(&uid);
+        self.by_mac.retain(|_, owner| owner != key);
+        *view = HostView { uid, made, revision, power, ..HostView::default() };
+    }
+
     /// Forgets a host that is gone, unless another one of its name is known already.
     pub(crate) fn forget_host(&mut self, key: &HostKey, uid: &str) {
         if self.hosts.get(key).is_some_and(|view| view.uid == uid) {
@@ -269,6 +279,20 @@ mod tests {
         assert!(views.hosts.contains_key(&key("a")));
         views.forget_host(&key("a"), "two");
         assert!(views.hosts.is_empty() && views.by_uid.is_empty());
+    }
+
+    /// A step that was under way when its host was deleted made it known again, and its BMC was reset twice.
+    #[test]
+    fn a_host_that_went_is_not_reset_again_by_a_step_under_way() {
+        let (mut views, mac) = (Views::default(), "52:54:00:00:00:01".parse().unwrap());
+        views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 2, &[mac]));
+        assert!(views.hosts.get_mut(&key("a")).unwrap().power.take_on(3));
+        views.host_went(&key("a"), "one");
+        assert!(views.by_uid.is_empty() && views.by_mac.is_empty());
+        views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 2, &[mac]));
+        assert!(!views.hosts.get_mut(&key("a")).unwrap().power.take_on(3));
+        views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 9, &[mac]));
+        assert!(views.hosts.get_mut(&key("a")).unwrap().power.take_on(3), "the orders of another host");
     }
 
     fn report(sequence: u64, plan: u32) -> wire::Report {
