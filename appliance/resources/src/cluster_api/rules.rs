@@ -3,15 +3,15 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{convert, selector::Selector, taints};
+use super::{convert, metadata, selector::Selector, taints, topology};
 use crate::{cause::Cause, kinds::Verdict, label, provisioning::Cidr, shape::join};
 
 /// On the machines of a set: the set.
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";
 /// On machines that a pool made.
 const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
-const AUTOSCALER_MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
-const AUTOSCALER_MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
+pub(super) const AUTOSCALER_MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
+pub(super) const AUTOSCALER_MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
 const SKIPPED_CHECKS: &str = "machineset.cluster.x-k8s.io/skip-preflight-checks";
 const CHECKS: [&str; 5] =
     ["All", "ControlPlaneIsStable", "ControlPlaneVersionSkew", "KubeadmVersionSkew", "KubernetesVersionSkew"];
@@ -32,6 +32,9 @@ const REFERENCES: [&str; 5] = [
 /// What v1beta1 writes as text and v1beta2 as a number.
 const DURATIONS: [&str; 5] =
     ["nodeDrainTimeout", "nodeVolumeDetachTimeout", "nodeDeletionTimeout", "nodeStartupTimeout", "timeout"];
+
+/// What is within has the names that people give: labels, annotations, values of variables.
+const FREE: [&str; 3] = ["metadata", "matchLabels", "variables"];
 
 pub(super) fn complete_cluster(new: &mut Value, _old: Option<&Value>) {
     if let Some(spec) = new.get_mut("spec") {
@@ -119,24 +122,10 @@ pub(super) fn cluster(new: &Value, old: Option<&Value>) -> Verdict {
     }
     let mut verdict = Verdict { causes, unacted: Vec::new() };
     if is_defined(&spec["topology"]) {
-        topology(&spec["topology"], &mut verdict.causes);
+        topology::check(new, &mut verdict.causes);
         verdict.unacted.push(NO_CLASSES.into());
     }
     verdict
-}
-
-fn topology(topology: &Value, causes: &mut Vec<Cause>) {
-    if topology["classRef"]["name"].as_str().is_none_or(str::is_empty) {
-        return causes.push(Cause::required("spec.topology.class", "classRef.name cannot be empty"));
-    }
-    version(topology, "spec.topology", "version must be a valid semantic version", causes);
-    taints::check(&topology["controlPlane"]["taints"], "spec.topology.controlPlane.taints", true, causes);
-    for part in ["machineDeployments", "machinePools"] {
-        for set in topology["workers"][part].as_array().into_iter().flatten() {
-            let path = format!("spec.topology.workers.{part}[{}]", set["name"].as_str().unwrap_or_default());
-            taints::check(&set["taints"], &join(&path, "taints"), true, causes);
-        }
-    }
 }
 
 pub(super) fn machine(new: &Value, old: Option<&Value>) -> Verdict {
@@ -174,6 +163,7 @@ pub(super) fn machine_set(new: &Value, old: Option<&Value>) -> Verdict {
     }
     version(&template["spec"], "spec.template.spec", "must be a valid semantic version", &mut causes);
     taints::check(&template["spec"]["taints"], "spec.template.spec.taints", false, &mut causes);
+    metadata::check(&template["metadata"], "spec.template.metadata", &mut causes);
     if let Some(form) = spec["machineNaming"]["template"].as_str().filter(|form| !form.is_empty()) {
         naming(form, &mut causes);
     }
@@ -194,8 +184,7 @@ pub(super) fn durations(new: &Value, _old: Option<&Value>) -> Verdict {
 fn walk_durations(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     match value {
         Value::Object(fields) => {
-            // The values of variables are free.
-            for (name, value) in fields.iter().filter(|(name, _)| *name != "variables") {
+            for (name, value) in fields.iter().filter(|(name, _)| !FREE.contains(&name.as_str())) {
                 let path = join(path, name);
                 match value.as_str() {
                     Some(text) if DURATIONS.contains(&name.as_str()) && !convert::is_duration(text) => {
@@ -230,7 +219,7 @@ fn same_cluster(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn version(holder: &Value, path: &str, wrong: &str, causes: &mut Vec<Cause>) {
+pub(super) fn version(holder: &Value, path: &str, wrong: &str, causes: &mut Vec<Cause>) {
     let Some(version) = holder["version"].as_str().filter(|version| !version.is_empty()) else { return };
     let field = join(path, "version");
     if !version.starts_with('v') {
