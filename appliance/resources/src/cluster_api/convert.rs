@@ -22,6 +22,9 @@ struct Step {
     form: Form,
 }
 
+/// A table, in parts: some of them are in several tables.
+type Steps = &'static [&'static [Step]];
+
 /// How a value differs between the versions.
 #[derive(Debug)]
 enum Form {
@@ -38,8 +41,8 @@ enum Form {
     Domains,
     /// A word that v1beta1 does not have.
     Phase,
-    Object(&'static [Step]),
-    List(&'static [Step]),
+    Object(Steps),
+    List(Steps),
 }
 
 const fn same(old: &'static str, new: &'static str) -> Step {
@@ -54,11 +57,11 @@ const fn reference(path: &'static str) -> Step {
     Step { old: path, new: path, form: Form::Reference }
 }
 
-const fn object(path: &'static str, steps: &'static [Step]) -> Step {
+const fn object(path: &'static str, steps: Steps) -> Step {
     Step { old: path, new: path, form: Form::Object(steps) }
 }
 
-const fn list(path: &'static str, steps: &'static [Step]) -> Step {
+const fn list(path: &'static str, steps: Steps) -> Step {
     Step { old: path, new: path, form: Form::List(steps) }
 }
 
@@ -116,7 +119,7 @@ impl Step {
 }
 
 /// What is beside `apiVersion`, `kind` and `metadata`, in the other version.
-fn convert(object: &Value, steps: &'static [Step], direction: Direction) -> Map<String, Value> {
+fn convert(object: &Value, steps: Steps, direction: Direction) -> Map<String, Value> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
     let fields = object.as_object().into_iter().flatten();
     let own = fields.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
@@ -128,12 +131,13 @@ fn convert(object: &Value, steps: &'static [Step], direction: Direction) -> Map<
 /// Takes out what has another place there, then puts it in: a path may be the old one of one value and
 /// the new one of another. What stays where it is is rebuilt between the two, since it may lose a value
 /// by the one and get one by the other.
-fn rebuild(fields: &mut Map<String, Value>, steps: &'static [Step], direction: Direction, namespace: &str) {
+fn rebuild(fields: &mut Map<String, Value>, steps: Steps, direction: Direction, namespace: &str) {
     let stays = |step: &&Step| step.old == step.new;
-    let moving = steps.iter().filter(|step| !stays(step) && !step.from(direction).is_empty());
+    let all = || steps.iter().copied().flatten();
+    let moving = all().filter(|step| !stays(step) && !step.from(direction).is_empty());
     let taken: Vec<(&Step, Value)> =
         moving.filter_map(|step| Some((step, take(fields, step.from(direction))?))).collect();
-    for step in steps.iter().filter(stays) {
+    for step in all().filter(stays) {
         if let Some(place) = at(fields, step.old)
             && let Some(value) = step.form.convert(place.take(), direction, namespace)
         {
