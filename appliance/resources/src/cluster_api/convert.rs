@@ -3,12 +3,15 @@
 //! One table for each kind of object says where a field of one version is in the other; what it does not
 //! name is the same in both. Each row is used in both directions. What one version has alone is left
 //! out: whoever converts keeps it besides (`firesteel_kube::Conversion`). Values that cannot be
-//! converted, such as a duration that is none, are left out as well.
+//! converted, such as a duration that is none, are left out as well, and so is what says nothing.
 
 mod duration;
+mod idle;
 mod tables;
 
 use serde_json::{Map, Value, json};
+
+use super::v1beta2;
 
 /// The version in which v1beta1 is told of an object that v1beta2 names by its group alone. Upstream
 /// asks the definitions of kinds that may not be known here; this is the one that clients of v1beta1 know.
@@ -83,15 +86,17 @@ pub struct Conversion {
 }
 
 pub const CLUSTER: Conversion = Conversion {
-    to_v1beta2: |object| convert(object, tables::CLUSTER, Direction::Up),
+    to_v1beta2: |object| idle::dropped(convert(object, tables::CLUSTER, Direction::Up), &v1beta2::cluster::SHAPE),
     to_v1beta1: |object| convert(object, tables::CLUSTER, Direction::Down),
 };
 pub const MACHINE: Conversion = Conversion {
-    to_v1beta2: |object| convert(object, tables::MACHINE, Direction::Up),
+    to_v1beta2: |object| idle::dropped(convert(object, tables::MACHINE, Direction::Up), &v1beta2::machine::SHAPE),
     to_v1beta1: |object| convert(object, tables::MACHINE, Direction::Down),
 };
 pub const MACHINE_SET: Conversion = Conversion {
-    to_v1beta2: |object| convert(object, tables::MACHINE_SET, Direction::Up),
+    to_v1beta2: |object| {
+        idle::dropped(convert(object, tables::MACHINE_SET, Direction::Up), &v1beta2::machine_set::SHAPE)
+    },
     to_v1beta1: |object| convert(object, tables::MACHINE_SET, Direction::Down),
 };
 

@@ -230,6 +230,37 @@ fn what_the_other_version_cannot_hold_is_kept_beside() {
     }
 }
 
+/// As clients in Go write it: what is a struct there is always there, and v1beta2 has nothing of it.
+#[test]
+fn what_says_nothing_is_not_in_the_newer_version() {
+    let old = of(
+        &CLUSTER_V1BETA1,
+        json!({
+            "spec": {
+                "clusterNetwork": { "pods": { "cidrBlocks": [] }, "services": {} },
+                "controlPlaneEndpoint": { "host": "", "port": 0 },
+                "infrastructureRef": { "apiVersion": "x.io/v1beta1", "kind": "K", "name": "i" },
+                "topology": {
+                    "class": "q", "version": "v1.34.0", "variables": [], "controlPlane": { "metadata": {} },
+                    "workers": { "machineDeployments": [{ "class": "w", "name": "md", "metadata": {} }] },
+                },
+            },
+            "status": {},
+        }),
+    );
+    let mut new = up(&CLUSTER_V1BETA1, &old);
+    let reference = json!({ "apiGroup": "x.io", "kind": "K", "name": "i" });
+    let topology = json!({
+        "classRef": { "name": "q" }, "version": "v1.34.0",
+        "workers": { "machineDeployments": [{ "class": "w", "name": "md" }] },
+    });
+    assert_eq!(new["spec"], json!({ "infrastructureRef": reference, "topology": topology }));
+    assert_eq!(new.get("status"), None);
+    // Whoever goes on with it in the newer version is not told of faults that are none of his.
+    assert_eq!(admit(&CLUSTER, &mut new, None).causes, Vec::new());
+    assert_eq!(down(&CLUSTER_V1BETA1, &new), old);
+}
+
 /// The number of a kind, and an object of its shape.
 fn any_of(shape: fn(&Kind) -> &'static shape::Shape) -> impl Strategy<Value = (usize, Value)> {
     (0..OLDER.len()).prop_flat_map(move |index| (Just(index), shapes::object(shape(OLDER[index]))))
