@@ -7,7 +7,13 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{
+    Engine as _,
+    engine::{
+        GeneralPurpose,
+        general_purpose::{STANDARD, URL_SAFE},
+    },
+};
 use serde_json::json;
 
 /// What every canary begins with: letters that base64, URLs and JSON write otherwise.
@@ -41,18 +47,19 @@ pub fn forms() -> Vec<(&'static str, Vec<u8>)> {
         escaped = escaped[1..escaped.len() - 1].to_owned();
         forms.push(("escaped", escaped.clone().into_bytes()));
     }
-    for once in in_base64(mark) {
-        forms.extend(in_base64(&once).into_iter().map(|twice| ("in base64 twice", twice)));
+    for once in in_base64(mark, &STANDARD) {
+        forms.extend(in_base64(&once, &STANDARD).into_iter().map(|twice| ("in base64 twice", twice)));
         forms.push(("in base64", once));
     }
+    forms.extend(in_base64(mark, &URL_SAFE).into_iter().map(|once| ("in base64 for URLs", once)));
     forms
 }
 
 /// At each place in a longer text, without the letters that its neighbours share.
-fn in_base64(text: &[u8]) -> Vec<Vec<u8>> {
+fn in_base64(text: &[u8], alphabet: &GeneralPurpose) -> Vec<Vec<u8>> {
     (0..3)
         .map(|shift| {
-            let whole = STANDARD.encode([&[0; 3][..shift], text].concat());
+            let whole = alphabet.encode([&[0; 3][..shift], text].concat());
             let whole = whole.trim_end_matches('=');
             whole[if shift == 0 { 0 } else { shift + 1 }..whole.len() - 1].as_bytes().to_vec()
         })

@@ -10,7 +10,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
+use base64::{
+    Engine as _,
+    engine::general_purpose::{STANDARD, URL_SAFE},
+};
 use firesteel_store::{GroupResource, Key, Keyring, Store};
 use firesteel_tests::appliance::Appliance;
 use firesteel_tests::canary::{canary, files_under, forms, found_in, holds};
@@ -328,7 +331,8 @@ fn a_canary_is_found_in_every_form() {
     for padding in ["", "a", "ab"] {
         let longer = format!("{padding}{value}{padding}");
         let encoded = STANDARD.encode(&longer);
-        for text in [&longer, &encoded, &STANDARD.encode(&encoded), &json!(longer).to_string(), &hex::encode(&longer)] {
+        let [twice, in_urls] = [STANDARD.encode(&encoded), URL_SAFE.encode(&longer)];
+        for text in [&longer, &encoded, &twice, &in_urls, &json!(longer).to_string(), &hex::encode(&longer)] {
             fs::write(folder.path().join("f"), text).unwrap();
             assert!(!found_in(&files_under(folder.path()), &forms()).is_empty(), "{text}");
         }

@@ -1,6 +1,7 @@
 //! Kubernetes' own kinds, as far as they are served. Their shapes are in [`schemas`].
 
 pub(crate) mod definition;
+mod event_columns;
 mod events;
 mod facades;
 mod schemas;

@@ -30,6 +30,12 @@ impl Include {
 
 const NAME_DESCRIPTION: &str = "Name must be unique within a namespace. Is required when creating resources, although some resources may allow a client to request the generation of an appropriate name automatically. Name is primarily intended for creation idempotence and configuration definition. Cannot be updated. More info: https://kubernetes.io/docs/concepts/overview/working-with-objects/names#names";
 
+const NAME: &str = "Name";
+
+/// The first column of every kind that has none of this name.
+const NAME_COLUMN: Column =
+    Column { name: NAME, column_type: "string", description: "", priority: 0, cell: Cell::Path(".metadata.name") };
+
 /// Columns of kinds that name none.
 const DEFAULT_COLUMNS: [Column; 1] = [Column {
     name: "Age",
@@ -62,33 +68,33 @@ pub(crate) fn table(
 
 /// A row that carries nothing but a revision, for a bookmark.
 pub(crate) fn bookmark(kind: &KindInfo, object: &Value) -> Value {
-    let cells = vec![Value::Null; columns(kind).len() + 1];
+    let cells = vec![Value::Null; columns(kind).count()];
     json!({
         "kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": {},
         "rows": [{ "cells": cells, "object": partial(object) }],
     })
 }
 
-fn columns(kind: &KindInfo) -> &[Column] {
-    if kind.columns.is_empty() { &DEFAULT_COLUMNS } else { &kind.columns }
+fn columns(kind: &KindInfo) -> impl Iterator<Item = &Column> {
+    let own = if kind.columns.is_empty() { &DEFAULT_COLUMNS[..] } else { &kind.columns };
+    let name = own.iter().all(|column| column.name != NAME).then_some(&NAME_COLUMN);
+    name.into_iter().chain(own)
 }
 
 fn definitions(kind: &KindInfo) -> Value {
-    let mut definitions = vec![json!({
-        "name": "Name", "type": "string", "format": "name", "description": NAME_DESCRIPTION, "priority": 0,
-    })];
-    definitions.extend(columns(kind).iter().map(|column| {
+    let definition = |column: &Column| {
+        let (format, description) =
+            if column.name == NAME { ("name", NAME_DESCRIPTION) } else { ("", column.description) };
         json!({
-            "name": column.name, "type": column.column_type, "format": "",
-            "description": column.description, "priority": column.priority,
+            "name": column.name, "type": column.column_type, "format": format,
+            "description": description, "priority": column.priority,
         })
-    }));
-    Value::Array(definitions)
+    };
+    Value::Array(columns(kind).map(definition).collect())
 }
 
 fn row(kind: &KindInfo, object: &Value, include: Include, now: Timestamp) -> Value {
-    let mut cells = vec![object["metadata"]["name"].clone()];
-    cells.extend(columns(kind).iter().map(|column| cell(column, object, now)));
+    let cells: Vec<Value> = columns(kind).map(|column| cell(column, object, now)).collect();
     let shown = match include {
         Include::None => Value::Null,
         Include::Metadata => partial(object),

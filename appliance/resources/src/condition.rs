@@ -15,9 +15,10 @@ pub const CONDITIONS_MAX: usize = 32;
 pub const MESSAGE_BYTES_MAX: usize = 32 * 1024;
 
 pub(crate) const STATUS_SHAPE: Shape = Shape::one_of(&["True", "False", "Unknown"]);
-pub(crate) const TYPE_SHAPE: Shape = Shape::TEXT.chars_max(316).matching(
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
-);
+/// A word, with a domain before it or without.
+pub(crate) const TYPE_PATTERN: &str =
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+pub(crate) const TYPE_SHAPE: Shape = Shape::TEXT.chars_max(316).matching(TYPE_PATTERN);
 
 /// `metav1.Condition`.
 pub(crate) const SHAPE: Shape = Shape::object(&[

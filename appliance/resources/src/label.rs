@@ -1,7 +1,7 @@
 //! What may stand in labels.
 
 const KEY_NAME_MAX: usize = 63;
-const KEY_PREFIX_MAX: usize = 253;
+const SUBDOMAIN_MAX: usize = 253;
 const VALUE_MAX: usize = 63;
 
 /// What is wrong with the key of a label: `name`, or `example.com/name`.
@@ -31,14 +31,15 @@ fn is_word(text: &str, max: usize) -> bool {
     bytes.len() <= max && bytes.iter().all(inner) && ends.iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
 }
 
-fn is_subdomain(text: &str) -> bool {
+/// As the names of most objects are, too.
+pub(crate) fn is_subdomain(text: &str) -> bool {
     let label = |label: &str| {
         let bytes = label.as_bytes();
         let alphanumeric = |byte: &u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         bytes.iter().all(|byte| alphanumeric(byte) || *byte == b'-')
             && [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(alphanumeric))
     };
-    text.len() <= KEY_PREFIX_MAX && text.split('.').all(label)
+    text.len() <= SUBDOMAIN_MAX && text.split('.').all(label)
 }
 
 #[cfg(test)]

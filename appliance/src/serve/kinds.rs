@@ -72,7 +72,9 @@ fn admit(kind: &Kind, new: &mut Value, old: Option<&Value>) -> Result<Admitted, 
     Ok(Admitted { warnings: admission.warnings, unknown_fields: admission.unknown_fields })
 }
 
-fn conversion(stored_as: &StoredAs) -> Conversion {
+/// A version's conversion as the API server takes it.
+#[must_use]
+pub fn conversion(stored_as: &StoredAs) -> Conversion {
     Conversion {
         to_stored: stored_as.conversion.to_v1beta2,
         from_stored: stored_as.conversion.to_v1beta1,

@@ -153,7 +153,10 @@ async fn chance_objects_get_the_verdict_of_their_definition() {
             }
             let (theirs, ours) = (definition.judge(&object), ours(&core, &object).await);
             match (&theirs, &ours) {
-                (Verdict::Taken(_), Verdict::Taken(_)) => counts[0] += 1,
+                (Verdict::Taken(theirs), Verdict::Taken(stored)) => {
+                    assert_eq!(stored["spec"], theirs["spec"], "{name}: the same defaults, and nothing lost");
+                    counts[0] += 1;
+                }
                 (Verdict::Unknown(_), Verdict::Unknown(_)) => counts[1] += 1,
                 // Rules come after the shape; a definition has none.
                 (Verdict::Taken(_) | Verdict::Unknown(_), Verdict::Wrong(fields)) if definition::has_rules(name) => {

@@ -1,6 +1,7 @@
 //! Objects that users apply: bodies in JSON and YAML, and the rules of every kind.
 
-use firesteel_kube::{Conversion, negotiate};
+use firesteel_appliance::serve;
+use firesteel_kube::negotiate;
 use firesteel_resources::kinds::{self, KINDS, Kind, StoredAs};
 use firesteel_resources::{admit, provisioning::Provisioning};
 use serde_json::Value;
@@ -48,13 +49,7 @@ pub(super) fn check(input: &[u8]) {
 /// Whatever an object says, and whatever its annotation brings: what becomes of it in the stored version and
 /// back stays so.
 fn there_and_back(kind: &Kind, stored_as: &StoredAs, object: &Value) {
-    let conversion = Conversion {
-        to_stored: stored_as.conversion.to_v1beta2,
-        from_stored: stored_as.conversion.to_v1beta1,
-        annotation: stored_as.annotation,
-        fits_stored: stored_as.fits_stored,
-        fits: stored_as.fits,
-    };
+    let conversion = serve::kinds::conversion(stored_as);
     if !object.is_object() {
         return;
     }

@@ -47,7 +47,10 @@ fn kubectl_1_20_shows_events() {
 fn show(kubectl: &Kubectl) {
     two_hosts(kubectl);
     let all = kubectl.rows(&["get", "events"]);
-    assert!(all[0].join(" ").ends_with("LAST SEEN TYPE REASON OBJECT MESSAGE"), "{all:?}");
+    assert_eq!(all[0].join(" "), "LAST SEEN TYPE REASON OBJECT MESSAGE");
+    let wide = kubectl.rows(&["get", "events", "-o", "wide"]);
+    assert_eq!(wide[0].join(" "), "LAST SEEN TYPE REASON OBJECT SUBOBJECT SOURCE MESSAGE FIRST SEEN COUNT NAME");
+    assert!(wide.iter().any(|row| row.ends_with(&["3", "host-1.racked"].map(str::to_owned))), "{wide:?}");
     let told = |reason: &str, host: &str| {
         let end = format!("Normal {reason} baremetalhost/{host} by the hands of a person");
         all.iter().any(|row| row.join(" ").ends_with(&end))
@@ -72,7 +75,7 @@ fn kubectl_watches_what_happens_to_an_object() {
         kubectl.ok(&["apply", "-f", "h1.yaml", "-f", "h2.yaml"]);
         let mut watching = kubectl.watching(&["get", "events", "-w", "--field-selector", "involvedObject.name=host-2"]);
         two_hosts(kubectl);
-        assert!(watching.words().join(" ").ends_with("LAST SEEN TYPE REASON OBJECT MESSAGE"));
+        assert_eq!(watching.words().join(" "), "LAST SEEN TYPE REASON OBJECT MESSAGE");
         let row = watching.words().join(" ");
         assert!(row.ends_with("Normal Cabled baremetalhost/host-2 by the hands of a person"), "{row}");
     });

@@ -19,4 +19,5 @@ mod looking_around;
 mod mistakes;
 mod own_kinds;
 mod scaling;
+mod versions;
 mod waiting;

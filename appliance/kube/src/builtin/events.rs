@@ -3,9 +3,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{column, schemas, shaped};
+use super::{event_columns, schemas, shaped};
 use crate::convert::Conversion;
-use crate::kind::{Admitted, Cell, Column, KindInfo, NameRule};
+use crate::kind::{Admitted, KindInfo, NameRule};
 use crate::status::Cause;
 
 /// Names of events.k8s.io and what the same is called in the older form.
@@ -37,7 +37,7 @@ pub fn event() -> KindInfo {
             "reportingComponent",
             "type",
         ],
-        columns: columns(".lastTimestamp", ".message", involved),
+        columns: event_columns::columns(),
         ..common("")
     }
     .admitting(|value, _| admitted(check_place(value, "involvedObject")));
@@ -59,7 +59,7 @@ pub(super) fn new_event() -> KindInfo {
             "reportingController",
             "type",
         ],
-        columns: columns(".deprecatedLastTimestamp", ".note", regarding),
+        columns: event_columns::columns(),
         stored_at: Some(("", "events")),
         conversion: Some(Conversion {
             to_stored: |event| renamed(event, |(new, old)| (new, old)),
@@ -100,16 +100,6 @@ fn common(group: &'static str) -> KindInfo {
     }
 }
 
-fn columns(last: &'static str, message: &'static str, object: fn(&Value) -> Value) -> Vec<Column> {
-    vec![
-        column("Last Seen", "date", last),
-        column("Type", "string", ".type"),
-        column("Reason", "string", ".reason"),
-        Column { cell: Cell::Computed(object), ..column("Object", "string", "") },
-        column("Message", "string", message),
-    ]
-}
-
 fn renamed(
     event: &Value,
     names: fn((&'static str, &'static str)) -> (&'static str, &'static str),
@@ -148,19 +138,6 @@ fn check_new(value: &Value) -> Vec<Cause> {
         causes.push(Cause::invalid("type", &value["type"], "has invalid value: "));
     }
     causes
-}
-
-fn involved(value: &Value) -> Value {
-    named(&value["involvedObject"])
-}
-
-fn regarding(value: &Value) -> Value {
-    named(&value["regarding"])
-}
-
-fn named(object: &Value) -> Value {
-    let kind = object["kind"].as_str().unwrap_or("").to_lowercase();
-    json!(format!("{kind}/{}", object["name"].as_str().unwrap_or("")))
 }
 
 #[cfg(test)]

@@ -57,6 +57,7 @@ pub struct Requests {
 #[serde(rename_all = "lowercase")]
 pub enum RebootMode {
     #[default]
+    #[serde(alias = "")]
     Soft,
     Hard,
 }
@@ -116,7 +117,7 @@ pub fn requests(meta: &ObjectMeta) -> Requests {
     found
 }
 
-/// What is wrong with the values. They are strict JSON: unknown fields are refused (upstream).
+/// What is wrong with the values. They are JSON of the known fields alone; upstream ignores others in a reboot.
 #[must_use]
 pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
     let mut causes = Vec::new();
@@ -214,9 +215,15 @@ mod tests {
     fn unknown_fields_are_refused() {
         let bad = meta(&[(REBOOT, r#"{"mode":"hard","when":"now"}"#), (DETACHED, "yes"), ("reboot.metal3.io/x", "{")]);
         assert_eq!(causes(&bad, false).len(), 3);
-        let good = meta(&[(REBOOT, ""), (DETACHED, "true"), ("reboot.metal3.ioother", "{"), (INSPECT, "disabled")]);
+        let good = meta(&[
+            (REBOOT, ""),
+            ("reboot.metal3.io/y", r#"{"mode":""}"#),
+            (DETACHED, "true"),
+            ("reboot.metal3.ioother", "{"),
+            (INSPECT, "disabled"),
+        ]);
         assert_eq!(causes(&good, false), []);
-        assert_eq!(requests(&good).held_off, None);
+        assert_eq!(requests(&good).held_off, Some((vec!["y".to_owned()], RebootMode::Soft)));
         assert_eq!(causes(&meta(&[(INSPECT, "whatever")]), false).len(), 1);
     }
 

@@ -2,9 +2,18 @@
 
 use crate::kinds::{AGE, Column, column};
 
+const PAUSED: Column =
+    column("Paused", r#".status.conditions[?(@.type=="Paused")].status"#, "Whether nothing is done for it", 10);
+const AVAILABLE: Column =
+    column("Available", r#".status.conditions[?(@.type=="Available")].status"#, "Whether it is available", 0);
+const PHASE: Column = column("Phase", ".status.phase", "Where it is, in one word", 0);
+const CLUSTER_NAME: Column = column("Cluster", ".spec.clusterName", "The cluster that it belongs to", 0);
+const READY_REPLICAS: Column = number("Ready", ".status.readyReplicas", "Machines that are ready", 0);
+const AVAILABLE_REPLICAS: Column = number("Available", ".status.availableReplicas", "Machines that are available", 0);
+
 pub(super) const CLUSTER: &[Column] = &[
     column("ClusterClass", ".spec.topology.classRef.name", "The class that the cluster is made from", 0),
-    column("Available", r#".status.conditions[?(@.type=="Available")].status"#, "Whether it is available", 0),
+    AVAILABLE,
     number(
         "CP Desired",
         ".status.controlPlane.desiredReplicas",
@@ -30,26 +39,26 @@ pub(super) const CLUSTER: &[Column] = &[
     number("W Ready", ".status.workers.readyReplicas", "Workers that are ready", 10),
     number("W Available", ".status.workers.availableReplicas", "Workers that are available", 0),
     number("W Up-to-date", ".status.workers.upToDateReplicas", "Workers that are as they are to be", 0),
-    column("Paused", r#".status.conditions[?(@.type=="Paused")].status"#, "Whether nothing is done for it", 10),
-    column("Phase", ".status.phase", "Where it is, in one word", 0),
+    PAUSED,
+    PHASE,
     AGE,
-    column("Version", ".spec.topology.version", "The Kubernetes version", 0),
+    version(".spec.topology.version"),
 ];
 
 pub(super) const CLUSTER_V1BETA1: &[Column] = &[
     column("ClusterClass", ".spec.topology.class", "The class that the cluster is made from", 0),
-    column("Phase", ".status.phase", "Where it is, in one word", 0),
+    PHASE,
     AGE,
-    column("Version", ".spec.topology.version", "The Kubernetes version", 0),
+    version(".spec.topology.version"),
 ];
 
 pub(super) const MACHINE: &[Column] = &[
-    column("Cluster", ".spec.clusterName", "The cluster that it belongs to", 0),
+    CLUSTER_NAME,
     column("Node Name", ".status.nodeRef.name", "The node that it became", 0),
     column("Provider ID", ".spec.providerID", "Its name at its infrastructure", 10),
     column("Failure domain", ".status.failureDomain", "Where it is", 0),
     column("Ready", r#".status.conditions[?(@.type=="Ready")].status"#, "Whether it is ready", 0),
-    column("Available", r#".status.conditions[?(@.type=="Available")].status"#, "Whether it is available", 0),
+    AVAILABLE,
     column("Up-to-date", r#".status.conditions[?(@.type=="UpToDate")].status"#, "Whether it is as it is to be", 0),
     column(
         "Internal-IP",
@@ -59,42 +68,46 @@ pub(super) const MACHINE: &[Column] = &[
     ),
     column("External-IP", r#".status.addresses[?(@.type=="ExternalIP")].address"#, "Its address from outside", 10),
     column("OS-Image", ".status.nodeInfo.osImage", "The operating system", 10),
-    column("Paused", r#".status.conditions[?(@.type=="Paused")].status"#, "Whether nothing is done for it", 10),
-    column("Phase", ".status.phase", "Where it is, in one word", 0),
+    PAUSED,
+    PHASE,
     AGE,
-    column("Version", ".spec.version", "The Kubernetes version", 0),
+    version(".spec.version"),
 ];
 
 pub(super) const MACHINE_V1BETA1: &[Column] = &[
-    column("Cluster", ".spec.clusterName", "The cluster that it belongs to", 0),
+    CLUSTER_NAME,
     column("NodeName", ".status.nodeRef.name", "The node that it became", 0),
     column("ProviderID", ".spec.providerID", "Its name at its infrastructure", 0),
-    column("Phase", ".status.phase", "Where it is, in one word", 0),
+    PHASE,
     AGE,
-    column("Version", ".spec.version", "The Kubernetes version", 0),
+    version(".spec.version"),
 ];
 
 pub(super) const MACHINE_SET: &[Column] = &[
-    column("Cluster", ".spec.clusterName", "The cluster that it belongs to", 0),
+    CLUSTER_NAME,
     number("Desired", ".spec.replicas", "Machines that there are to be", 0),
     number("Current", ".status.replicas", "Machines", 0),
-    number("Ready", ".status.readyReplicas", "Whether it is ready", 0),
-    number("Available", ".status.availableReplicas", "Whether it is available", 0),
-    number("Up-to-date", ".status.upToDateReplicas", "Whether it is as it is to be", 0),
-    column("Paused", r#".status.conditions[?(@.type=="Paused")].status"#, "Whether nothing is done for it", 10),
+    READY_REPLICAS,
+    AVAILABLE_REPLICAS,
+    number("Up-to-date", ".status.upToDateReplicas", "Machines that are as the template has them", 0),
+    PAUSED,
     AGE,
-    column("Version", ".spec.template.spec.version", "The Kubernetes version", 0),
+    version(".spec.template.spec.version"),
 ];
 
 pub(super) const MACHINE_SET_V1BETA1: &[Column] = &[
-    column("Cluster", ".spec.clusterName", "The cluster that it belongs to", 0),
+    CLUSTER_NAME,
     number("Desired", ".spec.replicas", "Machines that there are to be", 10),
     number("Replicas", ".status.replicas", "Machines", 0),
-    number("Ready", ".status.readyReplicas", "Whether it is ready", 0),
-    number("Available", ".status.availableReplicas", "Whether it is available", 0),
+    READY_REPLICAS,
+    AVAILABLE_REPLICAS,
     AGE,
-    column("Version", ".spec.template.spec.version", "The Kubernetes version", 0),
+    version(".spec.template.spec.version"),
 ];
+
+const fn version(json_path: &'static str) -> Column {
+    column("Version", json_path, "The Kubernetes version", 0)
+}
 
 /// A column of numbers.
 const fn number(name: &'static str, json_path: &'static str, description: &'static str, priority: i32) -> Column {

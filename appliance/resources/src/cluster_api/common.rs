@@ -2,11 +2,12 @@
 
 use serde_json::Value;
 
-use crate::shape::{Field, Rule, Shape};
+use crate::{
+    condition::{self, CONDITIONS_MAX},
+    shape::{Field, Rule, Shape},
+};
 
-/// A condition, with a domain before it or without.
-pub(super) const CONDITION_TYPE: &str =
-    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$";
+pub(super) use crate::condition::TYPE_PATTERN as CONDITION_TYPE;
 
 /// A name that may have a domain before it.
 pub(super) const QUALIFIED_NAME: &str =
@@ -14,9 +15,6 @@ pub(super) const QUALIFIED_NAME: &str =
 
 /// A label's value.
 pub(super) const LABEL_VALUE: &str = r"^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$";
-
-/// One word in camel case.
-pub(super) const REASON: &str = r"^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$";
 
 /// A label of a domain name.
 pub(super) const LABEL: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$";
@@ -51,7 +49,7 @@ pub(super) const READINESS_GATE: Shape = Shape::object(&[
         .about("Whether the condition is good when true, or when false."),
 ]);
 
-pub(super) const TAINT: Shape = Shape::object(&[
+const TAINT: Shape = Shape::object(&[
     Field::required("effect", Shape::one_of(&["NoSchedule", "PreferNoSchedule", "NoExecute"]))
         .about("What the taint does to pods that do not tolerate it."),
     Field::required("key", Shape::TEXT.chars_min(1).chars_max(317).matching(QUALIFIED_NAME)).about("The key."),
@@ -66,7 +64,7 @@ pub(super) const ADDRESS: Shape = Shape::object(&[
         .about("The type."),
 ]);
 
-pub(super) const CONDITION: Shape = Shape::object(&[
+const CONDITION: Shape = Shape::object(&[
     Field::required("lastTransitionTime", Shape::TIME).about("When the status of the condition changed last."),
     Field::new("message", Shape::TEXT.chars_min(1).chars_max(10_240)).about("The reason, for people."),
     Field::new("reason", Shape::TEXT.chars_min(1).chars_max(256)).about("The reason, as one word."),
@@ -99,15 +97,30 @@ pub(super) const NODE_INFO: Shape = Shape::object(&[
     Field::required("systemUUID", Shape::TEXT).about("The identity of the hardware."),
 ]);
 
-pub(super) const V1BETA2_CONDITION: Shape = Shape::object(&[
-    Field::required("lastTransitionTime", Shape::TIME).about("When the status of the condition changed last."),
-    Field::required("message", Shape::TEXT.chars_max(32_768)).about("The reason, for people."),
-    Field::new("observedGeneration", Shape::INT64.min(0)).about("The generation of the object that this was found of."),
-    Field::required("reason", Shape::TEXT.chars_min(1).chars_max(1024).matching(REASON))
-        .about("The reason, as one word."),
-    Field::required("status", Shape::one_of(&["True", "False", "Unknown"])).about("True, False or Unknown."),
-    Field::required("type", Shape::TEXT.chars_max(316).matching(CONDITION_TYPE)).about("The type."),
+/// Of a template.
+pub(super) const METADATA: Shape = Shape::object(&[
+    Field::new("annotations", Shape::map(&Shape::TEXT)).about("Notes of tools and people."),
+    Field::new("labels", Shape::map(&Shape::TEXT)).about("Labels that selectors look at."),
 ]);
+
+pub(super) const CLASS: Field = Field::required("class", Shape::TEXT.chars_min(1).chars_max(256))
+    .about("The name of the class that it is made from.");
+pub(super) const CLUSTER_NAME: Field = Field::required("clusterName", Shape::TEXT.chars_min(1).chars_max(63))
+    .about("The cluster that it belongs to. It does not change.");
+pub(super) const CONDITIONS: Field =
+    Field::new("conditions", condition::LIST_SHAPE.items_max(CONDITIONS_MAX)).about("What is true of the object now.");
+pub(super) const FAILURE_DOMAIN: Field = Field::new("failureDomain", Shape::TEXT.chars_min(1).chars_max(256))
+    .about("The part of the infrastructure that fails as a whole.");
+pub(super) const FAILURE_MESSAGE: Field = Field::new("failureMessage", Shape::TEXT.chars_min(1).chars_max(10_240))
+    .about("Why it cannot go on, for people. Not set any more.");
+pub(super) const FAILURE_REASON: Field =
+    Field::new("failureReason", Shape::TEXT).about("Why it cannot go on, as one word. Not set any more.");
+/// Of v1beta1 alone; v1beta2 keeps them apart.
+pub(super) const OLD_CONDITIONS: Field =
+    Field::new("conditions", Shape::list(&CONDITION)).about("What is true of the object now.");
+pub(super) const TAINTS: Field =
+    Field::new("taints", Shape::list(&TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
+        .about("What keeps pods off the node.");
 
 const MATCH_EXPRESSION: Shape = Shape::object(&[
     Field::required("key", Shape::TEXT).about("The key."),

@@ -3,12 +3,15 @@
 //! One table for each kind of object says where a field of one version is in the other; what it does not
 //! name is the same in both. Each row is used in both directions. What one version has alone is left
 //! out: whoever converts keeps it besides (`firesteel_kube::Conversion`). Values that cannot be
-//! converted, such as a duration that is none, are left out as well.
+//! converted, such as a duration that is none, are left out as well, and so is what says nothing.
 
 mod duration;
+mod idle;
 mod tables;
 
 use serde_json::{Map, Value, json};
+
+use super::v1beta2;
 
 /// The version in which v1beta1 is told of an object that v1beta2 names by its group alone. Upstream
 /// asks the definitions of kinds that may not be known here; this is the one that clients of v1beta1 know.
@@ -21,6 +24,9 @@ struct Step {
     new: &'static str,
     form: Form,
 }
+
+/// A table, in parts: some of them are in several tables.
+type Steps = &'static [&'static [Step]];
 
 /// How a value differs between the versions.
 #[derive(Debug)]
@@ -38,8 +44,8 @@ enum Form {
     Domains,
     /// A word that v1beta1 does not have.
     Phase,
-    Object(&'static [Step]),
-    List(&'static [Step]),
+    Object(Steps),
+    List(Steps),
 }
 
 const fn same(old: &'static str, new: &'static str) -> Step {
@@ -54,11 +60,11 @@ const fn reference(path: &'static str) -> Step {
     Step { old: path, new: path, form: Form::Reference }
 }
 
-const fn object(path: &'static str, steps: &'static [Step]) -> Step {
+const fn object(path: &'static str, steps: Steps) -> Step {
     Step { old: path, new: path, form: Form::Object(steps) }
 }
 
-const fn list(path: &'static str, steps: &'static [Step]) -> Step {
+const fn list(path: &'static str, steps: Steps) -> Step {
     Step { old: path, new: path, form: Form::List(steps) }
 }
 
@@ -80,15 +86,17 @@ pub struct Conversion {
 }
 
 pub const CLUSTER: Conversion = Conversion {
-    to_v1beta2: |object| convert(object, tables::CLUSTER, Direction::Up),
+    to_v1beta2: |object| idle::dropped(convert(object, tables::CLUSTER, Direction::Up), &v1beta2::cluster::SHAPE),
     to_v1beta1: |object| convert(object, tables::CLUSTER, Direction::Down),
 };
 pub const MACHINE: Conversion = Conversion {
-    to_v1beta2: |object| convert(object, tables::MACHINE, Direction::Up),
+    to_v1beta2: |object| idle::dropped(convert(object, tables::MACHINE, Direction::Up), &v1beta2::machine::SHAPE),
     to_v1beta1: |object| convert(object, tables::MACHINE, Direction::Down),
 };
 pub const MACHINE_SET: Conversion = Conversion {
-    to_v1beta2: |object| convert(object, tables::MACHINE_SET, Direction::Up),
+    to_v1beta2: |object| {
+        idle::dropped(convert(object, tables::MACHINE_SET, Direction::Up), &v1beta2::machine_set::SHAPE)
+    },
     to_v1beta1: |object| convert(object, tables::MACHINE_SET, Direction::Down),
 };
 
@@ -116,7 +124,7 @@ impl Step {
 }
 
 /// What is beside `apiVersion`, `kind` and `metadata`, in the other version.
-fn convert(object: &Value, steps: &'static [Step], direction: Direction) -> Map<String, Value> {
+fn convert(object: &Value, steps: Steps, direction: Direction) -> Map<String, Value> {
     let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
     let fields = object.as_object().into_iter().flatten();
     let own = fields.filter(|(name, _)| !matches!(name.as_str(), "apiVersion" | "kind" | "metadata"));
@@ -128,12 +136,13 @@ fn convert(object: &Value, steps: &'static [Step], direction: Direction) -> Map<
 /// Takes out what has another place there, then puts it in: a path may be the old one of one value and
 /// the new one of another. What stays where it is is rebuilt between the two, since it may lose a value
 /// by the one and get one by the other.
-fn rebuild(fields: &mut Map<String, Value>, steps: &'static [Step], direction: Direction, namespace: &str) {
+fn rebuild(fields: &mut Map<String, Value>, steps: Steps, direction: Direction, namespace: &str) {
     let stays = |step: &&Step| step.old == step.new;
-    let moving = steps.iter().filter(|step| !stays(step) && !step.from(direction).is_empty());
+    let all = || steps.iter().copied().flatten();
+    let moving = all().filter(|step| !stays(step) && !step.from(direction).is_empty());
     let taken: Vec<(&Step, Value)> =
         moving.filter_map(|step| Some((step, take(fields, step.from(direction))?))).collect();
-    for step in steps.iter().filter(stays) {
+    for step in all().filter(stays) {
         if let Some(place) = at(fields, step.old)
             && let Some(value) = step.form.convert(place.take(), direction, namespace)
         {

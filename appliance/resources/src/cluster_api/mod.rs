@@ -14,9 +14,11 @@ pub mod convert;
 
 mod columns;
 mod common;
+mod metadata;
 mod rules;
 mod selector;
 mod taints;
+mod topology;
 mod v1beta1;
 mod v1beta2;
 

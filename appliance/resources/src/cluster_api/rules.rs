@@ -1,25 +1,22 @@
 //! What upstream's webhooks put in and refuse, as far as one object tells it alone. All of it is about
 //! objects as v1beta2 has them, but for what v1beta1 alone can say.
 
-use std::net::IpAddr;
-
 use serde_json::{Map, Value, json};
 
-use super::{convert, selector::Selector, taints};
-use crate::{cause::Cause, kinds::Verdict, shape::join};
+use super::{convert, metadata, selector::Selector, taints, topology};
+use crate::{cause::Cause, kinds::Verdict, label, provisioning::Cidr, shape::join};
 
 /// On the machines of a set: the set.
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";
 /// On machines that a pool made.
 const POOL_NAME: &str = "cluster.x-k8s.io/pool-name";
-const AUTOSCALER_MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
-const AUTOSCALER_MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
+pub(super) const AUTOSCALER_MIN: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-min-size";
+pub(super) const AUTOSCALER_MAX: &str = "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size";
 const SKIPPED_CHECKS: &str = "machineset.cluster.x-k8s.io/skip-preflight-checks";
 const CHECKS: [&str; 5] =
     ["All", "ControlPlaneIsStable", "ControlPlaneVersionSkew", "KubeadmVersionSkew", "KubernetesVersionSkew"];
 /// Tries to delete the node of a machine that goes.
 const NODE_DELETION_SECONDS: i64 = 10;
-const LABEL_BYTES_MAX: usize = 63;
 const NOT_CHANGED: &str = "field is immutable";
 const NO_CLASSES: &str = "spec.topology has no effect: there are no ClusterClasses here";
 
@@ -35,6 +32,9 @@ const REFERENCES: [&str; 5] = [
 /// What v1beta1 writes as text and v1beta2 as a number.
 const DURATIONS: [&str; 5] =
     ["nodeDrainTimeout", "nodeVolumeDetachTimeout", "nodeDeletionTimeout", "nodeStartupTimeout", "timeout"];
+
+/// What is within has the names that people give: labels, annotations, values of variables.
+const FREE: [&str; 3] = ["metadata", "matchLabels", "variables"];
 
 pub(super) fn complete_cluster(new: &mut Value, _old: Option<&Value>) {
     if let Some(spec) = new.get_mut("spec") {
@@ -95,7 +95,7 @@ pub(super) fn cluster(new: &Value, old: Option<&Value>) -> Verdict {
     let (spec, old) = (&new["spec"], old.map(|old| &old["spec"]));
     let mut causes = Vec::new();
     let name = new["metadata"]["name"].as_str().unwrap_or_default();
-    if !is_label_value(name) {
+    if label::value_fault(name).is_some() {
         let why = "must be a valid label value: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends";
         causes.push(Cause::invalid("metadata.name", name, why));
     }
@@ -114,7 +114,7 @@ pub(super) fn cluster(new: &Value, old: Option<&Value>) -> Verdict {
     for part in ["pods", "services"] {
         let blocks = spec["clusterNetwork"][part]["cidrBlocks"].as_array();
         for (index, block) in blocks.into_iter().flatten().filter_map(Value::as_str).enumerate() {
-            if !is_cidr(block) {
+            if Cidr::parse(block).is_none() {
                 let field = format!("spec.clusterNetwork.{part}.cidrBlocks[{index}]");
                 causes.push(Cause::invalid(&field, block, &format!("invalid CIDR address: {block}")));
             }
@@ -122,24 +122,10 @@ pub(super) fn cluster(new: &Value, old: Option<&Value>) -> Verdict {
     }
     let mut verdict = Verdict { causes, unacted: Vec::new() };
     if is_defined(&spec["topology"]) {
-        topology(&spec["topology"], &mut verdict.causes);
+        topology::check(new, &mut verdict.causes);
         verdict.unacted.push(NO_CLASSES.into());
     }
     verdict
-}
-
-fn topology(topology: &Value, causes: &mut Vec<Cause>) {
-    if topology["classRef"]["name"].as_str().is_none_or(str::is_empty) {
-        return causes.push(Cause::required("spec.topology.class", "classRef.name cannot be empty"));
-    }
-    version(topology, "spec.topology", "version must be a valid semantic version", causes);
-    taints::check(&topology["controlPlane"]["taints"], "spec.topology.controlPlane.taints", true, causes);
-    for part in ["machineDeployments", "machinePools"] {
-        for set in topology["workers"][part].as_array().into_iter().flatten() {
-            let path = format!("spec.topology.workers.{part}[{}]", set["name"].as_str().unwrap_or_default());
-            taints::check(&set["taints"], &join(&path, "taints"), true, causes);
-        }
-    }
 }
 
 pub(super) fn machine(new: &Value, old: Option<&Value>) -> Verdict {
@@ -177,6 +163,7 @@ pub(super) fn machine_set(new: &Value, old: Option<&Value>) -> Verdict {
     }
     version(&template["spec"], "spec.template.spec", "must be a valid semantic version", &mut causes);
     taints::check(&template["spec"]["taints"], "spec.template.spec.taints", false, &mut causes);
+    metadata::check(&template["metadata"], "spec.template.metadata", &mut causes);
     if let Some(form) = spec["machineNaming"]["template"].as_str().filter(|form| !form.is_empty()) {
         naming(form, &mut causes);
     }
@@ -197,8 +184,7 @@ pub(super) fn durations(new: &Value, _old: Option<&Value>) -> Verdict {
 fn walk_durations(value: &Value, path: &str, causes: &mut Vec<Cause>) {
     match value {
         Value::Object(fields) => {
-            // The values of variables are free.
-            for (name, value) in fields.iter().filter(|(name, _)| *name != "variables") {
+            for (name, value) in fields.iter().filter(|(name, _)| !FREE.contains(&name.as_str())) {
                 let path = join(path, name);
                 match value.as_str() {
                     Some(text) if DURATIONS.contains(&name.as_str()) && !convert::is_duration(text) => {
@@ -233,7 +219,7 @@ fn same_cluster(new: &Value, old: Option<&Value>, causes: &mut Vec<Cause>) {
     }
 }
 
-fn version(holder: &Value, path: &str, wrong: &str, causes: &mut Vec<Cause>) {
+pub(super) fn version(holder: &Value, path: &str, wrong: &str, causes: &mut Vec<Cause>) {
     let Some(version) = holder["version"].as_str().filter(|version| !version.is_empty()) else { return };
     let field = join(path, "version");
     if !version.starts_with('v') {
@@ -281,12 +267,7 @@ fn naming(form: &str, causes: &mut Vec<Cause>) {
         rest = after;
     }
     name.push_str(rest);
-    let is_part = |part: &str| {
-        let ends = |byte: Option<&u8>| byte.is_some_and(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        let inner = part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-');
-        inner && ends(part.as_bytes().first()) && ends(part.as_bytes().last())
-    };
-    if name.len() > 253 || !name.split('.').all(is_part) {
+    if !label::is_subdomain(&name) {
         let why = "invalid template, generated names would not be valid Kubernetes object names";
         causes.push(Cause::invalid(FIELD, form, why));
     }
@@ -331,32 +312,14 @@ fn is_defined(value: &Value) -> bool {
     value.as_object().is_some_and(|fields| fields.values().any(|value| !value.is_null() && value != ""))
 }
 
-fn is_label_value(text: &str) -> bool {
-    let ends = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_alphanumeric);
-    let bytes = text.as_bytes();
-    let inner = bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.'));
-    bytes.is_empty() || bytes.len() <= LABEL_BYTES_MAX && inner && ends(bytes.first()) && ends(bytes.last())
-}
-
 /// The name as a label's value: itself, or where it is too long a hash of it, as upstream makes it.
 fn label_of(name: &str) -> String {
     use base64::Engine as _;
-    if is_label_value(name) {
+    if label::value_fault(name).is_none() {
         return name.to_owned();
     }
     let hash = name.bytes().fold(0x811c_9dc5_u32, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193));
     format!("hash_{}_z", base64::engine::general_purpose::URL_SAFE_NO_PAD.encode(hash.to_be_bytes()))
-}
-
-fn is_cidr(text: &str) -> bool {
-    let Some((address, bits)) = text.split_once('/') else { return false };
-    let is_number = bits.len() <= 3 && !bits.is_empty() && bits.bytes().all(|byte| byte.is_ascii_digit());
-    let most = match address.parse::<IpAddr>() {
-        Ok(IpAddr::V4(_)) => 32,
-        Ok(IpAddr::V6(_)) => 128,
-        Err(_) => return false,
-    };
-    is_number && bits.parse::<u16>().is_ok_and(|bits| bits <= most)
 }
 
 /// Three numbers, and perhaps what comes before a release, and a build.
@@ -391,18 +354,12 @@ mod tests {
         for bad in ["", "1", "1.2", "1.2.3.4", "01.2.3", "1.2.3-", "1.2.3-01", "1.2.x", "1.2.3+", "-1.2.3"] {
             assert!(!is_semantic(bad), "{bad}");
         }
-        for good in ["10.0.0.0/8", "fd00::/64", "0.0.0.0/0"] {
-            assert!(is_cidr(good), "{good}");
-        }
-        for bad in ["10.0.0.0", "10.0.0.0/33", "10.0.0/8", "fd00::/129", "x/8", "10.0.0.0/+8", "/8"] {
-            assert!(!is_cidr(bad), "{bad}");
-        }
     }
 
     #[test]
     fn a_name_that_is_too_long_for_a_label_is_hashed() {
         assert_eq!(label_of("ms1"), "ms1");
         let long = label_of(&"a".repeat(64));
-        assert!(long.starts_with("hash_") && long.ends_with("_z") && is_label_value(&long), "{long}");
+        assert!(long.starts_with("hash_") && long.ends_with("_z") && label::value_fault(&long).is_none(), "{long}");
     }
 }

@@ -5,6 +5,8 @@ use std::{collections::BTreeMap, fmt};
 use serde::Deserialize;
 use serde_json::Value;
 
+use crate::label;
+
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Selector {
@@ -27,8 +29,12 @@ impl Selector {
             return Ok(Self::default());
         }
         let selector = Self::deserialize(value).map_err(|error| error.to_string())?;
+        for (key, value) in &selector.match_labels {
+            check_label(key, std::slice::from_ref(value))?;
+        }
         for expression in &selector.match_expressions {
             let Expression { key, operator, values } = expression;
+            check_label(key, values)?;
             match (operator.as_str(), values.is_empty()) {
                 ("In" | "NotIn", true) => {
                     return Err(format!("{key}: for In and NotIn operators, values must not be empty"));
@@ -56,6 +62,16 @@ impl Selector {
                     _ => found.is_none(),
                 }
             })
+    }
+}
+
+fn check_label(key: &str, values: &[String]) -> Result<(), String> {
+    if let Some(why) = label::key_fault(key) {
+        return Err(format!("key: Invalid value: {key:?}: {why}"));
+    }
+    match values.iter().find_map(|value| Some((value, label::value_fault(value)?))) {
+        Some((value, why)) => Err(format!("values: Invalid value: {value:?}: {why}")),
+        None => Ok(()),
     }
 }
 

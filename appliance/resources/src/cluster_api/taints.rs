@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::cause::Cause;
+use crate::{cause::Cause, label};
 
 /// On machines of the control plane.
 pub(super) const CONTROL_PLANE_LABEL: &str = "cluster.x-k8s.io/control-plane";
@@ -24,7 +24,10 @@ pub(super) fn check(taints: &Value, path: &str, of_control_plane: bool, causes: 
             }
             "node-role.kubernetes.io/master" => "taint is deprecated since 1.24 and should not be used anymore",
             "node-role.kubernetes.io/control-plane" if !of_control_plane => "taint is not allowed for worker Machines",
-            _ => continue,
+            _ => match label::key_fault(key) {
+                Some(why) => why,
+                None => continue,
+            },
         };
         causes.push(Cause::invalid(&format!("{path}[{index}].key"), key, why));
     }

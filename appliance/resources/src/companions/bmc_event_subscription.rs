@@ -52,7 +52,7 @@ fn causes(new: &Value) -> Vec<Cause> {
     } else {
         match url::parts(destination) {
             Err(why) => causes.push(Cause::invalid("spec.destination", destination, &why)),
-            Ok((_, _, "")) => {
+            Ok((_, _, path)) if !path.starts_with('/') => {
                 let why = "hostname-only destination must have a trailing slash";
                 causes.push(Cause::invalid("spec.destination", destination, why));
             }

@@ -156,9 +156,15 @@ fn text(shape: &Shape, path: &Path<'_>, found: &str, findings: &mut Findings) {
     if let Some(pattern) = shape.pattern.filter(|pattern| !matches(pattern, found)) {
         findings.out_of_bounds(path, &json!(found), &format!("match '{pattern}'"));
     }
-    if shape.format == Some(Format::DateTime) && found.parse::<jiff::Timestamp>().is_err() {
+    if shape.format == Some(Format::DateTime) && !is_time(found) {
         findings.push(|| Cause::type_invalid(&path.to_string(), found, "date-time"));
     }
+}
+
+/// RFC 3339 to the letter: clients that read less than the parser does could not read a whole list.
+fn is_time(text: &str) -> bool {
+    const FORM: &str = r"^\d{4}-\d{2}-\d{2}[Tt]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})$";
+    matches(FORM, text) && text.parse::<jiff::Timestamp>().is_ok()
 }
 
 /// Kubernetes takes 1.0 as an integer; so do the clients that write it.
@@ -284,6 +290,20 @@ mod tests {
         let good = json!({"online": true, "size": 3.0, "count": -1, "name": "12", "mode": "b", "either": "x",
             "at": "2026-01-01T00:00:00Z", "list": [{"type": ""}], "set": ["a"], "one": {"a": ""}});
         assert_eq!(texts(&ROOT, &json!({ "spec": good })), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_time_is_written_as_in_rfc_3339() {
+        const SHAPE: Shape = Shape::object(&[Field::new("at", Shape::TIME)]);
+        let faults = |text: &str| texts(&SHAPE, &json!({ "at": text })).len();
+        for good in ["2026-01-02T03:04:05Z", "2026-01-02t03:04:05.678901z", "2026-01-02T03:04:05+01:30"] {
+            assert_eq!(faults(good), 0, "{good}");
+        }
+        let wide =
+            ["2026-01-02 03:04:05Z", "2026-01-02T03:04Z", "2026-01-02T03:04:05+0130", "2026-01-02T03:04:05Z[UTC]"];
+        for bad in wide.into_iter().chain(["2026-13-02T03:04:05Z", "2026-01-02T24:04:05Z", "2026-01-02", ""]) {
+            assert_eq!(faults(bad), 1, "{bad:?}");
+        }
     }
 
     #[test]

@@ -230,6 +230,37 @@ fn what_the_other_version_cannot_hold_is_kept_beside() {
     }
 }
 
+/// As clients in Go write it: what is a struct there is always there, and v1beta2 has nothing of it.
+#[test]
+fn what_says_nothing_is_not_in_the_newer_version() {
+    let old = of(
+        &CLUSTER_V1BETA1,
+        json!({
+            "spec": {
+                "clusterNetwork": { "pods": { "cidrBlocks": [] }, "services": {} },
+                "controlPlaneEndpoint": { "host": "", "port": 0 },
+                "infrastructureRef": { "apiVersion": "x.io/v1beta1", "kind": "K", "name": "i" },
+                "topology": {
+                    "class": "q", "version": "v1.34.0", "variables": [], "controlPlane": { "metadata": {} },
+                    "workers": { "machineDeployments": [{ "class": "w", "name": "md", "metadata": {} }] },
+                },
+            },
+            "status": {},
+        }),
+    );
+    let mut new = up(&CLUSTER_V1BETA1, &old);
+    let reference = json!({ "apiGroup": "x.io", "kind": "K", "name": "i" });
+    let topology = json!({
+        "classRef": { "name": "q" }, "version": "v1.34.0",
+        "workers": { "machineDeployments": [{ "class": "w", "name": "md" }] },
+    });
+    assert_eq!(new["spec"], json!({ "infrastructureRef": reference, "topology": topology }));
+    assert_eq!(new.get("status"), None);
+    // Whoever goes on with it in the newer version is not told of faults that are none of his.
+    assert_eq!(admit(&CLUSTER, &mut new, None).causes, Vec::new());
+    assert_eq!(down(&CLUSTER_V1BETA1, &new), old);
+}
+
 /// The number of a kind, and an object of its shape.
 fn any_of(shape: fn(&Kind) -> &'static shape::Shape) -> impl Strategy<Value = (usize, Value)> {
     (0..OLDER.len()).prop_flat_map(move |index| (Just(index), shapes::object(shape(OLDER[index]))))
@@ -368,6 +399,7 @@ fn causes(kind: &Kind, mut object: Value, path: &str, value: Value, old: Option<
 #[test]
 fn what_upstreams_webhooks_refuse_is_refused() {
     let taint = |key: &str| json!([{ "key": key, "effect": "NoSchedule", "propagation": "Always" }]);
+    let old_set = down(&MACHINE_SET_V1BETA1, &machine_set());
     for (kind, object, path, value, found) in [
         (
             &MACHINE,
@@ -499,6 +531,35 @@ fn what_upstreams_webhooks_refuse_is_refused() {
             json!("soon"),
             "spec.nodeDrainTimeout: Invalid value: \"soon\": must be a duration",
         ),
+        (
+            &MACHINE_SET_V1BETA1,
+            old_set.clone(),
+            "spec/template/metadata/labels",
+            json!({ "timeout": "long", "a": "b" }),
+            "",
+        ),
+        (
+            &MACHINE_SET,
+            machine_set(),
+            "spec/template/metadata",
+            json!({ "labels": { "a": "b", "b c": "x y" } }),
+            "spec.template.metadata.labels: Invalid value: \"b c\": name part must be",
+        ),
+        (
+            &MACHINE_SET,
+            machine_set(),
+            "spec/template/metadata/annotations",
+            json!({ "Example.com/good": "any text", "a/b/c": "" }),
+            "spec.template.metadata.annotations: Invalid value: \"a/b/c\"",
+        ),
+        (
+            &MACHINE_SET,
+            machine_set(),
+            "spec/selector",
+            json!({ "matchExpressions": [{ "key": "a", "operator": "NotIn", "values": ["x y"] }] }),
+            "spec.selector: Invalid value: values: Invalid value: \"x y\"",
+        ),
+        (&MACHINE, machine(), "spec/taints", taint(&"x".repeat(64)), "spec.taints[0].key: Invalid value"),
     ] {
         let text = causes(kind, object, path, value.clone(), None);
         assert!(if found.is_empty() { text.is_empty() } else { text.contains(found) }, "{path} = {value}: {text:?}");
@@ -512,6 +573,48 @@ fn what_upstreams_webhooks_refuse_is_refused() {
     moved["spec"]["controlPlaneRef"] = moved["spec"]["infrastructureRef"].clone();
     let text = causes(&CLUSTER, cluster(), "spec/paused", json!(true), Some(&moved));
     assert_eq!(text, "spec.controlPlaneRef: Forbidden: cannot be removed");
+}
+
+#[test]
+fn what_a_topology_itself_says_wrong_is_refused() {
+    let deployment = |more: Value| {
+        let mut set = json!({ "class": "w", "name": "md" });
+        set.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        json!({ "workers": { "machineDeployments": [set] } })
+    };
+    let update = |update: Value| {
+        deployment(json!({ "rollout": { "strategy": { "type": "RollingUpdate", "rollingUpdate": update } } }))
+    };
+    let annotated = json!({ "annotations": { "cluster.x-k8s.io/cluster-api-autoscaler-node-group-max-size": "3" } });
+    let set = "spec.topology.workers.machineDeployments[md]";
+    for (topology, found) in [
+        (
+            json!({ "controlPlane": { "metadata": { "labels": { "a": "x y" } } } }),
+            "spec.topology.controlPlane.metadata.labels: ",
+        ),
+        (deployment(json!({ "metadata": { "labels": { "timeout": "long" } } })), ""),
+        (deployment(json!({ "metadata": { "annotations": { "a b": "" } } })), &format!("{set}.metadata.annotations: ")),
+        (deployment(json!({ "metadata": annotated })), ""),
+        (
+            deployment(json!({ "metadata": annotated, "replicas": 2 })),
+            &format!("{set}.replicas: Invalid value: 2: cannot be set"),
+        ),
+        (update(json!({ "maxSurge": "20%", "maxUnavailable": 0 })), ""),
+        (update(json!({ "maxSurge": "some" })), &format!("{set}.rollout.strategy.rollingUpdate.maxSurge: ")),
+        (update(json!({ "maxSurge": 0, "maxUnavailable": 0 })), "cannot both be 0"),
+    ] {
+        let mut whole = json!({ "classRef": { "name": "q" }, "version": "v1.34.0" });
+        whole.as_object_mut().unwrap().extend(topology.as_object().unwrap().clone());
+        let text = causes(&CLUSTER, cluster(), "spec/topology", whole, None);
+        assert!(if found.is_empty() { text.is_empty() } else { text.contains(found) }, "{topology}: {text:?}");
+    }
+    let mut managed = cluster();
+    managed["spec"]["topology"] = json!({ "classRef": { "name": "q" }, "version": "v1.34.0" });
+    for (value, found) in [("1", ""), ("0", "value cannot be less than 1"), ("all", "could not parse")] {
+        let annotations = json!({ "topology.cluster.x-k8s.io/upgrade-concurrency": value });
+        let text = causes(&CLUSTER, managed.clone(), "metadata/annotations", annotations, None);
+        assert!(if found.is_empty() { text.is_empty() } else { text.contains(found) }, "{value}: {text:?}");
+    }
 }
 
 #[test]

@@ -251,6 +251,7 @@ fn the_other_kinds_have_upstreams_rules() {
     let subscription = |destination: &str| json!({"hostName": "a", "destination": destination});
     assert_eq!(judge("BMCEventSubscription", subscription("https://events.example/")), none);
     assert_eq!(judge("BMCEventSubscription", subscription("https://events.example")), ["spec.destination"]);
+    assert_eq!(judge("BMCEventSubscription", subscription("https://events.example?a=b")), ["spec.destination"]);
     let all = json!({"httpHeadersRef": {"name": "x", "namespace": "other"}});
     assert_eq!(
         judge("BMCEventSubscription", all),

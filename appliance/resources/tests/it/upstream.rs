@@ -7,7 +7,7 @@ use firesteel_resources::{
     Provisioning, admit,
     kinds::{self, KINDS, Kind, Scope},
     schema,
-    shape::{Form, Shape, conform},
+    shape::{Form, Shape, check, conform},
 };
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -215,8 +215,10 @@ fn every_field_says_what_it_is_for_and_every_pattern_is_one() {
                 assert!(regex::bytes::RegexBuilder::new(pattern).unicode(false).build().is_ok(), "{path}: {pattern}");
             }
             // A default must itself have the shape that it is in.
-            if let (Some(default), Form::Object(_)) = (shape.default, shape.form) {
-                assert_eq!(conform(shape, &mut default.value()), Vec::<String>::new(), "{path}");
+            if let Some(default) = shape.default {
+                let mut value = default.value();
+                assert_eq!(conform(shape, &mut value), Vec::<String>::new(), "{path}");
+                assert_eq!(check(shape, &value, None), Vec::new(), "{path}");
             }
         });
     }

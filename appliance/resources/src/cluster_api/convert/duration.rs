@@ -3,6 +3,9 @@
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 
+/// The longest in Go, whose durations are nanoseconds in 64 bits: 292 years.
+const NANOSECONDS_MAX: f64 = 9.223_372_036_854_776e18;
+
 /// Whole seconds of a duration; more than fit into 32 bits count as the most that do.
 pub(super) fn parse(text: &str) -> Option<i64> {
     let (negative, digits) = match text.strip_prefix('-') {
@@ -20,21 +23,22 @@ pub(super) fn parse(text: &str) -> Option<i64> {
         let end = rest.find(|letter: char| letter.is_ascii_digit() || letter == '.').unwrap_or(rest.len());
         total += number
             * match &rest[..end] {
-                "ns" => 1e-9,
-                "us" | "µs" | "μs" => 1e-6,
-                "ms" => 1e-3,
-                "s" => 1.0,
-                "m" => 60.0,
-                "h" => 3600.0,
+                "ns" => 1.0,
+                "us" | "µs" | "μs" => 1e3,
+                "ms" => 1e6,
+                "s" => 1e9,
+                "m" => 60e9,
+                "h" => 3600e9,
                 _ => return None,
             };
         rest = &rest[end..];
     }
-    if digits.is_empty() || !total.is_finite() {
+    if digits.is_empty() || total > NANOSECONDS_MAX {
         return None;
     }
+    // Go counts in whole nanoseconds: 4.1m are 246 s, and not a little less.
     #[allow(clippy::cast_possible_truncation, reason = "whole seconds are meant, and the value is bounded")]
-    let seconds = total.min(f64::from(i32::MAX)).trunc() as i64;
+    let seconds = (total.round() / 1e9).min(f64::from(i32::MAX)).trunc() as i64;
     Some(if negative { -seconds } else { seconds })
 }
 
@@ -65,7 +69,10 @@ mod tests {
             ("1.5h", Some(5400)),
             ("1500ms", Some(1)),
             ("-2s", Some(-2)),
-            ("99999999h", Some(i64::from(i32::MAX))),
+            ("2562047h", Some(i64::from(i32::MAX))),
+            ("2562048h", None),
+            ("0.001h", Some(3)),
+            ("4.1m", Some(246)),
             ("", None),
             ("10", None),
             ("s", None),

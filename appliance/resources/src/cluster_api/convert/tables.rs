@@ -2,23 +2,35 @@
 //!
 //! A part that one version has alone comes last: what is left of it goes.
 
-use super::{Form, Step, list, object, only_new, only_old, reference, same, seconds};
+use super::{Form, Step, Steps, list, object, only_new, only_old, reference, same, seconds};
 
-pub(super) const CLUSTER: &[Step] = &[object("spec", CLUSTER_SPEC), object("status", CLUSTER_STATUS)];
-pub(super) const MACHINE: &[Step] = &[object("spec", MACHINE_SPEC), object("status", MACHINE_STATUS)];
-pub(super) const MACHINE_SET: &[Step] = &[object("spec", MACHINE_SET_SPEC), object("status", MACHINE_SET_STATUS)];
+pub(super) const CLUSTER: Steps = &[&[object("spec", CLUSTER_SPEC), object("status", CLUSTER_STATUS)]];
+pub(super) const MACHINE: Steps = &[&[object("spec", MACHINE_SPEC), object("status", MACHINE_STATUS)]];
+pub(super) const MACHINE_SET: Steps = &[&[object("spec", MACHINE_SET_SPEC), object("status", MACHINE_SET_STATUS)]];
 
-const MACHINE_SPEC: &[Step] = &[
-    reference("bootstrap.configRef"),
-    reference("infrastructureRef"),
+const TIMEOUTS: &[Step] = &[
     seconds("nodeDrainTimeout", "deletion.nodeDrainTimeoutSeconds"),
     seconds("nodeVolumeDetachTimeout", "deletion.nodeVolumeDetachTimeoutSeconds"),
     seconds("nodeDeletionTimeout", "deletion.nodeDeletionTimeoutSeconds"),
-    only_new("minReadySeconds"),
-    only_new("deletion"),
 ];
 
-const MACHINE_STATUS: &[Step] = &[
+const HEALTH_CHECK: &[Step] = &[
+    same("machineHealthCheck.enable", "healthCheck.enabled"),
+    Step { old: "machineHealthCheck.unhealthyConditions", new: NODE_CONDITIONS, form: Form::List(UNHEALTHY) },
+    Step { old: "machineHealthCheck.unhealthyMachineConditions", new: MACHINE_CONDITIONS, form: Form::List(UNHEALTHY) },
+    seconds("machineHealthCheck.nodeStartupTimeout", "healthCheck.checks.nodeStartupTimeoutSeconds"),
+    same("machineHealthCheck.maxUnhealthy", "healthCheck.remediation.triggerIf.unhealthyLessThanOrEqualTo"),
+    same("machineHealthCheck.unhealthyRange", "healthCheck.remediation.triggerIf.unhealthyInRange"),
+    Step { old: "machineHealthCheck.remediationTemplate", new: TEMPLATE, form: Form::Template },
+];
+
+const MACHINE_SPEC: Steps = &[
+    &[reference("bootstrap.configRef"), reference("infrastructureRef")],
+    TIMEOUTS,
+    &[only_new("minReadySeconds"), only_new("deletion")],
+];
+
+const MACHINE_STATUS: Steps = &[&[
     same("bootstrapReady", "initialization.bootstrapDataSecretCreated"),
     same("infrastructureReady", "initialization.infrastructureProvisioned"),
     same("conditions", "deprecated.v1beta1.conditions"),
@@ -31,17 +43,17 @@ const MACHINE_STATUS: &[Step] = &[
     only_new("initialization"),
     only_new("deprecated"),
     only_old("v1beta2"),
-];
+]];
 
-const MACHINE_SET_SPEC: &[Step] = &[
+const MACHINE_SET_SPEC: Steps = &[&[
     same("deletePolicy", "deletion.order"),
     same("machineNamingStrategy", "machineNaming"),
     object("template.spec", MACHINE_SPEC),
     same("minReadySeconds", "template.spec.minReadySeconds"),
     only_new("deletion"),
-];
+]];
 
-const MACHINE_SET_STATUS: &[Step] = &[
+const MACHINE_SET_STATUS: Steps = &[&[
     same("availableReplicas", "deprecated.v1beta1.availableReplicas"),
     same("readyReplicas", "deprecated.v1beta1.readyReplicas"),
     same("fullyLabeledReplicas", "deprecated.v1beta1.fullyLabeledReplicas"),
@@ -54,12 +66,12 @@ const MACHINE_SET_STATUS: &[Step] = &[
     same("v1beta2.conditions", "conditions"),
     only_new("deprecated"),
     only_old("v1beta2"),
-];
+]];
 
-const CLUSTER_SPEC: &[Step] =
-    &[reference("infrastructureRef"), reference("controlPlaneRef"), object("topology", TOPOLOGY)];
+const CLUSTER_SPEC: Steps =
+    &[&[reference("infrastructureRef"), reference("controlPlaneRef"), object("topology", TOPOLOGY)]];
 
-const CLUSTER_STATUS: &[Step] = &[
+const CLUSTER_STATUS: Steps = &[&[
     same("controlPlaneReady", "initialization.controlPlaneInitialized"),
     same("infrastructureReady", "initialization.infrastructureProvisioned"),
     same("conditions", "deprecated.v1beta1.conditions"),
@@ -72,9 +84,9 @@ const CLUSTER_STATUS: &[Step] = &[
     only_new("initialization"),
     only_new("deprecated"),
     only_old("v1beta2"),
-];
+]];
 
-const TOPOLOGY: &[Step] = &[
+const TOPOLOGY: Steps = &[&[
     same("class", "classRef.name"),
     same("classNamespace", "classRef.namespace"),
     list("variables", VARIABLE),
@@ -83,60 +95,42 @@ const TOPOLOGY: &[Step] = &[
     list("workers.machinePools", MACHINE_POOL),
     only_old("rolloutAfter"),
     only_new("classRef"),
+]];
+
+const VARIABLE: Steps = &[&[only_old("definitionFrom")]];
+
+const TOPOLOGY_CONTROL_PLANE: Steps = &[
+    TIMEOUTS,
+    HEALTH_CHECK,
+    &[
+        list("variables.overrides", VARIABLE),
+        only_old("machineHealthCheck"),
+        only_new("healthCheck"),
+        only_new("deletion"),
+    ],
 ];
 
-const VARIABLE: &[Step] = &[only_old("definitionFrom")];
-
-const TOPOLOGY_CONTROL_PLANE: &[Step] = &[
-    seconds("nodeDrainTimeout", "deletion.nodeDrainTimeoutSeconds"),
-    seconds("nodeVolumeDetachTimeout", "deletion.nodeVolumeDetachTimeoutSeconds"),
-    seconds("nodeDeletionTimeout", "deletion.nodeDeletionTimeoutSeconds"),
-    same("machineHealthCheck.enable", "healthCheck.enabled"),
-    Step { old: "machineHealthCheck.unhealthyConditions", new: NODE_CONDITIONS, form: Form::List(UNHEALTHY) },
-    Step { old: "machineHealthCheck.unhealthyMachineConditions", new: MACHINE_CONDITIONS, form: Form::List(UNHEALTHY) },
-    seconds("machineHealthCheck.nodeStartupTimeout", "healthCheck.checks.nodeStartupTimeoutSeconds"),
-    same("machineHealthCheck.maxUnhealthy", "healthCheck.remediation.triggerIf.unhealthyLessThanOrEqualTo"),
-    same("machineHealthCheck.unhealthyRange", "healthCheck.remediation.triggerIf.unhealthyInRange"),
-    Step { old: "machineHealthCheck.remediationTemplate", new: TEMPLATE, form: Form::Template },
-    list("variables.overrides", VARIABLE),
-    only_old("machineHealthCheck"),
-    only_new("healthCheck"),
-    only_new("deletion"),
+const MACHINE_DEPLOYMENT: Steps = &[
+    TIMEOUTS,
+    HEALTH_CHECK,
+    &[
+        same("strategy.type", "rollout.strategy.type"),
+        same("strategy.rollingUpdate.maxUnavailable", "rollout.strategy.rollingUpdate.maxUnavailable"),
+        same("strategy.rollingUpdate.maxSurge", "rollout.strategy.rollingUpdate.maxSurge"),
+        same("strategy.rollingUpdate.deletePolicy", "deletion.order"),
+        same("strategy.remediation.maxInFlight", "healthCheck.remediation.maxInFlight"),
+        list("variables.overrides", VARIABLE),
+        only_old("machineHealthCheck"),
+        only_old("strategy"),
+        only_new("rollout.strategy"),
+        only_new("healthCheck"),
+        only_new("deletion"),
+    ],
 ];
 
-const MACHINE_DEPLOYMENT: &[Step] = &[
-    seconds("nodeDrainTimeout", "deletion.nodeDrainTimeoutSeconds"),
-    seconds("nodeVolumeDetachTimeout", "deletion.nodeVolumeDetachTimeoutSeconds"),
-    seconds("nodeDeletionTimeout", "deletion.nodeDeletionTimeoutSeconds"),
-    same("machineHealthCheck.enable", "healthCheck.enabled"),
-    Step { old: "machineHealthCheck.unhealthyConditions", new: NODE_CONDITIONS, form: Form::List(UNHEALTHY) },
-    Step { old: "machineHealthCheck.unhealthyMachineConditions", new: MACHINE_CONDITIONS, form: Form::List(UNHEALTHY) },
-    seconds("machineHealthCheck.nodeStartupTimeout", "healthCheck.checks.nodeStartupTimeoutSeconds"),
-    same("machineHealthCheck.maxUnhealthy", "healthCheck.remediation.triggerIf.unhealthyLessThanOrEqualTo"),
-    same("machineHealthCheck.unhealthyRange", "healthCheck.remediation.triggerIf.unhealthyInRange"),
-    Step { old: "machineHealthCheck.remediationTemplate", new: TEMPLATE, form: Form::Template },
-    same("strategy.type", "rollout.strategy.type"),
-    same("strategy.rollingUpdate.maxUnavailable", "rollout.strategy.rollingUpdate.maxUnavailable"),
-    same("strategy.rollingUpdate.maxSurge", "rollout.strategy.rollingUpdate.maxSurge"),
-    same("strategy.rollingUpdate.deletePolicy", "deletion.order"),
-    same("strategy.remediation.maxInFlight", "healthCheck.remediation.maxInFlight"),
-    list("variables.overrides", VARIABLE),
-    only_old("machineHealthCheck"),
-    only_old("strategy"),
-    only_new("rollout.strategy"),
-    only_new("healthCheck"),
-    only_new("deletion"),
-];
-
-const MACHINE_POOL: &[Step] = &[
-    seconds("nodeDrainTimeout", "deletion.nodeDrainTimeoutSeconds"),
-    seconds("nodeVolumeDetachTimeout", "deletion.nodeVolumeDetachTimeoutSeconds"),
-    seconds("nodeDeletionTimeout", "deletion.nodeDeletionTimeoutSeconds"),
-    list("variables.overrides", VARIABLE),
-    only_new("deletion"),
-];
+const MACHINE_POOL: Steps = &[TIMEOUTS, &[list("variables.overrides", VARIABLE), only_new("deletion")]];
 
 const NODE_CONDITIONS: &str = "healthCheck.checks.unhealthyNodeConditions";
 const MACHINE_CONDITIONS: &str = "healthCheck.checks.unhealthyMachineConditions";
 const TEMPLATE: &str = "healthCheck.remediation.templateRef";
-const UNHEALTHY: &[Step] = &[seconds("timeout", "timeoutSeconds")];
+const UNHEALTHY: Steps = &[&[seconds("timeout", "timeoutSeconds")]];

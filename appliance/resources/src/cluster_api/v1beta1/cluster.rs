@@ -40,20 +40,18 @@ const FAILURE_DOMAIN: Shape = Shape::object(&[
 ]);
 
 const V1BETA2: Shape = Shape::object(&[
-    Field::new("conditions", Shape::list(&common::V1BETA2_CONDITION).items_max(32).keyed_by(&["type"]))
-        .about("What is true of the object now."),
+    common::CONDITIONS,
     Field::new("controlPlane", common::CONTROL_PLANE).about("The machines of the control plane."),
     Field::new("workers", common::CONTROL_PLANE).about("The machines that do the work."),
 ]);
 
 const STATUS: Shape = Shape::object(&[
-    Field::new("conditions", Shape::list(&common::CONDITION)).about("What is true of the object now."),
+    common::OLD_CONDITIONS,
     Field::new("controlPlaneReady", Shape::BOOLEAN).about("Whether the control plane takes requests."),
     Field::new("failureDomains", Shape::map(&FAILURE_DOMAIN))
         .about("The parts of the infrastructure that fail as a whole."),
-    Field::new("failureMessage", Shape::TEXT.chars_min(1).chars_max(10_240))
-        .about("Why it cannot go on, for people. Not set any more."),
-    Field::new("failureReason", Shape::TEXT).about("Why it cannot go on, as one word. Not set any more."),
+    common::FAILURE_MESSAGE,
+    common::FAILURE_REASON,
     Field::new("infrastructureReady", Shape::BOOLEAN).about("Whether the infrastructure is there."),
     Field::new("observedGeneration", Shape::INT64).about("The generation of the object that this was found of."),
     Field::new("phase", Shape::one_of(&["Pending", "Provisioning", "Provisioned", "Deleting", "Failed", "Unknown"]))

@@ -4,58 +4,49 @@ use crate::shape::{Field, Shape};
 
 use super::super::common;
 
-pub(super) const CONFIG_REF: Shape = Shape::object(&[
-    Field::new("apiVersion", Shape::TEXT).about("Group and version of the object that is meant."),
-    Field::new("fieldPath", Shape::TEXT).about("The part of the object that is meant."),
-    Field::new("kind", Shape::TEXT).about("The kind of the object that is meant."),
-    Field::new("name", Shape::TEXT).about("The name."),
-    Field::new("namespace", Shape::TEXT).about("The namespace of the object that is meant."),
-    Field::new("resourceVersion", Shape::TEXT).about("The revision of the object that is meant."),
-    Field::new("uid", Shape::TEXT).about("The identity of the object that is meant."),
-])
-.atomic();
+pub(super) use crate::meta::REFERENCE_SHAPE as CONFIG_REF;
 
 const BOOTSTRAP: Shape = Shape::object(&[
     Field::new("configRef", CONFIG_REF).about("The object from which the bootstrap data is made."),
     Field::new("dataSecretName", Shape::TEXT.chars_min(0).chars_max(253)).about("The Secret with the bootstrap data."),
 ]);
 
+pub(super) const NODE_DELETION_TIMEOUT: Field =
+    Field::new("nodeDeletionTimeout", Shape::TEXT).about("How long the deletion of the node is tried; 0 is for ever.");
+pub(super) const NODE_DRAIN_TIMEOUT: Field =
+    Field::new("nodeDrainTimeout", Shape::TEXT).about("How long emptying the node may take; 0 is for ever.");
+pub(super) const NODE_VOLUME_DETACH_TIMEOUT: Field = Field::new("nodeVolumeDetachTimeout", Shape::TEXT)
+    .about("How long volumes may take to be detached; 0 is for ever.");
+pub(super) const READINESS_GATES: Field =
+    Field::new("readinessGates", Shape::list(&common::READINESS_GATE).items_max(32).keyed_by(&["conditionType"]))
+        .about("Further conditions that must hold for the machine to be ready.");
+
 pub(super) const SPEC: Shape = Shape::object(&[
     Field::required("bootstrap", BOOTSTRAP).about("Where the data comes from that makes the machine a node."),
-    Field::required("clusterName", Shape::TEXT.chars_min(1).chars_max(63))
-        .about("The cluster that it belongs to. It does not change."),
-    Field::new("failureDomain", Shape::TEXT.chars_min(1).chars_max(256))
-        .about("The part of the infrastructure that fails as a whole."),
+    common::CLUSTER_NAME,
+    common::FAILURE_DOMAIN,
     Field::required("infrastructureRef", CONFIG_REF).about("The object that stands for the infrastructure."),
-    Field::new("nodeDeletionTimeout", Shape::TEXT).about("How long the deletion of the node is tried; 0 is for ever."),
-    Field::new("nodeDrainTimeout", Shape::TEXT).about("How long emptying the node may take; 0 is for ever."),
-    Field::new("nodeVolumeDetachTimeout", Shape::TEXT)
-        .about("How long volumes may take to be detached; 0 is for ever."),
+    NODE_DELETION_TIMEOUT,
+    NODE_DRAIN_TIMEOUT,
+    NODE_VOLUME_DETACH_TIMEOUT,
     Field::new("providerID", Shape::TEXT.chars_min(1).chars_max(512))
         .about("The name of the machine at its infrastructure."),
-    Field::new("readinessGates", Shape::list(&common::READINESS_GATE).items_max(32).keyed_by(&["conditionType"]))
-        .about("Further conditions that must hold for the machine to be ready."),
-    Field::new("taints", Shape::list(&common::TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
-        .about("What keeps pods off the node."),
+    READINESS_GATES,
+    common::TAINTS,
     Field::new("version", Shape::TEXT.chars_min(1).chars_max(256)).about("The Kubernetes version."),
 ]);
 
-const V1BETA2: Shape = Shape::object(&[Field::new(
-    "conditions",
-    Shape::list(&common::V1BETA2_CONDITION).items_max(32).keyed_by(&["type"]),
-)
-.about("What is true of the object now.")]);
+const V1BETA2: Shape = Shape::object(&[common::CONDITIONS]);
 
 const STATUS: Shape = Shape::object(&[
     Field::new("addresses", Shape::list(&common::ADDRESS))
         .about("The addresses of the machine, as its infrastructure reports them."),
     Field::new("bootstrapReady", Shape::BOOLEAN).about("Whether the bootstrap data has been made."),
     Field::new("certificatesExpiryDate", Shape::TIME).about("When the certificates of the machine end."),
-    Field::new("conditions", Shape::list(&common::CONDITION)).about("What is true of the object now."),
+    common::OLD_CONDITIONS,
     Field::new("deletion", common::DELETION).about("How far the deletion is."),
-    Field::new("failureMessage", Shape::TEXT.chars_min(1).chars_max(10_240))
-        .about("Why it cannot go on, for people. Not set any more."),
-    Field::new("failureReason", Shape::TEXT).about("Why it cannot go on, as one word. Not set any more."),
+    common::FAILURE_MESSAGE,
+    common::FAILURE_REASON,
     Field::new("infrastructureReady", Shape::BOOLEAN).about("Whether the infrastructure is there."),
     Field::new("lastUpdated", Shape::TIME).about("When the phase changed last."),
     Field::new("nodeInfo", common::NODE_INFO).about("What the node says of itself."),

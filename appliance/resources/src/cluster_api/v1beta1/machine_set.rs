@@ -8,10 +8,7 @@ use super::machine;
 const MACHINE_NAMING_STRATEGY: Shape =
     Shape::object(&[Field::new("template", Shape::TEXT.chars_min(1).chars_max(256)).about("The form of the names.")]);
 
-pub(super) const METADATA: Shape = Shape::object(&[
-    Field::new("annotations", Shape::map(&Shape::TEXT)).about("Notes of tools and people."),
-    Field::new("labels", Shape::map(&Shape::TEXT)).about("Labels that selectors look at."),
-]);
+pub(super) use super::super::common::METADATA;
 
 const TEMPLATE: Shape = Shape::object(&[
     Field::new("metadata", METADATA).about("Labels and annotations."),
@@ -19,8 +16,7 @@ const TEMPLATE: Shape = Shape::object(&[
 ]);
 
 const SPEC: Shape = Shape::object(&[
-    Field::required("clusterName", Shape::TEXT.chars_min(1).chars_max(63))
-        .about("The cluster that it belongs to. It does not change."),
+    common::CLUSTER_NAME,
     Field::new("deletePolicy", Shape::one_of(&["Random", "Newest", "Oldest"]))
         .about("Which machines go first: Random, Newest or Oldest."),
     Field::new("machineNamingStrategy", MACHINE_NAMING_STRATEGY).about("How machines are named."),
@@ -32,18 +28,16 @@ const SPEC: Shape = Shape::object(&[
 
 const V1BETA2: Shape = Shape::object(&[
     Field::new("availableReplicas", Shape::INT32).about("How many machines have been ready for long enough."),
-    Field::new("conditions", Shape::list(&common::V1BETA2_CONDITION).items_max(32).keyed_by(&["type"]))
-        .about("What is true of the object now."),
+    common::CONDITIONS,
     Field::new("readyReplicas", Shape::INT32).about("How many machines are ready."),
     Field::new("upToDateReplicas", Shape::INT32).about("How many machines are as the template has them."),
 ]);
 
 const STATUS: Shape = Shape::object(&[
     Field::new("availableReplicas", Shape::INT32).about("How many machines have been ready for long enough."),
-    Field::new("conditions", Shape::list(&common::CONDITION)).about("What is true of the object now."),
-    Field::new("failureMessage", Shape::TEXT.chars_min(1).chars_max(10_240))
-        .about("Why it cannot go on, for people. Not set any more."),
-    Field::new("failureReason", Shape::TEXT).about("Why it cannot go on, as one word. Not set any more."),
+    common::OLD_CONDITIONS,
+    common::FAILURE_MESSAGE,
+    common::FAILURE_REASON,
     Field::new("fullyLabeledReplicas", Shape::INT32).about("How many machines have all labels of the template."),
     Field::new("observedGeneration", Shape::INT64).about("The generation of the object that this was found of."),
     Field::new("readyReplicas", Shape::INT32).about("How many machines are ready."),

@@ -51,16 +51,13 @@ const CONTROL_PLANE: Shape = Shape::object(&[
     Field::new("machineHealthCheck", MACHINE_HEALTH_CHECK)
         .about("Which machines are replaced because they do not work."),
     Field::new("metadata", machine_set::METADATA).about("Labels and annotations."),
-    Field::new("nodeDeletionTimeout", Shape::TEXT).about("How long the deletion of the node is tried; 0 is for ever."),
-    Field::new("nodeDrainTimeout", Shape::TEXT).about("How long emptying the node may take; 0 is for ever."),
-    Field::new("nodeVolumeDetachTimeout", Shape::TEXT)
-        .about("How long volumes may take to be detached; 0 is for ever."),
-    Field::new("readinessGates", Shape::list(&common::READINESS_GATE).items_max(32).keyed_by(&["conditionType"]))
-        .about("Further conditions that must hold for the machine to be ready."),
+    machine::NODE_DELETION_TIMEOUT,
+    machine::NODE_DRAIN_TIMEOUT,
+    machine::NODE_VOLUME_DETACH_TIMEOUT,
+    machine::READINESS_GATES,
     Field::new("replicas", Shape::INT32).about("How many machines there are."),
     Field::new("rollout", common::ROLLOUT).about("How machines are replaced when their template changes."),
-    Field::new("taints", Shape::list(&common::TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
-        .about("What keeps pods off the node."),
+    common::TAINTS,
     Field::new("variables", VARIABLES).about("Values for the variables of the class."),
 ]);
 
@@ -82,44 +79,36 @@ const STRATEGY: Shape = Shape::object(&[
 ]);
 
 const MACHINE_DEPLOYMENT: Shape = Shape::object(&[
-    Field::required("class", Shape::TEXT.chars_min(1).chars_max(256))
-        .about("The name of the class that it is made from."),
-    Field::new("failureDomain", Shape::TEXT.chars_min(1).chars_max(256))
-        .about("The part of the infrastructure that fails as a whole."),
+    common::CLASS,
+    common::FAILURE_DOMAIN,
     Field::new("machineHealthCheck", MACHINE_HEALTH_CHECK)
         .about("Which machines are replaced because they do not work."),
     Field::new("metadata", machine_set::METADATA).about("Labels and annotations."),
     Field::new("minReadySeconds", Shape::INT32).about("How long a machine must be ready to count as available."),
     Field::required("name", Shape::TEXT.chars_min(1).chars_max(63)).about("The name."),
-    Field::new("nodeDeletionTimeout", Shape::TEXT).about("How long the deletion of the node is tried; 0 is for ever."),
-    Field::new("nodeDrainTimeout", Shape::TEXT).about("How long emptying the node may take; 0 is for ever."),
-    Field::new("nodeVolumeDetachTimeout", Shape::TEXT)
-        .about("How long volumes may take to be detached; 0 is for ever."),
-    Field::new("readinessGates", Shape::list(&common::READINESS_GATE).items_max(32).keyed_by(&["conditionType"]))
-        .about("Further conditions that must hold for the machine to be ready."),
+    machine::NODE_DELETION_TIMEOUT,
+    machine::NODE_DRAIN_TIMEOUT,
+    machine::NODE_VOLUME_DETACH_TIMEOUT,
+    machine::READINESS_GATES,
     Field::new("replicas", Shape::INT32).about("How many machines there are."),
     Field::new("rollout", common::ROLLOUT).about("How machines are replaced when their template changes."),
     Field::new("strategy", STRATEGY).about("How machines are replaced by new ones."),
-    Field::new("taints", Shape::list(&common::TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
-        .about("What keeps pods off the node."),
+    common::TAINTS,
     Field::new("variables", VARIABLES).about("Values for the variables of the class."),
 ]);
 
 const MACHINE_POOL: Shape = Shape::object(&[
-    Field::required("class", Shape::TEXT.chars_min(1).chars_max(256))
-        .about("The name of the class that it is made from."),
+    common::CLASS,
     Field::new("failureDomains", Shape::list(&Shape::TEXT.chars_min(1).chars_max(256)).items_max(100))
         .about("The parts of the infrastructure that fail as a whole."),
     Field::new("metadata", machine_set::METADATA).about("Labels and annotations."),
     Field::new("minReadySeconds", Shape::INT32).about("How long a machine must be ready to count as available."),
     Field::required("name", Shape::TEXT.chars_min(1).chars_max(63)).about("The name."),
-    Field::new("nodeDeletionTimeout", Shape::TEXT).about("How long the deletion of the node is tried; 0 is for ever."),
-    Field::new("nodeDrainTimeout", Shape::TEXT).about("How long emptying the node may take; 0 is for ever."),
-    Field::new("nodeVolumeDetachTimeout", Shape::TEXT)
-        .about("How long volumes may take to be detached; 0 is for ever."),
+    machine::NODE_DELETION_TIMEOUT,
+    machine::NODE_DRAIN_TIMEOUT,
+    machine::NODE_VOLUME_DETACH_TIMEOUT,
     Field::new("replicas", Shape::INT32).about("How many machines there are."),
-    Field::new("taints", Shape::list(&common::TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
-        .about("What keeps pods off the node."),
+    common::TAINTS,
     Field::new("variables", VARIABLES).about("Values for the variables of the class."),
 ]);
 

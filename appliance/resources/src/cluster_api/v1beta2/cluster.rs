@@ -53,8 +53,7 @@ const INITIALIZATION: Shape = Shape::object(&[
 .fields_min(1);
 
 const STATUS: Shape = Shape::object(&[
-    Field::new("conditions", Shape::list(&common::V1BETA2_CONDITION).items_max(32).keyed_by(&["type"]))
-        .about("What is true of the object now."),
+    common::CONDITIONS,
     Field::new("controlPlane", common::CONTROL_PLANE).about("The machines of the control plane."),
     Field::new("deprecated", machine::DEPRECATED).about("What is left of older versions of the status."),
     Field::new("failureDomains", Shape::list(&FAILURE_DOMAIN).items_min(1).items_max(100).keyed_by(&["name"]))

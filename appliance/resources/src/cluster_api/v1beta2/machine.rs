@@ -27,33 +27,27 @@ pub(super) const DELETION: Shape = Shape::object(&[
 ])
 .fields_min(1);
 
+pub(super) const READINESS_GATES: Field = Field::new(
+    "readinessGates",
+    Shape::list(&common::READINESS_GATE).items_min(1).items_max(32).keyed_by(&["conditionType"]),
+)
+.about("Further conditions that must hold for the machine to be ready.");
+
 pub(super) const SPEC: Shape = Shape::object(&[
     Field::required("bootstrap", BOOTSTRAP).about("Where the data comes from that makes the machine a node."),
-    Field::required("clusterName", Shape::TEXT.chars_min(1).chars_max(63))
-        .about("The cluster that it belongs to. It does not change."),
+    common::CLUSTER_NAME,
     Field::new("deletion", DELETION).about("How machines are deleted."),
-    Field::new("failureDomain", Shape::TEXT.chars_min(1).chars_max(256))
-        .about("The part of the infrastructure that fails as a whole."),
+    common::FAILURE_DOMAIN,
     Field::required("infrastructureRef", CONFIG_REF).about("The object that stands for the infrastructure."),
     Field::new("minReadySeconds", Shape::INT32.min(0)).about("How long a machine must be ready to count as available."),
     Field::new("providerID", Shape::TEXT.chars_min(1).chars_max(512))
         .about("The name of the machine at its infrastructure."),
-    Field::new(
-        "readinessGates",
-        Shape::list(&common::READINESS_GATE).items_min(1).items_max(32).keyed_by(&["conditionType"]),
-    )
-    .about("Further conditions that must hold for the machine to be ready."),
-    Field::new("taints", Shape::list(&common::TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
-        .about("What keeps pods off the node."),
+    READINESS_GATES,
+    common::TAINTS,
     Field::new("version", Shape::TEXT.chars_min(1).chars_max(256)).about("The Kubernetes version."),
 ]);
 
-const V1BETA1: Shape = Shape::object(&[
-    Field::new("conditions", Shape::list(&common::CONDITION)).about("What is true of the object now."),
-    Field::new("failureMessage", Shape::TEXT.chars_min(1).chars_max(10_240))
-        .about("Why it cannot go on, for people. Not set any more."),
-    Field::new("failureReason", Shape::TEXT).about("Why it cannot go on, as one word. Not set any more."),
-]);
+const V1BETA1: Shape = Shape::object(&[common::OLD_CONDITIONS, common::FAILURE_MESSAGE, common::FAILURE_REASON]);
 
 pub(super) const DEPRECATED: Shape =
     Shape::object(&[Field::new("v1beta1", V1BETA1).about("What is left of the status of v1beta1.")]);
@@ -73,12 +67,10 @@ const STATUS: Shape = Shape::object(&[
     Field::new("addresses", Shape::list(&common::ADDRESS).items_max(256).atomic())
         .about("The addresses of the machine, as its infrastructure reports them."),
     Field::new("certificatesExpiryDate", Shape::TIME).about("When the certificates of the machine end."),
-    Field::new("conditions", Shape::list(&common::V1BETA2_CONDITION).items_max(32).keyed_by(&["type"]))
-        .about("What is true of the object now."),
+    common::CONDITIONS,
     Field::new("deletion", common::DELETION).about("How far the deletion is."),
     Field::new("deprecated", DEPRECATED).about("What is left of older versions of the status."),
-    Field::new("failureDomain", Shape::TEXT.chars_min(1).chars_max(256))
-        .about("The part of the infrastructure that fails as a whole."),
+    common::FAILURE_DOMAIN,
     Field::new("initialization", INITIALIZATION).about("How far the first setup is."),
     Field::new("lastUpdated", Shape::TIME).about("When the phase changed last."),
     Field::new("nodeInfo", common::NODE_INFO).about("What the node says of itself."),

@@ -82,15 +82,10 @@ const CONTROL_PLANE: Shape = Shape::object(&[
     Field::new("deletion", machine::DELETION).about("How machines are deleted."),
     Field::new("healthCheck", HEALTH_CHECK).about("Which machines are replaced because they do not work."),
     Field::new("metadata", machine_set::METADATA).about("Labels and annotations."),
-    Field::new(
-        "readinessGates",
-        Shape::list(&common::READINESS_GATE).items_min(1).items_max(32).keyed_by(&["conditionType"]),
-    )
-    .about("Further conditions that must hold for the machine to be ready."),
+    machine::READINESS_GATES,
     Field::new("replicas", Shape::INT32).about("How many machines there are."),
     Field::new("rollout", common::ROLLOUT).about("How machines are replaced when their template changes."),
-    Field::new("taints", Shape::list(&common::TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
-        .about("What keeps pods off the node."),
+    common::TAINTS,
     Field::new("variables", VARIABLES).about("Values for the variables of the class."),
 ])
 .fields_min(1);
@@ -140,31 +135,23 @@ const ROLLOUT: Shape = Shape::object(&[
 .fields_min(1);
 
 const MACHINE_DEPLOYMENT: Shape = Shape::object(&[
-    Field::required("class", Shape::TEXT.chars_min(1).chars_max(256))
-        .about("The name of the class that it is made from."),
+    common::CLASS,
     Field::new("deletion", DELETION).about("How machines are deleted."),
-    Field::new("failureDomain", Shape::TEXT.chars_min(1).chars_max(256))
-        .about("The part of the infrastructure that fails as a whole."),
+    common::FAILURE_DOMAIN,
     Field::new("healthCheck", MACHINE_DEPLOYMENT_HEALTH_CHECK)
         .about("Which machines are replaced because they do not work."),
     Field::new("metadata", machine_set::METADATA).about("Labels and annotations."),
     Field::new("minReadySeconds", Shape::INT32.min(0)).about("How long a machine must be ready to count as available."),
     Field::required("name", Shape::TEXT.chars_min(1).chars_max(63).matching(common::SUBDOMAIN)).about("The name."),
-    Field::new(
-        "readinessGates",
-        Shape::list(&common::READINESS_GATE).items_min(1).items_max(32).keyed_by(&["conditionType"]),
-    )
-    .about("Further conditions that must hold for the machine to be ready."),
+    machine::READINESS_GATES,
     Field::new("replicas", Shape::INT32).about("How many machines there are."),
     Field::new("rollout", ROLLOUT).about("How machines are replaced when their template changes."),
-    Field::new("taints", Shape::list(&common::TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
-        .about("What keeps pods off the node."),
+    common::TAINTS,
     Field::new("variables", VARIABLES).about("Values for the variables of the class."),
 ]);
 
 const MACHINE_POOL: Shape = Shape::object(&[
-    Field::required("class", Shape::TEXT.chars_min(1).chars_max(256))
-        .about("The name of the class that it is made from."),
+    common::CLASS,
     Field::new("deletion", machine::DELETION).about("How machines are deleted."),
     Field::new(
         "failureDomains",
@@ -175,8 +162,7 @@ const MACHINE_POOL: Shape = Shape::object(&[
     Field::new("minReadySeconds", Shape::INT32.min(0)).about("How long a machine must be ready to count as available."),
     Field::required("name", Shape::TEXT.chars_min(1).chars_max(63).matching(common::SUBDOMAIN)).about("The name."),
     Field::new("replicas", Shape::INT32).about("How many machines there are."),
-    Field::new("taints", Shape::list(&common::TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
-        .about("What keeps pods off the node."),
+    common::TAINTS,
     Field::new("variables", VARIABLES).about("Values for the variables of the class."),
 ]);
 
