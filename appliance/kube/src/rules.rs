@@ -4,6 +4,8 @@
 //! Objects are stored without `metadata.resourceVersion`, which is the store's revision and is put
 //! in when an object is shown ([`shown`]).
 
+use std::collections::BTreeSet;
+
 use firesteel_store::Revision;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -326,16 +328,15 @@ fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, kind: &KindInfo, causes:
     new.creation_timestamp.clone_from(&old.creation_timestamp);
     new.deletion_timestamp.clone_from(&old.deletion_timestamp);
     new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
-    if old.is_deleting() && new.finalizers.iter().any(|name| !old.finalizers.contains(name)) {
-        let added = new.finalizers.iter().filter(|name| !old.finalizers.contains(name));
-        let added: Vec<String> = added.map(|name| format!("{name:?}")).collect();
-        causes.push(Cause::forbidden(
-            "metadata.finalizers",
-            &format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                added.join(", ")
-            ),
-        ));
+    let before: BTreeSet<&String> = old.finalizers.iter().collect();
+    let added = new.finalizers.iter().filter(|name| old.is_deleting() && !before.contains(name));
+    let added: Vec<String> = added.map(|name| format!("{name:?}")).collect();
+    if !added.is_empty() {
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.join(", ")
+        );
+        causes.push(Cause::forbidden("metadata.finalizers", &detail));
     }
     let found = name::check_metadata(&new);
     for _ in 0..if kind.is_custom() { CUSTOM_METADATA_CHECKS } else { 1 } {
