@@ -430,6 +430,10 @@ fn wants_aggregate(headers: &HeaderMap) -> Result<bool, Status> {
 /// Which part of the object the path is about.
 fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
+        // Those of all namespaces are not deleted by one word.
+        ("", Verb::DeleteCollection) if kind.namespaced && route.namespace.is_empty() => {
+            Err(Status::method_not_allowed())
+        }
         ("", _) => Ok(Part::Main),
         ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
         ("scale", Verb::Get | Verb::Update | Verb::Patch) if kind.scale.is_some() => Ok(Part::Scale),

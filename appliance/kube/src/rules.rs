@@ -207,6 +207,19 @@ pub(crate) fn is_secret(kind: &KindInfo) -> bool {
     kind.group.is_empty() && kind.kind == "Secret"
 }
 
+/// The metadata of a body that has to be of the object of the URL, and to say so.
+pub(crate) fn identified(target: Target<'_>, body: &Value) -> Result<ObjectMeta, Status> {
+    let object = shape(target, body.clone())?;
+    let (meta, _) = metadata(target, &object)?;
+    if meta.name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name
+        )));
+    }
+    Ok(meta)
+}
+
 /// Checks type and place of a body.
 fn shape(target: Target<'_>, body: Value) -> Result<Map<String, Value>, Status> {
     let kind = target.kind;

@@ -2,12 +2,13 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::api::Answer;
 use crate::apply;
 use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
-use crate::deletion::Propagation;
+use crate::deletion::{DeleteOptions, Propagation};
 use crate::json::Document;
 use crate::list::{self, Selection};
 use crate::negotiate::{self, Format};
@@ -88,14 +89,16 @@ pub(crate) async fn finalize(
 ) -> Result<Answer, Status> {
     let options = options(query, payload, "UpdateOptions")?;
     let sent = payload.object(target.kind.kind)?.value;
+    let meta = rules::identified(target, &sent)?;
     let mut wanted = core.get(target).await?;
-    for field in ["uid", "resourceVersion"] {
-        let (asked, found) = (&sent["metadata"][field], &wanted["metadata"][field]);
-        if asked.as_str().is_some_and(|asked| !asked.is_empty()) && asked != found {
+    for (asked, field) in [(&meta.uid, "uid"), (&meta.resource_version, "resourceVersion")] {
+        if !asked.is_empty() && wanted["metadata"][field] != **asked {
             return Err(Status::modified(target.kind, target.name));
         }
     }
-    let finalizers = sent["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
+    let finalizers = Option::<Vec<String>>::deserialize(&sent["spec"]["finalizers"])
+        .map_err(|_| Status::bad_request("spec.finalizers is no list of strings"))?
+        .unwrap_or_default();
     wanted["spec"]["finalizers"] = json!(finalizers);
     if !options.dry_run {
         let uid = wanted["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
@@ -195,20 +198,22 @@ pub(crate) async fn delete_collection(
             rest -= 1;
             let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
             let target = Target { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
-            // Of that page, and not one of its name that came since.
-            let uid = asked.preconditions.uid.clone().or_else(|| Some(text("uid").to_owned()));
-            let exactly = Preconditions { uid, ..asked.preconditions.clone() };
-            match core.delete_with(target, &exactly, asked.propagation, asked.options).await {
-                Ok(written) => {
-                    count += 1;
-                    if count <= DELETED_SHOWN_MAX {
-                        deleted.push(written.value);
-                    }
+            let written = match &asked.preconditions {
+                // Of that page, and not one of its name that came since.
+                none if *none == Preconditions::default() => {
+                    core.delete_exactly(target, text("uid"), asked.propagation, asked.options).await?
                 }
-                // Somebody else deleted it first.
-                Err(status) if status.is_not_found() => {}
-                Err(status) if status.is_conflict() && asked.preconditions == Preconditions::default() => {}
-                Err(status) => return Err(status),
+                own => match core.delete_with(target, own, asked.propagation, asked.options).await {
+                    Err(status) if status.is_not_found() => None,
+                    written => Some(written?),
+                },
+            };
+            // Otherwise somebody else deleted it first.
+            if let Some(written) = written {
+                count += 1;
+                if count <= DELETED_SHOWN_MAX {
+                    deleted.push(written.value);
+                }
             }
         }
     }
@@ -268,21 +273,20 @@ struct Deletion {
 
 impl Deletion {
     fn read(query: &Query, payload: &Payload) -> Result<Self, Status> {
-        let sent =
-            (!payload.bytes.is_empty()).then(|| payload.object("DeleteOptions")).transpose()?.map(|sent| sent.value);
+        let sent = if payload.bytes.is_empty() {
+            None
+        } else {
+            Some(DeleteOptions::read(&payload.object(DeleteOptions::KIND)?.value)?)
+        };
         let propagation = Propagation::asked(query, sent.as_ref())?;
-        let orphans = sent.as_ref().map_or(query.orphan_dependents, |sent| sent["orphanDependents"].as_bool());
+        let orphans = sent.as_ref().map_or(query.orphan_dependents, |sent| sent.orphan_dependents);
         let waits = propagation == Some(Propagation::Foreground) || orphans == Some(false);
         let sent = sent.unwrap_or_default();
-        let string = |value: &Value| value.as_str().map(str::to_owned);
         let mut query = query.clone();
         // In both places: nobody means to delete who says that in one of them.
-        query.dry_run.extend(sent["dryRun"].as_array().into_iter().flatten().filter_map(string));
-        let preconditions = Preconditions {
-            uid: string(&sent["preconditions"]["uid"]),
-            resource_version: string(&sent["preconditions"]["resourceVersion"]),
-        };
-        let options = WriteOptions { dry_run: query.is_dry_run("DeleteOptions")?, ..WriteOptions::default() };
+        query.dry_run.extend(sent.dry_run.unwrap_or_default());
+        let preconditions = sent.preconditions.unwrap_or_default();
+        let options = WriteOptions { dry_run: query.is_dry_run(DeleteOptions::KIND)?, ..WriteOptions::default() };
         Ok(Self { preconditions, propagation, options, waits })
     }
 }
