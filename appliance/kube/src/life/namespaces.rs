@@ -17,7 +17,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::head_of;
-use crate::core::{Core, Preconditions, WriteOptions, read_failed};
+use crate::core::{Core, WriteOptions, read_failed};
 use crate::kind::KindInfo;
 use crate::rules::{self, Target};
 use crate::status::Status;
@@ -166,6 +166,9 @@ impl Emptying {
     ) -> Result<Option<Position>, Status> {
         let page = core.store().list(&kind.group_resource(), Some(namespace), None, after.as_ref(), PAGE).await;
         let page = page.map_err(read_failed)?;
+        if !self.is_there(core, namespace).await? {
+            return Ok(None);
+        }
         for objects in page.items.chunks(DELETIONS) {
             let deletions = objects.iter().map(|object| async {
                 let head = head_of(&object.key, &object.value)?;
@@ -173,12 +176,7 @@ impl Emptying {
                     return Ok(());
                 }
                 let target = Target { kind, namespace, name: &object.key.name };
-                let exactly = Preconditions { uid: Some(head.metadata.uid), ..Preconditions::default() };
-                match core.delete_with(target, &exactly, None, WriteOptions::default()).await {
-                    Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
-                    Err(status) => Err(status),
-                    Ok(_) => Ok(()),
-                }
+                core.delete_exactly(target, &head.metadata.uid, None, WriteOptions::default()).await.map(drop)
             });
             for deleted in join_all(deletions).await {
                 if let Err(status) = deleted {
@@ -189,6 +187,14 @@ impl Emptying {
         }
         let last = page.items.last().map(|object| object.key.position());
         Ok(last.filter(|_| page.remaining > 0))
+    }
+
+    /// Whether this namespace is there, and not another one that has taken its name. What was found in it
+    /// before this is asked was of this one.
+    async fn is_there(&self, core: &Core, namespace: &str) -> Result<bool, Status> {
+        let key = Key::new(&core.namespace_kind()?.group_resource(), "", namespace);
+        let Some(found) = core.store().get(&key).await.map_err(read_failed)? else { return Ok(false) };
+        Ok(head_of(&key, &found.value)?.metadata.uid == self.uid)
     }
 
     /// Says what is left; a namespace in which nothing is left has done its part of its deletion.
