@@ -123,7 +123,7 @@ impl Query {
     }
 }
 
-fn boolean(key: &str, value: &str) -> Result<bool, Status> {
+pub(crate) fn boolean(key: &str, value: &str) -> Result<bool, Status> {
     match value {
         "" | "1" | "true" | "True" | "t" => Ok(true),
         "0" | "false" | "False" | "f" => Ok(false),
