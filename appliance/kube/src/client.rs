@@ -103,7 +103,6 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let body = self.encode(object)?;
         let (namespace, name) = names(&body);
         let target = self.target(&namespace, &name);
-        let target = if name.is_empty() { Target { name: "", ..target } } else { target };
         core::of_this_process(self.core.create(target, body, OWN).await?.value)
     }
 

@@ -38,11 +38,11 @@ pub struct Target<'a> {
 
 /// What the outside adds to a new object.
 #[derive(Clone, Debug)]
-pub struct Birth {
-    pub now: Timestamp,
-    pub uid: String,
+pub(crate) struct Birth {
+    pub(crate) now: Timestamp,
+    pub(crate) uid: String,
     /// Ends a generated name.
-    pub suffix: String,
+    pub(crate) suffix: String,
 }
 
 /// Which part of an object a write is about.
@@ -56,14 +56,14 @@ pub enum Part {
 
 /// A checked object, ready to be stored.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prepared {
-    pub value: Value,
-    pub warnings: Vec<String>,
-    pub effect: Effect,
+pub(crate) struct Prepared {
+    pub(crate) value: Value,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) effect: Effect,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// The write changes nothing: no revision, no event.
     None,
     Store,
@@ -79,7 +79,7 @@ const CUSTOM_CHANGE_CHECKS: usize = 2;
 /// Kubernetes' limit of a generated name's first part.
 const GENERATED_BASE_MAX: usize = 248;
 
-pub fn prepare_create(
+pub(crate) fn prepare_create(
     target: Target<'_>,
     body: Value,
     birth: &Birth,
@@ -134,7 +134,7 @@ pub fn prepare_create(
 }
 
 /// A PUT, or what a patch made of the stored object.
-pub fn prepare_update(
+pub(crate) fn prepare_update(
     target: Target<'_>,
     part: Part,
     (current, revision): (&Value, Revision),
@@ -188,13 +188,13 @@ pub fn prepare_update(
 }
 
 /// The object as clients see it.
-pub fn shown(mut value: Value, revision: Revision) -> Value {
+pub(crate) fn shown(mut value: Value, revision: Revision) -> Value {
     value["metadata"]["resourceVersion"] = json!(revision.to_string());
     value
 }
 
 /// Seconds, as Kubernetes' times have them.
-pub fn rfc3339(time: Timestamp) -> String {
+pub(crate) fn rfc3339(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 

@@ -10,6 +10,7 @@
 //! once stays empty.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use firesteel_store::{Key, Position};
 use futures_util::future::join_all;
@@ -101,13 +102,8 @@ impl Namespaces {
 
 /// The kinds of a namespace's objects in the order in which they are deleted, and how many of them
 /// have to be gone before the others.
-fn in_order(core: &Core) -> (Vec<KindInfo>, usize) {
-    let mut kinds: Vec<KindInfo> = Vec::new();
-    for kind in core.registry().kinds().iter().filter(|kind| kind.namespaced && kind.is_stored()) {
-        if kinds.iter().all(|known| known.group_resource() != kind.group_resource()) {
-            kinds.push(KindInfo::clone(kind));
-        }
-    }
+fn in_order(core: &Core) -> (Vec<Arc<KindInfo>>, usize) {
+    let mut kinds: Vec<_> = core.registry().stored_kinds().filter(|kind| kind.namespaced).cloned().collect();
     // Stable: among equals the order is the registry's.
     kinds.sort_by_key(|kind| !kind.is_custom());
     let custom = kinds.iter().filter(|kind| kind.is_custom()).count();
@@ -228,7 +224,7 @@ fn dotted(kind: &KindInfo) -> String {
     format!("{}.{}", kind.plural, kind.group)
 }
 
-async fn is_empty(core: &Core, namespace: &str, kinds: &[KindInfo]) -> Result<bool, Status> {
+async fn is_empty(core: &Core, namespace: &str, kinds: &[Arc<KindInfo>]) -> Result<bool, Status> {
     for kind in kinds {
         let page = core.store().list(&kind.group_resource(), Some(namespace), None, None, 1).await;
         if !page.map_err(read_failed)?.items.is_empty() {
@@ -238,7 +234,7 @@ async fn is_empty(core: &Core, namespace: &str, kinds: &[KindInfo]) -> Result<bo
     Ok(true)
 }
 
-async fn left(core: &Core, namespace: &str, kinds: &[KindInfo]) -> Result<Vec<Left>, Status> {
+async fn left(core: &Core, namespace: &str, kinds: &[Arc<KindInfo>]) -> Result<Vec<Left>, Status> {
     let mut found = Vec::new();
     for kind in kinds {
         let resource = kind.group_resource();
