@@ -390,8 +390,8 @@ fn wants_aggregate(headers: &HeaderMap) -> Result<bool, Status> {
 /// Which part of the object the path is about.
 fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
-        // Those of all namespaces are not deleted by one word.
-        ("", Verb::DeleteCollection) if kind.namespaced && route.namespace.is_empty() => {
+        // Those of all namespaces are not deleted by one word, and neither are all namespaces.
+        ("", Verb::DeleteCollection) if rules::is_namespace(kind) || kind.namespaced && route.namespace.is_empty() => {
             Err(Status::method_not_allowed())
         }
         ("", _) => Ok(Part::Main),

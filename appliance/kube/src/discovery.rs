@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::{Value, json};
 
 use crate::kind::{KindInfo, Registry, Writers};
+use crate::rules;
 use crate::scale;
 
 /// The Kubernetes release whose behaviour is meant; clients compare it with their own.
@@ -153,6 +154,10 @@ pub(crate) fn verbs(kind: &KindInfo) -> &'static [&'static str] {
         return &["create"];
     }
     match kind.writers {
+        // They are deleted one by one, as in Kubernetes.
+        Writers::Everyone if rules::is_namespace(kind) => {
+            &["create", "delete", "get", "list", "patch", "update", "watch"]
+        }
         Writers::Everyone => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         Writers::Controllers => &["get", "list", "watch"],
         Writers::ControllersButLabels => &["get", "list", "patch", "update", "watch"],

@@ -166,6 +166,16 @@ fn objects_of_all_namespaces_are_not_deleted_at_once() {
         let all = server.send("DELETE", "/apis/metal3.io/v1alpha1/baremetalhosts", &[], "").await;
         assert_eq!(all.code, 405, "{}", all.text);
         assert_eq!(server.get(&format!("{HOSTS}/a")).await.code, 200);
+        let namespaces = "/api/v1/namespaces";
+        assert_eq!(server.post(namespaces, &json!({ "metadata": { "name": "lab" } })).await.code, 201);
+        assert_eq!(
+            server.send("DELETE", &format!("{namespaces}?fieldSelector=metadata.name!%3Ddefault"), &[], "").await.code,
+            405
+        );
+        assert_eq!(server.get(&format!("{namespaces}/lab")).await.json()["status"]["phase"], "Active");
+        let core = server.get("/api/v1").await.json();
+        let listed = core["resources"].as_array().unwrap().iter().find(|found| found["name"] == "namespaces").unwrap();
+        assert!(!listed["verbs"].as_array().unwrap().contains(&json!("deletecollection")));
     });
 }
 
