@@ -100,6 +100,7 @@ fn owner_faults(owners: &[OwnerReference]) -> Vec<Cause> {
 pub(crate) fn finalizer_warnings(meta: &ObjectMeta) -> Vec<String> {
     let plain = meta.finalizers.iter().filter(|name| !name.contains('/'));
     plain
+        .take(FAULTS_MAX)
         .map(|name| {
             format!(
                 "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
@@ -207,6 +208,11 @@ mod tests {
             told.iter().any(|text| text.ends_with("references for K/a and K/c")),
             "the first, as Kubernetes: {told:?}"
         );
+
+        let finalizers = (0..2000).map(|number| number.to_string()).collect();
+        assert!(finalizer_warnings(&ObjectMeta { finalizers, ..ObjectMeta::default() }).len() <= 64);
+        let unknown: serde_json::Map<_, _> = (0..2000).map(|number| (number.to_string(), Value::Null)).collect();
+        assert!(ObjectMeta::of(&json!({ "metadata": unknown })).unwrap_or_default().1.len() <= 64);
 
         // Each fault shows the whole list, so they must not be as many as its items.
         let many = ObjectMeta { owner_references: vec![owner("a"); 2000], ..ObjectMeta::default() };
