@@ -24,24 +24,11 @@ pub const MASTERS: &str = "system:masters";
 /// Begins the names of programs' accounts: `system:serviceaccount:NAMESPACE:NAME`.
 pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
-/// Paths that every known caller may read: as Kubernetes' role `system:discovery`.
-const OPEN_PATHS: [&str; 12] = [
-    "/api",
-    "/api/*",
-    "/apis",
-    "/apis/*",
-    "/healthz",
-    "/healthz/*",
-    "/livez",
-    "/openapi",
-    "/openapi/*",
-    "/readyz",
-    "/version",
-    "/version/",
-];
-/// What of these everybody may read, known or not.
+/// Paths that everybody may read, known or not.
 const PUBLIC_PATHS: [&str; 8] =
     ["/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/"];
+/// What every known caller may read besides: together as Kubernetes' role `system:discovery`.
+const OPEN_PATHS: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 /// Questions about oneself.
 const OWN_REVIEWS: [(&str, &str); 3] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
@@ -268,7 +255,6 @@ pub fn common_rules(caller: &Caller) -> Vec<Rule> {
         }
         paths.extend(owned(&OPEN_PATHS));
         paths.sort_unstable();
-        paths.dedup();
     }
     rules.push(Rule { verbs: owned(&["get"]), paths, ..Rule::default() });
     rules

@@ -7,10 +7,11 @@
 //! ```
 //!
 //! A server is a table of kinds ([`Registry`] of [`KindInfo`]). This crate brings Kubernetes' own
-//! ([`builtin`]: Namespace, Secret, ConfigMap, ServiceAccount, Event, Lease, reviews of the caller's own
-//! rights, and the served kinds as CustomResourceDefinitions) and must not know any other: what is special
-//! to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is was found out before; what he
-//! may do is asked of an [`Authorizer`] for every request ([`access`]). Sockets and TLS belong to whoever calls.
+//! ([`builtin`]: Namespace, Secret, ConfigMap, ServiceAccount, Event, Lease, reviews of rights and tokens, the
+//! served kinds as CustomResourceDefinitions, and empty lists of nodes and services) and must not know any
+//! other: what is special to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is was
+//! found out before; what he may do is asked of an [`Authorizer`] for every request ([`access`]). Sockets and
+//! TLS belong to whoever calls.
 
 pub mod access;
 mod api;
