@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::query::Query;
-use crate::route::ObjectRoute;
+use crate::route::{ObjectRoute, Verb};
 use crate::status::Status;
 
 /// Every caller who proved who he is.
@@ -24,24 +24,11 @@ pub const MASTERS: &str = "system:masters";
 /// Begins the names of programs' accounts: `system:serviceaccount:NAMESPACE:NAME`.
 pub const SERVICE_ACCOUNT: &str = "system:serviceaccount:";
 
-/// Paths that every known caller may read: as Kubernetes' role `system:discovery`.
-const OPEN_PATHS: [&str; 12] = [
-    "/api",
-    "/api/*",
-    "/apis",
-    "/apis/*",
-    "/healthz",
-    "/healthz/*",
-    "/livez",
-    "/openapi",
-    "/openapi/*",
-    "/readyz",
-    "/version",
-    "/version/",
-];
-/// What of these everybody may read, known or not.
+/// Paths that everybody may read, known or not.
 const PUBLIC_PATHS: [&str; 8] =
     ["/healthz", "/healthz/*", "/livez", "/livez/*", "/readyz", "/readyz/*", "/version", "/version/"];
+/// What every known caller may read besides: together as Kubernetes' role `system:discovery`.
+const OPEN_PATHS: [&str; 6] = ["/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*"];
 /// Questions about oneself.
 const OWN_REVIEWS: [(&str, &str); 3] = [
     ("authentication.k8s.io", "selfsubjectreviews"),
@@ -122,7 +109,10 @@ pub struct OnObjects<'a> {
 impl<'a> OnObjects<'a> {
     pub(crate) fn of(route: &'a ObjectRoute, query: &'a Query) -> Self {
         let is_namespace = route.group.is_empty() && route.plural == "namespaces";
-        let named = || query.field_selector.as_deref().and_then(selected_name).unwrap_or_default();
+        // Other verbs do not look at selectors: what they say is no limit to them.
+        let selects = matches!(route.verb, Verb::List | Verb::Watch | Verb::DeleteCollection);
+        let selector = query.field_selector.as_deref().filter(|_| selects);
+        let named = || selector.and_then(selected_name).unwrap_or_default();
         Self {
             verb: route.verb.word(),
             group: &route.group,
@@ -265,7 +255,6 @@ pub fn common_rules(caller: &Caller) -> Vec<Rule> {
         }
         paths.extend(owned(&OPEN_PATHS));
         paths.sort_unstable();
-        paths.dedup();
     }
     rules.push(Rule { verbs: owned(&["get"]), paths, ..Rule::default() });
     rules
@@ -343,6 +332,27 @@ mod tests {
         assert!(asks(&known, review) && !asks(&nobody, review));
         assert!(!asks(&known, OnObjects { resource: "subjectaccessreviews", ..review }));
         assert!(asks(&Caller::admin(), OnObjects { verb: "x", ..OnObjects::default() }));
+    }
+
+    #[test]
+    fn a_selector_names_an_object_for_verbs_that_select() {
+        let query = Query { field_selector: Some("metadata.name=a".into()), ..Query::default() };
+        let name = |verb| {
+            let route = ObjectRoute {
+                verb,
+                group: String::new(),
+                version: "v1".into(),
+                namespace: "b".into(),
+                plural: "secrets".into(),
+                name: String::new(),
+                subresource: String::new(),
+            };
+            OnObjects::of(&route, &query).name.to_owned()
+        };
+        for verb in [Verb::List, Verb::Watch, Verb::DeleteCollection] {
+            assert_eq!(name(verb), "a", "{verb:?}");
+        }
+        assert_eq!(name(Verb::Create), "", "what is made may have any name");
     }
 
     #[test]

@@ -1,19 +1,13 @@
 //! HTTP requests to answers. Thin: [`crate::route`] says what is asked, [`crate::core`] does it.
 
-use std::convert::Infallible;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::StreamExt as _;
-use http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderName, IF_NONE_MATCH, LOCATION, RETRY_AFTER, USER_AGENT, VARY,
-    WARNING,
-};
+use http::header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, LOCATION, USER_AGENT};
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
-use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited, StreamBody};
-use hyper::body::{Body as HttpBody, Frame};
+use http_body_util::{BodyExt as _, LengthLimitError, Limited, StreamBody};
+use hyper::body::Body as HttpBody;
 use serde_json::Value;
 
 use crate::access::{Authorizer, Caller, MastersOnly};
@@ -25,31 +19,25 @@ use crate::impersonate;
 use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
 use crate::list::{self, Listed, Selection};
-use crate::listing::Listing;
 use crate::logs::{self, Logs};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
-use crate::openapi::{Document, Documents};
+use crate::openapi::Documents;
 use crate::query::Query;
+use crate::respond::{
+    Answer, Body, document, encode, header, not_served, plain, refuse, respond, send, unchanged_or_sent, warn, whole,
+};
 use crate::reviews::{self, Review};
 use crate::route::{ObjectRoute, Route, Verb, route};
 use crate::rules::{self, Part, Target};
 use crate::status::Status;
-use crate::write::{self, Payload};
+use crate::write::{self, Payload, Write};
 
 /// The largest request body, as Kubernetes has it.
 pub const BODY_BYTES_MAX: usize = 3 << 20;
-/// Warnings that are sent with one answer, and bytes of each: some clients drop answers with more
-/// than some kilobytes of headers.
-const WARNINGS_MAX: usize = 16;
-const WARNING_BYTES_MAX: usize = 256;
-
 /// The part of a namespace by which it is let go.
 const FINALIZE: &str = "finalize";
 /// The part of a pod that is text.
 const LOG: &str = "log";
-
-/// An answer's body: whole, or the endless lines of a watch.
-pub type Body = UnsyncBoxBody<Bytes, Infallible>;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -82,30 +70,6 @@ pub struct Api {
     guard: Guard,
     issuer: Option<Arc<dyn Issuer>>,
     logs: Option<Arc<dyn Logs>>,
-}
-
-/// What a record of an answer says beside its code. Answers have it as an extension, where it applies.
-#[derive(Clone, Debug, Default)]
-pub struct Told {
-    /// Of a refusal: "NotFound", "Conflict", …
-    pub reason: &'static str,
-    /// Of an object that was made.
-    pub made: String,
-}
-
-/// An answer before it is turned into bytes.
-pub(crate) struct Answer {
-    pub(crate) code: StatusCode,
-    pub(crate) value: Value,
-    pub(crate) warnings: Vec<String>,
-    /// The value as JSON, where it is there already.
-    pub(crate) text: Option<Bytes>,
-}
-
-impl Answer {
-    pub(crate) fn ok(value: Value) -> Self {
-        Self { code: StatusCode::OK, value, warnings: Vec::new(), text: None }
-    }
 }
 
 impl Api {
@@ -286,6 +250,7 @@ impl Api {
         // A body may have been long on its way, and its sender put out meanwhile.
         pass.check()?;
         let core = &self.core;
+        let writing = Write { core, target, part, query, payload: &payload, selection: &selection };
         let answer = match route.verb {
             Verb::Watch => {
                 let lines = list::watch(core, selection, query, self.timing).await?;
@@ -296,17 +261,12 @@ impl Api {
                 Listed::Value(value) => Answer::ok(value),
             },
             Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
-            Verb::Create => write::create(core, target, query, &payload, &selection).await?,
-            Verb::Update if route.subresource == FINALIZE => {
-                write::finalize(core, target, query, &payload, &selection).await?
-            }
-            Verb::Update => write::update(core, target, part, query, &payload, &selection).await?,
-            Verb::Patch => {
-                let refusal = self.guard.refusal_to_create(caller, route, query);
-                write::patch(core, target, part, query, &payload, &selection, refusal).await?
-            }
-            Verb::Delete => write::delete(core, target, query, &payload, &selection).await?,
-            Verb::DeleteCollection => write::delete_collection(core, query, &payload, &selection).await?,
+            Verb::Create => writing.create().await?,
+            Verb::Update if route.subresource == FINALIZE => writing.finalize().await?,
+            Verb::Update => writing.update().await?,
+            Verb::Patch => writing.patch(self.guard.refusal_to_create(caller, route, query)).await?,
+            Verb::Delete => writing.delete().await?,
+            Verb::DeleteCollection => writing.delete_collection().await?,
         };
         encode(answer, format)
     }
@@ -430,6 +390,10 @@ fn wants_aggregate(headers: &HeaderMap) -> Result<bool, Status> {
 /// Which part of the object the path is about.
 fn part(kind: &KindInfo, route: &ObjectRoute) -> Result<Part, Status> {
     match (route.subresource.as_str(), route.verb) {
+        // Those of all namespaces are not deleted by one word, and neither are all namespaces.
+        ("", Verb::DeleteCollection) if rules::is_namespace(kind) || kind.namespaced && route.namespace.is_empty() => {
+            Err(Status::method_not_allowed())
+        }
         ("", _) => Ok(Part::Main),
         ("status", Verb::Get | Verb::Update | Verb::Patch) if kind.has_status => Ok(Part::Status),
         ("scale", Verb::Get | Verb::Update | Verb::Patch) if kind.scale.is_some() => Ok(Part::Scale),
@@ -465,126 +429,5 @@ where
         Ok(collected) => Ok(collected.to_bytes()),
         Err(error) if error.is::<LengthLimitError>() => Err(Status::too_large(BODY_BYTES_MAX)),
         Err(error) => Err(Status::bad_request(format!("cannot read the request body: {error}"))),
-    }
-}
-
-/// A list that is not small is put together while it is sent.
-async fn send(mut listing: Listing) -> Result<Response<Body>, Status> {
-    let first = listing.first().await?;
-    if listing.is_over() {
-        return Ok(respond(StatusCode::OK, "application/json", Full::new(first).boxed_unsync()));
-    }
-    let pieces = futures_util::stream::iter([Ok(Frame::data(first))]).chain(listing.pieces());
-    let mut response = respond(StatusCode::OK, "application/json", StreamBody::new(pieces).boxed_unsync());
-    response.extensions_mut().insert(gzip::Long);
-    Ok(response)
-}
-
-fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
-    headers.get(name).and_then(|value| value.to_str().ok())
-}
-
-fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
-    let (media_type, bytes) = match format {
-        Format::Yaml => ("application/yaml", negotiate::yaml(&answer.value)?.into()),
-        Format::Json | Format::Table | Format::Partial | Format::Discovery => {
-            ("application/json", answer.text.unwrap_or_else(|| answer.value.to_string().into()))
-        }
-    };
-    let mut response = respond(answer.code, media_type, Full::new(bytes).boxed_unsync());
-    if answer.code == StatusCode::CREATED {
-        let name =
-            ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));
-        let made = name.and_then(Value::as_str).unwrap_or_default().to_owned();
-        response.extensions_mut().insert(Told { reason: "", made });
-    }
-    warn(&mut response, &answer.warnings);
-    Ok(response)
-}
-
-fn warn(response: &mut Response<Body>, warnings: &[String]) {
-    for warning in warnings.iter().take(WARNINGS_MAX) {
-        if let Ok(value) = HeaderValue::from_bytes(warning_text(warning).as_bytes()) {
-            response.headers_mut().append(WARNING, value);
-        }
-    }
-}
-
-/// RFC 7234: code, agent ("-"), quoted text.
-fn warning_text(text: &str) -> String {
-    let mut quoted = String::with_capacity(text.len() + 8);
-    for letter in text.chars().filter(|letter| !letter.is_control()) {
-        if quoted.len() >= WARNING_BYTES_MAX {
-            break;
-        }
-        if matches!(letter, '"' | '\\') {
-            quoted.push('\\');
-        }
-        quoted.push(letter);
-    }
-    format!("299 - \"{quoted}\"")
-}
-
-/// A document that changes with the program alone: clients keep it and ask whether it is the same.
-fn document(headers: &HeaderMap, media_type: &'static str, value: &Value) -> Result<Response<Body>, Status> {
-    let bytes = Bytes::from(value.to_string());
-    let hash = discovery::hash(&bytes);
-    unchanged_or_sent(headers, media_type, &Document { bytes, hash })
-}
-
-fn unchanged_or_sent(
-    headers: &HeaderMap,
-    media_type: &'static str,
-    document: &Document,
-) -> Result<Response<Body>, Status> {
-    let etag = format!("\"{}\"", document.hash);
-    let known = header(headers, &IF_NONE_MATCH) == Some(etag.as_str());
-    let (code, body) =
-        if known { (StatusCode::NOT_MODIFIED, Bytes::new()) } else { (StatusCode::OK, document.bytes.clone()) };
-    let mut response = respond(code, media_type, Full::new(body).boxed_unsync());
-    let value = HeaderValue::from_str(&etag).map_err(|error| Status::internal(error.to_string()))?;
-    response.headers_mut().insert(ETAG, value);
-    response.headers_mut().insert(VARY, HeaderValue::from_static("Accept"));
-    Ok(response)
-}
-
-fn refuse(status: &Status) -> Response<Body> {
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = respond(code, "application/json", whole(status.to_value().to_string().into_bytes()));
-    if let Some(seconds) = status.retry_after_seconds() {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
-    }
-    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
-    response
-}
-
-fn not_served() -> Response<Body> {
-    plain(StatusCode::NOT_FOUND, "404 page not found\n")
-}
-
-fn plain(code: StatusCode, text: &'static str) -> Response<Body> {
-    respond(code, "text/plain; charset=utf-8", whole(text.into()))
-}
-
-fn whole(bytes: Vec<u8>) -> Body {
-    Full::new(Bytes::from(bytes)).boxed_unsync()
-}
-
-fn respond(code: StatusCode, media_type: &'static str, body: Body) -> Response<Body> {
-    let mut response = Response::new(body);
-    *response.status_mut() = code;
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
-    response
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn warnings_are_one_header_each() {
-        assert_eq!(warning_text("unknown field \"spec.foo\""), r#"299 - "unknown field \"spec.foo\"""#);
-        assert_eq!(warning_text("a\r\nSet-Cookie: b\\"), r#"299 - "aSet-Cookie: b\\""#);
-        assert!(warning_text(&"x".repeat(5000)).len() < 300);
     }
 }

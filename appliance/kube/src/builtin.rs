@@ -49,6 +49,9 @@ const fn column(name: &'static str, column_type: &'static str, path: &'static st
 
 const AGE: Column = column("Age", "date", ".metadata.creationTimestamp");
 
+/// The label by which selectors find a namespace by its name.
+const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
+
 pub fn namespace() -> KindInfo {
     let kind = KindInfo {
         short_names: &["ns"],
@@ -57,6 +60,9 @@ pub fn namespace() -> KindInfo {
         strategic_merge: true,
         name_rule: NameRule::Label,
         columns: vec![column("Status", "string", ".status.phase"), AGE],
+        own_labels: |namespace| {
+            vec![(NAMESPACE_NAME, namespace["metadata"]["name"].as_str().unwrap_or_default().to_owned())]
+        },
         ..KindInfo::cluster("", "v1", "Namespace", "namespaces")
     }
     .admitting(|value, old| {

@@ -103,7 +103,6 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let body = self.encode(object)?;
         let (namespace, name) = names(&body);
         let target = self.target(&namespace, &name);
-        let target = if name.is_empty() { Target { name: "", ..target } } else { target };
         core::of_this_process(self.core.create(target, body, OWN).await?.value)
     }
 
@@ -151,12 +150,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
     /// Deletes the object of this uid; another one that has taken its name stays.
     pub async fn delete_exact(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Status> {
         let target = self.target(namespace, name);
-        let exactly = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
-        match self.core.delete(target, &exactly, OWN).await {
-            Err(status) if status.is_conflict() || status.is_not_found() => Ok(()),
-            Err(status) => Err(status),
-            Ok(_) => Ok(()),
-        }
+        self.core.delete_exactly(target, uid, None, OWN).await.map(drop)
     }
 
     /// Follows the kind in all namespaces. The current objects come first, then `Synced`.

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use firesteel_store::{CommitError, Guard, Key, Object, Op, ReadError, Revision, Store, WatchError};
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde::de::{DeserializeOwned, value::MapDeserializer};
 use serde_json::{Value, json};
 
@@ -81,7 +82,8 @@ pub enum Change<'a> {
 }
 
 /// What a DELETE expects; empty means nothing.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
 pub struct Preconditions {
     pub uid: Option<String>,
     pub resource_version: Option<String>,
@@ -308,6 +310,30 @@ impl Core {
             }
         }
         Err(Status::modified(target.kind, target.name))
+    }
+
+    /// Deletes the object of this uid; `None` where it is gone, and another one that has its name stays.
+    pub(crate) async fn delete_exactly(
+        &self,
+        target: Target<'_>,
+        uid: &str,
+        propagation: Option<Propagation>,
+        options: WriteOptions<'_>,
+    ) -> Result<Option<Written>, Status> {
+        let exactly = Preconditions { uid: Some(uid.to_owned()), ..Preconditions::default() };
+        let status = match self.delete_with(target, &exactly, propagation, options).await {
+            Ok(written) => return Ok(Some(written)),
+            Err(status) => status,
+        };
+        if !status.is_conflict() {
+            return if status.is_not_found() { Ok(None) } else { Err(status) };
+        }
+        // Another one; or somebody changed it each time, and it is there.
+        match self.current(target).await {
+            Ok((current, _)) if current["metadata"]["uid"] == *uid => Err(status),
+            Err(status) if !status.is_not_found() => Err(status),
+            Ok(_) | Err(_) => Ok(None),
+        }
     }
 
     /// What this server does to an object of its own accord: no hook is asked, since an object that

@@ -4,9 +4,12 @@
 //! finalizers that the [`crate::life`] of objects takes away when it has done its part.
 
 use jiff::Timestamp;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
+use crate::core::Preconditions;
 use crate::kind::KindInfo;
+use crate::negotiate;
 use crate::query::Query;
 use crate::rules::{self, Effect, Prepared};
 use crate::status::{Cause, Status};
@@ -15,6 +18,39 @@ use crate::status::{Cause, Status};
 pub(crate) const FOREGROUND: &str = "foregroundDeletion";
 /// Waits until no dependent names it as an owner any more.
 pub(crate) const ORPHAN: &str = "orphan";
+
+/// The body of a DELETE.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct DeleteOptions {
+    kind: Option<String>,
+    pub(crate) dry_run: Option<Vec<String>>,
+    pub(crate) preconditions: Option<Preconditions>,
+    propagation_policy: Option<String>,
+    pub(crate) orphan_dependents: Option<bool>,
+}
+
+impl DeleteOptions {
+    pub(crate) const KIND: &str = "DeleteOptions";
+
+    /// Nothing that cannot be read is passed over: it could be what keeps the object.
+    pub(crate) fn read(sent: &Value) -> Result<Self, Status> {
+        let refuse = |why: &str| {
+            let kind = Self::KIND;
+            Status::bad_request(negotiate::plain(&format!(
+                "the object provided is unrecognized (must be of type {kind}): {why}"
+            )))
+        };
+        if !sent.is_object() {
+            return Err(refuse("it is no object"));
+        }
+        let read = Self::deserialize(sent).map_err(|error| refuse(&error.to_string()))?;
+        match read.kind.as_deref() {
+            None | Some("" | Self::KIND) => Ok(read),
+            Some(other) => Err(refuse(other)),
+        }
+    }
+}
 
 /// What happens to an object's dependents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,12 +66,12 @@ pub enum Propagation {
 impl Propagation {
     /// By the query, or by a body's DeleteOptions, which count alone where there is one. `None`:
     /// nothing is said.
-    pub(crate) fn asked(query: &Query, sent: Option<&Value>) -> Result<Option<Self>, Status> {
+    pub(crate) fn asked(query: &Query, sent: Option<&DeleteOptions>) -> Result<Option<Self>, Status> {
         let (policy, orphan) = match sent {
-            Some(sent) => (sent["propagationPolicy"].as_str(), sent["orphanDependents"].as_bool()),
+            Some(sent) => (sent.propagation_policy.as_deref(), sent.orphan_dependents),
             None => (query.propagation_policy.as_deref(), query.orphan_dependents),
         };
-        let refuse = |cause| Err(Status::invalid("meta.k8s.io", "DeleteOptions", "", vec![cause]));
+        let refuse = |cause| Err(Status::invalid("meta.k8s.io", DeleteOptions::KIND, "", vec![cause]));
         match (policy.filter(|policy| !policy.is_empty()), orphan) {
             (Some(policy), Some(_)) => {
                 let detail = "orphanDependents and deletionPropagation cannot be both set";
@@ -160,7 +196,10 @@ mod tests {
     #[test]
     fn both_ways_to_say_it_are_read_and_nonsense_is_refused() {
         let query = |text: &str| Query::parse(text).unwrap_or_default();
-        let asked = |text: &str, sent: Option<Value>| Propagation::asked(&query(text), sent.as_ref());
+        let asked = |text: &str, sent: Option<Value>| {
+            let sent = sent.map(|sent| DeleteOptions::read(&sent)).transpose()?;
+            Propagation::asked(&query(text), sent.as_ref())
+        };
         assert_eq!(asked("", None), Ok(None));
         assert_eq!(asked("propagationPolicy=Foreground", None), Ok(Some(Propagation::Foreground)));
         assert_eq!(asked("orphanDependents=true", None), Ok(Some(Propagation::Orphan)));

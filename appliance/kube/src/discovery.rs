@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use serde_json::{Value, json};
 
 use crate::kind::{KindInfo, Registry, Writers};
+use crate::rules;
 use crate::scale;
 
 /// The Kubernetes release whose behaviour is meant; clients compare it with their own.
@@ -52,31 +53,18 @@ pub(crate) fn resources(registry: &Registry, group: &str, version: &str) -> Opti
         });
         name_lists(&mut resource, kind);
         list.push(resource);
-        if kind.has_status {
-            list.push(json!({
-                "name": format!("{}/status", kind.plural), "singularName": "", "namespaced": kind.namespaced,
-                "kind": kind.kind, "verbs": status_verbs(kind),
-            }));
-        }
-        if kind.scale.is_some() {
-            list.push(json!({
-                "name": format!("{}/scale", kind.plural), "singularName": "", "namespaced": kind.namespaced,
-                "group": "autoscaling", "version": "v1", "kind": scale::KIND, "verbs": status_verbs(kind),
-            }));
-        }
-        if kind.has_log {
-            list.push(json!({
-                "name": format!("{}/log", kind.plural), "singularName": "", "namespaced": kind.namespaced,
-                "kind": kind.kind, "verbs": ["get"],
-            }));
-        }
-        for request in kind.requests {
-            list.push(json!({
-                "name": format!("{}/{}", kind.plural, request.subresource), "singularName": "",
-                "namespaced": kind.namespaced, "group": request.group, "version": request.version,
-                "kind": request.kind, "verbs": ["create"],
-            }));
-        }
+        list.extend(parts(kind).into_iter().map(|part| {
+            let mut resource = json!({
+                "name": format!("{}/{}", kind.plural, part.name), "singularName": "", "namespaced": kind.namespaced,
+                "kind": part.kind, "verbs": part.verbs,
+            });
+            // Of objects of the kind itself the document says it.
+            if part.kind != kind.kind {
+                resource["group"] = json!(part.group);
+                resource["version"] = json!(part.version);
+            }
+            resource
+        }));
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
     (!list.is_empty()).then(
@@ -108,30 +96,48 @@ fn aggregated_version(registry: &Registry, group: &str, version: &str) -> Value 
                 "scope": if kind.namespaced { "Namespaced" } else { "Cluster" }, "verbs": verbs(kind),
             });
             name_lists(&mut resource, kind);
-            let verbs = status_verbs(kind);
-            let status =
-                kind.has_status.then(|| json!({ "subresource": "status", "responseKind": response, "verbs": verbs }));
-            let scale = kind.scale.map(|_| {
-                let response = json!({ "group": "autoscaling", "version": "v1", "kind": scale::KIND });
-                json!({ "subresource": "scale", "responseKind": response, "verbs": verbs })
-            });
-            let log = kind.has_log.then(|| json!({ "subresource": "log", "responseKind": response, "verbs": ["get"] }));
-            let parts: Vec<Value> = status.into_iter().chain(scale).chain(log).collect();
+            let parts: Vec<Value> = parts(kind)
+                .iter()
+                .map(|part| {
+                    let response = json!({ "group": part.group, "version": part.version, "kind": part.kind });
+                    json!({ "subresource": part.name, "responseKind": response, "verbs": part.verbs })
+                })
+                .collect();
             if !parts.is_empty() {
                 resource["subresources"] = json!(parts);
-            }
-            for request in kind.requests {
-                let response = json!({ "group": request.group, "version": request.version, "kind": request.kind });
-                let part = json!({ "subresource": request.subresource, "responseKind": response, "verbs": ["create"] });
-                match resource["subresources"].as_array_mut() {
-                    Some(parts) => parts.push(part),
-                    None => resource["subresources"] = json!([part]),
-                }
             }
             resource
         })
         .collect();
     json!({ "version": version, "freshness": "Current", "resources": resources })
+}
+
+/// A part of a kind's objects that has a URL of its own, and what is sent and answered there.
+struct Part {
+    name: &'static str,
+    group: &'static str,
+    version: &'static str,
+    kind: &'static str,
+    verbs: &'static [&'static str],
+}
+
+fn parts(kind: &KindInfo) -> Vec<Part> {
+    let own = |name, verbs| Part { name, group: kind.group, version: kind.version, kind: kind.kind, verbs };
+    let status = kind.has_status.then(|| own("status", status_verbs(kind)));
+    let scale = kind.scale.map(|_| Part {
+        group: "autoscaling",
+        version: "v1",
+        kind: scale::KIND,
+        ..own("scale", status_verbs(kind))
+    });
+    let log = kind.has_log.then(|| own("log", &["get"]));
+    let requests = kind.requests.iter().map(|request| Part {
+        group: request.group,
+        version: request.version,
+        kind: request.kind,
+        ..own(request.subresource, &["create"])
+    });
+    status.into_iter().chain(scale).chain(log).chain(requests).collect()
 }
 
 fn name_lists(resource: &mut Value, kind: &KindInfo) {
@@ -148,13 +154,17 @@ pub(crate) fn verbs(kind: &KindInfo) -> &'static [&'static str] {
         return &["create"];
     }
     match kind.writers {
+        // They are deleted one by one, as in Kubernetes.
+        Writers::Everyone if rules::is_namespace(kind) => {
+            &["create", "delete", "get", "list", "patch", "update", "watch"]
+        }
         Writers::Everyone => &["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"],
         Writers::Controllers => &["get", "list", "watch"],
         Writers::ControllersButLabels => &["get", "list", "patch", "update", "watch"],
     }
 }
 
-pub(crate) fn status_verbs(kind: &KindInfo) -> &'static [&'static str] {
+fn status_verbs(kind: &KindInfo) -> &'static [&'static str] {
     match kind.writers {
         Writers::Everyone => &["get", "patch", "update"],
         Writers::Controllers | Writers::ControllersButLabels => &["get"],

@@ -14,7 +14,7 @@ use http::{HeaderMap, HeaderValue, Response};
 use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame};
 
-use crate::api::Body;
+use crate::respond::Body;
 
 /// Answers of fewer bytes are sent as they are.
 const BYTES_MIN: u64 = 128 << 10;

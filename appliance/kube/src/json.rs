@@ -18,6 +18,10 @@ use crate::status::Status;
 pub const DEPTH_MAX: usize = 100;
 /// Names said twice that are told of one document.
 const DUPLICATES_MAX: usize = 16;
+/// The same that are written down to see whether they were told, and letters of each: a place can be as long
+/// as the document, and be there as often as it has names.
+const DUPLICATES_WRITTEN_MAX: usize = 256;
+pub(crate) const PLACE_CHARS_MAX: usize = 256;
 
 /// A document, with the paths that it has twice.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,11 +34,11 @@ pub struct Document {
 /// # Errors
 /// When the bytes are no JSON, or nested deeper than [`DEPTH_MAX`].
 pub fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
-    let duplicates = RefCell::default();
+    let duplicates = RefCell::<Duplicates>::default();
     let mut parser = serde_json::Deserializer::from_slice(bytes);
     let value = Level { depth: 0, place: &Place::Root, duplicates: &duplicates }.deserialize(&mut parser)?;
     parser.end()?;
-    Ok(Document { value, duplicates: duplicates.into_inner() })
+    Ok(Document { value, duplicates: duplicates.into_inner().told })
 }
 
 impl Document {
@@ -51,7 +55,7 @@ impl Document {
 
 /// Where a value stands; a list of its parents on the stack, so that nothing is made for the many
 /// documents that say everything once.
-enum Place<'a> {
+pub(crate) enum Place<'a> {
     Root,
     Field(&'a Place<'a>, &'a str),
     Item(&'a Place<'a>, usize),
@@ -68,10 +72,36 @@ impl fmt::Display for Place<'_> {
     }
 }
 
+impl Place<'_> {
+    pub(crate) fn cut(&self) -> String {
+        self.to_string().chars().take(PLACE_CHARS_MAX).collect()
+    }
+}
+
+/// What was said twice.
+#[derive(Default)]
+struct Duplicates {
+    told: Vec<String>,
+    written: usize,
+}
+
+impl Duplicates {
+    fn note(&mut self, place: &Place<'_>) {
+        if self.told.len() >= DUPLICATES_MAX || self.written >= DUPLICATES_WRITTEN_MAX {
+            return;
+        }
+        self.written += 1;
+        let told = place.cut();
+        if !self.told.contains(&told) {
+            self.told.push(told);
+        }
+    }
+}
+
 struct Level<'a> {
     depth: usize,
     place: &'a Place<'a>,
-    duplicates: &'a RefCell<Vec<String>>,
+    duplicates: &'a RefCell<Duplicates>,
 }
 
 impl Level<'_> {
@@ -144,14 +174,10 @@ impl<'de> Visitor<'de> for Level<'_> {
         while let Some(name) = fields.next_key::<String>()? {
             let place = Place::Field(self.place, &name);
             let value = fields.next_value_seed(Level { depth, place: &place, duplicates: self.duplicates })?;
-            let told = map.contains_key(&name).then(|| place.to_string());
-            map.insert(name, value);
-            if let Some(told) = told {
-                let mut duplicates = self.duplicates.try_borrow_mut().map_err(A::Error::custom)?;
-                if duplicates.len() < DUPLICATES_MAX && !duplicates.contains(&told) {
-                    duplicates.push(told);
-                }
+            if map.contains_key(&name) {
+                self.duplicates.try_borrow_mut().map_err(A::Error::custom)?.note(&place);
             }
+            map.insert(name, value);
         }
         Ok(Value::Object(map))
     }
@@ -172,6 +198,14 @@ mod tests {
         let many: String = (0..1000).map(|n| format!("\"k{n}\":1,\"k{n}\":2,")).collect();
         let many = super::read(format!("{{{}}}", many.trim_end_matches(',')).as_bytes()).unwrap();
         assert_eq!(many.duplicates.len(), DUPLICATES_MAX);
+    }
+
+    #[test]
+    fn a_long_place_is_cut() {
+        let long = "k".repeat(100_000);
+        let text = format!("{{\"{long}\":{{{}\"b\":1,\"b\":2}}}}", "\"a\":1,".repeat(2000));
+        let told = read(text.as_bytes()).unwrap().duplicates;
+        assert!(!told.is_empty() && told.iter().all(|path| path.chars().count() <= 256), "{}", told.len());
     }
 
     #[test]

@@ -255,7 +255,7 @@ impl Registry {
     }
 
     /// Each kind that has stored objects once, in the version in which they are stored.
-    pub fn stored_kinds(&self) -> impl Iterator<Item = &Arc<KindInfo>> {
+    pub(crate) fn stored_kinds(&self) -> impl Iterator<Item = &Arc<KindInfo>> {
         self.kinds.iter().filter(|kind| kind.is_stored())
     }
 

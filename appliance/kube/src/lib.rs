@@ -7,10 +7,11 @@
 //! ```
 //!
 //! A server is a table of kinds ([`Registry`] of [`KindInfo`]). This crate brings Kubernetes' own
-//! ([`builtin`]: Namespace, Secret, ConfigMap, ServiceAccount, Event, Lease, reviews of the caller's own
-//! rights, and the served kinds as CustomResourceDefinitions) and must not know any other: what is special
-//! to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is was found out before; what he
-//! may do is asked of an [`Authorizer`] for every request ([`access`]). Sockets and TLS belong to whoever calls.
+//! ([`builtin`]: Namespace, Secret, ConfigMap, ServiceAccount, Event, Lease, reviews of rights and tokens, the
+//! served kinds as CustomResourceDefinitions, and empty lists of nodes and services) and must not know any
+//! other: what is special to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is was
+//! found out before; what he may do is asked of an [`Authorizer`] for every request ([`access`]). Sockets and
+//! TLS belong to whoever calls.
 
 pub mod access;
 mod api;
@@ -44,9 +45,10 @@ mod publish;
 mod query;
 mod raw;
 mod record;
+mod respond;
 mod reviews;
 pub mod route;
-pub mod rules;
+mod rules;
 mod scale;
 mod schema;
 mod selector;
@@ -58,7 +60,7 @@ mod write;
 pub mod yaml;
 
 pub use access::{Authorizer, Caller};
-pub use api::{Api, BODY_BYTES_MAX, Body, Timing, Told};
+pub use api::{Api, BODY_BYTES_MAX, Timing};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use convert::{Conversion, Version};
 pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
@@ -70,9 +72,10 @@ pub use list::check_token;
 pub use meta::{ObjectMeta, OwnerReference};
 pub use query::Query;
 pub use record::{Occurrence, Recorder, Regarding};
+pub use respond::{Body, Told};
 pub use reviews::Review;
-pub use rules::Part;
+pub use rules::{FieldValidation, Part, Target};
 pub use scale::Scale;
-pub use selector::{FieldSelector, LabelSelector, Selector};
+pub use selector::{FieldSelector, LabelSelector};
 pub use status::{Cause, Status};
 pub use table::age;

@@ -77,11 +77,10 @@ impl Selection {
 }
 
 const TOKEN_VERSION: &str = "meta.k8s.io/v1";
-
-/// Where a list was left, as the client carries it.
 /// As Go reads it, which looks at no bit behind the last byte.
 const BASE64: GeneralPurpose = GeneralPurpose::new(&URL_SAFE, NO_PAD.with_decode_allow_trailing_bits(true));
 
+/// Where a list was left, as the client carries it.
 #[derive(Debug, Serialize, Deserialize)]
 struct Continue {
     v: String,

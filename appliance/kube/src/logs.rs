@@ -16,7 +16,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use crate::api::Body;
+use crate::query;
+use crate::respond::Body;
 use crate::status::{Cause, Status};
 
 /// One line of a log.
@@ -68,11 +69,6 @@ impl LogOptions {
             Err(Status::bad_request(format!("invalid value {value:?} of {key}: {expected} is expected")))
         };
         let number = || value.parse::<i64>();
-        let boolean = || match value {
-            "" | "1" | "true" | "True" | "t" => Some(true),
-            "0" | "false" | "False" | "f" => Some(false),
-            _ => None,
-        };
         match key {
             "container" => self.container = Some(value.to_owned()).filter(|name| !name.is_empty()),
             "tailLines" | "limitBytes" | "sinceSeconds" => {
@@ -91,7 +87,7 @@ impl LogOptions {
                 Err(_) => return refuse("a time"),
             },
             "follow" | "timestamps" | "previous" => {
-                let Some(is_so) = boolean() else { return refuse("a boolean") };
+                let is_so = query::boolean(key, value)?;
                 match key {
                     "follow" => self.follow = is_so,
                     "timestamps" => self.timestamps = is_so,

@@ -55,6 +55,8 @@ pub struct OwnerReference {
     pub block_owner_deletion: Option<bool>,
 }
 
+/// Fields that are told as unknown of one object.
+const UNKNOWN_MAX: usize = 64;
 const KNOWN: [&str; 15] = [
     "name",
     "generateName",
@@ -92,6 +94,7 @@ impl ObjectMeta {
             .into_iter()
             .flat_map(Map::keys)
             .filter(|key| !KNOWN.contains(&key.as_str()))
+            .take(UNKNOWN_MAX)
             .map(|key| format!("metadata.{key}"))
             .collect();
         Ok((meta, unknown))

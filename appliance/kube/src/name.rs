@@ -3,11 +3,15 @@
 use serde_json::{Value, json};
 
 use crate::kind::NameRule;
-use crate::meta::ObjectMeta;
+use crate::meta::{ObjectMeta, OwnerReference};
 use crate::status::Cause;
 
 const SUBDOMAIN_BYTES_MAX: usize = 253;
 const LABEL_BYTES_MAX: usize = 63;
+/// Faults of one object's metadata, and letters of its owners that one of them shows: beyond that nobody
+/// reads on, and there can be as many as the metadata has parts.
+const FAULTS_MAX: usize = 64;
+const OWNERS_SHOWN_CHARS_MAX: usize = 4096;
 /// All annotations of an object together, as Kubernetes has it.
 const ANNOTATIONS_BYTES_MAX: usize = 256 << 10;
 
@@ -31,31 +35,30 @@ pub(crate) fn check_name(rule: NameRule, name: &str) -> Option<String> {
 
 /// What is wrong with labels, annotations and owner references.
 pub(crate) fn check_metadata(meta: &ObjectMeta) -> Vec<Cause> {
-    let mut causes = Vec::new();
-    for (key, value) in &meta.labels {
-        causes.extend(check_qualified(key).map(|text| Cause::invalid("metadata.labels", &json!(key), &text)));
-        causes.extend(check_label_value(value).map(|text| Cause::invalid("metadata.labels", &json!(value), &text)));
-    }
-    let mut annotation_bytes = 0_usize;
-    for (key, value) in &meta.annotations {
-        annotation_bytes = annotation_bytes.saturating_add(key.len()).saturating_add(value.len());
+    let labels = meta.labels.iter().flat_map(|(key, value)| {
+        let key = check_qualified(key).map(|text| Cause::invalid("metadata.labels", &json!(key), &text));
+        let value = check_label_value(value).map(|text| Cause::invalid("metadata.labels", &json!(value), &text));
+        key.into_iter().chain(value)
+    });
+    let annotations = meta.annotations.keys().filter_map(|key| {
         let key = key.to_lowercase();
-        causes.extend(check_qualified(&key).map(|text| Cause::invalid("metadata.annotations", &json!(key), &text)));
-    }
-    if annotation_bytes > ANNOTATIONS_BYTES_MAX {
-        causes.push(Cause {
-            reason: "FieldValueTooLong".into(),
-            message: format!("Too long: may not be more than {ANNOTATIONS_BYTES_MAX} bytes"),
-            field: "metadata.annotations".into(),
-        });
-    }
-    check_owners(meta, &mut causes);
-    causes
+        check_qualified(&key).map(|text| Cause::invalid("metadata.annotations", &json!(key), &text))
+    });
+    let bytes: usize = meta.annotations.iter().map(|(key, value)| key.len().saturating_add(value.len())).sum();
+    let too_long = (bytes > ANNOTATIONS_BYTES_MAX).then(|| Cause {
+        reason: "FieldValueTooLong".into(),
+        message: format!("Too long: may not be more than {ANNOTATIONS_BYTES_MAX} bytes"),
+        field: "metadata.annotations".into(),
+    });
+    labels.chain(annotations).chain(too_long).chain(owner_faults(&meta.owner_references)).take(FAULTS_MAX).collect()
 }
 
-fn check_owners(meta: &ObjectMeta, causes: &mut Vec<Cause>) {
-    let mut controller: Option<&crate::meta::OwnerReference> = None;
-    for owner in &meta.owner_references {
+fn owner_faults(owners: &[OwnerReference]) -> Vec<Cause> {
+    let (mut causes, mut controller) = (Vec::new(), None::<&OwnerReference>);
+    for owner in owners {
+        if causes.len() >= FAULTS_MAX {
+            break;
+        }
         let mut empty = |field: &str, text: &str| {
             causes.push(Cause::invalid(&format!("metadata.ownerReferences.{field}"), &json!(""), text));
         };
@@ -71,28 +74,33 @@ fn check_owners(meta: &ObjectMeta, causes: &mut Vec<Cause>) {
         if owner.uid.is_empty() {
             empty("uid", "must not be empty");
         }
-        if owner.controller == Some(true) {
-            if let Some(first) = controller {
-                let text = format!(
-                    "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
-                    first.kind, first.name, owner.kind, owner.name
-                );
-                // With the fields in Kubernetes' order, which is that of our type.
-                let value = serde_json::to_string(&meta.owner_references).unwrap_or_default();
-                causes.push(Cause {
-                    message: format!("Invalid value: {value}: {text}"),
-                    ..Cause::invalid("metadata.ownerReferences", &Value::Null, "")
-                });
-            }
-            controller = Some(owner);
+        if owner.controller != Some(true) {
+            continue;
         }
+        let Some(first) = controller else {
+            controller = Some(owner);
+            continue;
+        };
+        let text = format!(
+            "Only one reference can have Controller set to true. Found \"true\" in references for {}/{} and {}/{}",
+            first.kind, first.name, owner.kind, owner.name
+        );
+        // With the fields in Kubernetes' order, which is that of our type.
+        let shown: String =
+            serde_json::to_string(owners).unwrap_or_default().chars().take(OWNERS_SHOWN_CHARS_MAX).collect();
+        causes.push(Cause {
+            message: format!("Invalid value: {shown}: {text}"),
+            ..Cause::invalid("metadata.ownerReferences", &Value::Null, "")
+        });
     }
+    causes
 }
 
 /// Finalizers without a domain may collide with somebody else's.
 pub(crate) fn finalizer_warnings(meta: &ObjectMeta) -> Vec<String> {
     let plain = meta.finalizers.iter().filter(|name| !name.contains('/'));
     plain
+        .take(FAULTS_MAX)
         .map(|name| {
             format!(
                 "metadata.finalizers: {name:?}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers"
@@ -184,5 +192,36 @@ mod tests {
         }
         assert_eq!(check_label_value(""), None);
         assert!(check_label_value("bad value!").is_some());
+    }
+
+    #[test]
+    fn faults_are_few_however_many_there_are() {
+        let owner = |name: &str| OwnerReference {
+            kind: "K".into(),
+            name: name.into(),
+            controller: Some(true),
+            ..Default::default()
+        };
+        let three = ObjectMeta { owner_references: ["a", "b", "c"].map(owner).to_vec(), ..ObjectMeta::default() };
+        let told: Vec<String> = check_metadata(&three).into_iter().map(|cause| cause.message).collect();
+        assert!(
+            told.iter().any(|text| text.ends_with("references for K/a and K/c")),
+            "the first, as Kubernetes: {told:?}"
+        );
+
+        let finalizers = (0..2000).map(|number| number.to_string()).collect();
+        assert!(finalizer_warnings(&ObjectMeta { finalizers, ..ObjectMeta::default() }).len() <= 64);
+        let unknown: serde_json::Map<_, _> = (0..2000).map(|number| (number.to_string(), Value::Null)).collect();
+        assert!(ObjectMeta::of(&json!({ "metadata": unknown })).unwrap_or_default().1.len() <= 64);
+
+        // Each fault shows the whole list, so they must not be as many as its items.
+        let many = ObjectMeta { owner_references: vec![owner("a"); 2000], ..ObjectMeta::default() };
+        let labels = (0..2000).map(|number| (format!("!{number}"), "!".to_owned())).collect();
+        for meta in [many, ObjectMeta { labels, ..ObjectMeta::default() }] {
+            let told = check_metadata(&meta);
+            assert!(told.len() <= 64, "{} faults", told.len());
+            let bytes: usize = told.iter().map(|cause| cause.message.len()).sum();
+            assert!(bytes < 1 << 20, "{bytes} bytes");
+        }
     }
 }

@@ -96,8 +96,8 @@ pub fn parse_object(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Resul
 /// The same, with what the body says twice. YAML that does so is refused.
 pub fn parse_document(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Result<Document, Status> {
     let unrecognized = |error: String| {
-        // Of a secret nothing: a message is what people send to others.
-        let shown = if kind == "Secret" { 0 } else { bytes.len().min(START_SHOWN_BYTES) };
+        // Of a secret or a token nothing: a message is what people send to others.
+        let shown = if matches!(kind, "Secret" | "TokenReview") { 0 } else { bytes.len().min(START_SHOWN_BYTES) };
         let start = String::from_utf8_lossy(&bytes[..shown]);
         Status::bad_request(plain(&format!(
             "the object provided is unrecognized (must be of type {kind}): couldn't get version/kind; {error} ({start})"
@@ -207,6 +207,10 @@ mod tests {
                 assert!(message.chars().count() <= MESSAGE_CHARS_MAX, "{} characters", message.len());
                 assert!(message.contains("must be of type K"), "{message}");
             }
+        }
+        for kind in ["Secret", "TokenReview"] {
+            let message = parse_object(None, b"{\"spec\":{\"token\":\"abc\"", kind).unwrap_err().message;
+            assert!(!message.contains("abc"), "{message}");
         }
         assert_eq!(plain(&"é".repeat(9000)).chars().count(), MESSAGE_CHARS_MAX);
     }

@@ -82,9 +82,9 @@ enum Form {
 
 /// A body as the JSON object that it stands for.
 pub fn read(bytes: &[u8]) -> Result<Value, ReadError> {
-    let envelope = bytes.strip_prefix(MAGIC).ok_or(ReadError::NoMagic)?;
+    let unknown = bytes.strip_prefix(MAGIC).ok_or(ReadError::NoMagic)?;
     let mut reader = Reader { values: 0 };
-    let envelope = reader.message(&messages::UNKNOWN, envelope)?;
+    let envelope = reader.message(&messages::UNKNOWN, unknown)?;
     let text = |value: &Value| value.as_str().unwrap_or("").to_owned();
     let (api_version, kind) = (text(&envelope["typeMeta"]["apiVersion"]), text(&envelope["typeMeta"]["kind"]));
     let (encoding, media_type) = (text(&envelope["contentEncoding"]), text(&envelope["contentType"]));
@@ -97,25 +97,10 @@ pub fn read(bytes: &[u8]) -> Result<Value, ReadError> {
     let Some(message) = messages::of(&api_version, &kind) else {
         return Err(ReadError::Kind { api_version, kind });
     };
-    // The bytes of the object itself, not their base64.
-    let raw = raw(bytes.strip_prefix(MAGIC).unwrap_or_default())?;
-    let mut object = reader.message(message, raw)?;
+    let mut object = reader.message(message, last_bytes(unknown, 2)?.unwrap_or_default())?;
     object["apiVersion"] = json!(api_version);
     object["kind"] = json!(kind);
     Ok(object)
-}
-
-/// The last field 2 of the envelope.
-fn raw(envelope: &[u8]) -> Result<&[u8], ReadError> {
-    let (mut rest, mut found) = (envelope, &[][..]);
-    while !rest.is_empty() {
-        let (number, wire, after) = next(rest)?;
-        if let (2, Wire::Bytes(bytes)) = (number, wire) {
-            found = bytes;
-        }
-        rest = after;
-    }
-    Ok(found)
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -237,7 +222,7 @@ impl Reader {
             (Form::Time, Wire::Bytes(bytes)) => time(field, "%Y-%m-%dT%H:%M:%SZ", bytes),
             (Form::MicroTime, Wire::Bytes(bytes)) => time(field, "%Y-%m-%dT%H:%M:%S%.6fZ", bytes),
             (Form::Fields, Wire::Bytes(bytes)) => {
-                let fields = raw_of(bytes, 1)?;
+                let fields = last_bytes(bytes, 1)?.unwrap_or(b"null");
                 crate::json::read(fields).map(|fields| fields.value).map_err(|_| ReadError::NotFields(field.name))
             }
             (Form::Message(message), Wire::Bytes(bytes)) => self.message(message, bytes),
@@ -246,12 +231,13 @@ impl Reader {
     }
 }
 
-fn raw_of(bytes: &[u8], wanted: u64) -> Result<&[u8], ReadError> {
-    let (mut rest, mut found) = (bytes, &b"null"[..]);
+/// The bytes of a field; where it is there several times, those of the last.
+fn last_bytes(bytes: &[u8], wanted: u64) -> Result<Option<&[u8]>, ReadError> {
+    let (mut rest, mut found) = (bytes, None);
     while !rest.is_empty() {
         let (number, wire, after) = next(rest)?;
         if let (true, Wire::Bytes(bytes)) = (number == wanted, wire) {
-            found = bytes;
+            found = Some(bytes);
         }
         rest = after;
     }

@@ -69,7 +69,8 @@ impl Query {
             "timeoutSeconds" => self.timeout_seconds = number(key, &value)?,
             "allowWatchBookmarks" => self.allow_watch_bookmarks = boolean(key, &value)?,
             "sendInitialEvents" => self.send_initial_events = Some(boolean(key, &value)?),
-            "dryRun" => self.dry_run.extend(text(value)),
+            // Also an empty one: it is refused, and not taken for none.
+            "dryRun" => self.dry_run.push(value),
             "fieldValidation" => self.field_validation = text(value),
             "includeObject" => self.include_object = text(value),
             "propagationPolicy" => self.propagation_policy = text(value),
@@ -122,7 +123,7 @@ impl Query {
     }
 }
 
-fn boolean(key: &str, value: &str) -> Result<bool, Status> {
+pub(crate) fn boolean(key: &str, value: &str) -> Result<bool, Status> {
     match value {
         "" | "1" | "true" | "True" | "t" => Ok(true),
         "0" | "false" | "False" | "f" => Ok(false),

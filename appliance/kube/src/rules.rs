@@ -4,6 +4,8 @@
 //! Objects are stored without `metadata.resourceVersion`, which is the store's revision and is put
 //! in when an object is shown ([`shown`]).
 
+use std::collections::BTreeSet;
+
 use firesteel_store::Revision;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
@@ -36,11 +38,11 @@ pub struct Target<'a> {
 
 /// What the outside adds to a new object.
 #[derive(Clone, Debug)]
-pub struct Birth {
-    pub now: Timestamp,
-    pub uid: String,
+pub(crate) struct Birth {
+    pub(crate) now: Timestamp,
+    pub(crate) uid: String,
     /// Ends a generated name.
-    pub suffix: String,
+    pub(crate) suffix: String,
 }
 
 /// Which part of an object a write is about.
@@ -54,14 +56,14 @@ pub enum Part {
 
 /// A checked object, ready to be stored.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Prepared {
-    pub value: Value,
-    pub warnings: Vec<String>,
-    pub effect: Effect,
+pub(crate) struct Prepared {
+    pub(crate) value: Value,
+    pub(crate) warnings: Vec<String>,
+    pub(crate) effect: Effect,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Effect {
+pub(crate) enum Effect {
     /// The write changes nothing: no revision, no event.
     None,
     Store,
@@ -77,7 +79,7 @@ const CUSTOM_CHANGE_CHECKS: usize = 2;
 /// Kubernetes' limit of a generated name's first part.
 const GENERATED_BASE_MAX: usize = 248;
 
-pub fn prepare_create(
+pub(crate) fn prepare_create(
     target: Target<'_>,
     body: Value,
     birth: &Birth,
@@ -132,7 +134,7 @@ pub fn prepare_create(
 }
 
 /// A PUT, or what a patch made of the stored object.
-pub fn prepare_update(
+pub(crate) fn prepare_update(
     target: Target<'_>,
     part: Part,
     (current, revision): (&Value, Revision),
@@ -186,13 +188,13 @@ pub fn prepare_update(
 }
 
 /// The object as clients see it.
-pub fn shown(mut value: Value, revision: Revision) -> Value {
+pub(crate) fn shown(mut value: Value, revision: Revision) -> Value {
     value["metadata"]["resourceVersion"] = json!(revision.to_string());
     value
 }
 
 /// Seconds, as Kubernetes' times have them.
-pub fn rfc3339(time: Timestamp) -> String {
+pub(crate) fn rfc3339(time: Timestamp) -> String {
     Timestamp::from_second(time.as_second()).unwrap_or(time).to_string()
 }
 
@@ -203,6 +205,19 @@ pub(crate) fn is_namespace(kind: &KindInfo) -> bool {
 /// Nothing of such an object is in a message.
 pub(crate) fn is_secret(kind: &KindInfo) -> bool {
     kind.group.is_empty() && kind.kind == "Secret"
+}
+
+/// The metadata of a body that has to be of the object of the URL, and to say so.
+pub(crate) fn identified(target: Target<'_>, body: &Value) -> Result<ObjectMeta, Status> {
+    let object = shape(target, body.clone())?;
+    let (meta, _) = metadata(target, &object)?;
+    if meta.name.is_empty() {
+        return Err(Status::bad_request(format!(
+            "the name of the object ({} based on URL) was undeterminable: name must be provided",
+            target.name
+        )));
+    }
+    Ok(meta)
 }
 
 /// Checks type and place of a body.
@@ -326,16 +341,15 @@ fn next_metadata(mut new: ObjectMeta, old: &ObjectMeta, kind: &KindInfo, causes:
     new.creation_timestamp.clone_from(&old.creation_timestamp);
     new.deletion_timestamp.clone_from(&old.deletion_timestamp);
     new.deletion_grace_period_seconds = old.deletion_grace_period_seconds;
-    if old.is_deleting() && new.finalizers.iter().any(|name| !old.finalizers.contains(name)) {
-        let added = new.finalizers.iter().filter(|name| !old.finalizers.contains(name));
-        let added: Vec<String> = added.map(|name| format!("{name:?}")).collect();
-        causes.push(Cause::forbidden(
-            "metadata.finalizers",
-            &format!(
-                "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
-                added.join(", ")
-            ),
-        ));
+    let before: BTreeSet<&String> = old.finalizers.iter().collect();
+    let added = new.finalizers.iter().filter(|name| old.is_deleting() && !before.contains(name));
+    let added: Vec<String> = added.map(|name| format!("{name:?}")).collect();
+    if !added.is_empty() {
+        let detail = format!(
+            "no new finalizers can be added if the object is being deleted, found new finalizers []string{{{}}}",
+            added.join(", ")
+        );
+        causes.push(Cause::forbidden("metadata.finalizers", &detail));
     }
     let found = name::check_metadata(&new);
     for _ in 0..if kind.is_custom() { CUSTOM_METADATA_CHECKS } else { 1 } {

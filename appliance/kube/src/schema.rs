@@ -55,6 +55,14 @@ pub(crate) struct Findings {
     pub(crate) causes: Vec<Cause>,
 }
 
+impl Findings {
+    fn refuse(&mut self, cause: Cause) {
+        if self.causes.len() < FINDINGS_MAX {
+            self.causes.push(cause);
+        }
+    }
+}
+
 /// Drops what a whole object should not have, and says what is of another type. `null` counts as absent.
 pub(crate) fn conform(schema: &Value, value: &mut Value) -> Findings {
     let mut findings = Findings::default();
@@ -65,8 +73,6 @@ pub(crate) fn conform(schema: &Value, value: &mut Value) -> Findings {
             fields.extend(common.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
         }
     }
-    findings.unknown.truncate(FINDINGS_MAX);
-    findings.causes.truncate(FINDINGS_MAX);
     findings
 }
 
@@ -82,7 +88,7 @@ fn walk(schema: &Value, path: &str, value: &mut Value, findings: &mut Findings) 
     };
     if !fits {
         let message = format!("Invalid value: must be of type {wanted}");
-        return findings.causes.push(Cause { reason: "FieldValueTypeInvalid".into(), message, field: path.into() });
+        return findings.refuse(Cause { reason: "FieldValueTypeInvalid".into(), message, field: path.into() });
     }
     match value {
         Value::Array(items) => {
@@ -115,7 +121,9 @@ fn object_fields(schema: &Value, path: &str, fields: &mut Map<String, Value>, fi
                 true
             }
             None => {
-                findings.unknown.push(path);
+                if findings.unknown.len() < FINDINGS_MAX {
+                    findings.unknown.push(path);
+                }
                 false
             }
         }
@@ -129,7 +137,7 @@ fn string(schema: &Value, path: &str, text: &str, findings: &mut Findings) {
         Some("date-time") if text.parse::<jiff::Timestamp>().is_err() => "must be a time as in RFC 3339",
         _ => return,
     };
-    findings.causes.push(Cause::invalid(path, &json!("<hidden>"), why));
+    findings.refuse(Cause::invalid(path, &json!("<hidden>"), why));
 }
 
 #[cfg(test)]

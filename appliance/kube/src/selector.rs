@@ -207,24 +207,24 @@ impl FieldSelector {
 
 /// Both selectors of a request.
 #[derive(Clone, Debug, Default)]
-pub struct Selector {
-    pub labels: LabelSelector,
-    pub fields: FieldSelector,
+pub(crate) struct Selector {
+    pub(crate) labels: LabelSelector,
+    pub(crate) fields: FieldSelector,
 }
 
 impl Selector {
-    pub fn parse(kind: &KindInfo, labels: Option<&str>, fields: Option<&str>) -> Result<Self, Status> {
+    pub(crate) fn parse(kind: &KindInfo, labels: Option<&str>, fields: Option<&str>) -> Result<Self, Status> {
         Ok(Self {
             labels: labels.map_or_else(|| Ok(LabelSelector::default()), LabelSelector::parse)?,
             fields: fields.map_or_else(|| Ok(FieldSelector::default()), |text| FieldSelector::parse(kind, text))?,
         })
     }
 
-    pub fn matches(&self, object: &Value) -> bool {
+    pub(crate) fn matches(&self, object: &Value) -> bool {
         self.labels.matches(object) && self.fields.matches(object)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.labels.is_empty() && self.fields.is_empty()
     }
 }

@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 
 use crate::kind::KindInfo;
 
+/// Causes that are told of one object: beyond that nobody reads on.
+const CAUSES_MAX: usize = 256;
 /// Clients of Kubernetes try ten times before they say what is wrong: that is ten seconds.
 const UNAVAILABLE_RETRY_SECONDS: u32 = 1;
 
@@ -135,8 +137,9 @@ impl Status {
         Self::conflict(kind, name, detail)
     }
 
-    /// `kind` is a Kind here, as in "BareMetalHost", not a plural.
-    pub fn invalid(group: &str, kind: &str, name: &str, causes: Vec<Cause>) -> Self {
+    /// `kind` is a Kind here, as in "BareMetalHost", not a plural. Of very many causes the first are told.
+    pub fn invalid(group: &str, kind: &str, name: &str, mut causes: Vec<Cause>) -> Self {
+        causes.truncate(CAUSES_MAX);
         let mut texts: Vec<String> = Vec::with_capacity(causes.len());
         for cause in &causes {
             let text = format!("{}: {}", cause.field, cause.message);
@@ -275,5 +278,18 @@ impl Status {
         let details = Details { name: name.into(), group: group.into(), kind: plural.into(), ..Details::default() };
         self.details = Some(Box::new(details));
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_causes_the_first_are_told() {
+        let causes = (0..10_000).map(|number| Cause::required(&format!("spec.f{number}"), "")).collect();
+        let status = Status::invalid("example.org", "Toy", "a", causes);
+        assert!(status.causes().len() <= 256 && status.message.len() < 64 << 10, "{} bytes", status.message.len());
+        assert!(status.message.starts_with("Toy.example.org \"a\" is invalid: [spec.f0: Required value, spec.f1:"));
     }
 }

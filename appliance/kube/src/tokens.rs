@@ -209,8 +209,11 @@ fn check(spec: &Value) -> Result<(Spec, Vec<String>), Status> {
     let mut warnings = Vec::new();
     let audiences: Vec<String> = match &spec["audiences"] {
         Value::Null => Vec::new(),
-        Value::Array(list) => list.iter().filter_map(|item| item.as_str().map(str::to_owned)).collect(),
-        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Object(_)) => {
+        Value::Array(list) if list.iter().all(Value::is_string) => {
+            list.iter().filter_map(Value::as_str).map(str::to_owned).collect()
+        }
+        // Without those that cannot be read it might be for more than was asked.
+        other @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_)) => {
             causes.push(Cause::invalid("spec.audiences", other, "must be a list of strings"));
             Vec::new()
         }
@@ -298,6 +301,7 @@ mod tests {
         assert!(fails(json!({ "expirationSeconds": "x" })).contains("less than 10 minutes"));
         assert!(fails(json!({ "boundObjectRef": { "kind": "Pod" } })).contains("boundObjectRef"));
         assert!(fails(json!({ "audiences": vec!["a"; 17] })).contains("at most 16"));
+        assert!(fails(json!({ "audiences": [1] })).contains("list of strings"), "not one for this server then");
         assert!(fails(json!({ "audiences": ["a".repeat(5000)] })).contains("too long"));
         let (answer, warnings) =
             key.answer(&account(), &json!({ "spec": { "expirationSeconds": 1 << 30 } }), now(), "i").unwrap();

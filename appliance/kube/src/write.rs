@@ -2,17 +2,18 @@
 
 use bytes::Bytes;
 use http::StatusCode;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
-use crate::api::Answer;
 use crate::apply;
 use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
-use crate::deletion::Propagation;
+use crate::deletion::{DeleteOptions, Propagation};
 use crate::json::Document;
 use crate::list::{self, Selection};
 use crate::negotiate::{self, Format};
 use crate::patch::Patch;
 use crate::query::{MANAGER_BYTES_MAX, Query};
+use crate::respond::Answer;
 use crate::rules::{self, Part, Target};
 use crate::scale;
 use crate::status::{Cause, Status};
@@ -45,196 +46,168 @@ impl Payload {
     }
 }
 
-pub(crate) async fn create(
-    core: &Core,
-    target: Target<'_>,
-    query: &Query,
-    payload: &Payload,
-    selection: &Selection,
-) -> Result<Answer, Status> {
-    if target.kind.namespaced && target.namespace.is_empty() {
-        return Err(Status::bad_request("an empty namespace may not be set during creation"));
-    }
-    let options = options(query, payload, "CreateOptions")?;
-    let object = payload.object(target.kind.kind)?;
-    let warnings = object.judge(target.kind, options.validation)?;
-    let written = core.create(target, object.value, options).await?;
-    Ok(Answer { code: StatusCode::CREATED, ..answer(core, selection, Part::Main, written, warnings)? })
+/// A request that writes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write<'a> {
+    pub(crate) core: &'a Core,
+    pub(crate) target: Target<'a>,
+    pub(crate) part: Part,
+    pub(crate) query: &'a Query,
+    pub(crate) payload: &'a Payload,
+    pub(crate) selection: &'a Selection,
 }
 
-pub(crate) async fn update(
-    core: &Core,
-    target: Target<'_>,
-    part: Part,
-    query: &Query,
-    payload: &Payload,
-    selection: &Selection,
-) -> Result<Answer, Status> {
-    let options = options(query, payload, "UpdateOptions")?;
-    let object = payload.object(if part == Part::Scale { scale::KIND } else { target.kind.kind })?;
-    let warnings = object.judge(target.kind, options.validation)?;
-    let written = core.change(target, part, Change::Replace(&object.value), options).await?;
-    answer(core, selection, part, written, warnings)
-}
-
-/// Takes what a client says of a namespace's own finalizers, and nothing else: the way to let one go
-/// whose content cannot be deleted.
-pub(crate) async fn finalize(
-    core: &Core,
-    target: Target<'_>,
-    query: &Query,
-    payload: &Payload,
-    selection: &Selection,
-) -> Result<Answer, Status> {
-    let options = options(query, payload, "UpdateOptions")?;
-    let sent = payload.object(target.kind.kind)?.value;
-    let mut wanted = core.get(target).await?;
-    for field in ["uid", "resourceVersion"] {
-        let (asked, found) = (&sent["metadata"][field], &wanted["metadata"][field]);
-        if asked.as_str().is_some_and(|asked| !asked.is_empty()) && asked != found {
-            return Err(Status::modified(target.kind, target.name));
+impl Write<'_> {
+    pub(crate) async fn create(self) -> Result<Answer, Status> {
+        let Self { core, target, query, payload, .. } = self;
+        if target.kind.namespaced && target.namespace.is_empty() {
+            return Err(Status::bad_request("an empty namespace may not be set during creation"));
         }
+        let options = options(query, payload, "CreateOptions")?;
+        let object = payload.object(target.kind.kind)?;
+        let warnings = object.judge(target.kind, options.validation)?;
+        let written = core.create(target, object.value, options).await?;
+        Ok(Answer { code: StatusCode::CREATED, ..self.answer(written, warnings)? })
     }
-    let finalizers = sent["spec"]["finalizers"].as_array().cloned().unwrap_or_default();
-    wanted["spec"]["finalizers"] = json!(finalizers);
-    if !options.dry_run {
-        let uid = wanted["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
-        core.edit(target, &uid, |object| object["spec"]["finalizers"] = json!(finalizers)).await?;
-        match core.get(target).await {
-            Ok(stored) => wanted = stored,
-            // That was the last of them.
-            Err(status) if status.is_not_found() => {}
-            Err(status) => return Err(status),
+
+    pub(crate) async fn update(self) -> Result<Answer, Status> {
+        let Self { core, target, part, query, payload, .. } = self;
+        let options = options(query, payload, "UpdateOptions")?;
+        let object = payload.object(if part == Part::Scale { scale::KIND } else { target.kind.kind })?;
+        let warnings = object.judge(target.kind, options.validation)?;
+        let written = core.change(target, part, Change::Replace(&object.value), options).await?;
+        self.answer(written, warnings)
+    }
+
+    /// Takes what a client says of a namespace's own finalizers, and nothing else: the way to let one go
+    /// whose content cannot be deleted.
+    pub(crate) async fn finalize(self) -> Result<Answer, Status> {
+        let Self { core, target, query, payload, selection, .. } = self;
+        let options = options(query, payload, "UpdateOptions")?;
+        let sent = payload.object(target.kind.kind)?.value;
+        let meta = rules::identified(target, &sent)?;
+        let mut wanted = core.get(target).await?;
+        for (asked, field) in [(&meta.uid, "uid"), (&meta.resource_version, "resourceVersion")] {
+            if !asked.is_empty() && wanted["metadata"][field] != **asked {
+                return Err(Status::modified(target.kind, target.name));
+            }
         }
+        let finalizers = Option::<Vec<String>>::deserialize(&sent["spec"]["finalizers"])
+            .map_err(|_| Status::bad_request("spec.finalizers is no list of strings"))?
+            .unwrap_or_default();
+        wanted["spec"]["finalizers"] = json!(finalizers);
+        if !options.dry_run {
+            let uid = wanted["metadata"]["uid"].as_str().unwrap_or_default().to_owned();
+            core.edit(target, &uid, |object| object["spec"]["finalizers"] = json!(finalizers)).await?;
+            match core.get(target).await {
+                Ok(stored) => wanted = stored,
+                // That was the last of them.
+                Err(status) if status.is_not_found() => {}
+                Err(status) => return Err(status),
+            }
+        }
+        Ok(Answer::ok(list::show_one(core, selection, wanted)))
     }
-    Ok(Answer::ok(list::show_one(core, selection, wanted)))
-}
 
-/// `refusal` is the answer where there is no object and an apply would have to make it.
-pub(crate) async fn patch(
-    core: &Core,
-    target: Target<'_>,
-    part: Part,
-    query: &Query,
-    payload: &Payload,
-    selection: &Selection,
-    refusal: Option<Status>,
-) -> Result<Answer, Status> {
-    let options = options(query, payload, "PatchOptions")?;
-    if payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale {
-        return server_side_apply(core, target, part, query, payload, selection, refusal).await;
+    /// `refusal` is the answer where there is no object and an apply would have to make it.
+    pub(crate) async fn patch(self, refusal: Option<Status>) -> Result<Answer, Status> {
+        let Self { core, target, part, query, payload, .. } = self;
+        let options = options(query, payload, "PatchOptions")?;
+        if payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale {
+            return self.server_side_apply(options, refusal).await;
+        }
+        if query.force.is_some() {
+            let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
+            return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+        }
+        let (patch, document) = Patch::read(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+        let warnings = document.judge(target.kind, options.validation).map_err(|status| {
+            let sent = json!(String::from_utf8_lossy(&payload.bytes));
+            rules::as_patch_error(target.kind, status, &sent)
+        })?;
+        let written = core.change(target, part, Change::Patch(&patch), options).await?;
+        self.answer(written, warnings)
     }
-    if query.force.is_some() {
-        let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
-        return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
-    }
-    let (patch, document) = Patch::read(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
-    let warnings = document.judge(target.kind, options.validation).map_err(|status| {
-        let sent = json!(String::from_utf8_lossy(&payload.bytes));
-        rules::as_patch_error(target.kind, status, &sent)
-    })?;
-    let written = core.change(target, part, Change::Patch(&patch), options).await?;
-    answer(core, selection, part, written, warnings)
-}
 
-async fn server_side_apply(
-    core: &Core,
-    target: Target<'_>,
-    part: Part,
-    query: &Query,
-    payload: &Payload,
-    selection: &Selection,
-    refusal: Option<Status>,
-) -> Result<Answer, Status> {
-    let options = options(query, payload, "PatchOptions")?;
-    if query.field_manager.is_none() {
-        let cause = Cause::required("fieldManager", "is required for apply patch");
-        return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+    async fn server_side_apply(self, options: WriteOptions<'_>, refusal: Option<Status>) -> Result<Answer, Status> {
+        let Self { core, target, part, query, payload, .. } = self;
+        if query.field_manager.is_none() {
+            let cause = Cause::required("fieldManager", "is required for apply patch");
+            return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
+        }
+        let configuration = apply::Configuration::parse(target.kind, part, &payload.bytes)?;
+        let warnings = configuration.judge_duplicates(target.kind, options.validation)?;
+        let force = query.force.unwrap_or(false);
+        let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
+        let code = if created { StatusCode::CREATED } else { StatusCode::OK };
+        Ok(Answer { code, ..self.answer(written, warnings)? })
     }
-    let configuration = apply::Configuration::parse(target.kind, part, &payload.bytes)?;
-    let warnings = configuration.judge_duplicates(target.kind, options.validation)?;
-    let force = query.force.unwrap_or(false);
-    let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
-    let code = if created { StatusCode::CREATED } else { StatusCode::OK };
-    Ok(Answer { code, ..answer(core, selection, part, written, warnings)? })
-}
 
-pub(crate) async fn delete(
-    core: &Core,
-    target: Target<'_>,
-    query: &Query,
-    payload: &Payload,
-    selection: &Selection,
-) -> Result<Answer, Status> {
-    let asked = Deletion::read(query, payload)?;
-    let written = core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await?;
-    if !written.removed {
-        let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
-        return Ok(Answer { code, ..answer(core, selection, Part::Main, written, Vec::new())? });
+    pub(crate) async fn delete(self) -> Result<Answer, Status> {
+        let Self { core, target, query, payload, .. } = self;
+        let asked = Deletion::read(query, payload)?;
+        let written = core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await?;
+        if !written.removed {
+            let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
+            return Ok(Answer { code, ..self.answer(written, Vec::new())? });
+        }
+        let mut details =
+            json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
+        if !target.kind.group.is_empty() {
+            details["group"] = json!(target.kind.group);
+        }
+        Ok(Answer::ok(success(&details)))
     }
-    let mut details =
-        json!({ "name": target.name, "kind": target.kind.plural, "uid": written.value["metadata"]["uid"] });
-    if !target.kind.group.is_empty() {
-        details["group"] = json!(target.kind.group);
-    }
-    Ok(Answer::ok(success(&details)))
-}
 
-/// Deletes what matches, as it is now, page by page. Shows the objects, unless they are many.
-pub(crate) async fn delete_collection(
-    core: &Core,
-    query: &Query,
-    payload: &Payload,
-    selection: &Selection,
-) -> Result<Answer, Status> {
-    let asked = Deletion::read(query, payload)?;
-    let (mut deleted, mut count, mut rest) = (Vec::new(), 0, query.limit.unwrap_or(usize::MAX));
-    let mut walk = list::Walk::new(None, None);
-    while !walk.is_over() && rest > 0 {
-        for object in list::values(&selection.kind, walk.page(core, selection, rest).await?)? {
-            rest -= 1;
-            let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
-            let target = Target { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
-            // Of that page, and not one of its name that came since.
-            let uid = asked.preconditions.uid.clone().or_else(|| Some(text("uid").to_owned()));
-            let exactly = Preconditions { uid, ..asked.preconditions.clone() };
-            match core.delete_with(target, &exactly, asked.propagation, asked.options).await {
-                Ok(written) => {
+    /// Deletes what matches, as it is now, page by page. Shows the objects, unless they are many.
+    pub(crate) async fn delete_collection(self) -> Result<Answer, Status> {
+        let Self { core, query, payload, selection, .. } = self;
+        let asked = Deletion::read(query, payload)?;
+        let (mut deleted, mut count, mut rest) = (Vec::new(), 0, query.limit.unwrap_or(usize::MAX));
+        let mut walk = list::Walk::new(None, None);
+        while !walk.is_over() && rest > 0 {
+            for object in list::values(&selection.kind, walk.page(core, selection, rest).await?)? {
+                rest -= 1;
+                let text = |key: &str| object["metadata"][key].as_str().unwrap_or("");
+                let target = Target { kind: &selection.kind, namespace: text("namespace"), name: text("name") };
+                let written = match &asked.preconditions {
+                    // Of that page, and not one of its name that came since.
+                    none if *none == Preconditions::default() => {
+                        core.delete_exactly(target, text("uid"), asked.propagation, asked.options).await?
+                    }
+                    own => match core.delete_with(target, own, asked.propagation, asked.options).await {
+                        Err(status) if status.is_not_found() => None,
+                        written => Some(written?),
+                    },
+                };
+                // Otherwise somebody else deleted it first.
+                if let Some(written) = written {
                     count += 1;
                     if count <= DELETED_SHOWN_MAX {
                         deleted.push(written.value);
                     }
                 }
-                // Somebody else deleted it first.
-                Err(status) if status.is_not_found() => {}
-                Err(status) if status.is_conflict() && asked.preconditions == Preconditions::default() => {}
-                Err(status) => return Err(status),
             }
         }
+        if count > DELETED_SHOWN_MAX {
+            return Ok(Answer::ok(success(&json!({ "group": selection.kind.group, "kind": selection.kind.plural }))));
+        }
+        let metadata = json!({ "resourceVersion": core.store().current().to_string() });
+        Ok(Answer::ok(list::show(core, selection, metadata, deleted)))
     }
-    if count > DELETED_SHOWN_MAX {
-        return Ok(Answer::ok(success(&json!({ "group": selection.kind.group, "kind": selection.kind.plural }))));
+
+    /// With warnings about the body before those about what it says.
+    fn answer(self, written: Written, mut warnings: Vec<String>) -> Result<Answer, Status> {
+        let Self { core, part, selection, .. } = self;
+        warnings.extend(written.warnings);
+        let is_whole = part != Part::Scale && matches!(selection.format, Format::Json | Format::Discovery);
+        let text = written.text.filter(|_| is_whole);
+        Ok(Answer { warnings, text, ..Answer::ok(show(core, selection, part, written.value)?) })
     }
-    let metadata = json!({ "resourceVersion": core.store().current().to_string() });
-    Ok(Answer::ok(list::show(core, selection, metadata, deleted)))
 }
 
 fn success(details: &Value) -> Value {
     json!({ "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details })
-}
-
-/// With warnings about the body before those about what it says.
-fn answer(
-    core: &Core,
-    selection: &Selection,
-    part: Part,
-    written: Written,
-    mut warnings: Vec<String>,
-) -> Result<Answer, Status> {
-    warnings.extend(written.warnings);
-    let is_whole = part != Part::Scale && matches!(selection.format, Format::Json | Format::Discovery);
-    let text = written.text.filter(|_| is_whole);
-    Ok(Answer { warnings, text, ..Answer::ok(show(core, selection, part, written.value)?) })
 }
 
 /// An object, or the part of it that was asked for, in the form that the client wants.
@@ -268,21 +241,20 @@ struct Deletion {
 
 impl Deletion {
     fn read(query: &Query, payload: &Payload) -> Result<Self, Status> {
-        let sent =
-            (!payload.bytes.is_empty()).then(|| payload.object("DeleteOptions")).transpose()?.map(|sent| sent.value);
+        let sent = if payload.bytes.is_empty() {
+            None
+        } else {
+            Some(DeleteOptions::read(&payload.object(DeleteOptions::KIND)?.value)?)
+        };
         let propagation = Propagation::asked(query, sent.as_ref())?;
-        let orphans = sent.as_ref().map_or(query.orphan_dependents, |sent| sent["orphanDependents"].as_bool());
+        let orphans = sent.as_ref().map_or(query.orphan_dependents, |sent| sent.orphan_dependents);
         let waits = propagation == Some(Propagation::Foreground) || orphans == Some(false);
         let sent = sent.unwrap_or_default();
-        let string = |value: &Value| value.as_str().map(str::to_owned);
         let mut query = query.clone();
         // In both places: nobody means to delete who says that in one of them.
-        query.dry_run.extend(sent["dryRun"].as_array().into_iter().flatten().filter_map(string));
-        let preconditions = Preconditions {
-            uid: string(&sent["preconditions"]["uid"]),
-            resource_version: string(&sent["preconditions"]["resourceVersion"]),
-        };
-        let options = WriteOptions { dry_run: query.is_dry_run("DeleteOptions")?, ..WriteOptions::default() };
+        query.dry_run.extend(sent.dry_run.unwrap_or_default());
+        let preconditions = sent.preconditions.unwrap_or_default();
+        let options = WriteOptions { dry_run: query.is_dry_run(DeleteOptions::KIND)?, ..WriteOptions::default() };
         Ok(Self { preconditions, propagation, options, waits })
     }
 }

@@ -1,96 +1,132 @@
 //! Whether an applied object has its kind's form, in the words of Kubernetes, which prints Go's
 //! values: clients and people know these sentences.
 
+use std::collections::BTreeSet;
+use std::fmt;
+
 use serde_json::Value;
 
 use super::schema::{ListType, Schema};
+use super::set::shown as shown_element;
 use super::walk::element;
 
 /// Most faults of one object: beyond that nobody reads on.
 const FAULTS_MAX: usize = 32;
 
+/// Letters of one fault: a place can be as long as the object, and have many faults in it.
+const FAULT_CHARS_MAX: usize = 2048;
+
 /// How a value is shown.
 type Shown = fn(&Value) -> String;
+
+/// Where a value stands; written down only where something is wrong.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    /// By its key.
+    Element(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl fmt::Display for Place<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Root => Ok(()),
+            Self::Field(parent, name) => write!(f, "{parent}.{name}"),
+            Self::Element(parent, key) => write!(f, "{parent}{}", shown_element(key)),
+            Self::Item(parent, index) => write!(f, "{parent}[{index}]"),
+        }
+    }
+}
+
+#[derive(Default)]
+struct Faults(Vec<String>);
+
+impl Faults {
+    fn push(&mut self, place: &Place<'_>, text: fmt::Arguments<'_>) {
+        if !self.are_enough() {
+            self.0.push(format!("{place}: {text}").chars().take(FAULT_CHARS_MAX).collect());
+        }
+    }
+
+    fn are_enough(&self) -> bool {
+        self.0.len() >= FAULTS_MAX
+    }
+}
 
 /// `hides`: values are not told.
 pub(super) fn faults(schema: &Schema, object: &Value, hides: bool) -> Vec<String> {
     let shown: Shown = if hides { |_| "<hidden>".to_owned() } else { go_value };
-    let mut faults = Vec::new();
-    check(schema, object, "", shown, &mut faults);
-    faults.truncate(FAULTS_MAX);
-    faults
+    let mut faults = Faults::default();
+    check(schema, object, &Place::Root, shown, &mut faults);
+    faults.0
 }
 
-fn check(schema: &Schema, value: &Value, path: &str, shown: Shown, faults: &mut Vec<String>) {
-    if value.is_null() || faults.len() >= FAULTS_MAX {
+fn check(schema: &Schema, value: &Value, place: &Place<'_>, shown: Shown, faults: &mut Faults) {
+    if value.is_null() || faults.are_enough() {
         return;
     }
-    let mut expect = |good: bool, text: String| {
-        if !good {
-            faults.push(format!("{path}: expected {text}"));
-        }
-        good
-    };
     let unstructured = || format!("&value.valueUnstructured{{Value:{}}}", shown(value));
-    match schema {
-        Schema::Any => {}
-        Schema::Boolean => drop(expect(value.is_boolean(), format!("boolean, got &{{{}}}", shown(value)))),
-        Schema::Number => drop(expect(value.is_number(), format!("numeric (int or float), got {}", go_type(value)))),
-        Schema::Text => drop(expect(value.is_string(), format!("string, got {}", unstructured()))),
-        Schema::Atomic(inner) => check(inner, value, path, shown, faults),
-        Schema::Object(_) => {
-            if !expect(value.is_object(), format!("map, got &{{{}}}", shown(value))) {
-                return;
-            }
-            for (name, value) in value.as_object().into_iter().flatten() {
-                let path = format!("{path}.{name}");
+    match (schema, value) {
+        (Schema::Any, _)
+        | (Schema::Boolean, Value::Bool(_))
+        | (Schema::Number, Value::Number(_))
+        | (Schema::Text, Value::String(_)) => {}
+        (Schema::Atomic(inner), _) => check(inner, value, place, shown, faults),
+        (Schema::Object(_), Value::Object(fields)) => {
+            for (name, value) in fields {
+                let place = Place::Field(place, name);
                 match schema.field(name) {
-                    Some((schema, _)) => check(schema, value, &path, shown, faults),
-                    None => faults.push(format!("{path}: field not declared in schema")),
+                    Some((schema, _)) => check(schema, value, &place, shown, faults),
+                    None => faults.push(&place, format_args!("field not declared in schema")),
                 }
             }
         }
-        Schema::List(item, list_type) => {
-            if expect(value.is_array(), format!("list, got &{{{}}}", shown(value))) {
-                let items = value.as_array().map_or(&[][..], Vec::as_slice);
-                check_items((item, list_type), items, path, shown, faults);
-            }
+        (Schema::List(item, list_type), Value::Array(items)) => {
+            check_items((item, list_type), items, place, shown, faults);
         }
+        (Schema::Boolean, _) => faults.push(place, format_args!("expected boolean, got &{{{}}}", shown(value))),
+        (Schema::Number, _) => {
+            faults.push(place, format_args!("expected numeric (int or float), got {}", go_type(value)));
+        }
+        (Schema::Text, _) => faults.push(place, format_args!("expected string, got {}", unstructured())),
+        (Schema::Object(_), _) => faults.push(place, format_args!("expected map, got &{{{}}}", shown(value))),
+        (Schema::List(..), _) => faults.push(place, format_args!("expected list, got &{{{}}}", shown(value))),
     }
 }
 
 fn check_items(
     (schema, list_type): (&Schema, &ListType),
     items: &[Value],
-    path: &str,
+    list: &Place<'_>,
     shown: Shown,
-    faults: &mut Vec<String>,
+    faults: &mut Faults,
 ) {
-    let mut seen = std::collections::BTreeSet::new();
+    let mut seen = BTreeSet::new();
     for (index, item) in items.iter().enumerate() {
         let known = element(list_type, item);
         match (list_type, &known) {
             (ListType::Keyed(keys), None) => {
                 let missing =
                     keys.iter().find(|key| item.get(*key).is_none_or(Value::is_null)).map_or("", String::as_str);
-                faults.push(format!(
-                    "{path}: element {index}: associative list with keys has an element that omits key field {missing:?} (and doesn't have default value)"
-                ));
+                let text = "associative list with keys has an element that omits key field";
+                let rest = "(and doesn't have default value)";
+                faults.push(list, format_args!("element {index}: {text} {missing:?} {rest}"));
             }
             (ListType::Set, None) => {
-                faults.push(format!(
-                    "{path}: element {index}: associative list without keys has an element that's a map type"
-                ));
+                let text = "associative list without keys has an element that's a map type";
+                faults.push(list, format_args!("element {index}: {text}"));
             }
             _ => {}
         }
         let place = match &known {
             Some(key) if !seen.insert(key.clone()) => {
-                faults.push(format!("{path}: duplicate entries for key {}", super::set::shown(key)));
+                faults.push(list, format_args!("duplicate entries for key {}", shown_element(key)));
                 continue;
             }
-            Some(key) => format!("{path}{}", super::set::shown(key)),
-            None => format!("{path}[{index}]"),
+            Some(key) => Place::Element(list, key),
+            None => Place::Item(list, index),
         };
         check(schema, item, &place, shown, faults);
     }

@@ -406,10 +406,16 @@ impl Conflict {
 }
 
 fn refusal(conflicts: &[Conflict]) -> Status {
+    let count: usize = conflicts.iter().map(|conflict| conflict.fields.len()).sum();
     let mut told: Vec<(&str, Vec<String>)> =
-        conflicts.iter().map(|conflict| (conflict.with.as_str(), conflict.fields.paths())).collect();
+        conflicts.iter().map(|conflict| (conflict.with.as_str(), conflict.fields.paths(CONFLICTS_MAX))).collect();
     told.sort();
-    let count: usize = told.iter().map(|(_, paths)| paths.len()).sum();
+    let mut left = CONFLICTS_MAX;
+    told.retain_mut(|(_, paths)| {
+        paths.truncate(left);
+        left -= paths.len();
+        !paths.is_empty()
+    });
     let message = match told.as_slice() {
         [(with, paths)] if count == 1 => format!("1 conflict: conflict with {with}: {}", paths.concat()),
         all => {
@@ -425,7 +431,7 @@ fn refusal(conflicts: &[Conflict]) -> Status {
         })
     });
     let status = Status::plain(409, "Conflict", format!("Apply failed with {message}"));
-    causes.take(CONFLICTS_MAX).fold(status, Status::with_cause)
+    causes.fold(status, Status::with_cause)
 }
 
 /// What can be owned at all, and by a write of this part.
@@ -481,6 +487,15 @@ mod tests {
         let mine = Entry::new(writer.manager, Operation::Update, "example.org/v1", part);
         update(&mut managed, mine, writer, &Changes::new(&toys(), part, old, new));
         managed.write()
+    }
+
+    #[test]
+    fn of_many_conflicts_the_first_are_told_and_all_are_counted() {
+        let mut fields = FieldSet::default();
+        (0..5000).for_each(|number| fields.insert(&[set::field("spec"), set::field(&format!("f{number}"))]));
+        let refused = refusal(&[Conflict { with: "\"m\"".into(), fields }]);
+        assert!(refused.message.starts_with("Apply failed with 5000 conflicts: conflicts with \"m\":\n- .spec.f0\n"));
+        assert_eq!((refused.causes().len(), refused.message.lines().count()), (CONFLICTS_MAX, CONFLICTS_MAX + 1));
     }
 
     fn values() -> impl Strategy<Value = Value> {

@@ -6,6 +6,11 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use crate::json::Place;
+
+/// Fields that are told as unknown of one object.
+const UNKNOWN_MAX: usize = 64;
+
 /// The shape of a value.
 #[derive(Clone, Debug, Default)]
 pub enum Schema {
@@ -101,28 +106,29 @@ impl Schema {
         }
     }
 
-    /// Paths of what is in an object and not in its schema.
+    /// Paths of what is in an object and not in its schema, as far as anybody reads on.
     pub(crate) fn unknown(&self, value: &Value) -> Vec<String> {
         let mut found = Vec::new();
-        self.find_unknown(value, "", &mut found);
+        self.find_unknown(value, &Place::Root, &mut found);
         found
     }
 
-    fn find_unknown(&self, value: &Value, at: &str, found: &mut Vec<String>) {
+    fn find_unknown(&self, value: &Value, at: &Place<'_>, found: &mut Vec<String>) {
         match (self, value) {
             (Self::Atomic(inner), _) => inner.find_unknown(value, at, found),
             (Self::Object(_), Value::Object(object)) => {
                 for (name, value) in object {
-                    let path = if at.is_empty() { name.clone() } else { format!("{at}.{name}") };
+                    let place = Place::Field(at, name);
                     match self.field(name) {
-                        Some((schema, _)) => schema.find_unknown(value, &path, found),
-                        None => found.push(path),
+                        Some((schema, _)) => schema.find_unknown(value, &place, found),
+                        None if found.len() < UNKNOWN_MAX => found.push(place.cut()),
+                        None => return,
                     }
                 }
             }
             (Self::List(item, _), Value::Array(items)) => {
                 for (index, value) in items.iter().enumerate() {
-                    item.find_unknown(value, &format!("{at}[{index}]"), found);
+                    item.find_unknown(value, &Place::Item(at, index), found);
                 }
             }
             _ => {}

@@ -21,6 +21,8 @@ pub(super) struct Node {
 }
 
 pub(super) const SELF: &str = ".";
+/// Letters of a path that people read. Names of fields can be as long as an object.
+const PATH_CHARS_MAX: usize = 1024;
 
 impl FieldSet {
     /// Reads `FieldsV1`; `None` if it is none.
@@ -113,19 +115,28 @@ impl FieldSet {
         both
     }
 
-    /// All paths, those that end at a level before those that go deeper.
-    pub(crate) fn paths(&self) -> Vec<String> {
+    /// The first paths, at most so many: those that end at a level before those that go deeper.
+    pub(crate) fn paths(&self, most: usize) -> Vec<String> {
         let mut paths = Vec::new();
-        self.collect("", &mut paths);
+        self.collect("", most, &mut paths);
         paths
     }
 
-    fn collect(&self, at: &str, paths: &mut Vec<String>) {
+    fn collect(&self, at: &str, most: usize, paths: &mut Vec<String>) {
+        let path = |key: &str| format!("{at}{}", shown(key)).chars().take(PATH_CHARS_MAX).collect::<String>();
         let members = self.children.iter().filter(|(_, node)| node.member);
-        paths.extend(members.map(|(key, _)| format!("{at}{}", shown(key))));
-        for (key, node) in &self.children {
-            node.below.collect(&format!("{at}{}", shown(key)), paths);
+        paths.extend(members.map(|(key, _)| path(key)).take(most.saturating_sub(paths.len())));
+        for (key, node) in self.children.iter().filter(|(_, node)| !node.below.is_empty()) {
+            if paths.len() >= most {
+                return;
+            }
+            node.below.collect(&path(key), most, paths);
         }
+    }
+
+    /// How many paths there are.
+    pub(crate) fn len(&self) -> usize {
+        self.children.values().map(|node| usize::from(node.member) + node.below.len()).sum()
     }
 }
 
@@ -208,7 +219,8 @@ mod tests {
             ".status.conditions[type=\"Ready\"]",
             ".status.conditions[type=\"Ready\"].status",
         ];
-        assert_eq!(set(text).paths(), paths);
+        assert_eq!((set(text.clone()).paths(9), set(text.clone()).len()), (paths.map(str::to_owned).to_vec(), 5));
+        assert_eq!(set(text).paths(2), paths[..2]);
         let loose = set(json!({"f:c": {"k:{ \"b\": 1, \"a\": \"x\" }": {}}}));
         assert_eq!(loose.to_v1(), json!({"f:c": {"k:{\"a\":\"x\",\"b\":1}": {}}}));
         for bad in [json!([]), json!({"spec": {}}), json!({"f:a": 1}), json!({"k:x": {}}), json!({"k:1": {}})] {

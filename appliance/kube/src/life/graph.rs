@@ -56,7 +56,9 @@ impl Graph {
             }
         }
         let waits = head.is_going() && (head.orphans() || head.waits_for_dependents());
-        if waits && self.leaving.insert(meta.uid.as_str().into(), key.clone()).is_none() {
+        if waits {
+            self.leaving.insert(meta.uid.as_str().into(), key.clone());
+            // Each time: what it waits for may be another thing now.
             self.look_at(key.clone());
         }
         if waits && head.waits_for_dependents() {

@@ -123,14 +123,8 @@ impl Life {
             expiry: Expiry::default(),
             again: Vec::new(),
         };
-        let mut resources: Vec<GroupResource> = Vec::new();
-        for kind in core.registry().kinds().iter().filter(|kind| kind.is_stored()) {
+        for kind in core.registry().stored_kinds() {
             let resource = kind.group_resource();
-            if !resources.contains(&resource) {
-                resources.push(resource);
-            }
-        }
-        for resource in resources {
             let (mut at, mut after) = (None, None);
             loop {
                 let page = core.store().list(&resource, None, at, after.as_ref(), PAGE).await.map_err(read_failed)?;

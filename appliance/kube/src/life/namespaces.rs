@@ -10,6 +10,7 @@
 //! once stays empty.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use firesteel_store::{Key, Position};
 use futures_util::future::join_all;
@@ -17,7 +18,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::head_of;
-use crate::core::{Core, Preconditions, WriteOptions, read_failed};
+use crate::core::{Core, WriteOptions, read_failed};
 use crate::kind::KindInfo;
 use crate::rules::{self, Target};
 use crate::status::Status;
@@ -101,13 +102,8 @@ impl Namespaces {
 
 /// The kinds of a namespace's objects in the order in which they are deleted, and how many of them
 /// have to be gone before the others.
-fn in_order(core: &Core) -> (Vec<KindInfo>, usize) {
-    let mut kinds: Vec<KindInfo> = Vec::new();
-    for kind in core.registry().kinds().iter().filter(|kind| kind.namespaced && kind.is_stored()) {
-        if kinds.iter().all(|known| known.group_resource() != kind.group_resource()) {
-            kinds.push(KindInfo::clone(kind));
-        }
-    }
+fn in_order(core: &Core) -> (Vec<Arc<KindInfo>>, usize) {
+    let mut kinds: Vec<_> = core.registry().stored_kinds().filter(|kind| kind.namespaced).cloned().collect();
     // Stable: among equals the order is the registry's.
     kinds.sort_by_key(|kind| !kind.is_custom());
     let custom = kinds.iter().filter(|kind| kind.is_custom()).count();
@@ -166,6 +162,9 @@ impl Emptying {
     ) -> Result<Option<Position>, Status> {
         let page = core.store().list(&kind.group_resource(), Some(namespace), None, after.as_ref(), PAGE).await;
         let page = page.map_err(read_failed)?;
+        if !self.is_there(core, namespace).await? {
+            return Ok(None);
+        }
         for objects in page.items.chunks(DELETIONS) {
             let deletions = objects.iter().map(|object| async {
                 let head = head_of(&object.key, &object.value)?;
@@ -173,12 +172,7 @@ impl Emptying {
                     return Ok(());
                 }
                 let target = Target { kind, namespace, name: &object.key.name };
-                let exactly = Preconditions { uid: Some(head.metadata.uid), ..Preconditions::default() };
-                match core.delete_with(target, &exactly, None, WriteOptions::default()).await {
-                    Err(status) if status.is_not_found() || status.is_conflict() => Ok(()),
-                    Err(status) => Err(status),
-                    Ok(_) => Ok(()),
-                }
+                core.delete_exactly(target, &head.metadata.uid, None, WriteOptions::default()).await.map(drop)
             });
             for deleted in join_all(deletions).await {
                 if let Err(status) = deleted {
@@ -189,6 +183,14 @@ impl Emptying {
         }
         let last = page.items.last().map(|object| object.key.position());
         Ok(last.filter(|_| page.remaining > 0))
+    }
+
+    /// Whether this namespace is there, and not another one that has taken its name. What was found in it
+    /// before this is asked was of this one.
+    async fn is_there(&self, core: &Core, namespace: &str) -> Result<bool, Status> {
+        let key = Key::new(&core.namespace_kind()?.group_resource(), "", namespace);
+        let Some(found) = core.store().get(&key).await.map_err(read_failed)? else { return Ok(false) };
+        Ok(head_of(&key, &found.value)?.metadata.uid == self.uid)
     }
 
     /// Says what is left; a namespace in which nothing is left has done its part of its deletion.
@@ -222,7 +224,7 @@ fn dotted(kind: &KindInfo) -> String {
     format!("{}.{}", kind.plural, kind.group)
 }
 
-async fn is_empty(core: &Core, namespace: &str, kinds: &[KindInfo]) -> Result<bool, Status> {
+async fn is_empty(core: &Core, namespace: &str, kinds: &[Arc<KindInfo>]) -> Result<bool, Status> {
     for kind in kinds {
         let page = core.store().list(&kind.group_resource(), Some(namespace), None, None, 1).await;
         if !page.map_err(read_failed)?.items.is_empty() {
@@ -232,7 +234,7 @@ async fn is_empty(core: &Core, namespace: &str, kinds: &[KindInfo]) -> Result<bo
     Ok(true)
 }
 
-async fn left(core: &Core, namespace: &str, kinds: &[KindInfo]) -> Result<Vec<Left>, Status> {
+async fn left(core: &Core, namespace: &str, kinds: &[Arc<KindInfo>]) -> Result<Vec<Left>, Status> {
     let mut found = Vec::new();
     for kind in kinds {
         let resource = kind.group_resource();

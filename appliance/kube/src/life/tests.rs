@@ -122,6 +122,49 @@ fn dependents_go_after_their_owner_and_their_dependents_after_them() {
 }
 
 #[test]
+fn who_waits_in_the_foreground_can_still_be_told_to_let_its_dependents_stay() {
+    run(async {
+        let world = World::new().await;
+        let a = world.make("Toy/default/a", json!({})).await;
+        let mut held = owned(&[owner("Toy/default/a", &a, true)]);
+        held["finalizers"] = json!(["x.io/f"]);
+        world.make("ConfigMap/default/b", held).await;
+        let mut life = Life::open(&world.core).await.unwrap();
+        world.delete("Toy/default/a", Some(Propagation::Foreground)).await;
+        life.settle().await.unwrap();
+        assert!(world.is_there("Toy/default/a").await, "b blocks it and is held");
+        world.delete("Toy/default/a", Some(Propagation::Orphan)).await;
+        life.settle().await.unwrap();
+        assert!(!world.is_there("Toy/default/a").await);
+        assert_eq!(world.get("ConfigMap/default/b").await.unwrap()["metadata"].get("ownerReferences"), None);
+    });
+}
+
+/// It was let go by hand, and its name was taken before that was noticed here.
+#[test]
+fn a_namespace_of_the_same_name_keeps_what_is_in_it() {
+    run(async {
+        let world = World::new().await;
+        world.delete("Namespace//lab", None).await;
+        let mut life = Life::open(&world.core).await.unwrap();
+        let kind = world.kind("Namespace");
+        let target = Target { kind: &kind, namespace: "", name: "lab" };
+        let uid = world.get("Namespace//lab").await.unwrap()["metadata"]["uid"].as_str().unwrap().to_owned();
+        world.core.edit(target, &uid, |namespace| namespace["spec"]["finalizers"] = json!([])).await.unwrap();
+        assert!(!world.is_there("Namespace//lab").await);
+        world.core.ensure_namespace("lab").await.unwrap();
+        world.make("Toy/lab/a", json!({})).await;
+        for _ in 0..20 {
+            // Without what has happened since.
+            life.namespaces.step(&world.core).await.unwrap();
+        }
+        assert!(world.is_there("Toy/lab/a").await && world.is_there("Namespace//lab").await);
+        life.settle().await.unwrap();
+        assert!(world.is_there("Toy/lab/a").await);
+    });
+}
+
+#[test]
 fn in_the_foreground_an_owner_waits_for_those_that_block_it() {
     run(async {
         let world = World::new().await;

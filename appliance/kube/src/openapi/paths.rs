@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 
 use super::{group_version_kind, meta, reference, schema_name};
 use crate::kind::{KindInfo, Writers};
+use crate::rules;
 use crate::scale;
 
 /// "/api/v1", "/apis/metal3.io/v1alpha1".
@@ -34,7 +35,9 @@ pub(super) fn add(kind: &KindInfo, paths: &mut Map<String, Value>) {
     let mut status = json!({ "get": operation(kind, "read", "Status", &[], &own) });
     if kind.writers == Writers::Everyone {
         collection["post"] = with_body(operation(kind, "create", "", CREATE, &own), &["application/json"], &own);
-        collection["delete"] = operation(kind, "deletecollection", "", LIST, meta::STATUS);
+        if !rules::is_namespace(kind) {
+            collection["delete"] = operation(kind, "deletecollection", "", LIST, meta::STATUS);
+        }
         object["delete"] =
             with_body(operation(kind, "delete", "", DELETE, meta::STATUS), &["application/json"], meta::DELETE_OPTIONS);
     }

@@ -13,6 +13,9 @@ use crate::status::Status;
 const OPERATIONS_MAX: usize = 10_000;
 /// Bytes of all copies that one patch makes: an object is no larger than a body.
 const COPIED_BYTES_MAX: usize = BODY_BYTES_MAX;
+/// Values that all operations of one patch move or look through: some tenths of a second, and many times what
+/// the largest object has.
+const VISITED_MAX: usize = 1 << 24;
 
 #[derive(Clone, Debug)]
 pub struct Operations(Vec<PatchOperation>);
@@ -29,15 +32,20 @@ impl Operations {
     }
 
     pub(super) fn apply_to(&self, object: &mut Value) -> Result<(), Status> {
-        let mut copied = 0_usize;
+        let (mut copied, mut visited) = (0_usize, 0_usize);
         for operation in &self.0 {
+            visited = visited.saturating_add(moved_by(object, operation));
+            if visited > VISITED_MAX {
+                let text = "Request entity too large: the operations of the patch move too much";
+                return Err(Status::plain(413, "RequestEntityTooLarge", text));
+            }
             match operation {
                 // Clients say so that a field must be absent; the RFC and the crate refuse it.
                 PatchOperation::Test(test) if test.value.is_null() && object.pointer(test.path.as_str()).is_none() => {
                     continue;
                 }
-                PatchOperation::Add(add) => check_depth(add.path.count(), &add.value)?,
-                PatchOperation::Replace(replace) => check_depth(replace.path.count(), &replace.value)?,
+                PatchOperation::Add(add) => drop(check_depth(add.path.count(), &add.value)?),
+                PatchOperation::Replace(replace) => drop(check_depth(replace.path.count(), &replace.value)?),
                 PatchOperation::Copy(copy) => {
                     let value = object.pointer(copy.from.as_str()).unwrap_or(&Value::Null);
                     check_depth(copy.path.count(), value)?;
@@ -48,7 +56,7 @@ impl Operations {
                 }
                 PatchOperation::Move(moved) => {
                     let value = object.pointer(moved.from.as_str()).unwrap_or(&Value::Null);
-                    check_depth(moved.path.count(), value)?;
+                    visited = visited.saturating_add(check_depth(moved.path.count(), value)?);
                 }
                 PatchOperation::Remove(_) | PatchOperation::Test(_) => {}
             }
@@ -68,20 +76,40 @@ fn operation(mut value: Value) -> Result<PatchOperation, Status> {
     serde_json::from_value(value).map_err(|_| Status::rejected())
 }
 
-fn check_depth(levels_above: usize, value: &Value) -> Result<(), Status> {
-    if levels_above.saturating_add(depth(value)) > DEPTH_MAX {
-        return Err(Status::rejected());
+/// Items that stand behind where an operation takes something out of a list or puts it in.
+fn moved_by(object: &Value, operation: &PatchOperation) -> usize {
+    let items = |path: &str| {
+        let Some((list, place)) = path.rsplit_once('/') else { return 0 };
+        let list = object.pointer(list).and_then(Value::as_array);
+        list.map_or(0, |list| place.parse().map_or(0, |place| list.len().saturating_sub(place)))
+    };
+    match operation {
+        PatchOperation::Add(add) => items(add.path.as_str()),
+        PatchOperation::Remove(remove) => items(remove.path.as_str()),
+        PatchOperation::Copy(copy) => items(copy.path.as_str()),
+        PatchOperation::Move(moved) => items(moved.from.as_str()).saturating_add(items(moved.path.as_str())),
+        PatchOperation::Replace(_) | PatchOperation::Test(_) => 0,
     }
-    Ok(())
 }
 
-/// Bounded by this bound itself, and by the parser's for what was parsed.
-fn depth(value: &Value) -> usize {
-    match value {
-        Value::Object(map) => 1 + map.values().map(depth).max().unwrap_or(0),
-        Value::Array(list) => 1 + list.iter().map(depth).max().unwrap_or(0),
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+/// How many values there are, unless they are nested too deep.
+fn check_depth(levels_above: usize, value: &Value) -> Result<usize, Status> {
+    let (depth, count) = extent(value);
+    if levels_above.saturating_add(depth) > DEPTH_MAX {
+        return Err(Status::rejected());
     }
+    Ok(count)
+}
+
+/// Levels and values. Bounded by the bound of depth itself, and by the parser's for what was parsed.
+fn extent(value: &Value) -> (usize, usize) {
+    let all = |(depth, count): (usize, usize), (levels, values): (usize, usize)| (depth.max(levels), count + values);
+    let below = match value {
+        Value::Object(map) => map.values().map(extent).fold((0, 0), all),
+        Value::Array(list) => list.iter().map(extent).fold((0, 0), all),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return (0, 1),
+    };
+    (below.0 + 1, below.1 + 1)
 }
 
 #[cfg(test)]
@@ -148,6 +176,15 @@ mod tests {
         let copies: Vec<Value> =
             (0..40).map(|number| json!({"op": "copy", "from": "/a", "path": format!("/a/{number}")})).collect();
         assert_eq!(patched(json!({"a": {"x": "y".repeat(1000)}}), json!(copies)).unwrap_err().code, 413);
+        let list = json!({"a": vec![0; 10_000]});
+        let there_and_back =
+            [json!({"op": "move", "from": "/a", "path": "/b"}), json!({"op": "move", "from": "/b", "path": "/a"})];
+        let moves: Vec<Value> = there_and_back.iter().cycle().take(5000).cloned().collect();
+        assert_eq!(patched(list.clone(), json!(moves)).unwrap_err().code, 413, "each looks at all of it");
+        assert!(patched(list.clone(), json!(moves[..100])).is_ok());
+        let removals = vec![json!({"op": "remove", "path": "/a/0"}); 5000];
+        assert_eq!(patched(list.clone(), json!(removals)).unwrap_err().code, 413, "each moves all behind it");
+        assert!(patched(list, json!(removals[..100])).is_ok());
         let mut path = String::new();
         let mut deep = Vec::new();
         for _ in 0..500 {

@@ -14,6 +14,9 @@ const KEYED: [(&str, &str); 4] =
 /// Lists of texts in which each stands once.
 const SETS: [&str; 1] = ["finalizers"];
 
+/// Comparisons of items that one merge of two lists may take: those of a thousand with each other.
+const COMPARISONS_MAX: usize = 1 << 20;
+
 const DIRECTIVE: &str = "$patch";
 const RETAIN: &str = "$retainKeys";
 const DELETE_FROM: &str = "$deleteFromPrimitiveList/";
@@ -46,12 +49,14 @@ fn merge_maps(target: &mut Map<String, Value>, patch: &Map<String, Value>) -> Re
     }
     if let Some(retained) = patch.get(RETAIN) {
         let Value::Array(retained) = retained else { return Err(bad_format("$retainKeys must be a list")) };
+        check_lengths(target.len(), retained.len())?;
         target.retain(|key, _| retained.iter().any(|kept| kept == key));
     }
     for (key, gone) in patch {
         let Some(field) = key.strip_prefix(DELETE_FROM) else { continue };
         let Value::Array(gone) = gone else { return Err(bad_format("$deleteFromPrimitiveList must be a list")) };
         if let Some(Value::Array(list)) = target.get_mut(field) {
+            check_lengths(list.len(), gone.len())?;
             list.retain(|item| !gone.contains(item));
         }
     }
@@ -73,6 +78,7 @@ fn merge_field(target: &mut Map<String, Value>, key: &str, value: &Value) -> Res
     let old = target.entry(key).or_insert(Value::Null);
     match (old, value) {
         (Value::Array(list), Value::Array(patch)) if SETS.contains(&key) => {
+            check_lengths(list.len(), patch.len())?;
             for item in patch {
                 if !list.contains(item) {
                     list.push(item.clone());
@@ -102,6 +108,7 @@ fn merge_field(target: &mut Map<String, Value>, key: &str, value: &Value) -> Res
 }
 
 fn merge_items(mut list: Vec<Value>, patch: &[Value], by: &str) -> Result<Vec<Value>, Status> {
+    check_lengths(list.len(), patch.len())?;
     // One such item says that the others are the whole list.
     let only_directive = |item: &Value| item.as_object().is_some_and(|map| map.len() == 1);
     if patch.iter().any(|item| item[DIRECTIVE] == "replace" && only_directive(item)) {
@@ -130,6 +137,14 @@ fn merge_items(mut list: Vec<Value>, patch: &[Value], by: &str) -> Result<Vec<Va
         }
     }
     Ok(list)
+}
+
+/// Each item of a patch is compared with all of the list, which grows by it.
+fn check_lengths(list: usize, patch: usize) -> Result<(), Status> {
+    if list.saturating_add(patch).saturating_mul(patch) > COMPARISONS_MAX {
+        return Err(bad_format("its lists are too long to be merged"));
+    }
+    Ok(())
 }
 
 fn is_directive(key: &str) -> bool {
@@ -205,15 +220,22 @@ mod tests {
     }
 
     #[test]
-    fn malformed_ones_are_refused() {
+    fn malformed_and_endless_ones_are_refused() {
         for (patch, code) in [
             (json!({"data": {"$patch": "melt"}}), 400),
             (json!({"$retainKeys": 1}), 400),
             (json!({"$deleteFromPrimitiveList/x": 1}), 400),
             (json!({"ownerReferences": ["x"]}), 400),
             (json!({"ownerReferences": [{"name": "x"}]}), 422),
+            // Each is compared with each.
+            (json!({"finalizers": (0..5000).map(|n| n.to_string()).collect::<Vec<_>>()}), 400),
+            (json!({"ownerReferences": (0..5000).map(|n| json!({"uid": n.to_string()})).collect::<Vec<_>>()}), 400),
         ] {
-            assert_eq!(apply_to(&mut json!({"data": {}}), &patch).unwrap_err().code, code, "{patch}");
+            assert_eq!(
+                apply_to(&mut json!({"data": {}, "finalizers": ["x"]}), &patch).unwrap_err().code,
+                code,
+                "{patch}"
+            );
         }
     }
 }

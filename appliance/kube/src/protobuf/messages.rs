@@ -136,22 +136,23 @@ const SERVICE_ACCOUNT: Message = Message(&[
     pointer(4, "automountServiceAccountToken", Form::Boolean),
 ]);
 
+const SERIES: Form =
+    Form::Message(&Message(&[field(1, "count", Form::Integer), field(2, "lastObservedTime", Form::MicroTime)]));
+
+const SOURCE: Form = Form::Message(&Message(&[field(1, "component", Form::Text), field(2, "host", Form::Text)]));
+
 const EVENT: Message = Message(&[
     METADATA,
     field(2, "involvedObject", Form::Message(&REFERENCE)),
     field(3, "reason", Form::Text),
     field(4, "message", Form::Text),
-    field(5, "source", Form::Message(&Message(&[field(1, "component", Form::Text), field(2, "host", Form::Text)]))),
+    field(5, "source", SOURCE),
     field(6, "firstTimestamp", Form::Time),
     field(7, "lastTimestamp", Form::Time),
     field(8, "count", Form::Integer),
     field(9, "type", Form::Text),
     field(10, "eventTime", Form::MicroTime),
-    pointer(
-        11,
-        "series",
-        Form::Message(&Message(&[field(1, "count", Form::Integer), field(2, "lastObservedTime", Form::MicroTime)])),
-    ),
+    pointer(11, "series", SERIES),
     field(12, "action", Form::Text),
     pointer(13, "related", Form::Message(&REFERENCE)),
     field(14, "reportingComponent", Form::Text),
@@ -161,11 +162,7 @@ const EVENT: Message = Message(&[
 const NEW_EVENT: Message = Message(&[
     METADATA,
     field(2, "eventTime", Form::MicroTime),
-    pointer(
-        3,
-        "series",
-        Form::Message(&Message(&[field(1, "count", Form::Integer), field(2, "lastObservedTime", Form::MicroTime)])),
-    ),
+    pointer(3, "series", SERIES),
     field(4, "reportingController", Form::Text),
     field(5, "reportingInstance", Form::Text),
     field(6, "action", Form::Text),
@@ -174,11 +171,7 @@ const NEW_EVENT: Message = Message(&[
     pointer(9, "related", Form::Message(&REFERENCE)),
     field(10, "note", Form::Text),
     field(11, "type", Form::Text),
-    field(
-        12,
-        "deprecatedSource",
-        Form::Message(&Message(&[field(1, "component", Form::Text), field(2, "host", Form::Text)])),
-    ),
+    field(12, "deprecatedSource", SOURCE),
     field(13, "deprecatedFirstTimestamp", Form::Time),
     field(14, "deprecatedLastTimestamp", Form::Time),
     field(15, "deprecatedCount", Form::Integer),

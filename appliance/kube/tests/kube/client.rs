@@ -177,3 +177,50 @@ fn a_namespace_takes_its_objects_with_it() {
         assert!(core.store().current() > Revision(0));
     });
 }
+
+/// Whoever is told that an object is gone must be able to rely on it.
+#[test]
+fn a_deletion_that_others_are_always_faster_than_is_no_success() {
+    use std::sync::Arc;
+
+    use firesteel_store::memory::{Fate, Faults, Wait};
+    use firesteel_store::{Event, Memory, Op, Store};
+
+    /// Writes each object just before it is deleted.
+    #[derive(Debug)]
+    struct Faster(Memory);
+
+    impl Faults for Faster {
+        fn before_read(&self) -> Wait<()> {
+            Box::pin(async {})
+        }
+
+        fn before_commit(&self, op: &Op) -> Wait<Fate> {
+            let object = matches!(op, Op::Delete { .. }).then(|| self.0.peek(op.key())).flatten();
+            let other = Store::in_memory(&self.0);
+            Box::pin(async move {
+                if let Some(object) = object {
+                    let op = Op::Update { key: object.key, expected: object.revision, value: object.value };
+                    other.commit(op, Vec::new()).await.unwrap();
+                }
+                Fate::Stored
+            })
+        }
+
+        fn after_commit(&self, _: &Event) -> Wait<()> {
+            Box::pin(async {})
+        }
+    }
+
+    run(async {
+        let memory = Memory::new();
+        let server = Server::on(Store::in_memory(&memory.with_faults(Arc::new(Faster(memory.clone()))))).await;
+        let hosts = hosts(&server);
+        let uid = hosts.create(&Host::new("a")).await.unwrap().metadata["uid"].as_str().unwrap().to_owned();
+        assert!(hosts.delete_exact("default", "a", &uid).await.unwrap_err().is_conflict());
+        assert_eq!(server.send("DELETE", HOSTS, &[], "").await.code, 409);
+        assert!(hosts.get("default", "a").await.unwrap().is_some());
+        hosts.delete_exact("default", "a", "another").await.unwrap();
+        hosts.delete_exact("default", "b", &uid).await.unwrap();
+    });
+}

@@ -126,3 +126,80 @@ fn nothing_is_made_in_a_namespace_that_goes() {
         assert_eq!(server.put("/api/v1/namespaces/lab/finalize", &namespace).await.code, 404);
     });
 }
+
+/// What cannot be read could be what keeps the object.
+#[test]
+fn options_that_are_not_understood_delete_nothing() {
+    run(async {
+        let server = Server::in_memory().await;
+        assert_eq!(server.post(HOSTS, &object("a")).await.code, 201);
+        let path = format!("{HOSTS}/a");
+        for wrong in [
+            json!({ "dryRun": "All" }),
+            json!({ "dryRun": [true] }),
+            json!({ "preconditions": { "uid": 1 } }),
+            json!({ "preconditions": "x" }),
+            json!({ "propagationPolicy": 1 }),
+            json!({ "orphanDependents": "true" }),
+            json!({ "kind": "Secret" }),
+            json!([]),
+            json!("x"),
+        ] {
+            for path in [path.as_str(), HOSTS] {
+                let reply = delete(&server, path, &wrong).await;
+                assert_eq!(reply.code, 400, "{wrong}: {}", reply.text);
+            }
+        }
+        assert_eq!(delete(&server, &format!("{path}?dryRun="), &json!({})).await.code, 422);
+        assert_eq!(server.get(&path).await.code, 200);
+        let nulls = json!({ "kind": "DeleteOptions", "apiVersion": "metal3.io/v1alpha1", "dryRun": null,
+            "preconditions": null, "gracePeriodSeconds": 0, "orphanDependents": null });
+        assert_eq!(delete(&server, &path, &nulls).await.code, 200);
+    });
+}
+
+#[test]
+fn objects_of_all_namespaces_are_not_deleted_at_once() {
+    run(async {
+        let server = Server::in_memory().await;
+        assert_eq!(server.post(HOSTS, &object("a")).await.code, 201);
+        let all = server.send("DELETE", "/apis/metal3.io/v1alpha1/baremetalhosts", &[], "").await;
+        assert_eq!(all.code, 405, "{}", all.text);
+        assert_eq!(server.get(&format!("{HOSTS}/a")).await.code, 200);
+        let namespaces = "/api/v1/namespaces";
+        assert_eq!(server.post(namespaces, &json!({ "metadata": { "name": "lab" } })).await.code, 201);
+        assert_eq!(
+            server.send("DELETE", &format!("{namespaces}?fieldSelector=metadata.name!%3Ddefault"), &[], "").await.code,
+            405
+        );
+        assert_eq!(server.get(&format!("{namespaces}/lab")).await.json()["status"]["phase"], "Active");
+        let core = server.get("/api/v1").await.json();
+        let listed = core["resources"].as_array().unwrap().iter().find(|found| found["name"] == "namespaces").unwrap();
+        assert!(!listed["verbs"].as_array().unwrap().contains(&json!("deletecollection")));
+    });
+}
+
+#[test]
+fn a_namespace_is_let_go_by_a_body_that_is_of_it() {
+    run(async {
+        let server = Server::in_memory().await;
+        let namespaces = "/api/v1/namespaces";
+        let made = server.post(namespaces, &json!({ "metadata": { "name": "lab" } })).await.json();
+        assert_eq!(made["metadata"]["labels"], json!({ "kubernetes.io/metadata.name": "lab" }));
+        let finalize = format!("{namespaces}/lab/finalize");
+        let mut other = made.clone();
+        other["metadata"] = json!({ "name": "other" });
+        other["spec"]["finalizers"] = json!([]);
+        for wrong in [json!({}), json!({ "kind": "Secret", "metadata": { "name": "lab" } }), other] {
+            let reply = server.put(&finalize, &wrong).await;
+            assert!(matches!(reply.code, 400 | 422), "{wrong}: {}", reply.text);
+        }
+        assert_eq!(server.get(&format!("{namespaces}/lab")).await.json()["spec"]["finalizers"], json!(["kubernetes"]));
+        let mut stale = made.clone();
+        stale["metadata"]["resourceVersion"] = json!("1");
+        assert_eq!(server.put(&finalize, &stale).await.code, 409);
+        let mut free = made;
+        free["spec"]["finalizers"] = json!([]);
+        assert_eq!(server.put(&finalize, &free).await.json()["spec"]["finalizers"], json!([]));
+    });
+}
