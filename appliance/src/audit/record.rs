@@ -30,11 +30,17 @@ pub struct Who<'a> {
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome<'a> {
+    /// 0 where nobody waited for the answer.
     pub code: u16,
     /// Kubernetes' word for a refusal.
     pub reason: &'a str,
     /// Of an object that was made, where the path does not say it.
     pub name: &'a str,
+}
+
+impl Outcome<'_> {
+    /// The connection or the request was ended by its client; what was asked may have been done or not.
+    pub(super) const UNANSWERED: Self = Self { code: 0, reason: "Unanswered", name: "" };
 }
 
 /// A request, as far as it is on record.

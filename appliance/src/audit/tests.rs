@@ -87,3 +87,23 @@ fn what_cannot_be_written_is_counted_and_the_count_is_in_the_log() {
     assert_eq!(lines[1]["lost"], 3);
     assert_eq!(std::iter::from_fn(|| follower.try_recv().ok()).count(), 3, "who follows is told too");
 }
+
+#[tokio::test]
+async fn a_request_is_on_record_once_also_when_its_asker_goes_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = Audit::open(folder.path()).unwrap();
+    let request = |method: &str| {
+        let request = http::Request::builder().method(method).uri("/api/v1/namespaces/a/configmaps/b").body(());
+        Asked::of(&request.unwrap(), "192.0.2.7".parse().unwrap())
+    };
+    let (delete, get) = (request("DELETE"), request("GET"));
+    let who = Who { name: "ann", groups: &[] };
+    audit.begin(&delete, who).answered(&Outcome { code: 200, ..Outcome::default() });
+    drop(audit.begin(&delete, who));
+    drop(audit.begin(&get, who));
+    let text = all(&audit, None).await;
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let codes: Vec<_> = lines.iter().map(|line| line["code"].as_u64().unwrap()).collect();
+    assert_eq!(codes, [200, 0], "{text}");
+    assert_eq!((&lines[1]["verb"], &lines[1]["reason"]), (&"delete".into(), &"Unanswered".into()));
+}

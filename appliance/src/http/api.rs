@@ -10,7 +10,7 @@ use jiff::Timestamp;
 
 use super::{
     body::{ResponseBody, json},
-    own::Own,
+    own::{self, Own},
     server::RequestBody,
 };
 use crate::{
@@ -42,8 +42,10 @@ impl ApiServer {
         let asked = Asked::of(&request, remote.ip());
         let peer = request.extensions().get::<Arc<PeerCertificate>>().map(AsRef::as_ref);
         let caller = self.access.caller(request.headers(), peer, Timestamp::now());
+        // It is dropped with this future where the client goes away, and the change may be made all the same.
+        let noting = self.own.noting(&asked, caller.as_ref());
         let response = self.answer(request, caller.as_ref()).await;
-        self.own.note(&asked, caller.as_ref(), &response);
+        noting.answered(&own::outcome(&response));
         response
     }
 

@@ -15,7 +15,6 @@ use futures_util::TryStreamExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
@@ -23,7 +22,7 @@ use super::{
     server::RequestBody,
 };
 use crate::{
-    audit::{Asked, Audit, Outcome, Who},
+    audit::{Asked, Audit, Noting, Outcome, Who},
     backup::Backups,
     serve::at_rest::KeyFile,
 };
@@ -45,18 +44,11 @@ impl Own {
         Self { store: store.clone(), key_file: Arc::new(key_file), audit, backups }
     }
 
-    /// Keeps a record of a request and its answer; without a caller nobody proved who he is.
-    pub fn note<B>(&self, asked: &Asked, caller: Option<&Caller>, response: &Response<B>) {
+    /// Begins the record of a request; without a caller nobody proved who he is.
+    #[must_use]
+    pub fn noting<'a>(&'a self, asked: &'a Asked, caller: Option<&'a Caller>) -> Noting<'a> {
         let who = caller.map_or_else(Who::default, |caller| Who { name: &caller.name, groups: &caller.groups });
-        let told = response.extensions().get::<Told>();
-        let reason = match (told, response.status()) {
-            (Some(told), _) => told.reason,
-            (None, StatusCode::UNAUTHORIZED) => "Unauthorized",
-            (None, _) => "",
-        };
-        let name = told.map_or("", |told| &told.made);
-        let outcome = Outcome { code: response.status().as_u16(), reason, name };
-        self.audit.note(asked, &who, &outcome, Timestamp::now());
+        self.audit.begin(asked, who)
     }
 
     /// Whether a path is one of these.
@@ -121,6 +113,17 @@ impl Own {
             }
         }
     }
+}
+
+/// What an answer says, for the record.
+pub(super) fn outcome<B>(response: &Response<B>) -> Outcome<'_> {
+    let told = response.extensions().get::<Told>();
+    let reason = match (told, response.status()) {
+        (Some(told), _) => told.reason,
+        (None, StatusCode::UNAUTHORIZED) => "Unauthorized",
+        (None, _) => "",
+    };
+    Outcome { code: response.status().as_u16(), reason, name: told.map_or("", |told| &told.made) }
 }
 
 fn refuse(status: &Status) -> Response<ResponseBody> {
