@@ -20,7 +20,10 @@ use ring::digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{format, format::Header, keys};
-use crate::http::body::{ResponseBody, json};
+use crate::{
+    http::body::{ResponseBody, json},
+    serve::at_rest::KeyFile,
+};
 
 /// Where the API serves backups.
 pub const BACKUP_PATH: &str = "/firesteel.dev/backup";
@@ -36,6 +39,7 @@ const SNAPSHOT: &str = "backup.tmp";
 #[derive(Clone, Debug)]
 pub struct Backups {
     store: Store,
+    key_file: Arc<KeyFile>,
     data: PathBuf,
     place: Arc<Semaphore>,
 }
@@ -48,8 +52,8 @@ struct Made {
 
 impl Backups {
     #[must_use]
-    pub fn new(store: Store, data: PathBuf) -> Self {
-        Self { store, data, place: Arc::new(Semaphore::new(1)) }
+    pub fn new(store: Store, key_file: Arc<KeyFile>, data: PathBuf) -> Self {
+        Self { store, key_file, data, place: Arc::new(Semaphore::new(1)) }
     }
 
     /// The answer to a request that may be made.
@@ -61,7 +65,9 @@ impl Backups {
             return response;
         };
         let maker = self.clone();
-        let made = match tokio::task::spawn_blocking(move || maker.make(Timestamp::now())).await {
+        // The place goes with the work, which goes on when the client does not wait for it any more.
+        let make = move || maker.make(Timestamp::now()).map(|made| (made, permit));
+        let (made, permit) = match tokio::task::spawn_blocking(make).await {
             Ok(Ok(made)) => made,
             Ok(Err(error)) => {
                 tracing::error!(error = format!("{error:#}"), "making a backup");
@@ -105,6 +111,8 @@ impl Backups {
 
     /// Blocks for as long as the disk needs.
     fn make(&self, now: Timestamp) -> anyhow::Result<Made> {
+        // The digests are of the keys that the copy needs.
+        let _unchanging = self.key_file.unchanging();
         let path = self.data.join(SNAPSHOT);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -218,4 +226,41 @@ fn refuse(code: StatusCode, reason: &str, message: &str) -> Response<ResponseBod
         "message": message, "reason": reason, "code": code.as_u16(),
     });
     json(code, &body)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::time::Duration;
+
+    use firesteel_store::Durability;
+
+    use super::*;
+    use crate::serve::at_rest;
+
+    #[tokio::test]
+    async fn one_that_nobody_waits_for_keeps_its_place_and_none_is_made_while_the_key_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("resources.db");
+        let key_file = Arc::new(KeyFile::open(&folder.path().join(at_rest::DEFAULT_FILE), &database).unwrap());
+        let store = key_file.open_store(&database, Durability::Nothing).unwrap();
+        let backups = Backups::new(store, Arc::clone(&key_file), folder.path().to_owned());
+        let changing = tokio::task::spawn_blocking(move || key_file.unchanging()).await.unwrap();
+        {
+            let first = std::pin::pin!(backups.answer());
+            let waited = tokio::time::timeout(Duration::from_millis(50), first).await;
+            assert!(waited.is_err(), "a copy while the key changes has the digest of another key");
+        }
+        let second = tokio::time::timeout(Duration::from_secs(60), backups.answer()).await.unwrap();
+        assert_eq!(second.status(), StatusCode::TOO_MANY_REQUESTS, "the first is still being made");
+        drop(changing);
+        loop {
+            let next = backups.answer().await;
+            if next.status() == StatusCode::OK {
+                break;
+            }
+            assert_eq!(next.status(), StatusCode::TOO_MANY_REQUESTS);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
 }

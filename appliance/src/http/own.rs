@@ -40,8 +40,8 @@ pub struct Own {
 
 impl Own {
     #[must_use]
-    pub fn new(store: &Store, key_file: KeyFile, audit: Audit, backups: Backups) -> Self {
-        Self { store: store.clone(), key_file: Arc::new(key_file), audit, backups }
+    pub fn new(store: &Store, key_file: Arc<KeyFile>, audit: Audit, backups: Backups) -> Self {
+        Self { store: store.clone(), key_file, audit, backups }
     }
 
     /// Begins the record of a request; without a caller nobody proved who he is.

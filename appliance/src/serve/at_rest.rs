@@ -19,7 +19,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use firesteel_store::{Durability, GroupResource, KEY_BYTES, Keyring, ResealError, Resealed, Store};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::data_dir::replace;
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
@@ -35,7 +35,7 @@ pub struct KeyFile {
     path: PathBuf,
     keyring: Arc<Keyring>,
     /// One change of the key at a time.
-    changing: Mutex<()>,
+    changing: Arc<Mutex<()>>,
 }
 
 /// What a change of the key did.
@@ -77,7 +77,7 @@ impl KeyFile {
         }
         let kinds = SEALED_KINDS.map(|(group, resource)| GroupResource::new(group, resource));
         let keyring = Arc::new(Keyring::new(kinds.to_vec(), &keys)?);
-        Ok(Self { path: path.to_owned(), keyring, changing: Mutex::new(()) })
+        Ok(Self { path: path.to_owned(), keyring, changing: Arc::default() })
     }
 
     /// Opens the database, and finishes a change of the key that was interrupted.
@@ -91,6 +91,12 @@ impl KeyFile {
             self.forget_others().context("finishing an interrupted change of the key")?;
         }
         Ok(store)
+    }
+
+    /// The key does not change while this is held. Blocks until a change that is under way is over.
+    #[must_use]
+    pub fn unchanging(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.changing).blocking_lock_owned()
     }
 
     /// Makes a new key, seals everything by it, and forgets the old one.
