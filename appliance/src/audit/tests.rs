@@ -34,6 +34,21 @@ fn the_files_are_bounded_and_the_newest_lines_are_in_them() {
 }
 
 #[test]
+fn a_file_that_cannot_be_made_pushes_out_no_other_however_often_it_is_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut files = LogFiles::open(folder.path(), 20).unwrap();
+    files.append(&numbered(1)).unwrap();
+    // As the try left it, which failed for want of a descriptor or of room.
+    std::fs::rename(path("audit.jsonl"), path("audit.1.jsonl")).unwrap();
+    assert_eq!(files.parts().unwrap().len(), 1, "and what is there can be read");
+    files.append(&numbered(2)).unwrap();
+    let text = |name: &str| std::fs::read(path(name)).unwrap();
+    assert_eq!((text("audit.1.jsonl"), text("audit.jsonl")), (numbered(1), numbered(2)));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
+}
+
+#[test]
 fn a_line_that_was_cut_off_is_taken_away_at_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("audit.jsonl");
