@@ -8,9 +8,9 @@ use std::{
 };
 
 /// Of one file: some thirty thousand records.
-pub const FILE_BYTES_MAX: u64 = 8 << 20;
+pub(super) const FILE_BYTES_MAX: u64 = 8 << 20;
 /// Files that are kept, the newest included: a quarter of a million records in 64 MiB.
-pub const FILES_MAX: usize = 8;
+pub(super) const FILES_MAX: usize = 8;
 /// The last line is looked for in no more than that: the longest one has a few kilobytes.
 const TORN_BYTES_MAX: u64 = 64 << 10;
 

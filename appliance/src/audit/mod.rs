@@ -29,10 +29,9 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::{broadcast, oneshot};
 
-pub use file::{FILE_BYTES_MAX, FILES_MAX};
 pub use record::{Asked, Outcome, Who};
 
-use file::LogFiles;
+use file::{FILE_BYTES_MAX, LogFiles};
 use follow::Reading;
 use record::Flood;
 

@@ -2,7 +2,7 @@
 
 use futures_util::{StreamExt as _, pin_mut};
 
-use super::*;
+use super::{file::FILES_MAX, *};
 
 fn numbered(number: u32) -> Vec<u8> {
     format!("{{\"number\":{number}}}\n").into_bytes()

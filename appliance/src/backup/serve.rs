@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use firesteel_kube::Status;
 use firesteel_store::{Lineage, Store};
 use futures_util::stream;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -21,17 +22,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{format, format::Header, keys};
 use crate::{
-    http::body::{ResponseBody, json},
+    http::body::{ResponseBody, json, refuse},
     serve::at_rest::KeyFile,
 };
 
 /// Where the API serves backups.
 pub const BACKUP_PATH: &str = "/firesteel.dev/backup";
-pub const CONTENT_TYPE: &str = "application/vnd.firesteel.backup";
+const CONTENT_TYPE: &str = "application/vnd.firesteel.backup";
 /// Left free on the disk of the data folder: the store must be able to write on.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 /// In which a client that came while another one fetches tries again.
-const RETRY_SECONDS: u64 = 30;
+const RETRY_SECONDS: u32 = 30;
 /// The snapshot while it is made; a name that a killed process left is taken over.
 const SNAPSHOT: &str = "backup.tmp";
 
@@ -59,10 +60,9 @@ impl Backups {
     /// The answer to a request that may be made.
     pub async fn answer(&self) -> Response<ResponseBody> {
         let Ok(permit) = Arc::clone(&self.place).try_acquire_owned() else {
-            let text = "another backup is being fetched: try again later";
-            let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", text);
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
-            return response;
+            let mut status = Status::too_many_requests(RETRY_SECONDS);
+            "another backup is being fetched: try again later".clone_into(&mut status.message);
+            return refuse(&status);
         };
         let maker = self.clone();
         // The place goes with the work, which goes on when the client does not wait for it any more.
@@ -71,11 +71,11 @@ impl Backups {
             Ok(Ok(made)) => made,
             Ok(Err(error)) => {
                 tracing::error!(error = format!("{error:#}"), "making a backup");
-                return refuse(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &format!("{error:#}"));
+                return unavailable(format!("{error:#}"));
             }
             Err(error) => {
                 tracing::error!(%error, "making a backup");
-                return refuse(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "the appliance is shutting down");
+                return unavailable("the appliance is shutting down");
             }
         };
         let length = made.begin.len() as u64 + made.left + format::END_BYTES as u64;
@@ -156,13 +156,11 @@ impl Backups {
 }
 
 /// As it is shown to people and written on disks.
-#[must_use]
-pub fn store_text(store: u32) -> String {
+fn store_text(store: u32) -> String {
     format!("{store:06x}")
 }
 
-#[must_use]
-pub fn timeline_text(timeline: u32) -> String {
+fn timeline_text(timeline: u32) -> String {
     format!("{timeline:08x}")
 }
 
@@ -206,6 +204,11 @@ fn send(made: Made, permit: OwnedSemaphorePermit) -> ResponseBody {
     StreamBody::new(parts).boxed_unsync()
 }
 
+/// Until somebody has made room, or it serves again: no time is named.
+fn unavailable(why: impl Into<String>) -> Response<ResponseBody> {
+    refuse(&Status::plain(503, "ServiceUnavailable", why))
+}
+
 type Rest = (File, u64, digest::Context);
 
 /// The next piece of the database, or what comes behind it.
@@ -218,14 +221,6 @@ fn piece((mut file, left, mut hasher): Rest) -> io::Result<(Vec<u8>, Option<Rest
     file.read_exact(&mut bytes)?;
     hasher.update(&bytes);
     Ok((bytes, Some((file, left - want as u64, hasher))))
-}
-
-fn refuse(code: StatusCode, reason: &str, message: &str) -> Response<ResponseBody> {
-    let body = serde_json::json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": message, "reason": reason, "code": code.as_u16(),
-    });
-    json(code, &body)
 }
 
 #[cfg(test)]

@@ -4,12 +4,12 @@
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use firesteel_kube::{Api, Caller, Status};
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 
 use super::{
-    body::{ResponseBody, json},
+    body::{ResponseBody, refuse},
     own::{self, Own},
     server::RequestBody,
 };
@@ -53,7 +53,7 @@ impl ApiServer {
         let path = request.uri().path();
         let anonymous = Caller::anonymous();
         let Some(caller) = caller.or_else(|| OPEN.contains(&path).then_some(&anonymous)) else {
-            return json(StatusCode::UNAUTHORIZED, &Status::unauthorized().to_value());
+            return refuse(&Status::unauthorized());
         };
         if Own::serves(path) {
             return self.own.handle(&self.api, request, caller).await;

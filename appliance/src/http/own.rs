@@ -18,7 +18,7 @@ use hyper::body::Frame;
 use serde_json::json;
 
 use super::{
-    body::{ResponseBody, json},
+    body::{ResponseBody, json, refuse},
     server::RequestBody,
 };
 use crate::{
@@ -117,18 +117,6 @@ impl Own {
 
 /// What an answer says, for the record.
 pub(super) fn outcome<B>(response: &Response<B>) -> Outcome<'_> {
-    let told = response.extensions().get::<Told>();
-    let reason = match (told, response.status()) {
-        (Some(told), _) => told.reason,
-        (None, StatusCode::UNAUTHORIZED) => "Unauthorized",
-        (None, _) => "",
-    };
-    Outcome { code: response.status().as_u16(), reason, name: told.map_or("", |told| &told.made) }
-}
-
-fn refuse(status: &Status) -> Response<ResponseBody> {
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(code, &status.to_value());
-    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
-    response
+    let (reason, name) = response.extensions().get::<Told>().map_or(("", ""), |told| (told.reason, told.made.as_str()));
+    Outcome { code: response.status().as_u16(), reason, name }
 }
