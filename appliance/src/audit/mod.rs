@@ -6,9 +6,10 @@
 //! ```
 //!
 //! Kept are all writes, all that was refused for who asked (401, 403), and all reading of Secrets, backups
-//! included; of bodies, nothing. A record is given to the kernel within moments of the answer; no request waits for the disk,
-//! and one that finds no room is counted, and the count is in the log when there is room again. A request
-//! whose asker goes away before the answer has a record too ([`Noting`]): it may have been done.
+//! included; of bodies, nothing. A record is given to the kernel within moments of the answer; no request
+//! waits for the disk, and one that finds no room is counted, and the count is in the log when there is room
+//! again. A request whose asker goes away before the answer has a record too ([`Noting`]): it may have been
+//! done.
 
 mod file;
 mod follow;
