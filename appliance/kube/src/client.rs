@@ -13,7 +13,9 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use firesteel_store::{EventKind, EventStream, Key, PAGE_OBJECTS_MAX, Position, ReadError, Revision, WatchError};
+use firesteel_store::{
+    EventKind, EventStream, Key, PAGE_OBJECTS_MAX, Position, Range, ReadError, Revision, WatchError,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -178,7 +180,8 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let kind = self.kind.group_resource();
         let (mut objects, mut at, mut after): (Vec<_>, Option<Revision>, Option<Position>) = (Vec::new(), None, None);
         loop {
-            let page = self.core.store().list(&kind, namespace, at, after.as_ref(), PAGE_OBJECTS_MAX).await;
+            let range = Range { kind: &kind, namespace, at, after: after.as_ref() };
+            let page = self.core.store().list(range, PAGE_OBJECTS_MAX).await;
             let page = page.map_err(core::read_failed)?;
             at = Some(page.revision);
             after = page.items.last().map(|object| object.key.position());
@@ -321,7 +324,8 @@ impl<T: Serialize + DeserializeOwned> Changes<T> {
     async fn list_on(&mut self) -> Result<(), Status> {
         let Some(Relist { at, after, .. }) = &self.relist else { return Ok(()) };
         let (kind, store) = (self.objects.kind.group_resource(), self.objects.core.store());
-        let page = match store.page(&kind, None, *at, after.as_ref(), RELIST_PAGE).await {
+        let range = Range { at: *at, after: after.as_ref(), ..Range::all(&kind) };
+        let page = match store.page(range, RELIST_PAGE).await {
             // It took too long, and is forgotten.
             Err(ReadError::Compacted { .. }) if at.is_some() => {
                 self.list_again();

@@ -17,7 +17,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::alphabet::URL_SAFE;
 use base64::engine::general_purpose::{GeneralPurpose, NO_PAD};
-use firesteel_store::{Object, Position, ReadError, Revision};
+use firesteel_store::{GroupResource, Object, Position, Range, ReadError, Revision};
 use futures_util::Stream;
 use hyper::body::Frame;
 use serde::{Deserialize, Serialize};
@@ -284,8 +284,7 @@ impl Walk {
         // Without a selector each object read is one found: no more than are missing are read.
         let count = if selection.selector.is_empty() { PAGE.min(most) } else { SELECTED_PAGE };
         let resource = kind.stored_resource();
-        let page = core.store().page(&resource, selection.namespace(), self.at, self.after.as_ref(), count).await;
-        let page = page.map_err(core::read_failed)?;
+        let page = core.store().page(self.rest(&resource, selection), count).await.map_err(core::read_failed)?;
         self.at = Some(page.revision);
         let mut unread = page.items.len();
         let mut found = Vec::with_capacity(unread.min(most));
@@ -310,8 +309,11 @@ impl Walk {
     /// How many objects there are after the place where it stands, matching or not.
     pub(crate) async fn count(&self, core: &Core, selection: &Selection) -> Result<u64, Status> {
         let resource = selection.kind.stored_resource();
-        let counted = core.store().count(&resource, selection.namespace(), self.at, self.after.as_ref()).await;
-        counted.map_err(core::read_failed)
+        core.store().count(self.rest(&resource, selection)).await.map_err(core::read_failed)
+    }
+
+    fn rest<'a>(&'a self, kind: &'a GroupResource, selection: &'a Selection) -> Range<'a> {
+        Range { kind, namespace: selection.namespace(), at: self.at, after: self.after.as_ref() }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Keeps the view of the served kinds (CustomResourceDefinitions) in the store, where it can be
 //! listed and watched like anything else.
 
+use firesteel_store::{PAGE_OBJECTS_MAX, Range};
 use serde_json::Value;
 
 use crate::builtin::definition;
@@ -45,7 +46,7 @@ impl Core {
             }
         }
         let resource = kind.group_resource();
-        let page = self.store().list(&resource, None, None, None, firesteel_store::PAGE_OBJECTS_MAX).await;
+        let page = self.store().list(Range::all(&resource), PAGE_OBJECTS_MAX).await;
         for object in page.map_err(read_failed)?.items {
             let name = &object.key.name;
             if wanted.iter().all(|definition| name_of(definition) != **name) {

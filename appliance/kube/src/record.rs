@@ -163,7 +163,7 @@ fn cut(text: &str, bytes_max: usize) -> &str {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
     use super::*;
-    use firesteel_store::{Memory, Store};
+    use firesteel_store::{Memory, Range, Store};
 
     use crate::builtin;
     use crate::kind::Registry;
@@ -190,7 +190,7 @@ mod tests {
         }
         let kind = core.registry().by_kind("", "Event").unwrap().clone();
         let resource = kind.group_resource();
-        let page = || core.store().list(&resource, None, None, None, 100);
+        let page = || core.store().list(Range::all(&resource), 100);
         let name = page().await.unwrap().items[0].key.name.clone();
         let event = core.get(Target { kind: &kind, namespace: "default", name: &name }).await.unwrap();
         assert_eq!((&event["count"], &event["type"]), (&json!(3), &json!("Warning")));

@@ -19,7 +19,7 @@ use firesteel_resources::{
     access_grant::{AccessGrant, GROUP, SERVICE_ACCOUNT, USER},
     roles::{Line, Role, UNSEEN, Wanted},
 };
-use firesteel_store::{EventKind, EventStream, GroupResource, Key, PAGE_OBJECTS_MAX, Revision, WatchError};
+use firesteel_store::{EventKind, EventStream, GroupResource, Key, PAGE_OBJECTS_MAX, Range, Revision, WatchError};
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
@@ -170,7 +170,8 @@ impl View {
         for kind in [grants(), accounts()] {
             let (mut at, mut after) = (None, None);
             loop {
-                let page = core.store().list(&kind, None, at, after.as_ref(), PAGE_OBJECTS_MAX).await?;
+                let range = Range { at, after: after.as_ref(), ..Range::all(&kind) };
+                let page = core.store().page(range, PAGE_OBJECTS_MAX).await?;
                 at = Some(page.revision);
                 after = page.items.last().map(|object| object.key.position());
                 for object in &page.items {

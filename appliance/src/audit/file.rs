@@ -8,9 +8,9 @@ use std::{
 };
 
 /// Of one file: some thirty thousand records.
-pub const FILE_BYTES_MAX: u64 = 8 << 20;
+pub(super) const FILE_BYTES_MAX: u64 = 8 << 20;
 /// Files that are kept, the newest included: a quarter of a million records in 64 MiB.
-pub const FILES_MAX: usize = 8;
+pub(super) const FILES_MAX: usize = 8;
 /// The last line is looked for in no more than that: the longest one has a few kilobytes.
 const TORN_BYTES_MAX: u64 = 64 << 10;
 
@@ -53,17 +53,16 @@ impl LogFiles {
     /// All files, the oldest first, each with the bytes of whole lines in it.
     pub(super) fn parts(&self) -> io::Result<Vec<(File, u64)>> {
         let mut parts = Vec::with_capacity(FILES_MAX);
-        for number in (1..FILES_MAX).rev() {
+        for number in (0..FILES_MAX).rev() {
             match File::open(name(&self.folder, number)) {
                 Ok(file) => {
-                    let length = file.metadata()?.len();
+                    let length = if number == 0 { self.length } else { file.metadata()?.len() };
                     parts.push((file, length));
                 }
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 Err(error) => return Err(error),
             }
         }
-        parts.push((File::open(name(&self.folder, 0))?, self.length));
         Ok(parts)
     }
 
@@ -75,7 +74,10 @@ impl LogFiles {
     fn rotate(&mut self) -> io::Result<()> {
         // A power cut loses no more than the last moments of what is no longer written.
         self.newest.sync_data()?;
-        for number in (1..FILES_MAX).rev() {
+        // Where the newest was moved on and none could be made in its place, all have moved on: once more would
+        // push out the oldest for nothing.
+        let moving = if name(&self.folder, 0).try_exists()? { 1..FILES_MAX } else { 0..0 };
+        for number in moving.rev() {
             match fs::rename(name(&self.folder, number - 1), name(&self.folder, number)) {
                 Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
                 Ok(()) | Err(_) => {}

@@ -5,9 +5,11 @@
 //!                                                                                    └────► who follows
 //! ```
 //!
-//! Kept are all writes, all that was refused for who asked (401, 403), and all reading of Secrets; of bodies,
-//! nothing. A record is given to the kernel within moments of the answer; no request waits for the disk,
-//! and one that finds no room is counted, and the count is in the log when there is room again.
+//! Kept are all writes, all that was refused for who asked (401, 403), and all reading of Secrets, backups
+//! included; of bodies, nothing. A record is given to the kernel within moments of the answer; no request
+//! waits for the disk, and one that finds no room is counted, and the count is in the log when there is room
+//! again. A request whose asker goes away before the answer has a record too ([`Noting`]): it may have been
+//! done.
 
 mod file;
 mod follow;
@@ -28,10 +30,9 @@ use bytes::Bytes;
 use jiff::Timestamp;
 use tokio::sync::{broadcast, oneshot};
 
-pub use file::{FILE_BYTES_MAX, FILES_MAX};
 pub use record::{Asked, Outcome, Who};
 
-use file::LogFiles;
+use file::{FILE_BYTES_MAX, LogFiles};
 use follow::Reading;
 use record::Flood;
 
@@ -49,6 +50,15 @@ struct Inner {
     queue: SyncSender<Command>,
     lost: Arc<AtomicU64>,
     flood: Mutex<Flood>,
+}
+
+/// A request on its way to its answer, on record whatever becomes of it.
+#[derive(Debug)]
+pub struct Noting<'a> {
+    audit: &'a Audit,
+    asked: &'a Asked,
+    who: Who<'a>,
+    is_answered: bool,
 }
 
 enum Command {
@@ -82,8 +92,14 @@ impl Audit {
         Ok(Self(Arc::new(Inner { queue, lost, flood: Mutex::default() })))
     }
 
-    /// Keeps a record of a request and its answer, if it is one to keep.
-    pub fn note(&self, asked: &Asked, who: &Who<'_>, outcome: &Outcome<'_>, now: Timestamp) {
+    /// Keeps a record of a request and what comes of it, if it is one to keep: the answer, or, where this is
+    /// dropped before, that there was none.
+    #[must_use]
+    pub fn begin<'a>(&'a self, asked: &'a Asked, who: Who<'a>) -> Noting<'a> {
+        Noting { audit: self, asked, who, is_answered: false }
+    }
+
+    fn note(&self, asked: &Asked, who: &Who<'_>, outcome: &Outcome<'_>, now: Timestamp) {
         let Some(record) = asked.record(who, outcome, now) else { return };
         let mut flood = self.0.flood.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(suppressed) = flood.admit(outcome.code, now) else { return };
@@ -124,6 +140,21 @@ impl Audit {
             reading = tokio::task::spawn_blocking(move || reading.last(lines)).await??;
         }
         Ok(reading.stream(follow))
+    }
+}
+
+impl Noting<'_> {
+    pub fn answered(mut self, outcome: &Outcome<'_>) {
+        self.is_answered = true;
+        self.audit.note(self.asked, &self.who, outcome, Timestamp::now());
+    }
+}
+
+impl Drop for Noting<'_> {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.audit.note(self.asked, &self.who, &Outcome::UNANSWERED, Timestamp::now());
+        }
     }
 }
 

@@ -12,6 +12,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::json;
 
+use crate::backup::serve::BACKUP_PATH;
+
 /// Of one text in a record that a client chose: a name has 253 at most, a path is the longest of them.
 const TEXT_BYTES_MAX: usize = 512;
 /// Of a user's groups.
@@ -30,11 +32,17 @@ pub struct Who<'a> {
 /// What came of it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Outcome<'a> {
+    /// 0 where nobody waited for the answer.
     pub code: u16,
     /// Kubernetes' word for a refusal.
     pub reason: &'a str,
     /// Of an object that was made, where the path does not say it.
     pub name: &'a str,
+}
+
+impl Outcome<'_> {
+    /// The connection or the request was ended by its client; what was asked may have been done or not.
+    pub(super) const UNANSWERED: Self = Self { code: 0, reason: "Unanswered", name: "" };
 }
 
 /// A request, as far as it is on record.
@@ -117,7 +125,7 @@ impl Asked {
     /// The record, if the request has one.
     pub(super) fn record<'a>(&'a self, who: &Who<'a>, outcome: &Outcome<'a>, now: Timestamp) -> Option<Record<'a>> {
         let is_denied = matches!(outcome.code, 401 | 403);
-        if !is_denied && !self.is_write() && !self.is_of_secrets() {
+        if !is_denied && !self.is_write() && !self.shows_secrets() {
             return None;
         }
         let part = |of: fn(&ObjectRoute) -> &String| self.object.as_ref().map_or("", |object| cut(of(object)));
@@ -154,8 +162,12 @@ impl Asked {
         }
     }
 
-    fn is_of_secrets(&self) -> bool {
-        self.object.as_ref().is_some_and(|object| object.group.is_empty() && object.plural == "secrets")
+    fn shows_secrets(&self) -> bool {
+        match &self.object {
+            Some(object) => object.group.is_empty() && object.plural == "secrets",
+            // All of them, sealed.
+            None => self.path == BACKUP_PATH,
+        }
     }
 }
 
@@ -238,6 +250,7 @@ mod tests {
         assert_eq!((&refused["verb"], &refused["reason"]), (&json!("list"), &json!("Forbidden")));
         assert_eq!(recorded("GET", "/api/v1/secrets?watch=true", 200).unwrap()["verb"], "watch");
         assert_eq!(recorded("POST", "/firesteel.dev/rekey", 200).unwrap()["path"], "/firesteel.dev/rekey");
+        assert_eq!(recorded("GET", BACKUP_PATH, 200).unwrap()["path"], BACKUP_PATH);
         assert_eq!(recorded("GET", "/nothing", 401).unwrap()["path"], "/nothing");
         for (method, uri) in [
             ("GET", hosts),

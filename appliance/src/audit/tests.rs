@@ -2,7 +2,7 @@
 
 use futures_util::{StreamExt as _, pin_mut};
 
-use super::*;
+use super::{file::FILES_MAX, *};
 
 fn numbered(number: u32) -> Vec<u8> {
     format!("{{\"number\":{number}}}\n").into_bytes()
@@ -31,6 +31,21 @@ fn the_files_are_bounded_and_the_newest_lines_are_in_them() {
     assert!(parts.iter().all(|(_, length)| *length <= 100));
     let newest = std::fs::read_to_string(folder.path().join("audit.jsonl")).unwrap();
     assert!(newest.ends_with("{\"number\":999}\n"), "{newest}");
+}
+
+#[test]
+fn a_file_that_cannot_be_made_pushes_out_no_other_however_often_it_is_tried() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let mut files = LogFiles::open(folder.path(), 20).unwrap();
+    files.append(&numbered(1)).unwrap();
+    // As the try left it, which failed for want of a descriptor or of room.
+    std::fs::rename(path("audit.jsonl"), path("audit.1.jsonl")).unwrap();
+    assert_eq!(files.parts().unwrap().len(), 1, "and what is there can be read");
+    files.append(&numbered(2)).unwrap();
+    let text = |name: &str| std::fs::read(path(name)).unwrap();
+    assert_eq!((text("audit.1.jsonl"), text("audit.jsonl")), (numbered(1), numbered(2)));
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2);
 }
 
 #[test]
@@ -86,4 +101,24 @@ fn what_cannot_be_written_is_counted_and_the_count_is_in_the_log() {
     assert_eq!((lines.len(), &lines[0]["number"], &lines[2]["number"]), (3, &1.into(), &5.into()), "{text}");
     assert_eq!(lines[1]["lost"], 3);
     assert_eq!(std::iter::from_fn(|| follower.try_recv().ok()).count(), 3, "who follows is told too");
+}
+
+#[tokio::test]
+async fn a_request_is_on_record_once_also_when_its_asker_goes_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = Audit::open(folder.path()).unwrap();
+    let request = |method: &str| {
+        let request = http::Request::builder().method(method).uri("/api/v1/namespaces/a/configmaps/b").body(());
+        Asked::of(&request.unwrap(), "192.0.2.7".parse().unwrap())
+    };
+    let (delete, get) = (request("DELETE"), request("GET"));
+    let who = Who { name: "ann", groups: &[] };
+    audit.begin(&delete, who).answered(&Outcome { code: 200, ..Outcome::default() });
+    drop(audit.begin(&delete, who));
+    drop(audit.begin(&get, who));
+    let text = all(&audit, None).await;
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let codes: Vec<_> = lines.iter().map(|line| line["code"].as_u64().unwrap()).collect();
+    assert_eq!(codes, [200, 0], "{text}");
+    assert_eq!((&lines[1]["verb"], &lines[1]["reason"]), (&"delete".into(), &"Unanswered".into()));
 }

@@ -2,13 +2,13 @@
 //! disk, then moved there by one rename.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File, OpenOptions, TryLockError},
     io,
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
 
 /// In a folder that is not whole; what has it may be removed.
@@ -21,6 +21,8 @@ const NAMES_MAX: usize = 100;
 pub(super) struct Staging {
     pub(super) path: PathBuf,
     place: PathBuf,
+    /// Of the folder itself, whatever its name; ends with the process.
+    _lock: File,
 }
 
 impl Staging {
@@ -28,15 +30,20 @@ impl Staging {
     /// unfinished is removed; one that may be what it replaced gets the name `aside`.
     pub(super) fn new(place: &Path, aside: &str) -> anyhow::Result<Self> {
         let path = beside(place, "restoring")?;
-        if path.join(UNFINISHED).exists() {
-            fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
-        } else if path.exists() {
-            let kept = free(place, aside)?;
-            fs::rename(&path, &kept).with_context(|| format!("renaming {}", path.display()))?;
+        if path.exists() {
+            let _lock = lock(&path)?;
+            if path.join(UNFINISHED).exists() {
+                fs::remove_dir_all(&path).with_context(|| format!("removing {}", path.display()))?;
+            } else {
+                let kept = free(place, aside)?;
+                fs::rename(&path, &kept).with_context(|| format!("renaming {}", path.display()))?;
+            }
         }
-        let made = make(&path).and_then(|()| File::create(path.join(UNFINISHED))).and_then(|_| sync_folder(&path));
-        made.with_context(|| format!("making the folder {}", path.display()))?;
-        Ok(Self { path, place: place.to_owned() })
+        let making = || format!("making the folder {}", path.display());
+        make(&path).with_context(making)?;
+        let lock = lock(&path)?;
+        File::create(path.join(UNFINISHED)).and_then(|_| sync_folder(&path)).with_context(making)?;
+        Ok(Self { path, place: place.to_owned(), _lock: lock })
     }
 
     /// Everything is in it, and on disk.
@@ -85,6 +92,16 @@ impl Staging {
         if let Err(error) = fs::remove_dir_all(&self.path) {
             tracing::warn!(folder = %self.path.display(), %error, "removing what was begun");
         }
+    }
+}
+
+/// Two processes must not fill one folder, nor one remove what the other fills.
+fn lock(path: &Path) -> anyhow::Result<File> {
+    let folder = File::open(path).with_context(|| format!("opening the folder {}", path.display()))?;
+    match folder.try_lock() {
+        Err(TryLockError::WouldBlock) => bail!("another restore is under way in {}", path.display()),
+        // Some file systems lock no folders.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(folder),
     }
 }
 
@@ -160,4 +177,28 @@ fn sync_folder(path: &Path) -> io::Result<()> {
 pub(super) fn sync_parent(path: &Path) -> io::Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     sync_folder(parent.unwrap_or(Path::new(".")))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn two_restores_do_not_fill_one_folder() {
+        let root = tempfile::tempdir().unwrap();
+        let place = root.path().join("data");
+        let first = Staging::new(&place, "replaced").unwrap();
+        fs::write(first.path.join("whole"), "").unwrap();
+        let second = format!("{:#}", Staging::new(&place, "replaced").unwrap_err());
+        assert!(second.contains("another restore is under way"), "{second}");
+        first.finish().unwrap();
+        assert!(Staging::new(&place, "replaced").is_err(), "nor is a whole one put aside before it is in its place");
+        first.put().unwrap();
+        assert!(place.join("whole").exists());
+        drop(first);
+        drop(Staging::new(&place, "replaced").unwrap());
+        Staging::new(&place, "replaced").unwrap().discard();
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1, "what a dead one left is removed");
+    }
 }

@@ -38,7 +38,7 @@ fn is_private(folder: &str, name: &str) -> bool {
     ending != "new" && (folder != "pki" || ending == "key")
 }
 
-/// Plain files of a folder by name, sorted; none where there is no folder.
+/// Plain files of a folder by name, links to such included, sorted; none where there is no folder.
 pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
     let reading = || format!("reading the folder {}", folder.display());
     let entries = match fs::read_dir(folder) {
@@ -48,8 +48,14 @@ pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in entries {
         let entry = entry.with_context(reading)?;
-        if entry.file_type().with_context(reading)?.is_file()
-            && entry.metadata().with_context(reading)?.len() <= KEY_BYTES_MAX
+        // Of a link, what it leads to: a key may be kept elsewhere.
+        let found = match fs::metadata(entry.path()) {
+            // It was being written, and has its name by now.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            found => found.with_context(reading)?,
+        };
+        if found.is_file()
+            && found.len() <= KEY_BYTES_MAX
             && let Ok(name) = entry.file_name().into_string()
         {
             names.push(name);
@@ -67,4 +73,26 @@ pub(super) fn differences(wanted: &BTreeMap<String, String>, found: &BTreeMap<St
         Some(_) => None,
     };
     wanted.iter().filter_map(differs).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_linked_to_belongs_to_the_backup() {
+        let root = tempfile::tempdir().unwrap();
+        let elsewhere = root.path().join("elsewhere");
+        fs::write(&elsewhere, "the key\n").unwrap();
+        let secrets = root.path().join("secrets");
+        fs::create_dir(&secrets).unwrap();
+        std::os::unix::fs::symlink(&elsewhere, secrets.join("at-rest.key")).unwrap();
+        std::os::unix::fs::symlink(root.path().join("nothing"), secrets.join("lost.key")).unwrap();
+        fs::write(secrets.join("token.key"), "the key").unwrap();
+        fs::write(secrets.join("token.new"), "half").unwrap();
+        let found = digests(root.path()).unwrap();
+        assert_eq!(found.keys().collect::<Vec<_>>(), ["secrets/at-rest.key", "secrets/token.key"]);
+        assert_eq!(found["secrets/at-rest.key"], found["secrets/token.key"]);
+    }
 }

@@ -83,7 +83,8 @@ impl fmt::Display for Outcome {
 /// Does it. `at` is told where it is, for tests that end the process there.
 ///
 /// # Errors
-/// What kept the folder from being made; then nothing was changed.
+/// What kept the folder from being made; then nothing was changed. Or that it is in its place, and what was
+/// there before has another name than it should; then the error says so.
 pub fn restore(order: &Order, at: &mut dyn FnMut(&'static str)) -> anyhow::Result<Outcome> {
     let place = absolute(&order.data)?;
     let found = Found::look(&place, order.force)?;

@@ -10,6 +10,7 @@ use std::{
 
 use anyhow::Context as _;
 use bytes::Bytes;
+use firesteel_kube::Status;
 use firesteel_store::{Lineage, Store};
 use futures_util::stream;
 use http::{HeaderValue, Response, StatusCode, header};
@@ -20,15 +21,18 @@ use ring::digest;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{format, format::Header, keys};
-use crate::http::body::{ResponseBody, json};
+use crate::{
+    http::body::{ResponseBody, json, refuse},
+    serve::at_rest::KeyFile,
+};
 
 /// Where the API serves backups.
 pub const BACKUP_PATH: &str = "/firesteel.dev/backup";
-pub const CONTENT_TYPE: &str = "application/vnd.firesteel.backup";
+const CONTENT_TYPE: &str = "application/vnd.firesteel.backup";
 /// Left free on the disk of the data folder: the store must be able to write on.
 const FREE_BYTES_MIN: u64 = 64 << 20;
 /// In which a client that came while another one fetches tries again.
-const RETRY_SECONDS: u64 = 30;
+const RETRY_SECONDS: u32 = 30;
 /// The snapshot while it is made; a name that a killed process left is taken over.
 const SNAPSHOT: &str = "backup.tmp";
 
@@ -36,6 +40,7 @@ const SNAPSHOT: &str = "backup.tmp";
 #[derive(Clone, Debug)]
 pub struct Backups {
     store: Store,
+    key_file: Arc<KeyFile>,
     data: PathBuf,
     place: Arc<Semaphore>,
 }
@@ -48,28 +53,29 @@ struct Made {
 
 impl Backups {
     #[must_use]
-    pub fn new(store: Store, data: PathBuf) -> Self {
-        Self { store, data, place: Arc::new(Semaphore::new(1)) }
+    pub fn new(store: Store, key_file: Arc<KeyFile>, data: PathBuf) -> Self {
+        Self { store, key_file, data, place: Arc::new(Semaphore::new(1)) }
     }
 
     /// The answer to a request that may be made.
     pub async fn answer(&self) -> Response<ResponseBody> {
         let Ok(permit) = Arc::clone(&self.place).try_acquire_owned() else {
-            let text = "another backup is being fetched: try again later";
-            let mut response = refuse(StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", text);
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(RETRY_SECONDS));
-            return response;
+            let mut status = Status::too_many_requests(RETRY_SECONDS);
+            "another backup is being fetched: try again later".clone_into(&mut status.message);
+            return refuse(&status);
         };
         let maker = self.clone();
-        let made = match tokio::task::spawn_blocking(move || maker.make(Timestamp::now())).await {
+        // The place goes with the work, which goes on when the client does not wait for it any more.
+        let make = move || maker.make(Timestamp::now()).map(|made| (made, permit));
+        let (made, permit) = match tokio::task::spawn_blocking(make).await {
             Ok(Ok(made)) => made,
             Ok(Err(error)) => {
                 tracing::error!(error = format!("{error:#}"), "making a backup");
-                return refuse(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", &format!("{error:#}"));
+                return unavailable(format!("{error:#}"));
             }
             Err(error) => {
                 tracing::error!(%error, "making a backup");
-                return refuse(StatusCode::SERVICE_UNAVAILABLE, "ServiceUnavailable", "the appliance is shutting down");
+                return unavailable("the appliance is shutting down");
             }
         };
         let length = made.begin.len() as u64 + made.left + format::END_BYTES as u64;
@@ -105,6 +111,8 @@ impl Backups {
 
     /// Blocks for as long as the disk needs.
     fn make(&self, now: Timestamp) -> anyhow::Result<Made> {
+        // The digests are of the keys that the copy needs.
+        let _unchanging = self.key_file.unchanging();
         let path = self.data.join(SNAPSHOT);
         match std::fs::remove_file(&path) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -148,13 +156,11 @@ impl Backups {
 }
 
 /// As it is shown to people and written on disks.
-#[must_use]
-pub fn store_text(store: u32) -> String {
+fn store_text(store: u32) -> String {
     format!("{store:06x}")
 }
 
-#[must_use]
-pub fn timeline_text(timeline: u32) -> String {
+fn timeline_text(timeline: u32) -> String {
     format!("{timeline:08x}")
 }
 
@@ -198,6 +204,11 @@ fn send(made: Made, permit: OwnedSemaphorePermit) -> ResponseBody {
     StreamBody::new(parts).boxed_unsync()
 }
 
+/// Until somebody has made room, or it serves again: no time is named.
+fn unavailable(why: impl Into<String>) -> Response<ResponseBody> {
+    refuse(&Status::plain(503, "ServiceUnavailable", why))
+}
+
 type Rest = (File, u64, digest::Context);
 
 /// The next piece of the database, or what comes behind it.
@@ -212,10 +223,39 @@ fn piece((mut file, left, mut hasher): Rest) -> io::Result<(Vec<u8>, Option<Rest
     Ok((bytes, Some((file, left - want as u64, hasher))))
 }
 
-fn refuse(code: StatusCode, reason: &str, message: &str) -> Response<ResponseBody> {
-    let body = serde_json::json!({
-        "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-        "message": message, "reason": reason, "code": code.as_u16(),
-    });
-    json(code, &body)
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::time::Duration;
+
+    use firesteel_store::Durability;
+
+    use super::*;
+    use crate::serve::at_rest;
+
+    #[tokio::test]
+    async fn one_that_nobody_waits_for_keeps_its_place_and_none_is_made_while_the_key_changes() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("resources.db");
+        let key_file = Arc::new(KeyFile::open(&folder.path().join(at_rest::DEFAULT_FILE), &database).unwrap());
+        let store = key_file.open_store(&database, Durability::Nothing).unwrap();
+        let backups = Backups::new(store, Arc::clone(&key_file), folder.path().to_owned());
+        let changing = tokio::task::spawn_blocking(move || key_file.unchanging()).await.unwrap();
+        {
+            let first = std::pin::pin!(backups.answer());
+            let waited = tokio::time::timeout(Duration::from_millis(50), first).await;
+            assert!(waited.is_err(), "a copy while the key changes has the digest of another key");
+        }
+        let second = tokio::time::timeout(Duration::from_secs(60), backups.answer()).await.unwrap();
+        assert_eq!(second.status(), StatusCode::TOO_MANY_REQUESTS, "the first is still being made");
+        drop(changing);
+        loop {
+            let next = backups.answer().await;
+            if next.status() == StatusCode::OK {
+                break;
+            }
+            assert_eq!(next.status(), StatusCode::TOO_MANY_REQUESTS);
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! `firesteel audit`: the appliance's audit log, as it is.
 
-use std::io::Write as _;
+use std::{io::Write as _, pin::pin};
 
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
@@ -11,7 +11,8 @@ use super::Client;
 /// When the appliance does not answer, refuses, or ends what is followed.
 pub(crate) async fn run(client: &Client, follow: bool, tail: Option<usize>) -> anyhow::Result<()> {
     let tail = tail.map(|lines| format!("&tail={lines}")).unwrap_or_default();
-    let mut chunks = client.bytes(&format!("/firesteel.dev/audit?follow={follow}{tail}")).await?;
+    let (_, chunks) = client.download(&format!("/firesteel.dev/audit?follow={follow}{tail}")).await?;
+    let mut chunks = pin!(chunks);
     let mut output = std::io::stdout();
     while let Some(chunk) = chunks.next().await {
         output.write_all(&chunk.context("reading the audit log")?)?;

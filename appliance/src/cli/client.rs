@@ -244,17 +244,6 @@ impl Client {
         Ok((response.content_length(), response.bytes_stream()))
     }
 
-    /// An answer as it comes.
-    ///
-    /// # Errors
-    /// When the appliance does not answer, or refuses.
-    pub async fn bytes(
-        &self,
-        path: &str,
-    ) -> anyhow::Result<impl Stream<Item = reqwest::Result<Bytes>> + Unpin + use<>> {
-        Ok(Box::pin(self.send(Method::GET, path, None).await?.bytes_stream()))
-    }
-
     /// Events of a watch, each as `{type, object}`; ends when the appliance closes it.
     ///
     /// # Errors

@@ -161,7 +161,7 @@ pub enum Command {
         #[arg(long)]
         force: bool,
     },
-    /// Who asked the API for what: writes, refusals, and reading of secrets, as lines of JSON
+    /// Who asked the API for what: writes, refusals, reading of secrets, and backups, as lines of JSON
     Audit {
         /// Go on with what comes
         #[arg(long, short)]

@@ -4,13 +4,13 @@
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use firesteel_kube::{Api, Caller, Status};
-use http::{Request, Response, StatusCode};
+use http::{Request, Response};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 
 use super::{
-    body::{ResponseBody, json},
-    own::Own,
+    body::{ResponseBody, refuse},
+    own::{self, Own},
     server::RequestBody,
 };
 use crate::{
@@ -42,8 +42,10 @@ impl ApiServer {
         let asked = Asked::of(&request, remote.ip());
         let peer = request.extensions().get::<Arc<PeerCertificate>>().map(AsRef::as_ref);
         let caller = self.access.caller(request.headers(), peer, Timestamp::now());
+        // It is dropped with this future where the client goes away, and the change may be made all the same.
+        let noting = self.own.noting(&asked, caller.as_ref());
         let response = self.answer(request, caller.as_ref()).await;
-        self.own.note(&asked, caller.as_ref(), &response);
+        noting.answered(&own::outcome(&response));
         response
     }
 
@@ -51,7 +53,7 @@ impl ApiServer {
         let path = request.uri().path();
         let anonymous = Caller::anonymous();
         let Some(caller) = caller.or_else(|| OPEN.contains(&path).then_some(&anonymous)) else {
-            return json(StatusCode::UNAUTHORIZED, &Status::unauthorized().to_value());
+            return refuse(&Status::unauthorized());
         };
         if Own::serves(path) {
             return self.own.handle(&self.api, request, caller).await;

@@ -3,6 +3,7 @@
 use std::{collections::VecDeque, convert::Infallible, io, pin::Pin, task};
 
 use bytes::Bytes;
+use firesteel_kube::{Status, Told};
 use http::{HeaderValue, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Full, combinators::UnsyncBoxBody};
 use hyper::body::{Body, Frame, SizeHint};
@@ -14,6 +15,18 @@ pub type ResponseBody = UnsyncBoxBody<Bytes, io::Error>;
 #[must_use]
 pub fn full(bytes: impl Into<Bytes>) -> ResponseBody {
     Full::new(bytes.into()).map_err(|never: Infallible| match never {}).boxed_unsync()
+}
+
+/// As the API refuses what is asked of objects.
+#[must_use]
+pub fn refuse(status: &Status) -> Response<ResponseBody> {
+    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let mut response = json(code, &status.to_value());
+    if let Some(seconds) = status.retry_after_seconds() {
+        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
+    response
 }
 
 /// A body of several buffers that others send too.

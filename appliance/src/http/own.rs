@@ -15,15 +15,14 @@ use futures_util::TryStreamExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
-    body::{ResponseBody, json},
+    body::{ResponseBody, json, refuse},
     server::RequestBody,
 };
 use crate::{
-    audit::{Asked, Audit, Outcome, Who},
+    audit::{Asked, Audit, Noting, Outcome, Who},
     backup::Backups,
     serve::at_rest::KeyFile,
 };
@@ -41,22 +40,15 @@ pub struct Own {
 
 impl Own {
     #[must_use]
-    pub fn new(store: &Store, key_file: KeyFile, audit: Audit, backups: Backups) -> Self {
-        Self { store: store.clone(), key_file: Arc::new(key_file), audit, backups }
+    pub fn new(store: &Store, key_file: Arc<KeyFile>, audit: Audit, backups: Backups) -> Self {
+        Self { store: store.clone(), key_file, audit, backups }
     }
 
-    /// Keeps a record of a request and its answer; without a caller nobody proved who he is.
-    pub fn note<B>(&self, asked: &Asked, caller: Option<&Caller>, response: &Response<B>) {
+    /// Begins the record of a request; without a caller nobody proved who he is.
+    #[must_use]
+    pub fn noting<'a>(&'a self, asked: &'a Asked, caller: Option<&'a Caller>) -> Noting<'a> {
         let who = caller.map_or_else(Who::default, |caller| Who { name: &caller.name, groups: &caller.groups });
-        let told = response.extensions().get::<Told>();
-        let reason = match (told, response.status()) {
-            (Some(told), _) => told.reason,
-            (None, StatusCode::UNAUTHORIZED) => "Unauthorized",
-            (None, _) => "",
-        };
-        let name = told.map_or("", |told| &told.made);
-        let outcome = Outcome { code: response.status().as_u16(), reason, name };
-        self.audit.note(asked, &who, &outcome, Timestamp::now());
+        self.audit.begin(asked, who)
     }
 
     /// Whether a path is one of these.
@@ -123,9 +115,8 @@ impl Own {
     }
 }
 
-fn refuse(status: &Status) -> Response<ResponseBody> {
-    let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json(code, &status.to_value());
-    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
-    response
+/// What an answer says, for the record.
+pub(super) fn outcome<B>(response: &Response<B>) -> Outcome<'_> {
+    let (reason, name) = response.extensions().get::<Told>().map_or(("", ""), |told| (told.reason, told.made.as_str()));
+    Outcome { code: response.status().as_u16(), reason, name }
 }

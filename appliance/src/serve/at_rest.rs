@@ -11,7 +11,7 @@
 
 use std::{
     fs::{self, OpenOptions},
-    io::Write as _,
+    io::{self, Read as _},
     os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
     sync::Arc,
@@ -19,7 +19,7 @@ use std::{
 
 use anyhow::{Context as _, bail};
 use firesteel_store::{Durability, GroupResource, KEY_BYTES, Keyring, ResealError, Resealed, Store};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::data_dir::replace;
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
@@ -35,7 +35,7 @@ pub struct KeyFile {
     path: PathBuf,
     keyring: Arc<Keyring>,
     /// One change of the key at a time.
-    changing: Mutex<()>,
+    changing: Arc<Mutex<()>>,
 }
 
 /// What a change of the key did.
@@ -77,7 +77,7 @@ impl KeyFile {
         }
         let kinds = SEALED_KINDS.map(|(group, resource)| GroupResource::new(group, resource));
         let keyring = Arc::new(Keyring::new(kinds.to_vec(), &keys)?);
-        Ok(Self { path: path.to_owned(), keyring, changing: Mutex::new(()) })
+        Ok(Self { path: path.to_owned(), keyring, changing: Arc::default() })
     }
 
     /// Opens the database, and finishes a change of the key that was interrupted.
@@ -93,6 +93,12 @@ impl KeyFile {
         Ok(store)
     }
 
+    /// The key does not change while this is held. Blocks until a change that is under way is over.
+    #[must_use]
+    pub fn unchanging(&self) -> OwnedMutexGuard<()> {
+        Arc::clone(&self.changing).blocking_lock_owned()
+    }
+
     /// Makes a new key, seals everything by it, and forgets the old one.
     ///
     /// # Errors
@@ -102,7 +108,7 @@ impl KeyFile {
         let mut keys = read(&self.path)?;
         let new = Keyring::generate()?;
         keys.insert(0, new);
-        write(&self.path, &keys)?;
+        supersede(&self.path, &keys)?;
         let key = self.keyring.seal_with(&new)?.to_string();
         match store.reseal().await {
             Ok(resealed) => {
@@ -120,16 +126,11 @@ impl KeyFile {
         }
     }
 
-    /// The file with the first key alone; of the others nothing is left in the place where they stood.
+    /// Leaves the first key alone in the file and in memory.
     fn forget_others(&self) -> anyhow::Result<()> {
         let keys = read(&self.path)?;
-        let old = OpenOptions::new().write(true).open(&self.path);
-        let mut old = old.with_context(|| format!("writing {}", self.path.display()))?;
-        write(&self.path, &keys[..1])?;
         self.keyring.forget_others();
-        // The name is another file's by now.
-        let wiped = old.write_all(&vec![b'0'; (KEY_BYTES * 2 + 1) * keys.len()]).and_then(|()| old.sync_all());
-        wiped.context("overwriting the old key")
+        supersede(&self.path, &keys[..1])
     }
 }
 
@@ -159,6 +160,16 @@ fn read(path: &Path) -> anyhow::Result<Vec<[u8; KEY_BYTES]>> {
 fn write(path: &Path, keys: &[[u8; KEY_BYTES]]) -> anyhow::Result<()> {
     let text: String = keys.iter().map(|key| hex::encode(key) + "\n").collect();
     replace(path, text.as_bytes(), 0o600)
+}
+
+/// The same in the place of another file, of which nothing is left on the disk.
+fn supersede(path: &Path, keys: &[[u8; KEY_BYTES]]) -> anyhow::Result<()> {
+    let opened = OpenOptions::new().write(true).open(path).and_then(|old| Ok((old.metadata()?.len(), old)));
+    let (bytes, mut old) = opened.with_context(|| format!("writing {}", path.display()))?;
+    write(path, keys)?;
+    // The name is another file's by now.
+    let wiped = io::copy(&mut io::repeat(b'0').take(bytes), &mut old).and_then(|_| old.sync_all());
+    wiped.context("overwriting the old keys")
 }
 
 #[cfg(test)]
@@ -213,11 +224,15 @@ mod tests {
         let (file, store) = open(&path, &database).unwrap();
         store.commit(Op::Create { key: secret(), value: "hunter2".into() }, vec![]).await.unwrap();
         let first = read(&path).unwrap();
+        let mut replaced = fs::File::open(&path).unwrap();
         let rekeyed = file.change(&store).await.unwrap();
         assert_eq!((rekeyed.resealed.values, rekeyed.resealed.damaged.len()), (1, 0));
         let second = read(&path).unwrap();
         assert_eq!(second.len(), 1);
         assert_ne!(first, second);
+        let mut left = String::new();
+        replaced.read_to_string(&mut left).unwrap();
+        assert_eq!(left.trim_matches('0'), "", "the old key is on the disk still, without a name");
         drop((file, store));
 
         // It died after the third key was written down.

@@ -27,7 +27,7 @@ mod pods;
 pub mod settings;
 mod upkeep;
 
-use std::{net::IpAddr, time::Duration};
+use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use firesteel_kube::Core;
@@ -65,7 +65,8 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let database = data.path("resources.db");
     let key_file = KeyFile::open(&settings.secrets_key, &database).context("opening the key of the secrets")?;
     let core = open_store(key_file.open_store(&database, settings.durability)?).await?;
-    let backups = Backups::new(core.store().clone(), data.path(""));
+    let key_file = Arc::new(key_file);
+    let backups = Backups::new(core.store().clone(), Arc::clone(&key_file), data.path(""));
     let own = Own::new(core.store(), key_file, Audit::open(&data.path("audit"))?, backups);
     let mut tasks = JoinSet::new();
     if settings.api_only {

@@ -16,6 +16,7 @@ use rcgen::{
 };
 use ring::digest;
 use rustls::{
+    ConfigBuilder, ServerConfig, WantsVerifier,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
     server::danger::ClientCertVerifier,
 };
@@ -38,7 +39,7 @@ pub struct Pki {
     /// sha256 of the server's SubjectPublicKeyInfo, hexadecimal.
     pub pin_sha256: String,
     /// TLS 1.2 and 1.3: Ignition, curl, kubectl, agents.
-    pub server: Arc<rustls::ServerConfig>,
+    pub server: Arc<ServerConfig>,
 }
 
 impl Pki {
@@ -46,13 +47,9 @@ impl Pki {
     ///
     /// # Errors
     /// When TLS cannot be prepared.
-    pub fn server_for(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<Arc<rustls::ServerConfig>> {
-        let mut server =
-            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-                .context("choosing TLS versions")?
-                .with_client_cert_verifier(clients)
-                .with_cert_resolver(Arc::clone(&self.server.cert_resolver));
+    pub fn server_for(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<Arc<ServerConfig>> {
+        let resolver = Arc::clone(&self.server.cert_resolver);
+        let mut server = server_config()?.with_client_cert_verifier(clients).with_cert_resolver(resolver);
         server.alpn_protocols.clone_from(&self.server.alpn_protocols);
         Ok(Arc::new(server))
     }
@@ -90,16 +87,20 @@ impl Pki {
         let chain = server_chain(data, addresses, now, &issuer, &server_key, &ca_pem)?;
         let private = PrivateKeyDer::try_from(server_key.serialize_der())
             .map_err(|reason| anyhow::anyhow!("reading the server's key: {reason}"))?;
-        let mut server =
-            rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-                .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
-                .context("choosing TLS versions")?
-                .with_no_client_auth()
-                .with_single_cert(chain, private)
-                .context("loading the server certificate")?;
+        let mut server = server_config()?
+            .with_no_client_auth()
+            .with_single_cert(chain, private)
+            .context("loading the server certificate")?;
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
         Ok(Self { ca_pem, ca_file, pin_sha256: hex::encode(pin), server: Arc::new(server) })
     }
+}
+
+/// TLS 1.2 and 1.3, for all listeners.
+fn server_config() -> anyhow::Result<ConfigBuilder<ServerConfig, WantsVerifier>> {
+    ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .context("choosing TLS versions")
 }
 
 /// A CA of ours.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use proptest::prelude::*;
 
 use crate::{
-    CommitError, Event, EventKind, GroupResource, Guard, Key, Memory, OBJECT_BYTES_MAX, Op, Position, ReadError,
+    CommitError, Event, EventKind, GroupResource, Guard, Key, Memory, OBJECT_BYTES_MAX, Op, Position, Range, ReadError,
     Revision, Store, WatchError,
 };
 
@@ -185,7 +185,7 @@ async fn pages_are_a_snapshot_while_others_write(backend: &impl Backend) {
         at.insert(name, store.commit(op, vec![]).await.unwrap());
     }
     let hosts = kind("hosts");
-    let mut page = store.list(&hosts, None, None, None, 3).await.unwrap();
+    let mut page = store.list(Range::all(&hosts), 3).await.unwrap();
     let snapshot = page.revision;
     assert_eq!(page.remaining, 7);
     store.commit(delete("h4", at["h4"], "old"), vec![]).await.unwrap();
@@ -198,14 +198,18 @@ async fn pages_are_a_snapshot_while_others_write(backend: &impl Backend) {
         names.extend(page.items.iter().map(|object| object.key.name.clone()));
         let Some(last) = page.items.last().filter(|_| page.remaining > 0) else { break };
         let after: Position = last.key.position();
-        page = store.list(&hosts, Some("default"), Some(snapshot), Some(&after), 3).await.unwrap();
+        let range = Range { kind: &hosts, namespace: Some("default"), at: Some(snapshot), after: Some(&after) };
+        page = store.list(range, 3).await.unwrap();
     }
     assert_eq!(names, at.keys().cloned().collect::<Vec<_>>());
-    let now = store.list(&hosts, None, None, None, 100).await.unwrap();
+    let now = store.list(Range::all(&hosts), 100).await.unwrap();
     assert_eq!(now.items.len(), 10);
-    assert_eq!(store.list(&hosts, Some("other"), None, None, 100).await.unwrap().items, []);
+    assert_eq!(store.list(Range { namespace: Some("other"), ..Range::all(&hosts) }, 100).await.unwrap().items, []);
     let future = Revision(store.current().0 + 1);
-    assert!(matches!(store.list(&hosts, None, Some(future), None, 1).await, Err(ReadError::Future { .. })));
+    assert!(matches!(
+        store.list(Range { at: Some(future), ..Range::all(&hosts) }, 1).await,
+        Err(ReadError::Future { .. })
+    ));
 }
 
 async fn revisions_go_on_after_a_restart(backend: &impl Backend) {
@@ -262,11 +266,14 @@ async fn compacted_history_is_refused(backend: &impl Backend) {
     assert_eq!(store.compact(two).await.unwrap(), two);
     let hosts = kind("hosts");
     assert_eq!(store.watch(&hosts, one).await.map(drop), Err(WatchError::Compacted { oldest: two }));
-    assert!(matches!(store.list(&hosts, None, Some(one), None, 9).await, Err(ReadError::Compacted { .. })));
+    assert!(matches!(
+        store.list(Range { at: Some(one), ..Range::all(&hosts) }, 9).await,
+        Err(ReadError::Compacted { .. })
+    ));
     let mut watch = store.watch(&hosts, two).await.unwrap();
     let event = watch.next().await.unwrap();
     assert_eq!((event.revision, event.previous.as_deref()), (three, Some(&b"2"[..])));
-    assert_eq!(&store.list(&hosts, None, Some(two), None, 9).await.unwrap().items[0].value[..], b"2");
+    assert_eq!(&store.list(Range { at: Some(two), ..Range::all(&hosts) }, 9).await.unwrap().items[0].value[..], b"2");
     assert_eq!(store.compact(Revision(1_000)).await.unwrap(), three, "the future is not compacted");
     assert_eq!(&store.get(&key("a")).await.unwrap().unwrap().value[..], b"3");
 }
@@ -344,11 +351,11 @@ async fn history_equals_the_model(backend: &impl Backend, steps: Vec<Step>, comp
         let at = Revision(number as u64);
         if at < compacted {
             assert!(store.watch(&hosts, at).await.is_err());
-            assert!(store.list(&hosts, None, Some(at), None, 9).await.is_err());
+            assert!(store.list(Range { at: Some(at), ..Range::all(&hosts) }, 9).await.is_err());
             continue;
         }
         for namespace in [None, Some("b")] {
-            let page = store.list(&hosts, namespace, Some(at), None, 100).await.unwrap();
+            let page = store.list(Range { namespace, at: Some(at), ..Range::all(&hosts) }, 100).await.unwrap();
             let listed: Vec<_> = page.items.into_iter().map(|o| (o.key, (o.revision, o.value))).collect();
             let wanted = state.iter().filter(|(key, _)| namespace.is_none_or(|n| n == key.namespace));
             assert_eq!(listed, wanted.map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>(), "list at {at}");

@@ -48,10 +48,7 @@ fn given_in_words(given: &[KeyId]) -> String {
 /// Why values could not be sealed anew.
 #[derive(Debug, thiserror::Error)]
 pub enum ResealError {
-    /// Nothing was changed.
-    #[error(transparent)]
-    Value(#[from] ReadError),
-    /// Nothing was changed.
+    /// What was changed may or may not have become durable; both keys are needed.
     #[error("cannot write to the database: {0}")]
     Database(String),
     /// The values are sealed by the new key; free space of the file may still hold what was before.

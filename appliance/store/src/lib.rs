@@ -46,12 +46,12 @@ pub use compactor::{Compactor, Retention};
 pub use durability::Durability;
 pub use error::{CommitError, OpenError, ReadError, ResealError, RestoreError, SnapshotError, WatchError};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
-pub use lineage::{EPOCH_REVISIONS, Epoch, Lineage, REVISION_MAX, first_revision};
+pub use lineage::{Epoch, Lineage};
 pub use memory::Memory;
 pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
 pub use sqlite::{Resealed, Restored, Restoring, Snapshot, restore, revision_of};
 pub use store::Store;
-pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
+pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
 pub use watch::EventStream;
 
 /// The largest object. Above every request body that the API takes (3 MiB), below what would let a

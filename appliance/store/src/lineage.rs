@@ -14,12 +14,12 @@ use crate::types::Revision;
 
 /// A restored store begins at least this far above its backup: revisions never go back for a client
 /// that saw what was lost.
-pub const EPOCH_REVISIONS: u64 = 1_000_000;
+const EPOCH_REVISIONS: u64 = 1_000_000;
 /// Changes in one millisecond, at most, that a lost history can have had: ten times what the store
 /// commits on the fastest disks.
 const CHANGES_PER_MS: u64 = 100;
 /// No timeline of a store grows beyond that: 44 bits, so that a place fits into a disk's mark.
-pub const REVISION_MAX: u64 = (1 << 44) - 1;
+const REVISION_MAX: u64 = (1 << 44) - 1;
 
 /// One store from its first start through all its restores.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +63,7 @@ impl Lineage {
 
 /// Where a store begins that is restored from a backup of revision `from`, made `age_ms` ago, while
 /// the store that it replaces, if that is still there, stands at `replaced`.
-#[must_use]
-pub fn first_revision(from: Revision, age_ms: i64, replaced: Option<Revision>) -> Revision {
+pub(crate) fn first_revision(from: Revision, age_ms: i64, replaced: Option<Revision>) -> Revision {
     let lost_max = u64::try_from(age_ms).unwrap_or(0).saturating_mul(CHANGES_PER_MS);
     let newest = from.0.saturating_add(lost_max).min(REVISION_MAX / 2).max(from.0);
     let newest = newest.max(replaced.unwrap_or_default().0);

@@ -24,7 +24,7 @@ use bytes::Bytes;
 use crate::error::{CommitError, ReadError};
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage, first_revision};
-use crate::types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
+use crate::types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
 
 /// What a fault makes its operation wait for; one that never ends is a process that has died.
 pub type Wait<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -142,38 +142,15 @@ impl State {
     /// Where the object stands if the change may be made; zero if it does not exist.
     fn check(&self, op: &Op, guards: &[Guard]) -> Result<Revision, CommitError> {
         for guard in guards {
-            let current = self.objects.get(guard.key()).copied();
-            let holds = match guard {
-                Guard::Absent(_) => current.is_none(),
-                Guard::Present(_) => current.is_some(),
-                Guard::At(_, expected) => current == Some(*expected),
-            };
-            if !holds {
-                return Err(CommitError::Guard { key: guard.key().clone(), current });
-            }
+            guard.check(self.objects.get(guard.key()).copied())?;
         }
-        let key = op.key();
-        match (op, self.objects.get(key).copied()) {
-            (Op::Create { .. }, None) => Ok(Revision(0)),
-            (Op::Create { .. }, Some(current)) => Err(CommitError::Exists { key: key.clone(), current }),
-            (Op::Update { .. } | Op::Delete { .. }, None) => Err(CommitError::NotFound { key: key.clone() }),
-            (Op::Update { expected, .. } | Op::Delete { expected, .. }, Some(current)) if *expected == current => {
-                Ok(current)
-            }
-            (Op::Update { .. } | Op::Delete { .. }, Some(current)) => {
-                Err(CommitError::Conflict { key: key.clone(), current })
-            }
-        }
+        op.check(self.objects.get(op.key()).copied())
     }
 
     fn apply(&mut self, op: &Op, previous: Revision) -> Event {
         self.revision = Revision(self.revision.0 + 1);
         let (key, revision) = (op.key().clone(), self.revision);
-        let kind = match op {
-            Op::Create { .. } => EventKind::Created,
-            Op::Update { .. } => EventKind::Updated,
-            Op::Delete { .. } => EventKind::Deleted,
-        };
+        let kind = op.event_kind();
         if kind == EventKind::Deleted {
             self.objects.remove(&key);
         } else {
@@ -201,20 +178,14 @@ impl State {
     }
 
     /// The same after a place, at a revision that must be known still and already.
-    fn after(
-        &self,
-        kind: &GroupResource,
-        namespace: Option<&str>,
-        at: Option<Revision>,
-        after: Option<&Position>,
-    ) -> Result<(Revision, BTreeMap<Position, Revision>), ReadError> {
-        let at = at.unwrap_or(self.revision);
+    fn after(&self, range: Range<'_>) -> Result<(Revision, BTreeMap<Position, Revision>), ReadError> {
+        let at = range.at.unwrap_or(self.revision);
         if at > self.revision {
             return Err(ReadError::Future { current: self.revision });
         }
         self.check_kept(at)?;
-        let mut rest = self.existed(kind, namespace, at);
-        if let Some(after) = after {
+        let mut rest = self.existed(range.kind, range.namespace, at);
+        if let Some(after) = range.after {
             rest = rest.split_off(after);
             rest.remove(after);
         }
@@ -280,38 +251,25 @@ impl Opened {
     }
 
     /// Objects in order; `remaining` is 1 where there are more.
-    pub(crate) async fn page(
-        &self,
-        kind: &GroupResource,
-        namespace: Option<&str>,
-        at: Option<Revision>,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Page, ReadError> {
+    pub(crate) async fn page(&self, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
         self.before_read().await;
         let state = self.memory.lock();
-        let (revision, rest) = state.after(kind, namespace, at, after)?;
+        let (revision, rest) = state.after(range)?;
         let remaining = (rest.len() > limit).into();
         let items = rest
             .into_iter()
             .take(limit)
             .filter_map(|(place, revision)| {
-                let key = Key { kind: kind.clone(), namespace: place.namespace, name: place.name };
+                let key = Key { kind: range.kind.clone(), namespace: place.namespace, name: place.name };
                 state.log.get(&revision).map(|row| Object { key, revision, value: row.value.clone() })
             })
             .collect();
         Ok(Page { items, revision, remaining })
     }
 
-    pub(crate) async fn count(
-        &self,
-        kind: &GroupResource,
-        namespace: Option<&str>,
-        at: Option<Revision>,
-        after: Option<&Position>,
-    ) -> Result<u64, ReadError> {
+    pub(crate) async fn count(&self, range: Range<'_>) -> Result<u64, ReadError> {
         self.before_read().await;
-        Ok(self.memory.lock().after(kind, namespace, at, after)?.1.len() as u64)
+        Ok(self.memory.lock().after(range)?.1.len() as u64)
     }
 
     /// The events of a kind in (after, through], at most `limit`, in order.

@@ -6,8 +6,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::error::ReadError;
 use crate::memory::Opened;
-use crate::sqlite::{self, Database, Part, ReadJob};
-use crate::types::{Event, GroupResource, Key, Object, Page, Position, Revision};
+use crate::sqlite::{self, Database, ReadJob};
+use crate::types::{Event, GroupResource, Key, Object, Page, Position, Range, Revision};
 
 /// A way to read that keeps the store open.
 #[derive(Clone, Debug)]
@@ -42,44 +42,23 @@ impl Reads {
     }
 
     /// Objects in order; `remaining` is 1 where there are more.
-    pub(crate) async fn page(
-        &self,
-        kind: &GroupResource,
-        namespace: Option<&str>,
-        at: Option<Revision>,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Page, ReadError> {
+    pub(crate) async fn page(&self, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
         match self {
             Self::Sqlite(reads) => {
-                let (kind, namespace, after) = (kind.clone(), namespace.map(str::to_owned), after.cloned());
-                read(reads, move |database| {
-                    let part = Part { kind: &kind, namespace: namespace.as_deref(), after: after.as_ref() };
-                    sqlite::page(database, part, at, limit)
-                })
-                .await
+                let range = OwnRange::of(range);
+                read(reads, move |database| sqlite::page(database, range.lend(), limit)).await
             }
-            Self::Memory(opened) => opened.page(kind, namespace, at, after, limit).await,
+            Self::Memory(opened) => opened.page(range, limit).await,
         }
     }
 
-    pub(crate) async fn count(
-        &self,
-        kind: &GroupResource,
-        namespace: Option<&str>,
-        at: Option<Revision>,
-        after: Option<&Position>,
-    ) -> Result<u64, ReadError> {
+    pub(crate) async fn count(&self, range: Range<'_>) -> Result<u64, ReadError> {
         match self {
             Self::Sqlite(reads) => {
-                let (kind, namespace, after) = (kind.clone(), namespace.map(str::to_owned), after.cloned());
-                read(reads, move |database| {
-                    let part = Part { kind: &kind, namespace: namespace.as_deref(), after: after.as_ref() };
-                    sqlite::count(database, part, at)
-                })
-                .await
+                let range = OwnRange::of(range);
+                read(reads, move |database| sqlite::count(database, range.lend())).await
             }
-            Self::Memory(opened) => opened.count(kind, namespace, at, after).await,
+            Self::Memory(opened) => opened.count(range).await,
         }
     }
 
@@ -107,6 +86,25 @@ impl WeakReads {
             Self::Sqlite(reads) => reads.upgrade().map(Reads::Sqlite),
             Self::Memory(opened) => opened.upgrade().map(Reads::Memory),
         }
+    }
+}
+
+/// A [`Range`] that goes to another thread.
+struct OwnRange {
+    kind: GroupResource,
+    namespace: Option<String>,
+    at: Option<Revision>,
+    after: Option<Position>,
+}
+
+impl OwnRange {
+    fn of(range: Range<'_>) -> Self {
+        let Range { kind, namespace, at, after } = range;
+        Self { kind: kind.clone(), namespace: namespace.map(str::to_owned), at, after: after.cloned() }
+    }
+
+    fn lend(&self) -> Range<'_> {
+        Range { kind: &self.kind, namespace: self.namespace.as_deref(), at: self.at, after: self.after.as_ref() }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::memory::{Memory, Opened};
 use crate::reads::Reads;
 use crate::seal::{KeyId, Keyring};
 use crate::sqlite::{self, Command, Commit, Resealed, Snapshot, Sqlite};
-use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Position, Revision};
+use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Range, Revision};
 use crate::watch::EventStream;
 use crate::{OBJECT_BYTES_MAX, PAGE_OBJECTS_MAX};
 
@@ -107,46 +107,25 @@ impl Store {
         self.reads()?.object(key).await
     }
 
-    /// Objects of a kind (in one namespace, or in all) in the order of namespace and name, as of the
-    /// revision `at` or now; the page after `after`, of at most `limit` objects.
-    pub async fn list(
-        &self,
-        kind: &GroupResource,
-        namespace: Option<&str>,
-        at: Option<Revision>,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Page, ReadError> {
-        let mut page = self.page(kind, namespace, at, after, limit).await?;
+    /// Objects in the order of namespace and name, of at most `limit`, and how many there are after them.
+    pub async fn list(&self, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
+        let mut page = self.page(range, limit).await?;
         if let Some(last) = page.items.last().filter(|_| page.remaining > 0) {
             let last = last.key.position();
-            page.remaining = self.count(kind, namespace, Some(page.revision), Some(&last)).await?;
+            page.remaining = self.count(Range { at: Some(page.revision), after: Some(&last), ..range }).await?;
         }
         Ok(page)
     }
 
     /// The same for who does not need to know how many there are: `remaining` is 1 where there are
     /// more. Counting takes longer than reading a page.
-    pub async fn page(
-        &self,
-        kind: &GroupResource,
-        namespace: Option<&str>,
-        at: Option<Revision>,
-        after: Option<&Position>,
-        limit: usize,
-    ) -> Result<Page, ReadError> {
-        self.reads()?.page(kind, namespace, at, after, limit.clamp(1, PAGE_OBJECTS_MAX)).await
+    pub async fn page(&self, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
+        self.reads()?.page(range, limit.clamp(1, PAGE_OBJECTS_MAX)).await
     }
 
-    /// How many objects of a kind there are after a place, as of a revision or now.
-    pub async fn count(
-        &self,
-        kind: &GroupResource,
-        namespace: Option<&str>,
-        at: Option<Revision>,
-        after: Option<&Position>,
-    ) -> Result<u64, ReadError> {
-        self.reads()?.count(kind, namespace, at, after).await
+    /// How many objects there are.
+    pub async fn count(&self, range: Range<'_>) -> Result<u64, ReadError> {
+        self.reads()?.count(range).await
     }
 
     /// Makes one change if it may be made and every guard holds. When this returns `Ok`, the change
@@ -156,7 +135,10 @@ impl Store {
             return Err(CommitError::TooLarge { key: op.key().clone(), bytes: op.value().len() });
         }
         match &self.inner.backend {
-            Backend::Sqlite(sqlite) => command(sqlite, |answer| Command::Commit(Commit { op, guards, answer })).await,
+            Backend::Sqlite(sqlite) => {
+                let answered = command(sqlite, |answer| Command::Commit(Commit { op, guards, answer })).await;
+                answered.unwrap_or(Err(CommitError::Closed))
+            }
             Backend::Memory(opened) => opened.commit(op, guards).await,
         }
     }
@@ -177,7 +159,8 @@ impl Store {
         };
         let mut compacted = Revision(0);
         loop {
-            let next = command(sqlite, |answer| Command::Compact { through, answer }).await?;
+            let answered = command(sqlite, |answer| Command::Compact { through, answer }).await;
+            let next = answered.unwrap_or(Err(CommitError::Closed))?;
             if next >= through || next == compacted {
                 return Ok(next);
             }
@@ -190,10 +173,7 @@ impl Store {
     /// database of 100 MB.
     pub async fn reseal(&self) -> Result<Resealed, ResealError> {
         let Backend::Sqlite(sqlite) = &self.inner.backend else { return Err(ResealError::NoKeyring) };
-        let (answer, result) = oneshot::channel();
-        let commands = sqlite.commands.as_ref().ok_or(ResealError::Closed)?;
-        commands.send(Command::Reseal { answer }).await.map_err(|_| ResealError::Closed)?;
-        result.await.map_err(|_| ResealError::Closed)?
+        command(sqlite, |answer| Command::Reseal { answer }).await.unwrap_or(Err(ResealError::Closed))
     }
 
     fn reads(&self) -> Result<Reads, ReadError> {
@@ -204,12 +184,9 @@ impl Store {
     }
 }
 
-async fn command(
-    sqlite: &Sqlite,
-    command: impl FnOnce(oneshot::Sender<Result<Revision, CommitError>>) -> Command,
-) -> Result<Revision, CommitError> {
+/// What the writer answers; `None` where the store is closed.
+async fn command<T>(sqlite: &Sqlite, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
     let (answer, result) = oneshot::channel();
-    let commands = sqlite.commands.as_ref().ok_or(CommitError::Closed)?;
-    commands.send(command(answer)).await.map_err(|_| CommitError::Closed)?;
-    result.await.map_err(|_| CommitError::Closed)?
+    sqlite.commands.as_ref()?.send(command(answer)).await.ok()?;
+    result.await.ok()
 }

@@ -1,9 +1,11 @@
-//! The store's nouns. Plain values, no behaviour beyond naming.
+//! The store's nouns: plain values, and when a change may be made.
 
 use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
+
+use crate::error::CommitError;
 
 /// The number of one change. Zero is "before everything".
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -103,6 +105,31 @@ impl Op {
             Self::Create { value, .. } | Self::Update { value, .. } | Self::Delete { value, .. } => value,
         }
     }
+
+    pub(crate) fn event_kind(&self) -> EventKind {
+        match self {
+            Self::Create { .. } => EventKind::Created,
+            Self::Update { .. } => EventKind::Updated,
+            Self::Delete { .. } => EventKind::Deleted,
+        }
+    }
+
+    /// Where the object stands if the change may be made to one that stands at `current`; zero if it does
+    /// not exist.
+    pub(crate) fn check(&self, current: Option<Revision>) -> Result<Revision, CommitError> {
+        let key = || self.key().clone();
+        match (self, current) {
+            (Self::Create { .. }, None) => Ok(Revision(0)),
+            (Self::Create { .. }, Some(current)) => Err(CommitError::Exists { key: key(), current }),
+            (Self::Update { .. } | Self::Delete { .. }, None) => Err(CommitError::NotFound { key: key() }),
+            (Self::Update { expected, .. } | Self::Delete { expected, .. }, Some(current)) if *expected == current => {
+                Ok(current)
+            }
+            (Self::Update { .. } | Self::Delete { .. }, Some(current)) => {
+                Err(CommitError::Conflict { key: key(), current })
+            }
+        }
+    }
 }
 
 /// A condition on another object, checked in the transaction of the change.
@@ -118,6 +145,16 @@ impl Guard {
         match self {
             Self::Absent(key) | Self::Present(key) | Self::At(key, _) => key,
         }
+    }
+
+    /// Whether it holds for an object that stands at `current`.
+    pub(crate) fn check(&self, current: Option<Revision>) -> Result<(), CommitError> {
+        let holds = match self {
+            Self::Absent(_) => current.is_none(),
+            Self::Present(_) => current.is_some(),
+            Self::At(_, expected) => current == Some(*expected),
+        };
+        if holds { Ok(()) } else { Err(CommitError::Guard { key: self.key().clone(), current }) }
     }
 }
 
@@ -139,6 +176,25 @@ pub struct Event {
     /// The state before, `None` for a new object. A watcher with a selector needs it to see an
     /// object leave.
     pub previous: Option<Bytes>,
+}
+
+/// What of the objects of a kind is asked for, in the order of namespace and name.
+#[derive(Clone, Copy, Debug)]
+pub struct Range<'a> {
+    pub kind: &'a GroupResource,
+    /// Where; everywhere if none is named.
+    pub namespace: Option<&'a str>,
+    /// As of which revision; as of now if none is named.
+    pub at: Option<Revision>,
+    /// What comes after this place; all from the first one on if none is named.
+    pub after: Option<&'a Position>,
+}
+
+impl<'a> Range<'a> {
+    /// All of a kind, as of now.
+    pub fn all(kind: &'a GroupResource) -> Self {
+        Self { kind, namespace: None, at: None, after: None }
+    }
 }
 
 /// A part of a list, all of it as of one revision.

@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use bytes::Bytes;
-use firesteel_store::{EventKind, GroupResource, Key, Op, Revision, Store};
+use firesteel_store::{EventKind, GroupResource, Key, Op, Range, Revision, Store};
 
 const CHILD_STORE: &str = "FIRESTEEL_STORE_CRASH_CHILD";
 const SEED: &str = "FIRESTEEL_CRASH_SEED";
@@ -163,7 +163,7 @@ async fn check(path: &Path, acknowledged: &BTreeMap<u64, Change>, seed: u64) -> 
             EventKind::Deleted => exists.remove(&change.1),
         };
     }
-    let list = store.list(&kind(), None, None, None, 1000).await.unwrap();
+    let list = store.list(Range::all(&kind()), 1000).await.unwrap();
     let listed = list.items.into_iter().map(|object| (object.key.name, (object.revision.0, digest(&object.value))));
     assert_eq!(listed.collect::<HashMap<_, _>>(), exists, "what exists is what the history says, seed {seed}");
     current.0

@@ -6,7 +6,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use firesteel_store::{Durability, GroupResource, Key, Keyring, Op, OpenError, ReadError, Resealed, Revision, Store};
+use firesteel_store::{
+    Durability, GroupResource, Key, Keyring, Op, OpenError, Range, ReadError, Resealed, Revision, Store,
+};
 use rusqlite::Connection;
 
 const CANARY: &str = "canary-5d1c0a";
@@ -66,7 +68,7 @@ async fn a_life(store: &Store) {
 async fn is_as_it_was(store: &Store) {
     assert_eq!(store.get(&key("a")).await.unwrap().unwrap().value, value("a2"));
     let listed = async |at: Option<u64>| {
-        let page = store.list(&secrets(), None, at.map(Revision), None, 9).await.unwrap();
+        let page = store.list(Range { at: at.map(Revision), ..Range::all(&secrets()) }, 9).await.unwrap();
         page.items.into_iter().map(|object| object.value).collect::<Vec<_>>()
     };
     assert_eq!(listed(None).await, [value("a2")]);

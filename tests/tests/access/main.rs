@@ -1,4 +1,5 @@
-//! Who may do what, over HTTPS with real credentials: a table of roles, the ends of rights, and kubectl.
+//! Who may do what, over HTTPS with real credentials: a table of roles, the ends of rights, kubectl, and the record
+//! of it.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "a test that cannot run here says so")]
@@ -6,4 +7,5 @@
 mod ends;
 mod kubectl;
 mod people;
+mod record;
 mod table;

@@ -11,7 +11,7 @@ mod refused;
 use std::{collections::BTreeMap, fs, path::Path};
 
 use firesteel_appliance::backup::{Keys, Order, format, format::Header, keys};
-use firesteel_store::{GroupResource, Key, Op, Page, Store};
+use firesteel_store::{GroupResource, Key, Op, Page, Range, Store};
 use jiff::Timestamp;
 use ring::digest;
 
@@ -72,11 +72,11 @@ pub(crate) fn now() -> Timestamp {
 pub(crate) fn objects(data: &Path) -> BTreeMap<String, u64> {
     let store = Store::open(&data.join("resources.db")).unwrap();
     block_on(async {
-        let mut found = BTreeMap::new();
-        let mut after = None;
+        let (mut found, mut after) = (BTreeMap::new(), None);
+        let kind = kind();
         loop {
-            let Page { items, remaining, .. } =
-                store.list(&kind(), Some("default"), None, after.as_ref(), 500).await.unwrap();
+            let range = Range { kind: &kind, namespace: Some("default"), at: None, after: after.as_ref() };
+            let Page { items, remaining, .. } = store.list(range, 500).await.unwrap();
             after = items.last().map(|object| object.key.position());
             found.extend(items.into_iter().map(|object| (object.key.name, object.revision.0)));
             if remaining == 0 {

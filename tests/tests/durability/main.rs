@@ -24,13 +24,13 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_boot::RoutePath;
 use firesteel_dhcp::Mac;
 use firesteel_store::Durability;
-use firesteel_tests::dhcp_client;
+use firesteel_tests::{dhcp_client, network::ADDRESS};
 use firesteel_wire::{HELLO_PATH, Hello, Identity, PublicKey, SIGNATURE_HEADER, signing_input};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use serde_json::{Value, json};
 
 use judge::{Exchange, Problem};
-use served::{ADDRESS, Durabilities, INTERFACE, Served};
+use served::{Durabilities, INTERFACE, Served};
 use talk::{Answer, Connection, Request};
 
 const HOST_MAC: Mac = Mac([0x52, 0x54, 0, 0x77, 1, 1]);

@@ -11,18 +11,17 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
-use std::net::{Ipv4Addr, SocketAddr};
-use std::path::{Path, PathBuf};
+use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
 use firesteel_appliance::serve::{self, settings::RawSettings};
 use firesteel_store::Durability;
+use firesteel_tests::network::{ADDRESS, BOOT_FILES, PROVISIONING, ip, prepare};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;
-use serde_json::json;
 
-pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(crate) const INTERFACE: &str = "c0";
 /// The test that is the appliance when it is started with this variable.
 const CHILD: &str = "served::the_appliance_under_strace";
@@ -90,9 +89,9 @@ impl Served {
                 served.log()
             );
         };
-        ip(&["link", "add", INTERFACE, "type", "veth", "peer", "name", "s0", "netns", &thread]);
-        ip(&["address", "add", "10.77.0.2/24", "dev", INTERFACE]);
-        ip(&["link", "set", INTERFACE, "up"]);
+        ip(&format!("link add {INTERFACE} type veth peer name s0 netns {thread}"));
+        ip(&format!("address add 10.77.0.2/24 dev {INTERFACE}"));
+        ip(&format!("link set {INTERFACE} up"));
         if let Some(input) = &mut served.input {
             input.write_all(b"the wire is there\n").unwrap();
         }
@@ -150,36 +149,6 @@ fn thread_of(mut output: impl BufRead + Send + 'static) -> Option<String> {
     None
 }
 
-fn ip(arguments: &[&str]) {
-    let output = Command::new("ip").args(arguments).output().unwrap();
-    assert!(output.status.success(), "ip {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// What a user gives it: a network, and files to boot.
-fn prepare(folder: &Path) {
-    let provisioning = json!({
-        "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning",
-        "metadata": {"name": "provisioning-configuration"},
-        "spec": {
-            "provisioningNetwork": "Managed", "provisioningInterface": "s0", "provisioningIP": ADDRESS,
-            "provisioningNetworkCIDR": "10.77.0.0/24", "provisioningDHCPRange": "10.77.0.100,10.77.0.199",
-        },
-    });
-    fs::write(folder.join("provisioning.yaml"), provisioning.to_string()).unwrap();
-    let boot = folder.join("boot");
-    fs::create_dir(&boot).unwrap();
-    let digest = |bytes: &[u8]| -> String {
-        let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-        digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
-    };
-    for name in ["vmlinuz", "initramfs.zst", "undionly.kpxe", "snponly.efi", "ipxe.efi"] {
-        fs::write(boot.join(name), name).unwrap();
-    }
-    let manifest =
-        json!({"vmlinuz": {"sha256": digest(b"vmlinuz")}, "initramfs": {"sha256": digest(b"initramfs.zst")}});
-    fs::write(boot.join("manifest.json"), manifest.to_string()).unwrap();
-}
-
 /// Not a test by itself: what [`Served::start`] runs.
 #[test]
 fn the_appliance_under_strace() {
@@ -193,9 +162,9 @@ fn the_appliance_under_strace() {
     let mut settings = RawSettings {
         data: Some(folder.join("data")),
         interface: Some("s0".to_owned()),
-        provisioning: Some(folder.join("provisioning.yaml")),
-        boot_files: Some(folder.join("boot")),
-        loaders: Some(folder.join("boot")),
+        provisioning: Some(folder.join(PROVISIONING)),
+        boot_files: Some(folder.join(BOOT_FILES)),
+        loaders: Some(folder.join(BOOT_FILES)),
         api: Some(SocketAddr::from((ADDRESS, 6443))),
         ..RawSettings::default()
     }
@@ -207,9 +176,9 @@ fn the_appliance_under_strace() {
     std::io::stdout().write_all(format!("thread={}\n", gettid()).as_bytes()).unwrap();
     let mut input = BufReader::new(std::io::stdin());
     input.read_line(&mut String::new()).unwrap();
-    ip(&["link", "set", "lo", "up"]);
-    ip(&["address", "add", "10.77.0.1/24", "dev", "s0"]);
-    ip(&["link", "set", "s0", "up"]);
+    ip("link set lo up");
+    ip("address add 10.77.0.1/24 dev s0");
+    ip("link set s0 up");
     std::thread::spawn(move || {
         // Until the test ends, or dies.
         drop(input.read_to_end(&mut Vec::new()));

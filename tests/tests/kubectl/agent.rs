@@ -6,30 +6,25 @@
 //! ```
 
 use std::fs;
-use std::net::Ipv4Addr;
-use std::path::Path;
-use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use firesteel_boot::RoutePath;
 use firesteel_tests::appliance::Appliance;
+use firesteel_tests::network::{ADDRESS, BOOT_FILES, PROVISIONING, ip, prepare};
 use firesteel_wire::{
     HELLO_PATH, Hello, Identity, LogLine, LogSource, PublicKey, REPORT_PATH, Report, SIGNATURE_HEADER, signing_input,
 };
 use nix::sched::{CloneFlags, unshare};
 use reqwest::{Client, Response};
-use ring::digest::{SHA256, digest};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
-use serde_json::json;
 use tokio::runtime::Runtime;
 
 use crate::client::{Kubectl, Version};
 
-const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(crate) const MAC: &str = "52:54:00:77:02:01";
 /// Only what hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -54,38 +49,13 @@ pub(crate) fn with_machines(version: Version, test: fn(&Kubectl)) {
         }
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());
-        let arguments = ["--interface=s0", "--provisioning=provisioning.json", "--boot-files=boot", "--loaders=boot"];
+        let arguments =
+            ["--interface", "s0", "--provisioning", PROVISIONING, "--boot-files", BOOT_FILES, "--loaders", BOOT_FILES];
         let program = env!("CARGO_BIN_EXE_firesteel-tested");
         let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder);
         test(&Kubectl::new(version, appliance));
     });
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-}
-
-fn ip(arguments: &str) {
-    let output = Command::new("ip").args(arguments.split(' ')).output().unwrap();
-    assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
-}
-
-/// What a user gives it: a network, and files to boot.
-fn prepare(folder: &Path) {
-    let provisioning = json!({
-        "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning",
-        "metadata": {"name": "provisioning-configuration"},
-        "spec": {
-            "provisioningNetwork": "Managed", "provisioningInterface": "s0", "provisioningIP": ADDRESS,
-            "provisioningNetworkCIDR": "10.77.0.0/24", "provisioningDHCPRange": "10.77.0.100,10.77.0.199",
-        },
-    });
-    fs::write(folder.join("provisioning.json"), provisioning.to_string()).unwrap();
-    let boot = folder.join("boot");
-    fs::create_dir(&boot).unwrap();
-    for name in ["vmlinuz", "initramfs.zst", "undionly.kpxe", "snponly.efi", "ipxe.efi"] {
-        fs::write(boot.join(name), name).unwrap();
-    }
-    let sha256 = |text: &str| json!({ "sha256": hex::encode(digest(&SHA256, text.as_bytes())) });
-    let manifest = json!({ "vmlinuz": sha256("vmlinuz"), "initramfs": sha256("initramfs.zst") });
-    fs::write(boot.join("manifest.json"), manifest.to_string()).unwrap();
 }
 
 /// An agent that has said hello.

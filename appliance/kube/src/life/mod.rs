@@ -22,7 +22,7 @@ mod tests;
 use std::time::Duration;
 
 use bytes::Bytes;
-use firesteel_store::{EventKind, EventStream, GroupResource, Key, Revision, Shared, WatchError};
+use firesteel_store::{EventKind, EventStream, GroupResource, Key, Range, Revision, Shared, WatchError};
 
 use crate::core::{Core, Preconditions, WriteOptions, read_failed, watch_failed};
 use crate::rules::Target;
@@ -127,7 +127,8 @@ impl Life {
             let resource = kind.group_resource();
             let (mut at, mut after) = (None, None);
             loop {
-                let page = core.store().list(&resource, None, at, after.as_ref(), PAGE).await.map_err(read_failed)?;
+                let range = Range { at, after: after.as_ref(), ..Range::all(&resource) };
+                let page = core.store().list(range, PAGE).await.map_err(read_failed)?;
                 at = Some(page.revision);
                 after = page.items.last().map(|object| object.key.position());
                 for object in &page.items {

@@ -12,7 +12,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use firesteel_store::{Key, Position};
+use firesteel_store::{Key, Position, Range};
 use futures_util::future::join_all;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -160,7 +160,9 @@ impl Emptying {
         kind: &KindInfo,
         after: Option<Position>,
     ) -> Result<Option<Position>, Status> {
-        let page = core.store().list(&kind.group_resource(), Some(namespace), None, after.as_ref(), PAGE).await;
+        let resource = kind.group_resource();
+        let range = Range { namespace: Some(namespace), after: after.as_ref(), ..Range::all(&resource) };
+        let page = core.store().list(range, PAGE).await;
         let page = page.map_err(read_failed)?;
         if !self.is_there(core, namespace).await? {
             return Ok(None);
@@ -226,7 +228,8 @@ fn dotted(kind: &KindInfo) -> String {
 
 async fn is_empty(core: &Core, namespace: &str, kinds: &[Arc<KindInfo>]) -> Result<bool, Status> {
     for kind in kinds {
-        let page = core.store().list(&kind.group_resource(), Some(namespace), None, None, 1).await;
+        let resource = kind.group_resource();
+        let page = core.store().list(Range { namespace: Some(namespace), ..Range::all(&resource) }, 1).await;
         if !page.map_err(read_failed)?.items.is_empty() {
             return Ok(false);
         }
@@ -238,7 +241,8 @@ async fn left(core: &Core, namespace: &str, kinds: &[Arc<KindInfo>]) -> Result<V
     let mut found = Vec::new();
     for kind in kinds {
         let resource = kind.group_resource();
-        let page = core.store().list(&resource, Some(namespace), None, None, PAGE).await.map_err(read_failed)?;
+        let range = Range { namespace: Some(namespace), ..Range::all(&resource) };
+        let page = core.store().list(range, PAGE).await.map_err(read_failed)?;
         let seen = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
         if seen == 0 {
             continue;

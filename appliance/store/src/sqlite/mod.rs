@@ -44,7 +44,7 @@ use crate::types::Revision;
 
 pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
 pub(crate) use backup::{size_bytes, snapshot};
-pub(crate) use read::{Part, count, history, object, page};
+pub(crate) use read::{count, history, object, page};
 pub use reseal::Resealed;
 pub(crate) use write::{Command, Commit};
 
@@ -155,9 +155,7 @@ impl Sqlite {
         let (commands, reads, path) = (Some(commands), Some(reads), path.to_owned());
         Ok((Self { commands, reads, path, lineage, threads, _lock: lock }, hub))
     }
-}
 
-impl Sqlite {
     pub(crate) fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
         if !path.exists() {
             return Ok(None);

@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 use super::{Database, integer, meta, revision, write};
 use crate::error::ReadError;
 use crate::seal::Keyring;
-use crate::types::{Event, EventKind, GroupResource, Key, Object, Page, Position, Revision};
+use crate::types::{Event, EventKind, GroupResource, Key, Object, Page, Range, Revision};
 
 impl From<rusqlite::Error> for ReadError {
     fn from(error: rusqlite::Error) -> Self {
@@ -49,17 +49,10 @@ const EXISTS: &str = "
       AND (o.namespace, o.name) > (?5, ?6) ORDER BY o.namespace, o.name LIMIT ?7
 ";
 
-/// A part of the objects of a kind at a revision.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Part<'a> {
-    pub(crate) kind: &'a GroupResource,
-    pub(crate) namespace: Option<&'a str>,
-    pub(crate) after: Option<&'a Position>,
-}
-
-impl Part<'_> {
-    /// Names are never empty, so (namespace, "") stands before every object of it.
-    fn after(&self) -> (&str, &str) {
+impl Range<'_> {
+    /// Namespace and name of a place before the first one. Names are never empty, so (namespace, "") stands
+    /// before every object of it.
+    fn start(&self) -> (&str, &str) {
         self.after.map_or((self.namespace.unwrap_or(""), ""), |at| (at.namespace.as_str(), at.name.as_str()))
     }
 
@@ -71,7 +64,7 @@ impl Part<'_> {
         limit: i64,
         read: impl FnMut(&Row<'_>) -> rusqlite::Result<T>,
     ) -> rusqlite::Result<Vec<T>> {
-        let (namespace, name) = self.after();
+        let (namespace, name) = self.start();
         let range =
             params![&*self.kind.group, &*self.kind.resource, integer(at), self.namespace, namespace, name, limit];
         transaction.prepare_cached(sql)?.query_map(range, read)?.collect()
@@ -79,31 +72,26 @@ impl Part<'_> {
 }
 
 /// Objects in order; `remaining` is 1 where there are more.
-pub(crate) fn page(
-    database: &mut Database,
-    part: Part<'_>,
-    at: Option<Revision>,
-    limit: usize,
-) -> Result<Page, ReadError> {
+pub(crate) fn page(database: &mut Database, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
     let keyring = database.keyring.as_deref();
     let transaction = database.connection.transaction()?;
-    let (at, current) = kept(&transaction, at)?;
+    let (at, current) = kept(&transaction, range.at)?;
     // One more tells whether there are more; its value is not read.
     let asked = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let key = |row: &Row<'_>| -> rusqlite::Result<Key> {
-        Ok(Key { kind: part.kind.clone(), namespace: row.get(0)?, name: row.get(1)? })
+        Ok(Key { kind: range.kind.clone(), namespace: row.get(0)?, name: row.get(1)? })
     };
     let mut rows: Vec<(Key, Revision, Option<Stored>)>;
     if at == current {
         let mut count = 0;
-        rows = part.rows(&transaction, EXISTS, at, asked, |row| {
+        rows = range.rows(&transaction, EXISTS, at, asked, |row| {
             count += 1;
             let value = if count > limit { None } else { Some(Stored::of(row, 3)?) };
             Ok((key(row)?, revision(row.get(2)?), value))
         })?;
     } else {
         let sql = format!("{EXISTED} ORDER BY namespace, name LIMIT ?7");
-        rows = part.rows(&transaction, &sql, at, asked, |row| Ok((key(row)?, revision(row.get(2)?), None)))?;
+        rows = range.rows(&transaction, &sql, at, asked, |row| Ok((key(row)?, revision(row.get(2)?), None)))?;
     }
     let more = rows.len() > limit;
     rows.truncate(limit);
@@ -121,11 +109,11 @@ pub(crate) fn page(
 }
 
 /// How many objects there are.
-pub(crate) fn count(database: &mut Database, part: Part<'_>, at: Option<Revision>) -> Result<u64, ReadError> {
+pub(crate) fn count(database: &mut Database, range: Range<'_>) -> Result<u64, ReadError> {
     let transaction = database.connection.transaction()?;
-    let (at, _) = kept(&transaction, at)?;
+    let (at, _) = kept(&transaction, range.at)?;
     let sql = format!("SELECT count(*) FROM ({EXISTED})");
-    let counted: Vec<i64> = part.rows(&transaction, &sql, at, i64::MAX, |row| row.get(0))?;
+    let counted: Vec<i64> = range.rows(&transaction, &sql, at, i64::MAX, |row| row.get(0))?;
     Ok(counted.into_iter().filter_map(|count| u64::try_from(count).ok()).sum())
 }
 

@@ -7,8 +7,8 @@ use rusqlite::Connection;
 
 use super::SCHEMA;
 use crate::{
-    Event, EventKind, GroupResource, Key, Op, OpenError, ReadError, RestoreError, Restored, Restoring, Revision, Store,
-    restore,
+    Event, EventKind, GroupResource, Key, Op, OpenError, Range, ReadError, RestoreError, Restored, Restoring, Revision,
+    Store, restore,
 };
 
 /// Tables and rows as a program with this schema left them: revision 3 made "kept", 4 changed it, 5
@@ -90,7 +90,7 @@ fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
             run(async move {
                 let (store, hosts) = (&store, &hosts());
                 let names = async |at| {
-                    let page = store.list(hosts, None, Some(Revision(at)), None, 9).await.unwrap();
+                    let page = store.list(Range { at: Some(Revision(at)), ..Range::all(hosts) }, 9).await.unwrap();
                     page.items.into_iter().map(|o| (o.key.name, o.revision.0, o.value)).collect::<Vec<_>>()
                 };
                 let object = |name: &str, at: u64, value: &'static str| {
@@ -99,7 +99,7 @@ fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
                 assert_eq!(names(6).await, [object("kept", 4, "4"), object("old", 2, "2")], "schema {schema}");
                 let five = [object("gone", 5, "5"), object("kept", 4, "4"), object("old", 2, "2")];
                 assert_eq!(names(5).await, five, "schema {schema}");
-                let forgotten = store.list(hosts, None, Some(Revision(1)), None, 9).await;
+                let forgotten = store.list(Range { at: Some(Revision(1)), ..Range::all(hosts) }, 9).await;
                 assert!(matches!(forgotten, Err(ReadError::Compacted { oldest: Revision(2) })));
                 let mut watch = store.watch(hosts, Revision(3)).await.unwrap();
                 let event = |revision, kind, name, value: &'static str, previous: Option<&'static str>| Event {
@@ -170,7 +170,7 @@ fn a_copy_of_every_earlier_schema_is_restored() {
         assert_eq!(lineage.epochs[1].continues, Revision(6));
         assert!(lineage.store > 0 && lineage.epochs[0].timeline > 0, "schema {schema}: {lineage:?}");
         run(async move {
-            let page = store.list(&hosts(), None, None, None, 9).await.unwrap();
+            let page = store.list(Range::all(&hosts()), 9).await.unwrap();
             let names: Vec<_> = page.items.iter().map(|o| (o.key.name.as_str(), o.revision.0)).collect();
             assert_eq!(names, [("kept", 4), ("old", 2)], "an object stays where it was");
             assert_eq!(page.revision, began);
@@ -178,7 +178,7 @@ fn a_copy_of_every_earlier_schema_is_restored() {
             for seen in [3, 6, 7, 900_000] {
                 let watch = store.watch(&hosts(), Revision(seen)).await;
                 assert!(matches!(watch, Err(crate::WatchError::Compacted { oldest }) if oldest == began), "{seen}");
-                let list = store.list(&hosts(), None, Some(Revision(seen)), None, 9).await;
+                let list = store.list(Range { at: Some(Revision(seen)), ..Range::all(&hosts()) }, 9).await;
                 assert!(matches!(list, Err(ReadError::Compacted { .. })), "{seen}");
             }
             let op = Op::Update { key: key("kept"), expected: Revision(4), value: "x".into() };

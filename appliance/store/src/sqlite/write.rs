@@ -134,29 +134,11 @@ fn apply(database: &mut Database, ops: &[(&Op, &[Guard])]) -> rusqlite::Result<A
 /// Where the object stands if the change may be made; `Revision(0)` if it does not exist.
 fn check(transaction: &Transaction<'_>, op: &Op, guards: &[Guard]) -> rusqlite::Result<Result<Revision, CommitError>> {
     for guard in guards {
-        let current = find(transaction, guard.key())?;
-        let holds = match guard {
-            Guard::Absent(_) => current.is_none(),
-            Guard::Present(_) => current.is_some(),
-            Guard::At(_, expected) => current == Some(*expected),
-        };
-        if !holds {
-            return Ok(Err(CommitError::Guard { key: guard.key().clone(), current }));
+        if let Err(refused) = guard.check(find(transaction, guard.key())?) {
+            return Ok(Err(refused));
         }
     }
-    let key = op.key();
-    let current = find(transaction, key)?;
-    Ok(match (op, current) {
-        (Op::Create { .. }, None) => Ok(Revision(0)),
-        (Op::Create { .. }, Some(current)) => Err(CommitError::Exists { key: key.clone(), current }),
-        (Op::Update { .. } | Op::Delete { .. }, None) => Err(CommitError::NotFound { key: key.clone() }),
-        (Op::Update { expected, .. } | Op::Delete { expected, .. }, Some(current)) if *expected == current => {
-            Ok(current)
-        }
-        (Op::Update { .. } | Op::Delete { .. }, Some(current)) => {
-            Err(CommitError::Conflict { key: key.clone(), current })
-        }
-    })
+    Ok(op.check(find(transaction, op.key())?))
 }
 
 fn find(transaction: &Transaction<'_>, key: &Key) -> rusqlite::Result<Option<Revision>> {
@@ -186,11 +168,7 @@ fn write(
         None => None,
     };
     let (group, resource) = (&*key.kind.group, &*key.kind.resource);
-    let kind = match op {
-        Op::Create { .. } => EventKind::Created,
-        Op::Update { .. } => EventKind::Updated,
-        Op::Delete { .. } => EventKind::Deleted,
-    };
+    let kind = op.event_kind();
     transaction
         .prepare_cached(
             "INSERT INTO log(revision, grp, resource, namespace, name, op, previous, value, sealed)
