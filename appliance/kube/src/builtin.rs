@@ -137,6 +137,7 @@ pub fn lease() -> KindInfo {
         has_generation: false,
         has_status: false,
         strategic_merge: true,
+        has_short_history: true,
         columns: vec![column("Holder", "string", ".spec.holderIdentity"), AGE],
         ..KindInfo::namespaced("coordination.k8s.io", "v1", "Lease", "leases")
     };

@@ -119,6 +119,9 @@ pub struct KindInfo {
     /// Keeps in `metadata.managedFields` who set which field. Of no use where one writer alone
     /// writes, and a cost where it writes often.
     pub tracks_owners: bool,
+    /// What its objects said before is of use for minutes at most: they change often, and whoever follows
+    /// them wants the newest.
+    pub has_short_history: bool,
     /// Has a `/log` subresource, as pods have.
     pub has_log: bool,
     /// Group and plural of the stored kind of which this one is another form, where it is one.
@@ -164,6 +167,7 @@ impl KindInfo {
             admit: Arc::new(|_, _| Ok(Admitted::default())),
             fields: Arc::new(Schema::root(&Value::Null)),
             tracks_owners: true,
+            has_short_history: false,
             has_log: false,
             stored_at: None,
             conversion: None,
@@ -257,6 +261,11 @@ impl Registry {
     /// Each kind that has stored objects once, in the version in which they are stored.
     pub(crate) fn stored_kinds(&self) -> impl Iterator<Item = &Arc<KindInfo>> {
         self.kinds.iter().filter(|kind| kind.is_stored())
+    }
+
+    /// Where those of them are in the store whose history is short.
+    pub fn short_histories(&self) -> impl Iterator<Item = GroupResource> {
+        self.stored_kinds().filter(|kind| kind.has_short_history).map(|kind| kind.stored_resource())
     }
 
     pub fn find(&self, group: &str, version: &str, plural: &str) -> Option<&Arc<KindInfo>> {

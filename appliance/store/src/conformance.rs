@@ -4,6 +4,8 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod one_kind;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -18,6 +20,8 @@ use crate::{
 /// One place where a store is kept.
 pub(crate) trait Backend {
     fn open(&self) -> Store;
+    /// How many rows there are of a kind.
+    fn rows(&self, kind: &GroupResource) -> usize;
 }
 
 struct SqliteFile(tempfile::TempDir);
@@ -32,11 +36,22 @@ impl Backend for SqliteFile {
     fn open(&self) -> Store {
         Store::open(&self.0.path().join("store.db")).unwrap()
     }
+
+    fn rows(&self, kind: &GroupResource) -> usize {
+        let database = rusqlite::Connection::open(self.0.path().join("store.db")).unwrap();
+        let sql = "SELECT count(*) FROM log WHERE grp = ?1 AND resource = ?2";
+        let rows: i64 = database.query_row(sql, [&*kind.group, &*kind.resource], |row| row.get(0)).unwrap();
+        usize::try_from(rows).unwrap()
+    }
 }
 
 impl Backend for Memory {
     fn open(&self) -> Store {
         Store::in_memory(self)
+    }
+
+    fn rows(&self, kind: &GroupResource) -> usize {
+        Self::rows(self, kind)
     }
 }
 
@@ -75,6 +90,14 @@ macro_rules! conformance {
                 run(super::compacted_history_is_refused($new));
             }
             #[test]
+            fn a_kind_is_compacted_by_itself() {
+                run(super::one_kind::is_compacted_by_itself($new));
+            }
+            #[test]
+            fn a_kind_is_compacted_in_steps() {
+                run(super::one_kind::is_compacted_in_steps($new));
+            }
+            #[test]
             fn a_watch_position_covers_other_kinds() {
                 run(super::a_watch_position_covers_other_kinds($new));
             }
@@ -85,8 +108,12 @@ macro_rules! conformance {
             proptest! {
                 #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
                 #[test]
-                fn history_equals_the_model(steps in prop::collection::vec(super::step(), 1..60), compact in 0_u64..40) {
-                    run(super::history_equals_the_model($new, steps, compact));
+                fn history_equals_the_model(
+                    steps in prop::collection::vec(super::step(), 1..60),
+                    through in (0_u64..40, 0_u64..60),
+                    order in any::<bool>(),
+                ) {
+                    run(super::history_equals_the_model($new, steps, through, order));
                 }
             }
         }
@@ -303,25 +330,33 @@ async fn a_watch_ends_with_the_store(backend: &impl Backend) {
 /// A change of one of a few objects: what exists may be updated or deleted, what does not is made.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Step {
+    /// Of the kind with the shorter history.
+    lease: bool,
     object: u8,
     delete: bool,
 }
 
 pub(crate) fn step() -> impl Strategy<Value = Step> {
-    (0_u8..6, prop::bool::weighted(0.3)).prop_map(|(object, delete)| Step { object, delete })
+    (any::<bool>(), 0_u8..6, prop::bool::weighted(0.3)).prop_map(|(lease, object, delete)| Step {
+        lease,
+        object,
+        delete,
+    })
 }
 
 type State = BTreeMap<Key, (Revision, Bytes)>;
 
-/// Every past list, and every watch from every revision, equals what a plain map says.
-async fn history_equals_the_model(backend: &impl Backend, steps: Vec<Step>, compact: u64) {
-    let store = backend.open();
-    let hosts = kind("hosts");
+/// Every past list, and every watch from every revision, equals what a plain map says; of what nobody may
+/// ask for, nothing is kept. History goes `through` a revision for all kinds and for leases alone, in either order.
+async fn history_equals_the_model(backend: &impl Backend, steps: Vec<Step>, through: (u64, u64), all_first: bool) {
+    let mut store = backend.open();
+    let (hosts, leases) = (kind("hosts"), kind("leases"));
     let mut live = store.watch(&hosts, Revision(0)).await.unwrap();
     let mut states: Vec<State> = vec![State::new()];
     let mut events: Vec<Event> = Vec::new();
     for (number, step) in steps.iter().enumerate() {
-        let key = Key::new(&hosts, ["a", "b"][usize::from(step.object % 2)], &format!("o{}", step.object / 2));
+        let of = if step.lease { &leases } else { &hosts };
+        let key = Key::new(of, ["a", "b"][usize::from(step.object % 2)], &format!("o{}", step.object / 2));
         let value = Bytes::from(number.to_string());
         let mut state = states.last().unwrap().clone();
         let before = state.get(&key).cloned();
@@ -342,28 +377,55 @@ async fn history_equals_the_model(backend: &impl Backend, steps: Vec<Step>, comp
         events.push(Event { revision, kind, key, value, previous: before.map(|(_, value)| value) });
         states.push(state);
     }
-    let last = store.current();
-    for event in &events {
+    for event in events.iter().filter(|event| event.key.kind == hosts) {
         assert_eq!(&**live.next().await.unwrap(), event, "live");
     }
-    let compacted = store.compact(Revision(compact)).await.unwrap();
+    let (mut of_all, mut of_leases) = (Revision(0), Revision(0));
+    for all in [all_first, !all_first] {
+        if all {
+            of_all = store.compact(Revision(through.0)).await.unwrap();
+        } else {
+            of_leases = store.compact_kind(&leases, Revision(through.1)).await.unwrap();
+        }
+    }
+    // Out of memory as far as it is there, and out of the database alone.
+    for reopened in [false, true] {
+        if reopened {
+            drop(store);
+            store = backend.open();
+        }
+        for (kind, oldest) in [(&hosts, of_all), (&leases, of_all.max(of_leases))] {
+            check_history(&store, &states, &events, kind, oldest).await;
+            let stood = states[usize::try_from(oldest.0).unwrap()].keys().filter(|key| key.kind == *kind).count();
+            let since = events.iter().filter(|event| event.key.kind == *kind && event.revision > oldest).count();
+            assert_eq!(backend.rows(kind), stood + since, "rows of {kind}");
+        }
+    }
+}
+
+async fn check_history(store: &Store, states: &[State], events: &[Event], kind: &GroupResource, oldest: Revision) {
     for (number, state) in states.iter().enumerate() {
         let at = Revision(number as u64);
-        if at < compacted {
-            assert!(store.watch(&hosts, at).await.is_err());
-            assert!(store.list(Range { at: Some(at), ..Range::all(&hosts) }, 9).await.is_err());
+        let mut watch = store.watch(kind, at).await;
+        if at < oldest {
+            assert_eq!(watch.map(drop), Err(WatchError::Compacted { oldest }), "watch {kind} from {at}");
+            let list = store.list(Range { at: Some(at), ..Range::all(kind) }, 9).await;
+            assert!(matches!(list, Err(ReadError::Compacted { oldest: said }) if said == oldest), "list at {at}");
             continue;
         }
         for namespace in [None, Some("b")] {
-            let page = store.list(Range { namespace, at: Some(at), ..Range::all(&hosts) }, 100).await.unwrap();
+            let page = store.list(Range { namespace, at: Some(at), ..Range::all(kind) }, 100).await.unwrap();
             let listed: Vec<_> = page.items.into_iter().map(|o| (o.key, (o.revision, o.value))).collect();
-            let wanted = state.iter().filter(|(key, _)| namespace.is_none_or(|n| n == key.namespace));
-            assert_eq!(listed, wanted.map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>(), "list at {at}");
+            let is_wanted = |key: &Key| key.kind == *kind && namespace.is_none_or(|n| n == key.namespace);
+            let wanted = state.iter().filter(|(key, _)| is_wanted(key));
+            assert_eq!(listed, wanted.map(|(k, v)| (k.clone(), v.clone())).collect::<Vec<_>>(), "list {kind} at {at}");
         }
-        let mut watch = store.watch(&hosts, at).await.unwrap();
-        for event in &events[number..] {
-            assert_eq!(&**watch.next().await.unwrap(), event, "watch from {at}");
+        let watch = watch.as_mut().unwrap();
+        for event in events[number..].iter().filter(|event| event.key.kind == *kind) {
+            assert_eq!(&**watch.next().await.unwrap(), event, "watch {kind} from {at}");
         }
-        assert_eq!(watch.position(), last);
+        while watch.position() < store.current() {
+            assert!(tokio::time::timeout(Duration::from_millis(1), watch.next()).await.is_err());
+        }
     }
 }

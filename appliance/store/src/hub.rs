@@ -83,6 +83,8 @@ struct Rings {
     floor: Revision,
     /// History up to here is refused.
     compacted: Revision,
+    /// The same of kinds with less of it.
+    compacted_kinds: BTreeMap<GroupResource, Revision>,
     bytes: usize,
     closed: bool,
 }
@@ -108,7 +110,14 @@ pub(crate) enum Next {
 
 impl Hub {
     pub(crate) fn new(current: Revision, compacted: Revision) -> Self {
-        let rings = Rings { kinds: BTreeMap::new(), floor: current, compacted, bytes: 0, closed: false };
+        let rings = Rings {
+            kinds: BTreeMap::new(),
+            floor: current,
+            compacted,
+            compacted_kinds: BTreeMap::new(),
+            bytes: 0,
+            closed: false,
+        };
         Self { rings: Mutex::new(rings), published: watch::Sender::new(current) }
     }
 
@@ -120,13 +129,19 @@ impl Hub {
         self.published.subscribe()
     }
 
-    pub(crate) fn compacted(&self) -> Revision {
-        self.lock().compacted
+    pub(crate) fn compacted(&self, kind: &GroupResource) -> Revision {
+        let rings = self.lock();
+        rings.compacted_kinds.get(kind).map_or(rings.compacted, |own| rings.compacted.max(*own))
     }
 
-    pub(crate) fn set_compacted(&self, compacted: Revision) {
+    /// Of all kinds, or of one.
+    pub(crate) fn set_compacted(&self, kind: Option<&GroupResource>, compacted: Revision) {
         let mut rings = self.lock();
-        rings.compacted = rings.compacted.max(compacted);
+        let known = match kind {
+            Some(kind) => rings.compacted_kinds.entry(kind.clone()).or_default(),
+            None => &mut rings.compacted,
+        };
+        *known = compacted.max(*known);
     }
 
     /// The first event of a kind after a position.

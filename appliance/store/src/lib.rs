@@ -13,7 +13,8 @@
 //!
 //! History is kept until it is compacted, in small steps between other writes ([`Compactor`] says
 //! when): until then a list can be read, and paged through, as of any revision, and a watch can start
-//! at any. What watches share in memory is bounded by [`RECENT_BYTES_MAX`].
+//! at any. Of a kind whose objects change often, and whose past is of little use, more of the history may
+//! go than of the others ([`Store::compact_kind`]). What watches share in memory is bounded by [`RECENT_BYTES_MAX`].
 //!
 //! A copy of all that is there at one revision can be made at any time ([`Store::snapshot`]); made a
 //! store again ([`restore`]), it begins another epoch of its [`Lineage`], whose revisions are above

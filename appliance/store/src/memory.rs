@@ -82,9 +82,16 @@ impl Memory {
             let standing: BTreeSet<Revision> = state.objects.values().copied().collect();
             state.log.retain(|revision, _| standing.contains(revision));
             (state.revision, state.compacted) = (began, began);
+            state.compacted_kinds.clear();
             state.lineage.epochs.push(Epoch { timeline, continues, began, began_ms: now_ms });
         }
         copy
+    }
+
+    /// How many rows there are of a kind.
+    #[cfg(test)]
+    pub(crate) fn rows(&self, kind: &GroupResource) -> usize {
+        self.lock().log.values().filter(|row| row.key.kind == *kind).count()
     }
 
     pub(crate) fn lineage(&self) -> Lineage {
@@ -107,6 +114,7 @@ struct State {
     lineage: Lineage,
     revision: Revision,
     compacted: Revision,
+    compacted_kinds: BTreeMap<GroupResource, Revision>,
     log: BTreeMap<Revision, Row>,
     objects: BTreeMap<Key, Revision>,
 }
@@ -118,6 +126,7 @@ impl Default for State {
             lineage: Lineage::new(1, 1),
             revision: Revision(0),
             compacted: Revision(0),
+            compacted_kinds: BTreeMap::new(),
             log: BTreeMap::new(),
             objects: BTreeMap::new(),
         }
@@ -183,7 +192,7 @@ impl State {
         if at > self.revision {
             return Err(ReadError::Future { current: self.revision });
         }
-        self.check_kept(at)?;
+        self.check_kept(range.kind, at)?;
         let mut rest = self.existed(range.kind, range.namespace, at);
         if let Some(after) = range.after {
             rest = rest.split_off(after);
@@ -198,17 +207,27 @@ impl State {
         self.objects.range(first..).take_while(move |(key, _)| key.kind == kind)
     }
 
-    fn check_kept(&self, at: Revision) -> Result<(), ReadError> {
-        if at < self.compacted { Err(ReadError::Compacted { oldest: self.compacted }) } else { Ok(()) }
+    fn oldest(&self, kind: &GroupResource) -> Revision {
+        self.compacted_kinds.get(kind).map_or(self.compacted, |own| self.compacted.max(*own))
     }
 
-    fn compact(&mut self, through: Revision) -> Revision {
+    fn check_kept(&self, kind: &GroupResource, at: Revision) -> Result<(), ReadError> {
+        let oldest = self.oldest(kind);
+        if at < oldest { Err(ReadError::Compacted { oldest }) } else { Ok(()) }
+    }
+
+    /// Of all kinds, or of one.
+    fn compact(&mut self, kind: Option<&GroupResource>, through: Revision) -> Revision {
         let through = through.min(self.revision);
-        if through <= self.compacted {
-            return self.compacted;
+        let from = kind.map_or(self.compacted, |kind| self.oldest(kind));
+        if through <= from {
+            return from;
         }
-        let (mut gone, mut deletions) = (BTreeSet::new(), Vec::new());
-        for (revision, row) in self.log.range(Revision(self.compacted.0 + 1)..=through) {
+        let (mut gone, mut deletions, mut last) = (BTreeSet::new(), Vec::new(), from);
+        let is_asked = |key: &Key| kind.is_none_or(|kind| key.kind == *kind);
+        let rows = self.log.range(Revision(from.0 + 1)..=through).filter(|(_, row)| is_asked(&row.key));
+        for (revision, row) in rows {
+            last = *revision;
             gone.insert(row.previous);
             if row.kind == EventKind::Deleted {
                 deletions.push(*revision);
@@ -217,8 +236,12 @@ impl State {
         for revision in gone.into_iter().chain(deletions) {
             self.log.remove(&revision);
         }
-        self.compacted = through;
-        through
+        let (known, to) = match kind {
+            Some(kind) => (self.compacted_kinds.entry(kind.clone()).or_default(), last),
+            None => (&mut self.compacted, through),
+        };
+        *known = to;
+        to
     }
 }
 
@@ -231,11 +254,12 @@ pub(crate) struct Opened {
 
 impl Opened {
     pub(crate) fn new(memory: &Memory) -> (Arc<Self>, Arc<Hub>) {
-        let (revision, compacted) = {
+        let hub = {
             let state = memory.lock();
-            (state.revision, state.compacted)
+            let hub = Hub::new(state.revision, state.compacted);
+            state.compacted_kinds.iter().for_each(|(kind, compacted)| hub.set_compacted(Some(kind), *compacted));
+            Arc::new(hub)
         };
-        let hub = Arc::new(Hub::new(revision, compacted));
         (Arc::new(Self { memory: memory.clone(), hub: hub.clone() }), hub)
     }
 
@@ -282,7 +306,7 @@ impl Opened {
     ) -> Result<Vec<Event>, ReadError> {
         self.before_read().await;
         let state = self.memory.lock();
-        state.check_kept(after)?;
+        state.check_kept(kind, after)?;
         if after >= through {
             return Ok(Vec::new());
         }
@@ -328,9 +352,9 @@ impl Opened {
         Ok(event.revision)
     }
 
-    pub(crate) fn compact(&self, through: Revision) -> Revision {
-        let compacted = self.memory.lock().compact(through.min(self.hub.published()));
-        self.hub.set_compacted(compacted);
+    pub(crate) fn compact(&self, kind: Option<&GroupResource>, through: Revision) -> Revision {
+        let compacted = self.memory.lock().compact(kind, through.min(self.hub.published()));
+        self.hub.set_compacted(kind, compacted);
         compacted
     }
 }

@@ -150,16 +150,28 @@ impl Store {
     }
 
     /// Forgets the history up to a revision (inclusive), in small steps between other writes. Lists
-    /// and watches from before it get `Compacted` from then on; those at it still work.
+    /// and watches from before it get `Compacted` from then on; those at it still work. Returns up to where
+    /// it is gone now.
     pub async fn compact(&self, through: Revision) -> Result<Revision, CommitError> {
+        self.compact_part(None, through).await
+    }
+
+    /// The same for one kind alone, whose history is then shorter than that of the others. It goes up to
+    /// the last change of the kind that is not after `through`, which it returns: who asks for what comes
+    /// after that change misses nothing.
+    pub async fn compact_kind(&self, kind: &GroupResource, through: Revision) -> Result<Revision, CommitError> {
+        self.compact_part(Some(kind), through).await
+    }
+
+    async fn compact_part(&self, kind: Option<&GroupResource>, through: Revision) -> Result<Revision, CommitError> {
         let through = through.min(self.current());
         let sqlite = match &self.inner.backend {
             Backend::Sqlite(sqlite) => sqlite,
-            Backend::Memory(opened) => return Ok(opened.compact(through)),
+            Backend::Memory(opened) => return Ok(opened.compact(kind, through)),
         };
         let mut compacted = Revision(0);
         loop {
-            let answered = command(sqlite, |answer| Command::Compact { through, answer }).await;
+            let answered = command(sqlite, |answer| Command::Compact { kind: kind.cloned(), through, answer }).await;
             let next = answered.unwrap_or(Err(CommitError::Closed))?;
             if next >= through || next == compacted {
                 return Ok(next);

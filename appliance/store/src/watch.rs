@@ -35,7 +35,7 @@ impl EventStream {
         kind: GroupResource,
         from: Revision,
     ) -> Result<Self, WatchError> {
-        let oldest = hub.compacted();
+        let oldest = hub.compacted(&kind);
         if from < oldest {
             return Err(WatchError::Compacted { oldest });
         }

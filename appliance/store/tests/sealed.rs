@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use firesteel_store::{
-    Durability, GroupResource, Key, Keyring, Op, OpenError, Range, ReadError, Resealed, Revision, Store,
+    Durability, GroupResource, Key, Keyring, Op, OpenError, Range, ReadError, Resealed, Revision, Store, WatchError,
 };
 use rusqlite::Connection;
 
@@ -165,6 +165,36 @@ fn after_a_change_of_the_key_nothing_in_the_files_is_of_the_old_one() {
     assert!(!holds(folder.path(), &old) && !holds(folder.path(), CANARY.as_bytes()));
     assert!(matches!(open(&path, &self::ring(&[[1; 32]])), Err(OpenError::Key { .. })));
     block_on(is_as_it_was(&open(&path, &self::ring(&[[2; 32]])).unwrap()));
+}
+
+#[test]
+fn a_change_of_the_key_brings_nothing_back_that_a_kind_has_forgotten() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let ring = ring(&[[1; 32]]);
+    let gone = async |store: &Store| {
+        let watch = store.watch(&secrets(), Revision(3)).await.map(drop);
+        assert_eq!(watch, Err(WatchError::Compacted { oldest: Revision(4) }));
+        assert_eq!(
+            store.list(Range { at: Some(Revision(4)), ..Range::all(&secrets()) }, 9).await.unwrap().items.len(),
+            1
+        );
+        assert_eq!(store.watch(&hosts(), Revision(3)).await.unwrap().next().await.unwrap().revision, Revision(5));
+    };
+    let store = open(&path, &ring).unwrap();
+    block_on(async {
+        a_life(&store).await;
+        assert_eq!(store.compact_kind(&secrets(), Revision(5)).await.unwrap(), Revision(4));
+        ring.seal_with(&[2; 32]).unwrap();
+        assert_eq!(store.reseal().await.unwrap().values, 1, "what stands");
+        gone(&store).await;
+    });
+    drop(store);
+    block_on(gone(&open(&path, &ring).unwrap()));
+    // A backup of it is another such database.
+    let copy = folder.path().join("copy.db");
+    open(&path, &ring).unwrap().snapshot(&copy).unwrap();
+    block_on(gone(&open(&copy, &ring).unwrap()));
 }
 
 /// A process died after the new key was written down, or in the middle of the scrubbing.

@@ -95,6 +95,7 @@ fn common(group: &'static str) -> KindInfo {
         has_status: false,
         unconditional_update: true,
         strategic_merge: true,
+        has_short_history: true,
         name_rule: NameRule::PathSegment,
         ..KindInfo::namespaced(group, "v1", "Event", "events")
     }

@@ -8,7 +8,7 @@ use firesteel_store::WATCH_EVENTS_MAX;
 use http_body_util::BodyExt as _;
 use serde_json::{Value, json};
 
-use crate::http::{line, told, watch};
+use crate::http::{line, told, watch, watch_at};
 use crate::toy::{HOSTS, Server, object, run};
 
 async fn describe(server: &Server, name: &str, text: &str) -> Value {
@@ -201,5 +201,44 @@ fn a_client_recovers_from_forgotten_history() {
         let mut goes_on = watch(&server, &format!("resourceVersion={again}")).await;
         describe(&server, "b", "x").await;
         assert_eq!(told(&line(&mut goes_on).await.unwrap()), ("MODIFIED", "b"));
+    });
+}
+
+/// What a Lease said before goes sooner than what a host did; its clients find on as they do elsewhere.
+#[test]
+fn the_past_of_a_lease_is_forgotten_and_that_of_hosts_is_not() {
+    const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    run(async {
+        let server = Server::new().await;
+        let store = server.api.core().store();
+        let from = store.current();
+        let held = |number: usize| json!({ "spec": { "leaseTransitions": number } });
+        let lease = json!({ "metadata": { "name": "leader" } });
+        assert_eq!(server.post(LEASES, &lease).await.code, 201);
+        server.post(HOSTS, &object("a")).await;
+        for number in 1..=3 {
+            server.merge(&format!("{LEASES}/leader"), &held(number)).await;
+        }
+        describe(&server, "a", "x").await;
+        for kind in server.api.core().registry().short_histories() {
+            store.compact_kind(&kind, store.current()).await.unwrap();
+        }
+        let mut hosts = watch(&server, &format!("resourceVersion={from}")).await;
+        assert_eq!(told(&line(&mut hosts).await.unwrap()), ("ADDED", "a"));
+        assert_eq!(told(&line(&mut hosts).await.unwrap()), ("MODIFIED", "a"));
+
+        let mut gone = watch_at(&server, &format!("{LEASES}?watch=1&resourceVersion={from}")).await;
+        let error = line(&mut gone).await.unwrap();
+        assert_eq!((&error["type"], &error["object"]["code"]), (&json!("ERROR"), &json!(410)));
+        let exact = format!("{LEASES}?resourceVersionMatch=Exact&resourceVersion={}", from.0 + 1);
+        let past = server.get(&exact).await;
+        assert_eq!((past.code, &past.json()["reason"]), (410, &json!("Expired")));
+        let list = server.get(LEASES).await.json();
+        assert_eq!(list["items"][0]["spec"]["leaseTransitions"], 3);
+        let again = list["metadata"]["resourceVersion"].as_str().unwrap();
+        let mut goes_on = watch_at(&server, &format!("{LEASES}?watch=1&resourceVersion={again}")).await;
+        server.merge(&format!("{LEASES}/leader"), &held(4)).await;
+        let renewed = line(&mut goes_on).await.unwrap();
+        assert_eq!((told(&renewed), &renewed["object"]["spec"]), (("MODIFIED", "leader"), &held(4)["spec"]));
     });
 }

@@ -10,7 +10,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, OpenFlags, params};
 
-use super::{CACHE_KIB, SCHEMA, integer, lineage, meta, migrate, schema};
+use super::{CACHE_KIB, COMPACTED_KIND, SCHEMA, integer, lineage, meta, migrate, schema};
 use crate::error::{RestoreError, SnapshotError};
 use crate::lineage::{Lineage, first_revision};
 use crate::types::Revision;
@@ -132,6 +132,7 @@ fn begin(connection: &mut Connection, how: &Restoring) -> rusqlite::Result<Resto
     };
     transaction.execute("DELETE FROM log WHERE revision NOT IN (SELECT revision FROM object)", [])?;
     transaction.execute("UPDATE meta SET value = ?1 WHERE key IN ('revision', 'compacted')", [integer(began)])?;
+    transaction.execute("DELETE FROM meta WHERE key LIKE ?1 || '%'", [COMPACTED_KIND])?;
     transaction.execute(
         "INSERT INTO epoch(timeline, continues, began, began_ms) VALUES (?1, ?2, ?3, ?4)",
         params![how.timeline, integer(from), integer(began), how.now_ms],

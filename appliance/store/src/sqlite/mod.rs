@@ -7,8 +7,8 @@
 //! ```sql
 //! log(revision PRIMARY KEY, grp, resource, namespace, name, op, previous, value, sealed)
 //! object(grp, resource, namespace, name PRIMARY KEY) -> revision
-//! meta(key) -> value      -- schema, revision (the counter), compacted, seal (key id), scrub,
-//!                         -- store (who this is)
+//! meta(key) -> value      -- schema, revision (the counter), compacted, the same for kinds with a
+//!                         -- shorter history, seal (key id), scrub, store (who this is)
 //! epoch(number) -> timeline, continues, began, began_ms   -- one row for the making and each restore
 //! ```
 //!
@@ -40,7 +40,7 @@ use crate::error::OpenError;
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage};
 use crate::seal::{KeyId, Keyring};
-use crate::types::Revision;
+use crate::types::{GroupResource, Revision};
 
 pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
 pub(crate) use backup::{size_bytes, snapshot};
@@ -50,9 +50,11 @@ pub(crate) use write::{Command, Commit};
 
 /// What makes each schema out of the one before; the first one out of an empty file. A step that
 /// was in a release is never changed: the next one is added, with a fixture in `tests`.
-const STEPS: [&str; 3] = [SCHEMA_1, SCHEMA_2, SCHEMA_3];
+const STEPS: [&str; 4] = [SCHEMA_1, SCHEMA_2, SCHEMA_3, SCHEMA_4];
 /// The newest schema that this program reads and writes.
 const SCHEMA: i64 = STEPS.len() as i64;
+/// How the rows of `meta` begin that say how much of one kind's history is gone: GROUP/RESOURCE follows.
+const COMPACTED_KIND: &str = "compacted ";
 /// Commits that may wait for the writer; callers beyond wait for a place.
 const WRITE_QUEUE_MAX: usize = 1024;
 /// Reads that may wait for a reader thread.
@@ -99,6 +101,10 @@ const SCHEMA_3: &str = "
     INSERT INTO meta VALUES ('store', 1 + abs(random() % 16777215));
 ";
 
+/// `meta` may have a row for each kind with a history of its own length ([`compacted_name`]). A program
+/// that does not look at it would tell a history with holes, so this is another schema.
+const SCHEMA_4: &str = "";
+
 pub(crate) type ReadJob = Box<dyn FnOnce(&mut Database) + Send>;
 
 /// One thread's connection, and what opens the values behind it.
@@ -138,6 +144,9 @@ impl Sqlite {
         let compacted = meta(connection, "compacted").map_err(database)?;
         let lineage = lineage(connection).map_err(database)?;
         let hub = Arc::new(Hub::new(current, compacted));
+        for (kind, compacted) in compacted_kinds(connection).map_err(database)? {
+            hub.set_compacted(Some(&kind), compacted);
+        }
 
         let mut threads = Vec::with_capacity(READERS + 1);
         let (commands, queue) = mpsc::channel(WRITE_QUEUE_MAX);
@@ -246,6 +255,33 @@ fn lineage(connection: &Connection) -> rusqlite::Result<Lineage> {
 
 fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Revision> {
     connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?.query_row([key], |row| row.get(0).map(revision))
+}
+
+/// Up to where the history is gone: of all kinds, or of one.
+fn compacted(connection: &Connection, kind: Option<&GroupResource>) -> rusqlite::Result<Revision> {
+    connection
+        .prepare_cached("SELECT max(value) FROM meta WHERE key IN ('compacted', ?1)")?
+        .query_row([compacted_name(kind)], |row| row.get(0).map(revision))
+}
+
+/// Where `meta` says so.
+fn compacted_name(kind: Option<&GroupResource>) -> String {
+    kind.map_or_else(|| "compacted".into(), |kind| format!("{COMPACTED_KIND}{}/{}", kind.group, kind.resource))
+}
+
+/// Kinds of which more is gone than of the others, or was once, and up to where.
+fn compacted_kinds(connection: &Connection) -> rusqlite::Result<Vec<(GroupResource, Revision)>> {
+    let mut found = Vec::new();
+    let mut rows =
+        connection.prepare("SELECT substr(key, length(?1) + 1), value FROM meta WHERE key LIKE ?1 || '%'")?;
+    let mut rows = rows.query([COMPACTED_KIND])?;
+    while let Some(row) = rows.next()? {
+        let kind: String = row.get(0)?;
+        if let Some((group, resource)) = kind.split_once('/') {
+            found.push((GroupResource::new(group, resource), revision(row.get(1)?)));
+        }
+    }
+    Ok(found)
 }
 
 /// What happened, and what to do where that is known.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
 
-use super::{Database, integer, meta, revision, write};
+use super::{Database, compacted, integer, meta, revision, write};
 use crate::error::ReadError;
 use crate::seal::Keyring;
 use crate::types::{Event, EventKind, GroupResource, Key, Object, Page, Range, Revision};
@@ -75,7 +75,7 @@ impl Range<'_> {
 pub(crate) fn page(database: &mut Database, range: Range<'_>, limit: usize) -> Result<Page, ReadError> {
     let keyring = database.keyring.as_deref();
     let transaction = database.connection.transaction()?;
-    let (at, current) = kept(&transaction, range.at)?;
+    let (at, current) = kept(&transaction, range.kind, range.at)?;
     // One more tells whether there are more; its value is not read.
     let asked = i64::try_from(limit).unwrap_or(i64::MAX).saturating_add(1);
     let key = |row: &Row<'_>| -> rusqlite::Result<Key> {
@@ -111,20 +111,24 @@ pub(crate) fn page(database: &mut Database, range: Range<'_>, limit: usize) -> R
 /// How many objects there are.
 pub(crate) fn count(database: &mut Database, range: Range<'_>) -> Result<u64, ReadError> {
     let transaction = database.connection.transaction()?;
-    let (at, _) = kept(&transaction, range.at)?;
+    let (at, _) = kept(&transaction, range.kind, range.at)?;
     let sql = format!("SELECT count(*) FROM ({EXISTED})");
     let counted: Vec<i64> = range.rows(&transaction, &sql, at, i64::MAX, |row| row.get(0))?;
     Ok(counted.into_iter().filter_map(|count| u64::try_from(count).ok()).sum())
 }
 
 /// The revision that is asked for, which must be known still and already, and the newest one.
-fn kept(transaction: &Transaction<'_>, at: Option<Revision>) -> Result<(Revision, Revision), ReadError> {
+fn kept(
+    transaction: &Transaction<'_>,
+    kind: &GroupResource,
+    at: Option<Revision>,
+) -> Result<(Revision, Revision), ReadError> {
     let current = meta(transaction, "revision")?;
     let at = at.unwrap_or(current);
     if at > current {
         return Err(ReadError::Future { current });
     }
-    check_kept(transaction, at)?;
+    check_kept(transaction, kind, at)?;
     Ok((at, current))
 }
 
@@ -138,7 +142,7 @@ pub(crate) fn history(
 ) -> Result<Vec<Event>, ReadError> {
     let keyring = database.keyring.as_deref();
     let transaction = database.connection.transaction()?;
-    check_kept(&transaction, after)?;
+    check_kept(&transaction, kind, after)?;
     let events = transaction
         .prepare_cached(
             "SELECT l.revision, l.op, l.namespace, l.name, l.value, l.sealed, p.value, p.sealed
@@ -171,8 +175,8 @@ pub(crate) fn history(
     Ok(events)
 }
 
-fn check_kept(transaction: &Transaction<'_>, at: Revision) -> Result<(), ReadError> {
-    let oldest = meta(transaction, "compacted")?;
+fn check_kept(transaction: &Transaction<'_>, kind: &GroupResource, at: Revision) -> Result<(), ReadError> {
+    let oldest = compacted(transaction, Some(kind))?;
     if at < oldest { Err(ReadError::Compacted { oldest }) } else { Ok(()) }
 }
 

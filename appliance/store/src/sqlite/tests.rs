@@ -62,6 +62,10 @@ fn database_of(schema: i64) -> String {
                 INSERT INTO epoch VALUES (1, 4294967295, 0, 0, 0);"
             )
         }
+        4 => {
+            // A kind may have less history than the others.
+            database_of(3).replace("('schema', 3)", "('schema', 4), ('compacted example.org/leases', 5)")
+        }
         other => panic!("schema {other} needs a fixture here"),
     }
 }
@@ -116,6 +120,12 @@ fn a_database_of_every_earlier_schema_is_read_and_goes_on() {
                 ] {
                     assert_eq!(**watch.next().await.unwrap(), wanted, "schema {schema}");
                 }
+                let leases = GroupResource::new("example.org", "leases");
+                let less = if schema < 4 { 2 } else { 5 };
+                let forgotten = store.watch(&leases, Revision(less - 1)).await;
+                let oldest = Revision(less);
+                assert!(matches!(forgotten, Err(crate::WatchError::Compacted { oldest: said }) if said == oldest));
+                store.watch(&leases, oldest).await.unwrap();
                 let made = Op::Create { key: key(&format!("new{revision}")), value: "x".into() };
                 assert_eq!(store.commit(made, vec![]).await.unwrap(), Revision(revision), "schema {schema}");
             });
@@ -175,6 +185,10 @@ fn a_copy_of_every_earlier_schema_is_restored() {
             assert_eq!(names, [("kept", 4), ("old", 2)], "an object stays where it was");
             assert_eq!(page.revision, began);
             // What a client saw before, what it saw of the lost history, and what nobody saw.
+            let leases = GroupResource::new("example.org", "leases");
+            let watch = store.watch(&leases, Revision(6)).await;
+            assert!(matches!(watch, Err(crate::WatchError::Compacted { oldest }) if oldest == began));
+            store.watch(&leases, began).await.unwrap();
             for seen in [3, 6, 7, 900_000] {
                 let watch = store.watch(&hosts(), Revision(seen)).await;
                 assert!(matches!(watch, Err(crate::WatchError::Compacted { oldest }) if oldest == began), "{seen}");
@@ -187,6 +201,9 @@ fn a_copy_of_every_earlier_schema_is_restored() {
         let rows: i64 =
             Connection::open(&path).unwrap().query_row("SELECT count(*) FROM log", [], |row| row.get(0)).unwrap();
         assert_eq!(rows, 3, "the history before is gone");
+        let sql = "SELECT count(*) FROM meta WHERE key LIKE 'compacted%'";
+        let rows: i64 = Connection::open(&path).unwrap().query_row(sql, [], |row| row.get(0)).unwrap();
+        assert_eq!(rows, 1, "all kinds have a history from here on");
     }
 }
 

@@ -3,15 +3,15 @@
 //! Each change is checked before anything of it is written, so a refused one leaves no trace and
 //! the others of its batch go on. A failure of the database itself refuses the whole batch.
 
-use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
 use super::read::Stored;
-use super::{Database, integer, meta, reseal, revision};
+use super::{Database, compacted, compacted_name, integer, meta, reseal, revision};
 use crate::error::{CommitError, ResealError};
 use crate::hub::Hub;
 use crate::seal::Keyring;
-use crate::types::{Event, EventKind, Guard, Key, Op, Revision};
+use crate::types::{Event, EventKind, GroupResource, Guard, Key, Op, Revision};
 
 /// Changes in one transaction. Enough to hide an fsync, few enough that nobody waits long for it.
 const BATCH_MAX: usize = 256;
@@ -28,8 +28,10 @@ pub(crate) struct Commit {
 #[derive(Debug)]
 pub(crate) enum Command {
     Commit(Commit),
-    /// Forgets one step of the history up to a revision; answers with what is compacted now.
+    /// Forgets one step of the history, of all kinds or of one, up to a revision; answers with what is
+    /// compacted now.
     Compact {
+        kind: Option<GroupResource>,
         through: Revision,
         answer: oneshot::Sender<Result<Revision, CommitError>>,
     },
@@ -47,7 +49,7 @@ pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hu
         while let Some(command) = next.take() {
             match command {
                 Command::Commit(commit) => batch.push(commit),
-                Command::Compact { through, answer } => compact = Some((through, answer)),
+                Command::Compact { kind, through, answer } => compact = Some((kind, through, answer)),
                 Command::Reseal { answer } => resealing = Some(answer),
             }
             if compact.is_none() && resealing.is_none() && batch.len() < BATCH_MAX {
@@ -57,14 +59,13 @@ pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hu
         if !batch.is_empty() {
             write_batch(&mut database, &mut batch, hub);
         }
-        if let Some((through, answer)) = compact {
-            let through = through.min(hub.published());
-            let result =
-                compact_step(&mut database.connection, through).map_err(|e| CommitError::Database(e.to_string()));
+        if let Some((kind, through, answer)) = compact {
+            let (kind, through) = (kind.as_ref(), through.min(hub.published()));
+            let result = compact_step(&mut database.connection, kind, through);
             if let Ok(compacted) = &result {
-                hub.set_compacted(*compacted);
+                hub.set_compacted(kind, *compacted);
             }
-            answer_to(answer, result);
+            answer_to(answer, result.map_err(|error| CommitError::Database(error.to_string())));
         }
         if let Some(answer) = resealing {
             answer_to(answer, reseal::all(&mut database));
@@ -218,26 +219,60 @@ pub(super) fn code(kind: EventKind) -> i64 {
     }
 }
 
-/// Goes over the next rows up to `through`: what they replaced goes, and so do deletions.
-fn compact_step(connection: &mut Connection, through: Revision) -> rusqlite::Result<Revision> {
+/// Goes over the next rows, of all kinds or of one, up to `through`: what they replaced goes, and so do
+/// deletions.
+fn compact_step(
+    connection: &mut Connection,
+    kind: Option<&GroupResource>,
+    through: Revision,
+) -> rusqlite::Result<Revision> {
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let from = meta(&transaction, "compacted")?;
+    let from = compacted(&transaction, kind)?;
     if through <= from {
         return Ok(from);
     }
-    let to = through.min(Revision(from.0 + COMPACT_STEP));
-    let range = params![integer(from), integer(to)];
+    let to = match kind {
+        Some(kind) => last_of_step(&transaction, kind, from, through)?,
+        None => through.min(Revision(from.0 + COMPACT_STEP)),
+    };
+    if to == from {
+        // Nothing is written where nothing happened.
+        return Ok(from);
+    }
+    let (first, last, deleted) = (integer(from), integer(to), code(EventKind::Deleted));
+    let (group, resource) = kind.map_or(("", ""), |kind| (&*kind.group, &*kind.resource));
+    let (rows, range): (&str, &[&dyn ToSql]) = match kind {
+        Some(_) => {
+            ("grp = ?3 AND resource = ?4 AND revision > ?1 AND revision <= ?2", &[&first, &last, &group, &resource])
+        }
+        None => ("revision > ?1 AND revision <= ?2", &[&first, &last]),
+    };
+    transaction
+        .execute(&format!("DELETE FROM log WHERE revision IN (SELECT previous FROM log WHERE {rows})"), range)?;
+    transaction.execute(&format!("DELETE FROM log WHERE {rows} AND op = {deleted}"), range)?;
     transaction.execute(
-        "DELETE FROM log WHERE revision IN (SELECT previous FROM log WHERE revision > ?1 AND revision <= ?2)",
-        range,
+        "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value",
+        params![compacted_name(kind), last],
     )?;
-    transaction.execute(
-        "DELETE FROM log WHERE revision > ?1 AND revision <= ?2 AND op = ?3",
-        params![integer(from), integer(to), code(EventKind::Deleted)],
-    )?;
-    transaction.execute("UPDATE meta SET value = ?1 WHERE key = 'compacted'", [integer(to)])?;
     transaction.commit()?;
     // Gives the pages back to the file system; a statement with rows, of which none is of interest.
     connection.prepare("PRAGMA incremental_vacuum(500)")?.query([])?.next()?;
     Ok(to)
+}
+
+/// The last of a kind's next rows that one step goes over; `from` if there is none.
+fn last_of_step(
+    transaction: &Transaction<'_>,
+    kind: &GroupResource,
+    from: Revision,
+    through: Revision,
+) -> rusqlite::Result<Revision> {
+    let rows = COMPACT_STEP.cast_signed();
+    let last: Option<i64> = transaction.query_row(
+        "SELECT max(revision) FROM (SELECT revision FROM log WHERE grp = ?1 AND resource = ?2
+         AND revision > ?3 AND revision <= ?4 ORDER BY revision LIMIT ?5)",
+        params![&*kind.group, &*kind.resource, integer(from), integer(through), rows],
+        |row| row.get(0),
+    )?;
+    Ok(last.map_or(from, revision))
 }
