@@ -61,7 +61,7 @@ fn in_base64(text: &[u8], alphabet: &GeneralPurpose) -> Vec<Vec<u8>> {
         .map(|shift| {
             let whole = alphabet.encode([&[0; 3][..shift], text].concat());
             let whole = whole.trim_end_matches('=');
-            whole[if shift == 0 { 0 } else { shift + 1 }..whole.len() - 1].as_bytes().to_vec()
+            whole.as_bytes()[if shift == 0 { 0 } else { shift + 1 }..whole.len() - 1].to_vec()
         })
         .collect()
 }

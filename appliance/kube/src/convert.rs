@@ -156,7 +156,7 @@ fn convert(
     };
     let now = map(object);
     let saved: Option<Value> = saved.and_then(|text| serde_json::from_str(&text).ok());
-    let body = match saved.map(|saved| whole(body_of(&saved))).filter(|saved| fits(saved)) {
+    let body = match saved.map(|saved| whole(body_of(&saved))).filter(fits) {
         None => now,
         Some(saved) => {
             let then = map(&whole(unmap(&saved)));
