@@ -41,6 +41,10 @@ impl DeleteOptions {
                 "the object provided is unrecognized (must be of type {kind}): {why}"
             )))
         };
+        // As Go reads it, `null` says nothing at all.
+        if sent.is_null() {
+            return Ok(Self::default());
+        }
         if !sent.is_object() {
             return Err(refuse("it is no object"));
         }
@@ -201,6 +205,7 @@ mod tests {
             Propagation::asked(&query(text), sent.as_ref())
         };
         assert_eq!(asked("", None), Ok(None));
+        assert_eq!(asked("", Some(Value::Null)), Ok(None));
         assert_eq!(asked("propagationPolicy=Foreground", None), Ok(Some(Propagation::Foreground)));
         assert_eq!(asked("orphanDependents=true", None), Ok(Some(Propagation::Orphan)));
         let body = json!({ "orphanDependents": false });

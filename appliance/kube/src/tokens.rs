@@ -71,10 +71,6 @@ impl Claims {
             until: Some(self.expires),
         }
     }
-
-    pub fn is_for(&self, audience: &str) -> bool {
-        self.audiences.iter().any(|own| own == audience)
-    }
 }
 
 /// Why a token is not good. Never shows any of it.
@@ -284,7 +280,7 @@ mod tests {
         let caller = claims.caller();
         assert_eq!((caller.name.as_str(), caller.uid.as_str()), ("system:serviceaccount:rack1:robot", "u-1"));
         assert_eq!(caller.groups, ["system:serviceaccounts", "system:serviceaccounts:rack1", "system:authenticated"]);
-        assert!(claims.is_for(ISSUER) && !claims.is_for("other"));
+        assert_eq!(claims.audiences, [ISSUER]);
         let last = now() + SignedDuration::from_secs(3599);
         assert!(key.read(token, last).is_ok());
         assert_eq!(key.read(token, last + SignedDuration::from_secs(1)), Err(TokenError::Expired));
