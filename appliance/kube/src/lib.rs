@@ -23,6 +23,7 @@ mod convert;
 mod core;
 mod deletion;
 mod discovery;
+mod form;
 mod guard;
 mod gzip;
 mod impersonate;
