@@ -77,6 +77,7 @@ pub use respond::{Body, Told};
 pub use reviews::Review;
 pub use rules::{FieldValidation, Part, Target};
 pub use scale::Scale;
+pub use schema::is_time;
 pub use selector::{FieldSelector, LabelSelector};
 pub use status::{Cause, Status};
 pub use table::age;
