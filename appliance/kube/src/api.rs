@@ -18,7 +18,7 @@ use crate::gzip;
 use crate::impersonate;
 use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
-use crate::list::{self, Listed, Selection};
+use crate::list::{self, Selection};
 use crate::logs::{self, Logs};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::Documents;
@@ -256,10 +256,7 @@ impl Api {
                 let lines = list::watch(core, selection, query, self.timing).await?;
                 return Ok(respond(StatusCode::OK, "application/json", StreamBody::new(lines).boxed_unsync()));
             }
-            Verb::List => match list::list(core, selection, query, self.timing.future).await? {
-                Listed::Json(listing) => return send(listing).await,
-                Listed::Value(value) => Answer::ok(value),
-            },
+            Verb::List => return send(list::list(core, selection, query, self.timing.future).await?).await,
             Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
             Verb::Create => writing.create().await?,
             Verb::Update if route.subresource == FINALIZE => writing.finalize().await?,

@@ -8,8 +8,8 @@
 //! | N, `Exact` | as of N; 410 if that is forgotten | – |
 //! | in a token | as of the first page's; 410 with a token to go on at now | – |
 //!
-//! A list in JSON is put together from stored bytes while it is sent ([`crate::listing`]); objects are
-//! read for tables, YAML and metadata alone.
+//! A list is put together while it is sent ([`crate::listing`]): in JSON from stored bytes; objects are
+//! read, one at a time, for tables, YAML and metadata alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -129,14 +129,13 @@ pub fn check_token(text: &str) {
     }
 }
 
-/// A list in the form that the client wants.
-pub(crate) enum Listed {
-    /// JSON, put together as it is sent.
-    Json(Listing),
-    Value(Value),
-}
-
-pub(crate) async fn list(core: &Core, selection: Selection, query: &Query, future: Duration) -> Result<Listed, Status> {
+/// A list, of which the first objects are read.
+pub(crate) async fn list(
+    core: &Core,
+    selection: Selection,
+    query: &Query,
+    future: Duration,
+) -> Result<Listing, Status> {
     check_list(query)?;
     let asked = revision(query.resource_version.as_deref())?;
     let (at, after, left) = match &query.continue_token {
@@ -154,18 +153,12 @@ pub(crate) async fn list(core: &Core, selection: Selection, query: &Query, futur
     // Whoever takes any revision is sent all of it in Kubernetes, which has it in memory.
     let takes_any = asked == Some(Revision(0)) && query.continue_token.is_none();
     let limit = query.limit.filter(|_| !takes_any).unwrap_or(usize::MAX);
-    let is_json = matches!(selection.format, Format::Json | Format::Discovery);
     let listing = Listing::start(core, selection, Walk::new(at, after.clone()), limit, left).await;
-    let listing = listing.map_err(|status| match &after {
+    listing.map_err(|status| match &after {
         _ if status.code != 410 => status,
         Some(after) => Status::expired(PAGE_EXPIRED).with_continue(Continue::encode(None, after, None)),
         None => Status::expired("The resourceVersion for the provided list is too old."),
-    })?;
-    if is_json {
-        return Ok(Listed::Json(listing));
-    }
-    let (selection, objects, metadata) = listing.whole().await?;
-    Ok(Listed::Value(show(core, &selection, metadata, values(&selection.kind, objects)?)))
+    })
 }
 
 /// What a list says of itself: its revision, and how to go on where it is not all.

@@ -1,13 +1,13 @@
-//! A list on its way to a client: put together from the bytes of the store, piece by piece.
+//! A list on its way to a client: put together from the bytes of the store, piece by piece, in any form.
 //!
 //! ```text
-//!   a few objects of the store ─► a piece of JSON ─► the client
+//!   a few objects of the store ─► a piece of the answer ([`crate::form`]) ─► the client
 //!        └── the next few are read meanwhile
 //! ```
 //!
 //! However many objects there are, a list holds a few of them: a client that takes it slowly, or asks
-//! for everything at once, costs no more than another. All of them are as of one revision. What the
-//! list says of itself comes after its objects, as the order of names has it.
+//! for everything at once, costs no more than another. All of them are as of one revision, and all ages
+//! in a table as of one time. What the list says of itself comes after its objects.
 //!
 //! The first objects are read before the answer begins, so that what is wrong with the request is an
 //! answer of its own. When the store fails later the list ends where it is, without its end: no client
@@ -20,12 +20,14 @@ use bytes::Bytes;
 use firesteel_store::Object;
 use futures_util::Stream;
 use hyper::body::Frame;
-use serde_json::{Value, json};
+use jiff::Timestamp;
+use serde_json::Value;
 use tokio::task::JoinHandle;
 
 use crate::core::Core;
+use crate::form;
 use crate::list::{self, Selection, Walk};
-use crate::raw;
+use crate::negotiate::Format;
 use crate::status::Status;
 
 /// Bytes of a piece, as far as objects end there. A list that is smaller is sent as a whole.
@@ -50,6 +52,7 @@ pub(crate) struct Listing {
     read: u64,
     /// The same by the client's token.
     counted: Option<u64>,
+    now: Timestamp,
     is_begun: bool,
     is_over: bool,
 }
@@ -77,6 +80,7 @@ impl Listing {
             count: None,
             read: 0,
             counted,
+            now: core.now(),
             is_begun: false,
             is_over: false,
         };
@@ -90,16 +94,8 @@ impl Listing {
         Ok(listing)
     }
 
-    /// All of it.
-    pub(crate) async fn whole(mut self) -> Result<(Arc<Selection>, Vec<Object>, Value), Status> {
-        let mut objects: Vec<Object> = Vec::new();
-        loop {
-            objects.extend(std::mem::take(&mut self.objects));
-            if !self.read_on().await? {
-                let metadata = self.metadata().await;
-                return Ok((self.selection, objects, metadata));
-            }
-        }
+    pub(crate) fn format(&self) -> Format {
+        self.selection.format
     }
 
     /// The first piece, with which the answer begins.
@@ -117,7 +113,7 @@ impl Listing {
             Err(status) => {
                 tracing::warn!(error = %status.message, "a list ends in the middle");
                 self.is_over = true;
-                None
+                form::cut(self.format()).map(Bytes::from)
             }
         }
     }
@@ -137,16 +133,13 @@ impl Listing {
 
     async fn fill(&mut self) -> Result<Vec<u8>, Status> {
         let mut out = Vec::with_capacity(PIECE_BYTES + PIECE_BYTES / 4);
-        let kind = self.selection.kind.clone();
         if !self.is_begun {
-            out.extend_from_slice(format!("{{\"apiVersion\":{},\"items\":[", json!(kind.api_version())).as_bytes());
+            form::begin(&mut out, &self.selection)?;
         }
         loop {
             for object in self.objects.by_ref() {
-                if std::mem::replace(&mut self.is_begun, true) {
-                    out.push(b',');
-                }
-                raw::write_shown(&mut out, &kind, &object.key, &object.value, object.revision)?;
+                let is_first = !std::mem::replace(&mut self.is_begun, true);
+                form::item(&mut out, &self.selection, self.now, &object, is_first)?;
                 if out.len() >= PIECE_BYTES {
                     return Ok(out);
                 }
@@ -155,8 +148,8 @@ impl Listing {
                 break;
             }
         }
-        let (list, metadata) = (json!(format!("{}List", kind.kind)), self.metadata().await);
-        out.extend_from_slice(format!("],\"kind\":{list},\"metadata\":{metadata}}}").as_bytes());
+        let metadata = self.metadata().await;
+        form::end(&mut out, &self.selection, &metadata, self.is_begun)?;
         self.is_over = true;
         Ok(out)
     }

@@ -1,5 +1,6 @@
 //! In which form the client wants the answer, and in which form it sent its body. Pure.
 
+use serde::Serialize;
 use serde_json::Value;
 
 use crate::json::{self, Document};
@@ -22,6 +23,16 @@ pub enum Format {
     Partial,
     /// All groups in one document; for discovery only.
     Discovery,
+}
+
+impl Format {
+    /// The media type of an answer.
+    pub fn media_type(self) -> &'static str {
+        match self {
+            Self::Yaml => "application/yaml",
+            Self::Json | Self::Table | Self::Partial | Self::Discovery => "application/json",
+        }
+    }
 }
 
 pub const DISCOVERY_TYPE: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
@@ -134,7 +145,7 @@ pub(crate) fn plain(message: &str) -> String {
 }
 
 /// An object as YAML.
-pub fn yaml(value: &Value) -> Result<String, Status> {
+pub fn yaml(value: &impl Serialize) -> Result<String, Status> {
     serde_saphyr::to_string(value).map_err(|error| Status::internal(format!("cannot write YAML: {error}")))
 }
 

@@ -53,11 +53,12 @@ impl Answer {
 /// A list that is not small is put together while it is sent.
 pub(crate) async fn send(mut listing: Listing) -> Result<Response<Body>, Status> {
     let first = listing.first().await?;
+    let media_type = listing.format().media_type();
     if listing.is_over() {
-        return Ok(respond(StatusCode::OK, "application/json", Full::new(first).boxed_unsync()));
+        return Ok(respond(StatusCode::OK, media_type, Full::new(first).boxed_unsync()));
     }
     let pieces = futures_util::stream::iter([Ok(Frame::data(first))]).chain(listing.pieces());
-    let mut response = respond(StatusCode::OK, "application/json", StreamBody::new(pieces).boxed_unsync());
+    let mut response = respond(StatusCode::OK, media_type, StreamBody::new(pieces).boxed_unsync());
     response.extensions_mut().insert(gzip::Long);
     Ok(response)
 }
@@ -67,13 +68,13 @@ pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'
 }
 
 pub(crate) fn encode(answer: Answer, format: Format) -> Result<Response<Body>, Status> {
-    let (media_type, bytes) = match format {
-        Format::Yaml => ("application/yaml", negotiate::yaml(&answer.value)?.into()),
+    let bytes = match format {
+        Format::Yaml => negotiate::yaml(&answer.value)?.into(),
         Format::Json | Format::Table | Format::Partial | Format::Discovery => {
-            ("application/json", answer.text.unwrap_or_else(|| answer.value.to_string().into()))
+            answer.text.unwrap_or_else(|| answer.value.to_string().into())
         }
     };
-    let mut response = respond(answer.code, media_type, Full::new(bytes).boxed_unsync());
+    let mut response = respond(answer.code, format.media_type(), Full::new(bytes).boxed_unsync());
     if answer.code == StatusCode::CREATED {
         let name =
             ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));

@@ -134,15 +134,61 @@ fn string(schema: &Value, path: &str, text: &str, findings: &mut Findings) {
     let why = match schema["format"].as_str() {
         // The value is not shown: it may be a secret.
         Some("byte") if BASE64.decode(text).is_err() => "must be base64",
-        Some("date-time") if text.parse::<jiff::Timestamp>().is_err() => "must be a time as in RFC 3339",
+        Some("date-time") if !is_time(text) => "must be a time as in RFC 3339",
         _ => return,
     };
     findings.refuse(Cause::invalid(path, &json!("<hidden>"), why));
 }
 
+/// Whether a text is a time as in RFC 3339 that clients in Go can read: one that they cannot read would keep a
+/// whole list from them. The parser takes more (a space, no seconds, a name of the zone); the standard itself
+/// has small letters and a second 60 too, which Go does not read.
+pub fn is_time(text: &str) -> bool {
+    const TO_THE_SECOND: &str = "0000-00-00T00:00:00";
+    const ZONES: [&str; 3] = ["Z", "+00:00", "-00:00"];
+    let Some((start, rest)) = text.split_at_checked(TO_THE_SECOND.len()) else { return false };
+    let fraction = rest.strip_prefix('.');
+    let zone = fraction.map_or(rest, |fraction| fraction.trim_start_matches(|digit: char| digit.is_ascii_digit()));
+    has_form(start, TO_THE_SECOND)
+        && !start.ends_with("60")
+        && zone.get(1..3).is_none_or(|hours| hours < "24")
+        && ZONES.iter().any(|form| has_form(zone, form))
+        && text.parse::<jiff::Timestamp>().is_ok()
+}
+
+/// A zero stands for any digit.
+fn has_form(text: &str, form: &str) -> bool {
+    let fits = |(byte, form): (u8, u8)| match form {
+        b'0' => byte.is_ascii_digit(),
+        _ => byte == form,
+    };
+    text.len() == form.len() && text.bytes().zip(form.bytes()).all(fits)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_written_as_in_rfc_3339() {
+        let faults = |text: &str| conform(&object_of(time("")), &mut json!({ "at": text })).causes.len();
+        for good in ["2026-01-02T03:04:05Z", "2026-01-02T03:04:05.678901Z", "2026-01-02T03:04:05+01:30"] {
+            assert_eq!((faults(good), is_time(good)), (0, true), "{good}");
+        }
+        let wide =
+            ["2026-01-02 03:04:05Z", "2026-01-02T03:04Z", "2026-01-02T03:04:05+0130", "2026-01-02T03:04:05Z[UTC]"];
+        let cut = ["2026-01-02", "2026-01-02T03:04:05", "2026-01-02T03:04:05.", "2026-01-02T03:04:05.Z", "", "é"];
+        let not_in_go =
+            ["2026-01-02t03:04:05Z", "2026-01-02T03:04:05z", "2016-12-31T23:59:60Z", "2026-01-02T03:04:05+24:00"];
+        for bad in wide.into_iter().chain(cut).chain(not_in_go).chain(["2026-13-02T03:04:05Z", "2026-01-02T24:04:05Z"])
+        {
+            assert_eq!((faults(bad), is_time(bad)), (1, false), "{bad:?}");
+        }
+    }
+
+    fn object_of(at: Value) -> Value {
+        json!({ "type": "object", "properties": { "at": at } })
+    }
 
     #[test]
     fn objects_are_made_to_conform() {

@@ -81,7 +81,7 @@ fn columns(kind: &KindInfo) -> impl Iterator<Item = &Column> {
     name.into_iter().chain(own)
 }
 
-fn definitions(kind: &KindInfo) -> Value {
+pub(crate) fn definitions(kind: &KindInfo) -> Value {
     let definition = |column: &Column| {
         let (format, description) =
             if column.name == NAME { ("name", NAME_DESCRIPTION) } else { ("", column.description) };
@@ -93,7 +93,7 @@ fn definitions(kind: &KindInfo) -> Value {
     Value::Array(columns(kind).map(definition).collect())
 }
 
-fn row(kind: &KindInfo, object: &Value, include: Include, now: Timestamp) -> Value {
+pub(crate) fn row(kind: &KindInfo, object: &Value, include: Include, now: Timestamp) -> Value {
     let cells: Vec<Value> = columns(kind).map(|column| cell(column, object, now)).collect();
     let shown = match include {
         Include::None => Value::Null,

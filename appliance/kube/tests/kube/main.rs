@@ -8,6 +8,7 @@ mod access;
 mod apply;
 mod client;
 mod facades;
+mod forms;
 mod golden;
 mod http;
 mod kubectl;
