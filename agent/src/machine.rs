@@ -179,7 +179,7 @@ impl Probe for Machine {
     fn table(&self, device: &Path) -> Table {
         match Inspected::open(device) {
             Ok(disk) => table::read(&disk, disk.size_bytes, disk.block_bytes),
-            Err(error) => table::unreadable(&error),
+            Err(error) => table::unread(&error),
         }
     }
 

@@ -3,7 +3,7 @@
 
 use std::error::Error;
 
-use firesteel_images::write::{DiskReader, read_table};
+use firesteel_images::write::{DiskReader, ReadTableError, read_table};
 use firesteel_wire::Table;
 
 use crate::inspect::field;
@@ -14,19 +14,25 @@ pub fn read(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> Table
     match read_table(reader, size_bytes, block_bytes) {
         Ok(Some(table)) => Table::Gpt { guid: table.disk_guid.to_string() },
         Ok(None) => Table::None,
-        Err(error) => unreadable(&error),
+        Err(error @ ReadTableError::Damaged { .. }) => Table::Unreadable { why: why(&error), damaged: true },
+        Err(error @ ReadTableError::Read { .. }) => unread(&error),
     }
 }
 
-/// With the innermost cause, which says most.
+/// The disk did not give its first blocks: what stands there is unknown, and not to be taken for damaged.
 #[must_use]
-pub fn unreadable(error: &dyn Error) -> Table {
+pub fn unread(error: &dyn Error) -> Table {
+    Table::Unreadable { why: why(error), damaged: false }
+}
+
+/// With the innermost cause, which says most.
+fn why(error: &dyn Error) -> String {
     let mut cause = error;
     while let Some(inner) = cause.source() {
         cause = inner;
     }
     let text = if std::ptr::eq(cause, error) { error.to_string() } else { format!("{error}: {cause}") };
-    Table::Unreadable { why: field(&text) }
+    field(&text)
 }
 
 #[cfg(test)]
@@ -73,10 +79,24 @@ mod tests {
         let (image, _) = image(512);
         image.0.write_all_at(&[0xff], 512 + 60).unwrap();
         let damaged = read(&image, BYTES, 512);
-        assert!(matches!(&damaged, Table::Unreadable { why } if !why.is_empty()), "{damaged:?}");
+        assert!(matches!(&damaged, Table::Unreadable { why, damaged: true } if !why.is_empty()), "{damaged:?}");
         image.0.write_all_at(&[0; 64 << 10], 0).unwrap();
         assert_eq!(read(&image, BYTES, 512), Table::None, "the backup at the end boots nothing");
-        image.0.set_len(100).unwrap();
-        assert!(matches!(read(&image, BYTES, 512), Table::Unreadable { .. }));
+    }
+
+    #[test]
+    fn a_disk_that_gives_too_little_or_an_error_is_unread_and_not_damaged() {
+        struct Failing;
+        impl DiskReader for Failing {
+            fn read_at(&self, _: u64, _: &mut [u8]) -> io::Result<()> {
+                Err(io::Error::from_raw_os_error(nix::libc::EIO))
+            }
+        }
+        let (short, _) = image(512);
+        short.0.set_len(100).unwrap();
+        for disk in [&short as &dyn DiskReader, &Failing] {
+            let unread = read(disk, BYTES, 512);
+            assert!(matches!(&unread, Table::Unreadable { why, damaged: false } if !why.is_empty()), "{unread:?}");
+        }
     }
 }

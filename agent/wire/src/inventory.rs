@@ -178,6 +178,11 @@ pub enum Table {
     None,
     /// The GUID of the whole disk, lower case with hyphens: what [`crate::Step::WriteImage`] put there.
     Gpt { guid: String },
-    /// It is damaged, or the disk could not be read.
-    Unreadable { why: String },
+    /// It was read and is `damaged`, or it could not be read, and nobody knows what stands there. An agent
+    /// of before this was told apart leaves it out: then it may not have been read.
+    Unreadable {
+        why: String,
+        #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+        damaged: bool,
+    },
 }

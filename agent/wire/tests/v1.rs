@@ -330,7 +330,12 @@ fn what_stands_where_a_table_would() {
         &Table::Gpt { guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into() },
         r#"{"kind":"gpt","guid":"6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"}"#,
     );
-    golden(&Table::Unreadable { why: "I/O error".into() }, r#"{"kind":"unreadable","why":"I/O error"}"#);
+    let unread = Table::Unreadable { why: "I/O error".into(), damaged: false };
+    golden(&unread, r#"{"kind":"unreadable","why":"I/O error"}"#);
+    golden(
+        &Table::Unreadable { why: "checksum".into(), damaged: true },
+        r#"{"kind":"unreadable","why":"checksum","damaged":true}"#,
+    );
     let told: Disk = serde_json::from_str(r#"{"device":"/dev/sda","table":{"kind":"none"}}"#).unwrap();
     assert_eq!(told, Disk { device: "/dev/sda".into(), table: Some(Table::None), ..Disk::default() });
     let silent: Disk = serde_json::from_str(r#"{"device":"/dev/sda"}"#).unwrap();

@@ -135,10 +135,10 @@ impl Control {
         }
         let now = self.now();
         let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
-        self.log(&key, claims.attempt, &report);
+        self.log(&key, claims, &report);
         let (changed, acknowledged, heard) = {
             let mut views = self.views();
-            let Some(view) = views.hosts.get_mut(&key) else {
+            let Some(view) = views.host_of(&claims.subject) else {
                 return Err(refusal(RefusalReason::OldAttempt, "the host of this token is gone: boot again"));
             };
             let heard = view.agent.take_report(report, now);
@@ -246,8 +246,11 @@ impl Control {
     }
 
     /// The host's own and its kernel's lines go into the host's log and the appliance's, each once.
-    fn log(&self, key: &HostKey, attempt: u64, report: &Report) {
-        let known = self.views().hosts.get(key).map_or(0, |view| view.agent.log_sequence);
+    fn log(&self, key: &HostKey, claims: &Claims, report: &Report) {
+        // Held while they are kept: whoever removes the host takes it from the views first, and then the
+        // lines, so that none stays for the next host of its name.
+        let mut views = self.views();
+        let Some(known) = views.host_of(&claims.subject).map(|view| view.agent.log_sequence) else { return };
         let lines = || report.log.iter().take(limits::LOG_LINES_MAX).filter(|line| line.sequence > known);
         let now = self.now();
         let at = |uptime_ms: u64| {
@@ -255,6 +258,8 @@ impl Control {
             now.checked_sub(SignedDuration::from_millis(ago)).unwrap_or(now)
         };
         self.inner.logs.keep(key, lines().map(|line| (line.source, at(line.uptime_ms), map::line(&line.text))));
+        drop(views);
+        let attempt = claims.attempt;
         for line in lines() {
             let text = map::line(&line.text);
             match line.severity {

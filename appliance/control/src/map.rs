@@ -99,7 +99,7 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
         table: disk.table.as_ref().map(|table| match table {
             wire::Table::None => TableRecord::None,
             wire::Table::Gpt { guid } => TableRecord::Gpt { guid: field(guid) },
-            wire::Table::Unreadable { why } => TableRecord::Unreadable { why: field(why) },
+            wire::Table::Unreadable { why, damaged } => TableRecord::Unreadable { why: field(why), damaged: *damaged },
         }),
     }
 }

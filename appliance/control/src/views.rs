@@ -172,6 +172,12 @@ impl Views {
         *view = HostView { uid, made, revision, power, ..HostView::default() };
     }
 
+    /// The host of this UID, while it is there: no other one of its name.
+    pub(crate) fn host_of(&mut self, uid: &str) -> Option<&mut HostView> {
+        let key = self.by_uid.get(uid)?;
+        self.hosts.get_mut(key)
+    }
+
     /// Forgets a host that is gone, unless another one of its name is known already.
     pub(crate) fn forget_host(&mut self, key: &HostKey, uid: &str) {
         if self.hosts.get(key).is_some_and(|view| view.uid == uid) {
@@ -227,6 +233,17 @@ mod tests {
 
     fn known<'a>(uid: &'a str, made: Timestamp, revision: u64, macs: &'a [Mac]) -> Option<Identity<'a>> {
         Some(Identity { uid, made, revision, macs })
+    }
+
+    #[test]
+    fn what_an_agent_of_a_host_that_went_says_is_not_its_namesakes() {
+        let mut views = Views::default();
+        views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
+        assert!(views.host_of("one").is_some());
+        views.host_went(&key("a"), "one");
+        assert!(views.host_of("one").is_none());
+        views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 2, &[]));
+        assert!(views.host_of("one").is_none() && views.host_of("two").is_some());
     }
 
     #[test]

@@ -24,7 +24,8 @@ use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::Documents;
 use crate::query::Query;
 use crate::respond::{
-    Answer, Body, document, encode, header, not_served, plain, refuse, respond, send, unchanged_or_sent, warn, whole,
+    Answer, Body, document, encode, header, not_served, plain, refuse, respond, send, turn_away, unchanged_or_sent,
+    warn, whole,
 };
 use crate::reviews::{self, Review};
 use crate::route::{ObjectRoute, Route, Verb, route};
@@ -121,7 +122,7 @@ impl Api {
         B::Error: Into<BoxError>,
     {
         let unpacks = gzip::is_wanted(request.headers());
-        let response = self.answer(request, caller).await.unwrap_or_else(|status| refuse(&status));
+        let response = self.answer(request, caller).await.unwrap_or_else(|status| turn_away(&status));
         if unpacks { gzip::pack(response) } else { response }
     }
 

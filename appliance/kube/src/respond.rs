@@ -33,6 +33,9 @@ pub struct Told {
     pub reason: &'static str,
     /// Of an object that was made.
     pub made: String,
+    /// Refused for who asked, before anything was begun. Without, a request on many objects may have been
+    /// done to some of them.
+    pub is_turned_away: bool,
 }
 
 /// An answer before it is turned into bytes.
@@ -79,7 +82,7 @@ pub(crate) fn encode(answer: Answer, format: Format) -> Result<Response<Body>, S
         let name =
             ["/metadata/name", "/rows/0/object/metadata/name"].iter().find_map(|path| answer.value.pointer(path));
         let made = name.and_then(Value::as_str).unwrap_or_default().to_owned();
-        response.extensions_mut().insert(Told { reason: "", made });
+        response.extensions_mut().insert(Told { made, ..Told::default() });
     }
     warn(&mut response, &answer.warnings);
     Ok(response)
@@ -131,13 +134,20 @@ pub(crate) fn unchanged_or_sent(
     Ok(response)
 }
 
+/// Of what was not begun.
+pub(crate) fn turn_away(status: &Status) -> Response<Body> {
+    let mut response = refuse(status);
+    response.extensions_mut().insert(Told { reason: status.reason, is_turned_away: true, ..Told::default() });
+    response
+}
+
 pub(crate) fn refuse(status: &Status) -> Response<Body> {
     let code = StatusCode::from_u16(status.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = respond(code, "application/json", whole(status.to_value().to_string().into_bytes()));
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
+    response.extensions_mut().insert(Told { reason: status.reason, ..Told::default() });
     response
 }
 

@@ -160,8 +160,13 @@ pub enum TableRecord {
     None,
     /// `guid` is the disk's, which an installation of ours marks.
     Gpt { guid: String },
-    /// There is something, and it could not be read.
-    Unreadable { why: String },
+    /// It was read and is `damaged`, so nothing boots from it; otherwise it could not be read, and what
+    /// stands there is unknown.
+    Unreadable {
+        why: String,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        damaged: bool,
+    },
 }
 
 impl HardwareRecord {

@@ -8,7 +8,7 @@
 //! Kept are all writes, all that was refused for who asked (401, 403), and all reading of Secrets, backups
 //! included; of bodies, nothing. A record is given to the kernel within moments of the answer; no request
 //! waits for the disk, and one that finds no room is counted, and the count is in the log when there is room
-//! again. A request whose asker goes away before the answer has a record too ([`Noting`]): it may have been
+//! again. So are refusals beyond what a caller's may fill, but never what may have changed something. A request whose asker goes away before the answer has a record too ([`Noting`]): it may have been
 //! done.
 
 mod file;
@@ -101,13 +101,14 @@ impl Audit {
 
     fn note(&self, asked: &Asked, who: &Who<'_>, outcome: &Outcome<'_>, now: Timestamp) {
         let Some(record) = asked.record(who, outcome, now) else { return };
+        let line = record.line();
         let mut flood = self.0.flood.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(suppressed) = flood.admit(outcome.code, now) else { return };
+        let Some(suppressed) = flood.admit(asked.limit(who, outcome), line.len(), now) else { return };
         drop(flood);
         if suppressed > 0 {
             self.send(record::count("suppressed", suppressed, now));
         }
-        self.send(record.line());
+        self.send(line);
     }
 
     fn send(&self, line: Bytes) {

@@ -1,6 +1,6 @@
 //! What a record says, and which requests have one. Pure.
 
-use std::net::IpAddr;
+use std::{collections::HashMap, net::IpAddr};
 
 use bytes::Bytes;
 use firesteel_kube::{
@@ -21,6 +21,11 @@ const GROUPS_MAX: usize = 32;
 /// Requests without a user that have a record in one second; others are counted. Anybody can send them, and
 /// they must not fill the log until nothing else is in it.
 const UNKNOWN_PER_SECOND_MAX: u32 = 20;
+/// Of records of what one known caller was refused in one minute; others are counted. Thirty usual ones: at
+/// this pace he needs days to push the rest out of the log, however long he makes each.
+const REFUSED_BYTES_PER_MINUTE_MAX: usize = 8 << 10;
+/// Callers whose refusals are told apart in one minute; those after them share one allowance.
+const REFUSED_CALLERS_MAX: usize = 256;
 
 /// Who asked, as far as he proved it.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,11 +43,13 @@ pub struct Outcome<'a> {
     pub reason: &'a str,
     /// Of an object that was made, where the path does not say it.
     pub name: &'a str,
+    /// Refused for who asked, before anything was begun.
+    pub is_turned_away: bool,
 }
 
 impl Outcome<'_> {
     /// The connection or the request was ended by its client; what was asked may have been done or not.
-    pub(super) const UNANSWERED: Self = Self { code: 0, reason: "Unanswered", name: "" };
+    pub(super) const UNANSWERED: Self = Self { code: 0, reason: "Unanswered", name: "", is_turned_away: false };
 }
 
 /// A request, as far as it is on record.
@@ -150,6 +157,17 @@ impl Asked {
         })
     }
 
+    /// What keeps such records from filling the log. Never limited is what changed something, or may have.
+    pub(super) fn limit<'a>(&self, who: &Who<'a>, outcome: &Outcome<'_>) -> Limit<'a> {
+        // It may fail in the middle.
+        let may_be_partly_done = self.verb == "deletecollection" && !outcome.is_turned_away;
+        match outcome.code {
+            401 => Limit::Unknown,
+            400 | 403..=406 | 409 | 410 | 413 | 415 | 422 | 429 if !may_be_partly_done => Limit::Refused(who.name),
+            _ => Limit::None,
+        }
+    }
+
     fn is_write(&self) -> bool {
         match &self.object {
             // A review is a question that is asked by POST.
@@ -189,28 +207,64 @@ fn cut(text: &str) -> &str {
     &text[..text.floor_char_boundary(TEXT_BYTES_MAX)]
 }
 
-/// Requests without a user in this second.
+/// How many records of a sort are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Limit<'a> {
+    /// All.
+    None,
+    /// Of requests without a user.
+    Unknown,
+    /// Of what this caller was refused.
+    Refused(&'a str),
+}
+
+/// Requests without a user in this second, and refusals of the others in this minute.
 #[derive(Debug, Default)]
 pub(super) struct Flood {
     second: i64,
     kept: u32,
+    minute: i64,
+    /// Bytes of records by caller.
+    refused: HashMap<String, usize>,
     suppressed: u64,
 }
 
 impl Flood {
-    /// Whether this one is kept, and how many were not since the last one that was.
-    pub(super) fn admit(&mut self, code: u16, now: Timestamp) -> Option<u64> {
-        if code == 401 {
-            if self.second != now.as_second() {
-                *self = Self { second: now.as_second(), kept: 0, suppressed: self.suppressed };
-            }
-            if self.kept >= UNKNOWN_PER_SECOND_MAX {
-                self.suppressed += 1;
-                return None;
-            }
-            self.kept += 1;
+    /// Whether this one of `bytes` is kept, and how many were not since the last one that was.
+    pub(super) fn admit(&mut self, limit: Limit<'_>, bytes: usize, now: Timestamp) -> Option<u64> {
+        let has_room = match limit {
+            Limit::None => true,
+            Limit::Unknown => self.admits_unknown(now),
+            Limit::Refused(caller) => self.admits_refused(caller, bytes, now),
+        };
+        if !has_room {
+            self.suppressed += 1;
+            return None;
         }
         Some(std::mem::take(&mut self.suppressed))
+    }
+
+    fn admits_unknown(&mut self, now: Timestamp) -> bool {
+        if self.second != now.as_second() {
+            (self.second, self.kept) = (now.as_second(), 0);
+        }
+        let has_room = self.kept < UNKNOWN_PER_SECOND_MAX;
+        self.kept += u32::from(has_room);
+        has_room
+    }
+
+    fn admits_refused(&mut self, caller: &str, bytes: usize, now: Timestamp) -> bool {
+        let minute = now.as_second().div_euclid(60);
+        if self.minute != minute {
+            self.minute = minute;
+            self.refused.clear();
+        }
+        let is_told_apart = self.refused.contains_key(caller) || self.refused.len() < REFUSED_CALLERS_MAX;
+        let caller = if is_told_apart { cut(caller) } else { "" };
+        let written = self.refused.entry(caller.to_owned()).or_default();
+        let has_room = *written < REFUSED_BYTES_PER_MINUTE_MAX;
+        *written += if has_room { bytes } else { 0 };
+        has_room
     }
 }
 
@@ -226,7 +280,8 @@ mod tests {
         let asked = Asked::of(&request, "::ffff:192.0.2.7".parse().unwrap());
         let groups = ["system:authenticated".to_owned()];
         let who = Who { name: "ann", groups: &groups };
-        let outcome = Outcome { code, reason: if code == 403 { "Forbidden" } else { "" }, name: "made" };
+        let outcome =
+            Outcome { code, reason: if code == 403 { "Forbidden" } else { "" }, name: "made", ..Outcome::default() };
         let line = asked.record(&who, &outcome, Timestamp::UNIX_EPOCH)?.line();
         assert!(line.ends_with(b"\n") && line.iter().filter(|byte| **byte == b'\n').count() == 1);
         Some(serde_json::from_slice(&line).unwrap())
@@ -275,9 +330,43 @@ mod tests {
     fn a_flood_of_strangers_is_counted() {
         let mut flood = Flood::default();
         let at = |second| Timestamp::from_second(second).unwrap();
-        let kept = (0..1000).filter(|_| flood.admit(401, at(7)).is_some()).count();
+        let kept = (0..1000).filter(|_| flood.admit(Limit::Unknown, 300, at(7)).is_some()).count();
         assert_eq!(kept, usize::try_from(UNKNOWN_PER_SECOND_MAX).unwrap());
-        assert_eq!(flood.admit(200, at(7)), Some(980), "known callers go on");
-        assert_eq!(flood.admit(401, at(8)), Some(0));
+        assert_eq!(flood.admit(Limit::None, 300, at(7)), Some(980), "known callers go on");
+        assert_eq!(flood.admit(Limit::Unknown, 300, at(8)), Some(0));
+    }
+
+    #[test]
+    fn a_flood_of_refusals_is_counted_by_caller() {
+        let mut flood = Flood::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let kept = (0..1000).filter(|_| flood.admit(Limit::Refused("eve"), 1 << 10, at(7)).is_some()).count();
+        assert_eq!(kept, REFUSED_BYTES_PER_MINUTE_MAX >> 10);
+        assert_eq!(flood.admit(Limit::Refused("ann"), 300, at(7)), Some(992), "another one goes on");
+        assert_eq!(flood.admit(Limit::Refused("eve"), 300, at(59)), None);
+        assert_eq!(flood.admit(Limit::None, 300, at(59)), Some(1), "her changes are on record, all of them");
+        assert_eq!(flood.admit(Limit::Refused("eve"), 300, at(60)), Some(0), "another minute");
+        let many = (0..100_000).filter(|n| flood.admit(Limit::Refused(&format!("u{n}")), 8 << 10, at(61)).is_some());
+        assert_eq!(many.count(), REFUSED_CALLERS_MAX, "as many names as she likes");
+        assert!(flood.refused.len() <= REFUSED_CALLERS_MAX + 1);
+    }
+
+    #[test]
+    fn what_may_have_been_done_is_never_left_out() {
+        let who = Who { name: "eve", groups: &[] };
+        let limit = |method: &str, uri: &str, code: u16, is_turned_away| {
+            let asked = Asked::of(&Request::builder().method(method).uri(uri).body(()).unwrap(), [192, 0, 2, 7].into());
+            asked.limit(&who, &Outcome { code, is_turned_away, ..Outcome::default() })
+        };
+        let (one, all) = ("/api/v1/namespaces/a/configmaps/b", "/api/v1/namespaces/a/configmaps");
+        for code in [0, 200, 201, 408, 500, 503, 504] {
+            assert_eq!(limit("DELETE", one, code, false), Limit::None, "{code}");
+        }
+        for code in [403, 404, 409, 422] {
+            assert_eq!(limit("DELETE", one, code, false), Limit::Refused("eve"), "{code}");
+            assert_eq!(limit("DELETE", all, code, false), Limit::None, "some may be gone: {code}");
+        }
+        assert_eq!(limit("DELETE", all, 403, true), Limit::Refused("eve"));
+        assert_eq!(limit("GET", one, 401, false), Limit::Unknown);
     }
 }

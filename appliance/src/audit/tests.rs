@@ -104,6 +104,27 @@ fn what_cannot_be_written_is_counted_and_the_count_is_in_the_log() {
 }
 
 #[tokio::test]
+async fn one_caller_who_is_refused_on_and_on_pushes_nothing_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let audit = Audit::open(folder.path()).unwrap();
+    let path = format!("/api/v1/namespaces/{}/configmaps/b", "a".repeat(400));
+    let get = Asked::of(&http::Request::get(path).body(()).unwrap(), "192.0.2.7".parse().unwrap());
+    let delete = http::Request::delete("/api/v1/namespaces/a/configmaps/b").body(()).unwrap();
+    let delete = Asked::of(&delete, "192.0.2.7".parse().unwrap());
+    let (eve, now) = (Who { name: "eve", groups: &[] }, Timestamp::UNIX_EPOCH);
+    for _ in 0..3000 {
+        audit.note(&get, &eve, &Outcome { code: 403, reason: "Forbidden", ..Outcome::default() }, now);
+    }
+    audit.note(&delete, &eve, &Outcome { code: 200, ..Outcome::default() }, now);
+    let text = all(&audit, None).await;
+    let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let refused = lines.iter().filter(|line| line["code"] == 403).count();
+    assert!(refused > 3 && text.len() < 16 << 10, "{refused} in {} bytes", text.len());
+    assert_eq!(lines[lines.len() - 2]["suppressed"], 3000 - refused);
+    assert_eq!(lines[lines.len() - 1]["code"], 200);
+}
+
+#[tokio::test]
 async fn a_request_is_on_record_once_also_when_its_asker_goes_away() {
     let folder = tempfile::tempdir().unwrap();
     let audit = Audit::open(folder.path()).unwrap();

@@ -24,6 +24,8 @@ use super::{
 use crate::serve::at_rest;
 
 const DATABASE: &str = "resources.db";
+/// The store's, beside it.
+const LOCK: &str = "resources.db.lock";
 /// What else of a folder that is replaced stays in use: leases that were granted since the backup.
 const KEPT_FILES: [&str; 3] = ["leases.db", "leases.db-wal", "leases.db-shm"];
 /// Images that may have no other source, and who did what.
@@ -126,25 +128,24 @@ struct Found {
 impl Found {
     fn look(place: &Path, force: bool) -> anyhow::Result<Self> {
         let looking = || format!("looking into {}", place.display());
-        let names = match fs::read_dir(place) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-            entries => entries
-                .with_context(looking)?
-                .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-                .filter(|name| !matches!(name.as_deref(), Ok(LOST_AND_FOUND)))
-                .collect::<std::io::Result<Vec<_>>>()
-                .with_context(looking)?,
+        let look = || -> anyhow::Result<Vec<String>> {
+            let names = names(place).with_context(looking)?;
+            if !force && !names.iter().all(|name| keys::FOLDERS.contains(&name.as_str()) || name == LOCK) {
+                bail!(
+                    "{} is not empty: name another folder, or say --force to put the backup in its place (what is \
+                     there is kept under another name)",
+                    place.display()
+                );
+            }
+            Ok(names)
         };
-        let lock = lock(place)?;
-        let is_key = |name: &String| keys::FOLDERS.contains(&name.as_str());
-        if !force && !names.iter().all(is_key) {
-            bail!(
-                "{} is not empty: name another folder, or say --force to put the backup in its place (what is there \
-                 is kept under another name)",
-                place.display()
-            );
+        if look()?.is_empty() {
+            // An appliance that starts here makes it a folder that cannot be replaced.
+            return Ok(Self { place: place.to_owned(), names: Vec::new(), _lock: None });
         }
-        Ok(Self { place: place.to_owned(), names, _lock: lock })
+        let lock = lock(place)?;
+        // An appliance may have been here until it was locked.
+        Ok(Self { place: place.to_owned(), names: look()?, _lock: Some(lock) })
     }
 
     fn is_empty(&self) -> bool {
@@ -156,15 +157,26 @@ impl Found {
     }
 }
 
-/// The store's own lock; an appliance that runs has it.
-fn lock(place: &Path) -> anyhow::Result<Option<File>> {
-    let path = place.join(format!("{DATABASE}.lock"));
-    let file = match OpenOptions::new().write(true).open(&path) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        file => file.with_context(|| format!("opening {}", path.display()))?,
-    };
+/// What is in a folder, which may not be there.
+fn names(place: &Path) -> std::io::Result<Vec<String>> {
+    match fs::read_dir(place) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        entries => entries?
+            .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+            .filter(|name| !matches!(name.as_deref(), Ok(LOST_AND_FOUND)))
+            .collect(),
+    }
+}
+
+/// The store's own lock; an appliance that runs has it. It is made where none has been yet, and stays:
+/// whoever took it away could take it from another.
+fn lock(place: &Path) -> anyhow::Result<File> {
+    let path = place.join(LOCK);
+    let mut options = OpenOptions::new();
+    let file = options.create(true).truncate(false).write(true).mode(0o600).open(&path);
+    let file = file.with_context(|| format!("opening {}", path.display()))?;
     match file.try_lock() {
-        Ok(()) => Ok(Some(file)),
+        Ok(()) => Ok(file),
         Err(_) => bail!("{} is in use: stop the appliance that serves from it", place.display()),
     }
 }

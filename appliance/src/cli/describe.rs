@@ -167,7 +167,12 @@ fn hardware(page: &mut Page, journal: &HostJournal) {
         ));
         match &disk.table {
             Some(TableRecord::Gpt { guid }) => page.line(&format!("    GPT {guid}{}", said(guid))),
-            Some(TableRecord::Unreadable { why }) => page.line(&format!("    partition table cannot be read: {why}")),
+            Some(TableRecord::Unreadable { why, damaged: true }) => {
+                page.line(&format!("    partition table is damaged: {why}"));
+            }
+            Some(TableRecord::Unreadable { why, damaged: false }) => {
+                page.line(&format!("    partition table could not be read: {why}"));
+            }
             Some(TableRecord::None) | None => {}
         }
     }

@@ -108,10 +108,10 @@ pub enum Command {
     /// Let a frozen host go on: the named installation may be overwritten
     ///
     /// A host is frozen while a disk of it was installed after the backup that the store was restored from, or by
-    /// another appliance. `firesteel describe host HOST` says which disk it is and what marks it.
+    /// another appliance, or could not be read. `firesteel describe host HOST` says which disk it is and its name here.
     GiveUp {
         host: String,
-        /// Mark of the installation, as the host's reason names it
+        /// Mark of the installation, or name of the disk that could not be read, as the host's reason tells it
         #[arg(long, value_name = "GUID")]
         disk: String,
     },

@@ -25,7 +25,7 @@ pub fn refuse(status: &Status) -> Response<ResponseBody> {
     if let Some(seconds) = status.retry_after_seconds() {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
-    response.extensions_mut().insert(Told { reason: status.reason, made: String::new() });
+    response.extensions_mut().insert(Told { reason: status.reason, ..Told::default() });
     response
 }
 

@@ -117,6 +117,11 @@ impl Own {
 
 /// What an answer says, for the record.
 pub(super) fn outcome<B>(response: &Response<B>) -> Outcome<'_> {
-    let (reason, name) = response.extensions().get::<Told>().map_or(("", ""), |told| (told.reason, told.made.as_str()));
-    Outcome { code: response.status().as_u16(), reason, name }
+    let code = response.status().as_u16();
+    response.extensions().get::<Told>().map_or(Outcome { code, ..Outcome::default() }, |told| Outcome {
+        code,
+        reason: told.reason,
+        name: &told.made,
+        is_turned_away: told.is_turned_away,
+    })
 }

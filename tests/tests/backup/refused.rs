@@ -58,6 +58,31 @@ fn a_folder_in_use_and_one_with_something_in_it() {
     assert_eq!(objects(&done.replaced.unwrap()).into_keys().collect::<Vec<_>>(), ["old"]);
 }
 
+/// Where nothing but the keys stands, no store has made its lock yet.
+#[test]
+fn an_appliance_that_starts_during_a_restore_is_kept_out() {
+    let root = tempfile::tempdir().unwrap();
+    let (source, file, data) = (root.path().join("source"), root.path().join("file"), root.path().join("data"));
+    folder(&source, &["a"]);
+    backup_of(&source, now(), &file);
+    for keys in ["pki", "secrets"] {
+        fs::create_dir_all(data.join(keys)).unwrap();
+        for entry in fs::read_dir(source.join(keys)).unwrap().map(Result::unwrap) {
+            fs::copy(entry.path(), data.join(keys).join(entry.file_name())).unwrap();
+        }
+    }
+    let mut tries = 0;
+    let mut start = |at: &str| {
+        if at != "done" {
+            tries += 1;
+            assert!(Store::open(&data.join("resources.db")).is_err(), "{at}");
+        }
+    };
+    backup::restore(&order(&file, &data, Keys::There, false), &mut start).unwrap();
+    assert!(tries > 2);
+    assert_eq!(objects(&data).into_keys().collect::<Vec<_>>(), ["a"]);
+}
+
 #[test]
 fn private_keys_are_found_beside_the_backup_or_nothing_is_done() {
     let root = tempfile::tempdir().unwrap();

@@ -274,7 +274,8 @@ pub struct Frozen {
     pub why: FrozenWhy,
     /// The disk, by name and identity.
     pub disk: String,
-    /// Its mark; empty where it could not be read.
+    /// By what it is given up: its mark, or the disk's own name where no mark could be read; empty where it
+    /// cannot be given up.
     pub guid: String,
     pub message: String,
     pub since: Timestamp,
@@ -288,6 +289,8 @@ pub enum FrozenWhy {
     OfAnotherStore,
     /// After a restore: the agent does not tell what is on the disk.
     MarkUnknown,
+    /// The disk gave an error where its mark would be.
+    Unread,
 }
 
 impl FrozenWhy {
@@ -298,6 +301,7 @@ impl FrozenWhy {
             Self::NewerThanStore => "NewerThanStore",
             Self::OfAnotherStore => "OfAnotherStore",
             Self::MarkUnknown => "MarkUnknown",
+            Self::Unread => "Unread",
         }
     }
 }

@@ -10,6 +10,7 @@
 //! | none, or another program's | the disk is as it was before Firesteel, or was cleaned: nothing of ours is lost |
 //! | of a moment that the store has, or of the installation that it knows as done | known |
 //! | of a moment that the store lacks, or of an installation that was under way in the backup | newer: any such disk freezes the host |
+//! | it could not be read | nobody knows: freezes the host if the store was restored, or its plan names this disk |
 //! | of another store | another appliance counts on it, for what is released is cleaned: freezes the host if its plan names this disk |
 
 use firesteel_resources::{
@@ -126,7 +127,12 @@ fn give_up(turn: &mut Turn<'_>, frozen: Option<&Frozen>, guid: &str) {
     }
     match frozen {
         Some(frozen) if !guid.is_empty() && frozen.guid.eq_ignore_ascii_case(&guid) => {
-            let text = format!("the installation {guid} on {} was given up: it may be overwritten", frozen.disk);
+            let text = match frozen.why {
+                FrozenWhy::Unread => format!("the unread disk {} was given up: it may be overwritten", frozen.disk),
+                FrozenWhy::NewerThanStore | FrozenWhy::OfAnotherStore | FrozenWhy::MarkUnknown => {
+                    format!("the installation {guid} on {} was given up: it may be overwritten", frozen.disk)
+                }
+            };
             turn.event(EventKind::Warning, "DiskGivenUp", text);
             turn.memory.given_up.push(GivenUp { guid, disk: frozen.disk.clone(), at: turn.now });
             let excess = turn.memory.given_up.len().saturating_sub(GIVEN_UP_MAX);
@@ -167,11 +173,45 @@ fn judge(turn: &Turn<'_>) -> Option<Frozen> {
     let planned = turn.memory.disk.as_ref().map(|disk| disk.identity());
     record.disks.iter().find_map(|disk| {
         let is_planned = planned.is_some_and(|planned| is_disk(planned, disk));
-        let (why, guid) = standing(turn, disk, record.timeline, is_planned)?;
-        let (name, message) = (describe(disk), message(turn, disk, why, guid));
+        let (why, guid) = match &disk.table {
+            Some(TableRecord::Unreadable { damaged: false, .. }) => {
+                (FrozenWhy::Unread, unread(turn, disk, &record.disks, is_planned)?)
+            }
+            _ => standing(turn, disk, record.timeline, is_planned).map(|(why, guid)| (why, guid.to_owned()))?,
+        };
+        let (name, message) = (describe(disk), message(turn, disk, why, &guid));
         let old = turn.memory.frozen.as_ref().filter(|old| old.guid == guid);
-        Some(Frozen { why, disk: name, guid: guid.to_owned(), message, since: old.map_or(turn.now, |old| old.since) })
+        Some(Frozen { why, disk: name, guid, message, since: old.map_or(turn.now, |old| old.since) })
     })
+}
+
+/// The name by which a disk can be given up whose table could not be read, if that freezes the host.
+fn unread(turn: &Turn<'_>, disk: &DiskRecord, all: &[DiskRecord], is_planned: bool) -> Option<String> {
+    let restored = turn.memory.restored.as_ref();
+    let was_restored = restored.is_some() || turn.seen.lineage.known.len() > 1;
+    if !was_restored && !is_planned {
+        return None;
+    }
+    let name = own_name(disk, all);
+    // What was given up before the restore says nothing of what was installed after the backup.
+    let counts = |given: &GivenUp| restored.is_none_or(|restored| given.at >= restored.at);
+    let is_given_up = turn.memory.given_up.iter().any(|given| given.guid.eq_ignore_ascii_case(&name) && counts(given));
+    (!is_given_up).then_some(name)
+}
+
+/// What the disk is called and no other of its host; of letters that a shell takes as they are, for a host
+/// says it and a person types it.
+fn own_name(disk: &DiskRecord, all: &[DiskRecord]) -> String {
+    let kinds: [fn(&DiskRecord) -> &String; 3] = [|disk| &disk.wwn, |disk| &disk.serial, |disk| &disk.by_path];
+    let plain = |name: &String| -> String {
+        let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
+        name.trim().chars().map(|letter| if is_plain(letter) { letter.to_ascii_lowercase() } else { '_' }).collect()
+    };
+    let is_own = |kind: &fn(&DiskRecord) -> &String| {
+        let name = plain(kind(disk));
+        !name.is_empty() && all.iter().filter(|other| plain(kind(other)) == name).count() == 1
+    };
+    kinds.iter().find(|kind| is_own(kind)).map_or_else(|| plain(&disk.device), |kind| plain(kind(disk)))
 }
 
 fn standing<'a>(
@@ -183,7 +223,7 @@ fn standing<'a>(
     let (memory, lineage) = (&turn.memory, &turn.seen.lineage);
     let guid = match &disk.table {
         Some(TableRecord::Gpt { guid }) => guid.as_str(),
-        // Nothing boots from it.
+        // Nothing boots from it, damaged as it is.
         Some(TableRecord::None | TableRecord::Unreadable { .. }) => return None,
         None => {
             let must_know = memory.restored.is_some() && looked_in == lineage.timeline && is_planned;
@@ -246,6 +286,15 @@ fn message(turn: &Turn<'_>, disk: &DiskRecord, why: FrozenWhy, guid: &str) -> St
         FrozenWhy::MarkUnknown => format!(
             "frozen: the store was restored from a backup, and the agent does not tell whether the disk {name} was \
              installed after it; give the appliance newer boot files, and run `firesteel retry {host}`"
+        ),
+        FrozenWhy::Unread => format!(
+            "frozen: the partition table of the disk {name} could not be read ({}), so nobody knows whether something \
+             newer than the store is on it, and nothing is cleaned or written; the next inspection looks at it again, \
+             and `firesteel retry {host}` makes one; {exits}",
+            match &disk.table {
+                Some(TableRecord::Unreadable { why, .. }) => why.as_str(),
+                Some(TableRecord::None | TableRecord::Gpt { .. }) | None => "",
+            }
         ),
     }
 }

@@ -118,7 +118,10 @@ fn what_the_store_knows_is_no_obstacle() {
     for known in [
         unmarked(disk("sda", "A", 100)),
         marked(disk("sda", "A", 100), mark(STORE, OLD, 7)).0,
-        DiskRecord { table: Some(TableRecord::Unreadable { why: "damaged".into() }), ..disk("sda", "A", 100) },
+        DiskRecord {
+            table: Some(TableRecord::Unreadable { why: "checksum".into(), damaged: true }),
+            ..disk("sda", "A", 100)
+        },
         DiskRecord {
             table: Some(TableRecord::Gpt { guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into() }),
             ..disk("sda", "A", 100)
@@ -272,6 +275,73 @@ fn after_a_restore_an_agent_must_say_what_stands_on_the_disk() {
     world.annotate(annotations::GIVE_UP_DISK, "");
     world.run();
     assert!(!world.effects.iter().any(destroys), "an empty name names nothing");
+}
+
+fn unread(disk: DiskRecord) -> DiskRecord {
+    DiskRecord { table: Some(TableRecord::Unreadable { why: "I/O error".into(), damaged: false }), ..disk }
+}
+
+#[test]
+fn a_disk_that_could_not_be_read_freezes_the_host_until_it_can_be() {
+    for disks in
+        [vec![unread(disk("sda", "A", 100))], vec![unmarked(disk("sdb", "B", 50)), unread(disk("sda", "A", 100))]]
+    {
+        let mut world = restored_available(disks);
+        want(&mut world);
+        assert!(!world.effects.iter().any(destroys), "{}", world.reason());
+        assert_eq!(frozen(&world), (ConditionStatus::True, "Unread".to_owned()), "{}", world.reason());
+        for word in ["sda", "serial A", "I/O error", "firesteel retry a", "firesteel give-up a --disk "] {
+            assert!(world.reason().contains(word), "{word}: {}", world.reason());
+        }
+        // The error passed, and what it hid is newer.
+        let (newer, _) = marked(disk("sda", "A", 100), mark(STORE, OLD, LAST + 1));
+        world.disks = vec![newer];
+        world.pass(10);
+        world.annotate(annotations::RETRY, "");
+        world.run();
+        assert_eq!(frozen(&world).1, "NewerThanStore", "{}", world.reason());
+        world.disks = vec![unmarked(disk("sda", "A", 100))];
+        world.pass(10);
+        world.annotate(annotations::RETRY, "");
+        world.run();
+        assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    }
+}
+
+#[test]
+fn a_disk_that_could_not_be_read_is_given_up_by_its_own_name() {
+    let mut world = restored_available(vec![unread(disk("sda", "A", 100))]);
+    want(&mut world);
+    let name = world.memory().frozen.as_ref().unwrap().guid.clone();
+    assert!(!name.is_empty() && world.reason().contains(&format!("--disk {name}`")), "{}", world.reason());
+    world.annotate(annotations::GIVE_UP_DISK, &name);
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+
+    // What is readable again, and newer, was not given up by that.
+    let mut world = restored_available(vec![unread(disk("sda", "A", 100))]);
+    world.edit(|host| host.spec.image = Some(image("two")));
+    world.settle();
+    world.annotate(annotations::GIVE_UP_DISK, &name);
+    world.disks = vec![marked(disk("sda", "A", 100), mark(STORE, OLD, LAST + 1)).0];
+    world.run();
+    assert!(!world.effects.iter().any(destroys), "{}", world.reason());
+}
+
+#[test]
+fn without_a_restore_only_the_planned_disk_must_be_readable() {
+    let mut world = World::new();
+    world.seen.lineage = before();
+    world.disks = vec![unmarked(disk("sda", "A", 100)), unread(disk("sdb", "B", 900))];
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+
+    let mut world = World::new();
+    world.seen.lineage = before();
+    world.disks = vec![unread(disk("sda", "A", 100))];
+    world.run();
+    assert_eq!(frozen(&world).1, "Unread", "{}", world.reason());
+    assert!(!world.effects.iter().any(destroys));
 }
 
 #[test]

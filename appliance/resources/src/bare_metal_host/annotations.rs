@@ -32,7 +32,7 @@ pub const RESERVED_ADDRESS: &str = "firesteel.dev/reserved-address";
 pub const RELEASE_FORCE: &str = "firesteel.dev/release-force";
 
 /// One-shot: the installation with this mark (the GUID of its disk) may be overwritten, although it is
-/// newer than the store, or another appliance's.
+/// newer than the store, or another appliance's; or the disk of this name, although it could not be read.
 pub const GIVE_UP_DISK: &str = "firesteel.dev/give-up-disk";
 
 /// All requests of one host.
