@@ -94,6 +94,29 @@ impl fmt::Debug for Inner {
     }
 }
 
+/// A step under way. It ends with this, also where nobody waits for it any more: whoever asked for a boot
+/// script may have hung up. The host would never be stepped again, so one that was broken off is made up for.
+struct Stepping<'a> {
+    control: &'a Control,
+    begun: (HostKey, &'static str),
+    is_over: bool,
+}
+
+impl Stepping<'_> {
+    fn end(mut self) {
+        self.is_over = true;
+    }
+}
+
+impl Drop for Stepping<'_> {
+    fn drop(&mut self) {
+        self.control.views().running.remove(&self.begun);
+        if !self.is_over {
+            self.control.inner.queue.wake(&self.begun.0);
+        }
+    }
+}
+
 impl Control {
     /// # Errors
     /// When the registry lacks a kind that control needs.
@@ -208,12 +231,12 @@ impl Control {
         loop {
             let key = self.inner.queue.next().await;
             // One step of one host at a time: a second stepper puts it back.
-            if !self.views().running.insert((key.clone(), "step")) {
+            let Some(stepping) = self.begin_step(&key) else {
                 self.inner.queue.wake_in(&key, Duration::from_millis(20));
                 continue;
-            }
+            };
             let result = self.step(&key).await;
-            self.views().running.remove(&(key.clone(), "step"));
+            stepping.end();
             if let Err(status) = result {
                 // A conflict means that somebody wrote in between: what they wrote is to be seen first.
                 let delay = if status.is_conflict() { Duration::ZERO } else { Duration::from_secs(5) };
@@ -227,12 +250,21 @@ impl Control {
 
     /// Steps a host at once, for a caller who needs what follows; waits for a step under way.
     pub(crate) async fn step_now(&self, key: &HostKey) -> Result<(), Status> {
-        while !self.views().running.insert((key.clone(), "step")) {
-            self.sleep(Duration::from_millis(5)).await;
-        }
+        let stepping = loop {
+            match self.begin_step(key) {
+                Some(stepping) => break stepping,
+                None => self.sleep(Duration::from_millis(5)).await,
+            }
+        };
         let result = self.step(key).await;
-        self.views().running.remove(&(key.clone(), "step"));
+        stepping.end();
         result
+    }
+
+    /// `None` while another step of the host is under way.
+    fn begin_step(&self, key: &HostKey) -> Option<Stepping<'_>> {
+        let begun = (key.clone(), "step");
+        self.views().running.insert(begun.clone()).then(|| Stepping { control: self, begun, is_over: false })
     }
 
     async fn follow_hosts(self) -> Result<(), String> {

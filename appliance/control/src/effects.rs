@@ -65,7 +65,8 @@ impl Control {
                 let mut views = self.views();
                 let macs = views.hosts.get(&key).map(|view| view.macs.clone()).unwrap_or_default();
                 for mac in macs {
-                    if let Some(machine) = views.discovered.get_mut(&mac) {
+                    // One that was told already was told which host it became.
+                    if let Some(machine) = views.discovered.get_mut(&mac).filter(|machine| machine.abort.is_none()) {
                         machine.set_abort(reason);
                     }
                 }

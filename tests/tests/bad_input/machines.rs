@@ -1,5 +1,7 @@
 //! Machines that are not who they say, or who they were.
 
+use std::time::Duration;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use firesteel_resources::SecretReference;
@@ -208,6 +210,29 @@ async fn a_config_is_given_to_the_host_whose_user_data_fetches_it() {
                 let told = format!("does not fetch the config {other}: let it merge https://192.0.2.1:8443/config/");
                 assert!(denied.contains(&told), "{denied}");
             }
+        }
+    }
+}
+
+/// Who hangs up while the script is made breaks off a step of the host, which was never stepped again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_hangs_up_while_the_script_is_made_stops_no_host() {
+    const FOR_EVER: Duration = Duration::from_secs(60);
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    for pieces in 1..=40 {
+        let agent = tokio::time::timeout(FOR_EVER, Agent::boot(&appliance, MAC, pieces)).await;
+        let agent = agent.unwrap_or_else(|_| panic!("no script after one that was left after {} pieces", pieces - 1));
+        agent.hello(&appliance).await.unwrap();
+        let asked = script(&appliance, MAC, "");
+        tokio::pin!(asked);
+        for _ in 0..pieces {
+            if futures_util::poll!(asked.as_mut()).is_ready() {
+                break;
+            }
+            // What it waits for in the store goes on meanwhile.
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     }
 }
