@@ -1,4 +1,5 @@
-//! The notice board: how far the plan is, with its receipts. The step writes, the reporter reads.
+//! The notice board: how far the plan is, with its receipts, and who was heard on the cables. The step and
+//! the listener write, the reporter reads.
 //!
 //! Kept in memory, and in a file on the ramdisk's own tmpfs, so that a worker that takes over from
 //! a dead one knows which plan was started, and can report how it ended.
@@ -15,9 +16,11 @@ use std::{
     time::Duration,
 };
 
-use firesteel_wire::{Evidence, Plan, Receipt, StepReport, StepState};
+use firesteel_wire::{Evidence, Neighbour, Plan, Receipt, StepReport, StepState};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
+
+use crate::{lldp, neighbours::Neighbours};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Notices {
@@ -34,6 +37,8 @@ pub struct Board {
     file: Option<PathBuf>,
     /// Why the file does not hold what the notices say.
     unkept: Mutex<Option<String>>,
+    /// Of this worker only: a later one hears them again.
+    neighbours: Mutex<Neighbours>,
     news: Notify,
 }
 
@@ -55,6 +60,7 @@ impl Board {
             time_offset_ms: AtomicU64::new(0),
             file,
             unkept: Mutex::default(),
+            neighbours: Mutex::default(),
             news: Notify::new(),
         }
     }
@@ -75,6 +81,21 @@ impl Board {
     #[must_use]
     pub fn read(&self) -> Notices {
         self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Somebody spoke on the cable of this NIC.
+    pub fn hear(&self, nic: &str, mac: &str, said: lldp::Neighbour, uptime: Duration) {
+        let news = self.neighbours.lock().unwrap_or_else(PoisonError::into_inner).hear(nic, mac, said, uptime);
+        if let Some(news) = news {
+            tracing::info!("{nic} is plugged into {news}");
+            self.news.notify_one();
+        }
+    }
+
+    /// Who was heard up to now, as a report has room for it.
+    #[must_use]
+    pub fn neighbours(&self) -> Vec<Neighbour> {
+        self.neighbours.lock().unwrap_or_else(PoisonError::into_inner).told()
     }
 
     /// Learns the appliance's time; receipts carry it whatever the host's own clock says.
@@ -118,12 +139,13 @@ impl Board {
         self.change_step(true, index, |step| step.disk_changed = true);
     }
 
-    pub fn progress(&self, index: u32, activity: &str, done_bytes: u64, total_bytes: u64) {
+    pub fn progress(&self, index: u32, activity: &str, done_bytes: u64, total_bytes: u64, bytes_per_second: u64) {
         self.change_step(false, index, |step| {
             if step.activity != activity {
                 activity.clone_into(&mut step.activity);
             }
             (step.done_bytes, step.total_bytes) = (done_bytes, total_bytes);
+            step.bytes_per_second = bytes_per_second;
         });
     }
 
@@ -138,6 +160,7 @@ impl Board {
             step.state = StepState::Done;
             step.ended_ms = now_ms;
             step.activity.clear();
+            step.bytes_per_second = 0;
             let (name, started_ms) = (step.step.clone(), step.started_ms);
             notices.receipts.push(Receipt { plan, index, step: name, started_ms, ended_ms: now_ms, evidence });
         });
@@ -147,6 +170,7 @@ impl Board {
         self.change_step(true, index, |step| {
             step.state = StepState::Failed;
             step.ended_ms = now_ms;
+            step.bytes_per_second = 0;
             error.clone_into(&mut step.error);
             step.disk_changed |= disk_changed;
         });
@@ -154,17 +178,16 @@ impl Board {
 
     /// Ends what a dead worker left running; says whether there was something.
     pub fn fail_interrupted(&self, error: &str, now_ms: u64) -> bool {
-        let left = self.read().steps.iter().find(|step| step.state == StepState::Running).map(|step| step.index);
-        let index = left.or_else(|| {
+        let steps = self.read().steps;
+        let in_state = |state: StepState| steps.iter().filter(move |step| step.state == state).map(|step| step.index);
+        // Several may have run at once.
+        let mut left: Vec<u32> = in_state(StepState::Running).collect();
+        if left.is_empty() && in_state(StepState::Failed).next().is_none() {
             // It died between two steps: the next one will not come either.
-            let steps = self.read().steps;
-            let failed = steps.iter().any(|step| step.state == StepState::Failed);
-            steps.iter().find(|step| step.state == StepState::Pending && !failed).map(|step| step.index)
-        });
-        if let Some(index) = index {
-            self.step_failed(index, error, false, now_ms);
+            left.extend(in_state(StepState::Pending).next());
         }
-        index.is_some()
+        left.iter().for_each(|index| self.step_failed(*index, error, false, now_ms));
+        !left.is_empty()
     }
 
     fn change_step(&self, keep: bool, index: u32, change: impl FnOnce(&mut StepReport)) {
@@ -209,6 +232,7 @@ fn pending(index: u32, name: &str) -> StepReport {
         activity: String::new(),
         done_bytes: 0,
         total_bytes: 0,
+        bytes_per_second: 0,
         started_ms: 0,
         ended_ms: 0,
         error: String::new(),
@@ -247,6 +271,18 @@ mod tests {
         assert_eq!((notices.plan, notices.steps[0].state), (4, StepState::Failed));
         assert_eq!((notices.steps[0].started_ms, notices.steps[0].disk_changed), (1_001_000, true));
         assert!(!later.fail_interrupted("again", 0), "a plan fails once");
+    }
+
+    #[test]
+    fn all_steps_that_ran_at_once_fail_with_their_worker() {
+        let board = Board::new(None);
+        board.plan_started(&Plan { number: 4, attempt: 1, steps: vec![Step::Inspect, Step::Inspect, Step::Reboot] });
+        board.step_started(0, 1);
+        board.step_started(1, 1);
+        assert!(board.fail_interrupted("died", 3));
+        let states: Vec<_> = board.read().steps.iter().map(|step| step.state).collect();
+        assert_eq!(states, [StepState::Failed, StepState::Failed, StepState::Pending]);
+        assert!(!board.fail_interrupted("again", 4));
     }
 
     #[test]

@@ -113,6 +113,7 @@ mod tests {
             appliance: "https://192.0.2.1:8443".into(),
             pin_sha256: "00".repeat(32),
             boot_mac: "52:54:00:00:00:01".into(),
+            network: None,
         }
     }
 

@@ -7,8 +7,10 @@ use std::{
     time::Duration,
 };
 
-use firesteel_images::write::Device;
+use firesteel_images::write::{Device, DiskReader};
 use firesteel_wire::{Disk, Identity, Inventory};
+
+use crate::clean::{assembled::Assembly, port::Port};
 
 /// A disk as it is now, with everything that could forbid to write to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,6 +18,22 @@ pub struct SeenDisk {
     pub disk: Disk,
     /// What uses it or one of its partitions: `sda1 is mounted at /x`.
     pub uses: Vec<String>,
+    /// What is assembled from it or one of its partitions: `sda1 is held by md0`.
+    pub holders: Vec<String>,
+}
+
+/// Something of a disk that is open. Names and numbers of disks go to others only when nothing of them is open
+/// any more, so what this number means now it means until this is dropped.
+pub struct Held<T: ?Sized> {
+    /// The kernel's number of the disk, as [`Device::number`].
+    pub number: u64,
+    pub opened: Box<T>,
+}
+
+impl<T: ?Sized> std::fmt::Debug for Held<T> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 /// One partition of a disk, by its place.
@@ -37,11 +55,21 @@ pub trait Host: Send + Sync + 'static {
     fn inventory(&self) -> Inventory;
     /// The whole disks as they are now; nothing is opened for writing.
     fn disks(&self) -> Vec<SeenDisk>;
+    /// The whole disk that has this number now, its identity read anew; `None` when it is gone.
+    fn numbered(&self, number: u64) -> Option<SeenDisk>;
     /// Root of sysfs, for device paths and firmware variables.
     fn sysfs(&self) -> PathBuf;
     fn set_clocks(&self, unix_ms: u64);
     /// Opens a disk alone, or fails while something uses it.
     fn open_disk(&self, device: &Path) -> anyhow::Result<Device>;
+    /// Reads a disk that others may hold: past the kernel's cache, and without a claim to it.
+    fn look_at(&self, device: &Path) -> anyhow::Result<Held<dyn DiskReader>>;
+    /// What is assembled from the disk with this kernel name, the highest first.
+    fn assemblies(&self, disk: &str) -> Vec<Assembly>;
+    /// Takes one apart, and returns when its disks are free of it; what they hold stays.
+    fn take_apart(&self, assembly: &Assembly) -> anyhow::Result<()>;
+    /// How commands reach the drive behind a disk.
+    fn commands(&self, device: &Path) -> anyhow::Result<Held<dyn Port>>;
     /// Makes the kernel read the partition table of this disk, and of no other, again.
     fn reread_partitions(&self, disk: &Device) -> anyhow::Result<()>;
     /// The device of one partition; waits until the kernel shows it.

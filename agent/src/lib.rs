@@ -6,8 +6,9 @@
 //! ```
 //!
 //! Three kinds of code, apart from each other:
-//! - decide, pure: [`decide`], [`disk`], [`boot_entry`], the parsers of [`inspect`];
-//! - perform, on the [`host::Host`] seam: [`steps`], [`machine`], [`network`], [`modules`], [`os`];
+//! - decide, pure: [`decide`], [`disk`], [`boot_entry`], [`lldp`], [`neighbours`], the parsers of
+//!   [`inspect`], most of [`clean`];
+//! - perform, on the [`host::Host`] seam: [`steps`], [`machine`], [`network`], [`listen`], [`modules`], [`os`];
 //! - wire up: [`init`], [`worker`], [`session`].
 //!
 //! It runs no shell, calls no tool of the host and executes no program of an image. It talks to the
@@ -16,6 +17,7 @@
 pub mod appliance;
 pub mod board;
 pub mod boot_entry;
+pub mod clean;
 pub mod console;
 pub mod decide;
 pub mod disk;
@@ -24,11 +26,15 @@ pub mod handover;
 pub mod host;
 pub mod init;
 pub mod inspect;
+pub mod listen;
+pub mod lldp;
 pub mod log;
 pub mod machine;
 pub mod modules;
+pub mod neighbours;
 pub mod network;
 pub mod os;
+mod program;
 pub mod session;
 pub mod steps;
 pub mod tls;

@@ -8,15 +8,19 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use firesteel_images::write::{Device, Inspected, metadata};
+use firesteel_images::write::{Device, DiskReader, Inspected, metadata};
 use firesteel_wire::{Identity, Inventory, Table};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 
 use crate::{
+    clean::{
+        assembled::{self, Assembly, Kind},
+        port::Port,
+    },
     disk::table,
-    host::{Host, PartitionPlace, SeenDisk},
-    inspect::{self, Probe, Roots, attribute, disks, nics, number, system},
-    os,
+    host::{Held, Host, PartitionPlace, SeenDisk},
+    inspect::{self, Probe, Roots, attribute, disks, nics, number, system, text},
+    modules, os,
 };
 
 /// Where partitions are mounted, one at a time.
@@ -86,6 +90,11 @@ impl Host for Machine {
         disks::read(&self.roots)
     }
 
+    fn numbered(&self, number: u64) -> Option<SeenDisk> {
+        let (major, minor) = (nix::sys::stat::major(number), nix::sys::stat::minor(number));
+        disks::numbered(&self.roots, major, minor)
+    }
+
     fn sysfs(&self) -> PathBuf {
         self.roots.sys.clone()
     }
@@ -110,6 +119,49 @@ impl Host for Machine {
                 Err(error) => return Err(error.into()),
             }
         }
+    }
+
+    fn look_at(&self, device: &Path) -> anyhow::Result<Held<dyn DiskReader>> {
+        let opened = Inspected::open(device)?;
+        Ok(Held { number: opened.number, opened: Box::new(opened) })
+    }
+
+    fn assemblies(&self, disk: &str) -> Vec<Assembly> {
+        assembled::read(&self.roots.sys, &text(&self.roots.proc.join("self/mountinfo")), disk)
+    }
+
+    fn take_apart(&self, assembly: &Assembly) -> anyhow::Result<()> {
+        let (sys, dev, name) = (&self.roots.sys, &self.roots.dev, &assembly.name);
+        let is_there = || match assembly.kind {
+            Kind::BcacheSet => sys.join("fs/bcache").join(name).exists(),
+            Kind::Md | Kind::DeviceMapper | Kind::Bcache | Kind::Other => {
+                assembly.disks.iter().any(|disk| self.assemblies(disk).iter().any(|found| found.name == *name))
+            }
+        };
+        let began = Instant::now();
+        loop {
+            // A set may have gone with the device that it cached.
+            if !is_there() {
+                return Ok(());
+            }
+            let stopped = match assembly.kind {
+                Kind::Md => os::assembled::stop_md(sys, dev, name),
+                Kind::DeviceMapper => os::assembled::remove_dm(sys, dev, name),
+                Kind::Bcache => os::assembled::stop_bcache(sys, name),
+                Kind::BcacheSet => os::assembled::stop_bcache_set(sys, name),
+                Kind::Other => Err(std::io::ErrorKind::Unsupported.into()),
+            };
+            if began.elapsed() > BUSY_WAIT {
+                stopped.with_context(|| format!("taking {assembly} apart"))?;
+                bail!("{assembly} was stopped and still holds its disks");
+            }
+            thread::sleep(LOOK_AGAIN);
+        }
+    }
+
+    fn commands(&self, device: &Path) -> anyhow::Result<Held<dyn Port>> {
+        let opened = os::drive::CommandPath::open(device)?;
+        Ok(Held { number: opened.number()?, opened: Box::new(opened) })
     }
 
     fn reread_partitions(&self, disk: &Device) -> anyhow::Result<()> {
@@ -187,6 +239,34 @@ impl Probe for Machine {
         let name = attribute(&self.roots.proc.join("sys/kernel/hostname"));
         // What the kernel says when nobody has set a name.
         if name == "(none)" { String::new() } else { name }
+    }
+
+    fn nic_firmware(&self, interface: &str) -> String {
+        os::network::firmware_version(interface).unwrap_or_default()
+    }
+
+    fn nvme_identify(&self, device: &Path, structure: u8, namespace: u32) -> Option<Vec<u8>> {
+        let controller = File::open(device).inspect_err(|error| tracing::debug!("{}: {error}", device.display()));
+        let answer = os::nvme::identify(&controller.ok()?, structure, namespace);
+        answer.inspect_err(|error| tracing::debug!("{}: identify {structure:#x}: {error}", device.display())).ok()
+    }
+
+    fn ipmi(&self, netfn: u8, command: u8, data: &[u8]) -> Option<Vec<u8>> {
+        let device = self.roots.dev.join("ipmi0");
+        if !device.exists() {
+            // Nothing in the hardware asks for the second one by itself.
+            modules::load_named(Path::new("/"), &["ipmi_si", "ipmi_devintf"]);
+        }
+        let answer = os::ipmi::ask(&device, netfn, command, data);
+        answer.inspect_err(|error| tracing::debug!("{}: {error}", device.display())).ok()
+    }
+
+    fn commands(&self, device: &Path) -> Option<Box<dyn Port>> {
+        let opened = os::drive::CommandPath::open(device);
+        opened
+            .inspect_err(|error| tracing::debug!("{}: {error}", device.display()))
+            .ok()
+            .map(|path| Box::new(path) as _)
     }
 }
 

@@ -79,6 +79,16 @@ pub fn load_for_hardware(root: &Path) -> LoadReport {
     loader.report
 }
 
+/// Loads modules by their names, with what they need.
+pub fn load_named(root: &Path, names: &[&str]) {
+    let Some(mut loader) = Loader::open(root) else { return };
+    for name in names {
+        if !loader.load(name, &mut RunningKernel) {
+            tracing::debug!("kernel module {name} was not loaded");
+        }
+    }
+}
+
 /// Loads modules until the hardware shows nothing new: a controller's driver brings up disks, which
 /// need drivers of their own. Ends after `timeout` in any case.
 pub fn coldplug(root: &Path, timeout: Duration) -> LoadReport {

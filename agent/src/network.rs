@@ -1,22 +1,30 @@
-//! The way to the appliance: the interface that booted, its link, an address by DHCP, renewed for
-//! as long as the agent runs.
+//! The way to the appliance. Without network data it is DHCP on the interface that booted, and is renewed for as long
+//! as the agent runs; with a plan in the seed it is that plan: VLANs, bonds, several NICs, fixed addresses.
+//!
+//! A plan counts as done when the appliance's port answers, not when the kernel took it: a switch port may hold traffic
+//! back for 30 s after the link came up (spanning tree), LACP has to find its partner, a tag may be wrong. What is
+//! missing is said on the console while it is waited for. A plan that does not lead to the appliance in its time is
+//! undone, and DHCP on the booting interface is tried, by which the ramdisk itself has come; [`way`] decides. What way
+//! it was goes to the appliance with the hello.
+//!
+//! There is no resolver and no need for one: every URL that the agent gets has an address in it.
+
+mod apply;
+mod lease;
+pub mod way;
 
 use std::{
-    io::ErrorKind,
-    net::UdpSocket,
+    net::{IpAddr, SocketAddr, TcpStream},
     path::Path,
-    sync::mpsc::{SyncSender, sync_channel},
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, bail};
-use firesteel_dhcp::{
-    Mac,
-    client::{Bound, Client},
-};
-use ring::rand::{SecureRandom, SystemRandom};
+use firesteel_dhcp::Mac;
+use firesteel_wire::{NetworkPlan, Seed, network::Way};
 
+use self::{apply::Applied, lease::Lease, way::Ways};
 use crate::{
     inspect::{Roots, nics},
     modules, os,
@@ -29,35 +37,142 @@ const INTERFACE_WAIT: Duration = Duration::from_secs(120);
 const CARRIER_WAIT: Duration = Duration::from_secs(30);
 /// Without any DHCP answer for this long the worker starts over, and after three times the host.
 const LEASE_WAIT: Duration = Duration::from_secs(300);
+/// How long a plan has to lead to the appliance: twice spanning tree's 30 s, LACP's slow 30 s, and a DHCP server that
+/// is asked again. Less than the planner waits for the hello.
+const PLAN_WAIT: Duration = Duration::from_secs(120);
+/// The same for DHCP on the interface that has just booted.
+const DHCP_WAIT: Duration = Duration::from_secs(90);
+/// One knock at the appliance's door.
+const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// How often a person at the console hears what is waited for.
 const SAY_AGAIN: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(100);
-const DHCP_SERVER_PORT: u16 = 67;
-/// Larger than any frame that carries DHCP.
-const DATAGRAM_BYTES_MAX: usize = 2048;
+const KNOCK_AGAIN: Duration = Duration::from_millis(500);
 
-/// Brings the network up on the interface with this hardware address; returns with an address, and
-/// leaves a thread behind that keeps it.
-pub fn bring_up(roots: &Roots, boot_mac: &str) -> anyhow::Result<()> {
+/// Brings the network up; returns when the host has an address and, where the seed has a plan, when the appliance
+/// answers: then with the way that it was.
+pub fn bring_up(roots: &Roots, seed: &Seed) -> anyhow::Result<Option<Way>> {
+    os::network::set_up("lo").context("switching on lo")?;
+    let Some(plan) = &seed.network else {
+        by_dhcp(roots, &seed.boot_mac)?;
+        return Ok(None);
+    };
+    if let Err(error) = plan.check() {
+        bail!("the network plan in the seed cannot be carried out: {error}");
+    }
+    let appliance = door(&seed.appliance)?;
+    let mut both = Both { roots, plan, appliance, boot_mac: &seed.boot_mac };
+    match way::find(&mut both) {
+        Ok(way) => {
+            tracing::info!("the appliance is reached: {}", way.text);
+            Ok(Some(way))
+        }
+        Err(why) => bail!("the appliance is not reached: {why}"),
+    }
+}
+
+/// Address and port of an `https://192.0.2.1:8443`.
+fn door(appliance: &str) -> anyhow::Result<SocketAddr> {
+    let url = reqwest::Url::parse(appliance).context("reading the appliance's address")?;
+    let host = url.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let ip: IpAddr = host.parse().context("the appliance's address is no IP address")?;
+    Ok(SocketAddr::new(ip, url.port_or_known_default().unwrap_or(443)))
+}
+
+/// Brings the booting interface up by DHCP.
+fn by_dhcp(roots: &Roots, boot_mac: &str) -> anyhow::Result<()> {
     let interface = find_interface(roots, boot_mac)?;
     let mac: Mac = boot_mac.parse().context("reading the boot MAC of the seed")?;
-    os::network::set_up("lo").context("switching on lo")?;
     os::network::set_up(&interface).with_context(|| format!("switching on {interface}"))?;
     wait_for_carrier(roots, &interface);
-    let (first, bound) = sync_channel(1);
-    let name = interface.clone();
-    thread::spawn(move || {
-        if let Err(error) = keep_lease(&name, mac, &first) {
-            tracing::error!("DHCP on {name}: {error:#}");
+    let lease = Lease::keep(&interface, mac);
+    let (asked, mut said) = (Instant::now(), Instant::now());
+    while !lease.is_bound() {
+        if asked.elapsed() > LEASE_WAIT {
+            bail!("no DHCP server answered on {interface} for {} s", LEASE_WAIT.as_secs());
         }
-    });
-    let asked = Instant::now();
+        if said.elapsed() > SAY_AGAIN {
+            said = Instant::now();
+            tracing::info!("waiting for DHCP on {interface}");
+        }
+        thread::sleep(LOOK_AGAIN);
+    }
+    Ok(())
+}
+
+/// The real ways; see [`way`].
+struct Both<'a> {
+    roots: &'a Roots,
+    plan: &'a NetworkPlan,
+    appliance: SocketAddr,
+    boot_mac: &'a str,
+}
+
+impl Ways for Both<'_> {
+    fn by_plan(&mut self) -> Result<String, String> {
+        let summary = way::summary(self.plan);
+        tracing::info!("the network by the host's network data: {summary}");
+        let mut applied = Applied::new(self.roots, self.plan);
+        let reached = match applied.apply() {
+            Ok(()) => reach(self.appliance, PLAN_WAIT, || applied.obstacle()),
+            Err(error) => Err(format!("{error:#}")),
+        };
+        match reached {
+            Ok(waited) => Ok(format!("by the network data: {summary}{waited}")),
+            Err(error) => {
+                applied.undo();
+                Err(error)
+            }
+        }
+    }
+
+    fn by_dhcp(&mut self) -> Result<String, String> {
+        let interface = find_interface(self.roots, self.boot_mac).map_err(|error| format!("{error:#}"))?;
+        let mac = self.boot_mac.parse().map_err(|_| "the seed's boot MAC is none".to_owned())?;
+        tracing::info!("the network by DHCP on {interface}, which booted");
+        os::network::set_up(&interface).map_err(|error| format!("switching on {interface}: {error}"))?;
+        let lease = Lease::keep(&interface, mac);
+        let obstacle = || {
+            if !nics::has_carrier(self.roots, &interface) {
+                return Some(format!("{interface} has no link"));
+            }
+            (!lease.is_bound()).then(|| format!("no DHCP server answers on {interface}"))
+        };
+        match reach(self.appliance, DHCP_WAIT, obstacle) {
+            Ok(_) => Ok(format!("DHCP on {interface}, which booted,")),
+            Err(error) => {
+                lease.end();
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Knocks until the appliance answers. What was waited for longest, for the record; or what was missing at the end.
+fn reach(appliance: SocketAddr, within: Duration, obstacle: impl Fn() -> Option<String>) -> Result<String, String> {
+    let began = Instant::now();
+    let mut said: Option<(String, Instant)> = None;
+    let mut waited = String::new();
     loop {
-        match bound.recv_timeout(SAY_AGAIN) {
-            Ok(()) => return Ok(()),
-            Err(_) if asked.elapsed() < LEASE_WAIT => tracing::info!("waiting for DHCP on {interface}"),
-            Err(_) => bail!("no DHCP server answered on {interface} for {} s", LEASE_WAIT.as_secs()),
+        let now = obstacle();
+        let silent = match (&now, TcpStream::connect_timeout(&appliance, CONNECT_WAIT)) {
+            (_, Ok(_)) => return Ok(waited),
+            (Some(_), Err(_)) => String::new(),
+            (None, Err(error)) => {
+                format!("{appliance} does not answer ({error}); a switch port may hold traffic back for 30 s")
+            }
+        };
+        let text = now.unwrap_or(silent);
+        let seconds = began.elapsed().as_secs();
+        if began.elapsed() > within {
+            return Err(format!("after {seconds} s: {text}"));
         }
+        waited = format!("; waited {seconds} s: {text}");
+        if said.as_ref().is_none_or(|(before, at)| *before != text || at.elapsed() > SAY_AGAIN) {
+            tracing::info!("waiting for the appliance: {text}");
+            said = Some((text, Instant::now()));
+        }
+        thread::sleep(KNOCK_AGAIN);
     }
 }
 
@@ -96,59 +211,30 @@ fn wait_for_carrier(roots: &Roots, interface: &str) {
     }
 }
 
-/// Drives the DHCP client for ever: what it wants sent, what came, and whose turn the time makes it.
-fn keep_lease(interface: &str, mac: Mac, first: &SyncSender<()>) -> anyhow::Result<()> {
-    let mut seed = [0; 8];
-    SystemRandom::new().fill(&mut seed).map_err(|_| anyhow::anyhow!("the kernel gives no random bytes"))?;
-    let socket = os::network::dhcp_socket(interface).context("opening the DHCP socket")?;
-    let mut client = Client::new(mac, u64::from_ne_bytes(seed), None, Instant::now());
-    let mut applied: Option<Bound> = None;
-    let mut datagram = [0; DATAGRAM_BYTES_MAX];
-    loop {
-        while let Some(message) = client.poll_transmit() {
-            if let Err(error) = socket.send_to(&message.bytes, (message.destination, DHCP_SERVER_PORT)) {
-                tracing::debug!("DHCP message not sent: {error}");
-            }
-        }
-        if let Some(bound) = client.lease().filter(|bound| applied.as_ref() != Some(bound)) {
-            apply(interface, bound)?;
-            applied = Some(bound.clone());
-            // Full: the first lease was heard of already.
-            let _heard = first.try_send(());
-        }
-        match receive(&socket, &mut datagram, client.poll_timeout())? {
-            Some(bytes) => client.handle_packet(Instant::now(), &datagram[..bytes]),
-            None => client.handle_timeout(Instant::now()),
-        }
-    }
-}
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::net::TcpListener;
 
-fn receive(socket: &UdpSocket, datagram: &mut [u8], until: Instant) -> anyhow::Result<Option<usize>> {
-    let wait = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
-    socket.set_read_timeout(Some(wait)).context("setting the time to wait")?;
-    match socket.recv(datagram) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {
-            Ok(None)
-        }
-        // The link may go and come back.
-        Err(error) if matches!(error.kind(), ErrorKind::NetworkDown | ErrorKind::NetworkUnreachable) => {
-            thread::sleep(LOOK_AGAIN);
-            Ok(None)
-        }
-        Err(error) => Err(error).context("receiving"),
-    }
-}
+    use super::*;
 
-fn apply(interface: &str, bound: &Bound) -> anyhow::Result<()> {
-    os::network::set_address(interface, bound.address, bound.prefix_length)
-        .with_context(|| format!("setting {} on {interface}", bound.address))?;
-    if let Some(router) = bound.router
-        && let Err(error) = os::network::add_default_route(router)
-    {
-        // The appliance is on this network; what lies behind the router is not needed.
-        tracing::warn!("no route by {router}: {error}");
+    #[test]
+    fn the_door_is_an_address() {
+        assert_eq!(door("https://192.0.2.1:8443").unwrap().to_string(), "192.0.2.1:8443");
+        assert_eq!(door("https://[2001:db8::1]").unwrap().to_string(), "[2001:db8::1]:443");
+        assert!(door("https://appliance.example:8443").is_err());
+        assert!(door("nonsense").is_err());
     }
-    tracing::info!("{interface} has {}/{} from {}", bound.address, bound.prefix_length, bound.server);
-    Ok(())
+
+    #[test]
+    fn an_appliance_that_answers_is_reached_whatever_is_missing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        assert_eq!(reach(address, Duration::ZERO, || Some("a sensor that lies".into())), Ok(String::new()));
+        drop(listener);
+        let error = reach(address, Duration::ZERO, || Some("no link".into())).unwrap_err();
+        assert!(error.ends_with(" s: no link"), "{error}");
+        let error = reach(address, Duration::ZERO, || None).unwrap_err();
+        assert!(error.contains("does not answer"), "{error}");
+    }
 }

@@ -6,8 +6,9 @@ use std::{sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
 use firesteel_wire::{
-    Hello, HelloReply, LogLine, Plan, Report, ReportReply, Seed, StepState,
+    Hello, HelloReply, LogLine, Plan, Receipt, ReceiptPlace, Report, ReportReply, Seed, Step, StepState,
     limits::{BODY_BYTES_MAX, REPLY_LOST, REPORT_INTERVAL},
+    network::Way,
 };
 use tokio::{
     sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel},
@@ -22,7 +23,8 @@ use crate::{
     handover::Handover,
     host::Host,
     log::Log,
-    steps::{self, Job},
+    program,
+    steps::{self, Failure, Finished, Job},
     tls::pinned_client_config,
 };
 
@@ -61,6 +63,9 @@ pub struct Session {
     sequence: u64,
     deaths: u32,
     last_words: String,
+    /// Receipts that the last reply named as stored.
+    stored: Vec<ReceiptPlace>,
+    way: Option<Way>,
 }
 
 impl std::fmt::Debug for Session {
@@ -70,7 +75,12 @@ impl std::fmt::Debug for Session {
 }
 
 impl Session {
-    pub fn new(host: Arc<dyn Host>, handover: &Handover, board: Board, log: Arc<Log>) -> anyhow::Result<Self> {
+    pub fn new(
+        host: Arc<dyn Host>,
+        handover: &Handover,
+        board: impl Into<Arc<Board>>,
+        log: Arc<Log>,
+    ) -> anyhow::Result<Self> {
         let seed = handover.seed.clone();
         let appliance = Appliance::new(&seed, handover.key_pair()?)?;
         let address = reqwest::Url::parse(&seed.appliance).context("reading the appliance's address")?;
@@ -85,17 +95,26 @@ impl Session {
         let clock = Arc::clone(&host);
         Ok(Self {
             gate: Arc::new(Gate::new(move || clock.uptime())),
-            board: Arc::new(board),
+            board: board.into(),
             sequence: first_sequence(handover.deaths),
             deaths: handover.deaths,
             last_words: log.clean(&handover.last_words),
+            stored: Vec::new(),
             host,
             seed,
             appliance,
             http,
             image_server,
             log,
+            way: None,
         })
+    }
+
+    /// How the host came to the appliance, for the hello.
+    #[must_use]
+    pub fn by_way(mut self, way: Option<Way>) -> Self {
+        self.way = way;
+        self
     }
 
     /// How far the plan is, for whoever watches from this process.
@@ -110,7 +129,7 @@ impl Session {
             Ok(reply) => reply,
             Err(outcome) => return outcome,
         };
-        self.learn_time(hello.time_ms, true);
+        self.learn_time(hello.time_ms, hello.hold.as_deref(), true);
         tracing::info!("the appliance knows this host as {}, attempt {}", hello.host, hello.attempt);
         let mut mind = Mind::new(hello.attempt, self.board.read().plan);
         self.report_death();
@@ -163,6 +182,8 @@ impl Session {
             kernel_version: self.host.kernel_version(),
             uptime_ms: millis(self.host.uptime()),
             boot_id: self.host.boot_id(),
+            network: self.way.clone(),
+            program: program::told(),
         };
         let began = self.host.uptime();
         let mut failures = 0;
@@ -186,9 +207,9 @@ impl Session {
         }
     }
 
-    fn learn_time(&self, unix_ms: u64, set_clocks: bool) {
+    fn learn_time(&self, unix_ms: u64, hold: Option<&str>, set_clocks: bool) {
         self.board.set_time(unix_ms, self.host.uptime());
-        self.gate.renew();
+        self.gate.renew(hold);
         if set_clocks {
             self.host.set_clocks(unix_ms);
         }
@@ -229,7 +250,15 @@ impl Session {
         let (host, gate, board) = (Arc::clone(&self.host), Arc::clone(&self.gate), Arc::clone(&self.board));
         let (http, image_server) = (self.http.clone(), self.image_server.clone());
         thread::spawn(move || {
-            let job = Job { host: &*host, gate: &gate, board: &board, index: 0, http: &http, appliance: &image_server };
+            let job = Job {
+                host: &*host,
+                gate: &gate,
+                board: &board,
+                steps: &plan.steps,
+                index: 0,
+                http: &http,
+                appliance: &image_server,
+            };
             let ending = run_plan(&plan, job);
             // Nobody listens only when the conversation is over already.
             let _heard = endings.send(ending);
@@ -251,7 +280,8 @@ impl Session {
             uptime_ms: millis(self.host.uptime()),
             plan: notices.plan,
             steps: notices.steps,
-            receipts: notices.receipts,
+            receipts: unstored(notices.receipts, &self.stored),
+            neighbours: self.board.neighbours(),
             idle: mind.is_idle(),
             leaving: mind.is_leaving(),
             log: self.log.pending().into_iter().take_while(fits).collect(),
@@ -260,9 +290,10 @@ impl Session {
         self.appliance.report(&report).await
     }
 
-    fn take_reply(&self, reply: &ReportReply) {
-        self.learn_time(reply.time_ms, false);
+    fn take_reply(&mut self, reply: &ReportReply) {
+        self.learn_time(reply.time_ms, reply.hold.as_deref(), false);
         self.log.acknowledge(reply.log_acknowledged);
+        self.stored.clone_from(&reply.stored);
     }
 
     /// Waits until the next report is due: a while, news, or the end of the plan.
@@ -284,29 +315,67 @@ impl Session {
     }
 }
 
-/// Runs the steps in order and stops at the first that fails.
+/// The receipts that the appliance does not have. An inventory in each report would be most of what a fleet
+/// of idle hosts says.
+fn unstored(receipts: Vec<Receipt>, stored: &[ReceiptPlace]) -> Vec<Receipt> {
+    receipts.into_iter().filter(|receipt| !stored.contains(&receipt.place())).collect()
+}
+
+/// Runs the steps in order and stops at the first that fails. Steps that may run at once all reach their ends,
+/// whatever becomes of the others.
 fn run_plan(plan: &Plan, mut job: Job<'_>) -> Ending {
-    for (step, index) in plan.steps.iter().zip(0..) {
-        job.index = index;
-        let now = || job.board.unix_ms(job.host.uptime());
-        tracing::info!("plan {}, step {} of {}: {}", plan.number, index + 1, plan.steps.len(), step.name());
-        job.board.step_started(index, now());
-        match steps::run(&job, step) {
-            Ok(finished) => {
-                job.board.step_done(index, finished.evidence, now());
-                if let Some(exit) = finished.exit {
-                    return Ending::Leave(exit);
-                }
+    let now = || job.board.unix_ms(job.host.uptime());
+    let mut rest = plan.steps.as_slice();
+    while !rest.is_empty() {
+        let (several, after) = rest.split_at(steps::at_once(rest));
+        if let [step] = several {
+            match run_step(plan, &job, step) {
+                Ok(None) => {}
+                Ok(Some(exit)) => return Ending::Leave(exit),
+                Err(()) => return Ending::Failed,
             }
-            Err(failure) => {
-                tracing::error!("{} failed: {}", step.name(), failure.error);
-                job.board.step_failed(index, &failure.error, failure.disk_changed, now());
+        } else {
+            let started = |index: u32| {
+                say_step(plan, index);
+                job.board.step_started(index, now());
+            };
+            let ended = |index: u32, end: &Result<Finished, Failure>| note_end(plan, &job, index, end);
+            if !steps::run_at_once(&job, several, &started, &ended) {
                 return Ending::Failed;
             }
         }
+        job.index += u32::try_from(several.len()).unwrap_or(u32::MAX);
+        rest = after;
     }
     debug_assert!(job.board.read().steps.iter().all(|step| step.state == StepState::Done));
     Ending::Done
+}
+
+fn run_step(plan: &Plan, job: &Job<'_>, step: &Step) -> Result<Option<Exit>, ()> {
+    say_step(plan, job.index);
+    job.board.step_started(job.index, job.board.unix_ms(job.host.uptime()));
+    let end = steps::run(job, step);
+    note_end(plan, job, job.index, &end);
+    end.map(|finished| finished.exit).map_err(drop)
+}
+
+fn say_step(plan: &Plan, index: u32) {
+    tracing::info!("plan {}, step {} of {}: {}", plan.number, index + 1, plan.steps.len(), step_name(plan, index));
+}
+
+fn note_end(plan: &Plan, job: &Job<'_>, index: u32, end: &Result<Finished, Failure>) {
+    let now_ms = job.board.unix_ms(job.host.uptime());
+    match end {
+        Ok(finished) => job.board.step_done(index, finished.evidence.clone(), now_ms),
+        Err(failure) => {
+            tracing::error!("{} failed: {}", step_name(plan, index), failure.error);
+            job.board.step_failed(index, &failure.error, failure.disk_changed, now_ms);
+        }
+    }
+}
+
+fn step_name(plan: &Plan, index: u32) -> &'static str {
+    usize::try_from(index).ok().and_then(|index| plan.steps.get(index)).map_or("step", Step::name)
 }
 
 fn millis(time: Duration) -> u64 {

@@ -11,6 +11,7 @@ use crate::{
     handover::Handover,
     init::{STATUS_POWER_OFF, STATUS_REBOOT},
     inspect::Roots,
+    listen,
     log::{Log, LogSubscriber, follow_kernel_log},
     machine::Machine,
     modules, network,
@@ -70,9 +71,12 @@ fn run() -> anyhow::Result<Outcome> {
     });
     load_drivers();
     let roots = Roots::default();
-    network::bring_up(&roots, &handover.seed.boot_mac)?;
+    let way = network::bring_up(&roots, &handover.seed)?;
+    let board = Arc::new(Board::new(Some(BOARD_FILE.into())));
+    // Not before the way to the appliance is there, which may need NICs that nobody has switched on.
+    listen::start(roots.clone(), Arc::clone(&board));
     let machine = Arc::new(Machine::new(roots, handover.seed.boot_mac.clone()));
-    let session = Session::new(machine, &handover, Board::new(Some(BOARD_FILE.into())), log)?;
+    let session = Session::new(machine, &handover, board, log)?.by_way(way);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().context("starting the runtime")?;
     Ok(runtime.block_on(session.run()))
 }

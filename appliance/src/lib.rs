@@ -8,6 +8,7 @@ pub mod audit;
 pub mod backup;
 pub mod cli;
 pub mod http;
+pub mod metrics;
 pub mod net;
 pub mod serve;
 pub mod text_file;

@@ -71,7 +71,12 @@ pub struct Artefacts {
     pub firesteel: PathBuf,
     /// Holds vmlinuz, initramfs.zst and manifest.json.
     pub boot_files: PathBuf,
+    /// The program of [`crate::wipe`]; empty where nothing asks for it.
+    #[serde(default)]
+    pub wipe_guest: PathBuf,
     pub images: Vec<BuiltImage>,
+    /// Initramfs of the switch, where a scenario has one.
+    pub switch: Option<PathBuf>,
 }
 
 /// An image to build.
@@ -95,12 +100,19 @@ impl From<ImageFormat> for WantedImage {
 }
 
 impl Artefacts {
-    /// Builds programs, ramdisk and images.
-    pub fn make(tools: &Tools, images: &[WantedImage]) -> anyhow::Result<Self> {
+    /// Builds programs, ramdisk and images, and the switch where one is needed.
+    pub fn make(tools: &Tools, images: &[WantedImage], with_switch: bool) -> anyhow::Result<Self> {
         let firesteel = build_appliance()?;
         let boot_files = tools.cache.join("boot");
-        build_ramdisk(tools, &build_agent()?, Set::Lab, &boot_files)?;
-        Ok(Self { firesteel, boot_files, images: Self::make_images(tools, images)? })
+        build_ramdisk(tools, &build_static("agent")?, Set::Lab, &boot_files)?;
+        let mut switch = None;
+        if with_switch {
+            let folder = tools.cache.join("switch");
+            build_ramdisk(tools, &build_static("switch")?, Set::Switch, &folder)?;
+            switch = Some(folder.join("initramfs.zst"));
+        }
+        let images = Self::make_images(tools, images)?;
+        Ok(Self { firesteel, boot_files, images, switch, ..Self::default() })
     }
 
     /// Builds images only.
@@ -177,34 +189,45 @@ fn target_folder() -> PathBuf {
 
 fn build_appliance() -> anyhow::Result<PathBuf> {
     let step = Step::begin("building the appliance");
-    cargo(&["build", "--release", "--quiet", "--workspace", "--exclude", "firesteel-agent", "--bins"], &[])?;
+    let but = ["--exclude", "firesteel-agent", "--exclude", "firesteel-switch"];
+    cargo(&[&["build", "--release", "--quiet", "--workspace", "--bins"], &but[..]].concat(), &[])?;
     step.end();
     Ok(target_folder().join("release/firesteel"))
 }
 
-fn build_agent() -> anyhow::Result<PathBuf> {
-    let step = Step::begin("building the agent (static, small)");
+/// A program that is PID 1 of a ramdisk.
+fn build_static(name: &str) -> anyhow::Result<PathBuf> {
+    let step = Step::begin(format!("building the {name} (static, small)"));
+    let program = compile_static(name, &[])?.join(name);
+    let size = std::fs::metadata(&program).with_context(|| format!("finding {}", program.display()))?.len();
+    step.end_with(&bytes(size));
+    Ok(program)
+}
+
+/// Ramdisk and program for the machines of [`crate::wipe`], which need no appliance.
+pub fn for_wiping(tools: &Tools) -> anyhow::Result<Artefacts> {
+    let boot_files = tools.cache.join("boot");
+    build_ramdisk(tools, &build_static("agent")?, Set::Lab, &boot_files)?;
+    Ok(Artefacts { boot_files, wipe_guest: build_wipe_guest()?, ..Artefacts::default() })
+}
+
+pub fn build_wipe_guest() -> anyhow::Result<PathBuf> {
+    let step = Step::begin("building the program that wipes disks in a machine");
+    let program = compile_static("agent", &["--example", "wipe-guest"])?.join("examples/wipe-guest");
+    step.end();
+    Ok(program)
+}
+
+/// Builds a static program of a crate, and says in which folder it is.
+fn compile_static(name: &str, what: &[&str]) -> anyhow::Result<PathBuf> {
     let folder = target_folder().join("agent");
     let folder_text = folder.to_string_lossy();
-    cargo(
-        &[
-            "build",
-            "--quiet",
-            "--profile",
-            "agent",
-            "-p",
-            "firesteel-agent",
-            "--target",
-            TARGET,
-            "--target-dir",
-            &folder_text,
-        ],
-        &[("RUSTFLAGS", "-C target-feature=+crt-static")],
-    )?;
-    let agent = folder.join(TARGET).join("agent/agent");
-    let size = std::fs::metadata(&agent).with_context(|| format!("finding the agent {}", agent.display()))?.len();
-    step.end_with(&bytes(size));
-    Ok(agent)
+    let package = format!("firesteel-{name}");
+    let build = ["build", "--quiet", "--profile", "agent", "-p", &package];
+    let place = ["--target", TARGET, "--target-dir", &folder_text];
+    let arguments = [&build[..], what, &place].concat();
+    cargo(&arguments, &[("RUSTFLAGS", "-C target-feature=+crt-static")])?;
+    Ok(folder.join(TARGET).join("agent"))
 }
 
 fn build_ramdisk(tools: &Tools, agent: &Path, set: Set, out: &Path) -> anyhow::Result<()> {
@@ -235,5 +258,5 @@ fn build_ramdisk(tools: &Tools, agent: &Path, set: Set, out: &Path) -> anyhow::R
 
 /// Builds what real servers boot: the agent with the drivers of the server set.
 pub fn make_ramdisk(tools: &Tools, set: Set, out: &Path) -> anyhow::Result<()> {
-    build_ramdisk(tools, &build_agent()?, set, out)
+    build_ramdisk(tools, &build_static("agent")?, set, out)
 }

@@ -13,6 +13,7 @@ use firesteel_ramdisk::{INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, Manifest, cp
 
 use crate::{
     artefacts::{cargo, repository},
+    bmc::BmcKind,
     lab::{HostPlan, Lab, LabConfig},
     machine::{DiskBus, Firmware},
     probe::KERNEL_FIRST_LINE,
@@ -27,7 +28,20 @@ const INIT_LINE: &str = "LAB-EMPTY-INIT";
 /// A benchmark that is a program of its own.
 pub fn program(name: &str, arguments: &[String]) -> anyhow::Result<()> {
     let step = Step::begin("building the benchmark");
-    cargo(&["build", "--release", "--quiet", "--workspace", "--exclude", "firesteel-agent", "--bins"], &[])?;
+    cargo(
+        &[
+            "build",
+            "--release",
+            "--quiet",
+            "--workspace",
+            "--exclude",
+            "firesteel-agent",
+            "--exclude",
+            "firesteel-switch",
+            "--bins",
+        ],
+        &[],
+    )?;
     step.end();
     let program = repository().join("target/release").join(name);
     let status = Command::new(&program).args(arguments).status().context("running the benchmark")?;
@@ -47,7 +61,7 @@ pub async fn boot(mut config: LabConfig) -> anyhow::Result<()> {
     print("firmware   kernel's first line   empty /init   (seconds since power-on)");
     for firmware in [Firmware::Bios, Firmware::Uefi] {
         let name = firmware.to_string();
-        lab.add_machine(HostPlan { has_bmc: false, ..HostPlan::new(&name, firmware, DiskBus::Virtio) }).await?;
+        lab.add_machine(HostPlan { bmc: BmcKind::None, ..HostPlan::new(&name, firmware, DiskBus::Virtio) }).await?;
         let (machine, serial) = (lab.machine(&name)?.clone(), lab.serial(&name)?);
         let begun = SystemTime::now();
         machine.power_on().await?;

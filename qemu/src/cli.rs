@@ -17,7 +17,9 @@ use tokio::{
 use crate::{
     artefacts::{Artefacts, ImageFormat, WantedImage, cargo, repository},
     attack::{self, AttackOptions},
-    bench, console,
+    bench,
+    bmc::chassis::{self, ChassisOptions},
+    console,
     demo::{self, DemoOptions},
     lab::LabConfig,
     machine::Accel,
@@ -114,9 +116,14 @@ enum Command {
     /// Measure
     #[command(subcommand)]
     Bench(Bench),
+    /// The scenario `full-wipe` by itself
+    Wipe(WipeOptions),
     /// Be a hostile machine; only the lab starts this, in a network of its own
     #[command(hide = true)]
     Attack(AttackOptions),
+    /// Be a machine's chassis; only ipmi_sim starts this, for the lab that started it
+    #[command(hide = true)]
+    Chassis(ChassisOptions),
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
@@ -134,11 +141,28 @@ enum Bench {
     },
     /// Power-on to the kernel's first line, and to an /init that does nothing
     Boot,
+    /// The agent's inspection of this computer beside ironic-python-agent's
+    Inspect {
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// The agent's zeroing of each kind of disk against blkdiscard and dd, in one guest
+    Wipe(WipeOptions),
     /// The API with 10,000 hosts, over TLS; the store beside etcd
     Api {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct WipeOptions {
+    /// The program `wipe-guest` (an example of the agent's crate), instead of building it
+    #[arg(long, value_name = "FILE", requires = "boot_files")]
+    guest: Option<PathBuf>,
+    /// Folder with kernel and initramfs, instead of building them
+    #[arg(long, value_name = "DIR", requires = "guest")]
+    boot_files: Option<PathBuf>,
 }
 
 /// What the first life made, see [`sandbox`].
@@ -153,13 +177,16 @@ pub fn run() -> anyhow::Result<ExitCode> {
         .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("warn"));
     tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).init();
     let cli = Cli::parse();
+    if let Command::Chassis(options) = &cli.command {
+        return chassis::ask(options).context("asking the lab");
+    }
     if let Command::Attack(options) = cli.command {
         runtime()?.block_on(attack::run(options))?;
         return Ok(ExitCode::SUCCESS);
     }
     let tools = Tools::find()?;
     match &cli.command {
-        Command::Attack(_) => {}
+        Command::Attack(_) | Command::Chassis(_) => {}
         Command::Down => runtime()?.block_on(standing::down(&tools))?,
         Command::Exec { command } => standing::exec(&tools, command)?,
         Command::Ramdisk { set, output } => {
@@ -183,7 +210,10 @@ pub fn run() -> anyhow::Result<ExitCode> {
             }
         }
         Command::Bench(Bench::Write { arguments }) => bench::program("firesteel-write-bench", arguments)?,
+        Command::Bench(Bench::Inspect { arguments }) => bench::program("firesteel-inspect-bench", arguments)?,
         Command::Bench(Bench::Api { arguments }) => bench::program("firesteel-api-bench", arguments)?,
+        Command::Wipe(options) => in_one_guest(&cli, &tools, options, crate::wipe::full)?,
+        Command::Bench(Bench::Wipe(options)) => in_one_guest(&cli, &tools, options, crate::wipe::bench)?,
         Command::Simulate { steps, seed } => simulate(steps.zip(*seed))?,
         Command::Fuzz { targets, minutes, keep } => fuzz(targets, minutes, *keep)?,
         Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
@@ -192,6 +222,39 @@ pub fn run() -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Work in machines that need neither network nor appliance.
+fn in_one_guest(
+    cli: &Cli,
+    tools: &Tools,
+    options: &WipeOptions,
+    work: fn(&LabConfig) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let artefacts = match (&options.guest, &options.boot_files) {
+        (Some(guest), Some(boot_files)) => {
+            Artefacts { boot_files: boot_files.clone(), wipe_guest: guest.clone(), ..Artefacts::default() }
+        }
+        (_, _) => crate::artefacts::for_wiping(tools)?,
+    };
+    let run = RunFolder::create(&tools.cache)?;
+    let accel = runtime()?.block_on(accel(cli, tools, &artefacts, &run))?;
+    let folder = run.path().to_owned();
+    let done = work(&LabConfig { tools: tools.clone(), artefacts, accel, folder, upgrade_ipxe: false });
+    if done.is_err() {
+        let saved = tools.cache.join("last-failure");
+        run.save_logs(&saved).with_context(|| format!("saving the logs to {}", saved.display()))?;
+        say(&format!("all logs are in {}", saved.display()));
+    }
+    done
+}
+
+async fn accel(cli: &Cli, tools: &Tools, artefacts: &Artefacts, run: &RunFolder) -> anyhow::Result<Accel> {
+    Ok(match cli.accel {
+        AccelChoice::Tcg => Accel::Tcg,
+        AccelChoice::Kvm => Accel::Kvm,
+        AccelChoice::Auto => probe::accel(tools, &artefacts.boot_files.join("vmlinuz"), run.path()).await?,
+    })
 }
 
 fn in_two_lives(cli: &Cli, tools: Tools) -> anyhow::Result<ExitCode> {
@@ -216,6 +279,7 @@ fn in_two_lives(cli: &Cli, tools: Tools) -> anyhow::Result<ExitCode> {
 
 /// What has to be built while the computer's own network is there.
 fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
+    let mut with_switch = false;
     let images: Vec<WantedImage> = match command {
         Command::Demo(options) => vec![options.image.into()],
         Command::Up(options) => vec![options.image.into()],
@@ -223,7 +287,9 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
             if scenario.is_empty() {
                 unit_tests()?;
             }
-            chosen(*all, scenario)?.iter().flat_map(Chosen::images).collect()
+            let chosen = chosen(*all, scenario)?;
+            with_switch = chosen.iter().any(Chosen::has_switch);
+            chosen.iter().flat_map(Chosen::images).collect()
         }
         Command::Down
         | Command::Exec { .. }
@@ -233,9 +299,17 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         | Command::Simulate { .. }
         | Command::Fuzz { .. }
         | Command::Attack(_)
+        | Command::Chassis(_)
+        | Command::Wipe(_)
         | Command::Bench(_) => Vec::new(),
     };
-    Artefacts::make(tools, &images)
+    let mut artefacts = Artefacts::make(tools, &images, with_switch)?;
+    if let Command::Test { all, scenario } = command
+        && chosen(*all, scenario)?.iter().any(Chosen::wipes)
+    {
+        artefacts.wipe_guest = crate::artefacts::build_wipe_guest()?;
+    }
+    Ok(artefacts)
 }
 
 fn chosen(all: bool, named: &[Chosen]) -> anyhow::Result<Vec<Chosen>> {
@@ -275,7 +349,20 @@ fn simulate(asked: Option<(u64, u64)>) -> anyhow::Result<()> {
 
 /// The runner is built with everything else; the parsers it builds itself, with other flags.
 fn fuzz(targets: &[String], minutes: &str, keep: bool) -> anyhow::Result<()> {
-    cargo(&["build", "--release", "--quiet", "--workspace", "--exclude", "firesteel-agent", "--bins"], &[])?;
+    cargo(
+        &[
+            "build",
+            "--release",
+            "--quiet",
+            "--workspace",
+            "--exclude",
+            "firesteel-agent",
+            "--exclude",
+            "firesteel-switch",
+            "--bins",
+        ],
+        &[],
+    )?;
     let mut runner = Program::new(repository().join("target/release/firesteel-fuzz"));
     let status = runner.args(targets).args(["--minutes", minutes]).args(keep.then_some("--keep")).status();
     let status = status.context("running the fuzzer")?;
@@ -284,11 +371,7 @@ fn fuzz(targets: &[String], minutes: &str, keep: bool) -> anyhow::Result<()> {
 }
 
 async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder) -> anyhow::Result<ExitCode> {
-    let accel = match cli.accel {
-        AccelChoice::Tcg => Accel::Tcg,
-        AccelChoice::Kvm => Accel::Kvm,
-        AccelChoice::Auto => probe::accel(tools, &artefacts.boot_files.join("vmlinuz"), run.path()).await?,
-    };
+    let accel = accel(cli, tools, &artefacts, run).await?;
     let config =
         LabConfig { tools: tools.clone(), artefacts, accel, folder: run.path().to_owned(), upgrade_ipxe: false };
     match &cli.command {
@@ -306,6 +389,8 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
         | Command::Simulate { .. }
         | Command::Fuzz { .. }
         | Command::Attack(_)
+        | Command::Chassis(_)
+        | Command::Wipe(_)
         | Command::Bench(_) => Ok(ExitCode::SUCCESS),
     }
 }

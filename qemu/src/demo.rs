@@ -1,33 +1,33 @@
-//! `lab demo`: bare machines to running operating systems, watched live.
+//! `lab demo`: bare machines to running operating systems, watched live, and where there are BMCs all the way back.
 
-use std::{path::PathBuf, time::SystemTime};
+use std::{
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::Args;
 use tokio::{
     task::JoinHandle,
-    time::{Duration, Instant, sleep},
+    time::{Duration, Instant, sleep, timeout},
 };
 
 use crate::{
     artefacts::ImageFormat,
+    bmc::BmcKind,
     lab::{HostPlan, LIMIT, Lab, LabConfig, PATIENCE, Wish},
     machine::{DiskBus, Firmware, NetBoot, Power},
+    manifests,
     probe::KERNEL_FIRST_LINE,
     progress::{self, Step, print, say, say_for_now},
     report::{self, HostReport},
+    scenario::is_blank,
     view::HostView,
 };
 
 const LOOK_EVERY: Duration = Duration::from_millis(700);
 /// Without a BMC the machine is known when its agent has said hello.
 const DISCOVERY_PATIENCE: Duration = PATIENCE;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum BmcKind {
-    Redfish,
-    None,
-}
 
 #[derive(Clone, Debug, Args)]
 pub struct DemoOptions {
@@ -60,7 +60,7 @@ pub struct DemoOptions {
     pub json: Option<PathBuf>,
 }
 
-/// Runs the demo in a fresh lab; an error unless every machine runs its new OS.
+/// Runs the demo in a fresh lab; an error unless every machine runs its new OS, and is let go in order where it has a BMC.
 pub async fn run(mut config: LabConfig, options: &DemoOptions) -> anyhow::Result<()> {
     config.upgrade_ipxe = options.chain;
     let image = config.artefacts.image(options.image)?.to_owned();
@@ -98,16 +98,20 @@ pub async fn run(mut config: LabConfig, options: &DemoOptions) -> anyhow::Result
         std::fs::write(path, format!("{:#}\n", report::json(&reports)))
             .with_context(|| format!("writing {}", path.display()))?;
     }
-    lab.stop().await;
     say("every host runs its new operating system");
-    Ok(())
+    let retired = if options.bmc == BmcKind::None { Ok(()) } else { retire_all(&lab, &names).await };
+    if retired.is_err() {
+        say(&format!("the appliance's log ends with:\n{}", lab.appliance.log_tail(12)));
+    }
+    lab.stop().await;
+    retired
 }
 
 fn plan(name: &str, options: &DemoOptions) -> HostPlan {
     HostPlan {
         memory_mib: options.memory,
         net_boot: options.net_boot,
-        has_bmc: options.bmc == BmcKind::Redfish,
+        bmc: options.bmc,
         ..HostPlan::new(name, options.firmware, options.disk)
     }
 }
@@ -284,6 +288,60 @@ impl<'a> Watched<'a> {
             progress::bytes(progress.total_bytes)
         ))
     }
+}
+
+async fn retire_all(lab: &Lab, names: &[String]) -> anyhow::Result<()> {
+    for done in futures_util::future::join_all(names.iter().map(|name| retire(lab, name))).await {
+        done?;
+    }
+    Ok(())
+}
+
+/// The way back, all of it by the BMC: switched off, deprovisioned with its disks erased in full and looked at from
+/// outside, its receipts checked without the appliance, deleted.
+pub(crate) async fn retire(lab: &Lab, name: &str) -> anyhow::Result<()> {
+    lab.apply(&manifests::erased_in_full(name)).await?;
+    lab.apply(&manifests::offline(name)).await?;
+    let step = Step::begin(format!("{name} shall be off"));
+    let is_off = timeout(PATIENCE, lab.machine(name)?.wait_off()).await.is_ok();
+    ensure!(is_off, "{name} was not switched off though it shall be offline");
+    step.end();
+    let step = Step::begin(format!("{name} shall have no image"));
+    lab.apply(&manifests::without_image(name)).await?;
+    let view = lab.wait_for(name, "its deprovisioning", |view| view.state() == "available").await?;
+    for disk in lab.machine(name)?.config().disks {
+        ensure!(is_blank(&disk.path)?, "{name} is deprovisioned, but its disk {} is not blank", disk.serial);
+    }
+    step.end_with(view.reason());
+    check_receipts(lab, name).await?;
+    lab.appliance.cli(&["release", name]).await?;
+    let gone = async {
+        while lab.view(name).await.is_ok() {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    ensure!(timeout(PATIENCE, gone).await.is_ok(), "{name} is not gone after its release");
+    ensure!(*lab.machine(name)?.power().borrow() == Power::Off, "{name} is deleted, but not off");
+    say(&format!("{name}: switched off, its disks erased and blank, its receipts true, and deleted"));
+    Ok(())
+}
+
+/// Receipts of the write and of the erasure are taken out and checked, without the appliance.
+async fn check_receipts(lab: &Lab, name: &str) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir().context("making a folder for receipts")?;
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    let key = text(&folder.path().join("receipts.pem"));
+    std::fs::write(&key, lab.appliance.cli(&["receipt", "key"]).await?).context("writing the key of receipts")?;
+    lab.appliance.cli(&["receipt", "export", name, "--output", &text(folder.path())]).await?;
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(folder.path()).context("reading the folder of receipts")? {
+        files.extend(Some(entry?.path()).filter(|path| path.extension().is_some_and(|word| word == "receipt")));
+    }
+    ensure!(files.len() >= 2, "{name} has {} receipts, and a disk was written and erased", files.len());
+    let files: Vec<String> = files.iter().map(|path| text(path)).collect();
+    let arguments = ["receipt", "verify", "--key", &key].into_iter().chain(files.iter().map(String::as_str));
+    lab.appliance.cli(&arguments.collect::<Vec<_>>()).await?;
+    Ok(())
 }
 
 /// "Running" must come with the evidence for it.

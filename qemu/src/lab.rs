@@ -10,6 +10,7 @@ use std::{
     fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -22,8 +23,9 @@ use crate::{
     appliance::{Appliance, ApplianceConfig, ApplianceError},
     artefacts::Artefacts,
     attack::{Attack, Attacker},
-    bmc::{Bmc, BmcError, BmcFault},
+    bmc::{AnyBmc, BmcError, BmcFault, BmcKind},
     files::{FileServer, OriginFault},
+    libvirt::{Libvirt, LibvirtError},
     link::{Link, LinkFaults},
     machine::{
         Accel, BootOrder, DiskBus, DiskConfig, DiskError, Firmware, Machine, MachineConfig, MachineError, NetBoot,
@@ -32,6 +34,7 @@ use crate::{
     manifests::{self, HostManifest, ImageSource},
     net::{APPLIANCE_ADDRESS, NetError, Network},
     serial::SerialLog,
+    switch::{ROUTER_ADDRESS, Switch, SwitchMode, VLAN_CIDR, extra_macs},
     tools::Tools,
     view::HostView,
 };
@@ -66,6 +69,8 @@ pub enum LabError {
         #[source]
         source: BmcError,
     },
+    #[error("running libvirt")]
+    Libvirt(#[from] LibvirtError),
     #[error("making a disk")]
     Disk(#[from] DiskError),
     #[error("serving a disk")]
@@ -124,9 +129,11 @@ pub struct HostPlan {
     pub memory_mib: u32,
     pub boot_order: BootOrder,
     pub net_boot: NetBoot,
-    pub has_bmc: bool,
+    pub bmc: BmcKind,
     /// A wire with faults, carried by the lab.
     pub link: Option<LinkFaults>,
+    /// A switch of its own between its NICs and the bridge.
+    pub switch: Option<SwitchMode>,
 }
 
 impl HostPlan {
@@ -140,8 +147,9 @@ impl HostPlan {
             memory_mib: 1024,
             boot_order: BootOrder::NetworkFirst,
             net_boot: NetBoot::Pxe,
-            has_bmc: true,
+            bmc: BmcKind::Redfish,
             link: None,
+            switch: None,
         }
     }
 }
@@ -156,13 +164,16 @@ pub struct Wish {
     pub offline: bool,
     /// Not inspected when it is registered: only before it is written.
     pub uninspected: bool,
+    /// Network data of its ramdisk: the key of the Secret, and the text.
+    pub network_data: Option<(&'static str, String)>,
 }
 
 #[derive(Debug)]
 pub struct Host {
     pub machine: Machine,
-    bmc: Option<Bmc>,
+    bmc: Option<AnyBmc>,
     link: Option<Link>,
+    switch: Option<Switch>,
     plan: HostPlan,
     number: u8,
 }
@@ -171,6 +182,8 @@ pub struct Host {
 pub struct Lab {
     // Machines go before the network that they hang on.
     hosts: BTreeMap<String, Host>,
+    /// From the first machine on that is driven through it.
+    libvirt: Option<Arc<Libvirt>>,
     pub appliance: Appliance,
     files: FileServer,
     digests: BTreeMap<PathBuf, String>,
@@ -197,7 +210,7 @@ impl Lab {
             upgrade_ipxe: config.upgrade_ipxe,
         })
         .await?;
-        Ok(Self { hosts: BTreeMap::new(), appliance, files, digests: BTreeMap::new(), network, config })
+        Ok(Self { hosts: BTreeMap::new(), libvirt: None, appliance, files, digests: BTreeMap::new(), network, config })
     }
 
     /// Puts a machine into the rack: wired, switched off, unknown to the appliance.
@@ -222,31 +235,49 @@ impl Lab {
         }
         let failed = |source| LabError::File { path: folder.clone(), source };
         let link = plan.link.map(|faults| Link::start(&tap, &folder, faults)).transpose().map_err(failed)?;
+        let switch_mode = plan.switch;
+        let switch = match switch_mode {
+            Some(mode) => Some(self.start_switch(mode, &tap, &folder).await?),
+            None => None,
+        };
         let config = MachineConfig {
             name: plan.name.clone(),
             uuid: uuid::Uuid::new_v4(),
             mac: format!("52:54:00:77:01:{number:02x}"),
             tap,
             linked: link.is_some(),
+            switched: switch_mode.map(|mode| extra_macs(mode, number)),
             firmware: plan.firmware,
             memory_mib: plan.memory_mib,
             accel: self.config.accel,
             boot_order: plan.boot_order,
             net_boot: plan.net_boot,
             disks,
+            media: None,
             folder,
         };
         let name = plan.name.clone();
-        let machine = Machine::new(config, self.config.tools.clone(), served)
-            .map_err(|source| LabError::Machine { name: name.clone(), source })?;
-        let bmc = if plan.has_bmc {
-            let started = Bmc::start(machine.clone(), number).await;
-            Some(started.map_err(|source| LabError::Bmc { name: name.clone(), source })?)
-        } else {
-            None
-        };
-        self.hosts.insert(name, Host { machine, bmc, link, plan, number });
+        let tools = self.config.tools.clone();
+        let libvirt = if plan.bmc == BmcKind::Sushy { Some(self.libvirt().await?) } else { None };
+        let machine = match &libvirt {
+            None => Machine::new(config, tools.clone(), served),
+            Some(libvirt) => Machine::kept(config, tools.clone(), libvirt.clone()).await,
+        }
+        .map_err(|source| LabError::Machine { name: name.clone(), source })?;
+        let bmc = AnyBmc::start(plan.bmc, &machine, &tools, libvirt.as_deref(), number)
+            .await
+            .map_err(|source| LabError::Bmc { name: name.clone(), source })?;
+        self.hosts.insert(name, Host { machine, bmc, link, switch, plan, number });
         Ok(())
+    }
+
+    async fn libvirt(&mut self) -> Result<Arc<Libvirt>, LabError> {
+        if let Some(running) = &self.libvirt {
+            return Ok(running.clone());
+        }
+        let started = Arc::new(Libvirt::start(&self.config.tools, &self.config.folder.join("v")).await?);
+        self.libvirt = Some(started.clone());
+        Ok(started)
     }
 
     /// A second disk for a machine that is off: a copy of its disk `of`, seen by the firmware before
@@ -302,6 +333,24 @@ impl Lab {
         Ok(since)
     }
 
+    async fn start_switch(&self, mode: SwitchMode, tap: &str, folder: &Path) -> Result<Switch, LabError> {
+        let failed = |source| LabError::File { path: folder.to_owned(), source };
+        let missing = || failed(io::Error::other("no switch was built for this run"));
+        let initramfs = self.config.artefacts.switch.as_deref().ok_or_else(missing)?;
+        if mode == SwitchMode::Vlan {
+            self.network.add_route(VLAN_CIDR, ROUTER_ADDRESS).await?;
+        }
+        let kernel = self.config.artefacts.boot_files.join("vmlinuz");
+        let files = (kernel.as_path(), initramfs);
+        Switch::start(mode, &self.config.tools, self.config.accel, files, tap, folder).await.map_err(failed)
+    }
+
+    /// What a machine's switch says.
+    pub fn switch_log(&self, name: &str) -> Result<SerialLog, LabError> {
+        let switch = self.host(name)?.switch.as_ref();
+        Ok(switch.ok_or_else(|| LabError::Unknown(format!("switch of {name}")))?.log())
+    }
+
     /// From now on its wire is like this.
     pub fn set_link_faults(&self, name: &str, faults: LinkFaults) -> Result<(), LabError> {
         let link = self.host(name)?.link.as_ref();
@@ -317,7 +366,7 @@ impl Lab {
 
     /// From now on its BMC misbehaves in these ways and in no other.
     pub fn set_bmc_faults(&self, name: &str, faults: Vec<BmcFault>) -> Result<(), LabError> {
-        let bmc = self.host(name)?.bmc.as_ref();
+        let bmc = self.host(name)?.bmc.as_ref().and_then(AnyBmc::own);
         bmc.ok_or_else(|| LabError::Unknown(format!("BMC of {name}")))?.set_faults(faults);
         Ok(())
     }
@@ -370,12 +419,13 @@ impl Lab {
             name: name.to_owned(),
             mac: host.machine.config().mac,
             firmware: host.plan.firmware,
-            bmc: host.bmc.as_ref().map(Bmc::url),
+            bmc: host.bmc.as_ref().map(AnyBmc::url),
             image: wish.image.clone(),
             hostname: wish.hostname.clone().unwrap_or_else(|| name.to_owned()),
             root_serial: wish.root_serial.clone(),
             online: !wish.offline,
             uninspected: wish.uninspected,
+            network_data: wish.network_data.clone(),
         };
         let failed = |source| LabError::File { path: self.appliance.data(), source };
         Ok(manifests::host(&manifest, &self.appliance.ca_pem().map_err(failed)?))

@@ -41,6 +41,8 @@ pub struct HostManifest {
     pub online: bool,
     /// Not inspected when it is registered.
     pub uninspected: bool,
+    /// Network data of its ramdisk: the key of the Secret, and the text.
+    pub network_data: Option<(&'static str, String)>,
 }
 
 /// The Provisioning object.
@@ -60,6 +62,34 @@ pub fn provisioning() -> String {
     })])
 }
 
+/// Wants a host to be off, as a merge patch does it.
+#[must_use]
+pub fn offline(name: &str) -> String {
+    yaml(&[json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"online": false},
+    })])
+}
+
+/// Has all disks of a host erased in full when its image goes, as a merge patch does it.
+#[must_use]
+pub fn erased_in_full(name: &str) -> String {
+    let cleaning = json!({"betweenInstallations": {"method": "full", "scope": "all"}}).to_string();
+    yaml(&[json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": name, "namespace": NAMESPACE, "annotations": {"firesteel.dev/cleaning": cleaning}},
+    })])
+}
+
+/// Takes the image off a host, as a merge patch does it.
+#[must_use]
+pub fn without_image(name: &str) -> String {
+    yaml(&[json!({
+        "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
+        "metadata": {"name": name, "namespace": NAMESPACE}, "spec": {"image": null},
+    })])
+}
+
 /// The host, its BMC's credentials, its stub and its config.
 #[must_use]
 pub fn host(host: &HostManifest, ca_pem: &str) -> String {
@@ -74,6 +104,9 @@ pub fn host(host: &HostManifest, ca_pem: &str) -> String {
         objects.push(secret(&format!("{name}-config"), "firesteel.dev/config", config));
         let stub = json!({"userData": encode(&stub(name, ca_pem).to_string())});
         objects.push(secret(&format!("{name}-user-data"), "Opaque", stub));
+    }
+    if let Some((key, text)) = &host.network_data {
+        objects.push(secret(&format!("{name}-network"), "Opaque", json!({*key: encode(text)})));
     }
     objects.push(bare_metal_host(host));
     yaml(&objects)
@@ -101,6 +134,9 @@ fn bare_metal_host(host: &HostManifest) -> Value {
     }
     if host.uninspected {
         spec["inspectionMode"] = json!("disabled");
+    }
+    if host.network_data.is_some() {
+        spec["preprovisioningNetworkDataName"] = json!(format!("{name}-network"));
     }
     if let Some(serial) = &host.root_serial {
         spec["rootDeviceHints"] = json!({"serialNumber": serial});
@@ -165,6 +201,7 @@ mod tests {
                 root_serial: None,
                 online: true,
                 uninspected: false,
+                network_data: None,
             },
             "PEM",
         );

@@ -45,6 +45,11 @@ impl Network {
         ip(&format!("link set {name} master {BRIDGE} up")).await.map(drop)
     }
 
+    /// What lies behind a router on this network.
+    pub async fn add_route(&self, cidr: &str, via: Ipv4Addr) -> Result<(), NetError> {
+        ip(&format!("route replace {cidr} via {via}")).await.map(drop)
+    }
+
     /// A wire from the bridge into the network namespace of a process, where it is called `inside`.
     /// Both ends go with that process.
     pub async fn add_wire(&self, outside: &str, inside: &str, pid: u32) -> Result<(), NetError> {

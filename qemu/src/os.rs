@@ -1,5 +1,5 @@
 //! System calls of the lab, and its only `unsafe` code: namespaces, children that die with their
-//! parent, sessions.
+//! parent, sessions, taps, frames.
 #![allow(unsafe_code, reason = "system calls without a safe wrapper; each block says why it is sound")]
 
 use std::{
@@ -10,7 +10,11 @@ use std::{
 
 use nix::{
     sched::{CloneFlags, setns, unshare},
-    sys::{prctl, signal::Signal},
+    sys::{
+        prctl,
+        signal::Signal,
+        socket::{AddressFamily, MsgFlags, SockFlag, SockType, send, socket},
+    },
     unistd::{Pid, getegid, geteuid, getppid},
 };
 use tokio::io::unix::AsyncFd;
@@ -85,4 +89,19 @@ pub fn open_tap(name: &str) -> io::Result<AsyncFd<fs::File>> {
     }
     // SAFETY: a `File` owns its descriptor, which nobody replaces or closes before it.
     Ok(unsafe { AsyncFd::register(file) }?)
+}
+
+/// Sends one whole Ethernet frame out of an interface: into the machine behind a tap.
+pub fn send_frame(interface: &str, frame: &[u8]) -> io::Result<()> {
+    let index = nix::net::if_::if_nametoindex(interface)?;
+    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
+    // SAFETY: sockaddr_ll is plain data; all zeros is a valid value of it.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::c_ushort::try_from(libc::AF_PACKET).map_err(io::Error::other)?;
+    address.sll_ifindex = libc::c_int::try_from(index).map_err(io::Error::other)?;
+    let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
+    // SAFETY: the address is a whole sockaddr_ll, as its family says, and outlives the call.
+    nix::Error::result(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+    let sent = send(socket.as_raw_fd(), frame, MsgFlags::empty())?;
+    if sent == frame.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
 }

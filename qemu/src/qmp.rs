@@ -12,7 +12,7 @@ use tokio::{
         UnixStream,
         unix::{OwnedReadHalf, OwnedWriteHalf},
     },
-    sync::{Mutex, broadcast, oneshot},
+    sync::{Mutex, broadcast, oneshot, watch},
     time::timeout,
 };
 
@@ -70,6 +70,7 @@ pub struct Qmp {
     /// `None` once QEMU has closed the connection.
     waiting: Waiting,
     events: broadcast::Sender<String>,
+    closed: watch::Receiver<bool>,
 }
 
 impl Qmp {
@@ -78,8 +79,13 @@ impl Qmp {
         let (reader, writer) = stream.into_split();
         let waiting: Waiting = Arc::new(std::sync::Mutex::new(Some(HashMap::new())));
         let (events, _) = broadcast::channel(EVENTS_KEPT);
-        tokio::spawn(read_lines(BufReader::new(reader), waiting.clone(), events.clone()));
-        let qmp = Self { writer: Mutex::new((writer, 0)), waiting, events };
+        let (end, closed) = watch::channel(false);
+        let reading = read_lines(BufReader::new(reader), waiting.clone(), events.clone());
+        tokio::spawn(async move {
+            reading.await;
+            end.send_replace(true);
+        });
+        let qmp = Self { writer: Mutex::new((writer, 0)), waiting, events, closed };
         qmp.run("qmp_capabilities", json!({})).await?;
         Ok(qmp)
     }
@@ -113,6 +119,11 @@ impl Qmp {
     #[must_use]
     pub fn events(&self) -> broadcast::Receiver<String> {
         self.events.subscribe()
+    }
+
+    /// Resolves when QEMU has closed the connection: when it has ended.
+    pub async fn until_closed(&self) {
+        drop(self.closed.clone().wait_for(|closed| *closed).await);
     }
 
     /// Sets one property of a device that has an id.

@@ -31,21 +31,34 @@ impl Tools {
     pub fn find() -> Result<Self, ToolsError> {
         let cache = cache_folder()?;
         let tools = cache.join("tools");
-        let program = |name: &str| {
-            let on_path = env::var_os("PATH")
-                .into_iter()
-                .flat_map(|path| env::split_paths(&path).map(|folder| folder.join(name)).collect::<Vec<_>>());
-            std::iter::once(tools.join("bin").join(name)).chain(on_path).collect::<Vec<_>>()
-        };
         let data = |path: &str| vec![tools.join("firmware").join(path), Path::new("/").join(path)];
         Ok(Self {
-            qemu: first_of("qemu-system-x86_64", program("qemu-system-x86_64"))?,
+            qemu: first_of("qemu-system-x86_64", programs(&tools, "qemu-system-x86_64"))?,
             ovmf_code: first_of("the UEFI firmware", data("usr/share/OVMF/OVMF_CODE_4M.fd"))?,
             ovmf_vars: first_of("the UEFI variable store", data("usr/share/OVMF/OVMF_VARS_4M.fd"))?,
             loaders: first_of("iPXE", data("usr/lib/ipxe/undionly.kpxe"))?.with_file_name(""),
             cache,
         })
     }
+
+    /// A program that not every run needs.
+    pub fn program(&self, name: &'static str) -> Result<PathBuf, ToolsError> {
+        first_of(name, programs(&self.cache.join("tools"), name))
+    }
+
+    /// The folder of something that is only unpacked, known by a file in it.
+    pub fn unpacked(&self, name: &'static str, file: &str) -> Result<PathBuf, ToolsError> {
+        let folder = self.cache.join("tools").join(name);
+        first_of(name, vec![folder.join(file)]).map(|_| folder)
+    }
+}
+
+/// Where a program may be.
+fn programs(tools: &Path, name: &str) -> Vec<PathBuf> {
+    let on_path = env::var_os("PATH")
+        .into_iter()
+        .flat_map(|path| env::split_paths(&path).map(|folder| folder.join(name)).collect::<Vec<_>>());
+    std::iter::once(tools.join("bin").join(name)).chain(on_path).collect()
 }
 
 /// `$FIRESTEEL_CACHE`, `$XDG_CACHE_HOME/firesteel` or `~/.cache/firesteel`.

@@ -12,6 +12,8 @@ pub enum Set {
     Lab,
     /// What servers have: every Ethernet and storage controller, the filesystems, RAID, IPMI.
     Server,
+    /// What the lab's switch is made of: a guest between a machine's ports and the bridge.
+    Switch,
 }
 
 /// What a set consists of. Folders are below `kernel/`; an excluded folder wins over a wanted one.
@@ -27,6 +29,7 @@ impl Set {
         match self {
             Self::Lab => "lab",
             Self::Server => "server",
+            Self::Switch => "switch",
         }
     }
 
@@ -39,6 +42,7 @@ impl Set {
         match self {
             Self::Lab => &LAB,
             Self::Server => &SERVER,
+            Self::Switch => &SWITCH,
         }
     }
 
@@ -100,9 +104,13 @@ static LAB: Definition = Definition {
         "ipmi_si",
         "ipmi_devintf",
     ],
-    folders: &[],
+    // Links that are made of several, or tagged. Not among the names, which the lab's OS image has as well.
+    folders: &["drivers/net/bonding", "net/8021q"],
     excluded: &[],
 };
+
+static SWITCH: Definition =
+    Definition { names: &["virtio_pci", "virtio_net", "bonding", "8021q", "bridge"], folders: &[], excluded: &[] };
 
 static SERVER: Definition = Definition {
     names: &[

@@ -32,4 +32,7 @@ macro_rules! replays {
     };
 }
 
-replays! { qcow2 dhcp wire compressed tftp http routes boot gpt ignition archives redfish agent objects protobuf backup patches selectors }
+replays! {
+    qcow2 dhcp wire compressed tftp http routes boot gpt ignition archives redfish ipmi agent drives network_data objects
+    protobuf backup receipts patches selectors smbios lldp
+}

@@ -2,10 +2,13 @@
 //! `tests/promises.toml`, checked against the sources, printed.
 //!
 //! What must be in it: each item of what bad input gets, the faults F1 to F20 and attacks A1 to A18 of the field,
-//! and the ten defects D1 to D10 of its leaders. A line without a test says why there can be none yet.
+//! the ten defects D1 to D10 of its leaders, and the requirements S3.x of a host's life. A line without a test says why there can be none yet.
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "the table is what this test shows")]
+
+#[path = "promises/checklist.rs"]
+mod checklist;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -56,6 +59,10 @@ const BAD_INPUT: [&str; 42] = [
     "full-data-folder-image",
     "full-data-folder-lease",
 ];
+/// Requirements of the host's life; those of inspection, cleaning and claims are held elsewhere.
+const HOST_LIFE: [&str; 13] = [
+    "S3.15", "S3.16", "S3.17", "S3.18", "S3.19", "S3.22", "S3.24", "S3.25", "S3.26", "S3.27", "S3.28", "S3.29", "S3.31",
+];
 /// Shortest reason that explains anything.
 const REASON_CHARS_MIN: usize = 20;
 
@@ -77,7 +84,8 @@ struct Promise {
 fn lines() -> Vec<String> {
     let numbered = |letter: &'static str, last: u32| (1..=last).map(move |number| format!("{letter}{number}"));
     let bad_input = BAD_INPUT.iter().map(|item| format!("bad-input {item}"));
-    bad_input.chain(numbered("F", 20)).chain(numbered("A", 18)).chain(numbered("D", 10)).collect()
+    let life = HOST_LIFE.iter().map(|line| (*line).to_owned());
+    bad_input.chain(numbered("F", 20)).chain(numbered("A", 18)).chain(numbered("D", 10)).chain(life).collect()
 }
 
 fn repository() -> PathBuf {

@@ -37,6 +37,19 @@ fn list(disks: &[(String, String)]) -> String {
 
 /// The one disk that the plan means, if it is there once and nothing speaks against writing to it.
 pub fn resolve(wanted: &DiskIdentity, disks: &[SeenDisk]) -> Result<Disk, Drift> {
+    find(wanted, disks, |seen| [objections(seen), seen.holders.clone()].concat())
+}
+
+/// As [`resolve`], where what is assembled from the disk is taken apart first.
+pub fn resolve_held(wanted: &DiskIdentity, disks: &[SeenDisk]) -> Result<Disk, Drift> {
+    find(wanted, disks, objections)
+}
+
+fn find(
+    wanted: &DiskIdentity,
+    disks: &[SeenDisk],
+    objections: impl Fn(&SeenDisk) -> Vec<String>,
+) -> Result<Disk, Drift> {
     let verdicts: Vec<_> = disks.iter().map(|seen| (seen, differences(wanted, &seen.disk))).collect();
     let matching: Vec<_> = verdicts.iter().filter(|(_, differs)| differs.is_empty()).collect();
     let drift = |summary: String, of_match: &dyn Fn(&SeenDisk) -> String| Drift {
@@ -133,7 +146,7 @@ mod tests {
             size_bytes: 8 << 30,
             ..Disk::default()
         };
-        SeenDisk { disk, uses: Vec::new() }
+        SeenDisk { disk, ..SeenDisk::default() }
     }
 
     fn wanted(serial: &str) -> DiskIdentity {
@@ -184,6 +197,10 @@ mod tests {
         let mut used = disk("/dev/sda", "A", "");
         used.uses.push("mounted at /mnt".into());
         assert!(resolve(&wanted("A"), &[used]).unwrap_err().to_string().contains("mounted at /mnt"));
+        let mut held = disk("/dev/sda", "A", "");
+        held.holders.push("sda1 is held by md0".into());
+        assert!(resolve(&wanted("A"), &[held.clone()]).unwrap_err().to_string().contains("held by md0"));
+        assert!(resolve_held(&wanted("A"), &[held]).is_ok());
         let mut read_only = disk("/dev/sda", "A", "");
         read_only.disk.read_only = true;
         assert!(resolve(&wanted("A"), &[read_only]).unwrap_err().to_string().contains("read-only"));

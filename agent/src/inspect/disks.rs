@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use firesteel_wire::{Disk, Transport};
+use firesteel_wire::{Disk, Transport, parts::Capabilities};
 
 use super::{
-    Roots, attribute, by_path, bytes, flag, location,
+    Roots, attribute, by_path, bytes, capabilities, flag, location,
     location::{Attachment, Location},
-    names, number, text,
+    names, number,
+    nvme::Controllers,
+    text,
     vpd::{self, LogicalUnitName},
 };
 use crate::host::SeenDisk;
@@ -22,12 +24,27 @@ const SECTOR_BYTES: u64 = 512;
 /// Every disk of the host, in the order of the kernel's names.
 #[must_use]
 pub fn read(roots: &Roots) -> Vec<SeenDisk> {
+    read_those(roots, |_| true)
+}
+
+/// The disk that the kernel counts by this number now.
+#[must_use]
+pub fn numbered(roots: &Roots, major: u64, minor: u64) -> Option<SeenDisk> {
+    let number = format!("{major}:{minor}");
+    read_those(roots, |folder| attribute(&folder.join("dev")) == number).pop()
+}
+
+fn read_those(roots: &Roots, is_wanted: impl Fn(&Path) -> bool) -> Vec<SeenDisk> {
     let block = roots.sys.join("block");
     let mounts = text(&roots.proc.join("self/mountinfo"));
     names(&block)
         .into_iter()
-        .filter(|name| is_disk(&block.join(name), name))
-        .map(|name| SeenDisk { uses: uses(&block.join(&name), &name, &mounts), disk: disk(roots, &name) })
+        .filter(|name| is_disk(&block.join(name), name) && is_wanted(&block.join(name)))
+        .map(|name| {
+            let folder = block.join(&name);
+            let (uses, holders) = (uses(&folder, &name, &mounts), holders(&folder, &name));
+            SeenDisk { disk: disk(roots, &name), uses, holders }
+        })
         .filter(|seen| seen.disk.size_bytes > 0)
         .collect()
 }
@@ -42,7 +59,7 @@ fn disk(roots: &Roots, name: &str) -> Disk {
     let location = location::of(&roots.sys, name);
     let identity = identity(&block, location.as_ref());
     let by_path = location.as_ref().and_then(by_path::name);
-    let mut by_id = by_id(&identity, location.as_ref());
+    let mut by_id = by_id(&block, &identity, location.as_ref());
     by_id.extend(location.as_ref().and_then(by_path::second_name).map(|name| format!("/dev/disk/by-path/{name}")));
     let block_bytes = |attribute: &str| {
         number(&block.join("queue").join(attribute)).and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(512)
@@ -67,7 +84,25 @@ fn disk(roots: &Roots, name: &str) -> Disk {
         transport: transport(name, location.as_ref(), &block),
         signatures: Vec::new(),
         table: None,
+        firmware: identity.firmware,
+        controller: location.and_then(|location| Some(location.pci.last()?.to_string())).unwrap_or_default(),
+        capabilities: None,
+        health: None,
     }
+}
+
+/// What the disk with this kernel name can do, by what it and its controller say of themselves.
+#[must_use]
+pub fn capabilities(roots: &Roots, name: &str, nvme: &Controllers) -> Capabilities {
+    let block = roots.sys.join("block").join(name);
+    let mut found = capabilities::queue(&block);
+    let page = |name: &str| bytes(&block.join("device").join(name)).unwrap_or_default();
+    capabilities::add_provisioning(&mut found, &page("vpd_pgb2"));
+    if let Some(identify) = vpd::ata_identify_data(&page("vpd_pg89")) {
+        capabilities::add_ata(&mut found, identify);
+    }
+    nvme.add_capabilities(&mut found, &block);
+    found
 }
 
 #[derive(Debug, Default)]
@@ -75,6 +110,7 @@ struct Identity {
     model: String,
     vendor: String,
     serial: String,
+    firmware: String,
     name: LogicalUnitName,
 }
 
@@ -85,7 +121,8 @@ fn identity(block: &Path, location: Option<&Location>) -> Identity {
         Some(Attachment::Nvme { .. }) => {
             let wwn = attribute(&block.join("wwid"));
             let name = LogicalUnitName { wwn_with_extension: wwn.clone(), wwn, vendor_extension: String::new() };
-            Identity { model: said("model"), vendor: String::new(), serial: said("serial"), name }
+            let firmware = said("firmware_rev");
+            Identity { model: said("model"), vendor: String::new(), serial: said("serial"), firmware, name }
         }
         Some(Attachment::VirtioBlock) => {
             Identity { vendor: said("vendor"), serial: attribute(&block.join("serial")), ..Identity::default() }
@@ -95,6 +132,7 @@ fn identity(block: &Path, location: Option<&Location>) -> Identity {
             model: first(said("model"), said("name")),
             vendor: said("vendor"),
             serial: first(said("serial"), attribute(&block.join("serial"))),
+            firmware: said("fwrev"),
             name: LogicalUnitName::default(),
         },
         Some(Attachment::Ata { .. } | Attachment::Scsi { .. } | Attachment::Sas { .. } | Attachment::Usb { .. }) => {
@@ -112,6 +150,7 @@ fn scsi_identity(device: &Path) -> Identity {
         model: first(ata.model, attribute(&device.join("model"))),
         vendor: attribute(&device.join("vendor")),
         serial: first(vpd::unit_serial(&page("vpd_pg80")), ata.serial),
+        firmware: first(ata.firmware, attribute(&device.join("rev"))),
         name: vpd::logical_unit_name(&page("vpd_pg83")).or_else(naa).or(ata.name).unwrap_or_default(),
     }
 }
@@ -120,10 +159,11 @@ fn first(one: String, other: String) -> String {
     if one.is_empty() { other } else { one }
 }
 
-fn by_id(identity: &Identity, location: Option<&Location>) -> Vec<String> {
+/// The names below `/dev/disk/by-id/` that udev's 60-persistent-storage.rules give.
+fn by_id(block: &Path, identity: &Identity, location: Option<&Location>) -> Vec<String> {
     let mut names = Vec::new();
-    let serial = identity.serial.replace(' ', "_");
-    let model = identity.model.replace(' ', "_");
+    let serial = udev_text(&identity.serial);
+    let model = udev_text(&identity.model);
     match location.map(|location| &location.attachment) {
         Some(Attachment::Nvme { .. }) => {
             if !identity.name.wwn.is_empty() {
@@ -131,16 +171,34 @@ fn by_id(identity: &Identity, location: Option<&Location>) -> Vec<String> {
             }
             if !serial.is_empty() {
                 names.push(format!("nvme-{model}_{serial}"));
+                names.extend(number(&block.join("nsid")).map(|id| format!("nvme-{model}_{serial}_{id}")));
             }
         }
         Some(Attachment::VirtioBlock) if !serial.is_empty() => names.push(format!("virtio-{serial}")),
         Some(Attachment::Ata { .. }) if !serial.is_empty() => names.push(format!("ata-{model}_{serial}")),
+        // scsi_id puts the type of the name in front of it: 3 is NAA.
+        Some(Attachment::Scsi { .. } | Attachment::Sas { .. }) => {
+            names.extend(identity.name.wwn_with_extension.strip_prefix("0x").map(|digits| format!("scsi-3{digits}")));
+        }
+        Some(Attachment::Other) if !serial.is_empty() && is_mmc(block) => names.push(format!("mmc-{model}_{serial}")),
         _ => {}
     }
     if identity.name.wwn.starts_with("0x") {
         names.push(format!("wwn-{}", identity.name.wwn_with_extension));
     }
     names.into_iter().map(|name| format!("/dev/disk/by-id/{name}")).collect()
+}
+
+/// A text as udev writes it into names: without spaces around it, runs of others and characters that
+/// are not safe in a name each one `_`.
+fn udev_text(text: &str) -> String {
+    let is_safe = |c: char| c.is_ascii_alphanumeric() || "#+-.:=@_".contains(c) || !c.is_ascii();
+    let joined = text.split_whitespace().collect::<Vec<_>>().join("_");
+    joined.chars().map(|c| if is_safe(c) { c } else { '_' }).collect()
+}
+
+fn is_mmc(block: &Path) -> bool {
+    block.file_name().is_some_and(|name| name.to_string_lossy().starts_with("mmcblk"))
 }
 
 fn transport(name: &str, location: Option<&Location>, block: &Path) -> Transport {
@@ -163,11 +221,25 @@ pub fn partitions(block: &Path) -> Vec<PathBuf> {
     names(block).into_iter().map(|name| block.join(name)).filter(|folder| folder.join("partition").exists()).collect()
 }
 
+/// Devices that are assembled from the disk or one of its partitions: `sda1 is held by md0`.
+fn holders(block: &Path, name: &str) -> Vec<String> {
+    let mut holders = Vec::new();
+    for folder in std::iter::once(block.to_owned()).chain(partitions(block)) {
+        let part = folder.file_name().map_or_else(|| name.to_owned(), |name| name.to_string_lossy().into_owned());
+        let mut held = |by: String| holders.push(format!("{part} is held by {by}"));
+        names(&folder.join("holders")).into_iter().for_each(&mut held);
+        // A caching device has no holder that the kernel shows so.
+        if folder.join("bcache/set").exists() {
+            held("bcache".to_owned());
+        }
+    }
+    holders
+}
+
 fn uses(block: &Path, name: &str, mounts: &str) -> Vec<String> {
     let mut uses = Vec::new();
     for folder in std::iter::once(block.to_owned()).chain(partitions(block)) {
         let part = folder.file_name().map_or_else(|| name.to_owned(), |name| name.to_string_lossy().into_owned());
-        uses.extend(names(&folder.join("holders")).into_iter().map(|holder| format!("{part} is held by {holder}")));
         let number = attribute(&folder.join("dev"));
         uses.extend(mounted_at(mounts, &number).map(|at| format!("{part} is mounted at {at}")));
     }
@@ -175,7 +247,7 @@ fn uses(block: &Path, name: &str, mounts: &str) -> Vec<String> {
 }
 
 /// Mount points of a device by its `major:minor` (proc_pid_mountinfo(5)).
-fn mounted_at<'a>(mountinfo: &'a str, device: &'a str) -> impl Iterator<Item = &'a str> {
+pub fn mounted_at<'a>(mountinfo: &'a str, device: &'a str) -> impl Iterator<Item = &'a str> {
     mountinfo.lines().filter_map(move |line| {
         let mut fields = line.split(' ').skip(2);
         (!device.is_empty() && fields.next() == Some(device)).then(|| fields.nth(1)).flatten()
@@ -222,6 +294,7 @@ mod tests {
                 (&format!("{ata}/ata_port/ata3/port_no"), "3\n"),
                 (&format!("{disk}/size"), "16\n"),
                 (&format!("{disk}/ro"), "1\n"),
+                (&format!("{disk}/dev"), "8:16\n"),
                 (&format!("{disk}/device/model"), "QEMU HARDDISK   \n"),
                 (&format!("{disk}/device/vpd_pg80"), "\0\u{7f}\0\u{4}FS-2"),
                 (&format!("{disk}/device/wwid"), "naa.5000c50012345678\n"),
@@ -240,7 +313,10 @@ mod tests {
         assert_eq!((sata.disk.serial.as_str(), sata.disk.wwn.as_str()), ("FS-2", "0x5000c50012345678"));
         assert_eq!(sata.disk.by_path, "/dev/disk/by-path/pci-0000:00:1f.2-ata-3");
         assert!(sata.disk.by_id.contains(&"/dev/disk/by-path/pci-0000:00:1f.2-ata-3.0".to_owned()));
-        assert_eq!((sata.disk.read_only, sata.uses.as_slice()), (true, &["sda is held by dm-0".to_owned()][..]));
+        assert_eq!(numbered(&roots, 8, 16).as_ref(), Some(sata), "by its number, whatever its name");
+        assert_eq!(numbered(&roots, 8, 1), None);
+        assert_eq!(numbered(&roots, 259, 1), None, "a partition is no disk");
+        assert_eq!((sata.disk.read_only, sata.holders.as_slice()), (true, &["sda is held by dm-0".to_owned()][..]));
     }
 
     #[test]

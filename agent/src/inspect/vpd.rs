@@ -54,18 +54,25 @@ pub fn logical_unit_name(page: &[u8]) -> Option<LogicalUnitName> {
     LogicalUnitName::from_hex(&hex::encode(best?))
 }
 
+/// The 512 bytes of identify data in page 89h.
+#[must_use]
+pub fn ata_identify_data(page: &[u8]) -> Option<&[u8; 512]> {
+    page.get(60..572)?.try_into().ok()
+}
+
 /// What an ATA drive says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AtaIdentity {
     pub serial: String,
     pub model: String,
+    pub firmware: String,
     pub name: Option<LogicalUnitName>,
 }
 
 /// Page 89h: IDENTIFY DEVICE data, 512 bytes from byte 60 (ACS-4, section 7.13).
 #[must_use]
 pub fn ata_identify(page: &[u8]) -> Option<AtaIdentity> {
-    let data = page.get(60..572)?;
+    let data = ata_identify_data(page)?;
     let word = |index: usize| u16::from_le_bytes([data[2 * index], data[2 * index + 1]]);
     // Each word of a text holds its first letter in the high byte.
     let text =
@@ -73,6 +80,7 @@ pub fn ata_identify(page: &[u8]) -> Option<AtaIdentity> {
     let identity = AtaIdentity {
         serial: text(10..20),
         model: text(27..47),
+        firmware: text(23..27),
         name: LogicalUnitName::from_hex(&(108..112).map(|index| format!("{:04x}", word(index))).collect::<String>())
             .filter(|name| name.wwn.starts_with("0x5")),
     };
@@ -130,10 +138,12 @@ mod tests {
             }
         };
         put(10, b"QM00005             ");
+        put(23, b"2.5+    ");
         put(27, b"QEMU HARDDISK                           ");
         put(108, &[0x50, 0x00, 0xc5, 0x00, 0x12, 0x34, 0x56, 0x78]);
         let identity = ata_identify(&page).unwrap();
         assert_eq!((identity.serial.as_str(), identity.model.as_str()), ("QM00005", "QEMU HARDDISK"));
+        assert_eq!(identity.firmware, "2.5+");
         assert_eq!(identity.name.unwrap().wwn, "0x5000c50012345678");
         assert_eq!(ata_identify(&page[..500]), None);
     }

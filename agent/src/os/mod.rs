@@ -3,10 +3,15 @@
 
 #![allow(unsafe_code, reason = "ioctls have no safe form; each use says why it is sound")]
 
+pub mod assembled;
 pub mod beneath;
 pub mod block;
 pub mod clock;
+pub mod drive;
 pub mod inode;
+pub mod ipmi;
 pub mod mounts;
+pub mod netlink;
 pub mod network;
+pub mod nvme;
 pub mod process;

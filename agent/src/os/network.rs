@@ -1,4 +1,5 @@
-//! Network interfaces: up, address, default route, permanent MAC; the DHCP client's socket.
+//! Network interfaces: up, address, default route, permanent MAC; the DHCP client's socket, and one for
+//! frames of another protocol than IP.
 
 use std::{
     io,
@@ -7,12 +8,14 @@ use std::{
 };
 
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, bind, setsockopt, socket,
+    AddressFamily, MsgFlags, SockFlag, SockType, SockaddrIn, bind, recv, setsockopt, socket,
     sockopt::{BindToDevice, Broadcast, ReuseAddr},
 };
 
 /// Ethtool command "permanent address" (linux/ethtool.h) and the longest address that it gives.
 const ETHTOOL_GPERMADDR: u32 = 0x20;
+/// "Information on the driver".
+const ETHTOOL_GDRVINFO: u32 = 0x03;
 const ADDRESS_BYTES_MAX: usize = 32;
 
 #[repr(C)]
@@ -20,6 +23,19 @@ struct PermanentAddress {
     command: u32,
     size: u32,
     data: [u8; ADDRESS_BYTES_MAX],
+}
+
+/// `struct ethtool_drvinfo`.
+#[repr(C)]
+struct DriverInformation {
+    command: u32,
+    driver: [u8; 32],
+    version: [u8; 32],
+    firmware: [u8; 32],
+    bus: [u8; 32],
+    erom: [u8; 32],
+    reserved: [u8; 12],
+    counts: [u32; 5],
 }
 
 fn control_socket() -> io::Result<OwnedFd> {
@@ -116,6 +132,26 @@ pub fn permanent_mac(interface: &str) -> Option<[u8; 6]> {
     (address.size == 6 && mac != [0; 6] && mac != [0xff; 6]).then_some(mac)
 }
 
+/// The version of the NIC's firmware in the driver's words, as it came; `None` where it does not tell.
+#[must_use]
+pub fn firmware_version(interface: &str) -> Option<String> {
+    let mut request = request_for(interface).ok()?;
+    let mut information = DriverInformation {
+        command: ETHTOOL_GDRVINFO,
+        driver: [0; 32],
+        version: [0; 32],
+        firmware: [0; 32],
+        bus: [0; 32],
+        erom: [0; 32],
+        reserved: [0; 12],
+        counts: [0; 5],
+    };
+    request.ifr_ifru.ifru_data = (&raw mut information).cast();
+    interface_ioctl(libc::SIOCETHTOOL, &mut request).ok()?;
+    let text = information.firmware.split(|&byte| byte == 0).next()?;
+    Some(String::from_utf8_lossy(text).into_owned())
+}
+
 /// A socket on the DHCP client's port that sends and receives on this interface only, before it
 /// has an address.
 pub fn dhcp_socket(interface: &str) -> io::Result<UdpSocket> {
@@ -125,4 +161,48 @@ pub fn dhcp_socket(interface: &str) -> io::Result<UdpSocket> {
     setsockopt(&socket, BindToDevice, &interface.into())?;
     bind(socket.as_raw_fd(), &SockaddrIn::new(0, 0, 0, 0, 68))?;
     Ok(UdpSocket::from(socket))
+}
+
+/// A socket that receives whole Ethernet frames of one protocol, those that go to these group addresses among
+/// them, on the interface with this number only. It never blocks.
+pub fn frame_socket(interface: u32, protocol: u16, groups: &[[u8; 6]]) -> io::Result<OwnedFd> {
+    // Of no protocol until it is bound: before that it would receive from every interface.
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Packet, SockType::Raw, flags, None)?;
+    let interface = libc::c_int::try_from(interface).map_err(io::Error::other)?;
+    for group in groups {
+        let mut address = [0; 8];
+        address[..6].copy_from_slice(group);
+        let membership = libc::packet_mreq {
+            mr_ifindex: interface,
+            mr_type: libc::c_ushort::try_from(libc::PACKET_MR_MULTICAST).map_err(io::Error::other)?,
+            mr_alen: 6,
+            mr_address: address,
+        };
+        let length = libc::socklen_t::try_from(size_of_val(&membership)).map_err(io::Error::other)?;
+        // SAFETY: the option reads one packet_mreq, which outlives the call and has the length that is given.
+        nix::Error::result(unsafe {
+            libc::setsockopt(
+                socket.as_raw_fd(),
+                libc::SOL_PACKET,
+                libc::PACKET_ADD_MEMBERSHIP,
+                (&raw const membership).cast(),
+                length,
+            )
+        })?;
+    }
+    // SAFETY: sockaddr_ll is plain data; all zeros is a valid value of it.
+    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    address.sll_family = libc::c_ushort::try_from(libc::AF_PACKET).map_err(io::Error::other)?;
+    address.sll_protocol = protocol.to_be();
+    address.sll_ifindex = interface;
+    let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
+    // SAFETY: the address is a whole sockaddr_ll, as its family says, and outlives the call.
+    nix::Error::result(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
+    Ok(socket)
+}
+
+/// The next frame, as long as it was or as long as the buffer; an error where there is none.
+pub fn receive(socket: &OwnedFd, frame: &mut [u8]) -> io::Result<usize> {
+    Ok(recv(socket.as_raw_fd(), frame, MsgFlags::MSG_DONTWAIT)?)
 }

@@ -1,12 +1,16 @@
 //! Clear both partition tables and the old signatures of one disk.
 
 use firesteel_images::write::metadata;
-use firesteel_wire::{DiskIdentity, Evidence};
+use firesteel_wire::Evidence;
 
-use super::{Failure, Job, Watch, chain};
+use super::{
+    Failure, Job, Watch, chain,
+    guard::{Guarded, Opened},
+};
 
-pub(super) fn run(job: &Job<'_>, wanted: &DiskIdentity) -> Result<Evidence, Failure> {
-    let (disk, device) = job.open(wanted)?;
+pub(super) fn run(job: &Job<'_>, guarded: &Guarded<'_>) -> Result<Evidence, Failure> {
+    let Opened { disk, device, overridden } = job.open_guarded(guarded)?;
+    let wanted = guarded.disk;
     tracing::info!("clearing {} ({wanted})", disk.device);
     let watch = Watch::new(job);
     let cleared = metadata::clear(&device, &watch)
@@ -18,5 +22,6 @@ pub(super) fn run(job: &Job<'_>, wanted: &DiskIdentity) -> Result<Evidence, Fail
         device: disk.device,
         cleared: cleared.found.iter().map(ToString::to_string).collect(),
         verified_bytes: cleared.verified_bytes,
+        overridden,
     })
 }

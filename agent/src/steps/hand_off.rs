@@ -49,13 +49,18 @@ fn hand_over(
     job.board.disk_changes(job.index);
     let found = find(&device)?;
     job.host.reread_partitions(&device)?;
-    // The kernel lets nobody mount what is opened exclusively.
+    // The kernel lets nobody mount what is opened exclusively; held otherwise, the name keeps meaning this disk.
+    let held = job.host.look_at(disk)?;
+    if held.number != device.number() {
+        bail!("{} became another disk while it was open", disk.display());
+    }
     drop(device);
     let partition = job.host.partition_device(disk, &found.place)?;
     let kind = found.filesystem.kind;
     tracing::info!("handing over {} files on {} ({kind})", contents.len(), partition.display());
     write(job.host, &partition, kind, contents)?;
     let files = read_back(job, &partition, kind, contents)?;
+    drop(held);
     Ok(Evidence::FilesHandedOff {
         disk: wanted.clone(),
         device: partition.to_string_lossy().into_owned(),

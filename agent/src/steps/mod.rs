@@ -3,20 +3,38 @@
 //! nor the other steps.
 
 mod clear_metadata;
+mod erase_disk;
+mod guard;
 mod hand_off;
 mod inspect;
 mod leave;
+mod pace;
 mod set_boot_entry;
 mod write_image;
 
-use std::{cell::Cell, error::Error, path::Path, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    error::Error,
+    path::Path,
+    time::Duration,
+};
 
 use firesteel_images::write::{
     Aborted, Control, Device, Disk as _, DiskReader, Phase, Progress, gpt::Table, read_table,
 };
 use firesteel_wire::{Disk, DiskIdentity, Evidence, Step};
 
-use crate::{board::Board, console::bytes_text, decide::Exit, disk, gate::Gate, host::Host};
+use guard::Guarded;
+use pace::Pace;
+
+use crate::{
+    board::Board,
+    console::bytes_text,
+    decide::Exit,
+    disk,
+    gate::{Gate, Pause},
+    host::{Host, SeenDisk},
+};
 
 /// How often a long step says on the console how far it is.
 const CONSOLE_INTERVAL: Duration = Duration::from_secs(10);
@@ -45,10 +63,13 @@ pub struct Finished {
 }
 
 /// Everything that a step works with.
+#[derive(Clone, Copy)]
 pub struct Job<'a> {
     pub host: &'a dyn Host,
     pub gate: &'a Gate,
     pub board: &'a Board,
+    /// All steps of the plan.
+    pub steps: &'a [Step],
     /// Index of the step in its plan.
     pub index: u32,
     /// For the image; speaks to the appliance only.
@@ -63,17 +84,45 @@ impl std::fmt::Debug for Job<'_> {
     }
 }
 
+/// How many of the steps that are left run at once, the first among them; at least one, where there is one.
+#[must_use]
+pub fn at_once(steps: &[Step]) -> usize {
+    let erasures = steps.iter().take_while(|step| matches!(step, Step::EraseDisk { .. })).count();
+    erasures.max(usize::from(!steps.is_empty()))
+}
+
+/// Runs steps that may run at once, each to its end; the first one's index is the job's. `started` and `ended` hear
+/// of each as it happens, from any thread. Whether all of them reached their ends.
+pub fn run_at_once(
+    job: &Job<'_>,
+    steps: &[Step],
+    started: &(dyn Fn(u32) + Sync),
+    ended: &(dyn Fn(u32, &Result<Finished, Failure>) + Sync),
+) -> bool {
+    let steps: Vec<(u32, &Step)> = (job.index..).zip(steps).collect();
+    erase_disk::run_all(job, &steps, started, ended).values().all(Result::is_ok)
+}
+
 /// Runs one step to its end.
 pub fn run(job: &Job<'_>, step: &Step) -> Result<Finished, Failure> {
     job.gate.check_told().map_err(Failure::untouched)?;
     if step.is_destructive() {
-        job.board.check_kept().map_err(Failure::untouched)?;
-        job.wait_until_fresh().map_err(Failure::untouched)?;
+        job.begin()?;
     }
     let evidence = match step {
         Step::Inspect => inspect::run(job),
-        Step::ClearMetadata { disk } => clear_metadata::run(job, disk)?,
-        Step::WriteImage { disk, image, disk_guid } => write_image::run(job, disk, image, disk_guid)?,
+        Step::ClearMetadata { disk, own_names, override_guards } => {
+            clear_metadata::run(job, &Guarded { disk, own_names, override_guards: *override_guards })?
+        }
+        Step::EraseDisk { .. } => {
+            let mut ends = erase_disk::run_all(job, &[(job.index, step)], &|_| {}, &|_, _| {});
+            let lost = || Failure::untouched(anyhow::anyhow!("the step has no end"));
+            return ends.remove(&job.index).unwrap_or_else(|| Err(lost()));
+        }
+        Step::WriteImage { disk, image, disk_guid, own_names, override_guards } => {
+            let guarded = Guarded { disk, own_names, override_guards: *override_guards };
+            write_image::run(job, &guarded, image, disk_guid)?
+        }
         Step::HandOff { disk, files } => hand_off::run(job, disk, files)?,
         Step::SetBootEntry { disk, label } => set_boot_entry::run(job, disk, label)?,
         Step::Reboot => return Ok(leave::run(Exit::Reboot)),
@@ -83,17 +132,20 @@ pub fn run(job: &Job<'_>, step: &Step) -> Result<Finished, Failure> {
 }
 
 impl Job<'_> {
-    fn wait_until_fresh(&self) -> Result<(), crate::gate::Stop> {
-        self.gate.pass(&mut |silent| self.show_pause(silent))
+    /// Before anything is destroyed.
+    fn begin(&self) -> Result<(), Failure> {
+        self.board.check_kept().map_err(Failure::untouched)?;
+        self.wait_until_fresh().map_err(Failure::untouched)
     }
 
-    fn show_pause(&self, silent: Option<Duration>) {
-        match silent {
-            Some(age) => {
-                let text = format!("paused: no answer from the appliance for {} s", age.as_secs());
-                self.board.activity(self.index, &text);
-            }
-            None => self.board.activity(self.index, ""),
+    fn wait_until_fresh(&self) -> Result<(), crate::gate::Stop> {
+        self.gate.pass(&mut |pause| self.show_pause(self.index, pause))
+    }
+
+    fn show_pause(&self, index: u32, pause: Option<Pause<'_>>) {
+        match pause {
+            Some(pause) => self.board.activity(index, &format!("paused: {pause}")),
+            None => self.board.activity(index, ""),
         }
     }
 
@@ -101,6 +153,8 @@ impl Job<'_> {
     fn open(&self, wanted: &DiskIdentity) -> Result<(Disk, Device), Failure> {
         let disk = disk::resolve(wanted, &self.host.disks()).map_err(Failure::untouched)?;
         let device = self.host.open_disk(Path::new(&disk.device)).map_err(Failure::untouched)?;
+        let seen = self.seen(device.number(), &disk.device)?;
+        disk::resolve(wanted, &[seen]).map_err(Failure::untouched)?;
         if device.size_bytes() != wanted.size_bytes {
             let error = format!(
                 "{} has {} bytes now, not {} as the plan says",
@@ -111,6 +165,15 @@ impl Job<'_> {
             return Err(Failure { error, disk_changed: false });
         }
         Ok((disk, device))
+    }
+
+    /// The disk behind something of it that is open, its identity read again: the name by which it was opened
+    /// may have come to mean another one between the look and the opening.
+    fn seen(&self, number: u64, device: &str) -> Result<SeenDisk, Failure> {
+        let seen = self.host.numbered(number).filter(|seen| seen.disk.device == device);
+        seen.ok_or_else(|| {
+            Failure::untouched(anyhow::anyhow!("{device} went away or became another disk while it was opened"))
+        })
     }
 }
 
@@ -139,11 +202,12 @@ struct Watch<'a> {
     job: &'a Job<'a>,
     shown: Cell<(Option<Phase>, Duration)>,
     passed: Cell<bool>,
+    pace: RefCell<Pace>,
 }
 
 impl<'a> Watch<'a> {
     fn new(job: &'a Job<'a>) -> Self {
-        Self { job, shown: Cell::new((None, Duration::ZERO)), passed: Cell::new(false) }
+        Self { job, shown: Cell::new((None, Duration::ZERO)), passed: Cell::new(false), pace: RefCell::default() }
     }
 
     /// Whether the work was let through at least once.
@@ -171,7 +235,8 @@ impl<'a> Watch<'a> {
 impl Control for Watch<'_> {
     fn checkpoint(&self, progress: Progress) -> Result<(), Aborted> {
         let activity = progress.phase.to_string();
-        self.job.board.progress(self.job.index, &activity, progress.done_bytes, progress.total_bytes);
+        let rate = self.pace.borrow_mut().take(&activity, progress.done_bytes, self.job.host.uptime());
+        self.job.board.progress(self.job.index, &activity, progress.done_bytes, progress.total_bytes, rate);
         self.show(progress);
         self.job.wait_until_fresh().map_err(|stop| Aborted { reason: stop.to_string() })?;
         if !self.passed.replace(true) {

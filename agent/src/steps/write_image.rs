@@ -10,7 +10,10 @@ use firesteel_images::{
 };
 use firesteel_wire::{DiskIdentity, Evidence, ImageSource};
 
-use super::{Failure, Job, Watch, chain};
+use super::{
+    Failure, Job, Watch, chain,
+    guard::{Guarded, Opened},
+};
 use crate::console::bytes_text;
 
 /// Tries in a row without a byte before the download is given up: with the pause below these are
@@ -20,13 +23,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 
 pub(super) fn run(
     job: &Job<'_>,
-    wanted: &DiskIdentity,
+    guarded: &Guarded<'_>,
     image: &ImageSource,
     disk_guid: &str,
 ) -> Result<Evidence, Failure> {
     let spec = spec(image, disk_guid).map_err(Failure::untouched)?;
     let source = source(job, image).map_err(Failure::untouched)?;
-    let (disk, device) = job.open(wanted)?;
+    let Opened { disk, device, overridden } = job.open_guarded(guarded)?;
+    let wanted = guarded.disk;
     tracing::info!("writing {} to {} ({wanted})", bytes_text(image.raw_bytes), disk.device);
     let watch = Watch::new(job);
     let written = write_image(source, &device, &spec, &watch).map_err(|error| failure(&error))?;
@@ -36,7 +40,7 @@ pub(super) fn run(
         written.write.as_secs_f64(),
         written.readback.as_secs_f64()
     );
-    Ok(evidence(wanted, disk.device, disk_guid, &written))
+    Ok(evidence(wanted, disk.device, disk_guid, &written, overridden))
 }
 
 fn spec(image: &ImageSource, disk_guid: &str) -> anyhow::Result<WriteSpec> {
@@ -93,7 +97,13 @@ fn help(failure: &WriteFailure) -> &'static str {
     }
 }
 
-fn evidence(wanted: &DiskIdentity, device: String, disk_guid: &str, written: &Written) -> Evidence {
+fn evidence(
+    wanted: &DiskIdentity,
+    device: String,
+    disk_guid: &str,
+    written: &Written,
+    overridden: Vec<String>,
+) -> Evidence {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     Evidence::ImageWritten {
         disk: wanted.clone(),
@@ -109,5 +119,6 @@ fn evidence(wanted: &DiskIdentity, device: String, disk_guid: &str, written: &Wr
         last_usable_lba: written.table.map_or(0, |table| table.last_usable_lba),
         write_ms: millis(written.write),
         readback_ms: millis(written.readback),
+        overridden,
     }
 }

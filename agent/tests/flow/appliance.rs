@@ -12,8 +12,8 @@ use std::{
 };
 
 use firesteel_wire::{
-    HELLO_PATH, Hello, HelloReply, Refusal, RefusalReason, Report, ReportReply, SIGNATURE_HEADER, Verdict,
-    signing_input,
+    HELLO_PATH, Hello, HelloReply, Receipt, ReceiptPlace, Refusal, RefusalReason, Report, ReportReply,
+    SIGNATURE_HEADER, Verdict, signing_input,
 };
 use ring::{
     digest::{SHA256, digest},
@@ -38,6 +38,7 @@ pub(crate) struct Heard {
     pub(crate) hellos: Vec<Hello>,
     pub(crate) reports: Vec<Report>,
     pub(crate) requests_for_image: Vec<String>,
+    stored: Vec<ReceiptPlace>,
 }
 
 pub(crate) struct Appliance {
@@ -47,8 +48,12 @@ pub(crate) struct Appliance {
     pub(crate) heard: Mutex<Heard>,
     /// Said in answer to the next reports, one each; then `Continue`.
     verdicts: Mutex<VecDeque<Verdict>>,
+    /// What every reply says of a hold.
+    pub(crate) hold: Mutex<Option<String>>,
     pub(crate) refusal: Mutex<Option<RefusalReason>>,
     pub(crate) silent: AtomicBool,
+    /// It says which receipts it has.
+    pub(crate) stores: AtomicBool,
     image: Mutex<Vec<u8>>,
     /// The image's connection breaks once after this many bytes.
     pub(crate) break_after: AtomicU64,
@@ -91,7 +96,9 @@ impl Appliance {
             heard: Mutex::default(),
             verdicts: Mutex::default(),
             refusal: Mutex::default(),
+            hold: Mutex::default(),
             silent: AtomicBool::new(false),
+            stores: AtomicBool::new(false),
             image: Mutex::default(),
             break_after: AtomicU64::new(u64::MAX),
             hold_after: AtomicU64::new(u64::MAX),
@@ -110,6 +117,19 @@ impl Appliance {
 
     pub(crate) fn say(&self, verdict: Verdict) {
         self.verdicts.lock().unwrap().push_back(verdict);
+    }
+
+    /// What is to be said to an agent that reports of this plan. A plan is said until the agent has it, as the real
+    /// appliance does: one that is still at an older plan takes no other.
+    fn verdict(&self, reported: u32) -> Verdict {
+        let mut verdicts = self.verdicts.lock().unwrap();
+        while let Some(Verdict::Plan { plan }) = verdicts.front() {
+            if reported < plan.number {
+                return Verdict::Plan { plan: plan.clone() };
+            }
+            verdicts.pop_front();
+        }
+        verdicts.pop_front().unwrap_or(Verdict::Continue)
     }
 
     pub(crate) fn put_image(&self, stream: Vec<u8>) {
@@ -160,15 +180,24 @@ impl Appliance {
         let mut heard = self.heard.lock().unwrap();
         if path == HELLO_PATH {
             heard.hellos.push(serde_json::from_slice(body).unwrap());
-            let reply =
-                HelloReply { host: "lab-1".into(), attempt: ATTEMPT, time_ms: TIME_MS, verdict: Verdict::Continue };
+            let reply = HelloReply {
+                host: "lab-1".into(),
+                attempt: ATTEMPT,
+                time_ms: TIME_MS,
+                verdict: Verdict::Continue,
+                hold: self.hold.lock().unwrap().clone(),
+            };
             return (200, serde_json::to_vec(&reply).unwrap());
         }
         let report: Report = serde_json::from_slice(body).unwrap();
         let log_acknowledged = report.log.last().map_or(0, |line| line.sequence);
+        heard.stored.extend(report.receipts.iter().map(Receipt::place));
+        let stored = if self.stores.load(Ordering::SeqCst) { heard.stored.clone() } else { Vec::new() };
+        let reported = report.plan;
         heard.reports.push(report);
-        let verdict = self.verdicts.lock().unwrap().pop_front().unwrap_or(Verdict::Continue);
-        (200, serde_json::to_vec(&ReportReply { time_ms: TIME_MS, log_acknowledged, verdict }).unwrap())
+        let verdict = self.verdict(reported);
+        let hold = self.hold.lock().unwrap().clone();
+        (200, serde_json::to_vec(&ReportReply { time_ms: TIME_MS, log_acknowledged, stored, verdict, hold }).unwrap())
     }
 
     async fn serve_image(self: &Arc<Self>, listener: std::net::TcpListener) {

@@ -72,11 +72,7 @@ fn an_image_without_a_place_for_the_stub_leaves_nothing_to_boot() {
     let stream = zstd::encode_all(raw.as_slice(), 1).unwrap();
     let image = crate::host::Image { raw, stream };
     run.appliance.put_image(image.stream.clone());
-    let write = Step::WriteImage {
-        disk: disk.clone(),
-        image: image.source(run.image_url()),
-        disk_guid: crate::host::DISK_GUID.into(),
-    };
+    let write = run.write_step_of(image.source(run.image_url()));
     run.plan(1, vec![write, Step::HandOff { disk, files: files() }, Step::Reboot]);
     let failed = run.wait_for_failure();
     assert_says(&failed, &["the image has no boot partition", "1 \"root\"", "it boots nothing"]);
@@ -130,9 +126,7 @@ fn an_image_that_is_larger_than_the_disk_is_refused_before_the_first_write() {
     let run = start();
     let mut image = run.image.source(run.image_url());
     image.raw_bytes = DISK_BYTES + 512;
-    let step =
-        Step::WriteImage { disk: run.host.identity_of("target"), image, disk_guid: crate::host::DISK_GUID.into() };
-    run.plan(1, vec![step, Step::Reboot]);
+    run.plan(1, vec![run.write_step_of(image), Step::Reboot]);
     let failed = run.wait_for_failure();
     assert!(!failed.disk_changed);
     assert_says(&failed, &["33554944 bytes does not fit", "33554432", "use a smaller image, or name a larger disk"]);

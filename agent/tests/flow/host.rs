@@ -4,20 +4,25 @@
 use std::{
     fs,
     io::Write,
+    os::unix::fs::{MetadataExt, symlink},
     path::{Path, PathBuf},
     process::Command,
     sync::{
-        Mutex,
+        Arc, Condvar, Mutex,
         atomic::{AtomicU64, Ordering},
     },
     time::{Duration, Instant},
 };
 
-use firesteel_agent::host::{Host, PartitionPlace, SeenDisk};
+use firesteel_agent::clean::{
+    assembled::Assembly,
+    port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},
+};
+use firesteel_agent::host::{Held, Host, PartitionPlace, SeenDisk};
 use firesteel_images::{
     Sha256,
     write::{
-        Device, Guid,
+        Device, Disk as _, DiskReader, Guid,
         gpt::{self, Partition},
     },
 };
@@ -34,14 +39,48 @@ pub(crate) struct SimulatedHost {
     pub(crate) mounts: Mutex<Vec<String>>,
     /// What the clocks were set to.
     pub(crate) clocks_ms: Mutex<Vec<u64>>,
+    /// What stands on the disks.
+    pub(crate) assemblies: Mutex<Vec<Assembly>>,
+    /// Where takers-apart wait for one another.
+    pub(crate) meeting: Mutex<Option<Arc<Meeting>>>,
+    /// At what moment the kernel finds its disks anew: `target` and `decoy` change their names.
+    pub(crate) swap_before: Mutex<Option<&'static str>>,
+    /// Numbers of the disks to which commands were sent.
+    pub(crate) commanded: Arc<Mutex<Vec<u64>>>,
+    names: Vec<String>,
+    /// Which disk is which, whatever its name: by its number.
+    serials: Vec<(u64, String)>,
+}
+
+/// Lets nobody go on before all have come.
+pub(crate) struct Meeting {
+    missing: Mutex<usize>,
+    came: Condvar,
+}
+
+impl Meeting {
+    pub(crate) fn of(several: usize) -> Arc<Self> {
+        Arc::new(Self { missing: Mutex::new(several), came: Condvar::new() })
+    }
+
+    fn meet(&self) -> anyhow::Result<()> {
+        let mut missing = self.missing.lock().unwrap();
+        *missing = missing.saturating_sub(1);
+        self.came.notify_all();
+        let waited = self.came.wait_timeout_while(missing, Duration::from_secs(60), |missing| *missing > 0).unwrap();
+        anyhow::ensure!(!waited.1.timed_out(), "nobody else came: the steps run one after the other");
+        Ok(())
+    }
 }
 
 impl SimulatedHost {
-    /// Two disks: `target`, and `decoy`, which nothing may ever change.
+    /// Three disks: `target`, `second`, and `decoy`, which nothing may ever change.
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        for (name, fill) in [("target", 0x11), ("decoy", 0xdd)] {
+        let mut serials = Vec::new();
+        for (name, fill) in [("target", 0x11), ("second", 0x22), ("decoy", 0xdd)] {
             fs::write(folder.path().join(name), vec![fill; usize::try_from(DISK_BYTES).unwrap()]).unwrap();
+            serials.push((fs::metadata(folder.path().join(name)).unwrap().ino(), format!("serial-{name}")));
         }
         fs::create_dir(folder.path().join("boot")).unwrap();
         Self {
@@ -50,11 +89,47 @@ impl SimulatedHost {
             ahead_ms: AtomicU64::new(0),
             mounts: Mutex::default(),
             clocks_ms: Mutex::default(),
+            assemblies: Mutex::default(),
+            meeting: Mutex::default(),
+            swap_before: Mutex::default(),
+            commanded: Arc::default(),
+            serials,
+            names: ["decoy", "second", "target"].map(str::to_owned).into(),
         }
     }
 
     pub(crate) fn advance(&self, by: Duration) {
         self.ahead_ms.fetch_add(u64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    }
+
+    /// The kernel finds its disks anew, if this is the moment.
+    fn comes(&self, moment: &str) {
+        let is_due = self.swap_before.lock().unwrap().take_if(|due| *due == moment).is_some();
+        if is_due {
+            self.swap();
+        }
+    }
+
+    /// `target` and `decoy` change their names.
+    pub(crate) fn swap(&self) {
+        let at = |name: &str| self.folder.path().join(name);
+        for (from, to) in [("target", "third"), ("decoy", "target"), ("third", "decoy")] {
+            fs::rename(at(from), at(to)).unwrap();
+        }
+    }
+
+    /// Makes a disk one that takes SCSI commands.
+    pub(crate) fn attach_scsi(&self, name: &str) {
+        let at =
+            self.sysfs().join("devices/pci0000:00/0000:00:05.0/virtio2/host2/target2:0:0/2:0:0:0/block").join(name);
+        fs::create_dir_all(&at).unwrap();
+        fs::create_dir_all(self.sysfs().join("block")).unwrap();
+        symlink(&at, self.sysfs().join("block").join(name)).unwrap();
+    }
+
+    /// The number of the disk with this serial.
+    pub(crate) fn number_of(&self, serial: &str) -> u64 {
+        self.serials.iter().find(|(_, one)| one == serial).unwrap().0
     }
 
     pub(crate) fn read(&self, name: &str) -> Vec<u8> {
@@ -92,13 +167,25 @@ impl Host for SimulatedHost {
     }
 
     fn disks(&self) -> Vec<SeenDisk> {
+        let serial = |name: &str| {
+            let number = fs::metadata(self.folder.path().join(name)).unwrap().ino();
+            let known = self.serials.iter().find(|(one, _)| *one == number);
+            known.map_or_else(|| format!("serial-{name}"), |(_, serial)| serial.clone())
+        };
         let disk = |name: &str| Disk {
             device: self.folder.path().join(name).to_string_lossy().into_owned(),
-            serial: format!("serial-{name}"),
+            serial: serial(name),
             size_bytes: DISK_BYTES,
             ..Disk::default()
         };
-        ["decoy", "target"].map(|name| SeenDisk { disk: disk(name), uses: Vec::new() }).into()
+        let holders =
+            |name: &str| self.assemblies(name).iter().map(|held| format!("{name} is held by {held}")).collect();
+        self.names.iter().map(|name| SeenDisk { disk: disk(name), holders: holders(name), uses: Vec::new() }).collect()
+    }
+
+    fn numbered(&self, number: u64) -> Option<SeenDisk> {
+        let is_it = |seen: &SeenDisk| fs::metadata(&seen.disk.device).unwrap().ino() == number;
+        self.disks().into_iter().find(is_it)
     }
 
     fn sysfs(&self) -> PathBuf {
@@ -110,7 +197,34 @@ impl Host for SimulatedHost {
     }
 
     fn open_disk(&self, device: &Path) -> anyhow::Result<Device> {
+        self.comes("open");
         Ok(Device::open_file(device, 512)?)
+    }
+
+    fn look_at(&self, device: &Path) -> anyhow::Result<Held<dyn DiskReader>> {
+        self.comes("look");
+        let opened = Device::open_file(device, 512)?;
+        Ok(Held { number: opened.number(), opened: opened.reader()? })
+    }
+
+    fn assemblies(&self, disk: &str) -> Vec<Assembly> {
+        let assemblies = self.assemblies.lock().unwrap();
+        assemblies.iter().filter(|assembly| assembly.disks.contains(disk)).cloned().collect()
+    }
+
+    fn take_apart(&self, assembly: &Assembly) -> anyhow::Result<()> {
+        self.assemblies.lock().unwrap().retain(|one| one != assembly);
+        let meeting = self.meeting.lock().unwrap().clone();
+        match meeting {
+            Some(meeting) => meeting.meet(),
+            None => Ok(()),
+        }
+    }
+
+    fn commands(&self, device: &Path) -> anyhow::Result<Held<dyn Port>> {
+        self.comes("commands");
+        let number = fs::metadata(device)?.ino();
+        Ok(Held { number, opened: Box::new(DeafPort { number, commanded: Arc::clone(&self.commanded) }) })
     }
 
     fn reread_partitions(&self, _disk: &Device) -> anyhow::Result<()> {
@@ -135,6 +249,29 @@ impl Host for SimulatedHost {
 
     fn forget_cache(&self, _device: &Path) -> anyhow::Result<()> {
         Ok(())
+    }
+}
+
+/// Notes which drive was sent a command, and answers none.
+struct DeafPort {
+    number: u64,
+    commanded: Arc<Mutex<Vec<u64>>>,
+}
+
+impl DeafPort {
+    fn lost<T>(&self) -> Result<T, PortError> {
+        self.commanded.lock().unwrap().push(self.number);
+        Err(PortError::Lost(std::io::ErrorKind::Unsupported.into()))
+    }
+}
+
+impl Port for DeafPort {
+    fn nvme(&self, _: &NvmeCommand, _: Data<'_>) -> Result<u32, PortError> {
+        self.lost()
+    }
+
+    fn scsi(&self, _: &Cdb, _: Data<'_>) -> Result<ScsiAnswer, PortError> {
+        self.lost()
     }
 }
 

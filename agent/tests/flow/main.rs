@@ -7,6 +7,8 @@
 mod appliance;
 mod bad_input;
 mod host;
+mod renamed;
+mod wiping;
 
 use std::{
     sync::{Arc, atomic::Ordering},
@@ -24,7 +26,8 @@ use firesteel_agent::{
     session::{Outcome, Session, first_sequence},
 };
 use firesteel_wire::{
-    Evidence, HandOffFile, Plan, RefusalReason, Seed, Step, StepState, Verdict,
+    Evidence, HandOffFile, ImageSource, Plan, RefusalReason, Seed, Step, StepState, Verdict,
+    erasure::{Grade, Policy},
     limits::{REPLY_FRESH, REPLY_LOST},
 };
 use host::{DISK_GUID, Image, SimulatedHost};
@@ -45,6 +48,7 @@ fn handover(appliance: &Appliance, pin_sha256: &str) -> Handover {
         appliance: format!("https://{}", appliance.address),
         pin_sha256: pin_sha256.into(),
         boot_mac: "52:54:00:00:00:01".into(),
+        network: None,
     };
     Handover::new(seed, false).unwrap()
 }
@@ -80,10 +84,16 @@ impl Running {
     }
 
     fn write_step(&self) -> Step {
+        self.write_step_of(self.image.source(self.image_url()))
+    }
+
+    fn write_step_of(&self, image: ImageSource) -> Step {
         Step::WriteImage {
             disk: self.host.identity_of("target"),
-            image: self.image.source(self.image_url()),
+            image,
             disk_guid: DISK_GUID.into(),
+            own_names: Vec::new(),
+            override_guards: false,
         }
     }
 
@@ -122,7 +132,7 @@ fn from_hello_to_reboot() {
     run.plan(
         2,
         vec![
-            Step::ClearMetadata { disk: disk.clone() },
+            Step::clear_metadata(disk.clone()),
             run.write_step(),
             Step::HandOff { disk: disk.clone(), files: files() },
             Step::SetBootEntry { disk, label: "lab-1".into() },
@@ -153,6 +163,49 @@ fn from_hello_to_reboot() {
     assert_eq!(std::fs::read_to_string(boot.join("ignition/config.ign")).unwrap(), "{}");
     assert!(boot.join("ignition.firstboot").exists());
     assert_eq!(*host.mounts.lock().unwrap(), ["target ext4 rw", "unmounted", "target ext4 ro", "unmounted"]);
+    host.assert_decoy_untouched();
+}
+
+fn erase(run: &Running, override_guards: bool) -> Step {
+    let (disk, policy) = (run.host.identity_of("target"), Policy::Full);
+    Step::EraseDisk { disk, policy, own_names: Vec::new(), override_guards }
+}
+
+#[test]
+fn a_disk_is_erased_with_proof() {
+    let run = start();
+    run.plan(1, vec![erase(&run, false), Step::PowerOff]);
+    let Running { appliance, host, session, .. } = run;
+    assert_eq!(session.join().unwrap(), Outcome { exit: Exit::PowerOff, unwanted: false });
+    let last = appliance.last_report().unwrap();
+    let Evidence::DiskErased(erasure) = &last.receipts[0].evidence else { panic!("{last:?}") };
+    assert_eq!((erasure.method.as_str(), erasure.grade), ("overwrite", Grade::Clear));
+    assert_eq!(erasure.samples.read_back, 512 * 8);
+    assert!(erasure.samples.canaries > 500 && erasure.samples.blank_after == 512 * 8, "{:?}", erasure.samples);
+    assert!(!erasure.unverified.is_empty(), "spare blocks are never reached by writing");
+    assert!(host.read("target").iter().all(|&byte| byte == 0));
+    host.assert_decoy_untouched();
+}
+
+#[test]
+fn a_disk_of_a_cluster_is_erased_only_when_its_owner_overrides() {
+    let run = start();
+    let mut disk = run.host.read("target");
+    disk[64 << 10..(64 << 10) + 8].copy_from_slice(&[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1]);
+    let protocol = (64 << 10) + 96;
+    disk[protocol..protocol + 9].copy_from_slice(b"lock_dlm\0");
+    std::fs::write(run.host.folder.path().join("target"), &disk).unwrap();
+    run.plan(1, vec![erase(&run, false)]);
+    let failed = run.wait_for_failure();
+    assert!(!failed.disk_changed && failed.error.contains("GFS2"), "{}", failed.error);
+    assert!(run.host.read("target") == disk, "not a byte was changed");
+    run.plan(2, vec![erase(&run, true), Step::PowerOff]);
+    let Running { appliance, host, session, .. } = run;
+    assert_eq!(session.join().unwrap().exit, Exit::PowerOff);
+    let last = appliance.last_report().unwrap();
+    let Evidence::DiskErased(erasure) = &last.receipts[0].evidence else { panic!("{last:?}") };
+    assert!(erasure.overridden[0].starts_with("the disk: it holds GFS2"), "{:?}", erasure.overridden);
+    assert!(host.read("target").iter().all(|&byte| byte == 0));
     host.assert_decoy_untouched();
 }
 
@@ -195,7 +248,7 @@ fn a_disk_that_is_not_as_planned_is_not_touched() {
     let run = start();
     let mut disk = run.host.identity_of("target");
     disk.serial = "pulled".into();
-    run.plan(1, vec![Step::ClearMetadata { disk }, Step::Reboot]);
+    run.plan(1, vec![Step::clear_metadata(disk), Step::Reboot]);
     let failed = run.wait_for_failure();
     assert!(!failed.disk_changed);
     for named in ["serial-target", "serial-decoy", "pulled"] {
@@ -212,8 +265,7 @@ fn a_disk_that_is_not_as_planned_is_not_touched() {
 fn an_image_from_elsewhere_and_a_plan_of_another_attempt_are_refused() {
     let run = start();
     let image = run.image.source("http://127.0.0.2:9/images/x.raw.zst".into());
-    let step = Step::WriteImage { disk: run.host.identity_of("target"), image, disk_guid: DISK_GUID.into() };
-    run.plan(1, vec![step]);
+    run.plan(1, vec![run.write_step_of(image)]);
     assert!(run.wait_for_failure().error.contains("not on the appliance"));
     let stale = Plan { number: 2, attempt: ATTEMPT - 1, steps: vec![Step::PowerOff] };
     run.appliance.say(Verdict::Plan { plan: stale });
@@ -243,6 +295,25 @@ fn a_write_pauses_while_the_appliance_is_silent() {
     run.appliance.silent.store(false, Ordering::SeqCst);
     let Running { host, image, session, .. } = run;
     assert_eq!(session.join().unwrap().exit, Exit::Reboot);
+    assert!(host.read("target")[end.clone()] == image.raw[end]);
+}
+
+#[test]
+fn a_write_holds_while_the_replies_say_so() {
+    let run = start();
+    *run.appliance.hold.lock().unwrap() = Some("halted by ann".into());
+    // Until the agent has heard it.
+    let heard = || run.appliance.heard.lock().unwrap().reports.len();
+    let before = heard();
+    wait_until("a reply with the hold", || heard() > before + 1);
+    run.plan(1, vec![Step::Inspect, run.write_step(), Step::Reboot]);
+    wait_until("the hold", || run.step(1).is_some_and(|step| step.activity == "paused: halted by ann"));
+    assert!(run.step(0).is_some_and(|step| step.state == StepState::Done), "what destroys nothing goes on");
+    assert!(run.host.read("target").iter().all(|&byte| byte == 0x11), "nothing was written");
+    *run.appliance.hold.lock().unwrap() = None;
+    let Running { host, image, session, .. } = run;
+    assert_eq!(session.join().unwrap().exit, Exit::Reboot);
+    let end = 22 << 20..23 << 20;
     assert!(host.read("target")[end.clone()] == image.raw[end]);
 }
 
@@ -278,4 +349,47 @@ fn the_worker_after_a_dead_one_reports_what_failed_and_does_not_repeat_it() {
     let Running { appliance, session, .. } = run;
     assert_eq!(session.join().unwrap().exit, Exit::Reboot, "the plan to power off was not run");
     assert!(appliance.last_report().unwrap().sequence > 1_000_000);
+}
+
+#[test]
+fn receipts_that_are_stored_are_not_brought_again_unless_the_store_forgets_them() {
+    let running = start();
+    running.appliance.stores.store(true, Ordering::SeqCst);
+    running.plan(1, vec![Step::Inspect]);
+    let has = |receipts: usize| {
+        running
+            .appliance
+            .last_report()
+            .is_some_and(|last| last.plan == 1 && last.idle && last.receipts.len() == receipts)
+    };
+    wait_until("a report without the receipt", || has(0));
+    let brought =
+        |reports: &[firesteel_wire::Report]| reports.iter().filter(|report| !report.receipts.is_empty()).count();
+    assert_eq!(brought(&running.appliance.heard.lock().unwrap().reports), 1, "until it was answered");
+    assert_eq!(running.board.read().receipts.len(), 1, "it stays on the board");
+    // An older store was restored.
+    running.appliance.stores.store(false, Ordering::SeqCst);
+    wait_until("a report with it again", || has(1));
+    running.abort();
+    assert_eq!(running.session.join().unwrap().exit, Exit::Reboot);
+}
+
+#[test]
+fn a_switch_that_speaks_late_is_told_of_without_a_plan() {
+    let running = start();
+    wait_until("a first report", || running.appliance.last_report().is_some());
+    assert!(running.appliance.last_report().unwrap().neighbours.is_empty());
+    let said = firesteel_agent::lldp::Neighbour {
+        chassis_id: "00:1c:73:aa:bb:cc".into(),
+        port_id: "Ethernet17/1".into(),
+        seconds: 120,
+        ..Default::default()
+    };
+    running.board.hear("eth0", "52:54:00:00:00:01", said, Duration::from_secs(31));
+    let told = || running.appliance.last_report().is_some_and(|last| !last.neighbours.is_empty());
+    wait_until("a report of it", told);
+    let last = running.appliance.last_report().unwrap();
+    assert_eq!((&*last.neighbours[0].switch_id, &*last.neighbours[0].port_id), ("00:1c:73:aa:bb:cc", "Ethernet17/1"));
+    running.abort();
+    assert_eq!(running.session.join().unwrap().exit, Exit::Reboot);
 }

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::parts::{Capabilities, Health, Parts, is_zero};
+
 /// The whole hardware record of one host.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
@@ -16,6 +18,9 @@ pub struct Inventory {
     /// Kernel host name at the time of the inspection.
     #[serde(default)]
     pub hostname: String,
+    /// Absent from agents of before it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Box<Parts>>,
 }
 
 /// SMBIOS type 1 and 2, from `/sys/class/dmi/id`. Empty where the firmware says nothing.
@@ -30,6 +35,12 @@ pub struct System {
     /// Lower-case SMBIOS UUID.
     #[serde(default)]
     pub uuid: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub sku: String,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub family: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -52,6 +63,15 @@ pub struct Firmware {
     /// UEFI only: whether Secure Boot is enforced; absent where the firmware does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub secure_boot: Option<bool>,
+    /// UEFI only: no platform key is enrolled, so that whoever comes first may enrol one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup_mode: Option<bool>,
+    /// `5.22`, by SMBIOS type 0.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub release: String,
+    /// UEFI only: the entry that started this boot, `Boot0003 UEFI PXEv4`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub booted_from: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -67,9 +87,19 @@ pub struct Cpu {
     /// Sorted, without repeats.
     #[serde(default)]
     pub flags: Vec<String>,
-    /// Logical CPUs.
+    /// Logical CPUs that are online.
     #[serde(default)]
     pub count: u32,
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub sockets: u32,
+    /// Cores of all sockets that have a CPU online.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cores: u32,
+    /// Logical CPUs that are there and switched off.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub offline: u32,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub microcode: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -104,6 +134,21 @@ pub struct Nic {
     /// Whether the host booted from this NIC.
     #[serde(default)]
     pub boot: bool,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub firmware: String,
+    /// `half` or `full`; empty where unknown or without link.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub duplex: String,
+    /// VLANs that the kernel has on it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vlans: Vec<Vlan>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Vlan {
+    pub id: u16,
+    #[serde(default)]
+    pub name: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -168,6 +213,17 @@ pub struct Disk {
     /// The partition table at the disk's start; absent from agents of before it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<Table>,
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub firmware: String,
+    /// PCI address of what it is attached to.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub controller: String,
+    /// Absent from agents of before it was told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Box<Capabilities>>,
+    /// Absent where the drive was not asked, or does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub health: Option<Box<Health>>,
 }
 
 /// What stands where a partition table would.

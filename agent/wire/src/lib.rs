@@ -18,21 +18,28 @@
 //! Bytes of version 1 never change: `tests/v1.rs` pins them.
 
 pub mod auth;
+pub mod erasure;
 pub mod inventory;
 pub mod limits;
 pub mod message;
+pub mod neighbour;
+pub mod network;
+pub mod parts;
 pub mod plan;
 pub mod receipt;
 pub mod seed;
+pub mod text;
 
 pub use auth::{PublicKey, SIGNATURE_HEADER, signing_input};
-pub use inventory::{Cpu, Disk, Firmware, FirmwareMode, Inventory, Memory, Nic, System, Table, Transport};
+pub use inventory::{Cpu, Disk, Firmware, FirmwareMode, Inventory, Memory, Nic, System, Table, Transport, Vlan};
 pub use message::{
-    Hello, HelloReply, Identity, LogLine, LogSource, Refusal, RefusalReason, Report, ReportReply, StepReport,
+    Hello, HelloReply, Identity, LogLine, LogSource, Program, Refusal, RefusalReason, Report, ReportReply, StepReport,
     StepState, Verdict,
 };
+pub use neighbour::Neighbour;
+pub use network::NetworkPlan;
 pub use plan::{DiskIdentity, HandOffFile, ImageSource, Plan, Step};
-pub use receipt::{Evidence, Receipt};
+pub use receipt::{Evidence, Receipt, ReceiptPlace};
 pub use seed::Seed;
 
 /// Path of [`Hello`] on the appliance's agent listener.

@@ -27,6 +27,38 @@ pub const LOG_BACKLOG_MAX: usize = 10_000;
 pub const DISKS_MAX: usize = 256;
 /// Most NICs in an inventory.
 pub const NICS_MAX: usize = 64;
+/// Largest inventory as JSON, so that a report with its other receipts and 500 log lines fits into a
+/// body: 256 disks, 64 NICs, 192 memory modules and 512 PCI functions are about 350 kB.
+pub const INVENTORY_BYTES_MAX: usize = 384 << 10;
+/// Most sockets; there are boards with 8, and partitions of larger machines with 32.
+pub const PROCESSORS_MAX: usize = 64;
+/// Most memory modules; eight sockets have 24 slots each.
+pub const MODULES_MAX: usize = 256;
+/// Most NUMA nodes; processors that are split have up to eight a socket.
+pub const NUMA_NODES_MAX: usize = 64;
+/// Most PCI functions; a server with two sockets has about 200 without its virtual functions.
+pub const PCI_DEVICES_MAX: usize = 512;
+/// Most NVMe controllers, as many as disks.
+pub const NVME_CONTROLLERS_MAX: usize = 256;
+/// Most namespaces of one controller; most drives can have 32 at most.
+pub const NAMESPACES_MAX: usize = 64;
+/// Most ways to a BMC.
+pub const MANAGEMENT_MAX: usize = 8;
+/// Most networks of a BMC: few have more than a port of their own and a shared one.
+pub const BMC_NETWORKS_MAX: usize = 4;
+/// Most VLANs of one NIC. The ramdisk makes one; more come from whoever else booted the kernel.
+pub const VLANS_MAX: usize = 64;
+/// Most warnings of one drive: more than any kind of drive has.
+pub const WARNINGS_MAX: usize = 8;
+/// Most addresses of one neighbour.
+pub const NEIGHBOUR_ADDRESSES_MAX: usize = 8;
+/// What is told of all neighbours, as JSON: 64 of usual ones are about 40 kB. With the largest inventory
+/// and the log lines of a report it leaves a quarter of the body for receipts.
+pub const NEIGHBOURS_BYTES_MAX: usize = 160 << 10;
+/// Most notes of an inspection.
+pub const NOTES_MAX: usize = 32;
+/// Most abilities that are heard in a hello; there is one today.
+pub const ABILITIES_MAX: usize = 32;
 /// Most steps in a plan.
 pub const STEPS_MAX: usize = 64;
 /// Longest string that a host may put into an identity or inventory field, in bytes.

@@ -2,7 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{auth::PublicKey, plan::Plan, receipt::Receipt};
+use crate::{
+    auth::PublicKey,
+    neighbour::Neighbour,
+    network::Way,
+    plan::Plan,
+    receipt::{Receipt, ReceiptPlace},
+};
 
 /// First message of one boot. Repeats with the same key are answered alike.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
@@ -17,6 +23,37 @@ pub struct Hello {
     pub uptime_ms: u64,
     /// The kernel's boot id (`/proc/sys/kernel/random/boot_id`), which proves a reboot.
     pub boot_id: String,
+    /// How the agent came to the appliance, where the seed had a [`NetworkPlan`](crate::NetworkPlan).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<Way>,
+    /// What the agent is and can do; nothing from one of before it was told.
+    #[serde(default, skip_serializing_if = "Program::is_untold")]
+    pub program: Program,
+}
+
+/// The program that says hello. What it says of itself is a claim, as everything from a host.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Program {
+    /// sha256 of the running binary, hexadecimal; empty where it could not be read.
+    pub sha256: String,
+    /// What it can do beyond the first steps of this version, such as [`Program::ERASE_DISK`]. An unknown one
+    /// means nothing.
+    pub abilities: Vec<String>,
+}
+
+impl Program {
+    /// Understands [`crate::Step::EraseDisk`]; others would refuse the whole reply that has it.
+    pub const ERASE_DISK: &'static str = "erase-disk";
+
+    #[must_use]
+    pub fn can(&self, ability: &str) -> bool {
+        self.abilities.iter().any(|own| own == ability)
+    }
+
+    fn is_untold(&self) -> bool {
+        *self == Self::default()
+    }
 }
 
 impl std::fmt::Debug for Hello {
@@ -56,9 +93,12 @@ pub struct HelloReply {
     /// The appliance's Unix time in milliseconds; the agent sets its clocks by it.
     pub time_ms: u64,
     pub verdict: Verdict,
+    /// See [`ReportReply::hold`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<String>,
 }
 
-/// The whole state of the agent. Cumulative: the latest one says everything.
+/// The whole state of the agent. Cumulative: the latest one says everything that is not stored already.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     pub token: String,
@@ -71,9 +111,12 @@ pub struct Report {
     pub plan: u32,
     #[serde(default)]
     pub steps: Vec<StepReport>,
-    /// Receipts of all plans of this boot.
+    /// Receipts of all plans of this boot, without those that the last reply named as stored.
     #[serde(default)]
     pub receipts: Vec<Receipt>,
+    /// Who was heard at the other ends of the host's cables up to now, in the order of their NICs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub neighbours: Vec<Neighbour>,
     /// True when the agent has nothing to do; the appliance may then hold the reply.
     #[serde(default)]
     pub idle: bool,
@@ -108,6 +151,10 @@ pub struct StepReport {
     pub done_bytes: u64,
     #[serde(default)]
     pub total_bytes: u64,
+    /// How fast `done_bytes` grew lately; 0 where nobody knows yet. What is left takes
+    /// `(total_bytes - done_bytes) / bytes_per_second`.
+    #[serde(default, skip_serializing_if = "crate::parts::is_zero")]
+    pub bytes_per_second: u64,
     /// Unix milliseconds; 0 before the start.
     #[serde(default)]
     pub started_ms: u64,
@@ -136,7 +183,15 @@ pub struct ReportReply {
     pub time_ms: u64,
     /// Highest log sequence number that the appliance has; the agent drops what it covers.
     pub log_acknowledged: u64,
+    /// Receipts of this boot that are stored as this is answered: the next report need not bring them. What
+    /// a reply does not name any more (an older store was restored) is brought again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub stored: Vec<ReceiptPlace>,
     pub verdict: Verdict,
+    /// Why nothing may be destroyed now, for people; absent: it may. A step that destroys does not begin, and
+    /// one that runs waits at its next safe point, until a reply without it comes. All else goes on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<String>,
 }
 
 /// What the agent does next.

@@ -3,6 +3,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::erasure::Policy;
+
 /// The steps for one part of one attempt. The agent runs them in order and stops at the first
 /// that fails.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,15 +21,41 @@ pub struct Plan {
 pub enum Step {
     /// Read the hardware; nothing is changed.
     Inspect,
-    /// Clear both GPTs and old signatures (filesystem, RAID, LVM) of this disk. Destructive.
-    ClearMetadata { disk: DiskIdentity },
+    /// Clear both GPTs and old signatures (filesystem, RAID, LVM) of this disk. Refused as [`Step::EraseDisk`]
+    /// is. Destructive.
+    ClearMetadata {
+        disk: DiskIdentity,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        own_names: Vec<String>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        override_guards: bool,
+    },
+    /// Erase this whole disk by a method that the drive has, prove it by reading back, and clear what a table could
+    /// be taken for. Refused while the disk holds what belongs to a cluster or to another host, is reached over a
+    /// network or by several paths, or is a medium to boot from. Steps of this kind that follow one another run at
+    /// once. Destructive.
+    EraseDisk {
+        disk: DiskIdentity,
+        policy: Policy,
+        /// Names that the host had under its last systems: volumes and arrays that bear them are its own. A name
+        /// that is the GUID of the disk's GPT says that all on the disk is of an installation of this host.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        own_names: Vec<String>,
+        /// The owner knows what the disk holds, and wants it erased.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        override_guards: bool,
+    },
     /// Write the image in the order of design.md ("The order of a write"), read it back and
-    /// complete the GPT for the disk's size. Destructive.
+    /// complete the GPT for the disk's size. Refused as [`Step::EraseDisk`] is. Destructive.
     WriteImage {
         disk: DiskIdentity,
         image: ImageSource,
         /// GUID that the GPT of this disk gets, so that later boots find exactly this disk.
         disk_guid: String,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        own_names: Vec<String>,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        override_guards: bool,
     },
     /// Put files on the boot partition of the disk just written and read them back.
     HandOff { disk: DiskIdentity, files: Vec<HandOffFile> },
@@ -41,12 +69,20 @@ pub enum Step {
 }
 
 impl Step {
+    /// Clears a disk that no guard speaks for.
+    #[must_use]
+    pub fn clear_metadata(disk: DiskIdentity) -> Self {
+        Self::ClearMetadata { disk, own_names: Vec::new(), override_guards: false }
+    }
+
     /// Whether the step may destroy data. Such a step runs only while replies are fresh, and only
     /// after the disk has been compared with the plan again.
     #[must_use]
     pub fn is_destructive(&self) -> bool {
         match self {
-            Step::ClearMetadata { .. } | Step::WriteImage { .. } | Step::HandOff { .. } => true,
+            Step::ClearMetadata { .. } | Step::EraseDisk { .. } | Step::WriteImage { .. } | Step::HandOff { .. } => {
+                true
+            }
             Step::Inspect | Step::SetBootEntry { .. } | Step::Reboot | Step::PowerOff => false,
         }
     }
@@ -57,6 +93,7 @@ impl Step {
         match self {
             Step::Inspect => "inspect",
             Step::ClearMetadata { .. } => "clear-metadata",
+            Step::EraseDisk { .. } => "erase-disk",
             Step::WriteImage { .. } => "write-image",
             Step::HandOff { .. } => "hand-off",
             Step::SetBootEntry { .. } => "set-boot-entry",
@@ -69,7 +106,8 @@ impl Step {
     #[must_use]
     pub fn disk(&self) -> Option<&DiskIdentity> {
         match self {
-            Step::ClearMetadata { disk }
+            Step::ClearMetadata { disk, .. }
+            | Step::EraseDisk { disk, .. }
             | Step::WriteImage { disk, .. }
             | Step::HandOff { disk, .. }
             | Step::SetBootEntry { disk, .. } => Some(disk),

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{inventory::Inventory, plan::DiskIdentity};
+use crate::{erasure::Erasure, inventory::Inventory, plan::DiskIdentity};
 
 /// Evidence of one step that ended well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -16,6 +16,20 @@ pub struct Receipt {
     pub started_ms: u64,
     pub ended_ms: u64,
     pub evidence: Evidence,
+}
+
+/// Which receipt of a boot it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct ReceiptPlace {
+    pub plan: u32,
+    pub index: u32,
+}
+
+impl Receipt {
+    #[must_use]
+    pub fn place(&self) -> ReceiptPlace {
+        ReceiptPlace { plan: self.plan, index: self.index }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,7 +47,11 @@ pub enum Evidence {
         cleared: Vec<String>,
         /// Bytes read back as zero by a fresh descriptor with O_DIRECT after a flush.
         verified_bytes: u64,
+        /// As [`Erasure::overridden`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        overridden: Vec<String>,
     },
+    DiskErased(Erasure),
     ImageWritten {
         disk: DiskIdentity,
         device: String,
@@ -54,6 +72,9 @@ pub enum Evidence {
         last_usable_lba: u64,
         write_ms: u64,
         readback_ms: u64,
+        /// As [`Erasure::overridden`].
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        overridden: Vec<String>,
     },
     FilesHandedOff {
         disk: DiskIdentity,

@@ -6,6 +6,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::network::NetworkPlan;
+
 /// Where the agent finds the seed.
 pub const SEED_PATH: &str = "/firesteel/seed.json";
 
@@ -19,6 +21,9 @@ pub struct Seed {
     pub pin_sha256: String,
     /// MAC of the interface that fetched the boot script.
     pub boot_mac: String,
+    /// How to get to the appliance; by DHCP on the booting interface where it does not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub network: Option<NetworkPlan>,
 }
 
 impl std::fmt::Debug for Seed {

@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use firesteel_wire::{
-    DiskIdentity, HandOffFile, Hello, HelloReply, Identity, Plan, PublicKey, Report, ReportReply, Seed, Step, Verdict,
-    signing_input,
+    DiskIdentity, HandOffFile, Hello, HelloReply, Identity, Plan, Program, PublicKey, Report, ReportReply, Seed, Step,
+    Verdict, erasure::Policy, signing_input,
 };
 use proptest::prelude::*;
 
@@ -16,7 +16,16 @@ fn disk() -> impl Strategy<Value = DiskIdentity> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         Just(Step::Inspect),
-        disk().prop_map(|disk| Step::ClearMetadata { disk }),
+        (disk(), proptest::collection::vec(".{0,20}", 0..3), any::<bool>())
+            .prop_map(|(disk, own_names, override_guards)| Step::ClearMetadata { disk, own_names, override_guards }),
+        (disk(), proptest::collection::vec(".{0,20}", 0..3), any::<bool>()).prop_map(
+            |(disk, own_names, override_guards)| Step::EraseDisk {
+                disk,
+                policy: Policy::Quick,
+                own_names,
+                override_guards,
+            }
+        ),
         (disk(), ".{0,20}", any::<u32>(), "[A-Za-z0-9+/=]{0,40}").prop_map(|(disk, path, mode, content_base64)| {
             Step::HandOff { disk, files: vec![HandOffFile { path, mode, content_base64 }] }
         }),
@@ -64,11 +73,12 @@ proptest! {
     #[test]
     fn secrets_do_not_show(secret in "s3cr3t[a-z0-9]{12}") {
         let seed = Seed {
-            token: secret.clone(), appliance: String::new(), pin_sha256: String::new(), boot_mac: String::new(),
+            token: secret.clone(), appliance: String::new(), pin_sha256: String::new(), boot_mac: String::new(), network: None,
         };
         let hello = Hello {
             token: secret.clone(), key: PublicKey([0; 32]), identity: Identity::default(), agent_version: String::new(),
-            kernel_version: String::new(), uptime_ms: 0, boot_id: String::new(),
+            kernel_version: String::new(), uptime_ms: 0, boot_id: String::new(), network: None,
+            program: Program::default(),
         };
         let file = HandOffFile { path: String::new(), mode: 0, content_base64: secret.clone() };
         let step = Step::HandOff { disk: DiskIdentity::default(), files: vec![file] };

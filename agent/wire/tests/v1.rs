@@ -5,8 +5,15 @@
 
 use firesteel_wire::{
     Cpu, Disk, DiskIdentity, Evidence, Firmware, FirmwareMode, HandOffFile, Hello, HelloReply, Identity, ImageSource,
-    Inventory, LogLine, LogSource, Memory, Nic, Plan, PublicKey, Receipt, Refusal, RefusalReason, Report, ReportReply,
-    Seed, Step, StepReport, StepState, System, Table, Transport, Verdict, receipt::FileDigest, signing_input,
+    Inventory, LogLine, LogSource, Memory, Neighbour, Nic, Plan, Program, PublicKey, Receipt, ReceiptPlace, Refusal,
+    RefusalReason, Report, ReportReply, Seed, Step, StepReport, StepState, System, Table, Transport, Verdict, Vlan,
+    erasure::{Erasure, Grade, LeftOut, Policy, Samples, Tried},
+    parts::{
+        AtaSecurity, BmcNetwork, Board, Capabilities, Chassis, FormatErase, Health, HiddenArea, ManagementInterface,
+        MemoryArray, MemoryModule, NumaNode, NvmeController, NvmeNamespace, Parts, PciDevice, Processor, Sanitize, Tpm,
+    },
+    receipt::FileDigest,
+    signing_input,
 };
 use serde::{Serialize, de::DeserializeOwned};
 
@@ -41,6 +48,7 @@ fn seed() {
             appliance: "https://192.0.2.1:8443".into(),
             pin_sha256: "00ff".into(),
             boot_mac: "52:54:00:00:00:01".into(),
+            network: None,
         },
         r#"{"token":"v1.token","appliance":"https://192.0.2.1:8443","pin_sha256":"00ff","boot_mac":"52:54:00:00:00:01"}"#,
     );
@@ -69,6 +77,8 @@ fn hello_and_its_reply() {
             kernel_version: "6.1.0-40-amd64".into(),
             uptime_ms: 7,
             boot_id: "b".into(),
+            network: None,
+            program: Program::default(),
         },
         &format!(
             concat!(
@@ -81,7 +91,26 @@ fn hello_and_its_reply() {
         ),
     );
     golden(
-        &HelloReply { host: "lab-1".into(), attempt: 2, time_ms: 1_795_224_093_000, verdict: Verdict::Continue },
+        &Program { sha256: "aa".into(), abilities: vec![Program::ERASE_DISK.into()] },
+        r#"{"sha256":"aa","abilities":["erase-disk"]}"#,
+    );
+    let told = format!(
+        concat!(
+            r#"{{"token":"t","key":"{}","identity":{{}},"agent_version":"1","kernel_version":"6","uptime_ms":7,"#,
+            r#""boot_id":"b","program":{{"abilities":["erase-disk","fly"]}}}}"#
+        ),
+        KEY
+    );
+    let hello: Hello = serde_json::from_str(&told).unwrap();
+    assert!(hello.program.can(Program::ERASE_DISK) && hello.program.sha256.is_empty());
+    golden(
+        &HelloReply {
+            host: "lab-1".into(),
+            attempt: 2,
+            time_ms: 1_795_224_093_000,
+            verdict: Verdict::Continue,
+            hold: None,
+        },
         r#"{"host":"lab-1","attempt":2,"time_ms":1795224093000,"verdict":{"verdict":"continue"}}"#,
     );
 }
@@ -95,6 +124,7 @@ fn report_and_its_reply() {
         activity: "writing".into(),
         done_bytes: 1,
         total_bytes: 2,
+        bytes_per_second: 0,
         started_ms: 3,
         ended_ms: 0,
         error: String::new(),
@@ -118,6 +148,7 @@ fn report_and_its_reply() {
                 ended_ms: 2,
                 evidence: Evidence::Leaving { how: "reboot".into() },
             }],
+            neighbours: Vec::new(),
             idle: false,
             leaving: true,
             log: vec![line],
@@ -137,8 +168,54 @@ fn report_and_its_reply() {
         ),
     );
     golden(
-        &ReportReply { time_ms: 1, log_acknowledged: 2, verdict: Verdict::Abort { reason: "released".into() } },
+        &ReportReply {
+            time_ms: 1,
+            log_acknowledged: 2,
+            stored: Vec::new(),
+            verdict: Verdict::Abort { reason: "released".into() },
+            hold: None,
+        },
         r#"{"time_ms":1,"log_acknowledged":2,"verdict":{"verdict":"abort","reason":"released"}}"#,
+    );
+    golden(
+        &ReportReply {
+            time_ms: 1,
+            log_acknowledged: 2,
+            stored: vec![ReceiptPlace { plan: 1, index: 0 }],
+            verdict: Verdict::Continue,
+            hold: None,
+        },
+        r#"{"time_ms":1,"log_acknowledged":2,"stored":[{"plan":1,"index":0}],"verdict":{"verdict":"continue"}}"#,
+    );
+}
+
+#[test]
+fn a_neighbour() {
+    let least = Neighbour {
+        nic: "eth0".into(),
+        mac: "52:54:00:00:00:01".into(),
+        switch_id: "00:1c:73:aa:bb:cc".into(),
+        port_id: "Ethernet1".into(),
+        ..Neighbour::default()
+    };
+    golden(&least, r#"{"nic":"eth0","mac":"52:54:00:00:00:01","switch_id":"00:1c:73:aa:bb:cc","port_id":"Ethernet1"}"#);
+    golden(
+        &Neighbour {
+            port_description: "a".into(),
+            switch_name: "b".into(),
+            switch_description: "c".into(),
+            addresses: vec!["10.0.0.4".into()],
+            port_vlan: 5,
+            vlans: vec![Vlan { id: 6, name: "six".into() }],
+            aggregated: true,
+            frame_bytes_max: 9216,
+            ..least
+        },
+        concat!(
+            r#"{"nic":"eth0","mac":"52:54:00:00:00:01","switch_id":"00:1c:73:aa:bb:cc","port_id":"Ethernet1","#,
+            r#""port_description":"a","switch_name":"b","switch_description":"c","addresses":["10.0.0.4"],"#,
+            r#""port_vlan":5,"vlans":[{"id":6,"name":"six"}],"aggregated":true,"frame_bytes_max":9216}"#
+        ),
     );
 }
 
@@ -156,8 +233,14 @@ fn plan_with_every_step() {
         attempt: 3,
         steps: vec![
             Step::Inspect,
-            Step::ClearMetadata { disk: disk() },
-            Step::WriteImage { disk: disk(), image, disk_guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into() },
+            Step::clear_metadata(disk()),
+            Step::WriteImage {
+                disk: disk(),
+                image,
+                disk_guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into(),
+                own_names: Vec::new(),
+                override_guards: false,
+            },
             Step::HandOff {
                 disk: disk(),
                 files: vec![HandOffFile {
@@ -166,6 +249,13 @@ fn plan_with_every_step() {
                     content_base64: "e30=".into(),
                 }],
             },
+            Step::EraseDisk {
+                disk: disk(),
+                policy: Policy::Full,
+                own_names: vec!["node-1".into()],
+                override_guards: true,
+            },
+            Step::EraseDisk { disk: disk(), policy: Policy::Quick, own_names: Vec::new(), override_guards: false },
             Step::SetBootEntry { disk: disk(), label: "lab-1".into() },
             Step::Reboot,
             Step::PowerOff,
@@ -181,10 +271,63 @@ fn plan_with_every_step() {
                 r#""stream_sha256":"aa","raw_bytes":512,"raw_sha256":"bb"}},"#,
                 r#""disk_guid":"6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"}},"#,
                 r#"{{"step":"hand_off","disk":{0},"files":[{{"path":"ignition/config.ign","mode":384,"#,
-                r#""content_base64":"e30="}}]}},{{"step":"set_boot_entry","disk":{0},"label":"lab-1"}},"#,
+                r#""content_base64":"e30="}}]}},{{"step":"erase_disk","disk":{0},"policy":"full","#,
+                r#""own_names":["node-1"],"override_guards":true}},{{"step":"erase_disk","disk":{0},"#,
+                r#""policy":"quick"}},{{"step":"set_boot_entry","disk":{0},"label":"lab-1"}},"#,
                 r#"{{"step":"reboot"}},{{"step":"power_off"}}]}}}}"#
             ),
             DISK
+        ),
+    );
+}
+
+#[test]
+fn clearing_and_writing_with_names_and_an_override() {
+    let image = ImageSource {
+        url: "u".into(),
+        stream_bytes: 1,
+        stream_sha256: "aa".into(),
+        raw_bytes: 512,
+        raw_sha256: "bb".into(),
+    };
+    let names = || vec!["node-1".into(), "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into()];
+    let said = r#""own_names":["node-1","6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"],"override_guards":true"#;
+    golden(
+        &Step::ClearMetadata { disk: disk(), own_names: names(), override_guards: true },
+        &format!(r#"{{"step":"clear_metadata","disk":{DISK},{said}}}"#),
+    );
+    golden(
+        &Step::WriteImage { disk: disk(), image, disk_guid: "g".into(), own_names: names(), override_guards: true },
+        &format!(
+            concat!(
+                r#"{{"step":"write_image","disk":{0},"image":{{"url":"u","stream_bytes":1,"stream_sha256":"aa","#,
+                r#""raw_bytes":512,"raw_sha256":"bb"}},"disk_guid":"g",{1}}}"#
+            ),
+            DISK, said
+        ),
+    );
+}
+
+#[test]
+fn a_step_that_says_how_fast_it_is() {
+    let step = StepReport {
+        index: 1,
+        step: "erase-disk".into(),
+        state: StepState::Running,
+        activity: "overwrite".into(),
+        done_bytes: 5,
+        total_bytes: 9,
+        bytes_per_second: 4,
+        started_ms: 3,
+        ended_ms: 0,
+        error: String::new(),
+        disk_changed: true,
+    };
+    golden(
+        &step,
+        concat!(
+            r#"{"index":1,"step":"erase-disk","state":"running","activity":"overwrite","done_bytes":5,"#,
+            r#""total_bytes":9,"bytes_per_second":4,"started_ms":3,"ended_ms":0,"disk_changed":true}"#
         ),
     );
 }
@@ -197,36 +340,57 @@ fn every_evidence() {
             device: "/dev/sda".into(),
             cleared: vec!["gpt at 512".into()],
             verified_bytes: 1,
+            overridden: Vec::new(),
         },
         &format!(
             r#"{{"kind":"metadata_cleared","disk":{DISK},"device":"/dev/sda","cleared":["gpt at 512"],"verified_bytes":1}}"#
         ),
     );
     golden(
-        &Evidence::ImageWritten {
+        &Evidence::MetadataCleared {
             disk: disk(),
             device: "/dev/sda".into(),
-            stream_sha256: "a".into(),
-            stream_bytes: 1,
-            raw_sha256: "b".into(),
-            raw_bytes: 2,
-            written_bytes: 3,
-            readback_sha256: "b".into(),
-            readback_bytes: 2,
-            disk_guid: "g".into(),
-            last_usable_lba: 4,
-            write_ms: 5,
-            readback_ms: 6,
+            cleared: Vec::new(),
+            verified_bytes: 1,
+            overridden: vec!["partition 3: VMFS".into()],
         },
         &format!(
             concat!(
-                r#"{{"kind":"image_written","disk":{},"device":"/dev/sda","stream_sha256":"a","stream_bytes":1,"#,
-                r#""raw_sha256":"b","raw_bytes":2,"written_bytes":3,"readback_sha256":"b","readback_bytes":2,"#,
-                r#""disk_guid":"g","last_usable_lba":4,"write_ms":5,"readback_ms":6}}"#
+                r#"{{"kind":"metadata_cleared","disk":{},"device":"/dev/sda","cleared":[],"verified_bytes":1,"#,
+                r#""overridden":["partition 3: VMFS"]}}"#
             ),
             DISK
         ),
     );
+    for (overridden, tail) in [(vec![], ""), (vec!["the disk: GFS2".to_owned()], r#","overridden":["the disk: GFS2"]"#)]
+    {
+        golden(
+            &Evidence::ImageWritten {
+                disk: disk(),
+                device: "/dev/sda".into(),
+                stream_sha256: "a".into(),
+                stream_bytes: 1,
+                raw_sha256: "b".into(),
+                raw_bytes: 2,
+                written_bytes: 3,
+                readback_sha256: "b".into(),
+                readback_bytes: 2,
+                disk_guid: "g".into(),
+                last_usable_lba: 4,
+                write_ms: 5,
+                readback_ms: 6,
+                overridden,
+            },
+            &format!(
+                concat!(
+                    r#"{{"kind":"image_written","disk":{},"device":"/dev/sda","stream_sha256":"a","stream_bytes":1,"#,
+                    r#""raw_sha256":"b","raw_bytes":2,"written_bytes":3,"readback_sha256":"b","readback_bytes":2,"#,
+                    r#""disk_guid":"g","last_usable_lba":4,"write_ms":5,"readback_ms":6{}}}"#
+                ),
+                DISK, tail
+            ),
+        );
+    }
     golden(
         &Evidence::FilesHandedOff {
             disk: disk(),
@@ -251,15 +415,29 @@ fn every_evidence() {
 #[test]
 fn inventory() {
     let inventory = Inventory {
-        system: System { manufacturer: "M".into(), product: "P".into(), serial: "S".into(), uuid: "u".into() },
+        system: System {
+            manufacturer: "M".into(),
+            product: "P".into(),
+            serial: "S".into(),
+            uuid: "u".into(),
+            ..System::default()
+        },
         firmware: Firmware {
             mode: FirmwareMode::Uefi,
             vendor: "V".into(),
             version: "1".into(),
             date: "d".into(),
             secure_boot: Some(false),
+            ..Firmware::default()
         },
-        cpu: Cpu { arch: "x86_64".into(), model: "c".into(), clock_mhz: 2000.5, flags: vec!["fpu".into()], count: 2 },
+        cpu: Cpu {
+            arch: "x86_64".into(),
+            model: "c".into(),
+            clock_mhz: 2000.5,
+            flags: vec!["fpu".into()],
+            count: 2,
+            ..Cpu::default()
+        },
         memory: Memory { total_mib: 1, installed_mib: 2 },
         nics: vec![Nic {
             name: "eth0".into(),
@@ -271,9 +449,11 @@ fn inventory() {
             speed_mbps: 0,
             link: true,
             boot: true,
+            ..Nic::default()
         }],
         disks: vec![Disk { device: "/dev/vda".into(), transport: Transport::Virtio, size_bytes: 1, ..Disk::default() }],
         hostname: "h".into(),
+        parts: None,
     };
     golden(
         &inventory,
@@ -288,6 +468,107 @@ fn inventory() {
             r#""physical_block_bytes":0,"model":"","vendor":"","serial":"","wwn":"","wwn_with_extension":"","#,
             r#""wwn_vendor_extension":"","hctl":"","rotational":false,"read_only":false,"removable":false,"#,
             r#""transport":"virtio","signatures":[]}],"hostname":"h"}"#
+        ),
+    );
+}
+
+/// Told since inspections go into depth; an older agent leaves all of it out.
+#[test]
+fn parts() {
+    let silent: Inventory =
+        serde_json::from_str(r#"{"system":{},"firmware":{"mode":"uefi"},"cpu":{},"memory":{}}"#).unwrap();
+    assert!(silent.parts.is_none() && silent.cpu.sockets == 0);
+    golden(&Parts::default(), r#"{"board":{},"chassis":{},"memory":{}}"#);
+    let parts = Parts {
+        board: Board { product: "B".into(), serial: "BS".into(), ..Board::default() },
+        chassis: Chassis { kind: "Blade".into(), asset_tag: "7".into(), ..Chassis::default() },
+        processors: vec![Processor { socket: "CPU1".into(), cores: 2, threads: 4, max_mhz: 9, ..Processor::default() }],
+        memory: MemoryArray { slots: 2, capacity_mib: 3, mapped_mib: 4, error_correction: "none".into() },
+        modules: vec![MemoryModule { locator: "A1".into(), size_mib: 5, ranks: 1, ecc: true, ..Default::default() }],
+        numa: vec![NumaNode { id: 0, cpus: "0-1".into(), memory_mib: 6, distances: vec![10] }],
+        pci: vec![PciDevice {
+            address: "0000:00:02.0".into(),
+            class: "020000".into(),
+            class_name: "Ethernet controller".into(),
+            vendor: "8086".into(),
+            device: "10d3".into(),
+            numa_node: Some(0),
+            ..PciDevice::default()
+        }],
+        nvme: vec![NvmeController {
+            name: "nvme0".into(),
+            identified: true,
+            namespaces: vec![NvmeNamespace { id: 1, attached: false, size_bytes: 512 }],
+            ..NvmeController::default()
+        }],
+        management: vec![
+            ManagementInterface::Ipmi { interface: "KCS".into(), version: "2.0".into() },
+            ManagementInterface::Redfish { address: "a".into(), port: 443, vlan: 0, hostname: "h".into() },
+        ],
+        bmc: vec![BmcNetwork {
+            channel: 1,
+            mac: "00:25:90:01:02:03".into(),
+            ipv4: "10.0.0.7".into(),
+            prefix_bits: 24,
+            vlan: 5,
+            ipv6: vec!["fd00::7/64".into()],
+        }],
+        tpm: Some(Tpm { version: "2.0".into() }),
+        notes: vec!["n".into()],
+    };
+    golden(
+        &parts,
+        concat!(
+            r#"{"board":{"product":"B","serial":"BS"},"chassis":{"kind":"Blade","asset_tag":"7"},"#,
+            r#""processors":[{"socket":"CPU1","cores":2,"threads":4,"max_mhz":9}],"#,
+            r#""memory":{"slots":2,"capacity_mib":3,"mapped_mib":4,"error_correction":"none"},"#,
+            r#""modules":[{"locator":"A1","size_mib":5,"ranks":1,"ecc":true}],"#,
+            r#""numa":[{"id":0,"cpus":"0-1","memory_mib":6,"distances":[10]}],"#,
+            r#""pci":[{"address":"0000:00:02.0","class":"020000","class_name":"Ethernet controller","#,
+            r#""vendor":"8086","device":"10d3","numa_node":0}],"#,
+            r#""nvme":[{"name":"nvme0","identified":true,"#,
+            r#""namespaces":[{"id":1,"attached":false,"size_bytes":512}]}],"#,
+            r#""management":[{"kind":"ipmi","interface":"KCS","version":"2.0"},"#,
+            r#"{"kind":"redfish","address":"a","port":443,"vlan":0,"hostname":"h"}],"#,
+            r#""bmc":[{"channel":1,"mac":"00:25:90:01:02:03","ipv4":"10.0.0.7","prefix_bits":24,"vlan":5,"#,
+            r#""ipv6":["fd00::7/64"]}],"tpm":{"version":"2.0"},"notes":["n"]}"#
+        ),
+    );
+    golden(
+        &Capabilities {
+            discard: true,
+            identified: true,
+            sanitize: vec![Sanitize::Crypto, Sanitize::Block, Sanitize::Overwrite],
+            format: vec![FormatErase::UserData, FormatErase::Crypto],
+            ata_security: Some(AtaSecurity { frozen: true, erase_minutes: 2, ..AtaSecurity::default() }),
+            hidden_areas: vec![HiddenArea::Hpa, HiddenArea::Dco],
+            hidden_bytes: Some(512),
+            ..Capabilities::default()
+        },
+        concat!(
+            r#"{"discard":true,"write_zeroes":false,"discard_zeroes":false,"identified":true,"#,
+            r#""sanitize":["crypto","block","overwrite"],"format":["user_data","crypto"],"#,
+            r#""ata_security":{"enabled":false,"locked":false,"frozen":true,"enhanced_erase":false,"#,
+            r#""erase_minutes":2},"hidden_areas":["hpa","dco"],"hidden_bytes":512}"#
+        ),
+    );
+    golden(&Health::default(), "{}");
+    golden(
+        &Health {
+            failing: Some(true),
+            warnings: vec!["w".into()],
+            celsius: Some(-4),
+            power_on_hours: 1,
+            used_percent: Some(2),
+            spare_percent: Some(3),
+            unsafe_shutdowns: 4,
+            media_errors: 5,
+            reallocated: 6,
+            pending: 7,
+        },
+        concat!(
+            r#"{"failing":true,"warnings":["w"],"celsius":-4,"power_on_hours":1,"used_percent":2,"spare_percent":3,"#,
+            r#""unsafe_shutdowns":4,"media_errors":5,"reallocated":6,"pending":7}"#
         ),
     );
 }
@@ -340,4 +621,40 @@ fn what_stands_where_a_table_would() {
     assert_eq!(told, Disk { device: "/dev/sda".into(), table: Some(Table::None), ..Disk::default() });
     let silent: Disk = serde_json::from_str(r#"{"device":"/dev/sda"}"#).unwrap();
     assert_eq!(silent.table, None);
+}
+
+#[test]
+fn erasure() {
+    let text = |text: &str| text.to_owned();
+    golden(
+        &Evidence::DiskErased(Erasure {
+            disk: disk(),
+            device: "/dev/nvme0n1".into(),
+            policy: Policy::Full,
+            method: "sanitize-block".into(),
+            grade: Grade::Purge,
+            drive_log: vec![text("NVMe sanitize log: block erase, completed, ffff0101")],
+            samples: Samples { told_before: 1, blank_before: 2, canaries: 3, read_back: 6, blank_after: 5 },
+            tried: vec![
+                Tried { method: text("sanitize-crypto"), ended: text("reported success, but"), lied: true },
+                Tried { method: text("sanitize-block"), ended: text("done"), lied: false },
+            ],
+            left_out: vec![LeftOut { method: text("secure-erase"), why: text("the drive does not offer it") }],
+            overridden: Vec::new(),
+            unverified: vec![text("spare blocks")],
+        }),
+        &format!(
+            concat!(
+                r#"{{"kind":"disk_erased","disk":{},"device":"/dev/nvme0n1","policy":"full","#,
+                r#""method":"sanitize-block","grade":"purge","#,
+                r#""drive_log":["NVMe sanitize log: block erase, completed, ffff0101"],"#,
+                r#""samples":{{"told_before":1,"blank_before":2,"canaries":3,"read_back":6,"blank_after":5}},"#,
+                r#""tried":[{{"method":"sanitize-crypto","ended":"reported success, but","lied":true}},"#,
+                r#"{{"method":"sanitize-block","ended":"done","lied":false}}],"#,
+                r#""left_out":[{{"method":"secure-erase","why":"the drive does not offer it"}}],"#,
+                r#""unverified":["spare blocks"]}}"#
+            ),
+            DISK
+        ),
+    );
 }

@@ -1,18 +1,85 @@
-//! `bmc.address` of a host, in upstream's words, to where the BMC is asked.
+//! `bmc.address` of a host, in upstream's words, to where the BMC is asked and how its host is booted.
 //!
-//! Supported now: `redfish`, `redfish+https` (both HTTPS) and `redfish+http`. The other schemes
-//! that existing manifests carry are known by name, so that the answer is "not yet" rather than
-//! "wrong". An address names the system's resource; without a path the service must have exactly one.
+//! ```text
+//! ipmi, libvirt, or no scheme at all             IPMI (see [`crate::ipmi`])     PXE
+//! redfish, idrac-redfish, ilo5-redfish           Redfish                        PXE
+//! redfish-uefihttp                               Redfish                        UEFI HTTP Boot
+//! {redfish,idrac,ilo5}-virtualmedia              Redfish                        a CD by virtual media
+//! ```
+//!
+//! Redfish's schemes are HTTPS, or what `+http` and `+https` say. Nothing but the scheme decides how
+//! a host is booted ([`BmcAddress::boot_via`]); the vendor in it is for people: what a service is, it says
+//! itself (see [`crate::quirks`]). Schemes of drivers that upstream has given up are known by name, so that the
+//! answer says what to write instead. An address names the system's resource; without a path the
+//! service must have exactly one.
 
 use std::fmt;
 
 use reqwest::Url;
 
+use crate::ipmi::IpmiAddress;
+
 /// Of the text, as it is given and as it is shown; real ones are below 100.
 pub const ADDRESS_BYTES_MAX: usize = 512;
 
+/// A scheme of Redfish without its transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Family {
+    Redfish,
+    RedfishVirtualMedia,
+    RedfishUefiHttp,
+    IdracRedfish,
+    IdracVirtualMedia,
+    Ilo5Redfish,
+    Ilo5VirtualMedia,
+}
+
+/// How a host is made to boot our ramdisk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BootVia {
+    Pxe,
+    /// An ISO image that the BMC shows as a CD.
+    VirtualCd,
+    UefiHttp,
+}
+
+impl Family {
+    pub const ALL: [Self; 7] = [
+        Self::Redfish,
+        Self::RedfishVirtualMedia,
+        Self::RedfishUefiHttp,
+        Self::IdracRedfish,
+        Self::IdracVirtualMedia,
+        Self::Ilo5Redfish,
+        Self::Ilo5VirtualMedia,
+    ];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Redfish => "redfish",
+            Self::RedfishVirtualMedia => "redfish-virtualmedia",
+            Self::RedfishUefiHttp => "redfish-uefihttp",
+            Self::IdracRedfish => "idrac-redfish",
+            Self::IdracVirtualMedia => "idrac-virtualmedia",
+            Self::Ilo5Redfish => "ilo5-redfish",
+            Self::Ilo5VirtualMedia => "ilo5-virtualmedia",
+        }
+    }
+
+    #[must_use]
+    pub fn boot_via(self) -> BootVia {
+        match self {
+            Self::Redfish | Self::IdracRedfish | Self::Ilo5Redfish => BootVia::Pxe,
+            Self::RedfishVirtualMedia | Self::IdracVirtualMedia | Self::Ilo5VirtualMedia => BootVia::VirtualCd,
+            Self::RedfishUefiHttp => BootVia::UefiHttp,
+        }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Address {
+    family: Family,
     /// Scheme, host and port, with `/` as path.
     origin: Url,
     /// Path of the system's resource.
@@ -21,12 +88,22 @@ pub struct Address {
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
-    #[error("BMC address scheme `{scheme}` is not supported yet: use redfish://, redfish+https:// or redfish+http://")]
-    NotSupportedYet { scheme: String },
-    #[error("BMC address scheme is not known: use redfish://, redfish+https:// or redfish+http://")]
+    #[error("BMC address scheme `{scheme}` is one that upstream has given up: use {instead}://")]
+    GivenUp { scheme: String, instead: &'static str },
+    #[error(
+        "BMC address scheme is not known: use redfish://, redfish-virtualmedia://, redfish-uefihttp://, \
+         idrac-redfish://, idrac-virtualmedia://, ilo5-redfish://, ilo5-virtualmedia://, each also with +http or \
+         +https, or ipmi://"
+    )]
     UnknownScheme,
     #[error("BMC address is not a URL of the form redfish://HOST[:PORT]/redfish/v1/Systems/ID")]
     NotAUrl,
+    #[error("BMC address is not of the form ipmi://HOST[:PORT][?privilegelevel=OPERATOR]")]
+    NotIpmi,
+    #[error(
+        "BMC address asks for a privilege level that is neither ADMINISTRATOR nor OPERATOR: others may not do enough"
+    )]
+    Privilege,
     #[error("BMC address is longer than {ADDRESS_BYTES_MAX} bytes: shorten the host name or the path")]
     TooLong,
     #[error("BMC address holds a user or password: put them into the Secret that bmc.credentialsName names")]
@@ -35,21 +112,13 @@ pub enum AddressError {
     Path,
 }
 
-/// Schemes of upstream that later drivers will take.
-const LATER: &[&str] = &[
-    "ipmi",
-    "libvirt",
-    "idrac",
-    "idrac-redfish",
-    "idrac-virtualmedia",
-    "ilo4",
-    "ilo4-virtualmedia",
-    "ilo5",
-    "ilo5-redfish",
-    "ilo5-virtualmedia",
-    "irmc",
-    "redfish-uefihttp",
-    "redfish-virtualmedia",
+/// Schemes of drivers that upstream once had, and those that took their place.
+const GIVEN_UP: &[(&str, &str)] = &[
+    ("idrac", "idrac-redfish"),
+    ("ilo4", "ipmi"),
+    ("ilo4-virtualmedia", "ipmi"),
+    ("ilo5", "ilo5-redfish"),
+    ("irmc", "redfish"),
 ];
 
 impl Address {
@@ -57,21 +126,23 @@ impl Address {
         if text.len() > ADDRESS_BYTES_MAX {
             return Err(AddressError::TooLong);
         }
-        // Without a scheme upstream means IPMI.
-        let (scheme, rest) = text.split_once("://").unwrap_or(("ipmi", text));
+        // Without a scheme upstream means IPMI, which is none of this driver's.
+        let Some((scheme, rest)) = text.split_once("://") else { return Err(AddressError::UnknownScheme) };
         let scheme = scheme.to_ascii_lowercase();
         let (driver, transport) = scheme.split_once('+').unwrap_or((&scheme, "https"));
         if !matches!(transport, "http" | "https") {
             return Err(AddressError::UnknownScheme);
         }
-        match driver {
-            "redfish" => Self::from_url(transport, rest),
-            later if LATER.contains(&later) => Err(AddressError::NotSupportedYet { scheme: later.to_owned() }),
-            _ => Err(AddressError::UnknownScheme),
+        if let Some(family) = Family::ALL.into_iter().find(|family| family.as_str() == driver) {
+            return Self::from_url(family, transport, rest);
+        }
+        match GIVEN_UP.iter().find(|(old, _)| *old == driver) {
+            Some((old, instead)) => Err(AddressError::GivenUp { scheme: (*old).to_owned(), instead }),
+            None => Err(AddressError::UnknownScheme),
         }
     }
 
-    fn from_url(transport: &str, rest: &str) -> Result<Self, AddressError> {
+    fn from_url(family: Family, transport: &str, rest: &str) -> Result<Self, AddressError> {
         if !rest.bytes().all(|byte| byte.is_ascii_graphic()) || rest.contains('\\') || rest.starts_with('/') {
             return Err(AddressError::NotAUrl);
         }
@@ -91,9 +162,21 @@ impl Address {
             _ => return Err(AddressError::Path),
         };
         url.set_path("/");
-        let address = Self { origin: url, system };
+        let address = Self { family, origin: url, system };
         // Shown in full, with what had to be percent-encoded: that must be an address again.
         if address.to_string().len() > ADDRESS_BYTES_MAX { Err(AddressError::TooLong) } else { Ok(address) }
+    }
+
+    #[must_use]
+    pub fn family(&self) -> Family {
+        self.family
+    }
+
+    /// Host and port: one BMC, whichever of its systems is meant.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let port = self.origin.port_or_known_default().unwrap_or_default();
+        format!("{}:{port}", self.origin.host_str().unwrap_or_default())
     }
 
     #[must_use]
@@ -116,7 +199,53 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = self.origin.as_str().trim_end_matches('/');
-        write!(f, "redfish+{origin}{}", self.system.as_deref().unwrap_or_default())
+        write!(f, "{}+{origin}{}", self.family.as_str(), self.system.as_deref().unwrap_or_default())
+    }
+}
+
+/// Where a BMC is asked, and how.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub enum BmcAddress {
+    Redfish(Address),
+    Ipmi(IpmiAddress),
+}
+
+impl BmcAddress {
+    /// # Errors
+    /// What keeps the text from being an address of a protocol that is spoken here.
+    pub fn parse(text: &str) -> Result<Self, AddressError> {
+        if IpmiAddress::claims(text) {
+            IpmiAddress::parse(text).map(Self::Ipmi)
+        } else {
+            Address::parse(text).map(Self::Redfish)
+        }
+    }
+
+    /// Host and port where it is asked, spelled out or not: one BMC, whichever of its systems is meant.
+    #[must_use]
+    pub fn place(&self) -> String {
+        match self {
+            Self::Redfish(address) => address.place(),
+            Self::Ipmi(address) => format!("{}:{}", address.host().to_ascii_lowercase(), address.port()),
+        }
+    }
+
+    /// How the host of this BMC is to be booted.
+    #[must_use]
+    pub fn boot_via(&self) -> BootVia {
+        match self {
+            Self::Redfish(address) => address.family.boot_via(),
+            Self::Ipmi(_) => BootVia::Pxe,
+        }
+    }
+}
+
+impl fmt::Display for BmcAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Redfish(address) => address.fmt(f),
+            Self::Ipmi(address) => address.fmt(f),
+        }
     }
 }
 
@@ -164,18 +293,75 @@ mod tests {
     }
 
     #[test]
-    fn known_schemes_are_told_from_wrong_ones() {
-        for (text, scheme) in [
-            ("ipmi://10.0.0.5", "ipmi"),
-            ("10.0.0.5", "ipmi"),
-            ("redfish-virtualmedia://10.0.0.5/redfish/v1/Systems/1", "redfish-virtualmedia"),
-            ("idrac-redfish+http://10.0.0.5", "idrac-redfish"),
-            ("libvirt://10.0.0.5", "libvirt"),
+    fn each_scheme_of_upstream_is_read_with_each_transport_and_says_how_to_boot() {
+        for (scheme, via) in [
+            ("redfish", BootVia::Pxe),
+            ("redfish-virtualmedia", BootVia::VirtualCd),
+            ("redfish-uefihttp", BootVia::UefiHttp),
+            ("idrac-redfish", BootVia::Pxe),
+            ("idrac-virtualmedia", BootVia::VirtualCd),
+            ("ilo5-redfish", BootVia::Pxe),
+            ("ilo5-virtualmedia", BootVia::VirtualCd),
         ] {
-            assert_eq!(Address::parse(text), Err(AddressError::NotSupportedYet { scheme: scheme.into() }), "{text}");
+            for (transport, origin) in
+                [("", "https://10.0.0.5/"), ("+https", "https://10.0.0.5/"), ("+http", "http://10.0.0.5/")]
+            {
+                let text = format!("{scheme}{transport}://10.0.0.5/redfish/v1/Systems/1");
+                let address = BmcAddress::parse(&text).unwrap();
+                assert_eq!(address.boot_via(), via, "{text}");
+                assert_eq!(BmcAddress::parse(&address.to_string()).as_ref(), Ok(&address), "{text}");
+                let BmcAddress::Redfish(address) = address else { panic!("{text} is Redfish") };
+                assert_eq!((address.origin().as_str(), address.family().as_str()), (origin, scheme), "{text}");
+            }
+            for wrong in [format!("{scheme}+ftp://10.0.0.5"), format!("{scheme}s://10.0.0.5"), format!("{scheme}+://a")]
+            {
+                assert_eq!(BmcAddress::parse(&wrong), Err(AddressError::UnknownScheme), "{wrong}");
+            }
         }
-        for text in ["ftp://10.0.0.5", "redfish+ftp://10.0.0.5", "redfishx://a", "://a"] {
+        for text in ["ipmi://10.0.0.5", "libvirt://10.0.0.5:6230", "10.0.0.5"] {
+            assert_eq!(BmcAddress::parse(text).unwrap().boot_via(), BootVia::Pxe, "{text}");
+        }
+    }
+
+    #[test]
+    fn schemes_that_were_given_up_are_told_from_wrong_ones() {
+        for (text, instead) in [
+            ("ilo4-virtualmedia://10.0.0.5/redfish/v1/Systems/1", "ipmi"),
+            ("irmc://10.0.0.5", "redfish"),
+            ("idrac+http://10.0.0.5", "idrac-redfish"),
+        ] {
+            let error = Address::parse(text).unwrap_err();
+            assert!(matches!(&error, AddressError::GivenUp { instead: use_it, .. } if *use_it == instead), "{text}");
+            assert!(error.to_string().contains(instead), "{error}");
+        }
+        for text in ["ftp://10.0.0.5", "ipmi://10.0.0.5", "10.0.0.5", "redfish+ftp://10.0.0.5", "redfishx://a", "://a"]
+        {
             assert_eq!(Address::parse(text), Err(AddressError::UnknownScheme), "{text}");
+        }
+    }
+
+    #[test]
+    fn one_bmc_is_one_place() {
+        let place = |text: &str| Address::parse(text).unwrap().place();
+        assert_eq!(place("redfish://BMC.example/redfish/v1/Systems/1"), "bmc.example:443");
+        assert_eq!(place("idrac-virtualmedia+https://bmc.example:443/redfish/v1/Systems/2"), "bmc.example:443");
+        assert_eq!(place("redfish+http://[fd00::1]"), "[fd00::1]:80");
+    }
+
+    #[test]
+    fn each_address_goes_to_its_driver() {
+        for (text, is_ipmi) in [
+            ("redfish://10.0.0.5", false),
+            ("ipmi://10.0.0.5:6230", true),
+            ("10.0.0.5", true),
+            ("libvirt://10.0.0.5:6230", true),
+        ] {
+            let address = BmcAddress::parse(text).unwrap();
+            assert_eq!(matches!(address, BmcAddress::Ipmi(_)), is_ipmi, "{text}");
+            assert_eq!(BmcAddress::parse(&address.to_string()), Ok(address), "{text}");
+        }
+        for text in ["ftp://10.0.0.5", "idrac://10.0.0.5", "ipmi+http://10.0.0.5", ""] {
+            assert!(BmcAddress::parse(text).is_err(), "{text}");
         }
     }
 
@@ -224,7 +410,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics_and_what_parses_round_trips(text in "(redfish(\\+https?)?://)?[ -~]{0,40}") {
+        fn no_text_panics_and_what_parses_round_trips(text in "((redfish|ilo5-virtualmedia)(\\+https?)?://)?[ -~]{0,40}") {
             if let Ok(address) = Address::parse(&text) {
                 prop_assert_eq!(Address::parse(&address.to_string()), Ok(address));
             }

@@ -1,29 +1,37 @@
-//! One BMC, logged in.
+//! One BMC, logged in by Redfish: finding the system, identity and power. Boot overrides, virtual media and the
+//! inventory are asked for in modules of their own.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use std::sync::Arc;
+use std::time::Duration;
+
 use reqwest::Method;
-use reqwest::header::{HeaderValue, LOCATION};
 use serde_json::json;
+use tokio::runtime::Handle;
 use tokio::sync::Mutex;
+use tokio::time::{Instant, sleep};
 
 use crate::Credentials;
 use crate::address::{Address, SYSTEMS, own_path};
-use crate::decide::{
-    BootMode, PowerAction, PowerPlan, PowerState, Target, is_boot_set, plan_boot, plan_power, quirks_of,
-};
+use crate::decide::{BootMode, PowerAction, PowerPlan, PowerState, plan_power};
 use crate::error::{Error, plain_text};
 use crate::hidden::Hidden;
 use crate::http::{Answer, Connection, Proof};
-use crate::model::{Collection, EthernetInterface, MEMBERS_MAX, ServiceRoot, System, parse_mac};
+use crate::limit::Line;
+use crate::login::{self, Login};
+use crate::model::{
+    ActionInfo, Collection, EthernetInterface, Link, MEMBERS_MAX, Manager, Reset, ServiceRoot, System, parse_mac,
+};
+use crate::quirks::{Identity, Quirks, quirks_of};
 use crate::tls::Tls;
 
 /// Interfaces that are asked for their MAC: each costs a request.
 const INTERFACES_MAX: usize = 16;
+/// Managers of one system that are looked at; real ones have one.
+const MANAGERS_MAX: usize = 4;
 const ROOT: &str = "/redfish/v1/";
 const SESSIONS: &str = "/redfish/v1/SessionService/Sessions";
 
-/// The driver's name, and its one way in.
+/// The driver's name, and its ways in.
 #[derive(Clone, Copy, Debug)]
 pub struct Redfish;
 
@@ -55,6 +63,21 @@ pub enum PowerSent {
     Sent,
 }
 
+/// What reading the power state back has shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PowerSet {
+    /// It was so already.
+    Nothing,
+    Confirmed,
+    /// Accepted, and nothing that a BMC says tells that it was done: a restart, or a shutdown, which takes the
+    /// operating system as long as it likes.
+    Untold,
+    /// Accepted, but the BMC says something else: which request, what it answered, how long ago.
+    Unverified {
+        seen: String,
+    },
+}
+
 /// What reading the override back has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootSet {
@@ -65,19 +88,38 @@ pub enum BootSet {
     },
 }
 
-/// A logged-in BMC. Requests go one at a time, whoever calls; cheap to keep, holds one idle connection.
-pub struct Client {
-    connection: Connection,
-    credentials: Credentials,
-    login: Mutex<Login>,
-    sessions_path: String,
-    system: String,
+/// How long a BMC is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Patience {
+    /// One request, to the end of its answer. Slow ones take half a minute for a PATCH.
+    pub request: Duration,
+    /// A change, until it is read back. Longer is the caller's affair: he sees it in later looks.
+    pub read_back: Duration,
+    /// Between two looks.
+    pub pause: Duration,
 }
 
-struct Login {
-    proof: Proof,
-    /// To be deleted at the end: a BMC has few.
-    session_path: Option<String>,
+impl Default for Patience {
+    fn default() -> Self {
+        Self {
+            request: Duration::from_secs(60),
+            read_back: Duration::from_secs(12),
+            pause: Duration::from_millis(1500),
+        }
+    }
+}
+
+/// A logged-in BMC. Requests go one at a time, whoever calls. Its session is deleted by [`Client::close`], or in the
+/// background when it is dropped without.
+pub struct Client {
+    connection: Arc<Connection>,
+    credentials: Credentials,
+    login: Mutex<Login>,
+    /// Where sessions are made; `None`: the service has none.
+    sessions: Option<String>,
+    pub(crate) root: ServiceRoot,
+    pub(crate) system: String,
+    pub(crate) patience: Patience,
 }
 
 impl std::fmt::Debug for Client {
@@ -86,118 +128,182 @@ impl std::fmt::Debug for Client {
     }
 }
 
-impl Redfish {
-    /// Finds the service, logs in and finds the system.
-    ///
-    /// Basic authentication is tried first: it leaves nothing behind on the BMC. Where it is
-    /// switched off, a session is opened; a refused password is tried twice at most.
-    pub async fn connect(address: &Address, credentials: &Credentials, tls: &Tls) -> Result<Client, Error> {
-        let connection = Connection::new(address, tls, Hidden::of(credentials))?;
-        let root: ServiceRoot = connection.get(ROOT, &Proof::None).await?.accepted("be found", ROOT)?.json(ROOT)?;
-        let link = |link: Option<crate::model::Link>| {
-            link.and_then(|link| link.id).and_then(|id| own_path(&id).map(str::to_owned))
-        };
-        let sessions_path = link(root.links.and_then(|links| links.sessions)).unwrap_or_else(|| SESSIONS.to_owned());
-        let systems_path = link(root.systems).unwrap_or_else(|| SYSTEMS.to_owned());
-        let mut client = Client {
-            connection,
-            credentials: credentials.clone(),
-            login: Mutex::new(Login { proof: basic(credentials)?, session_path: None }),
-            sessions_path,
-            system: address.system().unwrap_or_default().to_owned(),
-        };
-        if client.system.is_empty() {
-            client.system = client.only_system(&systems_path).await?;
+impl Drop for Client {
+    fn drop(&mut self) {
+        let login = self.login.get_mut();
+        let Some(path) = login.session.take() else { return };
+        let (connection, proof) = (Arc::clone(&self.connection), login.proof.clone());
+        if let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { login::log_out(&connection, &path, &proof).await });
         }
-        // Also proves the login and the path.
-        client.read_system().await?;
-        Ok(client)
     }
+}
+
+impl Redfish {
+    /// [`Redfish::connect_on`] a line that nobody else uses, with the usual patience.
+    ///
+    /// # Errors
+    /// Who is not there, does not let us in, or has no such system.
+    pub async fn connect(address: &Address, credentials: &Credentials, tls: &Tls) -> Result<Client, Error> {
+        Self::connect_on(Arc::default(), address, credentials, tls, Patience::default()).await
+    }
+
+    /// Finds the service, logs in (see `login`) and finds the system.
+    ///
+    /// # Errors
+    /// Who is not there, does not let us in, or has no such system. No session is left behind.
+    pub async fn connect_on(
+        line: Arc<Line>,
+        address: &Address,
+        credentials: &Credentials,
+        tls: &Tls,
+        patience: Patience,
+    ) -> Result<Client, Error> {
+        let connection = Connection::new(address, tls, Hidden::of(credentials), line, patience.request)?;
+        let root: ServiceRoot = connection.get(ROOT, &Proof::None).await?.accepted("be found", ROOT)?.json(ROOT)?;
+        let has_sessions = root.session_service.is_some();
+        let sessions = path_of(root.links.as_ref().and_then(|links| links.sessions.as_ref()))
+            .or_else(|| has_sessions.then(|| SESSIONS.to_owned()));
+        let systems = path_of(root.systems.as_ref()).unwrap_or_else(|| SYSTEMS.to_owned());
+        let login = login::log_in(&connection, credentials, sessions.as_deref()).await?;
+        let mut client = Client {
+            connection: Arc::new(connection),
+            credentials: credentials.clone(),
+            login: Mutex::new(login),
+            sessions,
+            root,
+            system: address.system().unwrap_or_default().to_owned(),
+            patience,
+        };
+        match client.find(&systems).await {
+            Ok(()) => Ok(client),
+            Err(error) => {
+                client.close().await;
+                Err(error)
+            }
+        }
+    }
+}
+
+/// Where a link leads, if it stays on the service.
+pub(crate) fn path_of(link: Option<&Link>) -> Option<String> {
+    link.and_then(|link| link.id.as_deref()).and_then(own_path).map(str::to_owned)
 }
 
 impl Client {
     /// Everything that is known of the system. Several requests; for polling use [`Client::power`].
+    ///
+    /// # Errors
+    /// What keeps the system from being read.
     pub async fn identify(&self) -> Result<BmcSeen, Error> {
         let (system, _) = self.read_system().await?;
         let macs = self.read_macs(&system).await?;
-        let text = |value: Option<String>| value.map(|text| plain_text(text.trim())).filter(|text| !text.is_empty());
-        let texts = |list: Option<Vec<String>>| -> Vec<String> {
-            list.unwrap_or_default().iter().take(MEMBERS_MAX).map(|item| plain_text(item)).collect()
-        };
+        let resets = self.resets(&system).await?;
+        let texts = |list: &[String]| list.iter().take(MEMBERS_MAX).map(|item| plain_text(item)).collect();
         let boot = system.boot.clone().unwrap_or_default();
         Ok(BmcSeen {
             system: self.system.clone(),
             power: PowerState::of(&system),
-            manufacturer: text(system.manufacturer),
-            model: text(system.model),
-            serial: text(system.serial_number),
-            uuid: text(system.uuid),
-            boot_target: text(boot.target),
-            boot_enabled: text(boot.enabled),
+            manufacturer: shown(system.manufacturer.as_deref()),
+            model: shown(system.model.as_deref()),
+            serial: shown(system.serial_number.as_deref()),
+            uuid: shown(system.uuid.as_deref()),
+            boot_target: shown(boot.target.as_deref()),
+            boot_enabled: shown(boot.enabled.as_deref()),
             boot_mode: boot.mode.as_deref().and_then(BootMode::parse),
             macs,
-            resets_allowed: texts(
-                system.actions.and_then(|actions| actions.reset).and_then(|reset| reset.types_allowed),
-            ),
-            boot_targets_allowed: texts(boot.targets_allowed),
+            resets_allowed: texts(&resets),
+            boot_targets_allowed: texts(&boot.targets_allowed.unwrap_or_default()),
         })
     }
 
+    /// # Errors
+    /// What keeps the system from being read.
     pub async fn power(&self) -> Result<PowerState, Error> {
         let (system, _) = self.read_system().await?;
         Ok(PowerState::of(&system))
     }
 
     /// Idempotent but for [`PowerAction::ForceRestart`].
+    ///
+    /// # Errors
+    /// What the BMC cannot do or does not take.
     pub async fn set_power(&self, action: PowerAction) -> Result<PowerSent, Error> {
-        let (system, _) = self.read_system().await?;
-        let (target, reset_type) = match plan_power(&system, action) {
-            PowerPlan::Nothing => return Ok(PowerSent::Nothing),
+        Ok(match self.send_power(action).await? {
+            Some(_) => PowerSent::Sent,
+            None => PowerSent::Nothing,
+        })
+    }
+
+    /// The same, and then the state read back until it is as wanted or [`Patience::read_back`] has passed.
+    ///
+    /// # Errors
+    /// What the BMC cannot do or does not take.
+    pub async fn change_power(&self, action: PowerAction) -> Result<PowerSet, Error> {
+        let Some(sent) = self.send_power(action).await? else { return Ok(PowerSet::Nothing) };
+        match action {
+            PowerAction::ForceRestart | PowerAction::GracefulOff => return Ok(PowerSet::Untold),
+            PowerAction::On | PowerAction::ForceOff => {}
+        }
+        let asked_at = Instant::now();
+        loop {
+            let (system, _) = self.read_system().await?;
+            if action.is_reached(PowerState::of(&system)) {
+                return Ok(PowerSet::Confirmed);
+            }
+            let passed = asked_at.elapsed();
+            if passed + self.patience.pause > self.patience.read_back {
+                let state = plain_text(system.power_state.as_deref().unwrap_or("nothing"));
+                let seen = format!("{sent}, and {} later PowerState says {state}", seconds(passed));
+                return Ok(PowerSet::Unverified { seen });
+            }
+            sleep(self.patience.pause).await;
+        }
+    }
+
+    /// What was sent and how it was answered, in words; `None` where nothing had to be.
+    async fn send_power(&self, action: PowerAction) -> Result<Option<String>, Error> {
+        let (mut system, _) = self.read_system().await?;
+        let quirks = self.quirks(&system, "");
+        let resets = self.resets(&system).await?;
+        if let Some(reset) = system.actions.as_mut().and_then(|actions| actions.reset.as_mut()) {
+            reset.types_allowed = Some(resets);
+        }
+        let (target, reset_type) = match plan_power(&system, action, quirks) {
+            PowerPlan::Nothing => return Ok(None),
             PowerPlan::Impossible { what } => return Err(Error::Unsupported { what }),
             PowerPlan::Reset { target, reset_type } => (target, reset_type),
         };
         let what = format!("the reset {reset_type}");
         let body = json!({ "ResetType": reset_type });
         let answer = self.change(Method::POST, &target, &body, None).await?;
+        let status = answer.status.as_u16();
         match answer.accepted(&what, &target) {
-            Ok(_) => Ok(PowerSent::Sent),
+            Ok(_) => Ok(Some(format!("POST {target} with {reset_type} was answered {status}"))),
             // Somebody was faster: "already on" is refused by many services.
             Err(error @ Error::Refused { .. }) if action.is_reached(self.power().await?) => {
                 tracing::debug!(%error, "the system is in the wanted power state");
-                Ok(PowerSent::Nothing)
+                Ok(None)
             }
             Err(error) => Err(error),
         }
     }
 
-    /// The next boot from `target`, and from then on as before; read back afterwards.
-    pub async fn set_boot_once(&self, target: Target, mode: Option<BootMode>) -> Result<BootSet, Error> {
-        let (system, etag) = self.read_system().await?;
-        let body = plan_boot(&system, target, mode, quirks_of(&system)).map_err(|what| Error::Unsupported { what })?;
-        let what = format!("the boot override {}", target.as_str());
-        let mut answer = self.change(Method::PATCH, &self.system, &body, etag.as_ref()).await?;
-        if answer.status.as_u16() == 412 {
-            // The resource changed since it was read, or its ETag is not for changes.
-            answer = self.change(Method::PATCH, &self.system, &body, None).await?;
-        }
-        answer.accepted(&what, &self.system)?;
-        let (system, _) = self.read_system().await?;
-        if is_boot_set(&system, target) {
-            return Ok(BootSet::Confirmed);
-        }
-        let boot = system.boot.unwrap_or_default();
-        let word = |value: Option<String>| value.unwrap_or_else(|| "nothing".to_owned());
-        Ok(BootSet::Unverified { seen: plain_text(&format!("{} {}", word(boot.enabled), word(boot.target))) })
+    /// Ends the session, where there is one.
+    pub async fn close(mut self) {
+        let login = self.login.get_mut();
+        let Some(path) = login.session.clone() else { return };
+        login::log_out(&self.connection, &path, &login.proof).await;
+        // Only now: who is cancelled before this leaves the rest to the drop.
+        login.session = None;
     }
 
-    /// Ends the session, where there is one. Without it the BMC ends it by itself after a while.
-    pub async fn close(self) {
-        let login = self.login.into_inner();
-        if let Some(path) = login.session_path
-            && let Err(error) = self.connection.delete(&path, &login.proof).await
-        {
-            tracing::debug!(%error, "the BMC's session was left open");
+    /// The system, which also proves the login and the path.
+    async fn find(&mut self, systems_path: &str) -> Result<(), Error> {
+        if self.system.is_empty() {
+            self.system = self.only_system(systems_path).await?;
         }
+        self.read_system().await.map(drop)
     }
 
     async fn only_system(&self, systems_path: &str) -> Result<String, Error> {
@@ -215,25 +321,54 @@ impl Client {
         })
     }
 
-    async fn read_system(&self) -> Result<(System, Option<HeaderValue>), Error> {
+    /// With its ETags: of the answer, and of the resource.
+    pub(crate) async fn read_system(&self) -> Result<(System, Vec<String>), Error> {
         let answer = self.get(&self.system).await?.accepted("show its system", &self.system)?;
-        Ok((answer.json(&self.system)?, answer.etag().cloned()))
+        let system: System = answer.json(&self.system)?;
+        let etags = answer.etag().into_iter().chain(system.etag.clone()).collect();
+        Ok((system, etags))
+    }
+
+    pub(crate) fn quirks(&self, system: &System, firmware: &str) -> Quirks {
+        quirks_of(&Identity { firmware, ..Identity::of(&self.root, system) })
+    }
+
+    /// The reset types that are offered: of the action itself, or where it says that they are.
+    async fn resets(&self, system: &System) -> Result<Vec<String>, Error> {
+        let told = system.resets_allowed();
+        let reset: Option<&Reset> = system.actions.as_ref().and_then(|actions| actions.reset.as_ref());
+        let Some(path) = reset.and_then(|reset| reset.info.as_deref()).and_then(own_path).filter(|_| told.is_empty())
+        else {
+            return Ok(told.to_vec());
+        };
+        let info: ActionInfo = self.get(path).await?.json_if_there().unwrap_or_default();
+        let is_type = |parameter: &crate::model::Parameter| parameter.name.as_deref() == Some("ResetType");
+        let found = info.parameters.unwrap_or_default().into_iter().find(is_type);
+        Ok(found.and_then(|parameter| parameter.allowable_values).unwrap_or_default())
+    }
+
+    /// The managers of the system, with their paths; those that do not show themselves are left out.
+    pub(crate) async fn managers(&self, system: &System) -> Result<Vec<Manager>, Error> {
+        let links = system.links.as_ref().and_then(|links| links.managed_by.as_deref()).unwrap_or_default();
+        let mut managers = Vec::new();
+        for path in links.iter().take(MANAGERS_MAX).filter_map(|link| path_of(Some(link))) {
+            managers.extend(self.get(&path).await?.json_if_there::<Manager>());
+        }
+        Ok(managers)
     }
 
     /// Many services leave the interfaces out, or show them only while the system is on: an empty list is no error.
     async fn read_macs(&self, system: &System) -> Result<Vec<[u8; 6]>, Error> {
-        let link = system.ethernet_interfaces.as_ref().and_then(|link| link.id.as_deref()).and_then(own_path);
-        let Some(path) = link else { return Ok(Vec::new()) };
-        let answer = self.get(path).await?;
+        let Some(path) = path_of(system.ethernet_interfaces.as_ref()) else { return Ok(Vec::new()) };
+        let answer = self.get(&path).await?;
         if !answer.status.is_success() {
             return Ok(Vec::new());
         }
-        let interfaces: Collection = answer.json(path)?;
+        let interfaces: Collection = answer.json(&path)?;
         let mut macs = Vec::new();
         for link in interfaces.members.unwrap_or_default().into_iter().take(INTERFACES_MAX) {
-            let Some(path) = link.id.as_deref().and_then(own_path) else { continue };
-            let answer = self.get(path).await?;
-            let Ok(interface) = answer.json::<EthernetInterface>(path) else { continue };
+            let Some(path) = path_of(Some(&link)) else { continue };
+            let Some(interface) = self.get(&path).await?.json_if_there::<EthernetInterface>() else { continue };
             for text in [interface.permanent_mac, interface.mac].into_iter().flatten() {
                 if let Some(mac) = parse_mac(&text)
                     && !macs.contains(&mac)
@@ -245,82 +380,54 @@ impl Client {
         Ok(macs)
     }
 
-    async fn get(&self, path: &str) -> Result<Answer, Error> {
+    pub(crate) async fn get(&self, path: &str) -> Result<Answer, Error> {
         let proof = self.proof().await;
         let answer = self.connection.get(path, &proof).await?;
-        if answer.status.as_u16() != 401 {
-            return Ok(answer);
+        match self.renewed(&answer, &proof).await? {
+            Some(proof) => self.connection.get(path, &proof).await,
+            None => Ok(answer),
         }
-        let proof = self.log_in(&proof).await?;
-        self.connection.get(path, &proof).await
     }
 
-    async fn change(
+    pub(crate) async fn change(
         &self,
         method: Method,
         path: &str,
         body: &serde_json::Value,
-        etag: Option<&HeaderValue>,
+        if_match: Option<&str>,
     ) -> Result<Answer, Error> {
         let proof = self.proof().await;
-        let answer = self.connection.change(method.clone(), path, &proof, body, etag).await?;
-        if answer.status.as_u16() != 401 {
-            return Ok(answer);
+        let answer = self.connection.change(method.clone(), path, &proof, body, if_match).await?;
+        match self.renewed(&answer, &proof).await? {
+            Some(proof) => self.connection.change(method, path, &proof, body, if_match).await,
+            None => Ok(answer),
         }
-        let proof = self.log_in(&proof).await?;
-        self.connection.change(method, path, &proof, body, etag).await
     }
 
     async fn proof(&self) -> Proof {
         self.login.lock().await.proof.clone()
     }
 
-    /// Opens a session after `refused` was not taken: Basic is switched off, or the session has ended.
-    async fn log_in(&self, refused: &Proof) -> Result<Proof, Error> {
-        let mut login = self.login.lock().await;
-        if !same(&login.proof, refused) {
-            // Another call has logged in meanwhile.
-            return Ok(login.proof.clone());
+    /// A new login where a session has ended under way. A password that is refused is not shown again.
+    async fn renewed(&self, answer: &Answer, refused: &Proof) -> Result<Option<Proof>, Error> {
+        if answer.status.as_u16() != 401 || !matches!(refused, Proof::Session(_)) {
+            return Ok(None);
         }
-        let body = json!({"UserName": self.credentials.username, "Password": self.credentials.password});
-        let path = &self.sessions_path;
-        let answer = self.connection.change(Method::POST, path, &Proof::None, &body, None).await?;
-        let token = answer.headers.get("x-auth-token").filter(|_| answer.status.is_success());
-        let Some(token) = token else {
-            return Err(match answer.status.as_u16() {
-                429 | 503 => Error::Busy { status: answer.status.as_u16() },
-                _ => Error::Unauthorized,
-            });
-        };
-        let mut token = token.clone();
-        token.set_sensitive(true);
-        let location = answer.headers.get(LOCATION).and_then(|value| value.to_str().ok());
-        login.session_path = location.and_then(path_of).and_then(|path| own_path(&path).map(str::to_owned));
-        login.proof = Proof::Session(token);
-        Ok(login.proof.clone())
+        let mut login = self.login.lock().await;
+        // Else another call has logged in meanwhile.
+        if login::same(&login.proof, refused) {
+            *login = login::log_in(&self.connection, &self.credentials, self.sessions.as_deref()).await?;
+        }
+        Ok(Some(login.proof.clone()))
     }
 }
 
-fn basic(credentials: &Credentials) -> Result<Proof, Error> {
-    let pair = format!("{}:{}", credentials.username, credentials.password);
-    let mut value =
-        HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).map_err(|_| Error::Unauthorized)?;
-    value.set_sensitive(true);
-    Ok(Proof::Basic(value))
+/// Foreign text for people; `None` where nothing is left of it.
+pub(crate) fn shown(text: Option<&str>) -> Option<String> {
+    text.map(|text| plain_text(text.trim())).filter(|text| !text.is_empty())
 }
 
-fn same(one: &Proof, other: &Proof) -> bool {
-    match (one, other) {
-        (Proof::None, Proof::None) => true,
-        (Proof::Basic(one), Proof::Basic(other)) | (Proof::Session(one), Proof::Session(other)) => one == other,
-        (Proof::None | Proof::Basic(_) | Proof::Session(_), _) => false,
-    }
-}
-
-/// A session's `Location` is a path by the specification, and a whole URL on some services.
-fn path_of(location: &str) -> Option<String> {
-    match reqwest::Url::parse(location) {
-        Ok(url) => Some(url.path().to_owned()),
-        Err(_) => Some(location.to_owned()),
-    }
+/// A time for people.
+pub(crate) fn seconds(time: Duration) -> String {
+    format!("{:.1} s", time.as_secs_f32())
 }

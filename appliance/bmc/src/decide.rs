@@ -1,10 +1,13 @@
 //! From what a system says of itself and what is wanted to the one request that is sent. Pure.
 //!
-//! Where vendors differ, the difference is a row of [`QUIRKS`], never an `if` in the client.
+//! Where vendors differ, the difference is a row in [`crate::quirks`].
 
-use serde_json::{Value, json};
+mod boot;
 
 use crate::model::System;
+use crate::quirks::Quirks;
+
+pub use boot::{BootMode, BootWish, Target, boot_difference, etag_ladder, is_boot_stuck, plan_boot, target_word};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PowerState {
@@ -44,9 +47,10 @@ impl PowerAction {
     pub const ALL: [Self; 4] = [Self::On, Self::GracefulOff, Self::ForceOff, Self::ForceRestart];
 
     /// Redfish's reset types that do this, best first.
-    fn reset_types(self) -> &'static [&'static str] {
+    fn reset_types(self, quirks: Quirks) -> &'static [&'static str] {
         match self {
             Self::On => &["On", "ForceOn"],
+            Self::GracefulOff if quirks.button_shuts_down => &["GracefulShutdown", "PushPowerButton"],
             Self::GracefulOff => &["GracefulShutdown"],
             Self::ForceOff => &["ForceOff"],
             Self::ForceRestart => &["ForceRestart", "PowerCycle"],
@@ -79,7 +83,7 @@ pub enum PowerPlan {
 }
 
 #[must_use]
-pub fn plan_power(system: &System, action: PowerAction) -> PowerPlan {
+pub fn plan_power(system: &System, action: PowerAction, quirks: Quirks) -> PowerPlan {
     let state = PowerState::of(system);
     if action.is_reached(state) {
         return PowerPlan::Nothing;
@@ -95,7 +99,7 @@ pub fn plan_power(system: &System, action: PowerAction) -> PowerPlan {
     };
     let allowed = reset.and_then(|reset| reset.types_allowed.as_ref());
     let is_allowed = |name: &&str| allowed.is_none_or(|list| list.is_empty() || list.iter().any(|item| item == *name));
-    match action.reset_types().iter().copied().find(is_allowed) {
+    match action.reset_types(quirks).iter().copied().find(is_allowed) {
         Some(reset_type) => PowerPlan::Reset { target: target.to_owned(), reset_type: reset_type.to_owned() },
         None => {
             let offered = allowed.map(|list| list.join(", ")).unwrap_or_default();
@@ -105,116 +109,11 @@ pub fn plan_power(system: &System, action: PowerAction) -> PowerPlan {
     }
 }
 
-/// From where the next boot comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Target {
-    Pxe,
-    UefiHttp,
-    Hdd,
-    /// No override: the firmware's own order.
-    None,
-}
-
-impl Target {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pxe => "Pxe",
-            Self::UefiHttp => "UefiHttp",
-            Self::Hdd => "Hdd",
-            Self::None => "None",
-        }
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BootMode {
-    Uefi,
-    Legacy,
-}
-
-impl BootMode {
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Uefi => "UEFI",
-            Self::Legacy => "Legacy",
-        }
-    }
-
-    #[must_use]
-    pub fn parse(text: &str) -> Option<Self> {
-        match text {
-            "UEFI" => Some(Self::Uefi),
-            "Legacy" => Some(Self::Legacy),
-            _ => None,
-        }
-    }
-}
-
-/// How a vendor's service differs where it matters here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Quirks {
-    /// Drops an override that does not repeat the mode, even where it is unchanged.
-    pub repeats_mode: bool,
-}
-
-struct QuirkRow {
-    /// Beginning of `Manufacturer`, in lower case.
-    manufacturer: &'static str,
-    quirks: Quirks,
-}
-
-const QUIRKS: &[QuirkRow] = &[
-    // X11 and X12 boards answer 200 to a PATCH without the mode, and boot the disk.
-    QuirkRow { manufacturer: "supermicro", quirks: Quirks { repeats_mode: true } },
-];
-
-#[must_use]
-pub fn quirks_of(system: &System) -> Quirks {
-    let manufacturer = system.manufacturer.as_deref().unwrap_or_default().to_ascii_lowercase();
-    QUIRKS.iter().find(|row| manufacturer.starts_with(row.manufacturer)).map(|row| row.quirks).unwrap_or_default()
-}
-
-/// The PATCH that asks for one boot from `target`, or why there is none.
-pub fn plan_boot(system: &System, target: Target, mode: Option<BootMode>, quirks: Quirks) -> Result<Value, String> {
-    if target == Target::None {
-        return Ok(json!({"Boot": {"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": "None"}}));
-    }
-    let boot = system.boot.clone().unwrap_or_default();
-    if let Some(allowed) = boot.targets_allowed.filter(|list| !list.is_empty())
-        && !allowed.iter().any(|item| item == target.as_str())
-    {
-        let offered = crate::error::plain_text(&allowed.join(", "));
-        return Err(format!("boot from {}: it offers only {offered}", target.as_str()));
-    }
-    let mut body = json!({
-        "BootSourceOverrideEnabled": "Once",
-        "BootSourceOverrideTarget": target.as_str(),
-    });
-    // The mode is read-only on some services and absent on others: it is sent where it must change.
-    if let (Some(wanted), Some(current)) = (mode, &boot.mode)
-        && (quirks.repeats_mode || wanted.as_str() != current)
-    {
-        body["BootSourceOverrideMode"] = wanted.as_str().into();
-    }
-    Ok(json!({ "Boot": body }))
-}
-
-/// Does the system, read again, have the override? Some services say "Continuous" for once.
-#[must_use]
-pub fn is_boot_set(system: &System, target: Target) -> bool {
-    let boot = system.boot.clone().unwrap_or_default();
-    let is_enabled = matches!(boot.enabled.as_deref(), Some("Once" | "Continuous"));
-    match target {
-        Target::None => !is_enabled || matches!(boot.target.as_deref(), Some("None") | None),
-        Target::Pxe | Target::UefiHttp | Target::Hdd => is_enabled && boot.target.as_deref() == Some(target.as_str()),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn system(power: &str, resets: Option<&[&str]>) -> System {
@@ -226,7 +125,7 @@ mod tests {
     }
 
     fn reset_type(power: &str, resets: Option<&[&str]>, action: PowerAction) -> Option<String> {
-        match plan_power(&system(power, resets), action) {
+        match plan_power(&system(power, resets), action, Quirks::default()) {
             PowerPlan::Reset { reset_type, .. } => Some(reset_type),
             PowerPlan::Nothing => None,
             PowerPlan::Impossible { what } => panic!("{what}"),
@@ -255,7 +154,7 @@ mod tests {
             reset_type("On", Some(&["On", "PowerCycle"]), PowerAction::ForceRestart).as_deref(),
             Some("PowerCycle")
         );
-        let plan = plan_power(&system("On", Some(&["On", "Nmi"])), PowerAction::ForceOff);
+        let plan = plan_power(&system("On", Some(&["On", "Nmi"])), PowerAction::ForceOff, Quirks::default());
         assert_eq!(plan, PowerPlan::Impossible { what: "do ForceOff: of resets it offers only On, Nmi".into() });
     }
 
@@ -264,56 +163,17 @@ mod tests {
     fn a_reset_target_elsewhere_is_none() {
         let mut system = system("Off", None);
         system.actions.as_mut().unwrap().reset.as_mut().unwrap().target = Some("http://evil.example/".into());
-        assert!(matches!(plan_power(&system, PowerAction::On), PowerPlan::Impossible { .. }));
-    }
-
-    fn with_boot(boot: Value) -> System {
-        serde_json::from_value(json!({ "Boot": boot })).unwrap()
+        assert!(matches!(plan_power(&system, PowerAction::On, Quirks::default()), PowerPlan::Impossible { .. }));
     }
 
     #[test]
-    fn the_mode_is_sent_where_it_must_change() {
-        let system = with_boot(json!({"BootSourceOverrideMode": "UEFI"}));
-        let plan = |mode, quirks| plan_boot(&system, Target::Pxe, mode, quirks).unwrap();
-        let plain = json!({"Boot": {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}});
-        assert_eq!(plan(None, Quirks::default()), plain);
-        assert_eq!(plan(Some(BootMode::Uefi), Quirks::default()), plain);
-        let legacy = plan(Some(BootMode::Legacy), Quirks::default());
-        assert_eq!(legacy["Boot"]["BootSourceOverrideMode"], "Legacy");
-        let repeated = plan(Some(BootMode::Uefi), Quirks { repeats_mode: true });
-        assert_eq!(repeated["Boot"]["BootSourceOverrideMode"], "UEFI");
-        let silent = plan_boot(&System::default(), Target::Pxe, Some(BootMode::Uefi), Quirks::default());
-        assert_eq!(silent, Ok(plain), "a service that says no mode gets none");
-    }
-
-    #[test]
-    fn quirks_go_by_manufacturer() {
-        let of = |name: &str| quirks_of(&System { manufacturer: Some(name.into()), ..System::default() });
-        assert!(of("Supermicro").repeats_mode);
-        assert!(of("SUPERMICRO Inc.").repeats_mode);
-        assert!(!of("Dell Inc.").repeats_mode);
-    }
-
-    #[test]
-    fn a_target_that_is_not_offered_is_an_error_with_the_list() {
-        let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe", "Cd"]}));
-        assert!(plan_boot(&system, Target::Pxe, None, Quirks::default()).is_ok());
-        let error = plan_boot(&system, Target::UefiHttp, None, Quirks::default());
-        assert_eq!(error, Err("boot from UefiHttp: it offers only Pxe, Cd".into()));
-        assert!(plan_boot(&system, Target::None, None, Quirks::default()).is_ok(), "taking it back is always possible");
-    }
-
-    #[test]
-    fn read_back_tells_set_from_forgotten() {
-        let set = |enabled: &str, target: &str| {
-            with_boot(json!({"BootSourceOverrideEnabled": enabled, "BootSourceOverrideTarget": target}))
-        };
-        assert!(is_boot_set(&set("Once", "Pxe"), Target::Pxe));
-        assert!(is_boot_set(&set("Continuous", "Pxe"), Target::Pxe));
-        assert!(!is_boot_set(&set("Disabled", "Pxe"), Target::Pxe));
-        assert!(!is_boot_set(&set("Once", "Hdd"), Target::Pxe));
-        assert!(is_boot_set(&set("Disabled", "Pxe"), Target::None));
-        assert!(!is_boot_set(&set("Once", "Pxe"), Target::None));
-        assert!(is_boot_set(&System::default(), Target::None));
+    fn the_button_shuts_down_where_a_row_says_so() {
+        let plan = |resets: &[&str], quirks| plan_power(&system("On", Some(resets)), PowerAction::GracefulOff, quirks);
+        let button = Quirks { button_shuts_down: true, ..Quirks::default() };
+        assert!(matches!(plan(&["PushPowerButton"], Quirks::default()), PowerPlan::Impossible { .. }));
+        let pressed = plan(&["On", "PushPowerButton"], button);
+        assert!(matches!(pressed, PowerPlan::Reset { reset_type, .. } if reset_type == "PushPowerButton"));
+        let asked = plan(&["GracefulShutdown", "PushPowerButton"], button);
+        assert!(matches!(asked, PowerPlan::Reset { reset_type, .. } if reset_type == "GracefulShutdown"));
     }
 }

@@ -1,5 +1,8 @@
 //! What can go wrong with a BMC, told so that the reader knows what to do.
 
+/// What is refused, where a session is and the service does not say why.
+pub(crate) const SESSION: &str = "a session";
+
 /// Of a text that a BMC sent, in an error.
 pub(crate) const BMC_TEXT_CHARS_MAX: usize = 200;
 
@@ -11,10 +14,21 @@ pub enum Error {
         "the BMC's certificate or TLS was refused ({detail}): give its CA, or set bmc.disableCertificateVerification"
     )]
     Tls { detail: String },
-    #[error("the BMC did not answer {what} in time: it may be restarting or overloaded")]
+    #[error("the BMC did not answer {what}: it may be restarting or overloaded")]
     Timeout { what: String },
     #[error("the BMC refuses the login: check username and password in the Secret of bmc.credentialsName")]
     Unauthorized,
+    #[error("the BMC knows no such user: check username in the Secret of bmc.credentialsName")]
+    UnknownUser,
+    #[error(
+        "the BMC has another password for this user, or hides that it does not know him: check username and password \
+         in the Secret of bmc.credentialsName"
+    )]
+    WrongPassword,
+    #[error("the login is not one for IPMI ({detail}): change it in the BMC and in the Secret of bmc.credentialsName")]
+    UnfitLogin { detail: String },
+    #[error("the BMC has no session free: end those of others, or wait until they end by themselves")]
+    NoSessionFree,
     #[error("the BMC's user may not do this ({message}): give it the role Operator or Administrator")]
     Forbidden { message: String },
     #[error("the BMC has no {path}: check the path in bmc.address")]
@@ -23,6 +37,8 @@ pub enum Error {
     SeveralSystems { count: usize, example: String },
     #[error("the BMC is busy (status {status}): it is asked again later")]
     Busy { status: u16 },
+    #[error("{waiting} requests wait for this BMC already: it is slow, or shared by too many hosts")]
+    Crowded { waiting: usize },
     #[error("the BMC cannot {what}")]
     Unsupported { what: String },
     #[error("the BMC refused {what} with status {status}: {message}")]
@@ -34,14 +50,46 @@ pub enum Error {
 }
 
 impl Error {
+    /// The BMC refused the login, or may have: it may count this one, and lock the account for some more.
+    #[must_use]
+    pub fn may_count_as_login(&self) -> bool {
+        match self {
+            Self::Unauthorized
+            | Self::UnknownUser
+            | Self::WrongPassword
+            | Self::UnfitLogin { .. }
+            | Self::Forbidden { .. } => true,
+            Self::Refused { what, .. } => what == SESSION,
+            Self::Unreachable { .. }
+            | Self::Tls { .. }
+            | Self::Timeout { .. }
+            | Self::NoSessionFree
+            | Self::NotFound { .. }
+            | Self::SeveralSystems { .. }
+            | Self::Busy { .. }
+            | Self::Crowded { .. }
+            | Self::Unsupported { .. }
+            | Self::Redirected { .. }
+            | Self::BadAnswer { .. } => false,
+        }
+    }
+
     /// Asking again with nothing changed may help.
     #[must_use]
     pub fn is_temporary(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Busy { .. } | Self::BadAnswer { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Timeout { .. }
+            | Self::Busy { .. }
+            | Self::NoSessionFree
+            | Self::Crowded { .. }
+            | Self::BadAnswer { .. } => true,
             Self::Refused { status, .. } => *status >= 500,
             Self::Tls { .. }
             | Self::Unauthorized
+            | Self::UnknownUser
+            | Self::WrongPassword
+            | Self::UnfitLogin { .. }
             | Self::Forbidden { .. }
             | Self::NotFound { .. }
             | Self::SeveralSystems { .. }

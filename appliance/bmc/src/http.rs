@@ -1,32 +1,27 @@
-//! Requests to one BMC: one at a time, not too fast, bounded, to its own origin only.
+//! Requests to one BMC: in the turn that its [`Line`] gives, bounded in size and time, to its own origin only.
 //!
-//! BMCs are small computers: two requests at once or a burst of them hang some for minutes. A
-//! redirect is followed for reads on the same origin only; anywhere else it would hand the login
+//! A redirect is followed for reads on the same origin only; anywhere else it would hand the login
 //! to whoever the answer names.
 
 use std::error::Error as _;
+use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::header::{AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_MATCH, LOCATION};
 use reqwest::{Method, StatusCode, Url, redirect};
 use serde_json::Value;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
 
 use crate::address::{Address, own_path};
 use crate::error::{Error, plain_text};
 use crate::hidden::Hidden;
-use crate::model::error_text;
+use crate::limit::Line;
+use crate::model::{error_text, has_message_id};
 use crate::tls::{Tls, client_config};
 
 /// The largest answers in use (a full system) are some tens of kilobytes.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// A BMC on the same site answers SYN at once, or is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Slow ones take half a minute for a PATCH.
-const REQUEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Between two requests to one BMC.
-const REQUEST_GAP: Duration = Duration::from_millis(50);
 /// From `/redfish/v1` to `/redfish/v1/` and back is one; more is a loop.
 const REDIRECTS_MAX: u32 = 2;
 
@@ -49,24 +44,31 @@ pub(crate) struct Connection {
     origin: Url,
     client: reqwest::Client,
     hidden: Hidden,
-    /// When the last request ended; held while one is under way.
-    turn: Mutex<Option<Instant>>,
+    line: Arc<Line>,
+    /// From the request's begin to the end of its answer.
+    within: Duration,
 }
 
 impl Connection {
-    pub(crate) fn new(address: &Address, tls: &Tls, hidden: Hidden) -> Result<Self, Error> {
+    pub(crate) fn new(
+        address: &Address,
+        tls: &Tls,
+        hidden: Hidden,
+        line: Arc<Line>,
+        within: Duration,
+    ) -> Result<Self, Error> {
         let client = reqwest::Client::builder()
             .tls_backend_preconfigured(client_config(tls)?)
             .redirect(redirect::Policy::none())
             // The environment's proxy has no business between appliance and BMC.
             .no_proxy()
             .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(REQUEST_TIMEOUT)
+            .timeout(within)
             .pool_max_idle_per_host(1)
             .user_agent(concat!("firesteel/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Error::Unreachable { detail: chain(&error) })?;
-        Ok(Self { origin: address.origin().clone(), client, hidden, turn: Mutex::new(None) })
+        Ok(Self { origin: address.origin().clone(), client, hidden, line, within })
     }
 
     pub(crate) async fn get(&self, path: &str, proof: &Proof) -> Result<Answer, Error> {
@@ -88,7 +90,7 @@ impl Connection {
         path: &str,
         proof: &Proof,
         body: &Value,
-        if_match: Option<&HeaderValue>,
+        if_match: Option<&str>,
     ) -> Result<Answer, Error> {
         let name = method.to_string();
         let answer = self.send(method, path, proof, Some(body), if_match).await?;
@@ -109,7 +111,7 @@ impl Connection {
         path: &str,
         proof: &Proof,
         body: Option<&Value>,
-        if_match: Option<&HeaderValue>,
+        if_match: Option<&str>,
     ) -> Result<Answer, Error> {
         let what = format!("{method} {path}");
         let mut url = self.origin.clone();
@@ -121,21 +123,17 @@ impl Connection {
             Proof::Session(value) => request.header("X-Auth-Token", value.clone()),
         };
         if let Some(value) = if_match {
-            request = request.header(IF_MATCH, value.clone());
+            request = request.header(IF_MATCH, value);
         }
         if let Some(body) = body {
             request = request.json(body);
         }
-        let mut turn = self.turn.lock().await;
-        if let Some(last) = *turn {
-            tokio::time::sleep_until(last + REQUEST_GAP).await;
-        }
+        let turn = self.line.turn().await?;
         let hidden = match proof {
             Proof::Session(token) => self.hidden.clone().and(token.to_str().unwrap_or_default()),
             Proof::None | Proof::Basic(_) => self.hidden.clone(),
         };
-        let result = perform(request, &what, hidden).await;
-        *turn = Some(Instant::now());
+        let result = perform(request, &what, hidden, self.within).await;
         drop(turn);
         match &result {
             Ok(answer) => tracing::debug!(bmc = %self.origin, what, status = answer.status.as_u16(), "asked BMC"),
@@ -158,11 +156,16 @@ impl Connection {
     }
 }
 
-async fn perform(request: reqwest::RequestBuilder, what: &str, hidden: Hidden) -> Result<Answer, Error> {
-    let mut response = request.send().await.map_err(|error| transport_error(&error, what))?;
+async fn perform(
+    request: reqwest::RequestBuilder,
+    what: &str,
+    hidden: Hidden,
+    within: Duration,
+) -> Result<Answer, Error> {
+    let mut response = request.send().await.map_err(|error| transport_error(&error, what, within))?;
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| transport_error(&error, what))? {
+    while let Some(chunk) = response.chunk().await.map_err(|error| transport_error(&error, what, within))? {
         if body.len() + chunk.len() > BODY_BYTES_MAX {
             let detail = format!("it is longer than {BODY_BYTES_MAX} bytes");
             return Err(Error::BadAnswer { what: what.to_owned(), detail });
@@ -172,12 +175,12 @@ async fn perform(request: reqwest::RequestBuilder, what: &str, hidden: Hidden) -
     Ok(Answer { status, headers, body, hidden })
 }
 
-fn transport_error(error: &reqwest::Error, what: &str) -> Error {
+fn transport_error(error: &reqwest::Error, what: &str, within: Duration) -> Error {
     if let Some(tls) = find_tls_error(error) {
         return Error::Tls { detail: plain_text(&tls.to_string()) };
     }
     if error.is_timeout() && !error.is_connect() {
-        return Error::Timeout { what: what.to_owned() };
+        return Error::Timeout { what: format!("{what} within {} s", within.as_secs_f32()) };
     }
     if error.is_body() || error.is_decode() {
         return Error::BadAnswer { what: what.to_owned(), detail: plain_text(&chain(error)) };
@@ -241,7 +244,17 @@ impl Answer {
         plain_text(&self.hidden.out_of(text))
     }
 
-    pub(crate) fn etag(&self) -> Option<&HeaderValue> {
-        self.headers.get(ETAG)
+    /// A read that leaves out what the BMC does not have or show.
+    pub(crate) fn json_if_there<T: serde::de::DeserializeOwned>(&self) -> Option<T> {
+        if self.status.is_success() { serde_json::from_slice(&self.body).ok() } else { None }
+    }
+
+    pub(crate) fn etag(&self) -> Option<String> {
+        self.headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned)
+    }
+
+    /// Whether the BMC says why, and one of its reasons is this.
+    pub(crate) fn says(&self, message_id: &str) -> bool {
+        has_message_id(&self.body, message_id)
     }
 }

@@ -1,33 +1,52 @@
-//! Management controllers: power, boot once and identity of a server, by Redfish.
+//! Management controllers: power, boot, virtual media and identity of a server, by Redfish and by IPMI.
 //!
 //! ```text
-//! address  `redfish+https://10.0.0.5/redfish/v1/Systems/1` ─► where to knock       (pure)
-//! decide   state as read + what is wanted ─► the one request to send               (pure; vendor quirks are rows)
-//! model    Redfish's JSON, only the parts used, everything optional                (data)
-//! client   login, the calls, read-back                                            (performs)
-//! http     one request at a time, bounded, never a credential to another origin   (performs)
-//! hidden   the login, kept out of what a BMC says                                   (pure)
-//! fake     a stateful service for tests, with faults
+//! address    `redfish+https://10.0.0.5/redfish/v1/Systems/1` ─► where to knock, and how to boot  (pure)
+//! decide     state as read + what is wanted ─► the one request to send                           (pure)
+//! quirks     how vendors differ: rows of one table                                               (pure)
+//! model      Redfish's JSON, only the parts used, everything optional                            (data)
+//! login      a session, else Basic; a password is shown once per login                       (performs)
+//! client     finding the system, identity, power and its read-back                           (performs)
+//! boot       overrides, once and lasting, and their read-back                                (performs)
+//! media      virtual media in and out                                                        (performs)
+//! inventory  versions, health, Secure Boot, memory, processors, firmware                     (performs)
+//! http       one request: bounded, never a credential to another origin                      (performs)
+//! limit      how often one BMC is asked, by everybody together                  (pure, and a queue)
+//! hidden     the login, kept out of what a BMC says                                              (pure)
+//! fake       a stateful service for tests, with faults
+//! ipmi       IPMI 2.0 over LAN: the same questions by another protocol, with a fake of its own
 //! ```
 //!
-//! This crate knows no resource kind and keeps no state between calls but a login. Nothing is
-//! retried here: callers own deadlines and pauses. What a BMC answers is foreign input: bounded,
-//! checked, and made plain before a person sees it.
+//! This crate knows no resource kind and keeps no state between calls but a login and, in
+//! [`limit::Lines`], how much each BMC was asked lately. Nothing is retried here but lost datagrams, and
+//! nothing waited for but the read-back of a change: callers own the other deadlines and pauses. What a BMC
+//! answers is foreign input: bounded, checked, and made plain before a person sees it. What it does not
+//! confirm is called unverified ([`PowerSet`], [`BootSet`], [`MediaSet`]).
 
 pub mod address;
+mod boot;
 mod client;
 pub mod decide;
 mod error;
 pub mod fake;
 mod hidden;
 mod http;
+pub mod inventory;
+pub mod ipmi;
+pub mod limit;
+mod login;
+pub mod media;
 pub mod model;
+pub mod quirks;
 mod tls;
 
-pub use address::{Address, AddressError};
-pub use client::{BmcSeen, BootSet, Client, PowerSent, Redfish};
-pub use decide::{BootMode, PowerAction, PowerState, Target};
+pub use address::{Address, AddressError, BmcAddress, BootVia};
+pub use client::{BmcSeen, BootSet, Client, Patience, PowerSent, PowerSet, Redfish};
+pub use decide::{BootMode, BootWish, PowerAction, PowerState, Target};
 pub use error::Error;
+pub use inventory::Inventory;
+pub use limit::{Doors, Lines};
+pub use media::MediaSet;
 pub use tls::Tls;
 
 /// Login of one BMC.

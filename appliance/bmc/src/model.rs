@@ -1,9 +1,16 @@
 //! Redfish's JSON as far as it is used. Every field is optional: real services leave things out,
 //! send `null`, or an empty string, and none of that may hide the rest.
 
+mod parts;
+
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+
+pub use parts::{
+    Condition, Manager, MediaActions, Memory, MemorySummary, Processor, ProcessorSummary, SecureBoot, Software, Target,
+    UpdateService, VirtualMedia,
+};
 
 /// A list in an answer; a BMC has no hundred systems or NICs.
 pub const MEMBERS_MAX: usize = 64;
@@ -22,7 +29,13 @@ pub struct ServiceRoot {
     #[serde(deserialize_with = "lenient")]
     pub vendor: Option<String>,
     #[serde(deserialize_with = "lenient")]
+    pub product: Option<String>,
+    #[serde(deserialize_with = "lenient")]
     pub systems: Option<Link>,
+    #[serde(deserialize_with = "lenient")]
+    pub update_service: Option<Link>,
+    #[serde(deserialize_with = "lenient")]
+    pub session_service: Option<Link>,
     #[serde(deserialize_with = "lenient")]
     pub links: Option<RootLinks>,
 }
@@ -41,7 +54,7 @@ pub struct Collection {
     pub members: Option<Vec<Link>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct System {
     #[serde(deserialize_with = "lenient")]
@@ -60,6 +73,56 @@ pub struct System {
     pub actions: Option<Actions>,
     #[serde(deserialize_with = "lenient")]
     pub ethernet_interfaces: Option<Link>,
+    #[serde(rename = "@odata.etag", deserialize_with = "lenient")]
+    pub etag: Option<String>,
+    #[serde(rename = "@Redfish.Settings", deserialize_with = "lenient")]
+    pub settings: Option<Settings>,
+    #[serde(deserialize_with = "lenient")]
+    pub links: Option<SystemLinks>,
+    #[serde(deserialize_with = "lenient")]
+    pub virtual_media: Option<Link>,
+    #[serde(deserialize_with = "lenient")]
+    pub secure_boot: Option<Link>,
+    #[serde(deserialize_with = "lenient")]
+    pub processors: Option<Link>,
+    #[serde(deserialize_with = "lenient")]
+    pub memory: Option<Link>,
+    #[serde(rename = "SKU", deserialize_with = "lenient")]
+    pub sku: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub asset_tag: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub bios_version: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub status: Option<Condition>,
+    #[serde(deserialize_with = "lenient")]
+    pub memory_summary: Option<MemorySummary>,
+    #[serde(deserialize_with = "lenient")]
+    pub processor_summary: Option<ProcessorSummary>,
+}
+
+impl System {
+    /// What the resource's own reset action takes; empty: not said.
+    #[must_use]
+    pub fn resets_allowed(&self) -> &[String] {
+        let reset = self.actions.as_ref().and_then(|actions| actions.reset.as_ref());
+        reset.and_then(|reset| reset.types_allowed.as_deref()).unwrap_or_default()
+    }
+}
+
+/// `@Redfish.Settings` (DSP0266, section 9.10).
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Settings {
+    #[serde(deserialize_with = "lenient")]
+    pub settings_object: Option<Link>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct SystemLinks {
+    #[serde(deserialize_with = "lenient")]
+    pub managed_by: Option<Vec<Link>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -73,6 +136,9 @@ pub struct Boot {
     pub mode: Option<String>,
     #[serde(rename = "BootSourceOverrideTarget@Redfish.AllowableValues", deserialize_with = "lenient")]
     pub targets_allowed: Option<Vec<String>>,
+    /// Present (as `null` too) where the service has the property.
+    #[serde(rename = "HttpBootUri", deserialize_with = "present")]
+    pub http_boot_uri: Option<Value>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -89,6 +155,26 @@ pub struct Reset {
     pub target: Option<String>,
     #[serde(rename = "ResetType@Redfish.AllowableValues", deserialize_with = "lenient")]
     pub types_allowed: Option<Vec<String>>,
+    /// Where the allowed types are told instead (DSP0266, section 9.6.3).
+    #[serde(rename = "@Redfish.ActionInfo", deserialize_with = "lenient")]
+    pub info: Option<String>,
+}
+
+/// `ActionInfo`: what an action's parameters may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct ActionInfo {
+    #[serde(deserialize_with = "lenient")]
+    pub parameters: Option<Vec<Parameter>>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "PascalCase", default)]
+pub struct Parameter {
+    #[serde(deserialize_with = "lenient")]
+    pub name: Option<String>,
+    #[serde(deserialize_with = "lenient")]
+    pub allowable_values: Option<Vec<String>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -98,6 +184,11 @@ pub struct EthernetInterface {
     pub mac: Option<String>,
     #[serde(rename = "PermanentMACAddress", deserialize_with = "lenient")]
     pub permanent_mac: Option<String>,
+}
+
+/// Says that a field is there, whatever it holds.
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
+    Value::deserialize(deserializer).map(Some)
 }
 
 /// A field of a wrong type is as good as absent: one vendor's odd field must not cost the host its power control.
@@ -113,6 +204,16 @@ where
 #[must_use]
 pub fn error_message(body: &[u8]) -> Option<String> {
     error_text(body).map(|text| crate::error::plain_text(&text))
+}
+
+/// Whether one of a Redfish error's message identifiers has `part` in it, whatever its registry and version.
+#[must_use]
+pub fn has_message_id(body: &[u8], part: &str) -> bool {
+    let Ok(value) = serde_json::from_slice::<Value>(body) else { return false };
+    let Some(error) = value.get("error") else { return false };
+    let told = error.get("@Message.ExtendedInfo").and_then(Value::as_array).into_iter().flatten();
+    let ids = told.take(MEMBERS_MAX).filter_map(|info| info.get("MessageId")?.as_str());
+    ids.chain(error.get("code").and_then(Value::as_str)).any(|id| id.contains(part))
 }
 
 /// The same as the BMC wrote it.
@@ -139,21 +240,35 @@ pub fn parse_mac(text: &str) -> Option<[u8; 6]> {
 
 /// For fuzzing: reads `body` as each resource.
 pub fn check(body: &[u8]) {
+    use crate::decide::{BootMode, BootWish, PowerAction, Target, plan_boot, plan_power};
+    let root: Option<ServiceRoot> = serde_json::from_slice(body).ok();
     let system: Option<System> = serde_json::from_slice(body).ok();
-    if let Some(system) = system {
-        let quirks = crate::decide::quirks_of(&system);
-        for action in crate::decide::PowerAction::ALL {
-            drop(crate::decide::plan_power(&system, action));
+    if let (Some(root), Some(system)) = (root, system) {
+        let quirks = crate::quirks::quirks_of(&crate::quirks::Identity::of(&root, &system));
+        for action in PowerAction::ALL {
+            drop(plan_power(&system, action, quirks));
         }
-        drop(crate::decide::plan_boot(
-            &system,
-            crate::decide::Target::Pxe,
-            Some(crate::decide::BootMode::Uefi),
-            quirks,
-        ));
+        for target in Target::ALL {
+            drop(plan_boot(&system, &BootWish { mode: Some(BootMode::Uefi), ..BootWish::once(target) }, quirks));
+        }
     }
-    drop(serde_json::from_slice::<ServiceRoot>(body));
     drop(serde_json::from_slice::<Collection>(body));
+    let kinds: [fn(&[u8]) -> bool; 6] = [
+        |body: &[u8]| serde_json::from_slice::<Manager>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<SecureBoot>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<Memory>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<Processor>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<Software>(body).is_ok(),
+        |body: &[u8]| serde_json::from_slice::<ActionInfo>(body).is_ok(),
+    ];
+    for reads in kinds {
+        reads(body);
+    }
+    if let Ok(slot) = serde_json::from_slice::<VirtualMedia>(body) {
+        assert!(!crate::media::takes_cd(&slot) || slot.media_types.is_some());
+        assert!(!crate::media::is_empty(&slot) || slot.image.is_none_or(|image| image.is_empty()));
+    }
+    assert!(!has_message_id(body, "a") || !body.is_empty());
     let interface: Option<EthernetInterface> = serde_json::from_slice(body).ok();
     if let Some(mac) = interface.and_then(|interface| parse_mac(&interface.mac?)) {
         assert_ne!(mac, [0; 6], "no interface has this address");

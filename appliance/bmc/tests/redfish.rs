@@ -3,10 +3,13 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use firesteel_bmc::fake::{Fake, Fault};
+use firesteel_bmc::inventory::SecureBootSeen;
 use firesteel_bmc::{
-    Address, BootMode, BootSet, Client, Credentials, Error, PowerAction, PowerSent, PowerState, Redfish, Target, Tls,
+    Address, BootMode, BootSet, BootWish, Client, Credentials, Error, Lines, MediaSet, Patience, PowerAction,
+    PowerSent, PowerSet, PowerState, Redfish, Target, Tls,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
@@ -26,8 +29,45 @@ async fn start() -> (Fake, Address) {
     (fake, address)
 }
 
+/// Waits for what a fake does after some looks, and not long for what it never does.
+const PATIENCE: Patience = Patience {
+    request: Duration::from_secs(30),
+    read_back: Duration::from_millis(1500),
+    pause: Duration::from_millis(10),
+};
+
 async fn connect(address: &Address) -> Result<Client, Error> {
-    Redfish::connect(address, &credentials(), &Tls::default()).await
+    connect_with(address, &credentials(), PATIENCE).await
+}
+
+async fn connect_with(address: &Address, credentials: &Credentials, patience: Patience) -> Result<Client, Error> {
+    Redfish::connect_on(Arc::default(), address, credentials, &Tls::default(), patience).await
+}
+
+/// One who gives up at once.
+fn hasty() -> Patience {
+    Patience { read_back: Duration::ZERO, ..PATIENCE }
+}
+
+fn unverified(set: Result<BootSet, Error>) -> String {
+    match set {
+        Ok(BootSet::Unverified { seen }) => seen,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn times(fake: &Fake, request: &str) -> usize {
+    fake.state().requests.iter().filter(|made| made.starts_with(request)).count()
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..3000 {
+        if is_so() {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("never: {what}");
 }
 
 #[tokio::test]
@@ -57,12 +97,32 @@ async fn power_goes_on_off_and_round_and_nothing_is_sent_twice() {
 }
 
 #[tokio::test]
-async fn a_bmc_that_ignores_power_on_is_seen_to_be_off() {
+async fn power_is_read_back_and_a_bmc_that_lies_is_named() {
     let (fake, address) = start().await;
-    fake.state().faults = vec![Fault::IgnoresPower];
     let client = connect(&address).await.unwrap();
+    assert_eq!(client.change_power(PowerAction::ForceOff).await, Ok(PowerSet::Nothing));
+    fake.state().faults = vec![Fault::PowerLater(3)];
+    assert_eq!(client.change_power(PowerAction::On).await, Ok(PowerSet::Confirmed), "it was waited for");
+    assert_eq!(fake.state().power, PowerState::On);
+    assert_eq!(client.change_power(PowerAction::ForceRestart).await, Ok(PowerSet::Untold));
+    fake.state().faults = vec![Fault::IgnoresPower];
+    let hasty = connect_with(&address, &credentials(), hasty()).await.unwrap();
+    let Ok(PowerSet::Unverified { seen }) = hasty.change_power(PowerAction::ForceOff).await else { panic!("off?") };
+    let reset = "POST /redfish/v1/Systems/1/Actions/ComputerSystem.Reset with ForceOff was answered 204, and 0.";
+    assert!(seen.starts_with(reset) && seen.ends_with(" s later PowerState says On"), "{seen}");
+}
+
+#[tokio::test]
+async fn reset_types_are_found_where_the_action_says_that_they_are() {
+    let (fake, address) = start().await;
+    fake.state().faults = vec![Fault::ResetsElsewhere];
+    fake.state().resets_allowed = vec!["ForceOn".into(), "ForceOff".into()];
+    let client = connect(&address).await.unwrap();
+    assert_eq!(client.identify().await.unwrap().resets_allowed, ["ForceOn", "ForceOff"]);
     assert_eq!(client.set_power(PowerAction::On).await, Ok(PowerSent::Sent));
-    assert_eq!(client.power().await, Ok(PowerState::Off));
+    assert_eq!(fake.state().resets, ["ForceOn"]);
+    let error = client.set_power(PowerAction::GracefulOff).await.unwrap_err();
+    assert!(error.to_string().contains("it offers only ForceOn, ForceOff"), "{error}");
 }
 
 #[tokio::test]
@@ -79,40 +139,188 @@ async fn boot_once_is_set_read_back_and_used_up_by_a_boot() {
     assert_eq!(fake.state().boot_enabled, "Disabled");
 }
 
+#[tokio::test]
+async fn each_target_is_set_once_and_lasting() {
+    let (fake, address) = start().await;
+    let client = connect(&address).await.unwrap();
+    for target in [Target::Pxe, Target::UefiHttp, Target::Cd, Target::Hdd] {
+        for is_lasting in [false, true] {
+            let http_uri = (target == Target::UefiHttp).then_some("http://10.0.0.1/loader/ipxe.efi");
+            let wish = BootWish { is_lasting, http_uri, ..BootWish::once(target) };
+            assert_eq!(client.set_boot(&wish).await, Ok(BootSet::Confirmed), "{wish:?}");
+            let state = fake.state();
+            assert_eq!((&*state.boot_target, &*state.boot_enabled), (target.as_str(), wish.enabled()));
+        }
+    }
+    assert_eq!(fake.state().http_boot_uri.as_deref(), Some("http://10.0.0.1/loader/ipxe.efi"));
+    fake.state().http_boot_uri = None;
+    let wish = BootWish { http_uri: Some("http://10.0.0.1/x"), ..BootWish::once(Target::UefiHttp) };
+    assert_eq!(client.set_boot(&wish).await, Ok(BootSet::Confirmed), "without the property, the URL comes by DHCP");
+}
+
 /// Law 1: an override that was accepted is not an override that is set.
 #[tokio::test]
-async fn a_forgotten_override_is_told() {
+async fn a_forgotten_override_is_told_and_a_late_one_waited_for() {
     let (fake, address) = start().await;
-    let client = connect(&address).await.unwrap();
+    let client = connect_with(&address, &credentials(), hasty()).await.unwrap();
     fake.state().faults = vec![Fault::ForgetsBoot];
-    let set = client.set_boot_once(Target::Pxe, None).await;
-    assert_eq!(set, Ok(BootSet::Unverified { seen: "Disabled None".into() }));
+    let seen = unverified(client.set_boot_once(Target::Pxe, None).await);
+    assert!(seen.starts_with("PATCH /redfish/v1/Systems/1 was answered 204, and 0."), "{seen}");
+    assert!(seen.ends_with(" s later the system says Disabled None"), "{seen}");
     fake.state().faults = vec![Fault::SaysContinuous];
-    assert_eq!(client.set_boot_once(Target::Pxe, None).await, Ok(BootSet::Confirmed));
+    let seen = unverified(client.set_boot_once(Target::Pxe, None).await);
+    assert!(seen.ends_with("the system says Continuous Pxe"), "{seen}");
+    fake.state().faults = vec![Fault::BootLater(4)];
+    let patient = connect(&address).await.unwrap();
+    assert_eq!(patient.set_boot_once(Target::Hdd, None).await, Ok(BootSet::Confirmed));
 }
 
+/// sushy-tools has one kind of override only.
 #[tokio::test]
-async fn an_etag_that_is_not_for_changes_is_left_out() {
+async fn an_override_that_stays_is_told_and_taken_back() {
     let (fake, address) = start().await;
-    fake.state().faults = vec![Fault::PickyEtag];
     let client = connect(&address).await.unwrap();
-    assert_eq!(client.set_boot_once(Target::Pxe, None).await, Ok(BootSet::Confirmed));
-    assert_eq!(fake.state().requests.iter().filter(|request| request.starts_with("PATCH")).count(), 2);
+    assert_eq!(client.free_boot().await, Ok(None));
+    {
+        let mut state = fake.state();
+        state.manufacturer = "Sushy Emulator".into();
+        state.boot_targets_allowed = ["Pxe", "Cd", "Hdd"].map(str::to_owned).to_vec();
+        state.faults = vec![Fault::SaysContinuous];
+    }
+    assert!(unverified(client.set_boot_once(Target::Pxe, None).await).ends_with("Continuous Pxe"));
+    assert_eq!(times(&fake, "PATCH"), 1);
+    assert_eq!(client.free_boot().await, Ok(Some(BootSet::Confirmed)));
+    assert_eq!(fake.state().boot_target, "Hdd");
+    assert_eq!(client.free_boot().await, Ok(None));
+    let other = Error::Unsupported { what: "boot by HTTP: it fetches the file itself and attaches it as a CD".into() };
+    fake.state().boot_targets_allowed.push("UefiHttp".into());
+    assert_eq!(client.set_boot_once(Target::UefiHttp, None).await, Err(other));
 }
 
 #[tokio::test]
-async fn wrong_passwords_are_tried_twice_at_most() {
+async fn etags_are_sent_as_the_service_takes_them() {
+    for (fault, patches) in [(Fault::PickyEtag, 2), (Fault::WeakEtag, 2), (Fault::WantsEtag, 1)] {
+        let (fake, address) = start().await;
+        fake.state().faults = vec![fault.clone()];
+        let client = connect(&address).await.unwrap();
+        assert_eq!(client.set_boot_once(Target::Pxe, None).await, Ok(BootSet::Confirmed), "{fault:?}");
+        assert_eq!(times(&fake, "PATCH"), patches, "{fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn vendors_get_what_their_rows_say() {
     let (fake, address) = start().await;
-    let wrong = Credentials { password: "wrong".into(), ..credentials() };
-    let error = Redfish::connect(&address, &wrong, &Tls::default()).await.unwrap_err();
-    assert_eq!(error, Error::Unauthorized);
-    let with_login: Vec<String> =
-        fake.state().requests.iter().filter(|request| *request != "GET /redfish/v1/").cloned().collect();
-    assert_eq!(with_login, ["GET /redfish/v1/Systems", "POST /redfish/v1/SessionService/Sessions"]);
+    let client = connect(&address).await.unwrap();
+    fake.state().faults = vec![Fault::WantsMode];
+    assert!(matches!(client.set_boot_once(Target::Pxe, None).await, Err(Error::Refused { status: 400, .. })));
+    fake.state().manufacturer = "Supermicro".into();
+    assert_eq!(client.set_boot_once(Target::Pxe, None).await, Ok(BootSet::Confirmed));
+    fake.state().manufacturer = "ASRockRack".into();
+    fake.state().faults = vec![Fault::BootInSettings];
+    assert_eq!(client.set_boot_once(Target::Hdd, None).await, Ok(BootSet::Confirmed));
+    assert_eq!(times(&fake, "PATCH /redfish/v1/Systems/1/SD"), 1);
+    fake.state().faults = vec![Fault::RefusesNone];
+    assert!(matches!(client.set_boot_once(Target::None, None).await, Err(Error::Refused { status: 400, .. })));
+    fake.state().manufacturer = "HPE".into();
+    assert_eq!(client.set_boot_once(Target::None, None).await, Ok(BootSet::Confirmed));
+    fake.state().faults = Vec::new();
+    fake.state().manufacturer = "Dell Inc.".into();
+    assert_eq!(client.set_boot_once(Target::Cd, None).await, Ok(BootSet::Confirmed));
+    fake.state().faults = vec![Fault::ModeByJob];
+    let seen = unverified(client.set_boot_once(Target::Pxe, Some(BootMode::Legacy)).await);
+    assert!(seen.contains("says Once Pxe, mode UEFI, and changes the mode by a job"), "{seen}");
+    fake.state().manager_firmware = "3.30.30.30".into();
+    let seen = unverified(client.set_boot_once(Target::Cd, None).await);
+    assert!(seen.contains("may be a drive in the machine"), "{seen}");
 }
 
 #[tokio::test]
-async fn sessions_are_opened_where_basic_is_off_renewed_when_they_end_and_closed() {
+async fn images_go_in_and_out_below_the_system_and_below_its_manager() {
+    for faults in [vec![], vec![Fault::MediaOfManager], vec![Fault::MediaWantsProtocol]] {
+        let (fake, address) = start().await;
+        fake.state().faults = faults.clone();
+        let client = connect(&address).await.unwrap();
+        assert_eq!(client.eject_media().await, Ok(MediaSet::Nothing), "{faults:?}");
+        assert_eq!(client.insert_media("http://10.0.0.1/a.iso").await, Ok(MediaSet::Confirmed), "{faults:?}");
+        assert_eq!(fake.state().image.as_deref(), Some("http://10.0.0.1/a.iso"));
+        assert_eq!(client.insert_media("http://10.0.0.1/a.iso").await, Ok(MediaSet::Nothing), "{faults:?}");
+        assert_eq!(client.insert_media("http://10.0.0.1/b.iso").await, Ok(MediaSet::Confirmed), "another goes first");
+        assert_eq!(client.eject_media().await, Ok(MediaSet::Confirmed), "{faults:?}");
+        assert_eq!(fake.state().image, None);
+    }
+    let (fake, address) = start().await;
+    fake.state().faults = vec![Fault::ForgetsMedia];
+    let client = connect_with(&address, &credentials(), hasty()).await.unwrap();
+    let Ok(MediaSet::Unverified { seen }) = client.insert_media("http://10.0.0.1/a.iso").await else { panic!("in?") };
+    assert!(seen.ends_with("the slot says image none, inserted no"), "{seen}");
+}
+
+#[tokio::test]
+async fn the_inventory_is_read_and_what_is_left_out_is_said() {
+    let (fake, address) = start().await;
+    let client = connect(&address).await.unwrap();
+    let seen = client.inventory(Duration::from_secs(60)).await.unwrap();
+    assert_eq!((seen.health.as_deref(), seen.manager_health.as_deref()), (Some("Warning"), Some("OK")));
+    assert_eq!((seen.bios_version.as_deref(), seen.manager_firmware.as_deref()), (Some("2.3.4"), Some("7.10")));
+    assert_eq!((seen.vendor.as_deref(), seen.asset_tag), (Some("Firesteel"), None));
+    let secure_boot =
+        SecureBootSeen { is_enabled: Some(false), was_enabled: Some(true), mode: Some("UserMode".into()) };
+    assert_eq!(seen.secure_boot, Some(secure_boot));
+    assert_eq!((seen.memory_mib, seen.processor_count), (Some(65536), Some(2)));
+    assert_eq!((seen.modules.len(), seen.processors.len(), seen.firmware.len()), (2, 2, 2));
+    assert_eq!((&*seen.modules[1].slot, seen.modules[1].mib, seen.processors[0].cores), ("DIMM1", 32768, Some(32)));
+    assert_eq!(seen.left_out, [""; 0]);
+    fake.state().modules = 200;
+    let seen = client.inventory(Duration::ZERO).await.unwrap();
+    let left_out = [
+        "processors: 2 of 2 were not asked for",
+        "memory modules: 200 of 200 were not asked for",
+        "firmware versions: 2 of 2 were not asked for",
+    ];
+    assert_eq!((seen.left_out, seen.memory_mib), (left_out.map(str::to_owned).to_vec(), Some(65536)));
+}
+
+/// Each connection shows the password once, wherever it is wrong: the BMC counts as we do.
+#[tokio::test]
+async fn a_wrong_password_is_shown_once() {
+    let wrong = Credentials { password: "wrong".into(), ..credentials() };
+    for faults in [vec![], vec![Fault::NoSessions], vec![Fault::SessionRefused(503, "IDRAC.2.4.RAC0218".into())]] {
+        let (fake, address) = start().await;
+        fake.state().faults = faults.clone();
+        let error = connect_with(&address, &wrong, PATIENCE).await.unwrap_err();
+        assert_eq!(error, Error::Unauthorized, "{faults:?}");
+        assert_eq!(fake.state().logins_refused, 1, "{faults:?}");
+    }
+    // Statuses with which services refuse a login: Basic would be a second try.
+    for (status, id) in [(400, "iLO.2.14.UnauthorizedLoginAttempt"), (403, "Base.1.0.AccessDenied"), (400, "")] {
+        let (fake, address) = start().await;
+        fake.state().faults = vec![Fault::SessionRefused(status, id.into())];
+        assert!(connect(&address).await.unwrap_err().may_count_as_login(), "{status} {id}");
+        assert_eq!(fake.state().requests.len(), 2, "{:?}", fake.state().requests);
+    }
+}
+
+#[tokio::test]
+async fn a_locked_account_is_locked_for_the_right_password_too() {
+    let (fake, address) = start().await;
+    fake.state().locks_after = Some(5);
+    let wrong = Credentials { password: "wrong".into(), ..credentials() };
+    for _ in 0..4 {
+        connect_with(&address, &wrong, PATIENCE).await.unwrap_err();
+    }
+    assert!(!fake.state().is_locked());
+    connect(&address).await.unwrap().close().await;
+    assert_eq!(fake.state().logins_refused, 0, "it counts from nought again");
+    for _ in 0..5 {
+        connect_with(&address, &wrong, PATIENCE).await.unwrap_err();
+    }
+    assert!(fake.state().is_locked());
+    assert_eq!(connect(&address).await.unwrap_err(), Error::Unauthorized);
+}
+
+#[tokio::test]
+async fn a_session_serves_all_requests_is_renewed_when_it_ends_and_closed() {
     let (fake, address) = start().await;
     fake.state().faults = vec![Fault::SessionsOnly];
     let client = connect(&address).await.unwrap();
@@ -124,6 +332,46 @@ async fn sessions_are_opened_where_basic_is_off_renewed_when_they_end_and_closed
     assert_eq!(fake.state().sessions, ["session-2"]);
     client.close().await;
     assert_eq!(fake.state().sessions, [""; 0]);
+}
+
+#[tokio::test]
+async fn basic_is_taken_where_there_are_no_sessions_or_no_place_for_one() {
+    for fault in [
+        Fault::NoSessions,
+        Fault::SessionRefused(503, "Base.1.8.SessionLimitExceeded".into()),
+        Fault::SessionRefused(404, String::new()),
+        Fault::SessionRefused(500, String::new()),
+    ] {
+        let (fake, address) = start().await;
+        fake.state().faults = vec![fault.clone()];
+        let client = connect(&address).await.unwrap();
+        assert_eq!(client.power().await, Ok(PowerState::Off), "{fault:?}");
+        client.close().await;
+        assert_eq!(times(&fake, "DELETE"), 0, "{fault:?}");
+    }
+}
+
+/// A BMC has few places, and keeps a forgotten session for half an hour.
+#[tokio::test]
+async fn no_session_is_left_behind() {
+    let (fake, address) = start().await;
+    fake.state().sessions_max = 2;
+    // The system is not there.
+    let wrong = Address::parse(&format!("{address}/redfish/v1/Systems/7")).unwrap();
+    connect(&wrong).await.unwrap_err();
+    assert_eq!(fake.state().sessions, [""; 0]);
+    // A call that is given up half-way.
+    let client = connect(&address).await.unwrap();
+    fake.state().faults = vec![Fault::Silent];
+    let call = tokio::spawn(async move { client.power().await });
+    until("the request was made", || times(&fake, "GET /redfish/v1/Systems/1") == 2).await;
+    call.abort();
+    fake.state().faults = Vec::new();
+    until("the session is closed", || fake.state().sessions.is_empty()).await;
+    for _ in 0..5 {
+        connect(&address).await.unwrap().close().await;
+    }
+    assert_eq!(times(&fake, "DELETE"), 7);
 }
 
 #[tokio::test]
@@ -167,7 +415,12 @@ async fn the_login_goes_to_no_other_server() {
 async fn bad_answers_are_bounded_and_named() {
     let (fake, address) = start().await;
     let client = connect(&address).await.unwrap();
-    for (fault, why) in [(Fault::Garbage, "GET /redfish/v1/Systems/1"), (Fault::Endless, "longer than 1048576 bytes")] {
+    for (fault, why) in [
+        (Fault::Garbage, "GET /redfish/v1/Systems/1"),
+        (Fault::Deep, "recursion limit"),
+        (Fault::Endless, "longer than 1048576 bytes"),
+        (Fault::EndsEarly, "GET /redfish/v1/Systems/1"),
+    ] {
         fake.state().faults = vec![fault.clone()];
         let error = client.power().await.unwrap_err();
         assert!(matches!(error, Error::BadAnswer { .. }), "{fault:?}: {error:?}");
@@ -183,6 +436,22 @@ async fn bad_answers_are_bounded_and_named() {
     assert!(matches!(client.power().await.unwrap_err(), Error::BadAnswer { .. }), "a circle ends");
 }
 
+/// What never comes and what never ends both end, and say which request it was and how long it was given.
+#[tokio::test]
+async fn a_bmc_that_is_silent_or_never_ends_is_named() {
+    let (fake, address) = start().await;
+    let patience = Patience { request: Duration::from_millis(700), ..PATIENCE };
+    for fault in [Fault::Silent, Fault::Trickles] {
+        fake.state().faults = Vec::new();
+        let client = connect_with(&address, &credentials(), PATIENCE).await.unwrap();
+        client.close().await;
+        fake.state().faults = vec![fault.clone()];
+        let error = connect_with(&address, &credentials(), patience).await.unwrap_err();
+        assert_eq!(error, Error::Timeout { what: "GET /redfish/v1/ within 0.7 s".into() }, "{fault:?}");
+        assert!(error.is_temporary());
+    }
+}
+
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -193,18 +462,29 @@ async fn nobody_there_is_unreachable() {
     assert!(!error.to_string().contains("correct horse"));
 }
 
-/// BMCs hang on two requests at once.
+/// BMCs hang on two requests at once, also when these are for two hosts.
 #[tokio::test]
-async fn many_callers_make_one_request_at_a_time() {
+async fn all_logins_at_one_bmc_share_its_line() {
     let (_fake, address) = start().await;
-    let client = Arc::new(connect(&address).await.unwrap());
+    let lines = Lines::default();
     let begin = std::time::Instant::now();
-    let calls: Vec<_> =
-        (0..5).map(|_| Arc::clone(&client)).map(|client| tokio::spawn(async move { client.power().await })).collect();
+    let calls: Vec<_> = (0..4)
+        .map(|_| (lines.to(&address.place()), address.clone()))
+        .map(|(line, address)| {
+            tokio::spawn(async move {
+                let client =
+                    Redfish::connect_on(line, &address, &credentials(), &Tls::default(), PATIENCE).await.unwrap();
+                let power = client.power().await;
+                client.close().await;
+                power
+            })
+        })
+        .collect();
     for call in calls {
         assert_eq!(call.await.unwrap(), Ok(PowerState::Off));
     }
-    assert!(begin.elapsed() >= std::time::Duration::from_millis(4 * 50), "the gaps were kept");
+    // Each looks for the service, logs in, finds the systems and the system, reads it and logs out.
+    assert!(begin.elapsed() >= (4 * 6 - 1) * firesteel_bmc::limit::GAP, "the gaps were kept");
 }
 
 /// A fake behind TLS, and its self-signed certificate.

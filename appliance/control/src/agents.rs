@@ -8,21 +8,33 @@ use std::net::IpAddr;
 
 use firesteel_boot::{BootEntry, Claims, Purpose};
 use firesteel_kube::Status;
-use firesteel_resources::host_journal::{AgentBinding, HostJournalStatus, Progress, ReceiptRecord, TimelineEvent};
+use firesteel_resources::{
+    hardware::{changes::changes, neighbour::Heard as Spoken},
+    host_journal::{AgentBinding, HostJournalStatus, Progress, RECEIPTS_MAX, ReceiptRecord, TimelineEvent},
+};
 use firesteel_wire::{
-    Evidence, Hello, HelloReply, Receipt, Refusal, RefusalReason, Report, ReportReply, StepReport, StepState, Verdict,
-    limits,
+    Evidence, Hello, HelloReply, Receipt, ReceiptPlace, Refusal, RefusalReason, Report, ReportReply, StepReport,
+    StepState, Verdict, limits,
 };
 use jiff::{SignedDuration, Timestamp};
+use serde_json::Value;
 
 use crate::{
     Control, HostKey,
     control::{unix_milliseconds, unix_seconds},
+    identity,
     journals::{self, event},
-    map, receipts,
+    map,
+    pace::Speed,
+    receipts,
     runtime::timeout,
     views::Heard,
 };
+
+/// Of one receipt's evidence as JSON, the inventory apart. What agents send has less than a tenth of it.
+const EVIDENCE_BYTES_MAX: usize = 16 << 10;
+/// In the place of evidence that has more.
+const TOO_LARGE: &str = "too_large";
 
 /// Outcome of comparing a hello with the journal.
 enum Binding {
@@ -30,6 +42,7 @@ enum Binding {
     Known,
     SecondKey,
     OldAttempt { current: u64 },
+    AnotherMachine { why: String },
 }
 
 impl Control {
@@ -97,10 +110,20 @@ impl Control {
             Binding::New => {
                 tracing::info!(host = %key, attempt = claims.attempt, mac = %hello.identity.boot_mac, "agent says hello");
                 self.begin_agent(&key, claims.attempt, hello);
+                self.suspect(&key, None);
                 self.inner.queue.wake(&key);
+            }
+            Binding::AnotherMachine { why } => {
+                self.inner.metrics.agent_refused();
+                tracing::warn!(host = %key, attempt = claims.attempt, %remote, "{why}");
+                self.suspect(&key, Some(why.clone()));
+                self.inner.queue.wake(&key);
+                // A reboot would only bring it back.
+                return Err(refusal(RefusalReason::SecondKey, &why));
             }
             Binding::Known => self.begin_agent(&key, claims.attempt, hello),
             Binding::SecondKey => {
+                self.inner.metrics.agent_refused();
                 tracing::warn!(host = %key, attempt = claims.attempt, %remote, mac = %hello.identity.boot_mac, "a second agent used a token that is bound: refused");
                 return Err(refusal(
                     RefusalReason::SecondKey,
@@ -112,8 +135,19 @@ impl Control {
                 return Err(refusal(RefusalReason::OldAttempt, &text));
             }
         }
-        let verdict = self.views().hosts.get(&key).map_or(Verdict::Continue, |view| view.agent.verdict(0));
-        Ok(HelloReply { host: key.name, attempt: claims.attempt, time_ms: unix_milliseconds(now), verdict })
+        let hold = self.hold_of(&key);
+        let verdict = self.verdict_of(&key, 0, hold.is_some());
+        Ok(HelloReply { host: key.name, attempt: claims.attempt, time_ms: unix_milliseconds(now), verdict, hold })
+    }
+
+    fn suspect(&self, key: &HostKey, why: Option<String>) {
+        if let Some(view) = self.views().hosts.get_mut(key) {
+            view.impostor = why;
+        }
+    }
+
+    fn verdict_of(&self, key: &HostKey, plan: u32, is_shut: bool) -> Verdict {
+        self.views().hosts.get(key).map_or(Verdict::Continue, |view| view.agent.verdict(plan, is_shut))
     }
 
     /// Takes the agent into the views, unless it is there (a repeated hello).
@@ -131,23 +165,24 @@ impl Control {
         // An agent that says the same again has everything on disk: it was stored before it was heard.
         if !self.has_heard(&key, claims, &report) {
             let journal = self.check_binding(&key, claims, &report, remote).await?;
-            self.keep_report(&key, claims, &report, &journal).await?;
+            self.keep_report(&key, claims, &report, journal).await?;
         }
         let now = self.now();
         let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
         self.log(&key, claims, &report);
-        let (changed, acknowledged, heard) = {
+        let (changed, acknowledged, stored, heard) = {
             let mut views = self.views();
             let Some(view) = views.host_of(&claims.subject) else {
                 return Err(refusal(RefusalReason::OldAttempt, "the host of this token is gone: boot again"));
             };
             let heard = view.agent.take_report(report, now);
-            (std::sync::Arc::clone(&view.agent.changed), view.agent.log_sequence, heard)
+            let agent = &view.agent;
+            (std::sync::Arc::clone(&agent.changed), agent.log_sequence, agent.stored.clone(), heard)
         };
         if heard == Heard::News {
             self.inner.queue.wake(&key);
         }
-        let verdict = || self.views().hosts.get(&key).map_or(Verdict::Continue, |view| view.agent.verdict(plan));
+        let verdict = || self.verdict_of(&key, plan, self.hold_of(&key).is_some());
         // Nobody waits for the answer to a report that came late.
         if idle && !leaving && heard != Heard::Overtaken {
             self.hold(&changed, &verdict).await;
@@ -155,11 +190,10 @@ impl Control {
                 view.agent.last_report_at = Some(self.now());
             }
         }
-        Ok(ReportReply {
-            time_ms: unix_milliseconds(self.now()),
-            log_acknowledged: acknowledged,
-            verdict: if leaving { Verdict::Continue } else { verdict() },
-        })
+        let hold = self.hold_of(&key);
+        let verdict = if leaving { Verdict::Continue } else { self.verdict_of(&key, plan, hold.is_some()) };
+        let time_ms = unix_milliseconds(self.now());
+        Ok(ReportReply { time_ms, log_acknowledged: acknowledged, stored, verdict, hold })
     }
 
     /// The bound agent of the published attempt says what it said before.
@@ -179,13 +213,45 @@ impl Control {
         key: &HostKey,
         claims: &Claims,
         report: &Report,
-        journal: &HostJournalStatus,
+        mut journal: HostJournalStatus,
     ) -> Result<(), Refusal> {
-        let before = self.views().hosts.get(key).and_then(|view| view.agent.last_report.clone());
-        let changes = Changes::between(before.as_ref(), report, claims.attempt, self.now());
-        if changes.are_news_to(journal) {
+        let now = self.now();
+        let (before, speed) = match self.views().hosts.get_mut(key) {
+            Some(view) => (view.agent.last_report.clone(), view.agent.speed_of(report, now)),
+            None => (None, Speed::default()),
+        };
+        let mut changes = Changes::between(before.as_ref(), report, claims.attempt, now);
+        if let Some(progress) = &mut changes.progress {
+            (progress.bytes_per_second, progress.seconds_left) = (speed.bytes_per_second, speed.seconds_left);
+        }
+        if changes.are_news_to(&journal) {
             let signer = &self.config().receipt_key;
-            self.inner.journals.change(key, |status| changes.apply(status, signer)).await.map_err(busy)?;
+            let new: Vec<Receipt> = changes.new_receipts(&journal).map(|(receipt, _)| receipt.clone()).collect();
+            let named = new.iter().filter(|receipt| bytes_of(&told(receipt)) <= EVIDENCE_BYTES_MAX).collect();
+            let signed =
+                self.sign_receipts(key, &claims.subject, claims.attempt, named, &journal).await.map_err(busy)?;
+            let apply = |status: &mut HostJournalStatus| {
+                changes.apply(status, signer);
+                let excess = status.note_signed(&signed);
+                (status.clone(), excess)
+            };
+            let changed = self.inner.journals.change(key, apply).await.map_err(busy)?;
+            let excess;
+            (journal, excess) = changed.ok_or_else(no_journal)?;
+            self.forget_receipts(&key.namespace, &excess).await;
+            new.iter().for_each(|receipt| self.inner.metrics.receipt(receipt));
+        }
+        // The same words again change nothing: a restart of the appliance in between is made good here.
+        let is_first = before.is_none_or(|before| before.neighbours != report.neighbours);
+        if is_first && !report.neighbours.is_empty() {
+            self.show_neighbours(key, &journal).await.map_err(busy)?;
+        }
+        if let Some(view) = self.views().hosts.get_mut(key).filter(|view| view.agent.attempt == claims.attempt) {
+            // A journal that is full dropped the oldest: brought again, they would drive out others.
+            if journal.receipts.len() < RECEIPTS_MAX {
+                view.agent.stored.clear();
+            }
+            view.agent.note_stored(stored(&journal, claims.attempt).chain(report.receipts.iter().map(Receipt::place)));
         }
         Ok(())
     }
@@ -199,13 +265,7 @@ impl Control {
         report: &Report,
         remote: IpAddr,
     ) -> Result<HostJournalStatus, Refusal> {
-        let journal = self
-            .inner
-            .journals
-            .read(key)
-            .await
-            .map_err(busy)?
-            .ok_or_else(|| refusal(RefusalReason::OldAttempt, "this host has no journal any more: boot again"))?;
+        let journal = self.inner.journals.read(key).await.map_err(busy)?.ok_or_else(no_journal)?;
         let current = journals::attempt(&journal);
         if current != claims.attempt {
             let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
@@ -214,6 +274,7 @@ impl Control {
         match &journal.agent {
             Some(agent) if agent.attempt == current && agent.key == report.key.to_string() => {}
             Some(agent) if agent.attempt == current => {
+                self.inner.metrics.agent_refused();
                 tracing::warn!(host = %key, attempt = current, %remote, "a report signed by another key than the bound one: refused");
                 return Err(refusal(
                     RefusalReason::SecondKey,
@@ -297,11 +358,17 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
         let detail = format!(
             "from {remote}, MAC {mac}: refused, nothing changed; unless the host was started twice, find that machine"
         );
-        let last = status.timeline.last().map(|event| (event.event.as_str(), event.detail.as_str()));
-        if last != Some(("second_agent", detail.as_str())) {
-            status.note(event(now, attempt, "second_agent", detail));
-        }
+        status.note_again(event(now, attempt, "second_agent", detail));
         return Binding::SecondKey;
+    }
+    // Who asks to try again after an inspection says that the machine may have become another one since.
+    let retried_at = journals::retried_at(status);
+    let record = status.hardware.as_ref().filter(|record| retried_at.is_none_or(|at| at < record.inspected_at));
+    let known = record.map_or("", |record| record.system.uuid.as_str());
+    if let Err(why) = identity::may_speak(known, &hello.identity.uuid, &journals::state(status)) {
+        let detail = format!("from {remote}, MAC {}: {why}", map::field(&hello.identity.boot_mac));
+        status.note_again(event(now, attempt, "another_machine", detail));
+        return Binding::AnotherMachine { why };
     }
     status.agent = Some(AgentBinding {
         attempt,
@@ -312,13 +379,31 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
         address: remote.to_string(),
         agent_version: map::field(&hello.agent_version),
         kernel_version: map::field(&hello.kernel_version),
+        network: hello.network.as_ref().map(|way| map::field(&way.text)).unwrap_or_default(),
+        network_failed: hello.network.as_ref().is_some_and(|way| !way.by_plan),
+        program_sha256: map::field(&hello.program.sha256),
+        abilities: hello.program.abilities.iter().take(limits::ABILITIES_MAX).map(|own| map::field(own)).collect(),
         ..AgentBinding::default()
     });
     status.progress = None;
     #[allow(clippy::cast_precision_loss, reason = "seconds for people")]
     let detail = format!("{:.1} s after the kernel's start", hello.uptime_ms as f64 / 1000.0);
     status.note(event(now, attempt, "agent_hello", detail));
+    if let Some(way) = &hello.network {
+        let name = if way.by_plan { "agent_network" } else { "agent_network_failed" };
+        status.note(event(now, attempt, name, map::field(&way.text)));
+    }
     Binding::New
+}
+
+/// The receipts of an attempt that the journal has.
+fn stored(journal: &HostJournalStatus, attempt: u64) -> impl Iterator<Item = ReceiptPlace> {
+    let of_attempt = journal.receipts.iter().filter(move |kept| kept.attempt == attempt);
+    of_attempt.map(|kept| ReceiptPlace { plan: kept.plan, index: kept.index })
+}
+
+fn no_journal() -> Refusal {
+    refusal(RefusalReason::OldAttempt, "this host has no journal any more: boot again")
 }
 
 /// What a report says that the one before did not.
@@ -328,6 +413,7 @@ struct Changes {
     sequence: u64,
     events: Vec<TimelineEvent>,
     receipts: Vec<(Receipt, Timestamp)>,
+    spoken: Vec<Spoken>,
     /// The running step; none runs where this is empty.
     progress: Option<Progress>,
     left: bool,
@@ -350,6 +436,7 @@ impl Changes {
         };
         let new = report.receipts.iter().filter(|receipt| !is_known(receipt));
         changes.receipts = new.map(|receipt| (receipt.clone(), now)).collect();
+        changes.spoken = map::neighbours(&report.neighbours, attempt);
         if report.leaving && !before.is_some_and(|before| before.leaving) {
             changes.events.push(event(now, attempt, "leaving", "the agent leaves the ramdisk"));
         }
@@ -394,7 +481,8 @@ impl Changes {
         if self.new_receipts(status).next().is_some() || (self.left && !has_left(status)) {
             return true;
         }
-        !self.is_overtaken(status) && (self.moves(status) || self.new_events(status).next().is_some())
+        let is_heard = || status.hardware.as_ref().is_some_and(|hardware| hardware.is_news(&self.spoken));
+        !self.is_overtaken(status) && (is_heard() || self.moves(status) || self.new_events(status).next().is_some())
     }
 
     /// A later report was stored: what this one says about the work is over. Its receipts still count.
@@ -433,12 +521,27 @@ impl Changes {
                     status.hardware.as_ref().is_none_or(|old| (old.attempt, old.plan) < (self.attempt, receipt.plan));
                 if newer {
                     let timeline = journals::timeline(status);
-                    status.hardware = Some(map::hardware_record(inventory, self.attempt, receipt.plan, timeline, *now));
+                    let mut record = map::hardware_record(inventory, self.attempt, receipt.plan, timeline, *now);
+                    if let Some(old) = &status.hardware {
+                        record.changes = changes(old, &record);
+                        record.keep_neighbours(old);
+                    }
+                    status.hardware = Some(record);
                 }
             }
-            status.keep(receipts::sign(key, record(receipt, self.attempt, *now)));
+            let record = record(receipt, self.attempt, *now);
+            if record.evidence["kind"] == TOO_LARGE {
+                let (step, bytes) = (&record.step, &record.evidence["bytes"]);
+                let detail = format!("the evidence of {step} has {bytes} bytes, and none of it is kept");
+                tracing::warn!(attempt = self.attempt, plan = receipt.plan, index = receipt.index, "{detail}");
+                status.note(event(*now, self.attempt, "evidence_refused", detail));
+            }
+            status.keep(receipts::sign(key, record));
         }
         if !self.is_overtaken(status) {
+            if let Some(hardware) = &mut status.hardware {
+                hardware.hear(&self.spoken);
+            }
             let events: Vec<_> = self.new_events(status).cloned().collect();
             events.into_iter().for_each(|event| status.note(event));
             if self.moves(status) {
@@ -462,6 +565,7 @@ fn written_bytes(report: &Report, step: &StepReport) -> u64 {
     match receipt.map(|receipt| &receipt.evidence) {
         Some(Evidence::ImageWritten { written_bytes, .. }) => *written_bytes,
         Some(Evidence::MetadataCleared { verified_bytes, .. }) => *verified_bytes,
+        Some(Evidence::DiskErased(erasure)) => erasure.disk.size_bytes,
         Some(_) => 0,
         None => step.done_bytes,
     }
@@ -474,6 +578,7 @@ fn names(step: &str) -> (&'static str, &'static str) {
         "reboot" | "power-off" => ("", ""),
         "inspect" => ("inspect_start", "inspect_end"),
         "clear-metadata" => ("clear_start", "clear_end"),
+        "erase-disk" => ("erase_start", "erase_end"),
         "write-image" => ("write_start", "write_end"),
         "hand-off" => ("handoff_start", "handoff"),
         "set-boot-entry" => ("boot_entry_start", "boot_entry"),
@@ -495,6 +600,7 @@ fn progress(step: &StepReport, plan: u32, attempt: u64, now: Timestamp) -> Progr
         total_bytes: step.total_bytes,
         percent,
         at: now,
+        ..Progress::default()
     }
 }
 
@@ -503,13 +609,11 @@ fn record(receipt: &Receipt, attempt: u64, now: Timestamp) -> ReceiptRecord {
     let at = |milliseconds: u64| {
         i64::try_from(milliseconds).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).unwrap_or(now)
     };
-    let mut evidence = serde_json::to_value(&receipt.evidence).unwrap_or_default();
-    if let Some(map) = evidence.as_object_mut()
-        && let Some(inventory) = map.remove("inventory")
-    {
-        let digest = ring::digest::digest(&ring::digest::SHA256, inventory.to_string().as_bytes());
-        let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        map.insert("inventory_sha256".to_owned(), hex.into());
+    let mut evidence = told(receipt);
+    let bytes = bytes_of(&evidence);
+    if bytes > EVIDENCE_BYTES_MAX {
+        // That it was brought is known, so that it is not brought again; it proves nothing.
+        evidence = serde_json::json!({ "kind": TOO_LARGE, "bytes": bytes });
     }
     ReceiptRecord {
         attempt,
@@ -523,11 +627,29 @@ fn record(receipt: &Receipt, attempt: u64, now: Timestamp) -> ReceiptRecord {
     }
 }
 
+/// Evidence as it is kept: an inventory is named by its sum alone.
+fn told(receipt: &Receipt) -> Value {
+    let mut evidence = serde_json::to_value(&receipt.evidence).unwrap_or_default();
+    if let Some(map) = evidence.as_object_mut()
+        && let Some(inventory) = map.remove("inventory")
+    {
+        let digest = ring::digest::digest(&ring::digest::SHA256, inventory.to_string().as_bytes());
+        let hex: String = digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        map.insert("inventory_sha256".to_owned(), hex.into());
+    }
+    evidence
+}
+
+fn bytes_of(evidence: &Value) -> usize {
+    evidence.to_string().len()
+}
+
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use firesteel_wire::{Identity, PublicKey};
+    use firesteel_resources::hardware::{HardwareRecord, NicRecord};
+    use firesteel_wire::{Identity, Neighbour, PublicKey};
 
     fn hello(key: u8) -> Hello {
         Hello {
@@ -538,6 +660,8 @@ mod tests {
             kernel_version: "6.1".into(),
             uptime_ms: 2500,
             boot_id: "b".into(),
+            network: None,
+            program: firesteel_wire::Program::default(),
         }
     }
 
@@ -564,6 +688,31 @@ mod tests {
         assert!(matches!(bind(&mut status, 5, &hello(2), remote, now), Binding::New), "a new attempt, a new key");
     }
 
+    /// A second machine with the host's MAC, as after a swap of boards or of cables.
+    #[test]
+    fn another_machine_is_refused_and_reported_and_changes_nothing() {
+        let (remote, now) = ("192.0.2.9".parse().unwrap(), Timestamp::UNIX_EPOCH);
+        let mut status = journal(4);
+        status.memory = serde_json::json!({"attempt": 4, "state": {"name": "available"}});
+        let mut record = firesteel_resources::HardwareRecord::default();
+        record.system.uuid = "4c4c4544-0046-3310-8051-b4c04f564432".into();
+        status.hardware = Some(record);
+        let mut other = hello(2);
+        other.identity.uuid = "4c4c4544-0046-3310-8051-b4c04f564433".into();
+        for _ in 0..2 {
+            assert!(matches!(bind(&mut status, 4, &other, remote, now), Binding::AnotherMachine { .. }));
+        }
+        assert_eq!(status.agent, None, "the token is not taken");
+        let told: Vec<_> = status.timeline.iter().filter(|event| event.event == "another_machine").collect();
+        assert!(told.len() == 1 && told[0].detail.contains("564433") && told[0].detail.contains("192.0.2.9"));
+        let mut replaced = status.clone();
+        replaced.memory["retriedAt"] = serde_json::json!("2026-01-01T00:00:00Z");
+        assert!(matches!(bind(&mut replaced, 4, &other, remote, now), Binding::New), "a person said so");
+        let mut right = hello(1);
+        right.identity.uuid = "4C4C4544-0046-3310-8051-B4C04F564432".into();
+        assert!(matches!(bind(&mut status, 4, &right, remote, now), Binding::New));
+    }
+
     fn report(plan: u32, state: StepState, done_bytes: u64, leaving: bool) -> Report {
         Report {
             token: "t".into(),
@@ -579,12 +728,14 @@ mod tests {
                 activity: "writing".into(),
                 done_bytes,
                 total_bytes: 200,
+                bytes_per_second: 0,
                 started_ms: 5,
                 ended_ms: 9,
                 error: String::new(),
                 disk_changed: true,
             }],
             receipts: Vec::new(),
+            neighbours: Vec::new(),
             idle: false,
             leaving,
             log: Vec::new(),
@@ -609,6 +760,39 @@ mod tests {
         let changes = Changes::between(Some(&with(&[0, 1])), &with(&[0, 2]), 1, Timestamp::UNIX_EPOCH);
         let new: Vec<u32> = changes.receipts.iter().map(|(receipt, _)| receipt.index).collect();
         assert_eq!(new, [2]);
+    }
+
+    /// A hundred receipts of a MiB each were an object that the store does not take: nothing of the host was stored
+    /// any more.
+    #[test]
+    fn an_agent_cannot_fill_its_hosts_journal() {
+        let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
+        let now = Timestamp::from_second(1).unwrap();
+        let mut status = journal(1);
+        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), now);
+        for index in 0..150 {
+            let how = "x".repeat(if index % 2 == 0 { 1 << 20 } else { 15 << 10 });
+            let receipt = Receipt {
+                plan: 1,
+                index,
+                step: "y".repeat(1 << 16),
+                started_ms: 1,
+                ended_ms: 2,
+                evidence: Evidence::Leaving { how },
+            };
+            let mut report = Report { receipts: vec![receipt], ..report(1, StepState::Failed, 0, false) };
+            report.steps[0].error = "ü".repeat(1 << 20);
+            report.steps[0].started_ms = u64::from(index) + 1;
+            report.steps[0].ended_ms = u64::from(index) + 1;
+            Changes::between(None, &report, 1, now).apply(&mut status, &key);
+        }
+        let bytes = serde_json::to_string(&status).unwrap().len();
+        assert!(bytes < 2 << 20, "{bytes}");
+        let refused = status.timeline.iter().filter(|event| event.event == "evidence_refused");
+        assert!(refused.count() > 50, "and it is told");
+        let last = status.receipts.last().unwrap();
+        assert_eq!(last.evidence["how"].as_str().map(str::len), Some(15 << 10), "what is no more is kept whole");
+        assert_eq!(status.receipts[status.receipts.len() - 2].evidence["kind"], TOO_LARGE);
     }
 
     /// A report that came late took the progress back, and began steps again that had ended.
@@ -642,6 +826,61 @@ mod tests {
         assert!(!Changes::between(None, &early, 1, now).are_news_to(&status));
         let next = Report { sequence: 3, ..report(2, StepState::Running, 160, false) };
         assert!(Changes::between(Some(&late), &next, 1, now).are_news_to(&status));
+    }
+
+    /// What moves is stored with the report that says so, and the agent reports more often than that.
+    #[test]
+    fn what_comes_on_is_told_at_least_each_ten_seconds() {
+        const { assert!(limits::REPORT_INTERVAL.as_secs() * 2 <= 10) };
+        let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
+        let mut status = journal(1);
+        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), Timestamp::UNIX_EPOCH);
+        let mut last: Option<Report> = None;
+        for second in (2..=180).step_by(2) {
+            let now = Timestamp::from_second(second).unwrap();
+            let sequence = second.cast_unsigned();
+            let report = Report { sequence, ..report(2, StepState::Running, sequence, false) };
+            let changes = Changes::between(last.as_ref(), &report, 1, now);
+            assert!(changes.are_news_to(&status), "{second}");
+            changes.apply(&mut status, &key);
+            let told = status.progress.as_ref().unwrap();
+            assert_eq!((told.at, told.activity.as_str(), told.done_bytes), (now, "writing", sequence));
+            assert_eq!(u64::from(told.percent), sequence * 100 / 200);
+            last = Some(report);
+        }
+    }
+
+    #[test]
+    fn a_switch_is_news_once_and_a_report_that_was_overtaken_takes_none_back() {
+        let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
+        let now = Timestamp::from_second(1).unwrap();
+        let mut status = journal(1);
+        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), now);
+        let nic = NicRecord { mac: "a".into(), ..NicRecord::default() };
+        status.hardware = Some(HardwareRecord { nics: vec![nic], attempt: 1, ..HardwareRecord::default() });
+        let spoke = |sequence, port: &str| {
+            let neighbour = Neighbour { mac: "a".into(), port_id: port.into(), ..Neighbour::default() };
+            let report = Report { sequence, neighbours: vec![neighbour], ..report(1, StepState::Running, 0, false) };
+            Changes::between(None, &report, 1, now)
+        };
+        let first = spoke(1, "1");
+        assert!(first.are_news_to(&status));
+        first.apply(&mut status, &key);
+        assert!(!first.are_news_to(&status));
+        spoke(3, "2").apply(&mut status, &key);
+        spoke(2, "1").apply(&mut status, &key);
+        let hardware = status.hardware.unwrap();
+        assert_eq!(hardware.nics[0].neighbour.as_ref().map(|one| one.port_id.as_str()), Some("2"));
+        assert_eq!(hardware.changes.len(), 1, "{:?}", hardware.changes);
+    }
+
+    #[test]
+    fn receipts_of_this_attempt_are_named() {
+        let kept = |attempt, plan, index| ReceiptRecord { attempt, plan, index, ..ReceiptRecord::default() };
+        let journal =
+            HostJournalStatus { receipts: vec![kept(1, 1, 0), kept(2, 1, 1), kept(2, 3, 0)], ..Default::default() };
+        let places: Vec<_> = stored(&journal, 2).collect();
+        assert_eq!(places, [ReceiptPlace { plan: 1, index: 1 }, ReceiptPlace { plan: 3, index: 0 }]);
     }
 
     #[test]

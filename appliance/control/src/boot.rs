@@ -1,13 +1,14 @@
 //! What a machine that asks for its boot script gets, and what its token opens.
 
 use firesteel_boot::{BootEntry, Claims, Mac, Purpose, ScriptContext, ScriptRequest, SealedToken, render};
-use firesteel_wire::Seed;
+use firesteel_wire::{NetworkPlan, Seed};
 use jiff::SignedDuration;
 
 use crate::{
     Control, Denied, HostKey,
     control::unix_seconds,
     discovery::{self, DiscoveryBoot},
+    views::NetworkView,
 };
 
 /// How long a boot token opens kernel, initramfs and hello, and the agent's reports after it. Longer than
@@ -32,8 +33,19 @@ impl Control {
             return self.render(&exit("the appliance is starting: try again"), request, None);
         }
         self.first_step(request.mac).await;
-        self.notice_reboot(request.mac).await;
+        let spent = self.notice_reboot(request.mac).await;
         let (entry, uid) = self.boot_entry(request.mac);
+        if let (BootEntry::Agent { host, attempt }, Some(spent)) = (&entry, spent)
+            && *attempt == spent
+        {
+            // Its agent would be taken for a second one, and switch the host off. The host goes elsewhere now, so
+            // once it may go on nobody is to wait for this boot.
+            if let Some(view) = self.views().host_of(&uid) {
+                view.rebooted_attempt = None;
+            }
+            let text = format!("the number of this boot is taken, and {host} gets no other one while it is paused");
+            return self.render(&exit(&text), request, None);
+        }
         let discovery = match entry {
             BootEntry::Discovery => match self.discovered_boot(request).await {
                 Ok(boot) => Some(boot),
@@ -80,11 +92,14 @@ impl Control {
     ///
     /// An agent that works and was heard just now did not boot: then somebody else uses its MAC, who
     /// gets a token that is taken, and changes nothing.
-    async fn notice_reboot(&self, mac: Mac) {
-        let Some((key, attempt, working)) = self.agent_entry(mac) else { return };
+    ///
+    /// The attempt whose token was found taken; where it still is the current one afterwards, the host is paused
+    /// or the store fails.
+    async fn notice_reboot(&self, mac: Mac) -> Option<u64> {
+        let (key, attempt, working) = self.agent_entry(mac)?;
         if working {
             tracing::warn!(host = %key, %mac, "a boot script was asked for while the host's agent is at work");
-            return;
+            return None;
         }
         let bound = match self.inner.journals.read(&key).await {
             Ok(journal) => journal.and_then(|journal| journal.agent).is_some_and(|agent| agent.attempt == attempt),
@@ -94,7 +109,7 @@ impl Control {
             }
         };
         if !bound {
-            return;
+            return None;
         }
         if let Some(view) = self.views().hosts.get_mut(&key) {
             view.rebooted_attempt = Some(attempt);
@@ -102,6 +117,7 @@ impl Control {
         if let Err(status) = self.step_now(&key).await {
             tracing::error!(host = %key, error = %status.message, "stepping a host that booted again");
         }
+        Some(attempt)
     }
 
     /// Host and attempt of a MAC whose entry is the agent, and whether an agent is at work there.
@@ -155,14 +171,22 @@ impl Control {
             .sealer
             .open_boot(token, unix_seconds(self.now()))
             .map_err(|error| Denied::Token(format!("{error}: boot again from the network")))?;
-        let mac = match claims.purpose {
+        let (mac, network) = match claims.purpose {
             Purpose::Discovery => {
-                discovery::mac_of(&claims).ok_or_else(|| Denied::Token("the token names no MAC".to_owned()))?
+                let mac = discovery::mac_of(&claims);
+                (mac.ok_or_else(|| Denied::Token("the token names no MAC".to_owned()))?, NetworkView::Dhcp)
             }
             Purpose::Agent => self.host_of_token(&claims)?,
             Purpose::Instance => return Err(Denied::Token("this token does not boot".to_owned())),
         };
+        let network = match network {
+            NetworkView::Dhcp => None,
+            NetworkView::Plan(plan) => Some(NetworkPlan::clone(&plan)),
+            // An agent without its way would be silent, and by another way it may be where it must not be.
+            NetworkView::Unusable(text) => return Err(Denied::Invalid(text)),
+        };
         let seed = Seed {
+            network,
             token: token.to_owned(),
             appliance: self.config().endpoints.agent_base(),
             pin_sha256: self.config().pin_sha256.clone(),
@@ -171,8 +195,8 @@ impl Control {
         Ok(BootGrant { mac, seed })
     }
 
-    /// The boot MAC of the host that an agent token names, while its attempt is the current one.
-    fn host_of_token(&self, claims: &Claims) -> Result<Mac, Denied> {
+    /// Boot MAC and network of the host that an agent token names, while its attempt is the current one.
+    fn host_of_token(&self, claims: &Claims) -> Result<(Mac, NetworkView), Denied> {
         let views = self.views();
         let view = views
             .by_uid
@@ -183,7 +207,9 @@ impl Control {
         if !current {
             return Err(Denied::Token("the token's attempt is over: boot again".to_owned()));
         }
-        view.macs.first().copied().ok_or_else(|| Denied::Token("the token's host has no boot MAC".to_owned()))
+        let mac = view.macs.first().copied();
+        let mac = mac.ok_or_else(|| Denied::Token("the token's host has no boot MAC".to_owned()))?;
+        Ok((mac, view.network.clone()))
     }
 }
 

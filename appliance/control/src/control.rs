@@ -10,7 +10,9 @@ use std::{
 
 use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
 use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
-use firesteel_resources::{BareMetalHost, DiscoveredHost, HardwareData, HostJournal, ObjectMeta, Secret};
+use firesteel_resources::{
+    BareMetalHost, DiscoveredHost, Halt, HardwareData, HostJournal, ObjectMeta, Receipt, Secret,
+};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
@@ -21,6 +23,7 @@ use crate::{
     images::Images,
     journals::Journals,
     logs::HostLogs,
+    metrics::Metrics,
     notes,
     power::BmcDriver,
     queue::Queue,
@@ -51,6 +54,8 @@ pub struct Config {
     pub kernel_arguments: KernelArguments,
     /// How BMC certificates are judged, unless a host says otherwise.
     pub bmc_tls: firesteel_bmc::Tls,
+    /// Hosts that are inspected, provisioned or deprovisioned at a time.
+    pub hosts_at_once: usize,
     /// Whether the API is told of what happens to hosts by events, which somebody has to forget.
     pub tells_events: bool,
 }
@@ -73,13 +78,18 @@ pub(crate) struct Inner {
     pub(crate) secrets: Objects<Secret>,
     pub(crate) hardware: Objects<HardwareData>,
     pub(crate) discovered: Objects<DiscoveredHost>,
+    pub(crate) halts: Objects<Halt>,
+    pub(crate) receipts: Objects<Receipt>,
     pub(crate) journals: Journals,
     pub(crate) logs: HostLogs,
+    pub(crate) metrics: Metrics,
     pub(crate) queue: Queue,
     views: Mutex<Views>,
     pub(crate) started_at: Timestamp,
     /// All hosts have been read since the start: who is unknown now is unknown.
     synced: SetOnce<()>,
+    /// All halts have been read since the start.
+    pub(crate) halts_read: SetOnce<()>,
     notes: mpsc::Sender<notes::Note>,
     notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
     events: mpsc::Sender<Occurrence>,
@@ -132,12 +142,16 @@ impl Control {
                 secrets: Objects::new(core, "", "Secret")?,
                 hardware: Objects::new(core, "metal3.io", "HardwareData")?,
                 discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
+                halts: Objects::new(core, "firesteel.dev", "Halt")?,
+                receipts: Objects::new(core, "firesteel.dev", "Receipt")?,
                 journals: Journals::new(journals),
                 logs: HostLogs::default(),
+                metrics: Metrics::default(),
                 queue: Queue::new(Arc::clone(&config.runtime)),
-                views: Mutex::default(),
+                views: Mutex::new(Views::new(config.hosts_at_once)),
                 started_at: config.runtime.now(),
                 synced: SetOnce::new(),
+                halts_read: SetOnce::new(),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),
                 events,
@@ -163,6 +177,7 @@ impl Control {
         let mut tasks: FuturesUnordered<Ending> = FuturesUnordered::new();
         tasks.push(runtime.spawn(watched(self.clone().follow_hosts(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_secrets(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_halts(), &failures)));
         tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end), &failures)));
         tasks.push(runtime.spawn(watched(events::run(self.clone(), events_end), &failures)));
         for _ in 0..STEPPERS {
@@ -198,7 +213,11 @@ impl Control {
     /// Waits until all hosts have been read after a start. Before that a known host looks like a stranger,
     /// and its agent like one of a host that is gone. `false`: they were not in time.
     pub(crate) async fn knows_hosts(&self) -> bool {
-        timeout(&*self.inner.config.runtime, START_MAX, self.inner.synced.wait()).await.is_some()
+        let all = async {
+            self.inner.synced.wait().await;
+            self.inner.halts_read.wait().await;
+        };
+        timeout(&*self.inner.config.runtime, START_MAX, all).await.is_some()
     }
 
     /// The wall clock.
@@ -215,7 +234,7 @@ impl Control {
         &self.inner.notes
     }
 
-    /// What the agents of the hosts say, and their kernels.
+    /// What the agents of the hosts say, their kernels and their consoles.
     #[must_use]
     pub fn logs(&self) -> HostLogs {
         self.inner.logs.clone()
@@ -228,6 +247,8 @@ impl Control {
     async fn step_forever(&self) -> Result<(), String> {
         // A host cannot be judged before all are known: another one may have its MAC.
         self.inner.synced.wait().await;
+        // Nor whether its disks may be changed.
+        self.inner.halts_read.wait().await;
         loop {
             let key = self.inner.queue.next().await;
             // One step of one host at a time: a second stepper puts it back.
@@ -241,6 +262,10 @@ impl Control {
                 // A conflict means that somebody wrote in between: what they wrote is to be seen first.
                 let delay = if status.is_conflict() { Duration::ZERO } else { Duration::from_secs(5) };
                 if !status.is_conflict() {
+                    // The others do not wait for a host that cannot say what it does.
+                    let next = self.views().slots.cannot_say(&key);
+                    next.iter().for_each(|key| self.inner.queue.wake(key));
+                    self.inner.metrics.step_failed();
                     tracing::error!(host = %key, error = %status.message, "stepping a host");
                 }
                 self.inner.queue.wake_in(&key, delay);
@@ -289,16 +314,23 @@ impl Control {
                     let key = key_of(&host);
                     known.remove(&key);
                     self.views().host_went(&key, &host.metadata.uid);
+                    self.free_slot(&key);
+                    self.views().consoles.end(&key);
                     self.inner.logs.forget(&key);
                     if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
                         tracing::warn!(host = %key, error = %status.message, "removing the journal");
                     }
+                    let (control, namespace) = (self.clone(), key.namespace.clone());
+                    self.spawn(async move { control.tidy_receipts(&namespace).await });
                     // A step under way may still publish what it decided for it; the next one takes that back.
                     self.inner.queue.wake(&key);
                     self.wake_hosts(|_| true);
                 }
                 Change::Synced => {
                     tracing::debug!("all hosts are known");
+                    // Once: a watch that began anew finds the hosts that were counted before.
+                    let hosts: Vec<HostKey> = known.keys().cloned().collect();
+                    self.views().slots.expect(hosts);
                     // Told again by a watch that began anew.
                     let _known_before = self.inner.synced.set(());
                 }
@@ -307,6 +339,12 @@ impl Control {
                 }
             }
         }
+    }
+
+    /// A host that is gone is not worked on any more.
+    pub(crate) fn free_slot(&self, key: &HostKey) {
+        let next = self.views().slots.forget(key);
+        next.iter().for_each(|key| self.inner.queue.wake(key));
     }
 
     /// Wakes the hosts that may wait for what changed: a Secret of theirs, a MAC that another one had.

@@ -194,7 +194,9 @@ impl Control {
             }
         }
         let verdict = self.discovery_agent(mac, claims.attempt, hello.key);
-        Ok(HelloReply { host: mac_with_colons(mac), attempt: 0, time_ms: unix_milliseconds(now), verdict })
+        // A machine that nobody owns is never written to.
+        let (host, time_ms) = (mac_with_colons(mac), unix_milliseconds(now));
+        Ok(HelloReply { host, attempt: 0, time_ms, verdict, hold: None })
     }
 
     /// An adopted machine starts again as its host.
@@ -217,7 +219,7 @@ impl Control {
             machine.begin(boot, key);
             machine.set_plan(Plan { number: 1, attempt: 0, steps: vec![Step::Inspect] });
         }
-        machine.verdict(0)
+        machine.verdict(0, false)
     }
 
     pub(crate) async fn discovery_report(&self, claims: &Claims, report: Report) -> Result<ReportReply, Refusal> {
@@ -230,6 +232,7 @@ impl Control {
             .discovered
             .get(&mac)
             .map_or((None, false), |machine| (machine.last_report.clone(), machine.abort.is_some()));
+        let spoken = map::neighbours(&report.neighbours, 0);
         // An adopted machine has no object any more that could keep them; its host inspects anew.
         for receipt in new_receipts(before.as_ref(), &report).filter(|_| !is_adopted) {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
@@ -237,14 +240,23 @@ impl Control {
                 self.change_named(&named, |machine| machine.hardware = Some(record.clone())).await?;
             }
         }
+        let spoke = before.is_none_or(|before| before.neighbours != report.neighbours) || !report.receipts.is_empty();
+        if spoke && !spoken.is_empty() && !is_adopted {
+            let hear = |machine: &mut DiscoveredHostStatus| {
+                machine.hardware.iter_mut().for_each(|hardware| hardware.hear(&spoken));
+            };
+            self.change_named(&named, hear).await?;
+        }
         let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
-        let (changed, acknowledged, heard) = {
+        let (changed, acknowledged, stored, heard) = {
             let mut views = self.views();
             let machine = views.discovered.entry(mac).or_default();
+            machine.note_stored(report.receipts.iter().map(Receipt::place));
             let heard = machine.take_report(report, self.now());
-            (std::sync::Arc::clone(&machine.changed), machine.log_sequence, heard)
+            (std::sync::Arc::clone(&machine.changed), machine.log_sequence, machine.stored.clone(), heard)
         };
-        let verdict = || self.views().discovered.get(&mac).map_or(Verdict::Continue, |machine| machine.verdict(plan));
+        let verdict =
+            || self.views().discovered.get(&mac).map_or(Verdict::Continue, |machine| machine.verdict(plan, false));
         if idle && !leaving && heard != Heard::Overtaken {
             self.hold(&changed, &verdict).await;
         }
@@ -254,7 +266,9 @@ impl Control {
         Ok(ReportReply {
             time_ms: unix_milliseconds(self.now()),
             log_acknowledged: acknowledged,
+            stored,
             verdict: if leaving { Verdict::Continue } else { verdict() },
+            hold: None,
         })
     }
 
@@ -355,6 +369,8 @@ mod tests {
             kernel_version: String::new(),
             uptime_ms: 1,
             boot_id: "b".into(),
+            network: None,
+            program: firesteel_wire::Program::default(),
         }
     }
 

@@ -4,11 +4,17 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{
     DiskIdentity, Effect, HostMemory, Mark,
-    host::{IssuedPlan, PlanKind, WritePlan},
+    disk::Method,
+    host::{self, ErasePlan, IssuedPlan, PlanKind, WritePlan},
 };
 use firesteel_resources::{
-    BareMetalHost, HardwareData, bare_metal_host::FINALIZER, discovered_host::Uncleaned,
-    host_journal::HostJournalStatus, ignition,
+    BareMetalHost, HardwareData, HardwareDetails,
+    bare_metal_host::FINALIZER,
+    discovered_host::{Uncleaned, object_name},
+    hardware::HardwareRecord,
+    hardware_data,
+    host_journal::HostJournalStatus,
+    ignition,
 };
 use firesteel_wire as wire;
 
@@ -71,7 +77,9 @@ impl Control {
                     }
                 }
             }
+            Effect::SupplyHardware { details } => self.supply_hardware(&key, details).await?,
             Effect::SaveHardware { .. } => self.save_hardware(&key, journal).await?,
+            Effect::ForgetTombstone => self.forget_tombstone(memory).await?,
             Effect::Tombstone { disk, reason } => self.tombstone(&key, memory, disk.as_ref(), reason).await?,
         }
         Ok(())
@@ -81,20 +89,71 @@ impl Control {
         self.inner.hosts.modify(&key.namespace, &key.name, Part::Main, change).await.map(|_| ())
     }
 
+    /// What an owner says yields to what is stored already (upstream).
+    async fn supply_hardware(&self, key: &HostKey, details: &HardwareDetails) -> Result<(), Status> {
+        let stored = self.inner.hardware.get(&key.namespace, &key.name).await?;
+        if stored.is_some_and(|stored| stored.spec.hardware.is_some()) {
+            return Ok(());
+        }
+        self.store_hardware(key, details, None).await
+    }
+
     async fn save_hardware(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<(), Status> {
         let Some(record) = &journal.hardware else { return Ok(()) };
+        self.store_hardware(key, &record.details(), Some(mark_of(record))).await
+    }
+
+    /// Whether the host's `HardwareData` is of the newest inspection. It says so by itself: what is stored may be
+    /// less than what was found.
+    pub(crate) async fn shows_hardware(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<bool, Status> {
+        let Some(record) = &journal.hardware else { return Ok(false) };
+        let shown = self.inner.hardware.get(&key.namespace, &key.name).await?;
+        let mark = shown.as_ref().and_then(|shown| shown.metadata.annotation(hardware_data::INSPECTION));
+        Ok(mark == Some(mark_of(record).as_str()))
+    }
+
+    /// Puts what switches said into the `HardwareData` that shows the rest of the record already. One of
+    /// another inspection, or of the owner, stays as it is.
+    pub(crate) async fn show_neighbours(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<(), Status> {
+        let Some(record) = &journal.hardware else { return Ok(()) };
         let details = record.details();
-        let changed = self
-            .inner
-            .hardware
-            .modify(&key.namespace, &key.name, Part::Main, |data| data.spec.hardware = Some(details.clone()))
-            .await?;
+        let shows_rest =
+            |shown: &HardwareDetails| *shown != details && shown.without_neighbours() == details.without_neighbours();
+        let shown = self.inner.hardware.get(&key.namespace, &key.name).await?.and_then(|data| data.spec.hardware);
+        if !shown.is_some_and(|shown| shows_rest(&shown)) {
+            return Ok(());
+        }
+        let change = |data: &mut HardwareData| {
+            if data.spec.hardware.as_ref().is_some_and(shows_rest) {
+                data.spec.hardware = Some(details.clone());
+            }
+        };
+        self.inner.hardware.modify(&key.namespace, &key.name, Part::Main, change).await.map(|_| ())
+    }
+
+    /// `mark`: of the inspection that found it; a description by the owner has none.
+    async fn store_hardware(
+        &self,
+        key: &HostKey,
+        details: &HardwareDetails,
+        mark: Option<String>,
+    ) -> Result<(), Status> {
+        let fill = |data: &mut HardwareData| {
+            data.spec.hardware = Some(details.clone());
+            data.metadata.annotations.remove(hardware_data::INSPECTION);
+            data.metadata.annotations.extend(mark.clone().map(|mark| (hardware_data::INSPECTION.to_owned(), mark)));
+        };
+        let changed = self.inner.hardware.modify(&key.namespace, &key.name, Part::Main, &fill).await?;
         if changed.is_none() {
             let mut data = HardwareData::default();
             data.metadata.namespace.clone_from(&key.namespace);
             data.metadata.name.clone_from(&key.name);
-            data.spec.hardware = Some(details);
+            fill(&mut data);
             match self.inner.hardware.create(&data).await {
+                // Its namespace is going, and the host with it, which has to be taken down all the same.
+                Err(status) if status.code == 403 => {
+                    tracing::info!(host = %key, error = %status.message, "hardware data is not kept");
+                }
                 Err(status) if !status.is_already_exists() => return Err(status),
                 Ok(_) | Err(_) => {}
             }
@@ -118,9 +177,7 @@ impl Control {
         };
         for mac in memory.macs.iter().filter_map(|mac| mac.parse().ok()) {
             self.change_discovered(mac, |machine| {
-                if machine.uncleaned.as_ref().is_none_or(|old| old.host != uncleaned.host) {
-                    machine.uncleaned = Some(uncleaned.clone());
-                }
+                machine.uncleaned = Some(united(machine.uncleaned.as_ref(), &uncleaned));
             })
             .await?;
         }
@@ -128,30 +185,58 @@ impl Control {
         Ok(())
     }
 
+    async fn forget_tombstone(&self, memory: &HostMemory) -> Result<(), Status> {
+        for mac in &memory.macs {
+            let name = object_name(mac);
+            let stored = self.inner.discovered.get("", &name).await?;
+            if stored.is_some_and(|machine| machine.status.uncleaned.is_some()) {
+                self.inner.discovered.delete("", &name).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The tombstone that stands for one of these MACs.
+    pub(crate) async fn tombstone_of(&self, macs: &[String]) -> Result<Option<host::Uncleaned>, Status> {
+        for mac in macs {
+            let stored = self.inner.discovered.get("", &object_name(mac)).await?;
+            if let Some(left) = stored.and_then(|machine| machine.status.uncleaned) {
+                let Uncleaned { host, disk, at, .. } = left;
+                return Ok(Some(host::Uncleaned { host, disk, at, is_settled: false, is_told_only: false }));
+            }
+        }
+        Ok(None)
+    }
+
     /// The agent's own words for a plan. Contents of Secrets are read here and kept nowhere.
     pub(crate) async fn wire_plan(
         &self,
         host: &BareMetalHost,
-        attempt: u64,
+        memory: &HostMemory,
         issued: &IssuedPlan,
     ) -> Result<wire::Plan, String> {
+        let attempt = memory.attempt;
         let steps = match &issued.plan {
             PlanKind::Inspect => vec![wire::Step::Inspect],
-            PlanKind::Clean { disk } => vec![wire::Step::ClearMetadata { disk: identity(disk) }],
+            PlanKind::Clean { disk } => vec![wire::Step::clear_metadata(identity(disk))],
+            PlanKind::Erase(erase) => erase.disks.iter().map(|disk| erase_step(erase, disk)).collect(),
             PlanKind::Reboot => vec![wire::Step::Reboot],
             PlanKind::PowerOff => vec![wire::Step::PowerOff],
-            PlanKind::Write(write) => self.write_steps(host, attempt, write).await?,
+            PlanKind::Write(write) => self.write_steps(host, memory, write).await?,
         };
-        Ok(wire::Plan { number: issued.number, attempt, steps })
+        let mut plan = wire::Plan { number: issued.number, attempt, steps };
+        name_own(&mut plan, &own_names(host, memory));
+        Ok(plan)
     }
 
     async fn write_steps(
         &self,
         host: &BareMetalHost,
-        attempt: u64,
+        memory: &HostMemory,
         write: &WritePlan,
     ) -> Result<Vec<wire::Step>, String> {
         let disk = identity(&write.disk);
+        let override_guards = write.override_guards;
         let endpoints = &self.config().endpoints;
         let image = wire::ImageSource {
             url: format!("{}/images/{}.raw.zst", endpoints.http_base(), write.image.stream_sha256),
@@ -161,11 +246,17 @@ impl Control {
             raw_sha256: write.image.raw_sha256.clone(),
         };
         let mut steps = vec![
-            wire::Step::ClearMetadata { disk: disk.clone() },
-            wire::Step::WriteImage { disk: disk.clone(), image, disk_guid: write.disk_guid.clone() },
+            wire::Step::ClearMetadata { disk: disk.clone(), own_names: Vec::new(), override_guards },
+            wire::Step::WriteImage {
+                disk: disk.clone(),
+                image,
+                disk_guid: write.disk_guid.clone(),
+                own_names: Vec::new(),
+                override_guards,
+            },
         ];
         if let Some(sha256) = &write.user_data_sha256 {
-            let files = self.hand_off(host, attempt, write, sha256).await?;
+            let files = self.hand_off(host, memory.attempt, write, sha256).await?;
             steps.push(wire::Step::HandOff { disk: disk.clone(), files });
         }
         let label: String = format!("Firesteel {}", host.metadata.name).chars().take(LABEL_CHARS_MAX).collect();
@@ -216,8 +307,59 @@ impl Control {
     }
 }
 
+/// What a machine's tombstone says after one more release without cleaning. One that stands already is not settled, so
+/// both are meant: no disk is named where they differ. The same release again changes nothing.
+fn united(old: Option<&Uncleaned>, new: &Uncleaned) -> Uncleaned {
+    match old {
+        Some(old) if old.host == new.host && (old.disk == new.disk || old.disk.is_empty()) => old.clone(),
+        Some(old) if old.disk != new.disk => Uncleaned { disk: String::new(), ..new.clone() },
+        Some(_) | None => new.clone(),
+    }
+}
+
+/// Names an inspection among all of the hosts that ever had this name.
+fn mark_of(record: &HardwareRecord) -> String {
+    format!("{}/{} {}", record.attempt, record.plan, record.inspected_at)
+}
+
+/// What volumes of this host bear: its name and those that it had for its consumers, and the GUIDs of the tables
+/// that its installations got.
+fn own_names(host: &BareMetalHost, memory: &HostMemory) -> Vec<String> {
+    let applied = memory.applied.iter().map(|applied| &applied.disk_guid);
+    let under_way = memory.plan.iter().filter_map(|issued| issued.write()).map(|write| &write.disk_guid);
+    let names = std::iter::once(&host.metadata.name).chain(&memory.names);
+    let all = names.chain(applied).chain(under_way).chain(&memory.former);
+    all.filter(|name| !name.is_empty()).cloned().collect()
+}
+
+/// Tells each step that destroys which volumes are the host's own.
+fn name_own(plan: &mut wire::Plan, names: &[String]) {
+    for step in &mut plan.steps {
+        if let wire::Step::ClearMetadata { own_names, .. }
+        | wire::Step::EraseDisk { own_names, .. }
+        | wire::Step::WriteImage { own_names, .. } = step
+        {
+            own_names.extend(names.iter().filter(|name| !own_names.contains(name)).cloned().collect::<Vec<_>>());
+        }
+    }
+}
+
 fn file(path: &str, mode: u32, content: &[u8]) -> wire::HandOffFile {
     wire::HandOffFile { path: path.to_owned(), mode, content_base64: STANDARD.encode(content) }
+}
+
+/// One disk of a plan to erase some.
+fn erase_step(erase: &ErasePlan, disk: &DiskIdentity) -> wire::Step {
+    wire::Step::EraseDisk {
+        disk: identity(disk),
+        policy: match erase.method {
+            Method::Metadata => wire::erasure::Policy::Metadata,
+            Method::Quick => wire::erasure::Policy::Quick,
+            Method::Full => wire::erasure::Policy::Full,
+        },
+        own_names: erase.own_names.clone(),
+        override_guards: erase.overridden.contains(disk),
+    }
 }
 
 fn identity(disk: &DiskIdentity) -> wire::DiskIdentity {
@@ -227,5 +369,34 @@ fn identity(disk: &DiskIdentity) -> wire::DiskIdentity {
         model: disk.model.clone(),
         size_bytes: disk.size_bytes,
         by_path: disk.by_path.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tombstone_forgets_no_disk() {
+        let left = |host: &str, disk: &str, second: i64| Uncleaned {
+            host: host.to_owned(),
+            disk: disk.to_owned(),
+            reason: String::new(),
+            at: jiff::Timestamp::from_second(second).unwrap_or_default(),
+        };
+        let first = left("default/a", "A", 1);
+        for (old, new, expected) in [
+            (None, left("default/a", "A", 2), left("default/a", "A", 2)),
+            (Some(&first), left("default/a", "A", 2), first.clone()),
+            // A second life under the same name, with another disk.
+            (Some(&first), left("default/a", "B", 2), left("default/a", "", 2)),
+            (Some(&first), left("default/a", "", 2), left("default/a", "", 2)),
+            (Some(&first), left("default/b", "A", 2), left("default/b", "A", 2)),
+            (Some(&first), left("default/b", "B", 2), left("default/b", "", 2)),
+        ] {
+            let united = super::united(old, &new);
+            assert_eq!(united, expected, "{old:?} and {new:?}");
+            assert_eq!(super::united(Some(&united), &new), united, "the effect may run again");
+        }
     }
 }

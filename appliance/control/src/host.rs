@@ -12,7 +12,8 @@ use crate::{
     Control, HostKey,
     control::key_of,
     journals::{self, event},
-    views::Identity,
+    metrics::Standing,
+    views::{Identity, NetworkView},
 };
 
 impl Control {
@@ -20,6 +21,8 @@ impl Control {
     pub(crate) async fn step(&self, key: &HostKey) -> Result<(), Status> {
         let known = self.views().hosts.get(key).map(|view| view.uid.clone());
         let Some(host) = self.inner.hosts.get(&key.namespace, &key.name).await? else {
+            self.free_slot(key);
+            self.views().consoles.end(key);
             if let Some(uid) = known {
                 self.views().forget_host(key, &uid);
                 // One of them may have waited for its MAC.
@@ -32,16 +35,37 @@ impl Control {
             // Deleted since it was read, and its journal removed before this one was made.
             return self.inner.journals.remove(key, &host.metadata.uid).await;
         }
-        let Some(memory) = memory_of(key, &journal) else { return Ok(()) };
+        let Some(memory) = memory_of(key, &journal) else {
+            // Nothing is done with it.
+            self.free_slot(key);
+            return Ok(());
+        };
         let now = self.now();
-        let seen = self.seen(host, memory, &journal.status, now).await?;
+        let (has_slot, deletes) = (memory.admitted.is_some(), host.metadata.is_deleting());
+        let uuid = journal.status.hardware.as_ref().map_or("", |record| record.system.uuid.as_str());
+        let twins = self.views().learn_machine(key, uuid);
+        twins.iter().for_each(|twin| self.inner.queue.wake(twin));
+        let (network_data, network) = self.network_data(key, &host).await?;
+        let mut seen = self.seen(host, memory, &journal.status, now, network_data).await?;
+        seen.slot = self.views().slots.offer(key, has_slot, deletes);
         let step = plan::step(&seen, now);
         tracing::debug!(host = %key, state = ?step.memory.state, reason = %step.reason.text, effects = ?step.effects, "step");
         let journal = self.keep(journal, &seen.memory, &step, now).await?;
+        self.inner.metrics.step(key, &seen, &step);
+        let standing = plan::host::standing(&step.memory, &seen);
+        let next = self.views().slots.settle(key, standing, deletes);
+        next.iter().for_each(|key| self.inner.queue.wake(key));
         self.announce(&seen.host.metadata, &step.events, now);
-        self.publish(&seen.host, &step.memory).await;
+        let shut = plan::host::gate::shut(&seen).map(|shut| shut.text);
+        self.publish(&seen, &step.memory, network, shut).await;
+        self.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
+        // Without its finalizer the host goes as soon as somebody deletes it: that comes before anybody is told of it.
+        let is_first = |effect: &&plan::host::Effect| matches!(effect, plan::host::Effect::AddFinalizer);
+        for effect in step.effects.iter().filter(is_first) {
+            self.act(&seen.host, &step.memory, &journal.status, effect).await?;
+        }
         self.project(&seen, &step, now).await?;
-        for effect in &step.effects {
+        for effect in step.effects.iter().filter(|effect| !is_first(effect)) {
             self.act(&seen.host, &step.memory, &journal.status, effect).await?;
         }
         if let Some(delay) = step.wake {
@@ -95,7 +119,8 @@ impl Control {
     }
 
     /// 2. What the host gets when it boots, and what its agent gets when it asks.
-    async fn publish(&self, host: &BareMetalHost, memory: &HostMemory) {
+    async fn publish(&self, seen: &plan::Seen, memory: &HostMemory, network: NetworkView, shut: Option<String>) {
+        let host = &seen.host;
         let key = key_of(host);
         let entry = entry_of(host, plan::boot_entry(memory));
         let macs: Vec<firesteel_boot::Mac> =
@@ -112,6 +137,14 @@ impl Control {
             let mut views = self.views();
             views.learn_host(&key, Some(Identity::of(&host.metadata, &macs)));
             let Some(view) = views.hosts.get_mut(&key) else { return };
+            view.network = network;
+            view.standing = Some(Standing::of(memory, seen));
+            let is_held = plan::host::gate::holds_back(&host.metadata, memory);
+            view.agent.hold(is_held || plan::host::outlook::is_set_aside(memory, seen));
+            if view.shut != shut {
+                view.shut = shut;
+                view.agent.changed.notify_waiters();
+            }
             if view.boot_entry.as_ref() != Some(&entry) {
                 tracing::debug!(host = %key, ?entry, "boot entry");
                 view.boot_entry = Some(entry);
@@ -125,7 +158,7 @@ impl Control {
             })
         };
         let Some(issued) = wanted else { return };
-        match self.wire_plan(host, memory.attempt, &issued).await {
+        match self.wire_plan(host, memory, &issued).await {
             Ok(plan) => {
                 if let Some(view) = self.views().hosts.get_mut(&key)
                     && view.agent.attempt == memory.attempt

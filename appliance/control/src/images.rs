@@ -49,6 +49,17 @@ pub(crate) enum ImageView {
     Failed { message: String, permanent: bool, at: Timestamp },
 }
 
+impl ImageView {
+    /// For counting.
+    pub(crate) fn word(&self) -> &'static str {
+        match self {
+            Self::Fetching { .. } => "fetching",
+            Self::Ready(_) => "ready",
+            Self::Failed { .. } => "failed",
+        }
+    }
+}
+
 pub(crate) fn key_of(image: &Image) -> ImageKey {
     ImageKey {
         url: image.url.clone(),
@@ -117,6 +128,7 @@ impl Control {
                 ImageView::Failed { message, permanent, at: self.now() }
             }
         };
+        self.inner.metrics.image_fetched(matches!(view, ImageView::Ready(_)));
         let waiting: Vec<HostKey> = {
             let mut views = self.views();
             views.images.insert(key, view);

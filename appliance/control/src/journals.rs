@@ -3,12 +3,14 @@
 use std::sync::{Mutex, PoisonError};
 
 use firesteel_kube::{Objects, Part, Status};
+use firesteel_plan::host::State;
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     host_journal::{HostJournalStatus, TimelineEvent},
     meta::OwnerReference,
 };
 use jiff::Timestamp;
+use serde::Deserialize as _;
 
 use crate::HostKey;
 
@@ -96,6 +98,16 @@ pub(crate) fn event(at: Timestamp, attempt: u64, name: &str, detail: impl Into<S
 pub(crate) fn timeline(status: &HostJournalStatus) -> u32 {
     let timeline = status.memory.get("timeline").and_then(serde_json::Value::as_u64);
     timeline.and_then(|timeline| u32::try_from(timeline).ok()).unwrap_or(0)
+}
+
+/// The state of the host, as its journal has it; the first one where it cannot be read.
+pub(crate) fn state(status: &HostJournalStatus) -> State {
+    State::deserialize(&status.memory["state"]).unwrap_or_default()
+}
+
+/// When a person asked for another try last.
+pub(crate) fn retried_at(status: &HostJournalStatus) -> Option<Timestamp> {
+    status.memory.get("retriedAt").and_then(serde_json::Value::as_str)?.parse().ok()
 }
 
 /// The attempt that the planner is at; 0 before the first.

@@ -23,22 +23,30 @@
 //! unchanged.
 
 mod agents;
+mod bmc_record;
 mod boot;
+mod console;
 mod control;
 mod discovery;
 mod effects;
 mod events;
+mod halts;
 mod host;
+mod identity;
 mod images;
 mod instances;
 mod journals;
+mod logins;
 mod logs;
 mod map;
+mod metrics;
 mod network;
+pub mod network_data;
 mod notes;
+mod pace;
 mod power;
 mod queue;
-mod receipts;
+pub mod receipts;
 pub mod runtime;
 mod seen;
 mod views;
@@ -46,12 +54,14 @@ mod views;
 use std::fmt;
 
 pub use boot::BootGrant;
+pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};
 pub use discovery::DISCOVERED_MAX;
 pub use images::{Acquiring, ImageFault, Images};
-pub use logs::{AGENT, HostLogs, KERNEL, LOG_BYTES_MAX};
+pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};
+pub use metrics::{Fleet, HOSTS_NAMED_MAX, Survey};
 pub use network::NetworkEvent;
-pub use power::{BmcAnswer, BmcDriver, BmcSession, RedfishDriver};
+pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, SchemeDriver};
 pub use receipts::verify as verify_receipt;
 
 /// A host's place in the API.

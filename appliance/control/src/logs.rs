@@ -1,5 +1,6 @@
-//! The newest log lines of the hosts, as their agents reported them: what the agent says and what the
-//! kernel says. In memory, and bounded; the agents keep their secrets out of them before they are sent.
+//! The newest log lines of the hosts: what the agent says and what the kernel below it says, as the agents reported
+//! them, and what the [console](crate::console) says. In memory, and bounded; secrets are kept out of them before they
+//! come here.
 //!
 //! A line is here once, whatever is reported again. Lines of a boot stay until newer ones need their
 //! place, or the host goes.
@@ -20,6 +21,7 @@ use crate::HostKey;
 /// The containers of a host's pod.
 pub const AGENT: &str = "agent";
 pub const KERNEL: &str = "kernel";
+pub const CONSOLE: &str = "console";
 
 /// Bytes of text of one source of one host: a boot of a large server is about as long.
 const SOURCE_BYTES_MAX: usize = 64 << 10;
@@ -51,6 +53,11 @@ struct Kept {
 enum Source {
     Agent,
     Kernel,
+    Console,
+}
+
+impl Source {
+    const ALL: [Self; 3] = [Self::Agent, Self::Kernel, Self::Console];
 }
 
 #[derive(Default)]
@@ -85,10 +92,20 @@ impl HostLogs {
         }
     }
 
+    /// Keeps lines of a host's console, in their order.
+    pub(crate) fn keep_console(&self, key: &HostKey, at: Timestamp, lines: Vec<String>) {
+        let mut kept = self.kept();
+        for text in lines {
+            kept.push((key.clone(), Source::Console), at, text);
+        }
+        drop(kept);
+        self.0.changed.notify_waiters();
+    }
+
     /// Forgets a host that is gone.
     pub(crate) fn forget(&self, key: &HostKey) {
         let mut kept = self.kept();
-        for source in [Source::Agent, Source::Kernel] {
+        for source in Source::ALL {
             kept.drop_ring(&(key.clone(), source));
         }
     }
@@ -103,6 +120,7 @@ impl Logs for HostLogs {
         let source = match pod.container {
             AGENT => Source::Agent,
             KERNEL => Source::Kernel,
+            CONSOLE => Source::Console,
             _ => return Vec::new(),
         };
         let key = HostKey { namespace: pod.namespace.to_owned(), name: pod.name.to_owned() };
@@ -181,8 +199,14 @@ mod tests {
         assert_eq!(texts(&logs, "a", AGENT, 1), ["four"]);
         assert_eq!(texts(&logs, "a", KERNEL, 0), ["two"]);
         assert_eq!(texts(&logs, "a", "other", 0), Vec::<String>::new());
+        logs.keep_console(&key("a"), Timestamp::UNIX_EPOCH, vec!["five".to_owned()]);
+        assert_eq!(
+            (texts(&logs, "a", CONSOLE, 0), texts(&logs, "a", AGENT, 1)),
+            (vec!["five".into()], vec!["four".into()])
+        );
         logs.forget(&key("a"));
         assert_eq!((texts(&logs, "a", AGENT, 0).len(), texts(&logs, "b", AGENT, 0).len()), (0, 1));
+        assert_eq!(texts(&logs, "a", CONSOLE, 0), Vec::<String>::new());
     }
 
     #[test]

@@ -2,12 +2,21 @@
 //!
 //! Everything that comes from a host is cut to a bound here, once, so that no later part has to.
 
-use firesteel_resources::hardware::{
-    CpuRecord, DiskRecord, FirmwareMode, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord,
-    TableRecord, Transport,
+mod parts;
+
+use firesteel_resources::{
+    hardware::{
+        CpuRecord, DiskRecord, FirmwareMode, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord,
+        TableRecord, Transport,
+        neighbour::{Heard, NeighbourRecord},
+    },
+    hardware_data::Vlan,
 };
-use firesteel_wire::{self as wire, limits};
+use firesteel_wire::{self as wire, limits, text};
 use jiff::Timestamp;
+
+// Of each disk that a host may name, a receipt of its erasure is kept.
+const _: () = assert!(limits::DISKS_MAX < firesteel_resources::host_journal::RECEIPTS_MAX);
 
 /// The record of one inspection.
 #[must_use]
@@ -28,6 +37,9 @@ pub(crate) fn hardware_record(
             product: field(&inventory.system.product),
             serial: field(&inventory.system.serial),
             uuid: field(&inventory.system.uuid),
+            version: field(&inventory.system.version),
+            sku: field(&inventory.system.sku),
+            family: field(&inventory.system.family),
         },
         firmware: FirmwareRecord {
             mode: match inventory.firmware.mode {
@@ -38,6 +50,9 @@ pub(crate) fn hardware_record(
             version: field(&inventory.firmware.version),
             date: field(&inventory.firmware.date),
             secure_boot: inventory.firmware.secure_boot,
+            setup_mode: inventory.firmware.setup_mode,
+            release: field(&inventory.firmware.release),
+            booted_from: field(&inventory.firmware.booted_from),
         },
         cpu: CpuRecord {
             arch: field(&inventory.cpu.arch),
@@ -45,11 +60,17 @@ pub(crate) fn hardware_record(
             clock_mhz: if inventory.cpu.clock_mhz.is_finite() { inventory.cpu.clock_mhz } else { 0.0 },
             flags: inventory.cpu.flags.iter().take(1024).map(|flag| field(flag)).collect(),
             count: inventory.cpu.count,
+            sockets: inventory.cpu.sockets,
+            cores: inventory.cpu.cores,
+            offline: inventory.cpu.offline,
+            microcode: field(&inventory.cpu.microcode),
         },
         memory: MemoryRecord { total_mib: inventory.memory.total_mib, installed_mib: inventory.memory.installed_mib },
         nics: inventory.nics.iter().take(limits::NICS_MAX).map(nic).collect(),
         disks: inventory.disks.iter().take(limits::DISKS_MAX).map(disk).collect(),
         hostname: field(&inventory.hostname),
+        parts: inventory.parts.as_deref().map(|told| Box::new(parts::parts(told))),
+        changes: Vec::new(),
     }
 }
 
@@ -64,7 +85,43 @@ fn nic(nic: &wire::Nic) -> NicRecord {
         speed_mbps: nic.speed_mbps,
         link: nic.link,
         boot: nic.boot,
+        firmware: field(&nic.firmware),
+        duplex: field(&nic.duplex),
+        // What upstream's kind refuses would keep the whole record out.
+        vlans: vlans(&nic.vlans),
+        neighbour: None,
     }
+}
+
+fn vlans(told: &[wire::Vlan]) -> Vec<Vlan> {
+    told.iter().filter(|vlan| vlan.id < 4095).take(limits::VLANS_MAX).map(vlan).collect()
+}
+
+/// What an agent of this attempt heard on its cables.
+#[must_use]
+pub(crate) fn neighbours(told: &[wire::Neighbour], attempt: u64) -> Vec<Heard> {
+    let heard = |told: &wire::Neighbour| Heard {
+        nic: field(&told.nic),
+        mac: field(&told.mac),
+        neighbour: NeighbourRecord {
+            attempt,
+            switch_id: field(&told.switch_id),
+            port_id: field(&told.port_id),
+            port_description: field(&told.port_description),
+            switch_name: field(&told.switch_name),
+            switch_description: field(&told.switch_description),
+            addresses: told.addresses.iter().take(limits::NEIGHBOUR_ADDRESSES_MAX).map(|one| field(one)).collect(),
+            port_vlan: if told.port_vlan < 4095 { told.port_vlan } else { 0 },
+            vlans: vlans(&told.vlans),
+            aggregated: told.aggregated,
+            frame_bytes_max: told.frame_bytes_max,
+        },
+    };
+    told.iter().take(limits::NICS_MAX).map(heard).collect()
+}
+
+fn vlan(vlan: &wire::Vlan) -> Vlan {
+    Vlan { id: vlan.id, name: field(&vlan.name) }
 }
 
 fn disk(disk: &wire::Disk) -> DiskRecord {
@@ -101,21 +158,25 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
             wire::Table::Gpt { guid } => TableRecord::Gpt { guid: field(guid) },
             wire::Table::Unreadable { why, damaged } => TableRecord::Unreadable { why: field(why), damaged: *damaged },
         }),
+        firmware: field(&disk.firmware),
+        controller: field(&disk.controller),
+        capabilities: disk.capabilities.as_deref().map(|can| Box::new(parts::capabilities(can))),
+        health: disk.health.as_deref().map(|health| Box::new(parts::health(health))),
     }
 }
 
-/// A text from a host: bounded, and without control characters.
+/// A text from a host: bounded, and without characters that are not seen.
 #[must_use]
-pub(crate) fn field(text: &str) -> String {
-    let end = text.floor_char_boundary(limits::FIELD_BYTES_MAX);
-    text[..end].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+pub(crate) fn field(foreign: &str) -> String {
+    let end = foreign.floor_char_boundary(limits::FIELD_BYTES_MAX);
+    foreign[..end].chars().map(|c| if text::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// A log line or error from a host: longer than a field, bounded all the same.
 #[must_use]
-pub(crate) fn line(text: &str) -> String {
-    let end = text.floor_char_boundary(limits::LOG_LINE_BYTES_MAX);
-    text[..end].chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+pub(crate) fn line(foreign: &str) -> String {
+    let end = foreign.floor_char_boundary(limits::LOG_LINE_BYTES_MAX);
+    foreign[..end].chars().map(|c| if text::is_hidden(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]

@@ -24,6 +24,7 @@ impl Control {
         if let NetworkEvent::DhcpAck { address, .. } = &event {
             self.views().addresses.learn(IpAddr::V4(*address), mac);
         }
+        self.inner.metrics.network(event.name());
         tracing::debug!(%mac, event = event.name(), detail = event.detail(), "network");
         if self.notes().try_send(Note { at: self.now(), mac, event }).is_err() {
             tracing::warn!(%mac, "too many network events are waiting: one is lost for the timeline");
@@ -35,7 +36,10 @@ impl Control {
         let mac = self.views().addresses.mac(address);
         match mac {
             Some(mac) => self.note(mac, event),
-            None => tracing::debug!(%address, event = event.name(), "an event of an unknown address"),
+            None => {
+                self.inner.metrics.network(event.name());
+                tracing::debug!(%address, event = event.name(), "an event of an unknown address");
+            }
         }
     }
 }

@@ -58,6 +58,11 @@ impl Queue {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Activations that are due or wait for their time.
+    pub(crate) fn len(&self) -> u64 {
+        self.lock().when.len() as u64
+    }
+
     /// Look at this host now.
     pub(crate) fn wake(&self, key: &HostKey) {
         self.wake_in(key, Duration::ZERO);

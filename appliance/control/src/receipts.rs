@@ -1,11 +1,149 @@
 //! Signed receipts: what an auditor checks later, with the appliance's public key alone.
 //!
-//! The signature covers the JSON of the record with an empty `signature`, keys sorted as
-//! `serde_json` writes them.
+//! - [`document`] is what one says, [`file`] how it is written, signed and checked;
+//! - here they are kept: as objects of the API that outlive their host, made before the agent is told that its
+//!   report was taken;
+//! - the journal's own records of all steps are signed too, as they are: the signature covers the JSON of the
+//!   record with an empty `signature`, keys sorted as `serde_json` writes them.
 
-use firesteel_resources::host_journal::ReceiptRecord;
-use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
+pub mod document;
+pub mod file;
+
+use firesteel_kube::Status;
+use firesteel_plan::host::IssuedPlan;
+use firesteel_resources::{
+    Receipt,
+    host_journal::{HostJournalStatus, ReceiptRecord},
+    receipt::{HOST_LABEL, RECEIPTS_OF_GONE_MAX, ReceiptStatus, excess, name},
+};
+use firesteel_wire::{self as wire, limits::STEPS_MAX};
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+use serde::Deserialize as _;
 use serde_json::Value;
+
+use crate::{Control, HostKey, seen::identity};
+use document::{Document, Frame, Host};
+
+impl Control {
+    /// Makes the signed receipts of a report, each once, and returns their names. What a host says of plans that
+    /// it does not have, or of disks that its plan does not name, makes none.
+    pub(crate) async fn sign_receipts(
+        &self,
+        key: &HostKey,
+        uid: &str,
+        attempt: u64,
+        reported: Vec<&wire::Receipt>,
+        journal: &HostJournalStatus,
+    ) -> Result<Vec<String>, Status> {
+        let issued = journal.memory.get("plan").and_then(|plan| IssuedPlan::deserialize(plan).ok());
+        let Some(issued) = issued else { return Ok(Vec::new()) };
+        let planned = issued.disks();
+        let signer = &self.config().receipt_key;
+        let frame = Frame {
+            host: host(key, uid, journal),
+            attempt,
+            agent: journal.agent.as_ref().filter(|agent| agent.attempt == attempt),
+            key_sha256: file::fingerprint(signer.public_key().as_ref()),
+            received_at: self.now(),
+        };
+        let is_asked = |receipt: &&wire::Receipt| {
+            let is_planned = disk_of(&receipt.evidence).is_some_and(|disk| planned.contains(&identity(disk)));
+            receipt.plan == issued.number && (receipt.index as usize) < STEPS_MAX && is_planned
+        };
+        let made: Vec<Receipt> = reported
+            .into_iter()
+            .filter(is_asked)
+            .filter_map(|receipt| {
+                let document = document::document(&frame, receipt)?;
+                let file = file::sign(signer, &document)?;
+                Some(object(key, &document, file))
+            })
+            .collect();
+        let mut names = Vec::new();
+        for receipt in made {
+            match self.inner.receipts.create(&receipt).await {
+                Err(status) if !status.is_already_exists() && status.code >= 500 => return Err(status),
+                Err(status) if !status.is_already_exists() => {
+                    // A namespace that is going takes nothing new; its hosts are cleaned all the same.
+                    tracing::warn!(host = %key, error = %status.message, "a signed receipt is not kept");
+                }
+                Ok(_) | Err(_) => names.push(receipt.metadata.name.clone()),
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes receipts that are too many of their host; nothing depends on it.
+    pub(crate) async fn forget_receipts(&self, namespace: &str, names: &[String]) {
+        for name in names {
+            if let Err(status) = self.inner.receipts.delete(namespace, name).await {
+                tracing::warn!(%namespace, %name, error = %status.message, "removing an old receipt");
+            }
+        }
+    }
+
+    /// A host is gone: its receipts stay, and the oldest of hosts that are gone make room.
+    pub(crate) async fn tidy_receipts(&self, namespace: &str) {
+        let (all, _) = match self.inner.receipts.list(Some(namespace)).await {
+            Ok(listed) => listed,
+            Err(status) => return tracing::warn!(%namespace, error = %status.message, "looking through receipts"),
+        };
+        let of_gone: Vec<&Receipt> = {
+            let views = self.views();
+            all.iter().filter(|receipt| !views.by_uid.contains_key(&receipt.status.host_uid)).collect()
+        };
+        let names: Vec<String> =
+            excess(of_gone, RECEIPTS_OF_GONE_MAX).iter().map(|receipt| receipt.metadata.name.clone()).collect();
+        self.forget_receipts(namespace, &names).await;
+    }
+}
+
+/// The disk that a step changed.
+fn disk_of(evidence: &wire::Evidence) -> Option<&wire::DiskIdentity> {
+    match evidence {
+        wire::Evidence::DiskErased(erasure) => Some(&erasure.disk),
+        wire::Evidence::MetadataCleared { disk, .. } | wire::Evidence::ImageWritten { disk, .. } => Some(disk),
+        wire::Evidence::Inspected { .. }
+        | wire::Evidence::FilesHandedOff { .. }
+        | wire::Evidence::BootEntrySet { .. }
+        | wire::Evidence::Leaving { .. } => None,
+    }
+}
+
+fn host(key: &HostKey, uid: &str, journal: &HostJournalStatus) -> Host {
+    let system = journal.hardware.as_ref().map(|record| record.system.clone()).unwrap_or_default();
+    Host {
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        uid: uid.to_owned(),
+        smbios_uuid: system.uuid,
+        serial: system.serial,
+    }
+}
+
+fn object(key: &HostKey, document: &Document, file: String) -> Receipt {
+    let mut receipt = Receipt::default();
+    receipt.metadata.namespace.clone_from(&key.namespace);
+    receipt.metadata.name = name(&document.host.uid, document.attempt, document.plan, document.step);
+    // A label's value has 63 bytes; a host may have a longer name, and is found by its UID then.
+    if key.name.len() <= 63 {
+        receipt.metadata.labels.insert(HOST_LABEL.to_owned(), key.name.clone());
+    }
+    receipt.status = ReceiptStatus {
+        host: key.name.clone(),
+        host_uid: document.host.uid.clone(),
+        attempt: document.attempt,
+        plan: document.plan,
+        step: document.step,
+        received_at: document.received_at,
+        kind: document.kind().to_owned(),
+        grade: document.grade().to_owned(),
+        disk: document.disk.words(),
+        summary: document.summary(),
+        file,
+    };
+    receipt
+}
 
 fn signed_bytes(receipt: &ReceiptRecord) -> Vec<u8> {
     let mut unsigned = receipt.clone();
@@ -42,7 +180,6 @@ fn bytes_of(text: &str) -> Option<Vec<u8>> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use ring::signature::KeyPair as _;
 
     #[test]
     fn an_altered_receipt_does_not_verify_and_one_that_was_stored_does() {

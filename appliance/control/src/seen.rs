@@ -2,19 +2,26 @@
 
 use firesteel_kube::Status;
 use firesteel_plan::{
-    HostMemory,
-    host::{AgentSeen, CredentialsSeen, InstanceSeen, LineageSeen, Seen, UserDataSeen, Work, WriteEvidence},
+    DiskIdentity, HostMemory,
+    disk::{Cleaned, Grade, Method},
+    host::{
+        AgentSeen, CredentialsSeen, HealthSeen, InstanceSeen, LineageSeen, NetworkDataSeen, PlanKind, Seen, State,
+        UserDataSeen, Work, WriteEvidence,
+    },
 };
 use firesteel_resources::{
     BareMetalHost,
     host_journal::{AgentBinding, HostJournalStatus},
     ignition,
 };
-use firesteel_wire::{Report, StepState};
+use firesteel_wire::{self as wire, Report, StepState};
 use jiff::{SignedDuration, Timestamp};
+use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::{Control, HostKey, boot::mac_with_colons, control::key_of};
+use crate::{
+    Control, HostKey, boot::mac_with_colons, control::key_of, logins::Account, network_data, pace, views::NetworkView,
+};
 
 /// A discovery agent that has not reported for this long is gone.
 const DISCOVERY_QUIET: SignedDuration = SignedDuration::from_secs(60);
@@ -26,18 +33,43 @@ impl Control {
         memory: HostMemory,
         journal: &HostJournalStatus,
         now: Timestamp,
+        network_data: NetworkDataSeen,
     ) -> Result<Seen, Status> {
         let key = key_of(&host);
-        let credentials = self.credentials_seen(&key, &host).await?;
+        let (credentials, account) = self.credentials_seen(&key, &host).await?;
         let user_data = self.user_data_seen(&key, &host).await?;
+        let looks = match memory.state {
+            State::New | State::Unmanaged | State::Registering | State::Inspecting => true,
+            State::Preparing
+            | State::Available
+            | State::Provisioning
+            | State::Provisioned
+            | State::ExternallyProvisioned
+            | State::Deprovisioning
+            | State::PoweringOff
+            | State::Deleting => memory.uncleaned.is_some(),
+        };
+        let uncleaned = if looks { self.tombstone_of(&memory.macs).await? } else { None };
+        let inspects = memory.plan.as_ref().is_some_and(|issued| issued.plan == PlanKind::Inspect);
+        // Of a host that is to go nothing is shown any more: in a namespace that is going it could not be.
+        let goes = host.metadata.is_deleting() && journal.hardware.is_some();
+        let hardware_is_shown = inspects && (goes || self.shows_hardware(&key, journal).await?);
         let mut seen = Seen::new(host, memory, self.inner.started_at, self.config().runtime.entropy());
+        seen.uncleaned = uncleaned;
         seen.credentials = credentials;
         seen.user_data = user_data;
+        seen.network_data = network_data;
         if let Some(image) = seen.host.spec.wanted_image() {
             seen.image = self.image_seen(image);
         }
         seen.lineage = self.lineage_seen();
         seen.hardware.clone_from(&journal.hardware);
+        seen.hardware_is_shown = hardware_is_shown;
+        seen.health = journal
+            .bmc
+            .as_ref()
+            .filter(|record| !record.health.is_empty())
+            .map(|record| HealthSeen { word: record.health.clone(), at: record.at });
         if let Some(record) = &journal.instance {
             seen.instance = InstanceSeen {
                 attempt: record.attempt,
@@ -45,12 +77,23 @@ impl Control {
                 running_at: record.running_at,
             };
         }
-        let views = self.views();
+        let mut views = self.views();
+        if let Some(account) = &account {
+            views.logins.recall(account, &key, &seen.memory.bmc.refused);
+        }
+        seen.doubt = views.doubt(&key);
+        seen.halt = views.halts.oldest().cloned();
         if let Some(view) = views.hosts.get(&key) {
             seen.bmc = view.power.seen();
+            let elsewhere = account.map(|account| views.logins.elsewhere(&account, &key));
+            seen.bmc.refused_elsewhere = elsewhere.unwrap_or_default();
             seen.agent = journal.agent.as_ref().map(|binding| {
                 let rebooted = view.rebooted_attempt == Some(binding.attempt);
-                AgentSeen { rebooted, ..agent(binding, &view.agent, journal, self.inner.started_at) }
+                let mut seen = AgentSeen { rebooted, ..agent(binding, &view.agent, journal, self.inner.started_at) };
+                if let Work::Running { activity, .. } = &mut seen.work {
+                    *activity = pace::words(activity, view.agent.speed_now(now));
+                }
+                seen
             });
             seen.mac_taken = view.macs.iter().find_map(|mac| {
                 let owner = views.by_mac.get(mac).filter(|owner| **owner != key)?;
@@ -76,13 +119,20 @@ impl Control {
         }
     }
 
-    async fn credentials_seen(&self, key: &HostKey, host: &BareMetalHost) -> Result<CredentialsSeen, Status> {
-        let Some(bmc) = host.spec.usable_bmc() else { return Ok(CredentialsSeen::Missing) };
+    async fn credentials_seen(
+        &self,
+        key: &HostKey,
+        host: &BareMetalHost,
+    ) -> Result<(CredentialsSeen, Option<Account>), Status> {
+        let Some(bmc) = host.spec.usable_bmc() else { return Ok((CredentialsSeen::Missing, None)) };
         let secret = self.inner.secrets.get(&key.namespace, &bmc.credentials_name).await?;
-        Ok(match secret {
-            None => CredentialsSeen::Missing,
-            Some(secret) if secret.credentials().is_none() => CredentialsSeen::Empty,
-            Some(secret) => CredentialsSeen::Ready { version: secret.metadata.resource_version },
+        let Some(secret) = secret else { return Ok((CredentialsSeen::Missing, None)) };
+        Ok(match secret.credentials() {
+            None => (CredentialsSeen::Empty, None),
+            Some((username, _)) => {
+                let version = secret.metadata.resource_version;
+                (CredentialsSeen::Ready { version }, Some(Account::new(&bmc.address, &username)))
+            }
         })
     }
 
@@ -98,6 +148,33 @@ impl Control {
         Ok(UserDataSeen::Ready {
             sha256: sha256_hex(config),
             reports_running: ignition::fetches_from(config, &self.config_origin()),
+        })
+    }
+
+    /// The network of the host's ramdisk, as it is now in the Secret: what the planner looks at, and what the next
+    /// boot gets.
+    pub(crate) async fn network_data(
+        &self,
+        key: &HostKey,
+        host: &BareMetalHost,
+    ) -> Result<(NetworkDataSeen, NetworkView), Status> {
+        let name = &host.spec.preprovisioning_network_data_name;
+        if name.is_empty() {
+            return Ok((NetworkDataSeen::NotReferenced, NetworkView::Dhcp));
+        }
+        let Some(secret) = self.inner.secrets.get(&key.namespace, name).await? else {
+            let text = format!("Secret {name} with the network of the ramdisk does not exist");
+            return Ok((NetworkDataSeen::Missing, NetworkView::Unusable(text)));
+        };
+        Ok(match network_data::read(&secret) {
+            Ok(plan) => {
+                let version = secret.metadata.resource_version;
+                (NetworkDataSeen::Ready { version }, NetworkView::Plan(std::sync::Arc::new(plan)))
+            }
+            Err(error) => {
+                let text = format!("the network data in Secret {name} cannot be used: {error}");
+                (NetworkDataSeen::Invalid(error), NetworkView::Unusable(text))
+            }
         })
     }
 
@@ -132,23 +209,98 @@ fn agent(
         left: binding.left,
         rebooted: false,
         evidence: evidence(binding.attempt, journal),
+        network: network_of(binding),
+        can_erase: binding.abilities.iter().any(|own| own == wire::Program::ERASE_DISK),
+        cleaned: cleaned(binding.attempt, journal),
     }
 }
 
-fn work(report: &Report) -> Work {
-    if let Some(step) = report.steps.iter().find(|step| step.state == StepState::Failed) {
-        return Work::Failed {
-            step: step.step.clone(),
-            message: crate::map::line(&step.error),
-            disk_changed: report.steps.iter().any(|step| step.disk_changed),
-        };
+/// What the receipts of this attempt show of disks that were cleaned.
+fn cleaned(attempt: u64, journal: &HostJournalStatus) -> Vec<Cleaned> {
+    let of_attempt = journal.receipts.iter().filter(|receipt| receipt.attempt == attempt);
+    of_attempt.filter_map(|receipt| shown(receipt.plan, &receipt.evidence)).collect()
+}
+
+fn shown(plan: u32, evidence: &Value) -> Option<Cleaned> {
+    if !matches!(evidence["kind"].as_str()?, "disk_erased" | "metadata_cleared") {
+        return None;
     }
+    let fields = |texts: &[String]| texts.iter().take(8).map(|text| crate::map::field(text)).collect();
+    match wire::Evidence::deserialize(evidence).ok()? {
+        wire::Evidence::DiskErased(erasure) => Some(Cleaned {
+            plan,
+            disk: identity(&erasure.disk),
+            device: crate::map::field(&erasure.device),
+            asked: match erasure.policy {
+                wire::erasure::Policy::Metadata => Method::Metadata,
+                wire::erasure::Policy::Quick => Method::Quick,
+                wire::erasure::Policy::Full => Method::Full,
+            },
+            by: crate::map::field(&erasure.method),
+            grade: match erasure.grade {
+                wire::erasure::Grade::None => Grade::None,
+                wire::erasure::Grade::Clear => Grade::Clear,
+                wire::erasure::Grade::Purge => Grade::Purge,
+            },
+            read_back_bytes: erasure.samples.read_back.saturating_mul(512),
+            overridden: fields(&erasure.overridden),
+            unverified: fields(&erasure.unverified),
+        }),
+        wire::Evidence::MetadataCleared { disk, device, verified_bytes, overridden, .. } if verified_bytes > 0 => {
+            Some(Cleaned {
+                plan,
+                disk: identity(&disk),
+                device: crate::map::field(&device),
+                asked: Method::Metadata,
+                by: "metadata".to_owned(),
+                grade: Grade::None,
+                read_back_bytes: verified_bytes,
+                overridden: fields(&overridden),
+                unverified: Vec::new(),
+            })
+        }
+        wire::Evidence::Inspected { .. }
+        | wire::Evidence::MetadataCleared { .. }
+        | wire::Evidence::ImageWritten { .. }
+        | wire::Evidence::FilesHandedOff { .. }
+        | wire::Evidence::BootEntrySet { .. }
+        | wire::Evidence::Leaving { .. } => None,
+    }
+}
+
+pub(crate) fn identity(disk: &wire::DiskIdentity) -> DiskIdentity {
+    DiskIdentity {
+        wwn: disk.wwn.clone(),
+        serial: disk.serial.clone(),
+        model: disk.model.clone(),
+        size_bytes: disk.size_bytes,
+        by_path: disk.by_path.clone(),
+    }
+}
+
+/// What its hello said of the network data.
+fn network_of(binding: &AgentBinding) -> Option<Result<String, String>> {
+    let text = Some(binding.network.clone()).filter(|text| !text.is_empty())?;
+    Some(if binding.network_failed { Err(text) } else { Ok(text) })
+}
+
+fn work(report: &Report) -> Work {
+    // A step may have failed beside others that still run: the plan is not over before they are.
     if let Some(step) = report.steps.iter().find(|step| step.state == StepState::Running) {
         let percent = match step.total_bytes {
             0 => 0,
             total => u8::try_from(u128::from(step.done_bytes.min(total)) * 100 / u128::from(total)).unwrap_or(100),
         };
         return Work::Running { step: step.step.clone(), activity: step.activity.clone(), percent };
+    }
+    let failed = || report.steps.iter().filter(|step| step.state == StepState::Failed);
+    if let Some(step) = failed().next() {
+        let messages: Vec<&str> = failed().map(|step| step.error.as_str()).collect();
+        return Work::Failed {
+            step: step.step.clone(),
+            message: crate::map::line(&messages.join("; ")),
+            disk_changed: report.steps.iter().any(|step| step.disk_changed),
+        };
     }
     // The last step of a plan that leaves is not done before the agent has left.
     let open = report.steps.iter().any(|step| step.state == StepState::Pending && !is_leave(&step.step));
@@ -184,6 +336,18 @@ fn evidence(attempt: u64, journal: &HostJournalStatus) -> Option<WriteEvidence> 
 mod tests {
     use super::*;
     use firesteel_resources::host_journal::ReceiptRecord;
+
+    #[test]
+    fn what_was_overridden_for_cleared_metadata_is_shown() {
+        let disk = serde_json::to_value(wire::DiskIdentity::default()).expect("a disk");
+        let mut evidence = serde_json::json!({
+            "kind": "metadata_cleared", "disk": disk, "device": "/dev/sda", "cleared": [], "verified_bytes": 1,
+        });
+        let overridden = |evidence: &Value| shown(1, evidence).expect("a cleaned disk").overridden;
+        assert!(overridden(&evidence).is_empty(), "as older agents say it");
+        evidence["overridden"] = serde_json::json!(["partition 3: VMFS"]);
+        assert_eq!(overridden(&evidence), ["partition 3: VMFS"]);
+    }
 
     #[test]
     fn only_the_receipts_of_one_write_count_together() {

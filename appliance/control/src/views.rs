@@ -9,18 +9,32 @@ use std::{
 };
 
 use firesteel_boot::{BootEntry, Mac};
+use firesteel_plan::admission::Slots;
 use firesteel_resources::ObjectMeta;
 use firesteel_wire as wire;
 use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 
-use crate::{HostKey, images::ImageView, network::Addresses, power::PowerView};
+use crate::{
+    HostKey,
+    console::Consoles,
+    halts::Halts,
+    images::ImageView,
+    logins::Logins,
+    metrics::Standing,
+    network::Addresses,
+    pace::{Pace, Speed},
+    power::PowerView,
+};
 
 /// After so long a silence the planner looks, whatever the agent says: it may have taken it for lost.
 const SILENCE: SignedDuration = SignedDuration::from_secs(30);
 
+/// Receipts of one boot that are remembered as stored: more than a host keeps of all its boots.
+const STORED_MAX: usize = 4 * firesteel_resources::host_journal::RECEIPTS_MAX;
+
 /// Everything in memory, behind one short lock.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Views {
     pub(crate) hosts: HashMap<HostKey, HostView>,
     pub(crate) by_uid: HashMap<String, HostKey>,
@@ -28,6 +42,10 @@ pub(crate) struct Views {
     pub(crate) discovered: HashMap<Mac, AgentView>,
     pub(crate) images: HashMap<ImageKey, ImageView>,
     pub(crate) addresses: Addresses,
+    pub(crate) logins: Logins,
+    pub(crate) consoles: Consoles,
+    pub(crate) halts: Halts,
+    pub(crate) slots: Slots<HostKey>,
     /// Effects under way, so that one that is asked for again is not started twice.
     pub(crate) running: HashSet<(HostKey, &'static str)>,
 }
@@ -51,10 +69,31 @@ pub(crate) struct HostView {
     pub(crate) macs: Vec<Mac>,
     /// Published before any effect of the step that decided it; absent until the first step.
     pub(crate) boot_entry: Option<BootEntry>,
+    /// SMBIOS UUID of the machine that it was inspected as, if that tells machines apart.
+    pub(crate) machine: Option<String>,
+    /// Another machine wanted to speak for it, since its last boot.
+    pub(crate) impostor: Option<String>,
+    /// Why the newest step found that its disks may not be changed.
+    pub(crate) shut: Option<String>,
     pub(crate) agent: AgentView,
     /// The attempt whose agent had said hello when the host asked for a boot script again.
     pub(crate) rebooted_attempt: Option<u64>,
     pub(crate) power: PowerView,
+    /// As the newest step left it.
+    pub(crate) standing: Option<Standing>,
+    /// The ramdisk's network, published together with the boot entry.
+    pub(crate) network: NetworkView,
+}
+
+/// How the agent of a host's next boot gets to the appliance.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum NetworkView {
+    /// By DHCP on the booting NIC.
+    #[default]
+    Dhcp,
+    Plan(Arc<wire::NetworkPlan>),
+    /// Not at all: the ramdisk is refused, in these words.
+    Unusable(String),
 }
 
 /// By what a stored host is known.
@@ -84,13 +123,23 @@ pub(crate) struct AgentView {
     pub(crate) last_report_at: Option<Timestamp>,
     /// When step, state or bytes last moved.
     pub(crate) progress_at: Option<Timestamp>,
+    pace: Pace,
+    /// How fast the running step goes.
+    pub(crate) speed: Speed,
     /// What the planner wants it to do: the highest-numbered plan.
     pub(crate) plan: Option<wire::Plan>,
     pub(crate) abort: Option<String>,
+    /// The host is paused or let alone: the agent goes on with what it has, and gets nothing new.
+    held: bool,
     pub(crate) log_sequence: u64,
+    /// Receipts of this boot that this process saw in the store, the last ones.
+    pub(crate) stored: Vec<wire::ReceiptPlace>,
     /// Wakes a held report.
     pub(crate) changed: Arc<Notify>,
 }
+
+/// A rate of so long ago is none of now: the step stands still, or its agent is not heard.
+const SPEED_FRESH: SignedDuration = SignedDuration::from_secs(10);
 
 /// What a report is against those before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +154,8 @@ pub(crate) enum Heard {
 impl AgentView {
     /// Starts afresh for another boot, keeping who waits.
     pub(crate) fn begin(&mut self, attempt: u64, key: wire::PublicKey) {
-        let changed = Arc::clone(&self.changed);
-        *self = Self { attempt, key: Some(key), changed, ..Self::default() };
+        let (changed, held) = (Arc::clone(&self.changed), self.held);
+        *self = Self { attempt, key: Some(key), changed, held, ..Self::default() };
     }
 
     /// Whether the newest report said the same, but for its log.
@@ -115,6 +164,7 @@ impl AgentView {
             (before.plan, before.idle, before.leaving) == (report.plan, report.idle, report.leaving)
                 && before.steps == report.steps
                 && before.receipts == report.receipts
+                && before.neighbours == report.neighbours
         };
         self.key == Some(report.key) && self.last_report.as_ref().is_some_and(same)
     }
@@ -137,13 +187,42 @@ impl AgentView {
         heard
     }
 
-    /// What the agent, which is at `plan`, does next.
-    pub(crate) fn verdict(&self, plan: u32) -> wire::Verdict {
+    /// How fast the step goes that a report says is running. Told of a report that came late: what is known.
+    pub(crate) fn speed_of(&mut self, report: &wire::Report, now: Timestamp) -> Speed {
+        if self.last_report.as_ref().is_none_or(|before| before.sequence < report.sequence) {
+            let running = report.steps.iter().find(|step| step.state == wire::StepState::Running);
+            self.speed = running.map_or_else(Speed::default, |step| self.pace.observe(report.plan, step, now));
+        }
+        self.speed
+    }
+
+    /// How fast the running step goes now, as far as that is known.
+    pub(crate) fn speed_now(&self, now: Timestamp) -> Speed {
+        let is_fresh = self.progress_at.is_some_and(|at| now.duration_since(at) < SPEED_FRESH);
+        if is_fresh { self.speed } else { Speed::default() }
+    }
+
+    /// These receipts are in the store, or were and had to make room for newer ones.
+    pub(crate) fn note_stored(&mut self, places: impl Iterator<Item = wire::ReceiptPlace>) {
+        for place in places {
+            if !self.stored.contains(&place) {
+                self.stored.push(place);
+            }
+        }
+        let excess = self.stored.len().saturating_sub(STORED_MAX);
+        self.stored.drain(..excess);
+    }
+
+    /// What the agent, which is at `plan`, does next. `is_shut`: nothing that destroys is begun.
+    pub(crate) fn verdict(&self, plan: u32, is_shut: bool) -> wire::Verdict {
         if let Some(reason) = &self.abort {
             return wire::Verdict::Abort { reason: reason.clone() };
         }
+        let waits = |next: &wire::Plan| is_shut && next.steps.iter().any(wire::Step::is_destructive);
         match &self.plan {
-            Some(next) if next.number > plan => wire::Verdict::Plan { plan: next.clone() },
+            Some(next) if next.number > plan && !self.held && !waits(next) => {
+                wire::Verdict::Plan { plan: next.clone() }
+            }
             Some(_) | None => wire::Verdict::Continue,
         }
     }
@@ -155,6 +234,15 @@ impl AgentView {
         }
     }
 
+    /// Keeps plans back, or lets them go.
+    pub(crate) fn hold(&mut self, held: bool) {
+        let lets_go = self.held && !held;
+        self.held = held;
+        if lets_go {
+            self.changed.notify_waiters();
+        }
+    }
+
     pub(crate) fn set_abort(&mut self, reason: &str) {
         self.abort = Some(reason.to_owned());
         self.changed.notify_waiters();
@@ -162,11 +250,29 @@ impl AgentView {
 }
 
 impl Views {
+    /// `at_once`: hosts that are worked on at a time.
+    pub(crate) fn new(at_once: usize) -> Self {
+        Self {
+            hosts: HashMap::new(),
+            by_uid: HashMap::new(),
+            by_mac: HashMap::new(),
+            discovered: HashMap::new(),
+            images: HashMap::new(),
+            addresses: Addresses::default(),
+            logins: Logins::default(),
+            consoles: Consoles::default(),
+            halts: Halts::default(),
+            slots: Slots::new(at_once),
+            running: HashSet::new(),
+        }
+    }
+
     /// A host is gone: nobody is this host any more. Which orders its BMC was given is known until a step
     /// finds that it is gone, since one that is under way must not give them again.
     pub(crate) fn host_went(&mut self, key: &HostKey, uid: &str) {
         let Some(view) = self.hosts.get_mut(key).filter(|view| view.uid == uid) else { return };
         let HostView { uid, made, revision, power, .. } = std::mem::take(view);
+        self.logins.forget_host(key);
         self.by_uid.remove(&uid);
         self.by_mac.retain(|_, owner| owner != key);
         *view = HostView { uid, made, revision, power, ..HostView::default() };
@@ -237,7 +343,7 @@ mod tests {
 
     #[test]
     fn what_an_agent_of_a_host_that_went_says_is_not_its_namesakes() {
-        let mut views = Views::default();
+        let mut views = Views::new(1);
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
         assert!(views.host_of("one").is_some());
         views.host_went(&key("a"), "one");
@@ -248,7 +354,7 @@ mod tests {
 
     #[test]
     fn the_older_host_with_a_mac_has_it_until_it_goes() {
-        let mut views = Views::default();
+        let mut views = Views::new(1);
         let mac = Mac([2, 0, 0, 0, 0, 1]);
         let at = |second| Timestamp::from_second(second).expect("in range");
         views.learn_host(&key("b"), known("ub", at(1), 1, &[mac]));
@@ -267,7 +373,7 @@ mod tests {
         let mac = Mac([2, 0, 0, 0, 0, 1]);
         let hosts = [("a", 3), ("b", 1), ("c", 2)];
         for first in 0..hosts.len() {
-            let mut views = Views::default();
+            let mut views = Views::new(1);
             for (name, second) in hosts.iter().cycle().skip(first).take(hosts.len()) {
                 let made = Timestamp::from_second(*second).expect("in range");
                 views.learn_host(&key(name), known(name, made, 1, &[mac]));
@@ -278,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_host_that_was_made_anew_forgets_its_namesakes_agent() {
-        let mut views = Views::default();
+        let mut views = Views::new(1);
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
         views.hosts.get_mut(&key("a")).expect("learnt").agent.attempt = 7;
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 1, &[]));
@@ -290,7 +396,7 @@ mod tests {
     /// The news of a deletion came late, and took the next host of the name with it.
     #[test]
     fn a_host_that_went_does_not_take_its_namesake_along() {
-        let mut views = Views::default();
+        let mut views = Views::new(1);
         views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 2, &[]));
         views.forget_host(&key("a"), "one");
         assert!(views.hosts.contains_key(&key("a")));
@@ -301,7 +407,7 @@ mod tests {
     /// A step that was under way when its host was deleted made it known again, and its BMC was reset twice.
     #[test]
     fn a_host_that_went_is_not_reset_again_by_a_step_under_way() {
-        let (mut views, mac) = (Views::default(), Mac([2, 0, 0, 0, 0, 1]));
+        let (mut views, mac) = (Views::new(1), Mac([2, 0, 0, 0, 0, 1]));
         let orders = |views: &mut Views| views.hosts.get_mut(&key("a")).is_some_and(|view| view.power.take_on(3));
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 2, &[mac]));
         assert!(orders(&mut views));
@@ -311,6 +417,17 @@ mod tests {
         assert!(views.hosts.contains_key(&key("a")) && !orders(&mut views));
         views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 9, &[mac]));
         assert!(orders(&mut views), "the orders of another host");
+    }
+
+    #[test]
+    fn what_was_stored_is_remembered_as_far_as_it_is_of_use() {
+        let mut agent = AgentView::default();
+        let place = |index| wire::ReceiptPlace { plan: 1, index };
+        agent.note_stored([place(0), place(1), place(0)].into_iter());
+        assert_eq!(agent.stored, [place(0), place(1)]);
+        agent.note_stored((0..).map(place).take(2 * STORED_MAX));
+        assert_eq!(agent.stored.len(), STORED_MAX);
+        assert_eq!(agent.stored[0].index, u32::try_from(STORED_MAX).unwrap_or(0), "the last ones");
     }
 
     fn report(sequence: u64, plan: u32) -> wire::Report {
@@ -323,6 +440,7 @@ mod tests {
             plan,
             steps: Vec::new(),
             receipts: Vec::new(),
+            neighbours: Vec::new(),
             idle: true,
             leaving: false,
             log: Vec::new(),
@@ -345,21 +463,52 @@ mod tests {
     }
 
     #[test]
+    fn a_held_agent_gets_no_plan_and_is_still_told_to_stop() {
+        let mut agent = AgentView::default();
+        agent.hold(true);
+        agent.begin(1, wire::PublicKey([1; 32]));
+        agent.set_plan(wire::Plan { number: 1, attempt: 1, steps: vec![wire::Step::Inspect] });
+        assert_eq!(agent.verdict(0, false), wire::Verdict::Continue);
+        agent.hold(false);
+        assert!(matches!(agent.verdict(0, false), wire::Verdict::Plan { .. }));
+        agent.hold(true);
+        agent.set_abort("stop");
+        assert!(matches!(agent.verdict(0, false), wire::Verdict::Abort { .. }));
+    }
+
+    #[test]
+    fn behind_a_shut_gate_only_plans_that_destroy_wait() {
+        let mut agent = AgentView::default();
+        let plan = |number, steps| wire::Plan { number, attempt: 1, steps };
+        agent.set_plan(plan(1, vec![wire::Step::Inspect]));
+        assert!(matches!(agent.verdict(0, true), wire::Verdict::Plan { .. }));
+        let disk = wire::DiskIdentity::default();
+        agent.set_plan(plan(
+            2,
+            vec![wire::Step::ClearMetadata { disk, own_names: Vec::new(), override_guards: false }, wire::Step::Reboot],
+        ));
+        assert_eq!(agent.verdict(1, true), wire::Verdict::Continue);
+        assert!(matches!(agent.verdict(1, false), wire::Verdict::Plan { .. }));
+        agent.set_abort("stop");
+        assert!(matches!(agent.verdict(1, true), wire::Verdict::Abort { .. }));
+    }
+
+    #[test]
     fn a_plan_never_goes_back() {
         let mut agent = AgentView::default();
         let plan = |number| wire::Plan { number, attempt: 1, steps: vec![wire::Step::Inspect] };
         agent.set_plan(plan(2));
         agent.set_plan(plan(1));
-        assert!(matches!(agent.verdict(1), wire::Verdict::Plan { plan } if plan.number == 2));
-        assert_eq!(agent.verdict(2), wire::Verdict::Continue);
+        assert!(matches!(agent.verdict(1, false), wire::Verdict::Plan { plan } if plan.number == 2));
+        assert_eq!(agent.verdict(2, false), wire::Verdict::Continue);
         agent.set_abort("old");
-        assert!(matches!(agent.verdict(1), wire::Verdict::Abort { .. }));
+        assert!(matches!(agent.verdict(1, false), wire::Verdict::Abort { .. }));
     }
 
     /// A watch may tell of the earlier host after a step has read the later one from the store.
     #[test]
     fn late_news_of_an_earlier_namesake_is_passed_over() {
-        let mut views = Views::default();
+        let mut views = Views::new(1);
         views.learn_host(&key("a"), known("two", Timestamp::UNIX_EPOCH, 9, &[]));
         views.hosts.get_mut(&key("a")).expect("learnt").agent.attempt = 7;
         views.learn_host(&key("a"), known("one", Timestamp::UNIX_EPOCH, 5, &[]));

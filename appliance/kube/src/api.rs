@@ -105,6 +105,11 @@ impl Api {
         &self.core
     }
 
+    /// Requests and watches that are being answered, of all callers.
+    pub fn under_way(&self) -> (u64, u64) {
+        self.guard.under_way()
+    }
+
     /// Lets a caller through to a path that is beside the API, as to anything that is no object.
     pub fn at_path(&self, caller: &Caller, method: &str, path: &str, headers: &HeaderMap) -> Result<Pass, Status> {
         let place = self.guard.enter(caller, false)?;

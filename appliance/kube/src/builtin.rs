@@ -1,5 +1,6 @@
 //! Kubernetes' own kinds, as far as they are served. Their shapes are in [`schemas`].
 
+mod data_keys;
 pub(crate) mod definition;
 mod event_columns;
 mod events;
@@ -106,6 +107,7 @@ pub fn config_map() -> KindInfo {
     }
     .admitting(|value, old| {
         let mut causes = Vec::new();
+        data_keys::check(value, &["data", "binaryData"], &mut causes);
         check_immutable(value, old, &["data", "binaryData"], &mut causes);
         if causes.is_empty() { Ok(Admitted::default()) } else { Err(causes) }
     });
@@ -154,6 +156,7 @@ fn admit_secret(value: &mut Value, old: Option<&Value>) -> Result<Admitted, Vec<
             None => value["data"] = Value::Object(data),
         }
     }
+    data_keys::check(value, &["data"], &mut causes);
     if value["type"].as_str().unwrap_or("").is_empty() {
         value["type"] = old.map_or_else(|| json!("Opaque"), |old| old["type"].clone());
     }

@@ -151,7 +151,7 @@ impl Core {
             let prepared = rules::prepare_create(target, body.clone(), &birth, options.validation, owners.clone())?;
             let name = prepared.value["metadata"]["name"].as_str().unwrap_or("").to_owned();
             let key = Key::new(&target.kind.stored_resource(), target.namespace, &name);
-            let guards = self.namespace_guard(target, &name).await?;
+            let guards = self.namespace_guard(target, &prepared.value, &name).await?;
             if options.dry_run {
                 if self.store.get(&key).await.map_err(read_failed)?.is_some() {
                     return Err(Status::already_exists(target.kind, &name));
@@ -432,14 +432,16 @@ impl Core {
     }
 
     /// The object's namespace must exist, and go on existing until the object is stored.
-    async fn namespace_guard(&self, target: Target<'_>, name: &str) -> Result<Vec<Guard>, Status> {
+    async fn namespace_guard(&self, target: Target<'_>, object: &Value, name: &str) -> Result<Vec<Guard>, Status> {
         if !target.kind.namespaced {
             return Ok(Vec::new());
         }
         let kind = self.namespace_kind()?;
         let namespace = Target { kind: &kind, namespace: "", name: target.namespace };
         let (value, revision) = self.current(namespace).await?;
-        if value["metadata"]["deletionTimestamp"].is_string() {
+        let goes_with_owner = target.kind.is_record
+            && object["metadata"]["ownerReferences"].as_array().is_some_and(|owners| !owners.is_empty());
+        if value["metadata"]["deletionTimestamp"].is_string() && !goes_with_owner {
             let resource = target.kind.group_resource();
             let message = format!(
                 "{resource} {name:?} is forbidden: unable to create new content in namespace {} because it is being terminated",

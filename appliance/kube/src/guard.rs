@@ -33,6 +33,10 @@ impl Guard {
         Self { authorizer, limits: Arc::default() }
     }
 
+    pub(crate) fn under_way(&self) -> (u64, u64) {
+        self.limits.under_way()
+    }
+
     pub(crate) fn enter(&self, caller: &Caller, is_watch: bool) -> Result<Place, Status> {
         self.limits.enter(&caller.name, if is_watch { Use::Watch } else { Use::Request })
     }

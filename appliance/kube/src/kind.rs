@@ -124,6 +124,10 @@ pub struct KindInfo {
     pub has_short_history: bool,
     /// Has a `/log` subresource, as pods have.
     pub has_log: bool,
+    /// What controllers keep of another object, its owner, for as long as that is there, however it is deleted: it
+    /// goes after its owner and is never orphaned, it holds no deletion up, and while a namespace empties itself it
+    /// goes last and may still be made.
+    pub is_record: bool,
     /// Group and plural of the stored kind of which this one is another form, where it is one.
     pub stored_at: Option<(&'static str, &'static str)>,
     /// Of a version in which objects are not stored: how they become those of the stored one.
@@ -169,6 +173,7 @@ impl KindInfo {
             tracks_owners: true,
             has_short_history: false,
             has_log: false,
+            is_record: false,
             stored_at: None,
             conversion: None,
             is_deprecated: false,

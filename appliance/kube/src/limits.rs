@@ -60,6 +60,13 @@ impl Limits {
         Ok(Place { limits: Arc::clone(self), caller: caller.to_owned(), what })
     }
 
+    /// Requests and watches of all callers.
+    pub(crate) fn under_way(&self) -> (u64, u64) {
+        let all = self.lock();
+        all.values()
+            .fold((0, 0), |(requests, watches), held| (requests + held.requests as u64, watches + held.watches as u64))
+    }
+
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Held>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -7,8 +7,10 @@
 //!
 //! - [`host`]: the states of one host, one file per state
 //! - [`disk`]: which disk is written, by hints or by size, or why none is
+//! - [`admission`]: how many hosts are worked on at a time
 //! - [`backoff`]: when a failed step is tried again
 
+pub mod admission;
 pub mod backoff;
 pub mod disk;
 pub mod host;

@@ -4,13 +4,19 @@
 //! keeps what upstream's kind has no field for and what decides which disk is written: every
 //! stable identity, read-only and removable flags, signatures, and which boot the facts are from.
 
+pub mod changes;
+pub mod neighbour;
+pub mod parts;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    hardware_data::{BiosInfo, Cpu, FirmwareInfo, HardwareDetails, Nic, Storage, StorageType, SystemVendor},
-    meta::is_zero,
+    hardware_data::{BiosInfo, Cpu, FirmwareInfo, HardwareDetails, Nic, Storage, StorageType, SystemVendor, Vlan},
+    meta::{is_zero, normal_mac},
 };
+use neighbour::NeighbourRecord;
+use parts::{CapabilitiesRecord, HealthRecord, PartsRecord};
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -31,6 +37,12 @@ pub struct HardwareRecord {
     pub disks: Vec<DiskRecord>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
+    /// Absent where the agent does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parts: Option<Box<PartsRecord>>,
+    /// What differs from the inspection before, in words ([`changes::changes`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<String>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,6 +53,12 @@ pub struct SystemRecord {
     pub serial: String,
     /// Lower-case SMBIOS UUID.
     pub uuid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub version: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub sku: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub family: String,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -60,6 +78,14 @@ pub struct FirmwareRecord {
     pub date: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secure_boot: Option<bool>,
+    /// No platform key is enrolled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub setup_mode: Option<bool>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub release: String,
+    /// The UEFI entry that started the inspection's boot.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub booted_from: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -71,6 +97,15 @@ pub struct CpuRecord {
     pub clock_mhz: f64,
     pub flags: Vec<String>,
     pub count: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub sockets: u32,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub cores: u32,
+    /// Logical processors that are switched off.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub offline: u32,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub microcode: String,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -95,6 +130,16 @@ pub struct NicRecord {
     pub link: bool,
     /// The host booted from this one.
     pub boot: bool,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub firmware: String,
+    /// `half` or `full`; empty without link.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub duplex: String,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vlans: Vec<Vlan>,
+    /// The other end of its cable; absent where no switch was heard.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub neighbour: Option<Box<NeighbourRecord>>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,6 +195,17 @@ pub struct DiskRecord {
     /// Absent where the agent does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableRecord>,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub firmware: String,
+    /// PCI address of what it is attached to.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub controller: String,
+    /// Absent where the agent does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub capabilities: Option<Box<CapabilitiesRecord>>,
+    /// Absent where the drive does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub health: Option<Box<HealthRecord>>,
 }
 
 /// The partition table at a disk's start.
@@ -191,7 +247,7 @@ impl HardwareRecord {
                     date: self.firmware.date.clone(),
                 },
             },
-            ram_mebibytes: ram,
+            ram_mebibytes: ram.min(i64::MAX.unsigned_abs()),
             nics: self.nics.iter().flat_map(NicRecord::rows).collect(),
             storage: self.disks.iter().map(DiskRecord::storage).collect(),
             cpu: Cpu {
@@ -211,17 +267,40 @@ impl NicRecord {
         let row = |ip: &str| Nic {
             name: self.name.clone(),
             model: self.model.clone(),
-            mac: self.mac.clone(),
+            // One that is none would have the whole record refused.
+            mac: normal_mac(&self.mac).unwrap_or_default(),
             ip: ip.to_owned(),
             speed_gbps: self.speed_mbps / 1000,
             pxe: self.boot,
             pci_address: self.pci_address.clone(),
-            ..Nic::default()
+            vlan_id: self.neighbour.as_ref().map(|near| near.port_vlan).filter(is_vlan).unwrap_or(0),
+            vlans: self.link_vlans(),
+            lldp: self.neighbour.as_ref().map(|neighbour| neighbour.lldp()),
         };
         let first = |v6: bool| self.ip.iter().find(|ip| ip.contains(':') == v6);
         let rows: Vec<Nic> = [first(false), first(true)].into_iter().flatten().map(|ip| row(ip)).collect();
         if rows.is_empty() { vec![row("")] } else { rows }
     }
+}
+
+impl NicRecord {
+    /// VLANs on the link: those that the kernel has, and those that only the switch speaks of.
+    fn link_vlans(&self) -> Vec<Vlan> {
+        let mut vlans = self.vlans.clone();
+        for vlan in self.neighbour.iter().flat_map(|neighbour| &neighbour.vlans) {
+            if vlans.iter().all(|known| known.id != vlan.id) {
+                vlans.push(vlan.clone());
+            }
+        }
+        vlans.retain(|vlan| is_vlan(&vlan.id));
+        vlans.sort_by_key(|vlan| vlan.id);
+        vlans
+    }
+}
+
+/// IEEE 802.1Q: 4095 is reserved, and the kind takes none.
+fn is_vlan(id: &u16) -> bool {
+    *id < 4095
 }
 
 impl DiskRecord {
@@ -258,11 +337,36 @@ mod tests {
     #[test]
     fn a_dual_stack_nic_has_two_rows() {
         let ip = ["fe80::1", "192.0.2.7", "192.0.2.8"].map(str::to_owned).to_vec();
-        let nic = NicRecord { name: "eth0".into(), ip, boot: true, speed_mbps: 25_000, ..NicRecord::default() };
+        let vlans = vec![Vlan { id: 5, name: "eth0.5".into() }];
+        let neighbour = NeighbourRecord {
+            attempt: 1,
+            switch_id: "00:1c:73:aa:bb:cc".into(),
+            port_id: "Ethernet1".into(),
+            switch_name: "leaf".into(),
+            port_vlan: 100,
+            vlans: vec![Vlan { id: 7, name: "pxe".into() }, Vlan { id: 5, name: "five".into() }],
+            ..NeighbourRecord::default()
+        };
+        let neighbour = Some(Box::new(neighbour));
+        let nic = NicRecord {
+            name: "eth0".into(),
+            ip,
+            boot: true,
+            speed_mbps: 25_000,
+            vlans,
+            neighbour,
+            ..NicRecord::default()
+        };
         let rows = HardwareRecord { nics: vec![nic, NicRecord::default()], ..HardwareRecord::default() }.details().nics;
         let ips: Vec<&str> = rows.iter().map(|row| row.ip.as_str()).collect();
         assert_eq!(ips, ["192.0.2.7", "fe80::1", ""]);
         assert!(rows[0].pxe && rows[0].speed_gbps == 25);
+        let vlan = |id: u16, name: &str| Vlan { id, name: name.into() };
+        assert_eq!(rows[0].vlans, [vlan(5, "eth0.5"), vlan(7, "pxe")]);
+        assert_eq!((&rows[0].vlans, rows[2].vlans.len()), (&rows[1].vlans, 0));
+        let lldp = rows[1].lldp.clone().unwrap_or_default();
+        assert_eq!((&*lldp.switch_id, &*lldp.port_id), ("00:1c:73:aa:bb:cc", "Ethernet1"));
+        assert_eq!((&*lldp.switch_system_name, rows[1].vlan_id, &rows[2].lldp), ("leaf", 100, &None));
     }
 
     #[test]

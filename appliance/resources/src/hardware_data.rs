@@ -16,6 +16,9 @@ pub const KIND: Kind = Kind {
     ..Kind::new(METAL3, V1ALPHA1, "HardwareData", "hardwaredata", "hardwaredata", &SHAPE)
 };
 
+/// Annotation by which Firesteel knows of which inspection the data is: `ATTEMPT/PLAN TIME`.
+pub const INSPECTION: &str = "firesteel.dev/inspection";
+
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HardwareData {
@@ -43,6 +46,19 @@ pub struct HardwareDetails {
     pub cpu: Cpu,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hostname: String,
+}
+
+impl HardwareDetails {
+    /// What a NIC shows of the other end of its cable comes later than the rest.
+    #[must_use]
+    pub fn without_neighbours(&self) -> Self {
+        let mut details = self.clone();
+        for nic in &mut details.nics {
+            (nic.lldp, nic.vlan_id) = (None, 0);
+            nic.vlans.clear();
+        }
+        details
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,7 +4,7 @@
 //!
 //! The memory is opaque here: its shape belongs to the planner, which is built on this crate.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -17,8 +17,17 @@ use crate::{
 /// Most timeline events kept per host; the oldest go first. About ten boots of a busy host, and
 /// under 100 kB.
 pub const EVENTS_MAX: usize = 400;
-/// Most receipts kept per host, for the same reason; one installation gives about six.
-pub const RECEIPTS_MAX: usize = 100;
+/// Most receipts kept per host: of each disk that an inventory may have (`DISKS_MAX` of the agents' protocol) one that
+/// proves its erasure, since a host with an unproven disk is erased again and again; and a hundred for the rest, of
+/// which one installation gives about six. At half a kilobyte each, under 200 kB.
+pub const RECEIPTS_MAX: usize = 256 + 100;
+/// Of all evidence of a host as JSON; what is missed least makes room. An agent brings it, and the object,
+/// of at most 4 MiB, has to be stored.
+pub const EVIDENCE_BYTES_MAX: usize = 1 << 20;
+/// Between two writes of what comes again and again.
+const AGAIN: SignedDuration = SignedDuration::from_secs(9);
+/// Of one event's detail.
+pub const DETAIL_BYTES_MAX: usize = 2048;
 
 pub const KIND: Kind = Kind {
     short_names: &["hj"],
@@ -58,6 +67,9 @@ pub struct HostJournalStatus {
     /// The hardware as last inspected.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hardware: Option<HardwareRecord>,
+    /// What the BMC tells of its machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bmc: Option<BmcRecord>,
     /// What the running OS said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<InstanceRecord>,
@@ -67,11 +79,26 @@ pub struct HostJournalStatus {
     pub timeline: Vec<TimelineEvent>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub receipts: Vec<ReceiptRecord>,
+    /// Names of the host's signed receipts ([`crate::receipt`]), the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub signed: Vec<String>,
 }
 
 impl HostJournalStatus {
-    /// Adds an event and drops the oldest beyond the bound.
-    pub fn note(&mut self, event: TimelineEvent) {
+    /// Notes signed receipts, and returns the names of those that are too many now.
+    pub fn note_signed(&mut self, names: &[String]) -> Vec<String> {
+        let new = names.iter().filter(|name| !self.signed.contains(name)).cloned().collect::<Vec<_>>();
+        self.signed.extend(new);
+        let excess = self.signed.len().saturating_sub(crate::receipt::RECEIPTS_PER_HOST_MAX);
+        self.signed.drain(..excess).collect()
+    }
+
+    /// Adds an event, its detail cut where it is too long, and drops the oldest beyond the bound.
+    pub fn note(&mut self, mut event: TimelineEvent) {
+        if event.detail.len() > DETAIL_BYTES_MAX {
+            event.detail.truncate(event.detail.floor_char_boundary(DETAIL_BYTES_MAX - '…'.len_utf8()));
+            event.detail.push('…');
+        }
         self.timeline.push(event);
         let excess = self.timeline.len().saturating_sub(EVENTS_MAX);
         self.timeline.drain(..excess);
@@ -85,8 +112,56 @@ impl HostJournalStatus {
             return;
         }
         self.receipts.push(receipt);
-        let excess = self.receipts.len().saturating_sub(RECEIPTS_MAX);
-        self.receipts.drain(..excess);
+        while self.has_too_much() {
+            let Some(least) = self.least() else { return };
+            self.receipts.remove(least);
+        }
+    }
+
+    /// One receipt is never too much.
+    fn has_too_much(&self) -> bool {
+        let bytes = || self.receipts.iter().map(|receipt| receipt.evidence.to_string().len()).sum::<usize>();
+        self.receipts.len() > RECEIPTS_MAX || (self.receipts.len() > 1 && bytes() > EVIDENCE_BYTES_MAX)
+    }
+
+    /// The receipt that is missed least: of an older boot; of this boot one that tells of no disk, or of a disk that
+    /// the same was done to again; the oldest of those. By its number, not by when it came: one that was dropped
+    /// and is brought again is dropped again.
+    fn least(&self) -> Option<usize> {
+        let newest = self.receipts.iter().map(|receipt| receipt.attempt).max()?;
+        let place = |receipt: &ReceiptRecord| (receipt.plan, receipt.index);
+        let rank = |receipt: &ReceiptRecord| {
+            let disk = receipt.evidence.get("disk");
+            let done_again = |other: &ReceiptRecord| {
+                (other.attempt, &other.step) == (receipt.attempt, &receipt.step)
+                    && place(other) > place(receipt)
+                    && other.evidence.get("disk") == disk
+            };
+            match disk {
+                _ if receipt.attempt < newest => 0,
+                None if receipt.step == "inspect" => 1,
+                None => 2,
+                Some(_) if self.receipts.iter().any(done_again) => 3,
+                Some(_) => 4,
+            }
+        };
+        let key = |receipt: &ReceiptRecord| (rank(receipt), receipt.attempt, place(receipt));
+        let (least, _) = self.receipts.iter().enumerate().min_by_key(|(_, receipt)| key(receipt))?;
+        Some(least)
+    }
+
+    /// Notes what somebody may make happen again and again: once for an attempt, as it was last, and not more often
+    /// than each [`AGAIN`].
+    pub fn note_again(&mut self, event: TimelineEvent) {
+        let same = |old: &TimelineEvent| (old.attempt, &old.event) == (event.attempt, &event.event);
+        if let Some(place) = self.timeline.iter().rposition(same) {
+            let old = &self.timeline[place];
+            if old.detail == event.detail || event.at.duration_since(old.at) < AGAIN {
+                return;
+            }
+            self.timeline.remove(place);
+        }
+        self.note(event);
     }
 }
 
@@ -97,6 +172,86 @@ pub struct JournalReason {
     /// Source line that decided, `host/provisioning.rs:120`.
     pub location: String,
     pub since: Timestamp,
+}
+
+/// What a BMC tells of its machine; empty and absent fields were not said. Words are the BMC's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BmcRecord {
+    pub at: Timestamp,
+    pub vendor: String,
+    pub product: String,
+    pub redfish_version: String,
+    pub manager_model: String,
+    pub manager_firmware: String,
+    pub manager_health: String,
+    pub manufacturer: String,
+    pub model: String,
+    pub serial: String,
+    pub uuid: String,
+    pub sku: String,
+    pub asset_tag: String,
+    pub bios_version: String,
+    /// Of the machine and all in it: `OK`, `Warning`, `Critical`.
+    pub health: String,
+    /// `UEFI` or `Legacy`.
+    pub boot_mode: String,
+    /// Secure Boot at the next boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secure_boot: Option<bool>,
+    /// Secure Boot in the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secure_boot_last: Option<bool>,
+    pub secure_boot_mode: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_mib: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub processor_count: Option<u32>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub modules: Vec<BmcModule>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub processors: Vec<BmcProcessor>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub firmware: Vec<BmcVersion>,
+    /// What is not in here, and why.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BmcModule {
+    pub slot: String,
+    pub mib: u64,
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mhz: Option<u32>,
+    pub manufacturer: String,
+    pub part: String,
+    pub serial: String,
+    pub health: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BmcProcessor {
+    pub socket: String,
+    pub manufacturer: String,
+    pub model: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cores: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mhz: Option<u32>,
+    pub health: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct BmcVersion {
+    pub name: String,
+    pub version: String,
 }
 
 /// The agent that a boot's token is bound to.
@@ -112,6 +267,18 @@ pub struct AgentBinding {
     pub address: String,
     pub agent_version: String,
     pub kernel_version: String,
+    /// By which way it came and what it waited for, where the host has network data.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub network: String,
+    /// The network data did not lead to the appliance; [`Self::network`] says why.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub network_failed: bool,
+    /// sha256 of its binary by its own word, hexadecimal.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub program_sha256: String,
+    /// What it can do beyond the first steps of the protocol.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub abilities: Vec<String>,
     /// Number of the newest report that this journal knows something from: an older one comes late.
     #[serde(skip_serializing_if = "is_zero")]
     pub sequence: u64,
@@ -144,6 +311,12 @@ pub struct Progress {
     pub total_bytes: u64,
     /// 0 to 100.
     pub percent: u8,
+    /// Smoothed; absent while it is not known, and of work that is not counted in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<u64>,
+    /// What the activity under way may still take; absent while that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<u64>,
     pub at: Timestamp,
 }
 
@@ -180,6 +353,34 @@ pub struct ReceiptRecord {
 mod tests {
     use super::*;
 
+    /// A second agent that came 400 times drove all that had happened to the host out.
+    #[test]
+    fn what_comes_again_and_again_is_one_event_of_its_attempt() {
+        let mut status = HostJournalStatus::default();
+        let event = |attempt, second, event: &str, detail: &str| TimelineEvent {
+            at: Timestamp::from_second(second).unwrap_or_default(),
+            attempt,
+            event: event.into(),
+            detail: detail.into(),
+            ..TimelineEvent::default()
+        };
+        status.note(event(1, 0, "agent_hello", ""));
+        for second in 0..1000 {
+            let from = if second % 2 == 0 { "a" } else { "b" };
+            status.note_again(event(1, second, "second_agent", from));
+            status.note_again(event(1, second, "another_machine", from));
+        }
+        let told = |event: &TimelineEvent| (event.event.clone(), event.at.as_second());
+        let all: Vec<_> = status.timeline.iter().map(told).collect();
+        let last = |name: &str| (name.to_owned(), 999);
+        assert_eq!(all, [("agent_hello".to_owned(), 0), last("second_agent"), last("another_machine")]);
+        status.note_again(event(1, 2000, "second_agent", "b"));
+        assert_eq!(status.timeline.len(), 3);
+        assert_eq!(told(&status.timeline[1]), last("second_agent"), "nothing new");
+        status.note_again(event(2, 2000, "second_agent", "b"));
+        assert_eq!(status.timeline.len(), 4, "another attempt");
+    }
+
     #[test]
     fn history_is_bounded_and_receipts_are_kept_once() {
         let mut status = HostJournalStatus::default();
@@ -191,5 +392,55 @@ mod tests {
             status.keep(ReceiptRecord { attempt: 1, plan: 1, index: 2, ..ReceiptRecord::default() });
         }
         assert_eq!(status.receipts.len(), 1);
+        let mut status = HostJournalStatus::default();
+        let large = |index| ReceiptRecord { index, evidence: "x".repeat(100 << 10).into(), ..ReceiptRecord::default() };
+        (0..20).for_each(|index| status.keep(large(index)));
+        let kept: Vec<u32> = status.receipts.iter().map(|receipt| receipt.index).collect();
+        assert_eq!(kept, (10..20).collect::<Vec<u32>>(), "together no more than {EVIDENCE_BYTES_MAX} bytes");
+        status.keep(ReceiptRecord { evidence: "x".repeat(1 << 20).into(), ..large(20) });
+        assert_eq!(status.receipts.len(), 1);
+        status.note(TimelineEvent { detail: "ä".repeat(1 << 20), ..TimelineEvent::default() });
+        let detail = status.timeline.last().map(|event| event.detail.as_str()).unwrap_or_default();
+        assert!(detail.len() <= DETAIL_BYTES_MAX && detail.ends_with("ä…"));
+    }
+
+    /// A host with more disks than receipts were kept of was erased for ever.
+    #[test]
+    fn erasures_of_this_boot_are_kept_until_they_are_superseded() {
+        let receipt = |attempt: u64, plan: u32, index: u32, step: &str, disk: Option<u32>| ReceiptRecord {
+            attempt,
+            plan,
+            index,
+            step: step.to_owned(),
+            evidence: disk.map_or(Value::Null, |disk| serde_json::json!({"disk": {"serial": disk.to_string()}})),
+            ..ReceiptRecord::default()
+        };
+        let mut status = HostJournalStatus::default();
+        for index in 0..90 {
+            status.keep(receipt(1, 1, index, "erase-disk", Some(index)));
+        }
+        for disk in 0..256 {
+            status.keep(receipt(2, 2 + disk / 60, disk % 60, "erase-disk", Some(disk)));
+            status.keep(receipt(2, 100 + disk, 0, "inspect", None));
+        }
+        let erased = |status: &HostJournalStatus| {
+            let of_this = status.receipts.iter().filter(|kept| kept.attempt == 2 && kept.step == "erase-disk");
+            of_this.map(|kept| kept.evidence["disk"].to_string()).collect::<std::collections::BTreeSet<_>>().len()
+        };
+        assert_eq!((status.receipts.len(), erased(&status)), (RECEIPTS_MAX, 256));
+        assert!(status.receipts.iter().all(|kept| kept.attempt == 2), "of older boots first");
+        for disk in 0..256 {
+            status.keep(receipt(2, 1000, disk, "erase-disk", Some(disk)));
+        }
+        assert_eq!((status.receipts.len(), erased(&status)), (RECEIPTS_MAX, 256), "the older of two of one disk goes");
+        assert_eq!(status.receipts.iter().filter(|kept| kept.plan == 1000).count(), 256);
+    }
+
+    #[test]
+    fn names_of_signed_receipts_are_bounded() {
+        let mut status = HostJournalStatus::default();
+        let names: Vec<String> = (0..130).map(|number| number.to_string()).collect();
+        assert_eq!(status.note_signed(&names), ["0", "1"]);
+        assert!(status.note_signed(&names[5..6]).is_empty() && status.signed.len() == 128, "each once");
     }
 }

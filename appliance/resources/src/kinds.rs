@@ -48,9 +48,11 @@ pub use crate::{
     bare_metal_host::KIND as BARE_METAL_HOST,
     cluster_api::{CLUSTER, CLUSTER_V1BETA1, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1},
     discovered_host::KIND as DISCOVERED_HOST,
+    halt::KIND as HALT,
     hardware_data::KIND as HARDWARE_DATA,
     host_journal::KIND as HOST_JOURNAL,
     provisioning::KIND as PROVISIONING,
+    receipt::KIND as RECEIPT,
 };
 
 /// Every kind, in the order in which clients see them. Of one in several versions the stored one comes first.
@@ -72,6 +74,8 @@ pub const KINDS: &[&Kind] = &[
     &cluster_operator::KIND,
     &HOST_JOURNAL,
     &DISCOVERED_HOST,
+    &HALT,
+    &RECEIPT,
     &ACCESS_GRANT,
     &CLUSTER,
     &CLUSTER_V1BETA1,

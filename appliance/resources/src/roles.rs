@@ -65,7 +65,7 @@ pub const TABLE: &[Line] = &[
     line(Admin,    Granted, ALL,         ALL,                                   ALL),
 
     line(Operator, Granted, METAL3,      ALL,                                   ALL),
-    line(Operator, Granted, FIRESTEEL,   &["hostjournals"],                     READ),
+    line(Operator, Granted, FIRESTEEL,   &["hostjournals", "receipts"],         READ),
     line(Operator, Granted, CORE,        &["secrets", "configmaps"],            ALL),
     line(Operator, Granted, EVENTS,      &["events"],                           ALL),
     line(Operator, Granted, LEASES,      &["leases"],                           ALL),
@@ -73,6 +73,8 @@ pub const TABLE: &[Line] = &[
     line(Operator, Granted, CORE,        &["pods", "pods/log"],                 READ),
     line(Operator, Cluster, METAL3,      &["provisionings"],                    READ),
     line(Operator, Cluster, FIRESTEEL,   &["discoveredhosts"],                  READ),
+    // Whoever runs hosts may stop the fleet; who sees all of it sets it going again.
+    line(Operator, Cluster, FIRESTEEL,   &["halts"],                            &["get", "list", "watch", "create"]),
     line(Operator, Cluster, DEFINITIONS, &["customresourcedefinitions"],        READ),
 
     line(Tenant,   Granted, METAL3,      &["hostclaims"],                       ALL),

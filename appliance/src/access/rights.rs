@@ -23,6 +23,8 @@ use firesteel_store::{EventKind, EventStream, GroupResource, Key, PAGE_OBJECTS_M
 use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
+use crate::metrics;
+
 /// Before all is read again from a store that could not be read.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -264,8 +266,8 @@ impl Authorizer for Rights {
                 let wanted = Wanted { verb, group, resource, subresource, namespace };
                 grant.role.allows(&grant.namespace, wanted)
             }
-            // What is no object belongs to the appliance itself.
-            Asked::Path { .. } => grant.role == Role::Admin,
+            // What is no object belongs to the appliance itself; who sees all of it sees its numbers too.
+            Asked::Path { verb, path } => grant.role == Role::Admin || (reads_metrics(grant) && is_metrics(verb, path)),
         };
         match view.of(caller).find(allows) {
             Some(grant) => Decision::allow(format!("role {}", word(grant.role))),
@@ -281,6 +283,10 @@ impl Authorizer for Rights {
             if grant.role == Role::Admin {
                 let all = || vec!["*".to_owned()];
                 rules.push(Rule { verbs: all(), paths: all(), ..Rule::default() });
+            }
+            if reads_metrics(grant) {
+                let (verbs, paths) = (vec!["get".to_owned()], vec![metrics::PATH.to_owned()]);
+                rules.push(Rule { verbs, paths, ..Rule::default() });
             }
             for line in grant.role.lines_in(&grant.namespace, namespace) {
                 rules.extend(self.rules_of(grant.role, line));
@@ -347,6 +353,15 @@ impl Rights {
     }
 }
 
+/// Whether a grant is a viewer's of all namespaces: the numbers are of all of them together.
+fn reads_metrics(grant: &Grant) -> bool {
+    grant.role == Role::Viewer && grant.namespace.is_empty()
+}
+
+fn is_metrics(verb: &str, path: &str) -> bool {
+    verb == "get" && path == metrics::PATH
+}
+
 fn word(role: Role) -> &'static str {
     match role {
         Role::Admin => "admin",
@@ -388,6 +403,33 @@ mod tests {
         let mut grant = AccessGrant { spec, ..AccessGrant::default() };
         grant.metadata.name = user.into();
         grant
+    }
+
+    #[tokio::test]
+    async fn the_metrics_are_for_admins_and_for_viewers_of_everything() {
+        let (rights, grants) = site().await;
+        let metrics = Asked::Path { verb: "get", path: "/metrics" };
+        for (user, role, namespace, may) in [
+            ("ann", "operator", "a", false),
+            ("bob", "viewer", "a", false),
+            ("eve", "viewer", "", true),
+            ("root", "admin", "", true),
+            ("jim", "agent", "", false),
+        ] {
+            let mut grant = operator(user);
+            (grant.spec.role, grant.spec.namespace) = (role.into(), namespace.into());
+            grants.create(&grant).await.unwrap();
+            let caller = Caller::new(user);
+            assert_eq!(rights.decide(&caller, metrics).allowed, may, "{user}");
+            for other in
+                [Asked::Path { verb: "get", path: "/metrics/" }, Asked::Path { verb: "post", path: "/metrics" }]
+            {
+                assert_eq!(rights.decide(&caller, other).allowed, role == "admin", "{user}");
+            }
+            let shown = rights.rules(&caller, "a").iter().any(|rule| rule.paths == ["/metrics"]);
+            assert_eq!(shown, may && role != "admin", "{user}");
+        }
+        assert!(!rights.decide(&Caller::anonymous(), metrics).allowed);
     }
 
     /// No task runs here: the question itself takes in what has happened.

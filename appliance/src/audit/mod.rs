@@ -8,8 +8,8 @@
 //! Kept are all writes, all that was refused for who asked (401, 403), and all reading of Secrets, backups
 //! included; of bodies, nothing. A record is given to the kernel within moments of the answer; no request
 //! waits for the disk, and one that finds no room is counted, and the count is in the log when there is room
-//! again. So are refusals beyond what a caller's may fill, but never what may have changed something. A request whose asker goes away before the answer has a record too ([`Noting`]): it may have been
-//! done.
+//! again. So are refusals beyond what a caller's may fill, but never what may have changed something. A
+//! request whose asker goes away before the answer has a record too ([`Noting`]): it may have been done.
 
 mod file;
 mod follow;
@@ -49,6 +49,7 @@ pub struct Audit(Arc<Inner>);
 struct Inner {
     queue: SyncSender<Command>,
     lost: Arc<AtomicU64>,
+    lost_ever: Arc<AtomicU64>,
     flood: Mutex<Flood>,
 }
 
@@ -77,9 +78,11 @@ impl Audit {
         let (queue, commands) = sync_channel(QUEUE_MAX);
         let lost = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&lost);
+        let lost_ever = Arc::new(AtomicU64::new(0));
+        let ever = Arc::clone(&lost_ever);
         let run = move || {
             let (live, _) = broadcast::channel(FOLLOW_MAX);
-            let mut writer = Writer { files, live, lost: counted, is_failing: false };
+            let mut writer = Writer { files, live, lost: counted, lost_ever: ever, is_failing: false };
             while let Ok(command) = commands.recv() {
                 match command {
                     Command::Line(line) => writer.write(line),
@@ -89,7 +92,7 @@ impl Audit {
             }
         };
         thread::Builder::new().name("audit".into()).spawn(run).context("starting the audit log's thread")?;
-        Ok(Self(Arc::new(Inner { queue, lost, flood: Mutex::default() })))
+        Ok(Self(Arc::new(Inner { queue, lost, lost_ever, flood: Mutex::default() })))
     }
 
     /// Keeps a record of a request and what comes of it, if it is one to keep: the answer, or, where this is
@@ -97,6 +100,12 @@ impl Audit {
     #[must_use]
     pub fn begin<'a>(&'a self, asked: &'a Asked, who: Who<'a>) -> Noting<'a> {
         Noting { audit: self, asked, who, is_answered: false }
+    }
+
+    /// Records that were lost since the start, those that the log tells of included.
+    #[must_use]
+    pub fn lost(&self) -> u64 {
+        self.0.lost_ever.load(Ordering::Relaxed)
     }
 
     fn note(&self, asked: &Asked, who: &Who<'_>, outcome: &Outcome<'_>, now: Timestamp) {
@@ -115,6 +124,7 @@ impl Audit {
         match self.0.queue.try_send(Command::Line(line)) {
             Ok(()) => {}
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => {
+                self.0.lost_ever.fetch_add(1, Ordering::Relaxed);
                 if self.0.lost.fetch_add(1, Ordering::Relaxed) == 0 {
                     tracing::error!("the audit log is slower than the requests; records are lost, and counted");
                 }
@@ -163,6 +173,7 @@ struct Writer {
     files: LogFiles,
     live: broadcast::Sender<Bytes>,
     lost: Arc<AtomicU64>,
+    lost_ever: Arc<AtomicU64>,
     is_failing: bool,
 }
 
@@ -171,10 +182,12 @@ impl Writer {
         let lost = self.lost.swap(0, Ordering::Relaxed);
         if lost > 0 && !self.put(record::count("lost", lost, Timestamp::now())) {
             self.lost.fetch_add(lost + 1, Ordering::Relaxed);
+            self.lost_ever.fetch_add(1, Ordering::Relaxed);
             return;
         }
         if !self.put(line) {
             self.lost.fetch_add(1, Ordering::Relaxed);
+            self.lost_ever.fetch_add(1, Ordering::Relaxed);
         }
     }
 

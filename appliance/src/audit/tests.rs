@@ -86,7 +86,7 @@ fn what_cannot_be_written_is_counted_and_the_count_is_in_the_log() {
     let folder = tempfile::tempdir().unwrap();
     let files = LogFiles::open(folder.path(), FILE_BYTES_MAX).unwrap();
     let (live, mut follower) = broadcast::channel(8);
-    let mut writer = Writer { files, live, lost: Arc::default(), is_failing: false };
+    let mut writer = Writer { files, live, lost: Arc::default(), lost_ever: Arc::default(), is_failing: false };
     writer.write(numbered(1).into());
     // Open for reading alone: nothing can be written, as on a full disk.
     let only_read = std::fs::File::open(folder.path().join("audit.jsonl")).unwrap();
@@ -100,6 +100,7 @@ fn what_cannot_be_written_is_counted_and_the_count_is_in_the_log() {
     let lines: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     assert_eq!((lines.len(), &lines[0]["number"], &lines[2]["number"]), (3, &1.into(), &5.into()), "{text}");
     assert_eq!(lines[1]["lost"], 3);
+    assert_eq!(writer.lost_ever.load(Ordering::Relaxed), 3, "and it stays counted");
     assert_eq!(std::iter::from_fn(|| follower.try_recv().ok()).count(), 3, "who follows is told too");
 }
 

@@ -1,17 +1,17 @@
 //! `firesteel describe host NAME`: everything that a person needs who asks "why?".
 
+mod hardware;
+
 use anyhow::bail;
-use firesteel_plan::Mark;
 use firesteel_resources::{
     BareMetalHost, HostJournal,
-    hardware::TableRecord,
     host_journal::{ReceiptRecord, TimelineEvent},
 };
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::{
-    Client, Output, get, kinds, print_text,
+    Client, Output, get, kinds, print_text, receipt,
     table::{self, bytes, clean, cut, duration, wrap},
 };
 
@@ -40,7 +40,15 @@ pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output)
     }
     let host: BareMetalHost = serde_json::from_value(object)?;
     let journal: HostJournal = journal.map(serde_json::from_value).transpose()?.unwrap_or_default();
-    print_text(&render(&host, &journal, Timestamp::now(), table::terminal_width()));
+    let width = table::terminal_width();
+    print_text(&render(&host, &journal, Timestamp::now(), width));
+    let signed = receipt::of(client, Some(name)).await?;
+    if !signed.is_empty() {
+        print_text(&format!(
+            "\nSigned receipts (`firesteel receipt export {name}`)\n{}",
+            receipt::table(&signed, width)
+        ));
+    }
     Ok(())
 }
 
@@ -114,10 +122,11 @@ pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width
         } else {
             String::new()
         };
-        page.field("Progress", &format!("{} {}%: {}{amount}", progress.step, progress.percent, progress.activity));
+        let (step, percent, activity) = (&progress.step, progress.percent, &progress.activity);
+        page.field("Progress", &format!("{step} {percent}%: {activity}{amount}{}", table::speed(progress, now)));
     }
     conditions(&mut page, &status.conditions, now);
-    hardware(&mut page, journal);
+    hardware::render(&mut page, journal);
     plan(&mut page, journal);
     timeline(&mut page, journal);
     receipts(&mut page, journal);
@@ -146,41 +155,6 @@ fn conditions(page: &mut Page, conditions: &[firesteel_resources::Condition], no
         })
         .collect();
     page.text.push_str(&table::render(&["  TYPE", "STATUS", "FOR", "WHY"], &rows, page.width));
-}
-
-fn hardware(page: &mut Page, journal: &HostJournal) {
-    let Some(hardware) = &journal.status.hardware else { return };
-    page.title("Hardware");
-    let system = &hardware.system;
-    page.line(&format!("  {} {} serial {}", system.manufacturer, system.product, system.serial));
-    page.line(&format!(
-        "  {} CPUs {}, {} MiB, firmware {:?}",
-        hardware.cpu.count, hardware.cpu.model, hardware.memory.total_mib, hardware.firmware.mode
-    ));
-    for disk in &hardware.disks {
-        page.line(&format!(
-            "  disk {}  {}  {}  serial {}",
-            disk.device.trim_start_matches("/dev/"),
-            bytes(disk.size_bytes),
-            disk.model,
-            if disk.serial.is_empty() { "none" } else { &disk.serial }
-        ));
-        match &disk.table {
-            Some(TableRecord::Gpt { guid }) => page.line(&format!("    GPT {guid}{}", said(guid))),
-            Some(TableRecord::Unreadable { why, damaged: true }) => {
-                page.line(&format!("    partition table is damaged: {why}"));
-            }
-            Some(TableRecord::Unreadable { why, damaged: false }) => {
-                page.line(&format!("    partition table could not be read: {why}"));
-            }
-            Some(TableRecord::None) | None => {}
-        }
-    }
-}
-
-/// What the GUID of a disk says of who installed it.
-fn said(guid: &str) -> String {
-    Mark::parse(guid).map(|mark| format!(", installed by {mark}")).unwrap_or_default()
 }
 
 fn plan(page: &mut Page, journal: &HostJournal) {
@@ -280,11 +254,24 @@ fn evidence(receipt: &ReceiptRecord) -> String {
     let text = |name: &str| receipt.evidence.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let number = |name: &str| receipt.evidence.get(name).and_then(Value::as_u64).unwrap_or_default();
     let short = |digest: String| digest.chars().take(12).collect::<String>();
+    let list = |name: &str| {
+        let texts = receipt.evidence.get(name).and_then(Value::as_array).into_iter().flatten();
+        let texts: Vec<&str> = texts.filter_map(Value::as_str).collect();
+        if texts.is_empty() { String::new() } else { format!("; {name}: {}", texts.join(", ")) }
+    };
     match text("kind").as_str() {
         "inspected" => "hardware recorded".to_owned(),
         "metadata_cleared" => {
             format!("{} cleared, {} read back as zero", text("device"), bytes(number("verified_bytes")))
         }
+        "disk_erased" => format!(
+            "{} by {}, NIST SP 800-88 {}, {} read back{}",
+            text("device"),
+            text("method"),
+            if text("grade") == "none" { "neither clear nor purge".to_owned() } else { text("grade") },
+            bytes(receipt.evidence["samples"]["read_back"].as_u64().unwrap_or_default().saturating_mul(512)),
+            list("unverified"),
+        ),
         "image_written" => format!(
             "{} written, {} read back, sha256 {}… as planned",
             text("device"),

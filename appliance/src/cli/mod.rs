@@ -7,9 +7,12 @@ mod backup;
 mod client;
 mod describe;
 mod get;
+mod halt;
 mod image;
 mod kinds;
 mod kubeconfig;
+mod plan;
+mod receipt;
 mod rekey;
 mod request;
 mod table;
@@ -122,6 +125,42 @@ pub enum Command {
         #[arg(long)]
         force: bool,
     },
+    /// Stop the whole fleet: no disk of any host is changed until `firesteel resume`
+    ///
+    /// No step that destroys begins, and those under way hold at their next safe point. All else goes on: hosts
+    /// are inspected, switched on and off, and run. Each host that waits says who stopped the fleet, and why.
+    Halt {
+        /// Why; every host that waits shows it
+        #[arg(long, short, value_name = "TEXT")]
+        reason: String,
+        /// Of this halt, where there is more than one [default: fleet]
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// End a halt of the fleet
+    Resume {
+        /// Which, where there is more than one [default: fleet]
+        #[arg(long, value_name = "NAME")]
+        name: Option<String>,
+    },
+    /// What the next installation and the next cleaning would do to each disk of a host; nothing is done
+    Plan {
+        host: String,
+        #[arg(long, short, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Keep all disks of a host from being cleaned or written; what is under way stops at a safe point
+    Lock {
+        host: String,
+        /// Who or why, shown in the host's status
+        #[arg(long, value_name = "TEXT", default_value = "")]
+        reason: String,
+    },
+    /// Let the disks of a host be cleaned and written again
+    Unlock { host: String },
+    /// Signed evidence of what was done to disks
+    #[command(subcommand)]
+    Receipt(receipt::Command),
     /// Live view of all hosts
     Watch {
         /// Only these hosts
@@ -207,6 +246,12 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
         Command::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,
+        Command::Halt { reason, name } => halt::halt(&client()?, &reason, name.as_deref()).await,
+        Command::Resume { name } => halt::resume(&client()?, name.as_deref()).await,
+        Command::Plan { host, output } => plan::run(&client()?, &host, output).await,
+        Command::Lock { host, reason } => request::lock(&client()?, &host, &reason).await,
+        Command::Unlock { host } => request::unlock(&client()?, &host).await,
+        Command::Receipt(command) => receipt::run(&connection, command).await,
         Command::Watch { hosts, until } => watch::run(&client()?, &hosts, until.as_deref()).await,
         Command::Kubeconfig(wanted) => kubeconfig::run(&client()?, connection.namespace.as_deref(), wanted).await,
         Command::Backup { file } => backup::fetch(&client()?, &file).await,

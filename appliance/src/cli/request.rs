@@ -1,4 +1,4 @@
-//! `retry`, `reboot` and `release`: requests to the planner, stored on the host as annotations or
+//! `retry`, `reboot`, `lock` and `release`: requests to the planner, stored on the host as annotations or
 //! as its deletion. The planner alone moves the host.
 
 use firesteel_resources::bare_metal_host::annotations;
@@ -39,6 +39,23 @@ pub(crate) async fn give_up(client: &Client, host: &str, guid: &str) -> anyhow::
     print_text(&format!(
         "{host}: what is installed on the disk {guid} may be overwritten; `firesteel describe host {host}` shows it\n"
     ));
+    Ok(())
+}
+
+/// # Errors
+/// When there is no such host, or the appliance does not answer.
+pub(crate) async fn lock(client: &Client, host: &str, reason: &str) -> anyhow::Result<()> {
+    annotate(client, host, annotations::LOCK, reason).await?;
+    print_text(&format!("{host}: none of its disks is cleaned or written until `firesteel unlock {host}`\n"));
+    Ok(())
+}
+
+/// # Errors
+/// When there is no such host, or the appliance does not answer.
+pub(crate) async fn unlock(client: &Client, host: &str) -> anyhow::Result<()> {
+    let key = annotations::LOCK;
+    client.merge_patch(&path(client, host)?, &json!({"metadata": {"annotations": {key: null}}})).await?;
+    print_text(&format!("{host}: its disks may be cleaned and written again\n"));
     Ok(())
 }
 

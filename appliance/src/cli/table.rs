@@ -1,5 +1,11 @@
 //! Plain tables for an 80-column terminal.
 
+use firesteel_resources::host_journal::Progress;
+use jiff::Timestamp;
+
+/// What was told of a step's speed so long ago is not so any more: the agent reports every two seconds.
+const SPEED_SECONDS_MAX: i64 = 10;
+
 /// Renders columns aligned to their widest cell, three spaces apart, without trailing spaces; the
 /// last column is cut so that a line fits `width`.
 #[must_use]
@@ -93,6 +99,19 @@ pub(crate) fn bytes(count: u64) -> String {
     }
 }
 
+/// How fast a step goes and how long it may still take, each behind a comma; nothing of what is not known or
+/// was told too long ago.
+#[must_use]
+pub(crate) fn speed(progress: &Progress, now: Timestamp) -> String {
+    if now.duration_since(progress.at).as_secs() >= SPEED_SECONDS_MAX {
+        return String::new();
+    }
+    let rate = progress.bytes_per_second.map(|rate| format!(", {}/s", bytes(rate))).unwrap_or_default();
+    let left = progress.seconds_left.and_then(|left| i64::try_from(left).ok());
+    let left = left.map(|left| format!(", about {} left", duration(left))).unwrap_or_default();
+    rate + &left
+}
+
 /// Seconds as `7s`, `3m12s`, `5h04m`, `12d`.
 #[must_use]
 pub(crate) fn duration(seconds: i64) -> String {
@@ -115,6 +134,21 @@ mod tests {
         let text = render(&["NAME", "REASON"], &rows, 40);
         assert!(text.lines().all(|line| line.chars().count() <= 40), "{text}");
         assert!(text.contains("b            short"), "{text}");
+    }
+
+    #[test]
+    fn a_speed_is_shown_as_far_as_it_is_known_and_while_it_is_new() {
+        let at = |second| Timestamp::from_second(second).unwrap_or_default();
+        let known = |bytes_per_second, seconds_left| Progress {
+            bytes_per_second,
+            seconds_left,
+            at: at(100),
+            ..Progress::default()
+        };
+        assert_eq!(speed(&known(Some(120_000_000), Some(192)), at(103)), ", 120.0 MB/s, about 3m12s left");
+        assert_eq!(speed(&known(None, Some(5)), at(103)), ", about 5s left");
+        assert_eq!(speed(&known(None, None), at(103)), "");
+        assert_eq!(speed(&known(Some(1), Some(5)), at(110)), "", "it stands still, or nobody is heard");
     }
 
     #[test]

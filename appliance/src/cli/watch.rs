@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::{
     Client, get, kinds,
-    table::{bytes, clean, cut, terminal_width},
+    table::{self, bytes, clean, cut, terminal_width},
 };
 
 /// How long to wait before a broken watch is opened again.
@@ -141,7 +141,8 @@ fn message(host: &BareMetalHost, journal: Option<&HostJournal>) -> String {
     } else if let Some(progress) = journal.and_then(|journal| journal.status.progress.as_ref()) {
         let amount =
             if progress.total_bytes > 0 { format!(" of {}", bytes(progress.total_bytes)) } else { String::new() };
-        format!("{}{amount}: {}", progress.step, progress.activity)
+        let speed = table::speed(progress, jiff::Timestamp::now());
+        format!("{}{amount}: {}{speed}", progress.step, progress.activity)
     } else {
         journal.and_then(|journal| journal.status.reason.as_ref()).map(|reason| reason.text.clone()).unwrap_or_default()
     };

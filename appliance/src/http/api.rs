@@ -4,7 +4,7 @@
 use std::{convert::Infallible, net::SocketAddr, sync::Arc};
 
 use firesteel_kube::{Api, Caller, Status};
-use http::{Request, Response};
+use http::{HeaderMap, Method, Request, Response};
 use http_body_util::BodyExt as _;
 use jiff::Timestamp;
 
@@ -16,6 +16,7 @@ use super::{
 use crate::{
     access::{Access, certificates::PeerCertificate},
     audit::Asked,
+    metrics::{self, Metrics},
 };
 
 /// Paths that monitoring asks without a credential.
@@ -27,14 +28,17 @@ pub struct ApiServer {
     api: Api,
     access: Access,
     own: Own,
+    metrics: Metrics,
 }
 
 impl ApiServer {
     /// Guards the API by what `access` knows.
     #[must_use]
-    pub fn new(api: Api, access: Access, own: Own) -> Self {
+    pub fn new(api: Api, access: Access, own: Own, metrics: Metrics) -> Self {
         let (rights, credentials) = (Arc::clone(&access.rights), Arc::clone(&access.credentials));
-        Self { api: api.guarded(rights).issuing(credentials), access, own }
+        let api = api.guarded(rights).issuing(credentials);
+        metrics.with_api(&api);
+        Self { api, access, own, metrics }
     }
 
     /// Answers one request, and keeps a record of it where one is to be kept.
@@ -51,6 +55,9 @@ impl ApiServer {
 
     async fn answer(&self, request: Request<RequestBody>, caller: Option<&Caller>) -> Response<ResponseBody> {
         let path = request.uri().path();
+        if path == metrics::PATH {
+            return self.metrics(request.method(), request.headers(), caller).await;
+        }
         let anonymous = Caller::anonymous();
         let Some(caller) = caller.or_else(|| OPEN.contains(&path).then_some(&anonymous)) else {
             return refuse(&Status::unauthorized());
@@ -60,5 +67,23 @@ impl ApiServer {
         }
         let answer = self.api.handle(request, caller).await;
         answer.map(|body| body.map_err(|never: Infallible| match never {}).boxed_unsync())
+    }
+
+    /// To the holder of the scrape token, and to callers who may read it.
+    async fn metrics(&self, method: &Method, headers: &HeaderMap, caller: Option<&Caller>) -> Response<ResponseBody> {
+        let pass = match caller {
+            None if self.metrics.knows(headers) => None,
+            None => return refuse(&Status::unauthorized()),
+            Some(caller) => match self.api.at_path(caller, method.as_str(), metrics::PATH, headers) {
+                Ok(pass) => Some(pass),
+                Err(status) => return refuse(&status),
+            },
+        };
+        if method != Method::GET {
+            return refuse(&Status::method_not_allowed());
+        }
+        let answer = self.metrics.answer(headers).await;
+        drop(pass);
+        answer
     }
 }

@@ -6,7 +6,8 @@
 //! | agent, HTTPS on the provisioning network | [`agent`] | agents, Ignition, first-boot units |
 //! | API, HTTPS on loopback unless told otherwise | [`api`] | people and their tools |
 //!
-//! [`own`] has the API's paths that are no Kubernetes' objects: for the appliance's owner alone.
+//! [`own`] has the API's paths that are no Kubernetes' objects: for the appliance's owner alone, but for the dry
+//! run of what would happen to a host's disks, which is for whoever may read the host.
 //!
 //! [`server`] accepts, bounds and times out connections and knows no route; [`places`] says who gets one
 //! ([`known`] hosts always), [`pace`] who is too slow; [`file`] answers ranges.
@@ -17,6 +18,7 @@ pub mod bearer;
 pub mod body;
 pub mod boot;
 pub mod busy;
+mod dry_run;
 pub mod file;
 pub mod known;
 pub mod own;

@@ -4,11 +4,15 @@
 //! |---|---|
 //! | `GET /firesteel.dev/audit?tail=N&follow=true` | the audit log, as lines of JSON: all of it or the last N lines, and what comes |
 //! | `GET /firesteel.dev/backup` | all objects as of one moment, see [`crate::backup`] |
+//! | `GET /firesteel.dev/fleet` | whether the hosts get where they are to be, for whoever waits for them |
+//! | `GET /firesteel.dev/plan/NAMESPACE/HOST` | what would happen to the host's disks; for whoever may read the host and its journal |
+//! | `GET /firesteel.dev/receipt-key` | the public key of receipts, in PEM |
 //! | `GET /firesteel.dev/store` | which store this is, and from which backups it was restored |
 //! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
 
 use std::sync::Arc;
 
+use firesteel_control::{Control, Fleet, HostKey};
 use firesteel_kube::{Api, Caller, Status, Told};
 use firesteel_store::Store;
 use futures_util::TryStreamExt as _;
@@ -19,6 +23,7 @@ use serde_json::json;
 
 use super::{
     body::{ResponseBody, json, refuse},
+    dry_run,
     server::RequestBody,
 };
 use crate::{
@@ -36,12 +41,22 @@ pub struct Own {
     key_file: Arc<KeyFile>,
     audit: Audit,
     backups: Backups,
+    /// In PEM.
+    receipt_key: Arc<str>,
+    /// None where no machine is served.
+    control: Option<Control>,
 }
 
 impl Own {
     #[must_use]
-    pub fn new(store: &Store, key_file: Arc<KeyFile>, audit: Audit, backups: Backups) -> Self {
-        Self { store: store.clone(), key_file, audit, backups }
+    pub fn new(store: &Store, key_file: Arc<KeyFile>, audit: Audit, backups: Backups, receipt_key: &str) -> Self {
+        Self { store: store.clone(), key_file, audit, backups, receipt_key: receipt_key.into(), control: None }
+    }
+
+    /// The same with hosts that are worked on.
+    #[must_use]
+    pub fn with_control(self, control: Control) -> Self {
+        Self { control: Some(control), ..self }
     }
 
     /// Begins the record of a request; without a caller nobody proved who he is.
@@ -60,6 +75,9 @@ impl Own {
     /// Answers one request.
     pub async fn handle(&self, api: &Api, request: Request<RequestBody>, caller: &Caller) -> Response<ResponseBody> {
         let (method, path) = (request.method().as_str().to_owned(), request.uri().path().to_owned());
+        if let Some(host) = path.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix("plan/")) {
+            return dry_run::answer(api, request.method(), request.headers(), caller, host).await;
+        }
         match api.at_path(caller, &method, &path, request.headers()) {
             Err(status) => refuse(&status),
             // What is followed ends when its reader may not read it any more.
@@ -73,9 +91,28 @@ impl Own {
             (&Method::POST, Some("rekey")) => self.rekey().await,
             (&Method::GET, Some("backup")) => self.backups.answer().await,
             (&Method::GET, Some("store")) => self.backups.lineage(),
-            (_, Some("audit" | "backup" | "rekey" | "store")) => refuse(&Status::method_not_allowed()),
+            (&Method::GET, Some("fleet")) => self.fleet(),
+            (&Method::GET, Some("receipt-key")) => json(StatusCode::OK, &json!({ "publicKey": *self.receipt_key })),
+            (_, Some("audit" | "backup" | "fleet" | "rekey" | "store" | "receipt-key")) => {
+                refuse(&Status::method_not_allowed())
+            }
             _ => refuse(&Status::no_route()),
         }
+    }
+
+    fn fleet(&self) -> Response<ResponseBody> {
+        let Some(control) = &self.control else {
+            return refuse(&Status::unavailable("this appliance serves its API alone: no host is worked on"));
+        };
+        let Fleet { outlook, done, progressing, will_not_finish } = control.fleet();
+        let hosts = |keys: &[HostKey]| keys.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let value = json!({
+            "outlook": outlook.word(),
+            "done": done,
+            "progressing": progressing,
+            "willNotFinish": hosts(&will_not_finish),
+        });
+        json(StatusCode::OK, &value)
     }
 
     async fn audit(&self, query: &str) -> Response<ResponseBody> {

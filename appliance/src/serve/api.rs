@@ -20,6 +20,7 @@ use crate::{
         own::Own,
         server::{API_CONNECTIONS, Patience, Server},
     },
+    metrics::Metrics,
 };
 
 /// Bound, and reachable by the kubeconfig in the data folder; nobody is answered yet.
@@ -77,6 +78,7 @@ impl ApiListener {
         core: &Core,
         own: Own,
         known: &Known,
+        metrics: &Metrics,
     ) -> anyhow::Result<()> {
         let Self { pki, listener, access, logs } = self;
         let (is_known, patience) = (known.is_known(), Patience::default());
@@ -87,8 +89,14 @@ impl ApiListener {
         if let Some(logs) = logs {
             kube = kube.logging(logs);
         }
-        let api = ApiServer::new(kube, access, own);
-        tasks.spawn(server.run(move |request, remote| api.clone().handle(request, remote)));
+        for (name, not_after) in &pki.ends {
+            metrics.with_certificate(name, *not_after);
+        }
+        let api = ApiServer::new(kube, access, own, metrics.clone());
+        let requests = metrics.requests().clone();
+        tasks.spawn(
+            server.run(move |request, remote| requests.clone().counted("API", api.clone().handle(request, remote))),
+        );
         Ok(())
     }
 }

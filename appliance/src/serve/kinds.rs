@@ -41,6 +41,7 @@ fn info(kind: &'static Kind) -> KindInfo {
         requests: if kind.kind == ACCESS_GRANT.kind { &[CERTIFICATE_REQUEST] } else { &[] },
         namespaced: kind.scope == Scope::Namespaced,
         has_status: kind.has_status,
+        is_record: kind.read_only,
         writers: if kind.read_only { Writers::Controllers } else { Writers::Everyone },
         columns,
         description: kind.about,

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
-use firesteel_control::{Config, Control, RedfishDriver, runtime::Tokio};
+use firesteel_control::{Config, Control, SchemeDriver, runtime::Tokio};
 use firesteel_images::import::{Acquirer, ImageStore};
 use firesteel_kube::{Core, logs::Logs};
 use ring::hmac;
@@ -23,6 +23,7 @@ use crate::http::{
     known::Known,
     server::{CONNECTIONS, Patience, Server},
 };
+use crate::metrics::Metrics;
 
 /// Bound and ready; no machine is answered yet.
 #[derive(Debug)]
@@ -80,6 +81,12 @@ impl Machines {
         &self.known
     }
 
+    /// What works on the hosts.
+    #[must_use]
+    pub fn control(&self) -> &Control {
+        &self.control
+    }
+
     /// What the hosts say.
     #[must_use]
     pub fn logs(&self) -> Arc<dyn Logs> {
@@ -87,16 +94,19 @@ impl Machines {
     }
 
     /// Starts all of it.
-    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
+    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, metrics: &Metrics) {
         let Self { control, services, listeners, known } = self;
         let Listeners { http, agents, agent_tls, boot, agent } = listeners;
         let server = |name, listener, tls| {
             let (is_known, patience) = (known.is_known(), Patience::default());
             Server { name, listener, tls, share: CONNECTIONS, is_known, patience }
         };
-        let on_boot = move |request, remote| boot.clone().handle(request, remote);
+        metrics.with_control(&control, (*boot.images).clone());
+        let requests = metrics.requests().clone();
+        let on_boot = move |request, remote| requests.clone().counted("boot", boot.clone().handle(request, remote));
         tasks.spawn(server("boot", http, None).run(on_boot));
-        let on_agent = move |request, remote| agent.clone().handle(request, remote);
+        let requests = metrics.requests().clone();
+        let on_agent = move |request, remote| requests.clone().counted("agent", agent.clone().handle(request, remote));
         tasks.spawn(server("agent", agents, Some(Arc::new(agent_tls))).run(on_agent));
         services.spawn(tasks, core, known.clone());
         tasks.spawn(async move { control.run().await.map_err(|error| anyhow::anyhow!(error)) });
@@ -122,11 +132,13 @@ fn control_config(
     if let Some(path) = &settings.bmc_ca {
         bmc_tls.authorities = certificates(path)?;
     }
+    let drivers = SchemeDriver::default();
+    let drivers = if settings.no_bmc_consoles { drivers.without_consoles() } else { drivers };
     Ok(Config {
         core: core.clone(),
         runtime: Arc::new(Tokio::new()),
         images: Arc::new(Acquirer::new(images, Some(&data.path("import"))).context("preparing image downloads")?),
-        bmc: Arc::new(RedfishDriver),
+        bmc: Arc::new(drivers),
         endpoints,
         sealer: Sealer::new(&data.secret_key("token.key")?),
         nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &data.secret_key("nonce.key")?),
@@ -135,6 +147,7 @@ fn control_config(
         pin_sha256: pki.pin_sha256.clone(),
         kernel_arguments,
         bmc_tls,
+        hosts_at_once: settings.hosts_at_once,
         tells_events: true,
     })
 }

@@ -4,7 +4,7 @@
 //! What its owner asks for comes on top: hosts (each at most the agent's last report, 1 MiB),
 //! answers of the API, and the import of an image, for which a decoder of xz may take 256 MiB.
 
-use firesteel_control::{DISCOVERED_MAX, LOG_BYTES_MAX};
+use firesteel_control::{CONSOLES_BYTES_MAX, DISCOVERED_MAX, LOG_BYTES_MAX};
 use firesteel_dhcp::{LEASES_MAX, OFFERS_MAX};
 use firesteel_wire::limits::BODY_BYTES_MAX;
 
@@ -47,7 +47,7 @@ const fn part(what: &'static str, bytes: usize) -> Part {
 }
 
 /// What is summed up.
-pub const PARTS: [Part; 13] = [
+pub const PARTS: [Part; 14] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
     // While one piece of a file waits for the client, the next is read.
@@ -69,6 +69,7 @@ pub const PARTS: [Part; 13] = [
     part("recent events", firesteel_store::RECENT_BYTES_MAX),
     part("lease database", leases::CACHE_BYTES),
     part("logs of hosts", LOG_BYTES_MAX),
+    part("consoles of hosts", CONSOLES_BYTES_MAX),
     part("unknown machines", DISCOVERED_MAX * UNKNOWN_AGENT_BYTES),
 ];
 

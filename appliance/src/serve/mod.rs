@@ -30,6 +30,7 @@ mod upkeep;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
+use firesteel_control::receipts::file::public_pem;
 use firesteel_kube::Core;
 use firesteel_store::Store;
 use tokio::{
@@ -41,6 +42,7 @@ use crate::{
     audit::Audit,
     backup::{Backups, serve::log_lineage},
     http::{known::Known, own::Own},
+    metrics::Metrics,
 };
 use api::ApiListener;
 use at_rest::KeyFile;
@@ -67,12 +69,15 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let core = open_store(key_file.open_store(&database, settings.durability)?).await?;
     let key_file = Arc::new(key_file);
     let backups = Backups::new(core.store().clone(), Arc::clone(&key_file), data.path(""));
-    let own = Own::new(core.store(), key_file, Audit::open(&data.path("audit"))?, backups);
+    let receipt_key = public_pem(&data.receipt_key()?);
+    let audit = Audit::open(&data.path("audit"))?;
+    let metrics = Metrics::open(core.store(), &data.path(""), &audit, settings.metrics_token.as_deref())?;
+    let own = Own::new(core.store(), key_file, audit, backups, &receipt_key);
     let mut tasks = JoinSet::new();
     if settings.api_only {
-        serve_alone(&mut tasks, &settings, &data, &core, own).await?;
+        serve_alone(&mut tasks, &settings, &data, &core, (own, metrics)).await?;
     } else {
-        serve_machines(&mut tasks, &settings, &data, &core, own).await?;
+        serve_machines(&mut tasks, &settings, &data, &core, (own, metrics)).await?;
     }
     upkeep::spawn(&mut tasks, &core);
     until_signal(tasks).await
@@ -84,11 +89,11 @@ async fn serve_alone(
     settings: &Settings,
     data: &DataDir,
     core: &Core,
-    own: Own,
+    (own, metrics): (Own, Metrics),
 ) -> anyhow::Result<()> {
     let api = ApiListener::open(data, core, settings.api, &[]).await?;
     let address = api.address()?;
-    api.spawn(tasks, core, own, &Known::default())?;
+    api.spawn(tasks, core, own, &Known::default(), &metrics)?;
     tasks.spawn(alone::tell_hosts(core.clone()));
     let kubeconfig = data.path("admin.kubeconfig");
     tracing::info!(api = %address, kubeconfig = %kubeconfig.display(), "Firesteel serves its API, and no machine");
@@ -101,14 +106,15 @@ async fn serve_machines(
     settings: &Settings,
     data: &DataDir,
     core: &Core,
-    own: Own,
+    (own, metrics): (Own, Metrics),
 ) -> anyhow::Result<()> {
     let network = network::open(core, settings).await?;
     let api = ApiListener::open(data, core, settings.api, &[IpAddr::V4(network.address)]).await?;
     let address = api.address()?;
     let machines = Machines::open(&network, settings, data, core, &api.pki).await?;
-    api.with_logs(machines.logs()).spawn(tasks, core, own, machines.known())?;
-    machines.spawn(tasks, core);
+    let own = own.with_control(machines.control().clone());
+    api.with_logs(machines.logs()).spawn(tasks, core, own, machines.known(), &metrics)?;
+    machines.spawn(tasks, core, &metrics);
     for part in memory::PARTS {
         tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");
     }

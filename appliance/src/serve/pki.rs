@@ -38,6 +38,8 @@ pub struct Pki {
     pub ca_file: PathBuf,
     /// sha256 of the server's SubjectPublicKeyInfo, hexadecimal.
     pub pin_sha256: String,
+    /// When the certificates in use end. They are renewed at a start, thirty days before.
+    pub ends: Vec<(&'static str, Timestamp)>,
     /// TLS 1.2 and 1.3: Ignition, curl, kubectl, agents.
     pub server: Arc<ServerConfig>,
 }
@@ -85,6 +87,8 @@ impl Pki {
         let server_key = key(data, "pki/server.key")?;
         let pin = digest::digest(&digest::SHA256, &server_key.subject_public_key_info());
         let chain = server_chain(data, addresses, now, &issuer, &server_key, &ca_pem)?;
+        let ends = ["server", "ca"].into_iter().zip(&chain).map(|(name, shown)| Ok((name, end(shown)?)));
+        let ends = ends.collect::<anyhow::Result<Vec<_>>>()?;
         let private = PrivateKeyDer::try_from(server_key.serialize_der())
             .map_err(|reason| anyhow::anyhow!("reading the server's key: {reason}"))?;
         let mut server = server_config()?
@@ -92,8 +96,14 @@ impl Pki {
             .with_single_cert(chain, private)
             .context("loading the server certificate")?;
         server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
-        Ok(Self { ca_pem, ca_file, pin_sha256: hex::encode(pin), server: Arc::new(server) })
+        Ok(Self { ca_pem, ca_file, pin_sha256: hex::encode(pin), ends, server: Arc::new(server) })
     }
+}
+
+/// When a certificate ends, as it says itself.
+fn end(certificate: &CertificateDer<'_>) -> anyhow::Result<Timestamp> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).context("reading a certificate of ours")?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).context("reading a certificate's end")
 }
 
 /// TLS 1.2 and 1.3, for all listeners.
@@ -208,6 +218,8 @@ mod tests {
         let moved = Pki::open(&data, &["192.0.2.2".parse().unwrap()], now).unwrap();
         assert_ne!(data.read_text("pki/server.crt").unwrap(), certificate);
         assert_eq!(first.pin_sha256, moved.pin_sha256);
+        let days = |index: usize| first.ends[index].1.duration_since(now).as_hours() / 24;
+        assert!((363..=365).contains(&days(0)) && (3649..=3653).contains(&days(1)), "{:?}", first.ends);
         assert_eq!((&first.ca_pem, &again.ca_pem), (&moved.ca_pem, &moved.ca_pem));
         let later = now + SignedDuration::from_hours(24 * 340);
         let before = data.read_text("pki/server.crt").unwrap();

@@ -1,6 +1,6 @@
-//! Hosts as pods, for `kubectl logs HOST`: the agent and the kernel below it are its two containers.
+//! Hosts as pods, for `kubectl logs HOST`: the agent, the kernel below it and the serial console are its containers.
 
-use firesteel_control::{AGENT, KERNEL};
+use firesteel_control::{AGENT, CONSOLE, KERNEL};
 use firesteel_kube::{KindInfo, builtin};
 use serde_json::{Map, Value};
 
@@ -11,5 +11,5 @@ pub(super) fn kind() -> KindInfo {
 
 fn of_host(host: &Value) -> Map<String, Value> {
     let on = host["status"]["poweredOn"].as_bool().unwrap_or(false);
-    builtin::pod_body(&[AGENT, KERNEL], if on { "Running" } else { "Pending" })
+    builtin::pod_body(&[AGENT, KERNEL, CONSOLE], if on { "Running" } else { "Pending" })
 }

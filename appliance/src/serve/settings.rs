@@ -5,11 +5,13 @@
 
 use std::{
     net::SocketAddr,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
 use firesteel_dhcp::{Network, Pool, Subnet};
+use firesteel_plan::admission::AT_ONCE;
 use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};
 
@@ -70,6 +72,15 @@ pub struct RawSettings {
     /// CAs (PEM) that BMC certificates are verified against
     #[arg(long, value_name = "FILE")]
     pub bmc_ca: Option<PathBuf>,
+    /// Leave the serial consoles of hosts alone that their BMCs offer by IPMI
+    #[arg(long)]
+    pub no_bmc_consoles: bool,
+    /// Hosts that are inspected, provisioned or deprovisioned at a time; others wait [default: 20]
+    #[arg(long, value_name = "NUMBER")]
+    pub hosts_at_once: Option<NonZeroUsize>,
+    /// File with a token (bearer) that /metrics of the API can be read with, and nothing else [default: none]
+    #[arg(long, value_name = "FILE")]
+    pub metrics_token: Option<PathBuf>,
     /// Log filter, such as info or firesteel=debug [default: info]
     #[arg(long, value_name = "FILTER", env = "FIRESTEEL_LOG")]
     pub log: Option<String>,
@@ -103,6 +114,9 @@ pub struct Settings {
     pub relayed: Vec<Subnet>,
     pub upgrade_ipxe: bool,
     pub bmc_ca: Option<PathBuf>,
+    pub no_bmc_consoles: bool,
+    pub hosts_at_once: usize,
+    pub metrics_token: Option<PathBuf>,
     pub log: String,
     pub log_json: bool,
     /// Of the resources and of the leases. No flag and no file sets them.
@@ -149,6 +163,9 @@ impl RawSettings {
             relayed: merged.relayed.iter().map(|text| relayed(text)).collect::<anyhow::Result<_>>()?,
             upgrade_ipxe: merged.upgrade_ipxe,
             bmc_ca: merged.bmc_ca,
+            no_bmc_consoles: merged.no_bmc_consoles,
+            metrics_token: merged.metrics_token,
+            hosts_at_once: merged.hosts_at_once.map_or(AT_ONCE, NonZeroUsize::get),
             log: merged.log.unwrap_or_else(|| "info".to_owned()),
             log_json: merged.log_json,
             durability: Durability::PowerCut,
@@ -174,6 +191,9 @@ impl RawSettings {
             relayed: if self.relayed.is_empty() { file.relayed } else { self.relayed },
             upgrade_ipxe: self.upgrade_ipxe || file.upgrade_ipxe,
             bmc_ca: self.bmc_ca.or(file.bmc_ca),
+            no_bmc_consoles: self.no_bmc_consoles || file.no_bmc_consoles,
+            hosts_at_once: self.hosts_at_once.or(file.hosts_at_once),
+            metrics_token: self.metrics_token.or(file.metrics_token),
             log: self.log.or(file.log),
             log_json: self.log_json || file.log_json,
             print_config: self.print_config,

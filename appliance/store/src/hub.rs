@@ -21,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use tokio::sync::futures::OwnedNotified;
 use tokio::sync::{Notify, watch};
 
+use crate::flushes;
 use crate::types::{Event, GroupResource, Revision};
 
 /// Events of one kind that are kept for its watches: a watch that is further behind is cut off and
@@ -73,6 +74,7 @@ pub(crate) struct Hub {
     rings: Mutex<Rings>,
     /// The newest revision that the rings were given.
     published: watch::Sender<Revision>,
+    pub(crate) flushes: flushes::Counts,
 }
 
 #[derive(Debug)]
@@ -118,7 +120,7 @@ impl Hub {
             bytes: 0,
             closed: false,
         };
-        Self { rings: Mutex::new(rings), published: watch::Sender::new(current) }
+        Self { rings: Mutex::new(rings), published: watch::Sender::new(current), flushes: flushes::Counts::default() }
     }
 
     pub(crate) fn published(&self) -> Revision {

@@ -22,8 +22,8 @@
 //!
 //! Values of kinds that the caller names are sealed on disk ([`Keyring`]).
 //!
-//! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, no
-//! clock. The futures need no runtime of a certain kind: the work is done by threads of the store.
+//! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, and no
+//! clock but the one that flushes are timed by ([`Flushes`]). The futures need no runtime of a certain kind: the work is done by threads of the store.
 //!
 //! A second backend, [`memory`], does the same without file and threads, for simulations that kill
 //! the process at every write.
@@ -33,6 +33,7 @@ mod compactor;
 mod conformance;
 mod durability;
 mod error;
+mod flushes;
 mod hub;
 mod lineage;
 pub mod memory;
@@ -46,6 +47,7 @@ mod watch;
 pub use compactor::{Compactor, Retention};
 pub use durability::Durability;
 pub use error::{CommitError, OpenError, ReadError, ResealError, RestoreError, SnapshotError, WatchError};
+pub use flushes::{FLUSH_BOUNDS_US, Flushes};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
 pub use lineage::{Epoch, Lineage};
 pub use memory::Memory;

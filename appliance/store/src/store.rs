@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::durability::Durability;
 use crate::error::{CommitError, OpenError, ReadError, ResealError, SnapshotError, WatchError};
+use crate::flushes::Flushes;
 use crate::hub::Hub;
 use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
@@ -90,6 +91,11 @@ impl Store {
             Backend::Sqlite(sqlite) => sqlite::size_bytes(&sqlite.path).map_err(SnapshotError::Database),
             Backend::Memory(_) => Err(SnapshotError::InMemory),
         }
+    }
+
+    /// How often and how fast changes went to the disk. A store in memory counts none.
+    pub fn flushes(&self) -> Flushes {
+        self.inner.hub.flushes.read()
     }
 
     /// The newest revision that every watcher has been given.

@@ -23,6 +23,7 @@ mod ioctl {
     nix::ioctl_read_bad!(blksszget, nix::request_code_none!(0x12, 104), i32);
     nix::ioctl_read_bad!(blkroget, nix::request_code_none!(0x12, 94), i32);
     nix::ioctl_none!(blkrrpart, 0x12, 95);
+    nix::ioctl_write_ptr_bad!(blkdiscard, nix::request_code_none!(0x12, 119), [u64; 2]);
     nix::ioctl_write_ptr_bad!(blkzeroout, nix::request_code_none!(0x12, 127), [u64; 2]);
 }
 
@@ -32,6 +33,7 @@ pub struct Device {
     path: PathBuf,
     file: File,
     kind: Kind,
+    number: u64,
     size_bytes: u64,
     block_bytes: u32,
 }
@@ -93,7 +95,14 @@ impl Device {
             return Err(OpenError::BlockSize { path: own(), block_bytes: i64::from(block) });
         }
         let block_bytes = block.unsigned_abs();
-        Ok(Self { path: own(), file, kind: Kind::Block, size_bytes: bytes as u64, block_bytes })
+        Ok(Self {
+            path: own(),
+            file,
+            kind: Kind::Block,
+            number: metadata.rdev(),
+            size_bytes: bytes as u64,
+            block_bytes,
+        })
     }
 
     /// Opens a file that stands for a disk of its length (rounded down to whole blocks).
@@ -118,12 +127,19 @@ impl Device {
             return Err(OpenError::BlockSize { path: own(), block_bytes: i64::from(block_bytes) });
         }
         let size_bytes = metadata.len() / block * block;
-        Ok(Self { path: own(), file, kind: Kind::Regular, size_bytes, block_bytes })
+        Ok(Self { path: own(), file, kind: Kind::Regular, number: metadata.ino(), size_bytes, block_bytes })
     }
 
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// The kernel's number of the opened disk (`st_rdev`), which means no other disk as long as it is open;
+    /// the inode of a file that stands for a disk.
+    #[must_use]
+    pub fn number(&self) -> u64 {
+        self.number
     }
 
     /// Makes the kernel read the partition table of this disk again.
@@ -187,6 +203,16 @@ impl Disk for Device {
         }
     }
 
+    fn discard_at(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        match self.kind {
+            Kind::Block => {
+                // SAFETY: the descriptor is open; BLKDISCARD reads two u64 (start, length).
+                unsafe { ioctl::blkdiscard(self.file.as_raw_fd(), &[offset, bytes]) }.map(drop).map_err(io::Error::from)
+            }
+            Kind::Regular => self.zero_by_device(offset, bytes).map_err(io::Error::from),
+        }
+    }
+
     fn flush(&self) -> io::Result<()> {
         self.file.sync_all()
     }
@@ -224,6 +250,8 @@ impl DiskReader for DeviceReader {
 #[derive(Debug)]
 pub struct Inspected {
     file: File,
+    /// As [`Device::number`].
+    pub number: u64,
     pub size_bytes: u64,
     pub block_bytes: u32,
 }
@@ -250,7 +278,7 @@ impl Inspected {
         if block <= 0 || ALIGNMENT_BYTES as i64 % i64::from(block) != 0 {
             return Err(OpenError::BlockSize { path: own(), block_bytes: i64::from(block) });
         }
-        Ok(Self { file, size_bytes: bytes as u64, block_bytes: block.unsigned_abs() })
+        Ok(Self { file, number: metadata.rdev(), size_bytes: bytes as u64, block_bytes: block.unsigned_abs() })
     }
 }
 

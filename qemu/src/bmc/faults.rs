@@ -64,10 +64,11 @@ pub(super) fn decide(faults: &[BmcFault]) -> Verdict {
 }
 
 /// Whether an effect that the model decided on is only pretended.
-pub(super) fn swallows(faults: &[BmcFault], effect: Effect) -> bool {
+pub(super) fn swallows(faults: &[BmcFault], effect: &Effect) -> bool {
     match effect {
         Effect::Reset(_) => faults.contains(&BmcFault::IgnoresPower),
         Effect::SetBoot(_) => faults.contains(&BmcFault::IgnoresBoot),
+        Effect::InsertMedia(_) | Effect::EjectMedia => false,
     }
 }
 
@@ -82,7 +83,7 @@ mod tests {
         assert_eq!(verdict, Verdict { delay_ms: 12, instead: Some(Instead::Status(StatusCode::UNAUTHORIZED)) });
         assert_eq!(decide(&[BmcFault::IgnoresPower]), Verdict::default());
         let (reset, boot) = (Effect::Reset(ResetType::On), Effect::SetBoot(BootOverride::default()));
-        let swallowed = |fault| [reset, boot].map(|effect| swallows(std::slice::from_ref(&fault), effect));
+        let swallowed = |fault| [&reset, &boot].map(|effect| swallows(std::slice::from_ref(&fault), effect));
         assert_eq!(swallowed(BmcFault::IgnoresPower), [true, false]);
         assert_eq!(swallowed(BmcFault::IgnoresBoot), [false, true]);
     }

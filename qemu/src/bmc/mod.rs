@@ -1,16 +1,23 @@
-//! One virtual BMC per machine: Redfish by HTTPS (self-signed, as BMCs come) on a loopback address
-//! of the lab's network namespace. `redfish` is the model; here are the listener, the credentials
-//! and the effects on the machine. It follows the machine, it does not own it. `faults` is how it
-//! misbehaves when it is told to.
+//! One virtual BMC per machine, on a loopback address of the lab's network namespace. It follows the machine, it does not
+//! own it.
+//!
+//! The lab's own speaks Redfish by HTTPS (self-signed, as BMCs come): `redfish` is the model; here are the listener, the
+//! credentials and the effects on the machine. `faults` is how it misbehaves when it is told to. Others' are `simulator`
+//! (IPMI: OpenIPMI's `ipmi_sim`, with `chassis` behind it) and `sushy` (Redfish: sushy-tools, by libvirt).
 
+pub mod chassis;
 mod faults;
+mod media;
 pub mod redfish;
 mod sessions;
+pub mod simulator;
+pub mod sushy;
 
 use std::{
     convert::Infallible,
     io,
     net::{Ipv4Addr, SocketAddr},
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -30,18 +37,25 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioIo, TokioTimer};
+use rcgen::{CertifiedKey, KeyPair};
 use redfish::{Answer, Effect, ResetType, SystemView};
 use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::{
+    io::AsyncWriteExt as _,
     net::TcpListener,
     sync::Semaphore,
     task::{AbortHandle, JoinSet},
 };
 use tokio_rustls::TlsAcceptor;
 
-use self::sessions::Sessions;
-use crate::machine::{Machine, MachineError, Power};
+use self::{sessions::Sessions, simulator::Simulator, sushy::Sushy};
+use crate::{
+    libvirt::Libvirt,
+    machine::{Machine, MachineError, Power},
+    tools::{Tools, ToolsError},
+};
 
 pub const USER: &str = "admin";
 pub const PASSWORD: &str = "lab-password";
@@ -56,6 +70,10 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(30);
 /// A press of the power button that the guest does not answer is not held against it longer.
 const GRACE: Duration = Duration::from_secs(60);
 const MIB: usize = 1 << 20;
+/// A whole image, from a host on the same computer.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(600);
+/// A DVD with one layer.
+const MEDIA_BYTES_MAX: usize = 4700 * MIB;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
@@ -71,6 +89,76 @@ pub enum BmcError {
     Certificate(#[source] rcgen::Error),
     #[error("configuring TLS")]
     Tls(#[source] rustls::Error),
+    #[error("starting a BMC")]
+    Missing(#[from] ToolsError),
+    #[error("starting a BMC")]
+    Simulator(#[source] io::Error),
+    #[error("{what} does not start; it says:\n{log}")]
+    NotReady { what: &'static str, log: String },
+    #[error("sushy-tools needs libvirt")]
+    NoLibvirt,
+}
+
+/// How machines are switched from afar.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum BmcKind {
+    /// The lab's own BMC
+    Redfish,
+    /// OpenIPMI's ipmi_sim
+    Ipmi,
+    /// sushy-tools with libvirt
+    Sushy,
+    /// By hand
+    None,
+}
+
+/// The running BMC of a machine, of whatever kind; it stops when this is dropped.
+#[derive(Debug)]
+pub enum AnyBmc {
+    Redfish(Bmc),
+    Ipmi(Simulator),
+    Sushy(Sushy),
+}
+
+impl AnyBmc {
+    /// Starts it on `127.0.1.number`; none where there shall be none.
+    pub async fn start(
+        kind: BmcKind,
+        machine: &Machine,
+        tools: &Tools,
+        libvirt: Option<&Libvirt>,
+        number: u8,
+    ) -> Result<Option<Self>, BmcError> {
+        Ok(Some(match kind {
+            BmcKind::None => return Ok(None),
+            BmcKind::Redfish => Self::Redfish(Bmc::start(machine.clone(), number).await?),
+            BmcKind::Ipmi => Self::Ipmi(Simulator::start(machine.clone(), tools, number).await?),
+            BmcKind::Sushy => {
+                let libvirt = libvirt.ok_or(BmcError::NoLibvirt)?;
+                Self::Sushy(Sushy::start(&machine.config(), tools, libvirt, number).await?)
+            }
+        }))
+    }
+
+    /// The address as a BareMetalHost names it.
+    #[must_use]
+    pub fn url(&self) -> String {
+        match self {
+            Self::Redfish(bmc) => bmc.url(),
+            Self::Ipmi(bmc) => bmc.url(),
+            Self::Sushy(bmc) => bmc.url(),
+        }
+    }
+
+    /// The lab's own, which can misbehave.
+    #[must_use]
+    pub fn own(&self) -> Option<&Bmc> {
+        match self {
+            Self::Redfish(bmc) => Some(bmc),
+            Self::Ipmi(_) | Self::Sushy(_) => None,
+        }
+    }
 }
 
 /// A running BMC; it stops when this is dropped.
@@ -85,11 +173,21 @@ pub struct Bmc {
 impl Bmc {
     /// Starts the BMC of a machine on `127.0.1.number`.
     pub async fn start(machine: Machine, number: u8) -> Result<Self, BmcError> {
-        let address = SocketAddr::from((Ipv4Addr::new(127, 0, 1, number), PORT));
+        Self::listen(machine, SocketAddr::from((Ipv4Addr::new(127, 0, 1, number), PORT))).await
+    }
+
+    /// Starts it at an address; port 0 takes a free one.
+    pub async fn listen(machine: Machine, address: SocketAddr) -> Result<Self, BmcError> {
         let listener = TcpListener::bind(address).await.map_err(|source| BmcError::Listen { address, source })?;
+        let address = listener.local_addr().map_err(|source| BmcError::Listen { address, source })?;
         let acceptor = acceptor(address)?;
         let uuid = machine.config().uuid;
-        let shared = Arc::new(Shared { machine, sessions: Sessions::new(USER, PASSWORD), faults: Mutex::default() });
+        let shared = Arc::new(Shared {
+            machine,
+            sessions: Sessions::new(USER, PASSWORD),
+            faults: Mutex::default(),
+            media: Mutex::default(),
+        });
         let task = tokio::spawn(accept(listener, acceptor, shared.clone())).abort_handle();
         Ok(Self { address, uuid, shared, task })
     }
@@ -116,6 +214,8 @@ struct Shared {
     machine: Machine,
     sessions: Sessions,
     faults: Mutex<Vec<BmcFault>>,
+    /// Where the image in the virtual drive came from.
+    media: Mutex<Option<String>>,
 }
 
 impl std::fmt::Debug for Shared {
@@ -130,8 +230,12 @@ impl Shared {
     }
 }
 
+fn self_signed(address: SocketAddr) -> Result<CertifiedKey<KeyPair>, BmcError> {
+    rcgen::generate_simple_self_signed(vec![address.ip().to_string()]).map_err(BmcError::Certificate)
+}
+
 fn acceptor(address: SocketAddr) -> Result<TlsAcceptor, BmcError> {
-    let made = rcgen::generate_simple_self_signed(vec![address.ip().to_string()]).map_err(BmcError::Certificate)?;
+    let made = self_signed(address)?;
     let key = PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(made.signing_key.serialize_der()));
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ServerConfig::builder_with_provider(provider)
@@ -199,22 +303,29 @@ async fn serve(shared: &Shared, request: Request<Incoming>) -> Response<Body> {
     if let Some(answer) = shared.sessions.answer(&parts.method, &path) {
         return render(answer);
     }
-    let mut answer = redfish::answer(&view(&shared.machine).await, &parts.method, &path, &body);
+    let mut answer = redfish::answer(&view(shared).await, &parts.method, &path, &body);
     if let Some(effect) = answer.effect.take()
-        && !faults::swallows(&faults, effect)
-        && let Err(error) = perform(&shared.machine, effect).await
+        && !faults::swallows(&faults, &effect)
+        && let Err(error) = perform(shared, effect).await
     {
         tracing::warn!(%error, machine = shared.machine.config().name, "the BMC failed");
-        answer = if matches!(error, MachineError::Off) {
-            redfish::refuse(StatusCode::CONFLICT, "ResourceInUse", "the system is off")
-        } else {
-            redfish::refuse(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &error.to_string())
+        answer = match error {
+            PerformError::Machine(MachineError::Off) => {
+                redfish::refuse(StatusCode::CONFLICT, "ResourceInUse", "the system is off")
+            }
+            PerformError::Fetch(message) => {
+                redfish::refuse(StatusCode::BAD_REQUEST, "ResourceAtUriUnauthorized", &message)
+            }
+            PerformError::Machine(error) => {
+                redfish::refuse(StatusCode::INTERNAL_SERVER_ERROR, "InternalError", &error.to_string())
+            }
         };
     }
     render(answer)
 }
 
-async fn view(machine: &Machine) -> SystemView {
+async fn view(shared: &Shared) -> SystemView {
+    let machine = &shared.machine;
     let config = machine.config();
     let is_on = *machine.power().borrow() != Power::Off;
     SystemView {
@@ -223,13 +334,33 @@ async fn view(machine: &Machine) -> SystemView {
         firmware: config.firmware,
         macs: vec![config.mac.to_uppercase()],
         memory_mib: config.memory_mib,
+        media: shared.media.lock().unwrap_or_else(PoisonError::into_inner).clone(),
         name: config.name,
         uuid: config.uuid,
     }
 }
 
-async fn perform(machine: &Machine, effect: Effect) -> Result<(), MachineError> {
+#[derive(Debug, Error)]
+enum PerformError {
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    #[error("fetching the image: {0}")]
+    Fetch(String),
+}
+
+async fn perform(shared: &Shared, effect: Effect) -> Result<(), PerformError> {
+    let machine = &shared.machine;
+    let media = |url: Option<String>| *shared.media.lock().unwrap_or_else(PoisonError::into_inner) = url;
     match effect {
+        Effect::InsertMedia(url) => {
+            let path = fetch(machine, &url).await.map_err(PerformError::Fetch)?;
+            machine.reconfigure(|config| config.media = Some(path));
+            media(Some(url));
+        }
+        Effect::EjectMedia => {
+            machine.reconfigure(|config| config.media = None);
+            media(None);
+        }
         Effect::SetBoot(boot) => machine.set_boot_override(boot).await,
         Effect::Reset(ResetType::On | ResetType::ForceOn) => machine.power_on().await?,
         Effect::Reset(ResetType::ForceOff) => machine.power_off().await?,
@@ -254,6 +385,27 @@ async fn perform(machine: &Machine, effect: Effect) -> Result<(), MachineError> 
         }
     }
     Ok(())
+}
+
+/// Fetches an image for the virtual drive, into a file of its own: a running machine may still read the last one.
+async fn fetch(machine: &Machine, url: &str) -> Result<PathBuf, String> {
+    let failed = |error: &dyn std::error::Error| error.to_string();
+    // An error means that it is installed already.
+    drop(rustls::crypto::ring::default_provider().install_default());
+    let client = reqwest::Client::builder().timeout(FETCH_TIMEOUT).build().map_err(|e| failed(&e))?;
+    let answer = client.get(url).send().await.and_then(reqwest::Response::error_for_status).map_err(|e| failed(&e))?;
+    let path = machine.folder().join(format!("media-{}.raw", uuid::Uuid::new_v4().simple()));
+    let mut file = tokio::fs::File::create(&path).await.map_err(|e| failed(&e))?;
+    let (mut answer, mut bytes) = (answer, 0);
+    while let Some(chunk) = answer.chunk().await.map_err(|e| failed(&e))? {
+        bytes += chunk.len();
+        if bytes > MEDIA_BYTES_MAX {
+            return Err(format!("it has more than {} MiB", MEDIA_BYTES_MAX / MIB));
+        }
+        file.write_all(&chunk).await.map_err(|e| failed(&e))?;
+    }
+    file.flush().await.map_err(|e| failed(&e))?;
+    Ok(path)
 }
 
 fn misbehave(instead: Instead) -> Response<Body> {

@@ -2,12 +2,13 @@
 //! one effect out. Pure; knows no socket, no TLS and no QEMU.
 //!
 //! Shapes follow the DMTF schemas ServiceRoot, ComputerSystem, EthernetInterface, Manager and
-//! Chassis, each with the few properties that a provisioning system reads.
+//! Chassis (`media`: VirtualMedia and SecureBoot), each with the few properties that a provisioning system reads.
 
 use http::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::media;
 use crate::machine::{BootOverride, BootTarget, Firmware};
 
 /// What the model says about the machine.
@@ -20,6 +21,8 @@ pub struct SystemView {
     pub firmware: Firmware,
     pub macs: Vec<String>,
     pub memory_mib: u32,
+    /// Where the image in the virtual drive came from.
+    pub media: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -45,10 +48,13 @@ const RESET_TYPES: [&str; 8] = [
     "PowerCycle",
 ];
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     Reset(ResetType),
     SetBoot(BootOverride),
+    /// Fetches the image; the drive is there from the next power-on or reset.
+    InsertMedia(String),
+    EjectMedia,
 }
 
 #[derive(Debug, PartialEq)]
@@ -86,6 +92,17 @@ pub fn answer(system: &SystemView, method: &Method, path: &str, body: &[u8]) -> 
     }
     if path == reset {
         return if method == Method::POST { reset_system(body) } else { not_allowed(method, path) };
+    }
+    // The manager's in older schemas, the system's in newer ones: one drive.
+    for owner in [format!("{ROOT}/Managers/BMC"), at_system.clone()] {
+        let base = format!("{owner}/VirtualMedia");
+        if let Some(found) = path.strip_prefix(&base).and_then(|rest| media::answer(system, method, &base, rest, body))
+        {
+            return found;
+        }
+    }
+    if path == format!("{at_system}/SecureBoot") && system.firmware == Firmware::Uefi {
+        return media::secure_boot(method, path, body);
     }
     let found = match path {
         "/redfish" => Some(json!({"v1": "/redfish/v1/"})),
@@ -125,11 +142,11 @@ pub fn refuse(status: StatusCode, kind: &str, message: &str) -> Answer {
     Answer { status, body: Some(body), effect: None }
 }
 
-fn not_allowed(method: &Method, path: &str) -> Answer {
+pub(super) fn not_allowed(method: &Method, path: &str) -> Answer {
     refuse(StatusCode::METHOD_NOT_ALLOWED, "OperationNotAllowed", &format!("{method} is not possible at {path}"))
 }
 
-fn done(effect: Effect) -> Answer {
+pub(super) fn done(effect: Effect) -> Answer {
     Answer { status: StatusCode::NO_CONTENT, body: None, effect: Some(effect) }
 }
 
@@ -157,6 +174,7 @@ enum Target {
     None,
     Pxe,
     Hdd,
+    Cd,
     UefiHttp,
 }
 
@@ -192,6 +210,7 @@ fn patch_system(system: &SystemView, body: &[u8]) -> Answer {
         Some(Target::None) => BootTarget::None,
         Some(Target::Pxe) => BootTarget::Pxe,
         Some(Target::Hdd) => BootTarget::Hdd,
+        Some(Target::Cd) => BootTarget::Cd,
         Some(Target::UefiHttp) if system.firmware == Firmware::Bios => {
             return refuse(StatusCode::BAD_REQUEST, "PropertyValueNotInList", "UefiHttp needs UEFI");
         }
@@ -217,7 +236,7 @@ fn mode_of(firmware: Firmware) -> &'static str {
     }
 }
 
-fn collection(kind: &str, path: &str, members: &[String]) -> Value {
+pub(super) fn collection(kind: &str, path: &str, members: &[String]) -> Value {
     let links: Vec<_> = members.iter().map(|member| json!({"@odata.id": member})).collect();
     json!({
         "@odata.id": path, "@odata.type": format!("#{kind}.{kind}"), "Name": kind,
@@ -244,10 +263,10 @@ fn computer_system(system: &SystemView, path: &str) -> Value {
         BootOverride { target, once } => (if once { "Once" } else { "Continuous" }, target_name(target)),
     };
     let targets: &[&str] = match system.firmware {
-        Firmware::Bios => &["None", "Pxe", "Hdd"],
-        Firmware::Uefi => &["None", "Pxe", "Hdd", "UefiHttp"],
+        Firmware::Bios => &["None", "Pxe", "Hdd", "Cd"],
+        Firmware::Uefi => &["None", "Pxe", "Hdd", "Cd", "UefiHttp"],
     };
-    json!({
+    let mut shown = json!({
         "@odata.id": path, "@odata.type": "#ComputerSystem.v1_10_0.ComputerSystem", "Id": system.uuid,
         "Name": system.name, "SystemType": "Virtual", "UUID": system.uuid, "Manufacturer": "Firesteel",
         "Model": "Lab", "SerialNumber": format!("LAB-{}", system.name),
@@ -262,6 +281,7 @@ fn computer_system(system: &SystemView, path: &str) -> Value {
             "BootSourceOverrideTarget@Redfish.AllowableValues": targets,
         },
         "EthernetInterfaces": {"@odata.id": format!("{path}/EthernetInterfaces")},
+        "VirtualMedia": {"@odata.id": format!("{path}/VirtualMedia")},
         "Links": {
             "ManagedBy": [{"@odata.id": "/redfish/v1/Managers/BMC"}],
             "Chassis": [{"@odata.id": "/redfish/v1/Chassis/1"}],
@@ -270,7 +290,11 @@ fn computer_system(system: &SystemView, path: &str) -> Value {
             "target": format!("{path}/Actions/ComputerSystem.Reset"),
             "ResetType@Redfish.AllowableValues": RESET_TYPES,
         }},
-    })
+    });
+    if system.firmware == Firmware::Uefi {
+        shown["SecureBoot"] = json!({"@odata.id": format!("{path}/SecureBoot")});
+    }
+    shown
 }
 
 fn target_name(target: BootTarget) -> &'static str {
@@ -278,6 +302,7 @@ fn target_name(target: BootTarget) -> &'static str {
         BootTarget::None => "None",
         BootTarget::Pxe => "Pxe",
         BootTarget::Hdd => "Hdd",
+        BootTarget::Cd => "Cd",
         BootTarget::UefiHttp => "UefiHttp",
     }
 }
@@ -295,6 +320,7 @@ fn manager(at_system: &str) -> Value {
         "@odata.id": "/redfish/v1/Managers/BMC", "@odata.type": "#Manager.v1_5_1.Manager", "Id": "BMC",
         "Name": "Lab BMC", "ManagerType": "BMC", "FirmwareVersion": env!("CARGO_PKG_VERSION"),
         "Status": {"State": "Enabled", "Health": "OK"},
+        "VirtualMedia": {"@odata.id": "/redfish/v1/Managers/BMC/VirtualMedia"},
         "Links": {"ManagerForServers": [{"@odata.id": at_system}]},
     })
 }
@@ -326,6 +352,7 @@ mod tests {
             firmware,
             macs: vec!["52:54:00:77:01:01".to_owned()],
             memory_mib: 1024,
+            media: None,
         }
     }
 
@@ -352,6 +379,7 @@ mod tests {
             links(&body, &mut open);
         }
         assert!(seen.contains(&at("/EthernetInterfaces/NIC1")));
+        assert!(seen.contains(&at("/VirtualMedia/Cd")) && seen.contains(&at("/SecureBoot")));
     }
 
     fn links(value: &Value, into: &mut Vec<String>) {

@@ -79,6 +79,10 @@ pub struct MachineConfig {
     pub tap: String,
     /// The wire to the tap is carried by the lab, through sockets in the machine's folder.
     pub linked: bool,
+    /// Hardware addresses of the NICs behind the first one; each is on a port of the machine's switch, and so is the
+    /// first one where this is there.
+    #[serde(default)]
+    pub switched: Option<Vec<String>>,
     pub firmware: Firmware,
     pub memory_mib: u32,
     pub accel: Accel,
@@ -86,6 +90,8 @@ pub struct MachineConfig {
     pub net_boot: NetBoot,
     /// In the order in which the firmware sees them.
     pub disks: Vec<DiskConfig>,
+    /// The image in its virtual drive for CDs; no drive without one.
+    pub media: Option<PathBuf>,
     /// Logs, sockets and variables.
     pub folder: PathBuf,
 }
@@ -99,6 +105,8 @@ pub enum BootTarget {
     Pxe,
     Hdd,
     UefiHttp,
+    /// The BMC's virtual media.
+    Cd,
 }
 
 impl fmt::Display for Firmware {
@@ -135,13 +143,15 @@ impl fmt::Display for Accel {
 pub(super) fn boot_devices(config: &MachineConfig, target: BootTarget) -> Vec<String> {
     let network = || vec![NIC.to_owned()];
     let disks = || (0..config.disks.len()).map(disk_id).collect::<Vec<_>>();
-    let network_first = || [network(), disks()].concat();
-    let disk_first = || [disks(), network()].concat();
+    let media = || config.media.iter().map(|_| CD.to_owned()).collect::<Vec<_>>();
+    let network_first = || [network(), disks(), media()].concat();
+    let disk_first = || [disks(), network(), media()].concat();
     match (config.firmware, target) {
         // OVMF keeps in its variables only the entries of devices that have an index, so the disks
         // are named as well: their entries survive the one boot by network.
         (_, BootTarget::Pxe | BootTarget::UefiHttp) => network_first(),
         (_, BootTarget::Hdd) => disk_first(),
+        (_, BootTarget::Cd) => [media(), network(), disks()].concat(),
         (Firmware::Uefi, BootTarget::None) => Vec::new(),
         (Firmware::Bios, BootTarget::None) => match config.boot_order {
             BootOrder::NetworkFirst => network_first(),
@@ -153,10 +163,14 @@ pub(super) fn boot_devices(config: &MachineConfig, target: BootTarget) -> Vec<St
 /// Every device that can have a boot index.
 #[must_use]
 pub(super) fn bootable_devices(config: &MachineConfig) -> Vec<String> {
-    std::iter::once(NIC.to_owned()).chain((0..config.disks.len()).map(disk_id)).collect()
+    let media = config.media.iter().map(|_| CD.to_owned());
+    std::iter::once(NIC.to_owned()).chain((0..config.disks.len()).map(disk_id)).chain(media).collect()
 }
 
+/// With a speed and a duplex, as real cards have them: LACP leaves out a port that tells none.
+pub const NIC_MODEL: &str = "virtio-net-pci,speed=10000,duplex=full";
 const NIC: &str = "nic0";
+const CD: &str = "cd0";
 
 fn disk_id(index: usize) -> String {
     format!("disk{index}")
@@ -198,15 +212,38 @@ pub fn arguments(config: &MachineConfig, tools: &Tools, target: BootTarget) -> V
         // The firmware's own PXE and HTTP clients, as on real hardware, not QEMU's iPXE ROM.
         Firmware::Uefi => ",romfile=",
     };
-    let netdev = if config.linked {
+    let netdev = if config.switched.is_some() {
+        switch_port(0, "machine", "switch")
+    } else if config.linked {
         format!("dgram,id=net0,local.type=unix,local.path={MACHINE_SOCKET},remote.type=unix,remote.path={LAB_SOCKET}")
     } else {
         format!("tap,id=net0,ifname={},script=no,downscript=no", config.tap)
     };
     line.pair("-netdev", netdev);
-    line.pair("-device", format!("virtio-net-pci,id={NIC},netdev=net0,mac={}{rom}{}", config.mac, index(NIC)));
+    line.pair("-device", format!("{NIC_MODEL},id={NIC},netdev=net0,mac={}{rom}{}", config.mac, index(NIC)));
+    for (number, mac) in (1..).zip(config.switched.iter().flatten()) {
+        line.pair("-netdev", switch_port(number, "machine", "switch"));
+        // The firmware boots from the first one only.
+        line.pair("-device", format!("{NIC_MODEL},id=nic{number},netdev=net{number},mac={mac},romfile="));
+    }
     disks(&mut line, config, &index);
+    if let Some(media) = &config.media {
+        let mut drive = OsString::from("if=none,id=media,format=raw,media=cdrom,readonly=on,file=");
+        drive.push(media);
+        line.pair("-drive", drive);
+        // The last of six ports: disks begin at the first.
+        line.pair("-device", format!("ide-cd,bus=ide.5,id={CD},drive=media{}", index(CD)));
+    }
     line.0
+}
+
+/// The cable of one port, seen from one of its ends. Both processes run in the machine's folder.
+#[must_use]
+pub fn switch_port(number: usize, own: &str, other: &str) -> String {
+    format!(
+        "dgram,id=net{number},local.type=unix,local.path=port{number}-{own}.sock,remote.type=unix,\
+         remote.path=port{number}-{other}.sock"
+    )
 }
 
 fn firmware(line: &mut CommandLine, config: &MachineConfig, tools: &Tools, target: BootTarget) {
@@ -307,12 +344,14 @@ mod tests {
             mac: "52:54:00:77:01:01".to_owned(),
             tap: "tap1".to_owned(),
             linked: false,
+            switched: None,
             firmware,
             memory_mib: 512,
             accel: Accel::Tcg,
             boot_order: BootOrder::NetworkFirst,
             net_boot: NetBoot::Pxe,
             disks: disks.collect(),
+            media: None,
             folder: "/m".into(),
         }
     }
@@ -323,11 +362,23 @@ mod tests {
     }
 
     #[test]
+    fn a_switched_machine_has_all_its_nics_on_ports_and_boots_from_the_first() {
+        let mut config = machine(Firmware::Bios, &[DiskBus::Virtio]);
+        config.switched = Some(vec!["52:54:00:77:02:01".to_owned()]);
+        let line = line(&config, BootTarget::Pxe);
+        for port in ["id=net0,local.type=unix,local.path=port0-machine.sock,", "remote.path=port1-switch.sock "] {
+            assert!(line.contains(port), "{line}");
+        }
+        assert!(line.contains("id=nic1,netdev=net1,mac=52:54:00:77:02:01,romfile="));
+        assert!(!line.contains("tap,") && line.contains("netdev=net0,mac=52:54:00:77:01:01,bootindex=0"), "{line}");
+    }
+
+    #[test]
     fn uefi_keeps_its_own_order_unless_one_boot_is_asked_for() {
         let config = machine(Firmware::Uefi, &[DiskBus::Nvme]);
         assert!(!line(&config, BootTarget::None).contains("bootindex"));
         let once = line(&config, BootTarget::Pxe);
-        assert!(once.contains("virtio-net-pci,id=nic0,netdev=net0,mac=52:54:00:77:01:01,romfile=,bootindex=0"));
+        assert!(once.contains("id=nic0,netdev=net0,mac=52:54:00:77:01:01,romfile=,bootindex=0"));
         assert!(once.contains("nvme,serial=S0,id=disk0,drive=drive0,bootindex=1"));
         assert!(!once.contains("IPv4PXESupport"));
         assert!(line(&config, BootTarget::UefiHttp).contains("IPv4PXESupport,string=n"));
@@ -344,6 +395,18 @@ mod tests {
         assert_eq!(boot_devices(&config, BootTarget::Pxe), ["nic0", "disk0", "disk1"]);
         assert_eq!(boot_devices(&config, BootTarget::Hdd), ["disk0", "disk1", "nic0"]);
         assert!(!line(&config, BootTarget::None).contains("pflash"));
+    }
+
+    #[test]
+    fn virtual_media_is_a_drive_while_there_is_an_image_and_boots_when_asked() {
+        let mut config = machine(Firmware::Bios, &[DiskBus::Sata]);
+        assert!(!line(&config, BootTarget::Cd).contains("ide-cd"));
+        config.media = Some("/m/media.iso".into());
+        assert_eq!(boot_devices(&config, BootTarget::Cd), ["cd0", "nic0", "disk0"]);
+        assert_eq!(boot_devices(&config, BootTarget::None), ["nic0", "disk0", "cd0"]);
+        let line = line(&config, BootTarget::Cd);
+        assert!(line.contains("readonly=on,file=/m/media.iso"), "{line}");
+        assert!(line.contains("ide-cd,bus=ide.5,id=cd0,drive=media,bootindex=0"), "{line}");
     }
 
     #[test]

@@ -7,6 +7,9 @@
 //!                     | reset: the override's order for one boot, then the machine's own again
 //! ```
 //!
+//! A machine may be libvirt's instead (`kept`): then libvirt starts and ends QEMU, and knows boot orders; the lab sees it by
+//! a control socket that QEMU connects to, and asks libvirt where it would act itself.
+//!
 //! Disks that a server of the lab serves lose their unflushed writes with the power; QEMU is then
 //! killed, because its orderly end would flush.
 //!
@@ -24,24 +27,26 @@ use std::{
     io,
     path::PathBuf,
     process::ExitStatus,
-    sync::Arc,
+    sync::{Arc, Weak},
     time::{Duration, SystemTime},
 };
 
 pub use config::{
-    Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, Firmware, MachineConfig, NetBoot, QMP_SOCKET,
-    SERIAL_LOG, VARIABLES, arguments,
+    Accel, BootOrder, BootTarget, CONSOLE_SOCKET, DiskBus, DiskConfig, Firmware, MachineConfig, NIC_MODEL, NetBoot,
+    QMP_SOCKET, SERIAL_LOG, VARIABLES, arguments, switch_port,
 };
 pub use disk::{DiskError, create_empty, create_from};
 use firesteel_lab_disk::Disk;
 use serde_json::json;
 use thiserror::Error;
 use tokio::{
+    net::UnixListener,
     sync::{Mutex, oneshot, watch},
     time::timeout,
 };
 
 use crate::{
+    libvirt::{Libvirt, LibvirtError},
     qmp::{Qmp, QmpError, wait_for_event},
     serial::SerialLog,
     tools::Tools,
@@ -70,6 +75,8 @@ pub enum MachineError {
     NextBoot(#[from] variables::VariablesError),
     #[error("cutting the power of a disk")]
     Disk(#[from] firesteel_lab_disk::DiskError),
+    #[error("asking libvirt")]
+    Libvirt(#[from] LibvirtError),
     #[error("the machine is off")]
     Off,
 }
@@ -103,6 +110,8 @@ struct Inner {
     power: watch::Sender<Power>,
     /// The served ones among its disks.
     disks: Vec<Disk>,
+    /// Who starts and ends QEMU, where the lab does not.
+    keeper: Option<Arc<Libvirt>>,
 }
 
 #[derive(Debug, Default)]
@@ -117,6 +126,8 @@ struct Running {
     kill: oneshot::Sender<()>,
     /// True when the process has ended and the power is off.
     ended: watch::Receiver<bool>,
+    /// What it was started with.
+    media: Option<PathBuf>,
 }
 
 impl State {
@@ -132,6 +143,24 @@ impl Machine {
     /// A machine that is switched off. Its folder is made here; its disks must exist, and `disks` are
     /// those of them that a server serves.
     pub fn new(config: MachineConfig, tools: Tools, disks: Vec<Disk>) -> Result<Self, MachineError> {
+        Self::build(config, tools, disks, None)
+    }
+
+    /// A machine that libvirt is told of and keeps from then on.
+    pub async fn kept(config: MachineConfig, tools: Tools, keeper: Arc<Libvirt>) -> Result<Self, MachineError> {
+        let listener = UnixListener::bind(config.folder.join(QMP_SOCKET)).map_err(MachineError::Prepare)?;
+        keeper.define(&config, &tools).await?;
+        let machine = Self::build(config, tools, Vec::new(), Some(keeper))?;
+        tokio::spawn(watch_kept(listener, Arc::downgrade(&machine.0)));
+        Ok(machine)
+    }
+
+    fn build(
+        config: MachineConfig,
+        tools: Tools,
+        disks: Vec<Disk>,
+        keeper: Option<Arc<Libvirt>>,
+    ) -> Result<Self, MachineError> {
         std::fs::create_dir_all(&config.folder).map_err(MachineError::Prepare)?;
         if config.firmware == Firmware::Uefi {
             std::fs::copy(&tools.ovmf_vars, config.folder.join(VARIABLES)).map_err(MachineError::Prepare)?;
@@ -145,6 +174,7 @@ impl Machine {
             state: Mutex::default(),
             power,
             disks,
+            keeper,
         })))
     }
 
@@ -181,8 +211,20 @@ impl Machine {
         self.0.state.lock().await.boot = boot;
     }
 
+    /// Runs a command of virsh on a machine that libvirt keeps; `None` for others.
+    async fn virsh(&self, command: &str) -> Option<Result<(), LibvirtError>> {
+        let keeper = self.0.keeper.as_ref()?;
+        Some(keeper.run(&[command, &self.config().name]).await.map(drop))
+    }
+
     /// Starts the machine; does nothing where it runs.
     pub async fn power_on(&self) -> Result<(), MachineError> {
+        if self.0.keeper.is_some() && *self.0.power.borrow() != Power::Off {
+            return Ok(());
+        }
+        if let Some(done) = self.virsh("start").await {
+            return Ok(done?);
+        }
         let mut state = self.0.state.lock().await;
         if state.qmp().is_ok() {
             return Ok(());
@@ -215,12 +257,20 @@ impl Machine {
             power.send_replace(Power::Off);
             ended_sender.send_replace(true);
         });
-        state.running = Some(Running { qmp, kill, ended });
+        state.running = Some(Running { qmp, kill, ended, media: config.media });
         Ok(())
     }
 
     /// Pulls the plug; does nothing where it is off.
     pub async fn power_off(&self) -> Result<(), MachineError> {
+        if self.0.keeper.is_some() && *self.0.power.borrow() == Power::Off {
+            return Ok(());
+        }
+        if let Some(done) = self.virsh("destroy").await {
+            done?;
+            self.wait_off().await;
+            return Ok(());
+        }
         let mut state = self.0.state.lock().await;
         self.stop(&mut state).await
     }
@@ -253,11 +303,15 @@ impl Machine {
 
     /// Resets a running machine, with the override's boot order if there is one.
     pub async fn reset(&self) -> Result<(), MachineError> {
+        if let Some(done) = self.virsh("reset").await {
+            return Ok(done?);
+        }
         let mut state = self.0.state.lock().await;
         let qmp = state.qmp()?;
         let config = self.config();
-        if config.firmware == Firmware::Uefi && state.boot.once {
-            // The variables can be changed only while QEMU does not hold them.
+        let media_changed = state.running.as_ref().is_some_and(|running| running.media != config.media);
+        if media_changed || config.firmware == Firmware::Uefi && state.boot.once {
+            // The variables can be changed only while QEMU does not hold them, and a drive does not come or go.
             self.stop(&mut state).await?;
             return self.start(&mut state).await;
         }
@@ -286,6 +340,37 @@ impl Machine {
     /// Resolves when the machine is off.
     pub async fn wait_off(&self) {
         drop(self.power().wait_for(|power| *power == Power::Off).await);
+    }
+}
+
+/// Sees a machine come and go that libvirt keeps: its QEMU connects when it starts.
+async fn watch_kept(listener: UnixListener, kept: Weak<Inner>) {
+    loop {
+        let connected = match listener.accept().await {
+            Ok((stream, _)) => Qmp::start(stream).await,
+            Err(error) => Err(QmpError::Io(error)),
+        };
+        let Some(machine) = kept.upgrade() else { return };
+        let qmp = match connected {
+            Ok(qmp) => Arc::new(qmp),
+            Err(error) => {
+                // A machine may end at once.
+                tracing::debug!(%error, "a QEMU that libvirt started");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                continue;
+            }
+        };
+        let (ended_sender, ended) = watch::channel(false);
+        // Nobody kills what libvirt keeps.
+        let (kill, _) = oneshot::channel();
+        machine.state.lock().await.running = Some(Running { qmp: qmp.clone(), kill, ended, media: None });
+        machine.power.send_replace(Power::On { since: SystemTime::now() });
+        drop(machine);
+        qmp.until_closed().await;
+        ended_sender.send_replace(true);
+        if let Some(machine) = kept.upgrade() {
+            machine.power.send_replace(Power::Off);
+        }
     }
 }
 

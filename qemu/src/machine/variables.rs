@@ -28,6 +28,8 @@ const ADDED: u8 = 0x3f;
 const ADDED_IN_TRANSITION: u8 = 0x3e;
 /// The bit that goes when a variable is deleted.
 const NOT_DELETED: u8 = 0x02;
+/// What OVMF calls QEMU's drives for CDs.
+const CD: &str = "UEFI QEMU DVD-ROM";
 /// Non-volatile, for boot services and at run time.
 const ATTRIBUTES: u32 = 7;
 
@@ -77,9 +79,11 @@ impl BootOption {
             BootTarget::None => false,
             BootTarget::Pxe => starts("UEFI PXEv4"),
             BootTarget::UefiHttp => starts("UEFI HTTPv4"),
-            // Firmware's own programs are the only other entries of a machine without removable media.
+            BootTarget::Cd => starts(CD),
+            // Firmware's own programs are the only other entries.
             BootTarget::Hdd => {
-                !["UEFI PXE", "UEFI HTTP", "UiApp", "EFI Internal Shell", "BootManagerMenu"].into_iter().any(starts)
+                let others = ["UEFI PXE", "UEFI HTTP", "UiApp", "EFI Internal Shell", "BootManagerMenu", CD];
+                !others.into_iter().any(starts)
             }
         }
     }

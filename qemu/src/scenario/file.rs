@@ -37,7 +37,7 @@ use thiserror::Error;
 use crate::{
     artefacts::{ImageFormat, LARGE_VERSION, VERSION, WantedImage},
     attack::Attack,
-    bmc::BmcFault,
+    bmc::{BmcFault, BmcKind},
     files::OriginFault,
     lab::{DISK_BYTES, DiskPlan, HostPlan},
     link::LinkFaults,
@@ -323,7 +323,7 @@ fn machine(raw: RawMachine) -> MachinePlan {
     let host = HostPlan {
         disks: disks.collect(),
         memory_mib: raw.memory_mib,
-        has_bmc: raw.bmc,
+        bmc: if raw.bmc { BmcKind::Redfish } else { BmcKind::None },
         link: raw.link,
         ..HostPlan::new(&raw.name, raw.firmware, DiskBus::Virtio)
     };

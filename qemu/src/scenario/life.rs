@@ -51,6 +51,7 @@ async fn live(lab: &Lab, name: &str, first: ImageSource, second: ImageSource) ->
         root_serial: Some(target.serial.clone()),
         offline: false,
         uninspected: false,
+        network_data: None,
     };
     lab.apply_host(name, &wish(&first, 1)).await?;
     check(name, &lab.wait_running(name, 1).await?)?;

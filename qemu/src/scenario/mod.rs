@@ -2,11 +2,16 @@
 //! is a story told with [`crate::lab::Lab`], or a file in `qemu/scenarios`: those have machines with
 //! faults, and steps. A scenario names what it saw when it fails.
 
+mod bmcs;
 pub mod file;
+mod inspection;
 mod judge;
 mod life;
 mod paths;
 mod play;
+mod switched;
+
+pub(crate) use play::is_blank;
 
 use std::{
     fmt,
@@ -18,6 +23,7 @@ use clap::ValueEnum as _;
 
 use crate::{
     artefacts::{ImageFormat, NEXT_VERSION, WantedImage, repository},
+    bmc::BmcKind,
     lab::{Lab, LabConfig},
     machine::Firmware,
     progress::{Step, say},
@@ -41,6 +47,19 @@ pub enum Scenario {
     HttpBoot,
     /// Three machines at once, 512 MiB each
     Three,
+    /// A whole life by IPMI: installed, switched off, deprovisioned, deleted
+    Ipmi,
+    /// The same by sushy-tools and libvirt
+    Sushy,
+    /// The hardware record of a machine with a disk of each kind, and a switch that speaks late
+    Inspection,
+    /// The agent's way is a tagged VLAN with a fixed address, behind a switch
+    Vlan,
+    /// The agent's way is an LACP bond of two ports of a switch
+    Bond,
+    /// Four kinds of disks wiped by the agent's own steps and read from outside, signatures that stop a wipe,
+    /// and a wipe whose power is cut; without an appliance
+    FullWipe,
 }
 
 /// What `--scenario` names: a story, or a file.
@@ -94,11 +113,27 @@ impl Chosen {
         }
     }
 
+    /// Whether it needs the lab's switch.
+    #[must_use]
+    pub fn has_switch(&self) -> bool {
+        matches!(self, Self::Story(Scenario::Vlan | Scenario::Bond))
+    }
+
+    /// Whether it needs the program of [`crate::wipe`].
+    #[must_use]
+    pub fn wipes(&self) -> bool {
+        matches!(self, Self::Story(Scenario::FullWipe))
+    }
+
     /// Runs it in a lab of its own.
     async fn run(&self, mut config: LabConfig) -> anyhow::Result<()> {
         config.folder = config.folder.join(self.to_string());
         config.upgrade_ipxe = matches!(self, Self::Story(Scenario::Chain));
         std::fs::create_dir_all(&config.folder).context("making the scenario's folder")?;
+        if self.wipes() {
+            let wiped = tokio::task::spawn_blocking(move || crate::wipe::full(&config));
+            return wiped.await.context("the scenario came to no end")?;
+        }
         let mut lab = Lab::start(config.clone()).await?;
         let told = match self {
             Self::Story(scenario) => scenario.tell(&mut lab, &config).await,
@@ -139,15 +174,30 @@ fn file_names() -> Vec<String> {
 
 impl Scenario {
     /// `--all`.
-    const ALL: &[Self] = &[Self::Life, Self::NoBmc, Self::Chain, Self::HttpBoot, Self::Three];
+    const ALL: &[Self] = &[
+        Self::Life,
+        Self::NoBmc,
+        Self::Chain,
+        Self::HttpBoot,
+        Self::Three,
+        Self::Ipmi,
+        Self::Sushy,
+        Self::Inspection,
+        Self::Vlan,
+        Self::Bond,
+        Self::FullWipe,
+    ];
 
     fn images(self) -> Vec<WantedImage> {
         match self {
             Self::Life | Self::LifeBios | Self::LifeUefi => {
                 vec![ImageFormat::Gz.into(), WantedImage { version: NEXT_VERSION, format: ImageFormat::Qcow2 }]
             }
-            Self::NoBmc | Self::HttpBoot | Self::Three => vec![ImageFormat::Zst.into()],
+            Self::NoBmc | Self::HttpBoot | Self::Three | Self::Ipmi | Self::Sushy | Self::Vlan | Self::Bond => {
+                vec![ImageFormat::Zst.into()]
+            }
             Self::Chain => vec![ImageFormat::Gz.into()],
+            Self::Inspection | Self::FullWipe => Vec::new(),
         }
     }
 
@@ -160,6 +210,13 @@ impl Scenario {
             Self::Chain => paths::chain(lab, config).await,
             Self::HttpBoot => paths::http_boot(lab, config).await,
             Self::Three => paths::three(lab, config).await,
+            Self::Ipmi => bmcs::life(lab, config, BmcKind::Ipmi).await,
+            Self::Sushy => bmcs::life(lab, config, BmcKind::Sushy).await,
+            Self::Inspection => inspection::inspection(lab).await,
+            Self::Vlan => switched::vlan(lab, config).await,
+            Self::Bond => switched::bond(lab, config).await,
+            // It has no lab: see `Chosen::run`.
+            Self::FullWipe => Ok(()),
         }
     }
 }

@@ -4,6 +4,7 @@ use anyhow::ensure;
 
 use crate::{
     artefacts::ImageFormat,
+    bmc::BmcKind,
     demo::{check, discover_and_adopt},
     lab::{HostPlan, Lab, LabConfig, Wish},
     machine::{DiskBus, Firmware, NetBoot},
@@ -15,7 +16,7 @@ const SMALL_MEMORY_MIB: u32 = 512;
 pub(super) async fn no_bmc(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
     let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
     let name = "stranger-1";
-    lab.add_machine(HostPlan { has_bmc: false, ..HostPlan::new(name, Firmware::Uefi, DiskBus::Scsi) }).await?;
+    lab.add_machine(HostPlan { bmc: BmcKind::None, ..HostPlan::new(name, Firmware::Uefi, DiskBus::Scsi) }).await?;
     discover_and_adopt(lab, name).await?;
     lab.apply_host(name, &Wish { image: Some(image), ..Wish::default() }).await?;
     check(name, &lab.wait_running(name, 1).await?)

@@ -4,12 +4,14 @@
 use std::{
     fs::File,
     io::{Read as _, Seek as _, SeekFrom},
+    os::unix::fs::FileExt as _,
     path::Path,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail, ensure};
 use firesteel_lab_disk::Disk;
+use nix::{errno::Errno, unistd::Whence};
 use serde_json::json;
 
 use super::{
@@ -17,6 +19,7 @@ use super::{
     judge,
 };
 use crate::{
+    bmc::BmcKind,
     demo::check,
     lab::{Lab, LabConfig, PATIENCE, Wish},
     progress::{say, seconds},
@@ -26,6 +29,8 @@ use crate::{
 /// A GPT with its protective MBR, 34 sectors, and its copy at the end, 33 sectors.
 const GPT_BYTES: usize = 34 * 512;
 const GPT_COPY_BYTES: usize = 33 * 512;
+/// Of a disk that is looked at for a byte that is left.
+const BLANK_PIECE_BYTES: usize = 1 << 20;
 /// A power supply that is switched off and on again.
 const CUT: Duration = Duration::from_secs(2);
 /// An attack is in full swing before the first host is known.
@@ -45,7 +50,7 @@ pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyh
     for machine in &plan.machines {
         let name = &machine.host.name;
         lab.add_machine(machine.host.clone()).await?;
-        if machine.host.has_bmc {
+        if machine.host.bmc == BmcKind::Redfish {
             lab.set_bmc_faults(name, machine.bmc_faults.clone())?;
         }
         // Each machine has an address of its own for the image, so that faults are its own.
@@ -218,7 +223,7 @@ fn check_disk(lab: &Lab, name: &str, end: DiskEnd) -> anyhow::Result<()> {
 }
 
 /// Neither partition table nor boot sector: nothing that a firmware could start.
-pub(super) fn is_cleared(disk: &Path) -> anyhow::Result<bool> {
+pub(crate) fn is_cleared(disk: &Path) -> anyhow::Result<bool> {
     let copy = SeekFrom::End(-i64::try_from(GPT_COPY_BYTES).unwrap_or(0));
     Ok(is_zero(disk, SeekFrom::Start(0), GPT_BYTES)? && is_zero(disk, copy, GPT_COPY_BYTES)?)
 }
@@ -235,6 +240,34 @@ fn is_zero(disk: &Path, at: SeekFrom, bytes: usize) -> anyhow::Result<bool> {
     Ok(found.iter().all(|byte| *byte == 0))
 }
 
+/// No byte of it is anything but zero; what was never written, or given back, is not read.
+pub(crate) fn is_blank(disk: &Path) -> anyhow::Result<bool> {
+    let read = || -> std::io::Result<bool> {
+        let file = File::open(disk)?;
+        let end = file.metadata()?.len();
+        let mut buffer = vec![0; BLANK_PIECE_BYTES];
+        let mut at = 0;
+        while at < end {
+            let from = i64::try_from(at).map_err(std::io::Error::other)?;
+            at = match nix::unistd::lseek(&file, from, Whence::SeekData) {
+                Ok(data) => u64::try_from(data).map_err(std::io::Error::other)?,
+                // Nothing but holes from here on.
+                Err(Errno::ENXIO) => return Ok(true),
+                Err(error) => return Err(error.into()),
+            };
+            let wanted = usize::try_from(end - at).unwrap_or(usize::MAX).min(buffer.len());
+            let piece = buffer.get_mut(..wanted).unwrap_or_default();
+            file.read_exact_at(piece, at)?;
+            if piece.iter().any(|byte| *byte != 0) {
+                return Ok(false);
+            }
+            at += wanted as u64;
+        }
+        Ok(true)
+    };
+    read().with_context(|| format!("reading {}", disk.display()))
+}
+
 fn is_empty(disk: &Path) -> anyhow::Result<bool> {
     use std::os::unix::fs::MetadataExt as _;
     let metadata = disk.metadata().with_context(|| format!("reading {}", disk.display()))?;
@@ -244,9 +277,23 @@ fn is_empty(disk: &Path) -> anyhow::Result<bool> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
-    use std::os::unix::fs::FileExt as _;
-
     use super::*;
+
+    #[test]
+    fn one_byte_anywhere_is_not_blank() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let disk = file.as_file();
+        disk.set_len((5 << 20) + 17).unwrap();
+        assert!(is_blank(file.path()).unwrap());
+        disk.write_all_at(&[0; 4096], 3 << 20).unwrap();
+        assert!(is_blank(file.path()).unwrap(), "zeros that were written are zeros");
+        for at in [0, (2 << 20) + 1, (5 << 20) + 16] {
+            disk.write_all_at(&[1], at).unwrap();
+            assert!(!is_blank(file.path()).unwrap());
+            disk.write_all_at(&[0], at).unwrap();
+        }
+        assert!(is_blank(file.path()).unwrap());
+    }
 
     #[test]
     fn a_table_at_either_end_and_a_boot_sector_are_seen() {

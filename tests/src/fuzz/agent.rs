@@ -38,7 +38,7 @@ fn identities(page: &[u8]) {
         texts.extend([name.wwn, name.wwn_with_extension, name.vendor_extension]);
     }
     if let Some(identity) = vpd::ata_identify(page) {
-        texts.extend([identity.serial, identity.model]);
+        texts.extend([identity.serial, identity.model, identity.firmware]);
     }
     for text in texts {
         assert!(text.len() <= FIELD_BYTES_MAX);
@@ -86,22 +86,17 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     let end = network.len() - 4;
     network.splice(end..end, [3, 11, 4, 0]);
     network[4] += 4;
-    // SMBIOS type 17 with 8 GiB, then the end of the table.
-    let mut smbios = vec![17, 0x28, 0, 0];
-    smbios.resize(0x28, 0);
-    smbios[0x0c..0x0e].copy_from_slice(&8192_u16.to_le_bytes());
-    smbios.extend(b"DIMM 0\0\0");
-    smbios.extend([127, 4, 1, 0, 0, 0]);
     vec![
         b"\0\x80\0\x08  DISK-1".to_vec(),
         [&[0, 0x83, 0, 12, 1, 3, 0, 8][..], &[0x50, 0, 0xc5, 0, 0xa1, 0xb2, 0xc3, 0xd4]].concat(),
         ata,
         entry,
         network,
-        smbios,
         b"4,711,12345678,-;nvme nvme0: SEALED-TOKEN\x1b[2J\n SUBSYSTEM=nvme\n".to_vec(),
         b"kernel/a.ko: kernel/b-c.ko kernel/d.ko\nkernel/b-c.ko: kernel/a.ko\nalias pci:v*d?[0-9]sv* a\nsoftdep a pre: d post: b_c\npci:v1d23sv4\n".to_vec(),
         b"processor\t: 0\nmodel name\t: X\ncpu MHz\t\t: 2400.1\nflags\t\t: sse sse2\nMemTotal:  1024 kB\n".to_vec(),
         b"0000:00:1f.2".to_vec(),
+        b"pci:v00008086d00001521sv000015D9sd00001521bc02sc00i00".to_vec(),
+        b"eth0.50        | 50  | eth0\nNode 0 MemTotal:  32542668 kB\n".to_vec(),
     ]
 }

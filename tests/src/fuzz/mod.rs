@@ -19,16 +19,22 @@ mod backup;
 mod boot;
 mod compressed;
 mod dhcp;
+mod drives;
 mod gpt;
 mod http;
 mod ignition;
+mod ipmi;
+mod lldp;
+mod network_data;
 mod objects;
 mod patches;
 mod protobuf;
 mod qcow2;
+mod receipts;
 mod redfish;
 mod routes;
 mod selectors;
+mod smbios;
 mod tftp;
 mod wire;
 
@@ -65,12 +71,18 @@ pub const TARGETS: &[Target] = &[
     Target { name: "ignition", check: ignition::check, seeds: ignition::seeds },
     Target { name: "archives", check: archives::check, seeds: archives::seeds },
     Target { name: "redfish", check: redfish::check, seeds: redfish::seeds },
+    Target { name: "ipmi", check: ipmi::check, seeds: ipmi::seeds },
     Target { name: "agent", check: agent::check, seeds: agent::seeds },
+    Target { name: "drives", check: drives::check, seeds: drives::seeds },
+    Target { name: "network_data", check: network_data::check, seeds: network_data::seeds },
     Target { name: "objects", check: objects::check, seeds: objects::seeds },
     Target { name: "protobuf", check: protobuf::check, seeds: protobuf::seeds },
     Target { name: "backup", check: backup::check, seeds: backup::seeds },
+    Target { name: "receipts", check: receipts::check, seeds: receipts::seeds },
     Target { name: "patches", check: patches::check, seeds: patches::seeds },
     Target { name: "selectors", check: selectors::check, seeds: selectors::seeds },
+    Target { name: "smbios", check: smbios::check, seeds: smbios::seeds },
+    Target { name: "lldp", check: lldp::check, seeds: lldp::seeds },
 ];
 
 #[must_use]

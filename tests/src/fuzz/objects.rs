@@ -3,7 +3,7 @@
 use firesteel_appliance::serve;
 use firesteel_kube::negotiate;
 use firesteel_resources::kinds::{self, KINDS, Kind, StoredAs};
-use firesteel_resources::{admit, provisioning::Provisioning};
+use firesteel_resources::{BareMetalHost, admit, bare_metal_host::annotations, provisioning::Provisioning};
 use serde_json::Value;
 
 /// Refusals of one object: more than that helps nobody, and each takes room in an answer.
@@ -43,7 +43,16 @@ pub(super) fn check(input: &[u8]) {
             }
         }
         network(&object);
+        moved_host(&object);
     }
+}
+
+/// Whatever annotations say, reading them ends in a value or in a reason.
+fn moved_host(object: &Value) {
+    let Ok(host) = serde_json::from_value::<BareMetalHost>(object.clone()) else { return };
+    let status = annotations::moved_status(&host.metadata).and_then(Result::err);
+    let hardware = annotations::hardware_details(&host.metadata).and_then(Result::err);
+    status.iter().chain(&hardware).for_each(|why| assert!(!why.is_empty()));
 }
 
 /// Whatever an object says, and whatever its annotation brings: what becomes of it in the stored version and

@@ -1,8 +1,12 @@
 //! What BMCs answer, and the addresses under which users say that they are.
 
 use firesteel_bmc::address::own_path;
-use firesteel_bmc::decide::{BootMode, PowerAction, PowerPlan, Target, plan_boot, plan_power, quirks_of};
-use firesteel_bmc::model::{self, System};
+use firesteel_bmc::decide::{
+    BootMode, BootWish, PowerAction, PowerPlan, Target, boot_difference, etag_ladder, plan_boot, plan_power,
+};
+use firesteel_bmc::media::{is_empty, takes_cd};
+use firesteel_bmc::model::{self, ServiceRoot, System, VirtualMedia};
+use firesteel_bmc::quirks::{Identity, quirks_of};
 use firesteel_bmc::{Address, PowerState};
 
 pub(super) fn check(input: &[u8]) {
@@ -11,19 +15,38 @@ pub(super) fn check(input: &[u8]) {
         super::assert_plain(&message);
     }
     if let Ok(system) = serde_json::from_slice::<System>(input) {
+        // The same bytes as what the service says of itself: each row of quirks is reached.
+        let root = serde_json::from_slice::<ServiceRoot>(input).unwrap_or_default();
+        let quirks = quirks_of(&Identity::of(&root, &system));
         let state = PowerState::of(&system);
         for action in PowerAction::ALL {
-            match plan_power(&system, action) {
+            match plan_power(&system, action, quirks) {
                 PowerPlan::Nothing => assert!(action.is_reached(state), "{action:?} in {state:?}"),
                 PowerPlan::Reset { target, .. } => stays(&target),
                 PowerPlan::Impossible { what } => super::assert_plain(&what),
             }
         }
-        for mode in [None, Some(BootMode::Uefi)] {
-            if let Err(why) = plan_boot(&system, Target::Pxe, mode, quirks_of(&system)) {
-                super::assert_plain(&why);
+        for (target, mode) in
+            Target::ALL.into_iter().flat_map(|target| [(target, None), (target, Some(BootMode::Uefi))])
+        {
+            let wish = BootWish { mode, http_uri: Some("http://192.0.2.1/x"), ..BootWish::once(target) };
+            match plan_boot(&system, &wish, quirks) {
+                Ok(body) => assert!(body["Boot"]["BootSourceOverrideTarget"].is_string()),
+                Err(why) => super::assert_plain(&why),
+            }
+            if let Some(difference) = boot_difference(&system, &wish, quirks) {
+                super::assert_plain(&difference);
             }
         }
+        let etags: Vec<String> = system.etag.into_iter().collect();
+        let ladder = etag_ladder(&etags, quirks);
+        assert!(ladder.len() <= 4 && ladder.contains(&None), "each ladder ends, and tries none");
+    }
+    if let Ok(media) = serde_json::from_slice::<VirtualMedia>(input)
+        && takes_cd(&media)
+        && is_empty(&media)
+    {
+        assert!(media.image.is_none_or(|image| image.is_empty()), "what has an image is not empty");
     }
     let Ok(text) = std::str::from_utf8(input) else { return };
     if own_path(text).is_some() {
@@ -36,6 +59,7 @@ pub(super) fn check(input: &[u8]) {
         if let Some(system) = address.system() {
             stays(system);
         }
+        assert!(address.place().contains(':'));
     }
 }
 
@@ -59,6 +83,12 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         "redfish://10.0.0.5/redfish/v1/Systems/1",
         "redfish+http://[fd00::1]:8000/redfish/v1/Systems/a-b/",
         "redfish://root:calvin@10.0.0.5",
+        "idrac-virtualmedia+https://10.0.0.5/redfish/v1/Systems/System.Embedded.1",
+        "redfish-uefihttp+http://bmc.example:8000/redfish/v1/Systems/1",
+        r#"{"Vendor":"AMI","Manufacturer":"ASRockRack","@odata.etag":"W/\"1\"","Boot":{"BootSourceOverrideEnabled":"Continuous","BootSourceOverrideTarget":"UsbCd","HttpBootUri":null},"@Redfish.Settings":{"SettingsObject":{"@odata.id":"/redfish/v1/Systems/Self/SD"}}}"#,
+        r##"{"MediaTypes":["CD","DVD"],"Image":"","Inserted":false,"Actions":{"#VirtualMedia.InsertMedia":{"target":"/redfish/v1/Managers/1/VirtualMedia/Cd/Actions/VirtualMedia.InsertMedia"}}}"##,
+        r#"{"DeviceLocator":"DIMM1","CapacityMiB":32768,"Status":{"Health":"OK","HealthRollup":null}}"#,
+        r#"{"Parameters":[{"Name":"ResetType","AllowableValues":["On","ForceOff"]}]}"#,
         "/redfish/v1/Systems/1",
         "/redfish/v1/../../admin",
         "/redfish/%2E%2e/admin",

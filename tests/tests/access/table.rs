@@ -29,7 +29,10 @@ metal3.io/hostclaims                            *         -            -        
 metal3.io/provisionings                         .         glw          -            -            glws  glw   -  -
 firesteel.dev/hostjournals                      hosts-a   glw          -            -            glws  glws  -  -
 firesteel.dev/hostjournals                      claims-a  -            -            -            glws  -     -  -
+firesteel.dev/receipts                          hosts-a   glw          -            -            glws  glws  -  -
+firesteel.dev/receipts                          claims-a  -            -            -            glws  -     -  -
 firesteel.dev/discoveredhosts                   .         glw          -            -            glws  -     -  -
+firesteel.dev/halts                             .         glwc         -            -            glws  -     -  -
 firesteel.dev/accessgrants                      .         -            -            -            glws  -     -  -
 cluster.x-k8s.io/machines                       claims-a  -            glwcupdxasS  glwcupdxasS  glws  -     -  -
 cluster.x-k8s.io/machines                       claims-b  -            -            -            glws  -     -  -

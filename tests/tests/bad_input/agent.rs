@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use firesteel_boot::{Platform, RoutePath, ScriptRequest};
 use firesteel_wire::{
-    Disk, Evidence, Hello, HelloReply, Identity, Inventory, Plan, PublicKey, Receipt, Refusal, Report, Step,
+    Disk, Evidence, Hello, HelloReply, Identity, Inventory, Neighbour, Plan, PublicKey, Receipt, Refusal, Report, Step,
     StepReport, StepState, Verdict,
 };
 
@@ -37,7 +37,10 @@ pub(crate) struct Agent {
     pub(crate) token: String,
     key: PublicKey,
     boot_id: String,
-    disks: Vec<Disk>,
+    pub(crate) disks: Vec<Disk>,
+    /// All but the disks.
+    pub(crate) inventory: Inventory,
+    pub(crate) neighbours: Vec<Neighbour>,
     plan: u32,
     steps: Vec<StepReport>,
     receipts: Vec<Receipt>,
@@ -82,6 +85,8 @@ impl Agent {
             key: PublicKey([key; 32]),
             boot_id: format!("boot-{key}"),
             disks,
+            inventory: Inventory::default(),
+            neighbours: Vec::new(),
             plan: 0,
             steps: Vec::new(),
             receipts: Vec::new(),
@@ -98,6 +103,8 @@ impl Agent {
             key: PublicKey([key; 32]),
             boot_id: format!("boot-{key}"),
             disks: self.disks.clone(),
+            inventory: self.inventory.clone(),
+            neighbours: Vec::new(),
             plan: 0,
             steps: Vec::new(),
             receipts: Vec::new(),
@@ -114,6 +121,8 @@ impl Agent {
             kernel_version: "0".into(),
             uptime_ms: 1000,
             boot_id: self.boot_id.clone(),
+            network: None,
+            program: firesteel_wire::Program::default(),
         };
         appliance.control.hello(hello, REMOTE).await
     }
@@ -130,6 +139,7 @@ impl Agent {
             plan: self.plan,
             steps: self.steps.clone(),
             receipts: self.receipts.clone(),
+            neighbours: self.neighbours.clone(),
             idle: true,
             leaving: false,
             log: Vec::new(),
@@ -154,6 +164,12 @@ impl Agent {
         }
     }
 
+    /// Says from now on that a step ended so, whether anybody asked for it or not.
+    pub(crate) fn claim(&mut self, plan: u32, index: u32, evidence: Evidence) {
+        let step = "clear-metadata".to_owned();
+        self.receipts.push(Receipt { plan, index, step, started_ms: 1, ended_ms: 2, evidence });
+    }
+
     pub(crate) fn inspect(&mut self, plan: &Plan) {
         assert_eq!(plan.steps, [Step::Inspect]);
         self.plan = plan.number;
@@ -164,13 +180,14 @@ impl Agent {
             activity: String::new(),
             done_bytes: 0,
             total_bytes: 0,
+            bytes_per_second: 0,
             started_ms: 1,
             ended_ms: 2,
             error: String::new(),
             disk_changed: false,
         };
         self.steps = vec![done];
-        let inventory = Inventory { disks: self.disks.clone(), ..Inventory::default() };
+        let inventory = Inventory { disks: self.disks.clone(), ..self.inventory.clone() };
         self.receipts.push(Receipt {
             plan: plan.number,
             index: 0,

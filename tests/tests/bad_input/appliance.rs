@@ -11,12 +11,12 @@ use firesteel_appliance::serve::at_rest::{self, KeyFile};
 use firesteel_appliance::serve::kinds;
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
 use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
-use firesteel_control::{Config, Control, RedfishDriver};
+use firesteel_control::{Config, Control, SchemeDriver};
 use firesteel_images::http::Limits;
 use firesteel_images::import::{Acquirer, ImageStore};
-use firesteel_kube::{Core, Objects};
+use firesteel_kube::{Core, Objects, Status, life};
 use firesteel_resources::{
-    BareMetalHost, BareMetalHostStatus, DiscoveredHost, HostJournal, Image, Secret,
+    BareMetalHost, BareMetalHostStatus, DiscoveredHost, HardwareData, HostJournal, Image, Receipt, Secret,
     secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes},
 };
 use firesteel_store::Durability;
@@ -63,19 +63,27 @@ impl Runtime for Clock {
     }
 }
 
+pub(crate) const RECEIPT_SEED: [u8; 32] = [9; 32];
+
 pub(crate) struct Appliance {
+    pub(crate) core: Core,
     pub(crate) control: Control,
     pub(crate) hosts: Objects<BareMetalHost>,
     pub(crate) secrets: Objects<Secret>,
     pub(crate) discovered: Objects<DiscoveredHost>,
+    pub(crate) hardware: Objects<HardwareData>,
     journals: Objects<HostJournal>,
+    pub(crate) receipts: Objects<Receipt>,
     pub(crate) ahead_s: Arc<AtomicI64>,
     looped: tokio::task::JoinHandle<Result<(), String>>,
+    /// What becomes of objects by their owners and namespaces.
+    lives: tokio::task::JoinHandle<Result<(), Status>>,
 }
 
 impl Drop for Appliance {
     fn drop(&mut self) {
         self.looped.abort();
+        self.lives.abort();
     }
 }
 
@@ -97,27 +105,33 @@ impl Appliance {
             core: core.clone(),
             runtime: Arc::new(Clock { tokio: Tokio::new(), began: Timestamp::now(), ahead_s: Arc::clone(&ahead_s) }),
             images: Arc::new(acquirer.with_limits(limits).with_expansion_free(EXPANSION_FREE_BYTES)),
-            bmc: Arc::new(RedfishDriver),
+            bmc: Arc::new(SchemeDriver::default()),
             endpoints: ENDPOINTS,
             sealer: Sealer::new(&[7; 32]),
             nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
-            receipt_key: Ed25519KeyPair::from_seed_unchecked(&[9; 32]).unwrap(),
+            receipt_key: Ed25519KeyPair::from_seed_unchecked(&RECEIPT_SEED).unwrap(),
             ca_pem: "a certificate".into(),
             pin_sha256: "ab".repeat(32),
             kernel_arguments: KernelArguments::default(),
             bmc_tls: firesteel_bmc::Tls::default(),
+            hosts_at_once: firesteel_plan::admission::AT_ONCE,
             tells_events: true,
         };
         let control = Control::new(config).unwrap();
         let running = control.clone();
+        let lives = tokio::spawn(life::run(core.clone()));
         Self {
             control,
             hosts: Objects::new(&core, "metal3.io", "BareMetalHost").unwrap(),
             secrets: Objects::new(&core, "", "Secret").unwrap(),
             discovered: Objects::new(&core, "firesteel.dev", "DiscoveredHost").unwrap(),
+            hardware: Objects::new(&core, "metal3.io", "HardwareData").unwrap(),
             journals: Objects::new(&core, "firesteel.dev", "HostJournal").unwrap(),
+            receipts: Objects::new(&core, "firesteel.dev", "Receipt").unwrap(),
             ahead_s,
             looped: tokio::spawn(async move { running.run().await }),
+            lives,
+            core,
         }
     }
 
@@ -174,6 +188,15 @@ impl Appliance {
     pub(crate) async fn page(&self, name: &str) -> String {
         let host = self.hosts.get(NAMESPACE, name).await.unwrap().unwrap();
         describe_page(&host, &self.journal(name).await, Timestamp::now(), 4000)
+    }
+
+    /// Has the planner look at the host: the test's clock goes ahead, and nothing that waits by another knows it.
+    pub(crate) async fn touch(&self, name: &str) {
+        let change = |host: &mut BareMetalHost| {
+            let count = host.metadata.annotations.get("touched").and_then(|count| count.parse().ok()).unwrap_or(0_u32);
+            host.metadata.annotations.insert("touched".to_owned(), (count + 1).to_string());
+        };
+        self.hosts.modify(NAMESPACE, name, firesteel_kube::Part::Main, change).await.unwrap();
     }
 
     /// Waits for the host's status to show an error.

@@ -54,7 +54,7 @@ fn cases() -> Vec<Case> {
             name: "two disks with one identity",
             disks: twins(),
             change: |_| {},
-            told: &["the same WWN or serial number as another disk", "set rootDeviceHints.deviceName to"],
+            told: &["the same serial number as another disk", "set rootDeviceHints.deviceName to"],
         },
         Case {
             name: "read-only-disk",

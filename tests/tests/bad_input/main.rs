@@ -6,8 +6,13 @@
 //! | module | what is bad |
 //! |---|---|
 //! | `images` | what an origin sends, with `firesteel image import` as the second way in |
+//! | `consoles` | what serial ports say, and BMCs through which they are heard |
+//! | `deletions` | how a host with an OS is deleted: it is cleaned whatever is asked |
 //! | `hosts` | disks, hints, Secrets, Ignition configs |
+//! | `inspection` | what hosts say that they are made of; and that it is shown as it is |
+//! | `logins` | passwords of BMCs, and how often they are tried |
 //! | `machines` | tokens, keys, MACs and UUIDs |
+//! | `receipts` | evidence that nobody asked for: none of it is signed |
 //! | `secrets` | what refers to a Secret with something wrong in it: nothing of it is told or written |
 //! | `storage` | the appliance's own disk, and its clock |
 
@@ -17,10 +22,15 @@
 
 mod agent;
 mod appliance;
+mod consoles;
+mod deletions;
 mod hosts;
 mod images;
+mod inspection;
+mod logins;
 mod machines;
 mod origin;
 mod qcow2;
+mod receipts;
 mod secrets;
 mod storage;

@@ -169,6 +169,8 @@ fn say_hello(agent: &mut Connection, token: &str, seed: u8) -> Answer {
         kernel_version: "6.1".into(),
         uptime_ms: 2500,
         boot_id: format!("boot-{seed}"),
+        network: None,
+        program: firesteel_wire::Program::default(),
     };
     let body = serde_json::to_vec(&hello).unwrap();
     let signature: String =

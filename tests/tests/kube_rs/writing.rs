@@ -31,6 +31,11 @@ fn kube_rs_writes_and_reads() {
         let merge = Patch::Merge(json!({"spec": {"description": "b"}, "status": {"errorMessage": "x"}}));
         let patched = hosts.patch("h1", &PatchParams::default(), &merge).await.unwrap();
         assert_eq!((at(&patched, "/spec/description"), patched.metadata.generation), (&json!("b"), Some(3)));
+        // A whole one: it may be the first.
+        let provisioning = json!({"ID": "", "state": ""});
+        let status =
+            json!({"errorMessage": "x", "operationalStatus": "", "poweredOn": false, "provisioning": provisioning});
+        let merge = Patch::Merge(json!({"spec": {"description": "c"}, "status": status}));
         let of_status = hosts.patch_status("h1", &PatchParams::default(), &merge).await.unwrap();
         assert_eq!(at(&of_status, "/status/errorMessage"), &json!("x"));
         let strategic = Patch::Strategic(json!({"spec": {"online": false}}));

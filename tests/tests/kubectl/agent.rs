@@ -120,6 +120,8 @@ impl Agent {
                 kernel_version: "6.1".to_owned(),
                 uptime_ms: 1000,
                 boot_id: BOOT_ID.to_owned(),
+                network: None,
+                program: firesteel_wire::Program::default(),
             },
         )
     }
@@ -144,6 +146,7 @@ impl Agent {
             plan: 0,
             steps: Vec::new(),
             receipts: Vec::new(),
+            neighbours: Vec::new(),
             idle: false,
             leaving: false,
             log: log.collect(),

@@ -57,6 +57,7 @@ fn pods(kubectl: &Kubectl) {
     assert_eq!(kubectl.ok(&["logs", "host-2", "-c", "kernel", "-f"]), "", "nobody will ever speak");
     let nobody = kubectl.fails(&["logs", "nobody"]);
     assert!(nobody.contains("(NotFound)") && nobody.contains("\"nobody\" not found"), "{nobody}");
+    assert_eq!(kubectl.ok(&["logs", "host-2", "-c", "console"]), "", "it has no BMC");
     let other = kubectl.fails(&["logs", "host-2", "-c", "other"]);
     assert!(other.contains("container other is not valid for pod host-2"), "{other}");
     let pods = kubectl.rows(&["get", "pods"]);

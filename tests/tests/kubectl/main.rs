@@ -16,6 +16,7 @@ mod events;
 mod getting;
 mod logging;
 mod looking_around;
+mod metrics;
 mod mistakes;
 mod own_kinds;
 mod scaling;

@@ -10,6 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_agent::board::Board;
 use firesteel_agent::decide::{Ending, Exit, Freshness, Mind, Next, freshness, retry_after};
 use firesteel_agent::disk::resolve;
+use firesteel_wire::erasure::{Erasure, Grade, Samples};
 use firesteel_wire::limits::{REPLY_LOST, REPORT_INTERVAL};
 use firesteel_wire::receipt::FileDigest;
 use firesteel_wire::{
@@ -67,9 +68,13 @@ pub(crate) struct Agent {
     last_reply: Duration,
     failures: u32,
     told: Option<String>,
+    /// Why nothing may be destroyed, by the newest reply.
+    hold: Option<String>,
     job: Option<Job>,
     ending: Option<Ending>,
     leaving_since: Option<Duration>,
+    /// What the last reply named.
+    stored: Vec<wire::ReceiptPlace>,
     /// A report or hello is on its way.
     pub(crate) busy: bool,
     pub(crate) tick: u64,
@@ -78,6 +83,8 @@ pub(crate) struct Agent {
     pub(crate) careless: bool,
     /// Sees no partition table.
     pub(crate) blind: bool,
+    /// A planted bug: goes on whatever replies say of a hold.
+    pub(crate) deaf: bool,
     /// A planted bug: does a step again.
     pub(crate) forgetful: bool,
     /// A planted bug: tells old news as new.
@@ -104,14 +111,17 @@ impl Agent {
             last_reply: now,
             failures: 0,
             told: None,
+            hold: None,
             job: None,
             ending: None,
             leaving_since: None,
+            stored: Vec::new(),
             busy: false,
             tick: 0,
             lie: None,
             careless: false,
             blind: false,
+            deaf: false,
             forgetful: false,
             muddled: false,
             old_news: None,
@@ -135,6 +145,7 @@ impl Agent {
     pub(crate) fn die(&mut self) -> Vec<Do> {
         self.board.fail_interrupted("the worker died", 0);
         (self.job, self.mind, self.ending, self.told, self.busy) = (None, None, None, None, false);
+        self.stored.clear();
         vec![Do::Tick(Duration::from_secs(1))]
     }
 
@@ -154,6 +165,8 @@ impl Agent {
             kernel_version: "sim".into(),
             uptime_ms: millis(now.saturating_sub(self.started)),
             boot_id: self.boot_id.clone(),
+            network: None,
+            program: wire::Program { sha256: String::new(), abilities: vec![wire::Program::ERASE_DISK.into()] },
         }))
     }
 
@@ -165,7 +178,8 @@ impl Agent {
         self.board.unix_ms(self.uptime(now))
     }
 
-    fn learn_time(&mut self, time_ms: u64, now: Duration) {
+    fn learn(&mut self, time_ms: u64, hold: Option<&str>, now: Duration) {
+        self.hold = hold.filter(|_| !self.deaf).map(str::to_owned);
         self.board.set_time(time_ms, self.uptime(now));
         self.last_reply = now;
         self.failures = 0;
@@ -175,7 +189,7 @@ impl Agent {
         self.busy = false;
         match reply {
             Ok(reply) => {
-                self.learn_time(reply.time_ms, now);
+                self.learn(reply.time_ms, reply.hold.as_deref(), now);
                 self.attempt = reply.attempt;
                 let mut mind = Mind::new(reply.attempt, self.board.read().plan);
                 let next = mind.handle_verdict(&reply.verdict, false);
@@ -202,7 +216,8 @@ impl Agent {
         let Some(mut mind) = self.mind.take() else { return Vec::new() };
         let (next, failed) = match reply {
             Ok(reply) => {
-                self.learn_time(reply.time_ms, now);
+                self.learn(reply.time_ms, reply.hold.as_deref(), now);
+                self.stored.clone_from(&reply.stored);
                 (mind.handle_verdict(&reply.verdict, mind.is_leaving()), false)
             }
             Err(Some(refusal)) => (mind.handle_refusal(refusal.reason), true),
@@ -264,7 +279,8 @@ impl Agent {
             uptime_ms: millis(self.uptime(now)),
             plan: notices.plan,
             steps: notices.steps,
-            receipts: notices.receipts,
+            receipts: notices.receipts.into_iter().filter(|one| !self.stored.contains(&one.place())).collect(),
+            neighbours: Vec::new(),
             idle: mind.is_idle(),
             leaving: mind.is_leaving(),
             log: Vec::new(),
@@ -323,7 +339,13 @@ impl Agent {
         }
         if step.is_destructive() {
             match freshness(now.saturating_sub(self.last_reply)) {
-                Freshness::Fresh => {}
+                Freshness::Fresh => {
+                    if let Some(why) = &self.hold {
+                        self.board.activity(index, &format!("paused: {why}"));
+                        self.job = Some(job);
+                        return vec![Do::Work(Duration::from_secs(1))];
+                    }
+                }
                 Freshness::Paused => {
                     self.job = Some(job);
                     return vec![Do::Work(Duration::from_secs(5))];
@@ -341,7 +363,7 @@ impl Agent {
             }
             Ok(None) => {
                 job.chunk += 1;
-                self.board.progress(index, "writing", u64::from(job.chunk), u64::from(CHUNKS));
+                self.board.progress(index, "writing", u64::from(job.chunk), u64::from(CHUNKS), 0);
                 self.job = Some(job);
                 vec![Do::Work(Duration::from_millis(1500))]
             }
@@ -422,7 +444,7 @@ impl Agent {
     ) -> Result<Option<Evidence>, String> {
         match step {
             Step::Inspect => Ok(Some(Evidence::Inspected { inventory: self.inventory(disks) })),
-            Step::ClearMetadata { disk: named } => {
+            Step::ClearMetadata { disk: named, .. } => {
                 let disk = self.open(job, step, disks, touched, "clear")?;
                 disk.clear();
                 Ok(Some(Evidence::MetadataCleared {
@@ -430,9 +452,27 @@ impl Agent {
                     device: String::new(),
                     cleared: vec!["gpt".into()],
                     verified_bytes: 1 << 20,
+                    overridden: Vec::new(),
                 }))
             }
-            Step::WriteImage { disk: named, image, disk_guid } => {
+            Step::EraseDisk { disk: named, policy, .. } => {
+                let disk = self.open(job, step, disks, touched, "erase")?;
+                disk.clear();
+                Ok(Some(Evidence::DiskErased(Erasure {
+                    disk: named.clone(),
+                    device: String::new(),
+                    policy: *policy,
+                    method: "overwrite".into(),
+                    grade: Grade::Clear,
+                    drive_log: Vec::new(),
+                    samples: Samples { canaries: 1, read_back: 1, blank_after: 1, ..Samples::default() },
+                    tried: Vec::new(),
+                    left_out: Vec::new(),
+                    overridden: Vec::new(),
+                    unverified: Vec::new(),
+                })))
+            }
+            Step::WriteImage { disk: named, image, disk_guid, .. } => {
                 let chunk = job.chunk;
                 let disk = self.open(job, step, disks, touched, "write")?;
                 let corrupts = std::mem::take(&mut disk.corrupts);
@@ -468,6 +508,7 @@ impl Agent {
                     last_usable_lba: 1,
                     write_ms: 1,
                     readback_ms: 1,
+                    overridden: Vec::new(),
                 }))
             }
             Step::HandOff { disk: named, files } => {

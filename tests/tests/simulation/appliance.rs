@@ -13,7 +13,7 @@ use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Netw
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects};
 use firesteel_plan::host::ReadyImage;
-use firesteel_resources::{BareMetalHost, Secret};
+use firesteel_resources::{BareMetalHost, Halt, Secret};
 use firesteel_store::{Memory, Store};
 use jiff::Timestamp;
 use ring::{digest, hmac, signature::Ed25519KeyPair};
@@ -29,6 +29,8 @@ pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub(crate) const ENDPOINTS: Endpoints = Endpoints { address: ADDRESS, http_port: 8080, agent_port: 8443 };
 /// Short, so that leases end while hosts run.
 const LEASE_TIME: Duration = Duration::from_secs(600);
+/// Fewer than machines, so that some hosts wait for others.
+pub(crate) const AT_ONCE: usize = 4;
 /// Fewer than machines and starving strangers together.
 const POOL_ADDRESSES: u8 = 60;
 
@@ -63,6 +65,7 @@ pub(crate) struct Appliance {
     pub(crate) control: Control,
     pub(crate) hosts: Objects<BareMetalHost>,
     pub(crate) secrets: Objects<Secret>,
+    pub(crate) halts: Objects<Halt>,
     pub(crate) store: Store,
     pub(crate) engine: Engine,
     pub(crate) boot: firesteel_appliance::net::dhcp::Boot,
@@ -114,6 +117,7 @@ impl Appliance {
             kernel_arguments: KernelArguments::default(),
             bmc_tls: firesteel_bmc::Tls::default(),
             // Nobody forgets them here.
+            hosts_at_once: AT_ONCE,
             tells_events: false,
         };
         let control = Control::new(config).expect("the registry has all kinds");
@@ -141,6 +145,7 @@ impl Appliance {
             life,
             hosts: Objects::new(&core, "metal3.io", "BareMetalHost").expect("the kind is registered"),
             secrets: Objects::new(&core, "", "Secret").expect("the kind is registered"),
+            halts: Objects::new(&core, "firesteel.dev", "Halt").expect("the kind is registered"),
             store,
             engine: engine.expect("the configuration is fit"),
             boot: network::boot_answers(ENDPOINTS, false),

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use firesteel_bmc::fake::{Request, Response};
-use firesteel_bmc::{Address, BmcSeen, BootSet, Credentials, Error, PowerAction, PowerState, Target, Tls};
+use firesteel_bmc::{BmcAddress, BmcSeen, BootMode, BootSet, Credentials, Error, PowerAction, PowerState, Target, Tls};
 use firesteel_control::{BmcAnswer, BmcDriver, BmcSession};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -40,10 +40,11 @@ pub(crate) struct Driver {
 impl BmcDriver for Driver {
     fn connect<'a>(
         &'a self,
-        address: &'a Address,
+        address: &'a BmcAddress,
         credentials: &'a Credentials,
         _: &'a Tls,
     ) -> BmcAnswer<'a, Box<dyn BmcSession>> {
+        let BmcAddress::Redfish(address) = address else { panic!("the simulation's BMCs speak Redfish") };
         let system = address.system().unwrap_or_default();
         let machine: Option<usize> = system.rsplit('/').next().and_then(|number| number.parse().ok());
         let pair = format!("{}:{}", credentials.username, credentials.password);
@@ -159,7 +160,7 @@ impl BmcSession for Session {
         })
     }
 
-    fn set_boot_once(&self, target: Target) -> BmcAnswer<'_, BootSet> {
+    fn set_boot_once(&self, target: Target, _: BootMode) -> BmcAnswer<'_, BootSet> {
         Box::pin(async move {
             let body = json!({"Boot": {
                 "BootSourceOverrideEnabled": "Once",

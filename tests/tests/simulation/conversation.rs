@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use firesteel_resources::bare_metal_host::ProvisioningState as S;
+use firesteel_resources::bare_metal_host::{ProvisioningState as S, annotations};
 
 use crate::counts::Counts;
 use crate::executor::lock;
@@ -87,4 +87,56 @@ fn from_an_object_to_a_running_system() {
     });
     let counts = lock(&tale.0.laws).counts.clone();
     assert_eq!((counts.others["clear"], counts.others["write"], counts.others["hand-off"]), (1, 1, 1), "each once");
+}
+
+/// The number of its first boot was given out again: the next agent was taken for a second one, and switched the
+/// host off.
+#[test]
+fn a_paused_host_that_boots_again_gets_no_boot_that_is_taken() {
+    let mut tale = Tale::begin();
+    tale.0.create(0, Birth::WithBmc);
+    tale.until_state(S::Inspecting);
+    tale.until("the agent starts", |world| matches!(world.machines[0].stage, Stage::Agent(_)));
+    tale.until("the token is bound", |world| lock(&world.laws).hosts[HOST].agent.is_some());
+    let key = annotations::PAUSED;
+    tale.0.edit(
+        HOST,
+        Box::new(move |host| drop(host.metadata.annotations.insert(key.to_owned(), "ann".to_owned()))),
+        false,
+    );
+    tale.0.settle_tasks();
+    for _ in 0..2 {
+        // Long enough for its agent not to be taken for one at work.
+        tale.0.power_off(0);
+        tale.0.run_for(Duration::from_secs(10)).unwrap();
+        tale.0.machines[0].net_once = true;
+        tale.0.restart(0);
+        tale.until("the machine boots", |world| matches!(world.machines[0].stage, Stage::Fetching { .. }));
+        tale.until("it is sent on", |world| !matches!(world.machines[0].stage, Stage::Fetching { .. }));
+        assert!(matches!(tale.0.machines[0].stage, Stage::Post), "{}", tale.0.doing(0));
+    }
+    assert_eq!(tale.0.machines[0].tokens.len(), 1, "one agent");
+    tale.0.wish(HOST, Wish::Resume);
+    tale.until_state(S::Available);
+    assert!(lock(&tale.0.laws).hosts[HOST].memory.attempt > 1);
+}
+
+/// The fleet is halted in the middle of a write: it goes on later, in the same boot, with the same plan.
+#[test]
+fn a_write_waits_for_the_end_of_a_halt() {
+    let mut tale = Tale::begin();
+    tale.0.create(0, Birth::WithBmc);
+    tale.until_state(S::Available);
+    tale.0.wish(HOST, Wish::Image);
+    tale.until("the first write", |world| lock(&world.laws).counts.others.contains_key("write"));
+    tale.0.halt_for_a_while();
+    tale.until("the host says so", |world| {
+        let status = world.host_object(HOST).and_then(|host| host.status).unwrap_or_default();
+        status.conditions.iter().any(|held| held.type_ == "DestructionHeld" && held.message.contains("a drill"))
+    });
+    tale.until("the end of the halt", |world| !world.is_halted());
+    tale.until_state(S::Provisioned);
+    let counts = lock(&tale.0.laws).counts.clone();
+    assert_eq!((counts.others["clear"], counts.others["write"], counts.others["hand-off"]), (1, 1, 1), "each once");
+    assert_eq!(lock(&tale.0.laws).hosts[HOST].memory.attempt, 1);
 }

@@ -50,9 +50,10 @@ pub(crate) enum Fault {
     ImageWrong,
     SecretMissing,
     DhcpStarved,
+    Halted,
 }
 
-pub(crate) const FAULTS: [Fault; 41] = [
+pub(crate) const FAULTS: [Fault; 42] = [
     Fault::RequestLost,
     Fault::ReplyLost,
     Fault::Delayed,
@@ -94,6 +95,7 @@ pub(crate) const FAULTS: [Fault; 41] = [
     Fault::ImageWrong,
     Fault::SecretMissing,
     Fault::DhcpStarved,
+    Fault::Halted,
 ];
 
 pub(crate) type Edge = (ProvisioningState, ProvisioningState);

@@ -94,5 +94,9 @@ impl Disk {
 
 /// The disks as an agent sees them now.
 pub(crate) fn seen(disks: &[Disk]) -> Vec<SeenDisk> {
-    disks.iter().enumerate().map(|(place, disk)| SeenDisk { disk: disk.wire(place), uses: Vec::new() }).collect()
+    disks
+        .iter()
+        .enumerate()
+        .map(|(place, disk)| SeenDisk { disk: disk.wire(place), uses: Vec::new(), holders: Vec::new() })
+        .collect()
 }

@@ -35,14 +35,16 @@ const OS_TRIES: u32 = 200;
 pub(crate) fn check(laws: &Mutex<Laws>, sealer: &Sealer, name: &str, ask: &Ask, answer: &Answer) {
     let mut laws = lock(laws);
     match (ask, answer) {
-        (Ask::Hello(hello), Answer::Hello(Ok(_))) => {
+        (Ask::Hello(hello), Answer::Hello(Ok(reply))) => {
+            laws.replied(name, is_host(sealer, &hello.token), reply.hold.as_deref());
             laws.greeted(&hello.token, &hello.key.to_string(), name);
         }
         (Ask::Report(report), Answer::Report(Ok(reply))) => {
+            laws.replied(name, is_host(sealer, &report.token), reply.hold.as_deref());
             if let Ok(claims) = sealer.open_boot(&report.token, 0)
                 && claims.purpose == Purpose::Agent
             {
-                laws.reported(&claims.subject, claims.attempt, report);
+                laws.reported(&claims.subject, claims.attempt, report, &reply.stored);
             } else if let firesteel_wire::Verdict::Plan { plan } = &reply.verdict
                 && plan.steps.iter().any(|step| *step != firesteel_wire::Step::Inspect)
             {
@@ -74,6 +76,10 @@ pub(crate) fn check(laws: &Mutex<Laws>, sealer: &Sealer, name: &str, ask: &Ask, 
         }
         (_, _) => {}
     }
+}
+
+fn is_host(sealer: &Sealer, token: &str) -> bool {
+    sealer.open_boot(token, 0).is_ok_and(|claims| claims.purpose == Purpose::Agent)
 }
 
 impl World {
@@ -255,6 +261,11 @@ impl World {
             }
             Stage::Agent(agent) => {
                 let now = self.executor.now();
+                match &answer {
+                    Answer::Hello(Ok(reply)) => lock(&self.laws).told(id, reply.hold.is_some()),
+                    Answer::Report(Ok(reply)) => lock(&self.laws).told(id, reply.hold.is_some()),
+                    _ => {}
+                }
                 let todo = match &answer {
                     Answer::Hello(Ok(reply)) => agent.greeted(Ok(reply), now),
                     Answer::Hello(Err(refusal)) => agent.greeted(Err(Some(refusal)), now),
@@ -294,6 +305,7 @@ impl World {
         let now = self.now();
         let machine = &mut self.machines[id];
         let token = seed.token.clone();
+        lock(&self.laws).told(id, false);
         let mut agent = Agent::new(seed, key, format!("boot-{boot:x}"), machine.uuid(), now);
         agent.lie = machine.next_lie.take();
         if self.setup.bug == Some(Bug::FalseReadBack) {
@@ -301,6 +313,7 @@ impl World {
         }
         (agent.careless, agent.forgetful) = (machine.careless, machine.forgetful);
         agent.blind = machine.blind;
+        agent.deaf = self.setup.bug == Some(Bug::DeafAgent);
         agent.muddled = self.setup.bug == Some(Bug::StaleReports);
         machine.tokens.push((token, agent.key));
         let excess = machine.tokens.len().saturating_sub(6);
@@ -331,6 +344,7 @@ impl World {
             let uid = self.sealer.open_boot(&touch.token, 0).map(|claims| claims.subject).unwrap_or_default();
             let mut laws = lock(&self.laws);
             laws.touched(&uid, &name, touch);
+            laws.goes_on(id, touch);
             if touch.first {
                 laws.counts.other(touch.what);
             }
@@ -479,12 +493,21 @@ impl World {
             }
             Some(_) | None => {}
         }
+        let now = self.now();
         let machine = &mut self.machines[id];
+        if machine.account.as_ref().is_some_and(|account| account.is_locked(now)) {
+            return plain(401);
+        }
         let (before, once) = {
             let state = machine.fake.state();
             (state.resets.len(), state.boot_enabled == "Once" && state.boot_target == "Pxe")
         };
         let response = machine.fake.answer(request);
+        if response.status == 401
+            && let Some(account) = &mut machine.account
+        {
+            account.refuse(now);
+        }
         let (reset, power) = {
             let mut state = machine.fake.state();
             state.requests.clear();

@@ -14,21 +14,28 @@
 //! | one ticket, one reset, within a life | each reset |
 //! | a config token ends with *running* | each answered config |
 //! | nothing that is newer than a restored store is destroyed | each touch |
+//! | a paused host's memory is not written; a detached host gets no plan and no order to its BMC | each write of a journal |
+//! | not more hosts are worked on than there are slots | each write of a journal |
+//! | while the fleet is halted no plan that destroys is issued, and each agent is told to hold | each write of a journal, each answer |
+//! | an agent that was told to hold touches no disk | each touch |
 //! | no stranger gets a host's boot, no host a stranger's | each script |
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use firesteel_plan::HostMemory;
+use firesteel_plan::admission::FOR_DELETIONS;
 use firesteel_plan::host::graph::is_legal;
 use firesteel_plan::host::{PlanKind, State};
-use firesteel_resources::bare_metal_host::ProvisioningState;
+use firesteel_resources::bare_metal_host::{ProvisioningState, annotations};
 use firesteel_resources::host_journal::{AgentBinding, InstanceRecord};
 use firesteel_store::memory::{Fate, Faults, Wait};
 use firesteel_store::{Event, EventKind, Op, Revision};
 use serde::Deserialize;
 
+use crate::appliance::AT_ONCE;
 use crate::counts::{Counts, Edge, Fault};
 use crate::disk::Touch;
 use crate::executor::{Executor, lock};
@@ -51,6 +58,9 @@ pub(crate) enum Law {
     Reason,
     Running,
     Newer,
+    LeftAlone,
+    Slots,
+    Halted,
 }
 
 #[derive(Clone, Debug)]
@@ -150,6 +160,8 @@ struct MetaTruth {
     name: String,
     uid: String,
     owner_references: Vec<OwnerTruth>,
+    annotations: BTreeMap<String, String>,
+    deletion_timestamp: Option<String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -177,7 +189,24 @@ impl HostTruth {
     pub(crate) fn state(&self) -> ProvisioningState {
         self.memory.state.word()
     }
+
+    fn is_resumed(&self) -> bool {
+        self.memory.admitted.as_ref().is_some_and(|slot| slot.resumed)
+    }
 }
+
+/// What an object asks for that holds work up.
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    /// Paused now; writes of its memory since then.
+    paused: Option<u32>,
+    /// It was paused while it had a slot: what it holds is not counted.
+    was_paused: bool,
+    deletes: bool,
+}
+
+/// A step, or an answer, that was under way when the fleet was halted may still end.
+const NEWS_TAKE: Duration = Duration::from_secs(1);
 
 /// Where the appliance can die.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -196,6 +225,8 @@ pub(crate) struct Laws {
     pub(crate) objects: BTreeMap<String, String>,
     /// Uids of those whose status has shown a state: these netboot as what they are.
     pub(crate) shown: BTreeSet<String>,
+    /// By uid: what the objects ask for that holds all work up.
+    asked: BTreeMap<String, Asked>,
     strangers: BTreeMap<String, StrangerTruth>,
     /// Every key that a boot of theirs was bound to.
     stranger_keys: BTreeSet<String>,
@@ -207,6 +238,13 @@ pub(crate) struct Laws {
     ended_tokens: BTreeSet<String>,
     resets: BTreeSet<Order>,
     pub(crate) newest: Revision,
+    /// The world's clock.
+    pub(crate) now: Duration,
+    /// Since when the fleet is halted, and somebody knows that it is: a write that was taken and answered badly may
+    /// be noticed with the next one only.
+    halted: Option<Duration>,
+    /// Machines whose agent was told to hold, by the newest reply that it got.
+    held: BTreeSet<usize>,
     /// GUIDs of systems that were installed after the backup that the store was restored from.
     pub(crate) newer: BTreeSet<String>,
     /// Changes of state that nobody has looked at yet.
@@ -230,6 +268,7 @@ pub(crate) struct Past {
     hosts: BTreeMap<String, HostTruth>,
     objects: BTreeMap<String, String>,
     shown: BTreeSet<String>,
+    asked: BTreeMap<String, Asked>,
     strangers: BTreeMap<String, StrangerTruth>,
     furthest: BTreeMap<String, ProgressTruth>,
 }
@@ -252,6 +291,7 @@ impl Laws {
             hosts: self.hosts.clone(),
             objects: self.objects.clone(),
             shown: self.shown.clone(),
+            asked: self.asked.clone(),
             strangers: self.strangers.clone(),
             furthest: self.furthest.clone(),
         }
@@ -262,6 +302,7 @@ impl Laws {
         self.hosts = past.hosts;
         self.objects = past.objects;
         self.shown = past.shown;
+        self.asked = past.asked;
         self.strangers = past.strangers;
         self.furthest = past.furthest;
         self.newer = newer;
@@ -302,13 +343,56 @@ impl Laws {
             "hostjournals" => self.journal(event),
             "baremetalhosts" => self.object(event),
             "discoveredhosts" => self.stranger(event),
+            "halts" => self.halt(event),
             _ => {}
+        }
+    }
+
+    fn halt(&mut self, event: &Event) {
+        match event.kind {
+            EventKind::Created => self.counts.fault(Fault::Halted),
+            EventKind::Updated => {}
+            EventKind::Deleted => self.halted = None,
+        }
+    }
+
+    /// Who halted the fleet was told that it is.
+    pub(crate) fn halt_acknowledged(&mut self) {
+        self.halted = Some(self.now);
+    }
+
+    /// Whether the fleet is halted for longer than the news take.
+    fn is_halted(&self) -> bool {
+        self.halted.is_some_and(|since| self.now.saturating_sub(since) > NEWS_TAKE)
+    }
+
+    /// An agent is answered well.
+    pub(crate) fn replied(&mut self, name: &str, is_host: bool, hold: Option<&str>) {
+        if is_host && hold.is_none() && self.is_halted() {
+            self.broken(Law::Halted, format!("{name}: the fleet is halted, and a reply does not say so"));
+        }
+    }
+
+    /// A reply came to the agent of this machine.
+    pub(crate) fn told(&mut self, machine: usize, holds: bool) {
+        if holds {
+            self.held.insert(machine);
+        } else {
+            self.held.remove(&machine);
+        }
+    }
+
+    pub(crate) fn goes_on(&mut self, machine: usize, touch: &Touch) {
+        if self.held.contains(&machine) {
+            let text = format!("host-{machine}: {} of disk {} after a reply that said hold", touch.what, touch.serial);
+            self.broken(Law::Halted, text);
         }
     }
 
     fn object(&mut self, event: &Event) {
         let name = event.key.name.clone();
         let object = serde_json::from_slice::<ObjectTruth>(&event.value).expect("a stored host has the shape of one");
+        self.asks(&object.metadata);
         match event.kind {
             EventKind::Created => {
                 self.objects.insert(name, object.metadata.uid);
@@ -319,9 +403,103 @@ impl Laws {
                 }
             }
             EventKind::Deleted => {
+                self.goes(&name, &object.metadata.uid);
                 self.objects.remove(&name);
                 self.shown.remove(&object.metadata.uid);
+                self.asked.remove(&object.metadata.uid);
             }
+        }
+    }
+
+    /// An object goes from its last state, or before anything was done to a disk: its finalizer is put on with the
+    /// first steps, which the store may refuse for a while.
+    fn goes(&mut self, name: &str, uid: &str) {
+        let state = self.hosts.get(name).filter(|host| host.uid == uid).map(HostTruth::state).unwrap_or_default();
+        match state {
+            ProvisioningState::Deleting => self.counts.other("deleting to (gone)"),
+            ProvisioningState::New
+            | ProvisioningState::Unmanaged
+            | ProvisioningState::Registering
+            | ProvisioningState::Inspecting
+            | ProvisioningState::Preparing => {
+                self.counts.other("gone before anything was done");
+            }
+            _ => self.broken(Law::Transition, format!("{name} is gone, and was {state}")),
+        }
+    }
+
+    fn asks(&mut self, metadata: &MetaTruth) {
+        let asked = self.asked.entry(metadata.uid.clone()).or_default();
+        let is_paused = metadata.annotations.contains_key(annotations::PAUSED);
+        if is_paused && asked.paused.is_none() {
+            asked.was_paused = true;
+            self.counts.other("hosts that were paused");
+        }
+        asked.paused = is_paused.then(|| asked.paused.unwrap_or(0));
+        asked.deletes = metadata.deletion_timestamp.is_some();
+        let delays = metadata.annotations.get(annotations::DETACHED).is_some_and(|value| value.contains("delay"));
+        if asked.deletes && delays {
+            self.counts.other("looks at deletions that wait for a detached host");
+        }
+    }
+
+    /// A step that was under way when its host was paused may still end; no other one writes its memory.
+    fn is_left_alone(&mut self, name: &str, before: &HostMemory, new: &HostTruth) {
+        let after = &new.memory;
+        if before != after
+            && let Some(writes) = self.asked.get_mut(&new.uid).and_then(|asked| asked.paused.as_mut())
+        {
+            *writes += 1;
+            if *writes > 1 {
+                self.broken(Law::LeftAlone, format!("{name} is paused, and its memory is written"));
+            }
+        }
+        let is_detached = before.detached.is_some() && after.detached.is_some();
+        let is_asked = after.bmc.ticket > before.bmc.ticket || after.plan.is_some() && after.plan != before.plan;
+        if is_detached && is_asked {
+            self.broken(Law::LeftAlone, format!("{name} is detached, and worked on: {:?}", after.plan));
+        }
+        if after.detached.is_some() && before.detached.is_none() {
+            self.counts.other("hosts that were detached");
+        }
+        if after.reboot.is_some() && before.reboot.is_none() {
+            self.counts.other("reboots that were asked for");
+        }
+        let held = |memory: &HostMemory| memory.power.as_ref().is_some_and(|power| !power.want_on);
+        if held(after) && !held(before) {
+            self.counts.other("hosts that are switched off");
+        }
+    }
+
+    /// Not more hosts are worked on than there are slots; those that were at work already are not held up.
+    fn has_slots(&mut self, name: &str, before: &HostMemory, new: &HostTruth) {
+        let after = &new.memory;
+        if after.delayed.is_some() && before.delayed.is_none() {
+            self.counts.other("hosts that were delayed");
+        }
+        let asked = self.asked.entry(new.uid.clone()).or_default();
+        if after.admitted.is_none() {
+            asked.was_paused = asked.paused.is_some();
+        }
+        let deletes = asked.deletes;
+        let begins = before.admitted.is_none() && after.admitted.as_ref().is_some_and(|slot| !slot.resumed);
+        if !begins {
+            return;
+        }
+        let is_counted = |host: &&HostTruth| {
+            let asked = self.asked.get(&host.uid);
+            // Deletions have slots beyond the limit, and may take them between the offer and the begin of another.
+            let is_extra = !deletes && asked.is_some_and(|asked| asked.deletes);
+            let was_paused = asked.is_some_and(|asked| asked.was_paused);
+            host.uid != new.uid && host.memory.admitted.is_some() && !was_paused && !is_extra
+        };
+        let busy = self.hosts.values().filter(is_counted).filter(|host| !host.is_resumed()).count();
+        let most = if deletes { AT_ONCE + FOR_DELETIONS } else { AT_ONCE };
+        if busy >= most {
+            let others = self.hosts.iter().filter(|(_, host)| is_counted(host) && !host.is_resumed());
+            let others: Vec<_> =
+                others.map(|(name, host)| format!("{name} {} {:?}", host.state(), host.memory.admitted)).collect();
+            self.broken(Law::Slots, format!("{name} is worked on, and {busy} others are: {}", others.join(", ")));
         }
     }
 
@@ -372,6 +550,8 @@ impl Laws {
 
     fn compare(&mut self, name: &str, old: &HostTruth, new: &HostTruth) {
         let (before, after) = (&old.memory, &new.memory);
+        self.is_left_alone(name, before, new);
+        self.has_slots(name, before, new);
         let edge = (before.state.word(), after.state.word());
         if edge.0 != edge.1 {
             if !is_legal(edge.0, edge.1) {
@@ -400,6 +580,12 @@ impl Laws {
                 }
                 Some(_) => {}
                 None => {
+                    if plan.plan.destroys() && self.is_halted() {
+                        self.broken(
+                            Law::Halted,
+                            format!("{name} gets a plan to {} while the fleet is halted", plan.plan.name()),
+                        );
+                    }
                     self.issued.insert(key, plan.plan.clone());
                 }
             }
@@ -415,7 +601,7 @@ impl Laws {
         {
             self.progress(name, progress, new);
         }
-        if matches!(before.state, State::Provisioning) && matches!(after.state, State::Provisioned { .. }) {
+        if matches!(before.state, State::Provisioning) && matches!(after.state, State::Provisioned) {
             self.evidence(name, before, new);
         }
     }
@@ -468,6 +654,7 @@ impl Laws {
         let named = match plan {
             Some(PlanKind::Write(write)) => Some(&write.disk),
             Some(PlanKind::Clean { disk }) => Some(disk),
+            Some(PlanKind::Erase(erase)) => erase.disks.get(touch.step),
             Some(PlanKind::Inspect | PlanKind::Reboot | PlanKind::PowerOff) | None => None,
         };
         match named {
@@ -508,8 +695,14 @@ impl Laws {
         }
     }
 
-    /// A report was answered well: its receipts are on disk.
-    pub(crate) fn reported(&mut self, uid: &str, attempt: u64, report: &firesteel_wire::Report) {
+    /// A report was answered well: its receipts are on disk, and those that the answer names.
+    pub(crate) fn reported(
+        &mut self,
+        uid: &str,
+        attempt: u64,
+        report: &firesteel_wire::Report,
+        stored: &[firesteel_wire::ReceiptPlace],
+    ) {
         let Some(host) = self.hosts.values().find(|host| host.uid == uid) else { return };
         let kept = |receipt: &firesteel_wire::Receipt| {
             let key = (attempt, receipt.plan, receipt.index);
@@ -519,6 +712,18 @@ impl Laws {
             let text = format!(
                 "a report of {uid} was answered and its receipt of {} (attempt {attempt}, plan {}) is not on disk: {:?}",
                 lost.step, lost.plan, host.receipts,
+            );
+            return self.broken(Law::Durable, text);
+        }
+        let is_there = |place: &firesteel_wire::ReceiptPlace| {
+            let key = (attempt, place.plan, place.index);
+            host.receipts.iter().any(|kept| (kept.attempt, kept.plan, kept.index) == key)
+        };
+        if let Some(lost) = stored.iter().find(|place| !is_there(place)) {
+            let text = format!(
+                "{uid} (attempt {attempt}) need not bring the receipt of plan {} and step {} again, which is not on \
+                 disk: {:?}",
+                lost.plan, lost.index, host.receipts,
             );
             return self.broken(Law::Durable, text);
         }

@@ -15,6 +15,7 @@ use firesteel_wire::{PublicKey, Seed};
 
 use crate::agent::{Agent, Lie};
 use crate::disk::{Disk, Installed};
+use crate::logins::Account;
 
 pub(crate) enum Stage {
     Off,
@@ -55,6 +56,8 @@ pub(crate) struct Machine {
     pub(crate) id: usize,
     pub(crate) mac: Mac,
     pub(crate) fake: Fake,
+    /// Where its BMC counts refused logins.
+    pub(crate) account: Option<Account>,
     pub(crate) disks: Vec<Disk>,
     /// Counts starts and stops: what belongs to an earlier one is void.
     pub(crate) epoch: u64,

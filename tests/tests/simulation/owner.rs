@@ -50,6 +50,12 @@ pub(crate) enum Wish {
     Offline,
     Pause,
     Resume,
+    Detach,
+    DetachByForce,
+    DeleteLater,
+    Attach,
+    SoftReboot,
+    RebootByForce,
     Retry,
     Unpaused,
     Cleaning,
@@ -106,6 +112,11 @@ impl World {
                 Wish::Offline,
                 Wish::Retry,
                 Wish::Pause,
+                Wish::Detach,
+                Wish::DetachByForce,
+                Wish::DeleteLater,
+                Wish::SoftReboot,
+                Wish::RebootByForce,
                 Wish::SwitchOn,
                 Wish::AddBmc,
                 Wish::Cleaning,
@@ -192,12 +203,16 @@ impl World {
             S::Registering => {
                 &[((S::Registering, S::Inspecting), Wish::Nothing), ((S::Registering, S::Deleting), Wish::Delete)]
             }
-            S::Inspecting => {
-                &[((S::Inspecting, S::Preparing), Wish::Nothing), ((S::Inspecting, S::PoweringOff), Wish::Delete)]
-            }
-            S::Preparing => {
-                &[((S::Preparing, S::Available), Wish::Nothing), ((S::Preparing, S::PoweringOff), Wish::Delete)]
-            }
+            S::Inspecting => &[
+                ((S::Inspecting, S::Preparing), Wish::Nothing),
+                ((S::Inspecting, S::PoweringOff), Wish::Delete),
+                ((S::Inspecting, S::Deleting), Wish::DetachAndDelete),
+            ],
+            S::Preparing => &[
+                ((S::Preparing, S::Available), Wish::Nothing),
+                ((S::Preparing, S::PoweringOff), Wish::Delete),
+                ((S::Preparing, S::Deleting), Wish::ReleaseByForce),
+            ],
             S::Available => &[
                 ((S::Available, S::Provisioning), Wish::Image),
                 ((S::Available, S::ExternallyProvisioned), Wish::External),
@@ -356,9 +371,25 @@ impl World {
                 annotate(annotations::PAUSED, "an owner")
             }
             Wish::Resume => forget(annotations::PAUSED),
+            Wish::Detach => self.detach_for_a_while(name, ""),
+            Wish::DetachByForce => self.detach_for_a_while(name, "{\"force\":true}"),
+            Wish::DeleteLater => {
+                let edit = self.detach_for_a_while(name, "{\"deleteAction\":\"delay\"}");
+                return self.edit(name, edit, true);
+            }
+            Wish::Attach => forget(annotations::DETACHED),
+            Wish::SoftReboot => annotate(annotations::REBOOT, ""),
+            Wish::RebootByForce => annotate(annotations::REBOOT, "{\"mode\":\"hard\",\"force\":true}"),
             Wish::Retry => annotate(annotations::RETRY, ""),
         };
         self.edit(name, edit, false);
+    }
+
+    /// Nobody leaves a host detached for ever.
+    fn detach_for_a_while(&mut self, name: &str, value: &'static str) -> Edit {
+        let later = self.random.millis(1_000, 60_000);
+        self.after(later, Event::Wish { name: name.to_owned(), wish: Wish::Attach, state: None });
+        Box::new(move |host| drop(host.metadata.annotations.insert(annotations::DETACHED.to_owned(), value.to_owned())))
     }
 
     /// A person restarts a machine that does nothing of worth.
@@ -477,7 +508,7 @@ pub(crate) fn image(url: &str) -> Image {
 
 pub(crate) fn bmc_details(id: usize) -> BmcDetails {
     BmcDetails {
-        address: format!("redfish://10.9.0.1/redfish/v1/Systems/{id}"),
+        address: format!("redfish://10.9.{id}.1/redfish/v1/Systems/{id}"),
         credentials_name: format!("bmc-{id}"),
         ..BmcDetails::default()
     }

@@ -35,6 +35,12 @@ pub(crate) enum Bug {
     LostReceipt,
     /// A status without a word.
     NoReason,
+    /// An agent that goes on although the fleet is halted.
+    DeafAgent,
+    /// Replies that do not say that the fleet is halted.
+    SilentReplies,
+    /// A journal with a plan that destroys, issued while the fleet is halted.
+    PlanBehindGate,
     /// An agent that does not see what a disk is marked with.
     BlindAgent,
 }
@@ -42,7 +48,7 @@ pub(crate) enum Bug {
 /// Of a store that is restored from a backup; `restores` plants them.
 pub(crate) const RESTORE_BUGS: [(Bug, Law); 1] = [(Bug::BlindAgent, Law::Newer)];
 
-pub(crate) const BUGS: [(Bug, Law); 15] = [
+pub(crate) const BUGS: [(Bug, Law); 18] = [
     (Bug::CarelessAgent, Law::PlannedDisk),
     (Bug::ForgetfulAgent, Law::Once),
     (Bug::LostWrites, Law::Durable),
@@ -58,4 +64,7 @@ pub(crate) const BUGS: [(Bug, Law); 15] = [
     (Bug::EndlessToken, Law::Config),
     (Bug::LostReceipt, Law::Durable),
     (Bug::NoReason, Law::Reason),
+    (Bug::DeafAgent, Law::Halted),
+    (Bug::SilentReplies, Law::Halted),
+    (Bug::PlanBehindGate, Law::Halted),
 ];

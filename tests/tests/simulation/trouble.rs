@@ -8,6 +8,8 @@ use firesteel_boot::{Platform, ScriptRequest};
 use firesteel_control::ImageFault;
 use firesteel_dhcp::Mac;
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet};
+use firesteel_plan::DiskIdentity;
+use firesteel_plan::host::PlanKind;
 use firesteel_resources::bare_metal_host::ProvisioningState;
 use firesteel_store::{GroupResource, Key, Op, Store};
 use firesteel_wire::{Hello, Identity, PublicKey};
@@ -25,7 +27,7 @@ use crate::wild::pace;
 use crate::world::{Event, World};
 
 /// What [`World::trouble`] can do; the rest happens to messages on their way.
-const TROUBLES: [Fault; 23] = [
+const TROUBLES: [Fault; 24] = [
     Fault::HostVanishes,
     Fault::HostHangs,
     Fault::HostBootsAgain,
@@ -49,6 +51,7 @@ const TROUBLES: [Fault; 23] = [
     Fault::WriteRefused,
     Fault::SecretMissing,
     Fault::DhcpStarved,
+    Fault::Halted,
 ];
 
 impl World {
@@ -133,6 +136,7 @@ impl World {
                 self.after(later, Event::Mend { machine: id, fault });
             }
             Fault::DhcpStarved => self.starve(),
+            Fault::Halted => self.halt_for_a_while(),
             Fault::BmcUnauthorized
             | Fault::BmcRefuses
             | Fault::BmcUnreachable
@@ -159,6 +163,7 @@ impl World {
         self.note("mend", id);
         match fault {
             Fault::WriteRefused => lock(&self.laws).refuses = 0,
+            Fault::Halted => self.resume(),
             Fault::SecretMissing => self.restore_secrets(id),
             Fault::DiskReadOnly => self.machines[id].disks.iter_mut().for_each(|disk| disk.read_only = false),
             _ => {}
@@ -277,6 +282,8 @@ impl World {
                     kernel_version: String::new(),
                     uptime_ms: 0,
                     boot_id: "stranger".into(),
+                    network: None,
+                    program: firesteel_wire::Program::default(),
                 };
                 let asked = crate::network::Ask::Hello(Box::new(hello.clone()));
                 let remote = IpAddr::from([10, 77, 0, 250]);
@@ -342,6 +349,18 @@ impl World {
             }
             (Bug::FalseReadBack, ProvisioningState::Provisioning) => {
                 self.machines.iter_mut().flat_map(|machine| &mut machine.disks).for_each(|disk| disk.corrupts = true);
+            }
+            (Bug::DeafAgent | Bug::SilentReplies, ProvisioningState::Provisioning) => {
+                let soon = self.random.millis(200, 3_000);
+                self.after(soon, Event::Cause { machine: 0, fault: Fault::Halted });
+            }
+            (Bug::PlanBehindGate, ProvisioningState::Registering) => self.cause(Fault::Halted, 0),
+            (Bug::PlanBehindGate, ProvisioningState::Available) => {
+                let plan = serde_json::to_value(PlanKind::Clean { disk: DiskIdentity::default() }).unwrap_or_default();
+                self.forge(name, move |status| {
+                    status["memory"]["planNumber"] = json!(99);
+                    status["memory"]["plan"] = json!({"number": 99, "plan": plan, "issuedAt": "2026-01-01T00:00:00Z"});
+                });
             }
             (_, _) => {}
         }

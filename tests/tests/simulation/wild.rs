@@ -103,6 +103,8 @@ fn a_million_steps() {
     assert!(counts.steps >= steps);
     if least > 0 {
         assert_eq!(counts.below(2 * least), Vec::<String>::new(), "seen too seldom");
+        let gone = counts.others.get("deleting to (gone)").copied().unwrap_or(0);
+        assert!(gone >= 2 * least, "hosts that went: {gone}");
     }
 }
 

@@ -31,11 +31,16 @@ pub(super) async fn look_at(core: &Core, graph: &Graph, known: Revision, key: &K
     let mut states = Vec::with_capacity(head.metadata.owner_references.len());
     if !head.is_going() {
         for owner in &head.metadata.owner_references {
-            states.push(state_of(core, key, &kind, owner).await?);
+            states.push(match state_of(core, key, &kind, owner).await? {
+                // Whoever is going needs what is known of it to the end.
+                OwnerState::Leaving if kind.is_record => OwnerState::Alive,
+                state @ (OwnerState::Alive | OwnerState::Leaving | OwnerState::Absent) => state,
+            });
         }
     }
     let uid = head.metadata.uid.as_str();
-    let dependents = graph.dependents(uid);
+    let mut dependents = graph.dependents(uid);
+    dependents.retain(|(dependent, _)| !core.registry().stored(&dependent.kind).is_some_and(|kind| kind.is_record));
     let below = Below {
         any: !dependents.is_empty(),
         blocking: dependents.iter().any(|(_, blocks)| *blocks),

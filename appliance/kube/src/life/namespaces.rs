@@ -1,13 +1,14 @@
 //! Namespaces that are going: they empty themselves, say what keeps them, and go when they are empty.
 //!
 //! ```text
-//!   marked ─► others' kinds, page by page ─► none is left ─► Kubernetes' own kinds ─► none is left ─► gone
-//!                                   └────────── waits for finalizers ──────────┘
+//!   marked ─► others' kinds, page by page ─► none is left ─► Kubernetes' own kinds, records ─► none is left ─► gone
+//!                                   └────────────── waits for finalizers ──────────────┘
 //! ```
 //!
-//! Kubernetes' own kinds come last: whoever takes a server down needs the Secret with its password.
+//! Kubernetes' own kinds come last: whoever takes a server down needs the Secret with its password. So do the
+//! records of controllers: whoever cleans a server's disks has to know which they are.
 //! No object is made in a namespace that is going ([`Core::create`] sees to that), so what was empty
-//! once stays empty.
+//! once stays empty; but for records of an owner, which go with it wherever they are.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,7 +43,7 @@ struct Emptying {
     uid: String,
     /// The kind that is gone through, as a place in [`in_order`], and the object after which.
     at: Option<(usize, Option<Position>)>,
-    /// Kubernetes' own kinds have their turn.
+    /// Kubernetes' own kinds and records have their turn.
     own: bool,
     /// Something of it went, or it was just marked.
     changed: bool,
@@ -104,10 +105,11 @@ impl Namespaces {
 /// have to be gone before the others.
 fn in_order(core: &Core) -> (Vec<Arc<KindInfo>>, usize) {
     let mut kinds: Vec<_> = core.registry().stored_kinds().filter(|kind| kind.namespaced).cloned().collect();
+    let is_first = |kind: &KindInfo| kind.is_custom() && !kind.is_record;
     // Stable: among equals the order is the registry's.
-    kinds.sort_by_key(|kind| !kind.is_custom());
-    let custom = kinds.iter().filter(|kind| kind.is_custom()).count();
-    (kinds, custom)
+    kinds.sort_by_key(|kind| (!is_first(kind), kind.is_record));
+    let first = kinds.iter().filter(|kind| is_first(kind)).count();
+    (kinds, first)
 }
 
 impl Emptying {

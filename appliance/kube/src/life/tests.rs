@@ -32,7 +32,8 @@ impl World {
     async fn new() -> Self {
         let toys = KindInfo::namespaced("example.org", "v1", "Toy", "toys");
         let shelves = KindInfo::cluster("example.org", "v1", "Shelf", "shelves");
-        let registry = Registry::new(builtin::kinds().into_iter().chain([toys, shelves]));
+        let notes = KindInfo { is_record: true, ..KindInfo::namespaced("example.org", "v1", "Note", "notes") };
+        let registry = Registry::new(builtin::kinds().into_iter().chain([toys, shelves, notes]));
         let seconds = Arc::new(AtomicI64::new(1_790_000_000));
         let clock = Arc::clone(&seconds);
         let now = Arc::new(move || Timestamp::from_second(clock.load(Ordering::Relaxed)).unwrap());
@@ -96,7 +97,7 @@ fn parts(place: &str) -> (&str, &str, &str) {
 
 fn owner(place: &str, uid: &str, blocks: bool) -> Value {
     let (kind, _, name) = parts(place);
-    let api_version = if matches!(kind, "Toy" | "Shelf") { "example.org/v1" } else { "v1" };
+    let api_version = if matches!(kind, "Toy" | "Shelf" | "Note") { "example.org/v1" } else { "v1" };
     json!({ "apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "blockOwnerDeletion": blocks })
 }
 
@@ -121,14 +122,19 @@ fn dependents_go_after_their_owner_and_their_dependents_after_them() {
     });
 }
 
+/// Metadata of a dependent that blocks its owner, Toy a with this uid, and is held by a finalizer.
+fn held_and_blocking(uid: &str) -> Value {
+    let mut held = owned(&[owner("Toy/default/a", uid, true)]);
+    held["finalizers"] = json!(["x.io/f"]);
+    held
+}
+
 #[test]
 fn who_waits_in_the_foreground_can_still_be_told_to_let_its_dependents_stay() {
     run(async {
         let world = World::new().await;
         let a = world.make("Toy/default/a", json!({})).await;
-        let mut held = owned(&[owner("Toy/default/a", &a, true)]);
-        held["finalizers"] = json!(["x.io/f"]);
-        world.make("ConfigMap/default/b", held).await;
+        world.make("ConfigMap/default/b", held_and_blocking(&a)).await;
         let mut life = Life::open(&world.core).await.unwrap();
         world.delete("Toy/default/a", Some(Propagation::Foreground)).await;
         life.settle().await.unwrap();
@@ -169,9 +175,7 @@ fn in_the_foreground_an_owner_waits_for_those_that_block_it() {
     run(async {
         let world = World::new().await;
         let a = world.make("Toy/default/a", json!({})).await;
-        let mut held = owned(&[owner("Toy/default/a", &a, true)]);
-        held["finalizers"] = json!(["x.io/f"]);
-        world.make("ConfigMap/default/b", held).await;
+        world.make("ConfigMap/default/b", held_and_blocking(&a)).await;
         world.make("ConfigMap/default/c", owned(&[owner("Toy/default/a", &a, false)])).await;
         world.delete("Toy/default/a", Some(Propagation::Foreground)).await;
         world.settle().await;
@@ -202,6 +206,58 @@ fn orphans_forget_their_owner_and_stay() {
 }
 
 /// Another object took the owner's name; the owner is in another namespace; nobody knows its kind.
+/// It was collected while its owner still had to be taken down, which began anew without it.
+#[test]
+fn a_record_is_there_as_long_as_its_owner_however_that_is_deleted() {
+    for propagation in [None, Some(Propagation::Background), Some(Propagation::Foreground), Some(Propagation::Orphan)] {
+        for blocks in [false, true] {
+            run(async {
+                let world = World::new().await;
+                let uid = world.make("Toy/default/a", json!({ "finalizers": ["x.io/f"] })).await;
+                let reference = owner("Toy/default/a", &uid, blocks);
+                world.make("Note/default/a", owned(std::slice::from_ref(&reference))).await;
+                world.delete("Toy/default/a", propagation).await;
+                world.settle().await;
+                let note = world.get("Note/default/a").await.unwrap();
+                assert_eq!(note["metadata"]["ownerReferences"], json!([reference]), "{propagation:?}");
+                assert!(!note["metadata"]["deletionTimestamp"].is_string(), "{propagation:?}");
+                assert!(world.is_there("Toy/default/a").await);
+                world.merge("Toy/default/a", json!({ "metadata": { "finalizers": null } })).await;
+                world.settle().await;
+                let left = (world.is_there("Toy/default/a").await, world.is_there("Note/default/a").await);
+                assert_eq!(left, (false, false), "{propagation:?}");
+            });
+        }
+    }
+}
+
+#[test]
+fn in_a_namespace_that_is_going_records_outlast_their_owners_and_can_be_made() {
+    run(async {
+        let world = World::new().await;
+        let a = world.make("Toy/lab/a", json!({ "finalizers": ["x.io/f"] })).await;
+        let b = world.make("Toy/lab/b", json!({ "finalizers": ["x.io/f"] })).await;
+        world.make("Note/lab/a", owned(&[owner("Toy/lab/a", &a, false)])).await;
+        world.delete("Namespace//lab", None).await;
+        world.settle().await;
+        assert!(world.is_there("Note/lab/a").await);
+        world.make("Note/lab/b", owned(&[owner("Toy/lab/b", &b, false)])).await;
+        let kind = world.kind("Note");
+        let target = Target { kind: &kind, namespace: "lab", name: "c" };
+        let body = json!({ "apiVersion": "example.org/v1", "kind": "Note", "metadata": { "name": "c" } });
+        let refused = world.core.create(target, body, WriteOptions::default()).await.unwrap_err();
+        assert_eq!(refused.code, 403, "nothing would take it away");
+        world.settle().await;
+        for name in ["a", "b"] {
+            assert!(world.is_there(&format!("Note/lab/{name}")).await);
+            world.merge(&format!("Toy/lab/{name}"), json!({ "metadata": { "finalizers": null } })).await;
+        }
+        world.settle().await;
+        let left = [world.is_there("Note/lab/a").await, world.is_there("Note/lab/b").await];
+        assert_eq!((left, world.is_there("Namespace//lab").await), ([false, false], false));
+    });
+}
+
 #[test]
 fn owners_are_found_where_a_reference_must_mean_them() {
     run(async {

@@ -6,15 +6,24 @@
 //! - A disk without a unique identity is chosen only when the owner names it by its
 //!   `/dev/disk/by-path/` name.
 
+mod cleaning;
 mod hints;
 mod mark;
+mod proof;
 mod select;
+#[cfg(test)]
+mod table;
 
 use serde::{Deserialize, Serialize};
 
+pub use cleaning::{
+    Cleaning, CleaningPolicies, CleaningPolicy, Method, NextOwner, Scope, all_there, holders, is_named_by,
+    plan_cleaning, record_of,
+};
 pub use hints::{mismatch, names_kernel_device};
 pub use mark::Mark;
-pub use select::{DiskChoice, DiskVerdict, NoDisk, SIZE_BYTES_MIN, select_disk};
+pub use proof::{Cleaned, Grade, proof, shortfall, words};
+pub use select::{DiskChoice, DiskVerdict, NoDisk, SIZE_BYTES_MIN, select_disk, verdicts};
 
 /// What names one disk across boots: a WWN, or serial number with model and size. Every field that
 /// is not empty must match before anything destructive runs.

@@ -84,6 +84,12 @@ pub fn select_disk(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Result<Disk
     }
 }
 
+/// What is thought of each disk, in their order; `matches` for those that may be written.
+#[must_use]
+pub fn verdicts(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Vec<DiskVerdict> {
+    disks.iter().map(|disk| explain(disk, &judge(hints, disk, disks))).collect()
+}
+
 fn judge(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) -> Result<DiskIdentity, String> {
     if let Some(why) = mismatch(hints, disk) {
         return Err(why);
@@ -94,6 +100,9 @@ fn judge(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) -> Re
     if disk.read_only {
         return Err("is read-only".to_owned());
     }
+    if let Some(raid) = raid(disk).filter(|_| !names_one(hints)) {
+        return Err(format!("is a member of a RAID ({raid}); name it in spec.rootDeviceHints to use it alone"));
+    }
     if hints.is_empty() && disk.removable {
         return Err("is removable; name it in spec.rootDeviceHints to use it".to_owned());
     }
@@ -103,7 +112,24 @@ fn judge(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) -> Re
     identity(hints, disk, disks)
 }
 
-fn identity(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) -> Result<DiskIdentity, String> {
+/// The mark of the RAID that the disk, or one of its partitions, is a part of: what is written to one member
+/// destroys what is on all. The kernel's own, and those of mainboards and controllers.
+fn raid(disk: &DiskRecord) -> Option<&str> {
+    const MARKS: [&str; 3] = ["linux_raid_member", "ddf_raid_member", "isw_raid_member"];
+    MARKS.into_iter().find(|mark| disk.signatures.iter().any(|found| found == mark))
+}
+
+/// Whether the hints mean one disk and no other: size, model and kind may fit a member by chance.
+fn names_one(hints: &RootDeviceHints) -> bool {
+    let names = [&hints.device_name, &hints.serial_number, &hints.wwn, &hints.wwn_with_extension, &hints.hctl];
+    names.into_iter().any(|name| !name.is_empty())
+}
+
+pub(super) fn identity(
+    hints: &RootDeviceHints,
+    disk: &DiskRecord,
+    disks: &[DiskRecord],
+) -> Result<DiskIdentity, String> {
     let identity = DiskIdentity {
         wwn: disk.wwn.clone(),
         serial: disk.serial.clone(),
@@ -122,10 +148,11 @@ fn identity(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) ->
     if named_by_path && !others().any(|other| other.by_path == disk.by_path) {
         return Ok(DiskIdentity { by_path: disk.by_path.clone(), ..identity });
     }
-    let flaw = if disk.wwn.is_empty() && disk.serial.is_empty() {
-        "has neither WWN nor serial number"
-    } else {
-        "has the same WWN or serial number as another disk"
+    let same_name = others().find(|other| !disk.wwn.is_empty() && other.wwn.eq_ignore_ascii_case(&disk.wwn));
+    let flaw = match same_name {
+        _ if disk.wwn.is_empty() && disk.serial.is_empty() => "has neither WWN nor serial number".to_owned(),
+        Some(other) => format!("has the same WWN as {}: two paths to one disk (multipath), or twins", other.device),
+        None => "has the same serial number as another disk".to_owned(),
     };
     let help = if disk.by_path.is_empty() {
         "and no by-path name".to_owned()
@@ -135,7 +162,7 @@ fn identity(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) ->
     Err(format!("{flaw}{}{help}", if help.starts_with(';') { "" } else { " " }))
 }
 
-fn explain(disk: &DiskRecord, verdict: &Result<DiskIdentity, String>) -> DiskVerdict {
+pub(super) fn explain(disk: &DiskRecord, verdict: &Result<DiskIdentity, String>) -> DiskVerdict {
     let looks: Vec<&str> =
         [disk.vendor.as_str(), &disk.model, &disk.serial].into_iter().filter(|text| !text.is_empty()).collect();
     DiskVerdict {

@@ -9,10 +9,13 @@ use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::host::{
-    bmc::{Call, call, fault_text},
+    access,
+    bmc::{Call, call},
     effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
-    memory::BootWait,
-    seen::{AgentSeen, BmcFaultKind, Power, Work},
+    gate,
+    memory::{BootWait, State},
+    seen::{AgentSeen, NetworkDataSeen, Power, Work},
+    slot,
     turn::{Turn, later, words},
 };
 
@@ -30,14 +33,22 @@ pub(super) enum Presence {
 
 pub(super) fn presence(turn: &Turn<'_>) -> Presence {
     let Some(agent) = current(turn) else { return Presence::Absent };
-    let heard = agent.last_report_at.max(turn.seen.started_at);
+    let heard = heard_at(turn, agent);
+    // Who asks to try again has looked.
+    let is_retried = turn.memory.retried_at.is_some_and(|at| at > heard);
+    let issued = turn.memory.plan.as_ref().filter(|_| !is_retried);
     if agent.left || agent.rebooted {
         Presence::Gone
-    } else if turn.now.duration_since(heard) > turn.limits().quiet {
+    } else if turn.now.duration_since(heard) > turn.limits().quiet_with(issued) {
         Presence::Quiet
     } else {
         Presence::Alive
     }
+}
+
+/// An appliance that was away does not take its own silence for the agent's.
+fn heard_at(turn: &Turn<'_>, agent: &AgentSeen) -> Timestamp {
+    agent.last_report_at.max(turn.seen.started_at)
 }
 
 /// The agent bound to the current attempt, alive or not.
@@ -50,25 +61,39 @@ pub(super) fn current<'a>(turn: &Turn<'a>) -> Option<&'a AgentSeen> {
 #[track_caller]
 pub(super) fn agent<'a>(turn: &mut Turn<'a>, kind: ErrorType) -> Result<&'a AgentSeen, Reason> {
     match presence(turn) {
-        Presence::Alive => {
-            let agent = current(turn);
-            if let Some(agent) = agent {
-                turn.memory.attempt_spent = true;
-                turn.memory.boot = None;
-                drop_net_boot(turn);
-                if is_leaving(turn) {
-                    let poll = turn.limits().secret_retry;
-                    turn.deadline(later(turn.now, turn.limits().quiet));
-                    return Err(turn.stay(poll, "the agent was told to leave; waiting until it is gone"));
-                }
-                return Ok(agent);
-            }
-        }
-        Presence::Quiet => return Err(quiet(turn, kind)),
+        // Before anything is waited for: a host that boots again gets its script right after this step.
         Presence::Gone => spend(turn),
-        Presence::Absent => {}
+        Presence::Alive => {
+            turn.memory.attempt_spent = true;
+            turn.memory.boot = None;
+            drop_net_boot(turn);
+        }
+        Presence::Absent | Presence::Quiet => {}
     }
-    Err(boot(turn, kind))
+    if turn.memory.state != State::Registering {
+        may_begin(turn)?;
+    }
+    match (presence(turn), current(turn)) {
+        (Presence::Alive, Some(_)) if is_leaving(turn) => {
+            let poll = turn.limits().secret_retry;
+            turn.deadline(later(turn.now, turn.limits().quiet));
+            Err(turn.stay(poll, "the agent was told to leave; waiting until it is gone"))
+        }
+        (Presence::Alive, Some(agent)) => Ok(agent),
+        (Presence::Quiet, _) => Err(quiet(turn, kind)),
+        (Presence::Alive | Presence::Gone | Presence::Absent, _) => Err(boot(turn, kind)),
+    }
+}
+
+/// Whether a boot into the agent, or the next work of one that is there, may begin now: not before a failure's
+/// delay is over, and not without a slot.
+#[track_caller]
+fn may_begin(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let begins = turn.memory.boot.is_none() && turn.memory.plan.is_none() && turn.has_bmc();
+    if begins && turn.memory.admitted.is_none() && presence(turn) == Presence::Absent {
+        turn.may_try()?;
+    }
+    slot::take(turn)
 }
 
 /// Takes note of the end of the current attempt: the next boot gets the next number, published
@@ -134,9 +159,9 @@ pub(super) fn progress<'a>(turn: &Turn<'_>, agent: &'a AgentSeen) -> Progress<'a
 /// is never interrupted.
 #[track_caller]
 pub(super) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> Reason {
-    let (stall, poll) = (turn.limits().stall, turn.limits().work_poll);
-    let issued_at = turn.memory.plan.as_ref().map_or(turn.now, |plan| plan.issued_at);
-    let moved_at = agent.progress_at.max(issued_at);
+    let (stall, poll) = (turn.limits().stall_with(turn.memory.plan.as_ref()), turn.limits().work_poll);
+    let shut = gate::holds(turn);
+    let moved_at = agent.progress_at.max(gate::free_since(turn, turn.memory.plan.as_ref()));
     let still = turn.now.duration_since(moved_at);
     let name = turn.memory.plan.as_ref().map_or("none", |plan| plan.plan.name());
     let number = turn.memory.plan_number;
@@ -150,11 +175,20 @@ pub(super) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> 
             format!("plan {number} ({name}) is with the agent")
         }
     };
-    if still > stall {
-        let text = format!("{text}; no progress for {}; look at the host's console", words(still));
+    let heard = heard_at(turn, agent);
+    let is_silent = turn.now.duration_since(heard) > turn.limits().quiet;
+    let text = if is_silent { format!("{text}; it was not heard since {heard:.0}") } else { text };
+    if let Some(shut) = shut {
         turn.deadline(later(turn.now, stall));
-        return turn.blocked(kind, poll, text);
+        return turn.stay(poll, format!("{}; {text}", shut.text));
     }
+    // By its beginning: a text that changes by the minute would be another error every minute.
+    let standing = format!("{text}; no progress since {moved_at:.0}");
+    if still > stall {
+        turn.deadline(later(turn.now, stall));
+        return turn.blocked(kind, poll, format!("{standing}; look at the host's console"));
+    }
+    let text = if still > turn.limits().stall { standing } else { text };
     turn.deadline(later(moved_at, stall));
     turn.stay(poll, text)
 }
@@ -170,13 +204,20 @@ pub(super) fn open(turn: &mut Turn<'_>) {
 
 #[track_caller]
 fn quiet(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
-    let heard = current(turn).map_or(turn.now, |agent| agent.last_report_at.max(turn.seen.started_at));
+    let heard = current(turn).map_or(turn.now, |agent| heard_at(turn, agent));
     let silence = words(turn.now.duration_since(heard));
     let old = turn.memory.attempt;
     if !turn.has_bmc() {
         // It may be cut off only; its plan stays valid, and a boot by hand opens the next attempt.
-        let text = format!("the agent has been quiet for {silence}; without a BMC somebody must reboot the host");
+        let text = format!("the agent was not heard since {heard:.0}; without a BMC somebody must reboot the host");
         let wake = turn.limits().slow_poll;
+        if turn.now.duration_since(heard) > turn.limits().erase_quiet {
+            // It does not hold its work any longer: that try is over.
+            return match turn.may_try() {
+                Ok(()) => turn.fail(kind, text),
+                Err(reason) => reason,
+            };
+        }
         return turn.blocked(kind, wake, text);
     }
     turn.effect(Effect::AbortAgent { attempt: old, reason: "the host is being rebooted".to_owned() });
@@ -195,9 +236,32 @@ pub(super) fn mac_taken(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> 
     Some(turn.blocked(kind, turn.limits().slow_poll, text))
 }
 
+/// An agent that does not know its way would not be heard of, and nobody would know why. The caller refuses
+/// the ramdisk to a host whose network data it cannot read, so no boot is under way that could still succeed.
+#[track_caller]
+fn no_network(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
+    let name = &turn.seen.host.spec.preprovisioning_network_data_name;
+    match &turn.seen.network_data {
+        NetworkDataSeen::NotReferenced | NetworkDataSeen::Ready { .. } => None,
+        NetworkDataSeen::Missing => {
+            let text =
+                format!("Secret {name}, which spec.preprovisioningNetworkDataName names, does not exist: create it");
+            let wake = turn.limits().secret_retry;
+            Some(turn.blocked(kind, wake, text))
+        }
+        NetworkDataSeen::Invalid(error) => {
+            let text = format!("the network data in Secret {name} cannot be used, correct it there: {error}");
+            Some(turn.stuck(kind, text))
+        }
+    }
+}
+
 #[track_caller]
 fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
     if let Some(reason) = mac_taken(turn, kind) {
+        return reason;
+    }
+    if let Some(reason) = no_network(turn, kind) {
         return reason;
     }
     let Some(wait) = turn.memory.boot.clone() else {
@@ -286,11 +350,7 @@ fn power(turn: &mut Turn<'_>, since: Timestamp, kind: ErrorType) -> Reason {
         Call::Waiting(reason) => reason,
         Call::Failed(fault) => {
             turn.memory.boot = None;
-            let text = fault_text(turn, &fault);
-            match fault.kind {
-                BmcFaultKind::Unsupported => turn.stuck(kind, text),
-                BmcFaultKind::Unreachable | BmcFaultKind::Credentials | BmcFaultKind::Refused => turn.fail(kind, text),
-            }
+            access::failed(turn, kind, &fault)
         }
     }
 }

@@ -1,16 +1,21 @@
 //! Available: inspected, clean, nobody's. The power is kept as asked; an agent that is there waits
 //! for its next plan, so that an image that is wanted soon needs no further boot.
 
-use firesteel_resources::bare_metal_host::{ErrorType, InspectionMode};
+use firesteel_resources::bare_metal_host::ErrorType;
 
-use crate::host::{
-    attempt::{self, Presence},
-    checks,
-    effect::{EventKind, PlanKind, Reason},
-    memory::State,
-    power::{self, Reach},
-    restored,
-    turn::Turn,
+use crate::{
+    disk::NextOwner,
+    host::{
+        access,
+        attempt::{self, Presence},
+        checks,
+        effect::{EventKind, PlanKind, Reason},
+        gate,
+        memory::State,
+        power::{self, Reach},
+        reboot, restored, slot, supplied, tenancy,
+        turn::Turn,
+    },
 };
 
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
@@ -20,11 +25,21 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     if spec.externally_provisioned {
         return turn.go(State::ExternallyProvisioned, "somebody else installed its OS");
     }
-    if turn.requests.inspect && spec.inspection_mode != Some(InspectionMode::Disabled) {
-        turn.memory.history.inspect.start = Some(turn.now);
-        turn.memory.history.inspect.end = None;
+    if turn.requests.inspect && !turn.is_deleting() && !supplied::is_disabled(&turn.seen.host) {
+        if let Err(reason) = slot::take(turn) {
+            return reason;
+        }
         turn.event(EventKind::Normal, "InspectionStarted", "an inspection was asked for");
         return turn.go(State::Inspecting, "an inspection was asked for");
+    }
+    if tenancy::next_owner(turn) == NextOwner::Another {
+        if let Err(reason) = gate::is_unlocked(turn) {
+            return reason;
+        }
+        let text = "the host's owner changed: its disks are erased before somebody else gets them";
+        turn.event(EventKind::Normal, "OwnerChanged", text);
+        turn.memory.clean_failures = 0;
+        return turn.go(State::Preparing, text);
     }
     if turn.memory.prepared_hints != Some(spec.root_device_hints.clone().unwrap_or_default()) {
         return turn.go(State::Preparing, "spec.rootDeviceHints changed");
@@ -40,6 +55,9 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
 }
 
 fn wanted(turn: &mut Turn<'_>) -> Reason {
+    if let Err(reason) = gate::is_unlocked(turn) {
+        return reason;
+    }
     let failures = turn.memory.provision_failures;
     if failures >= turn.limits().provision_failures_max {
         let last = turn.memory.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default();
@@ -53,10 +71,14 @@ fn wanted(turn: &mut Turn<'_>) -> Reason {
     if let Err(reason) = turn.may_try() {
         return reason;
     }
+    if let Err(reason) = slot::take(turn) {
+        return reason;
+    }
     turn.memory.last_attempted_image = turn.seen.host.spec.image.clone();
-    turn.memory.history.provision.start = Some(turn.now);
-    turn.memory.history.provision.end = None;
     turn.memory.disk = None;
+    // A boot that was awaited while nobody needed it tells nothing any more.
+    let hello = turn.limits().hello;
+    turn.memory.boot = turn.memory.boot.take().filter(|wait| turn.now.duration_since(wait.since) <= hello);
     turn.event(EventKind::Normal, "ProvisioningStarted", "an image is wanted");
     turn.go_failed(State::Provisioning, "an image is wanted")
 }
@@ -71,7 +93,15 @@ fn idle(turn: &mut Turn<'_>) -> Reason {
                     inspected again (annotation inspect.metal3.io) or an image is wanted";
         return turn.stay(turn.limits().slow_poll, text);
     }
-    let online = turn.seen.host.spec.online;
+    if turn.has_bmc()
+        && let Err(reason) = access::verify(turn)
+    {
+        return reason;
+    }
+    let online = match reboot::available(turn) {
+        Ok(online) => online,
+        Err(reason) => return reason,
+    };
     let alive = attempt::presence(turn) == Presence::Alive;
     let poll = turn.limits().power_poll;
     if online && alive {
@@ -105,7 +135,6 @@ fn keep_power(turn: &mut Turn<'_>, online: bool) -> Reason {
     }
     match power::reach(turn, online, true) {
         Reach::Waiting(reason) => reason,
-        Reach::Failed(text) => turn.fail(ErrorType::PowerManagement, text),
         Reach::Reached => {
             turn.memory.failure = None;
             let text = if online { "available, switched on" } else { "available, switched off" };

@@ -4,11 +4,15 @@ use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
 use crate::host::{
+    access,
     effect::{BmcAction, BmcCall, Effect, Reason},
     memory::{CredentialsUsed, PendingCall},
     seen::{BmcFault, BmcFaultKind, CredentialsSeen},
     turn::{Turn, later, words},
 };
+
+/// A call that takes so many times its limit is told; the caller ends each within it.
+const LATE: i32 = 3;
 
 /// Where a wanted call stands.
 pub(super) enum Call {
@@ -24,22 +28,26 @@ pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
     let limit = turn.limits().bmc_call;
     let Some(pending) = turn.memory.bmc.call.clone() else { return ask(turn, action) };
     let outcome = turn.seen.bmc.last.as_ref().filter(|outcome| outcome.ticket == pending.call.ticket);
-    match outcome.map(|outcome| outcome.result.clone()) {
-        Some(result) => {
+    match outcome.map(|outcome| (outcome.at, outcome.result.clone())) {
+        Some((ended_at, result)) => {
             turn.memory.bmc.call = None;
-            if result.is_ok() {
-                accept_credentials(turn);
+            match &result {
+                Ok(()) => accept_credentials(turn),
+                Err(fault) if fault.kind == BmcFaultKind::Credentials => access::refused(turn, ended_at),
+                Err(_) => {}
             }
             // The outcome of a call that nobody wants any more only made room.
             match result {
                 _ if pending.call.action != action => ask(turn, action),
                 Ok(()) => Call::Done,
+                // It was made with what was edited since, and says nothing of what is there now.
+                Err(_) if pending.inputs != turn.inputs() => ask(turn, action),
                 Err(fault) => Call::Failed(fault),
             }
         }
         None if turn.seen.bmc.in_flight => {
-            turn.deadline(later(pending.asked_at, limit));
-            if turn.now.duration_since(pending.asked_at) > limit * 3 {
+            turn.deadline(later(pending.asked_at, limit * LATE));
+            if turn.now.duration_since(pending.asked_at) >= limit * LATE {
                 turn.deadline(later(turn.now, limit));
                 let text = format!("the BMC has not answered for {}", words(turn.now.duration_since(pending.asked_at)));
                 return Call::Waiting(turn.blocked(ErrorType::PowerManagement, limit, text));
@@ -50,7 +58,7 @@ pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
         None => {
             // Not running and no outcome: the process that ran it is gone.
             turn.effect(Effect::Bmc(pending.call.clone()));
-            turn.deadline(later(turn.now, limit));
+            turn.deadline(later(turn.now, limit * LATE));
             Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(action)))
         }
     }
@@ -68,6 +76,16 @@ pub(super) fn fault_text(turn: &Turn<'_>, fault: &BmcFault) -> String {
         }
         BmcFaultKind::Unsupported => format!("the BMC address {address} cannot be used: {}", fault.message),
         BmcFaultKind::Refused => format!("the BMC at {address} answered with an error: {}", fault.message),
+        BmcFaultKind::NoSecret => format!("Secret {secret} with the BMC's user name and password does not exist"),
+        BmcFaultKind::EmptySecret => {
+            format!("Secret {secret} must have the keys username and password, both not blank")
+        }
+        BmcFaultKind::HeldBack { .. } => {
+            format!(
+                "the BMC refuses the login with Secret {secret} at {address}, and may lock the account: {}",
+                fault.message
+            )
+        }
     }
 }
 
@@ -84,18 +102,23 @@ pub(super) fn credentials(turn: &Turn<'_>) -> Option<CredentialsUsed> {
 
 #[track_caller]
 fn ask(turn: &mut Turn<'_>, action: BmcAction) -> Call {
+    if let Err(fault) = access::may_log_in(turn) {
+        return Call::Failed(fault);
+    }
     turn.memory.bmc.ticket += 1;
     let call = BmcCall { ticket: turn.memory.bmc.ticket, action };
-    turn.memory.bmc.call = Some(PendingCall { call: call.clone(), asked_at: turn.now });
+    let inputs = turn.inputs();
+    turn.memory.bmc.call = Some(PendingCall { call: call.clone(), asked_at: turn.now, inputs });
     turn.memory.bmc.tried_credentials = credentials(turn).or(turn.memory.bmc.tried_credentials.take());
     turn.effect(Effect::Bmc(call));
-    turn.deadline(later(turn.now, turn.limits().bmc_call));
+    turn.deadline(later(turn.now, turn.limits().bmc_call * LATE));
     Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(action)))
 }
 
 fn accept_credentials(turn: &mut Turn<'_>) {
     turn.memory.bmc.good_credentials =
         turn.memory.bmc.tried_credentials.clone().or(turn.memory.bmc.good_credentials.take());
+    access::accepted(turn);
 }
 
 fn waiting_text(action: BmcAction) -> &'static str {

@@ -24,10 +24,21 @@ pub fn boot_entry(memory: &HostMemory) -> BootEntry {
         | State::Registering
         | State::Inspecting
         | State::Preparing
+        | State::Provisioning
+        | State::Deprovisioning
+            if memory.detached.is_some() =>
+        {
+            // Nobody is to work on it; what its firmware boots next is its owner's affair.
+            BootEntry::Nothing
+        }
+        State::Unmanaged
+        | State::Registering
+        | State::Inspecting
+        | State::Preparing
         | State::Available
         | State::Provisioning
         | State::Deprovisioning => agent(memory),
-        State::Provisioned { .. } => disk(memory),
+        State::Provisioned => disk(memory),
         State::ExternallyProvisioned => BootEntry::LocalDisk { disk_guid: None },
         State::PoweringOff | State::Deleting if memory.applied.is_some() => disk(memory),
         State::PoweringOff | State::Deleting => BootEntry::Nothing,

@@ -1,18 +1,35 @@
 //! Deleting: the last state. A disk that was not cleaned leaves a tombstone, so that it is cleaned
-//! before its next owner; then the finalizer goes, and with it the object.
+//! before its next owner, unless the host was detached with its OS on it; then the finalizer goes, and with it
+//! the object.
+
+use firesteel_resources::bare_metal_host::FINALIZER;
 
 use crate::host::{
     effect::{Effect, Reason},
+    tenancy,
     turn::Turn,
 };
 
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
-    let is_detached = turn.requests.detached.is_some();
-    if turn.memory.disk_dirty && !is_detached {
-        let disk = turn.memory.disk.as_ref().map(|disk| disk.identity().clone());
+    let keeps_its_os = turn.memory.detached.is_some() && turn.memory.applied.is_some();
+    // What a consumer left is data of somebody, also where the metadata is gone.
+    if (turn.memory.disk_dirty || turn.memory.tenant.is_some()) && !keeps_its_os {
+        let disk = match &turn.memory.tenant {
+            // A consumer writes to all disks that it finds.
+            Some(_) => tenancy::only_disk(&turn.memory).cloned(),
+            None => turn.memory.disk.as_ref().map(|disk| disk.identity().clone()),
+        };
         let reason = "the host was let go before its disk was cleaned".to_owned();
         turn.effect(Effect::Tombstone { disk, reason });
     }
     turn.effect(Effect::RemoveFinalizer);
-    turn.stay(turn.limits().secret_retry, "the object is let go")
+    let others = turn.seen.host.metadata.finalizers.iter().filter(|name| *name != FINALIZER);
+    let others: Vec<&str> = others.map(String::as_str).collect();
+    let text = match others.as_slice() {
+        [] => "the object is let go".to_owned(),
+        others => {
+            format!("the object is let go; it stays until its other finalizers are removed: {}", others.join(", "))
+        }
+    };
+    turn.stay(turn.limits().secret_retry, text)
 }

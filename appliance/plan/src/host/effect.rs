@@ -3,12 +3,12 @@
 
 use std::panic::Location;
 
-use firesteel_resources::Image;
+use firesteel_resources::{HardwareDetails, Image};
 use jiff::SignedDuration;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    disk::DiskIdentity,
+    disk::{DiskIdentity, Method, NextOwner},
     host::{memory::HostMemory, seen::ReadyImage},
 };
 
@@ -36,8 +36,20 @@ pub struct Reason {
 impl Reason {
     #[track_caller]
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self { text: text.into(), location: Location::caller() }
+        Self { text: bounded(text.into()), location: Location::caller() }
     }
+}
+
+/// Of a text that is kept with a host: parts of it may come from a Secret, a BMC or an agent.
+pub(super) const TEXT_BYTES_MAX: usize = 2048;
+
+/// The text, or its beginning and `…`.
+pub(super) fn bounded(mut text: String) -> String {
+    if text.len() > TEXT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(TEXT_BYTES_MAX - '…'.len_utf8()));
+        text.push('…');
+    }
+    text
 }
 
 /// For the object's event list and the timeline.
@@ -55,7 +67,7 @@ pub enum EventKind {
     Warning,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Effect {
     AddFinalizer,
     /// Lets the object go.
@@ -89,6 +101,12 @@ pub enum Effect {
         attempt: u64,
         plan: u32,
     },
+    /// Store what the owner says of the hardware as HardwareData, unless there is one.
+    SupplyHardware {
+        details: Box<HardwareDetails>,
+    },
+    /// The disk that a tombstone of this machine names was cleaned: remove it.
+    ForgetTombstone,
     /// Keep the hardware's identity: its disk was not cleaned and must be before its next owner.
     Tombstone {
         disk: Option<DiskIdentity>,
@@ -125,25 +143,58 @@ pub enum PlanKind {
     Inspect,
     /// Clear metadata, write, read back, hand off, set the boot entry, reboot.
     Write(WritePlan),
-    /// Clear the metadata of the disk; stay.
+    /// Clear the metadata of the installation's own disk; stay.
     Clean {
         disk: DiskIdentity,
     },
+    /// Clean disks as far as a policy asks, unless a guard refuses; stay.
+    Erase(ErasePlan),
     Reboot,
     PowerOff,
 }
 
 impl PlanKind {
+    /// It changes disks: see [`crate::host::gate`].
+    #[must_use]
+    pub fn destroys(&self) -> bool {
+        match self {
+            Self::Write(_) | Self::Clean { .. } | Self::Erase(_) => true,
+            Self::Inspect | Self::Reboot | Self::PowerOff => false,
+        }
+    }
+
     #[must_use]
     pub fn name(&self) -> &'static str {
         match self {
             Self::Inspect => "inspect",
             Self::Write(_) => "write",
             Self::Clean { .. } => "clean",
+            Self::Erase(_) => "erase",
             Self::Reboot => "reboot",
             Self::PowerOff => "power off",
         }
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ErasePlan {
+    pub method: Method,
+    pub disks: Vec<DiskIdentity>,
+    /// For whom it is: what is erased for another owner is not erased any more once the host stays its owner's.
+    /// A plan that does not say counts as one for another owner, so that it is rather stopped than finished.
+    #[serde(default = "another")]
+    pub next: NextOwner,
+    /// Volumes and arrays that bear these names are the host's own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub own_names: Vec<String>,
+    /// Those of the disks that are erased whatever they hold, by their owner's word.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overridden: Vec<DiskIdentity>,
+}
+
+fn another() -> NextOwner {
+    NextOwner::Another
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -157,4 +208,7 @@ pub struct WritePlan {
     /// digest must not be handed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data_sha256: Option<String>,
+    /// The owner named this disk as one that is written whatever it holds.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub override_guards: bool,
 }

@@ -4,7 +4,7 @@
 use firesteel_resources::bare_metal_host::ProvisioningState as S;
 
 /// Every change of state that the planner makes, and whose it is.
-pub const EDGES: [(S, S, Whose); 32] = [
+pub const EDGES: [(S, S, Whose); 34] = [
     (S::New, S::Unmanaged, Whose::Upstream),
     (S::New, S::Registering, Whose::Upstream),
     (S::New, S::Deleting, Whose::Upstream),
@@ -35,6 +35,8 @@ pub const EDGES: [(S, S, Whose); 32] = [
     (S::Deprovisioning, S::PoweringOff, Whose::Upstream),
     (S::PoweringOff, S::Deleting, Whose::Upstream),
     // Deleted while detached, or released by force.
+    (S::Inspecting, S::Deleting, Whose::Detached),
+    (S::Preparing, S::Deleting, Whose::Detached),
     (S::Available, S::Deleting, Whose::Detached),
     (S::Provisioned, S::Deleting, Whose::Detached),
     (S::ExternallyProvisioned, S::Deleting, Whose::Detached),
@@ -50,8 +52,8 @@ pub enum Whose {
     Detached,
 }
 
-/// Changes by force are legal from everywhere.
+/// Whether the planner makes this change, or none.
 #[must_use]
 pub fn is_legal(from: S, to: S) -> bool {
-    from == to || to == S::Deleting || EDGES.iter().any(|(a, b, _)| (*a, *b) == (from, to))
+    from == to || EDGES.iter().any(|(a, b, _)| (*a, *b) == (from, to))
 }

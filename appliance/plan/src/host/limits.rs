@@ -2,6 +2,8 @@
 
 use jiff::SignedDuration;
 
+use crate::host::{effect::PlanKind, memory::IssuedPlan};
+
 /// The limits in force. Tests and slow (emulated) machines set others.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -11,12 +13,22 @@ pub struct Limits {
     /// An agent that reports every 2 s and says nothing for this long has crashed or hangs. Longer
     /// than a switch's spanning tree needs after a link flap.
     pub quiet: SignedDuration,
+    /// The same of an agent that erases. Cut off, it holds its work and gives up by itself after half an hour
+    /// (`REPLY_LOST` of the protocol); twice that, so that no erasure is ended by a reset that need not be.
+    pub erase_quiet: SignedDuration,
     /// A step that reports but gets nowhere. A read-back of a slow, failing disk moves more often.
     pub stall: SignedDuration,
+    /// The same of an erasure: a drive that erases itself shows nothing of it until the end. ATA's longest estimate
+    /// is 508 minutes (ACS-4, IDENTIFY DEVICE words 89 and 90); half as much again.
+    pub erase_stall: SignedDuration,
     /// An import of an image that receives nothing.
     pub image_stall: SignedDuration,
     /// One call to a BMC, all retries of the driver included (upstream: 120 s for a power change).
     pub bmc_call: SignedDuration,
+    /// Refused logins at a BMC's account are counted for so long: as long as common BMCs lock one.
+    pub login_window: SignedDuration,
+    /// Most refused logins at one account within [`Self::login_window`]; common BMCs lock it at the fifth.
+    pub logins_refused_max: usize,
     /// A soft power-off turns into a hard one (upstream).
     pub soft_off: SignedDuration,
     /// Power is looked at this often while a host that is to boot is not seen to be on.
@@ -40,6 +52,8 @@ pub struct Limits {
     pub slow_poll: SignedDuration,
     /// Looks at an agent that works; its reports wake the planner earlier.
     pub work_poll: SignedDuration,
+    /// A host that waits for a slot looks again, should nobody have called it (upstream: a minute or two).
+    pub slot_poll: SignedDuration,
     /// Failed installations before a person has to look (upstream).
     pub provision_failures_max: u32,
     /// Failures to clean or to switch off before a deletion goes on without (upstream).
@@ -51,9 +65,13 @@ impl Default for Limits {
         Self {
             hello: SignedDuration::from_secs(1200),
             quiet: SignedDuration::from_mins(5),
+            erase_quiet: SignedDuration::from_hours(1),
             stall: SignedDuration::from_mins(30),
+            erase_stall: SignedDuration::from_mins(762),
             image_stall: SignedDuration::from_mins(10),
             bmc_call: SignedDuration::from_secs(120),
+            login_window: SignedDuration::from_mins(10),
+            logins_refused_max: 4,
             soft_off: SignedDuration::from_secs(180),
             boot_look: SignedDuration::from_secs(20),
             boot_off: SignedDuration::from_secs(60),
@@ -65,8 +83,27 @@ impl Default for Limits {
             secret_retry: SignedDuration::from_secs(10),
             slow_poll: SignedDuration::from_mins(10),
             work_poll: SignedDuration::from_secs(30),
+            slot_poll: SignedDuration::from_secs(60),
             provision_failures_max: 5,
             delete_failures_max: 3,
         }
     }
+}
+
+impl Limits {
+    /// How long an agent that has this plan may say nothing.
+    #[must_use]
+    pub fn quiet_with(&self, issued: Option<&IssuedPlan>) -> SignedDuration {
+        if erases(issued) { self.erase_quiet } else { self.quiet }
+    }
+
+    /// How long an agent may work on this plan without getting anywhere.
+    #[must_use]
+    pub fn stall_with(&self, issued: Option<&IssuedPlan>) -> SignedDuration {
+        if erases(issued) { self.erase_stall } else { self.stall }
+    }
+}
+
+fn erases(issued: Option<&IssuedPlan>) -> bool {
+    issued.is_some_and(|issued| matches!(issued.plan, PlanKind::Erase(_)))
 }

@@ -1,6 +1,8 @@
 //! The planner's durable memory of one host: the truth about its state, stored in the host's
 //! journal. Failure is not a state; it sits beside it, so that a retry resumes.
 
+use std::fmt;
+
 use firesteel_resources::{
     Image, RootDeviceHints,
     bare_metal_host::{ErrorType, OperationHistory, ProvisioningState},
@@ -9,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    disk::{DiskChoice, DiskIdentity},
+    disk::{DiskChoice, DiskIdentity, Method},
     host::{
         effect::{BmcCall, PlanKind, WritePlan},
         seen::ReadyImage,
@@ -36,16 +38,57 @@ pub struct HostMemory {
     pub plan_number: u32,
     /// The plan that the agent of this attempt is to run or has run.
     pub plan: Option<IssuedPlan>,
+    /// A plan that destroys was held up, issued or not: see [`crate::host::gate`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub held: Option<Held>,
     /// MACs that the host may boot from; lower case with colons.
     pub macs: Vec<String>,
     pub failure: Option<Failure>,
+    /// Since when the host is let alone, because its owner detached it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub detached: Option<Timestamp>,
+    /// The host has one of the slots for hosts that are worked on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub admitted: Option<Admitted>,
+    /// Since when it waits for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub delayed: Option<Timestamp>,
     pub bmc: BmcMemory,
     /// A change of power that is under way.
     pub power: Option<PowerWork>,
+    /// A reboot that was asked for and taken over.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reboot: Option<RebootWork>,
     /// The disk that the next installation will write, or the last one wrote.
     pub disk: Option<DiskPlan>,
     /// A plan that changes the disk was issued since it was last clean.
     pub disk_dirty: bool,
+    /// The newest plan that wrote to a disk.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub written: Option<WrittenBy>,
+    /// The consumer whose data the disks may hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+    /// It counts as that only since the write that is under way, which may end without having written anything.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub tenant_is_new: bool,
+    /// The disks that the host had when something was installed for the tenant: one that is not seen any more was
+    /// not erased.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenant_disks: Vec<DiskIdentity>,
+    /// Those of them that the tenant's systems were installed on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tenant_targets: Vec<DiskIdentity>,
+    /// Names that the host had under its last installation.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub names: Vec<String>,
+    /// What the last cleaning left behind, by its receipts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleaned: Option<CleanedNote>,
+    /// Names of disks whose guards were overridden for a plan, until the request is seen to be gone: it counts once,
+    /// also where its removal was lost.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub overridden: Vec<String>,
     /// What is installed.
     pub applied: Option<Applied>,
     pub last_attempted_image: Option<Image>,
@@ -65,6 +108,12 @@ pub struct HostMemory {
     /// Nothing is done to the host's disks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frozen: Option<Frozen>,
+    /// An earlier owner of the machine let it go before a disk was cleaned.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub uncleaned: Option<Uncleaned>,
+    /// Since when the owner keeps the host's disks from being changed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub locked: Option<Timestamp>,
     /// Marks of installations that the store knew as done, before the one in `applied`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<String>,
@@ -88,11 +137,7 @@ pub enum State {
     Preparing,
     Available,
     Provisioning,
-    Provisioned {
-        /// A reboot that was asked for and is under way.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        reboot: Option<RebootWork>,
-    },
+    Provisioned,
     ExternallyProvisioned,
     Deprovisioning,
     PoweringOff,
@@ -111,7 +156,7 @@ impl State {
             Self::Preparing => ProvisioningState::Preparing,
             Self::Available => ProvisioningState::Available,
             Self::Provisioning => ProvisioningState::Provisioning,
-            Self::Provisioned { .. } => ProvisioningState::Provisioned,
+            Self::Provisioned => ProvisioningState::Provisioned,
             Self::ExternallyProvisioned => ProvisioningState::ExternallyProvisioned,
             Self::Deprovisioning => ProvisioningState::Deprovisioning,
             Self::PoweringOff => ProvisioningState::PoweringOff,
@@ -130,11 +175,60 @@ impl State {
             | Self::Deprovisioning
             | Self::PoweringOff
             | Self::Deleting => true,
-            Self::New | Self::Unmanaged | Self::Available | Self::Provisioned { .. } | Self::ExternallyProvisioned => {
-                false
-            }
+            Self::New | Self::Unmanaged | Self::Available | Self::Provisioned | Self::ExternallyProvisioned => false,
         }
     }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Admitted {
+    pub since: Timestamp,
+    /// It was at work already, so that it was not held up although all slots were taken.
+    #[serde(default)]
+    pub resumed: bool,
+}
+
+/// A machine that was let go before a disk was cleaned: its tombstone.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Uncleaned {
+    /// `namespace/name` of the host that was.
+    pub host: String,
+    /// The disk, as it is told to people; empty where it may be any, or several.
+    pub disk: String,
+    pub at: Timestamp,
+    /// The disk was cleaned or written since.
+    #[serde(default)]
+    pub is_settled: bool,
+    /// Something was installed for this host before or since: its disks hold what is its owner's, and are not erased
+    /// for what was there before.
+    #[serde(default)]
+    pub is_told_only: bool,
+}
+
+impl fmt::Display for Uncleaned {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { host, disk, at, .. } = self;
+        if disk.is_empty() {
+            return write!(
+                f,
+                "any disk of this machine may hold what host {host} left, which was let go uncleaned at {at:.0}, until \
+                 all of them are erased (annotation firesteel.dev/cleaning, scope all)"
+            );
+        }
+        write!(f, "the disk {disk} still holds what host {host} left on it, which was let go uncleaned at {at:.0}")
+    }
+}
+
+/// A plan that was held up.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Held {
+    pub since: Timestamp,
+    /// Absent while it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -170,7 +264,29 @@ impl IssuedPlan {
     pub fn write(&self) -> Option<&WritePlan> {
         match &self.plan {
             PlanKind::Write(write) => Some(write),
-            PlanKind::Inspect | PlanKind::Clean { .. } | PlanKind::Reboot | PlanKind::PowerOff => None,
+            PlanKind::Inspect | PlanKind::Clean { .. } | PlanKind::Erase(_) | PlanKind::Reboot | PlanKind::PowerOff => {
+                None
+            }
+        }
+    }
+
+    /// The disks that it changes.
+    #[must_use]
+    pub fn disks(&self) -> Vec<DiskIdentity> {
+        match (self.write(), self.cleans()) {
+            (Some(write), _) => vec![write.disk.clone()],
+            (None, Some((_, disks))) => disks,
+            (None, None) => Vec::new(),
+        }
+    }
+
+    /// How far it cleans, and which disks.
+    #[must_use]
+    pub fn cleans(&self) -> Option<(Method, Vec<DiskIdentity>)> {
+        match &self.plan {
+            PlanKind::Clean { disk } => Some((Method::Metadata, vec![disk.clone()])),
+            PlanKind::Erase(erase) => Some((erase.method, erase.disks.clone())),
+            PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => None,
         }
     }
 }
@@ -203,6 +319,12 @@ pub struct BmcMemory {
     /// Secret and version that the BMC accepted.
     pub good_credentials: Option<CredentialsUsed>,
     pub tried_credentials: Option<CredentialsUsed>,
+    /// Those that the BMC refused last, until it takes some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_credentials: Option<CredentialsUsed>,
+    /// When it refused a login, within the time that counts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub refused: Vec<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -211,6 +333,9 @@ pub struct PendingCall {
     #[serde(flatten)]
     pub call: BmcCall,
     pub asked_at: Timestamp,
+    /// What it was made with, as [`Failure::inputs`].
+    #[serde(default)]
+    pub inputs: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -256,6 +381,25 @@ impl DiskPlan {
     pub fn identity(&self) -> &DiskIdentity {
         &self.choice.disk
     }
+}
+
+/// A plan, by its boot and number.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WrittenBy {
+    pub attempt: u64,
+    pub plan: u32,
+}
+
+/// What a cleaning proved.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanedNote {
+    pub at: Timestamp,
+    pub method: Method,
+    /// All data of all disks that Firesteel would clean; otherwise less was asked, and `text` says what.
+    pub is_erased: bool,
+    pub text: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

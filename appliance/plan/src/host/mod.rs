@@ -15,47 +15,69 @@
 //!
 //! Nothing here knows the agent's protocol, the BMC's, the store or HTTP.
 
+mod access;
 mod attempt;
 mod available;
 mod bmc;
 mod boot;
 mod checks;
+mod cleaning;
+mod conditions;
+pub mod counted;
 mod deleting;
 mod deprovisioning;
+mod detached;
 pub mod effect;
 mod externally_provisioned;
+pub mod gate;
 pub mod graph;
+mod history;
 mod inspecting;
 pub mod limits;
 pub mod memory;
+mod moved;
 mod new;
+pub mod outlook;
 mod power;
 mod powering_off;
 mod preparing;
+pub mod preview;
 mod project;
 mod provisioned;
 mod provisioning;
+mod reboot;
 mod registering;
 mod restored;
 pub mod seen;
+pub mod servicing;
+mod slot;
+mod supplied;
+mod tenancy;
+mod tombstone;
 mod turn;
 mod unmanaged;
 
 pub use boot::{BootEntry, boot_entry, current_plan};
-pub use effect::{BmcAction, BmcCall, Effect, Event, EventKind, PlanKind, Reason, Step, WritePlan};
+pub use effect::{BmcAction, BmcCall, Effect, ErasePlan, Event, EventKind, PlanKind, Reason, Step, WritePlan};
 use firesteel_resources::{
-    bare_metal_host::{annotations, annotations::DeleteAction},
+    bare_metal_host::{FINALIZER, annotations},
     meta::normal_mac,
 };
 use jiff::Timestamp;
 pub use limits::Limits;
-pub use memory::{Applied, DiskPlan, Failure, Frozen, FrozenWhy, GivenUp, HostMemory, IssuedPlan, Restored, State};
+pub use memory::{
+    Admitted, Applied, CleanedNote, DiskPlan, Failure, Frozen, FrozenWhy, GivenUp, Held, HostMemory, IssuedPlan,
+    Restored, State, Uncleaned,
+};
 pub use project::project;
 pub use seen::{
-    AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, CredentialsSeen, ImageSeen, InstanceSeen, LineageSeen,
-    Power, ReadyImage, Seen, UserDataSeen, Work, WriteEvidence,
+    AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, CredentialsSeen, Halt, HealthSeen, IdentityDoubt,
+    ImageSeen, InstanceSeen, LineageSeen, NetworkDataSeen, Power, ReadyImage, Seen, UserDataSeen, Work, WriteEvidence,
 };
+pub use slot::standing;
 use turn::Turn;
+
+use crate::disk::NextOwner;
 
 /// What the host needs next. Deterministic: the same input gives the same step.
 #[must_use]
@@ -72,13 +94,25 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
         return turn.rest(format!("paused{who}: nothing happens until the annotation {key} is removed"));
     }
     restored::notice(turn);
+    if let Some(reason) = moved::step(turn) {
+        return reason;
+    }
+    keep_finalizer(turn);
+    tombstone::notice(turn);
+    supplied::take(turn);
     learn_macs(turn);
     retry(turn);
+    cleaning::drop_taken(turn);
     restored::look(turn);
-    if turn.requests.release_force && turn.is_deleting() && turn.memory.state != State::Deleting {
-        return turn.go(State::Deleting, "released by force: the disk is not cleaned");
+    gate::notice(turn);
+    tenancy::notice(turn);
+    let asked_to_go = turn.seen.host.metadata.is_deleting();
+    if turn.requests.release_force && asked_to_go && turn.memory.state != State::Deleting {
+        let text = "released by force: the disk is not cleaned";
+        detached::stop_work(turn, text);
+        return turn.go(State::Deleting, text);
     }
-    if let Some(reason) = detached(turn) {
+    if let Some(reason) = detached::step(turn) {
         return reason;
     }
     if turn.is_deleting()
@@ -86,7 +120,8 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     {
         return reason;
     }
-    match turn.memory.state.clone() {
+    reboot::without_os(turn);
+    match turn.memory.state {
         State::New => new::step(turn),
         State::Unmanaged => unmanaged::step(turn),
         State::Registering => registering::step(turn),
@@ -94,11 +129,21 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
         State::Preparing => preparing::step(turn),
         State::Available => available::step(turn),
         State::Provisioning => provisioning::step(turn),
-        State::Provisioned { reboot } => provisioned::step(turn, reboot),
+        State::Provisioned => provisioned::step(turn),
         State::ExternallyProvisioned => externally_provisioned::step(turn),
         State::Deprovisioning => deprovisioning::step(turn),
         State::PoweringOff => powering_off::step(turn),
         State::Deleting => deleting::step(turn),
+    }
+}
+
+/// The object stays until the host was let go: without its finalizer a deletion would leave the disk as it is. The
+/// effect of the first step may have been lost with the process, and a client that replaces the object may leave
+/// it out.
+fn keep_finalizer(turn: &mut Turn<'_>) {
+    let metadata = &turn.seen.host.metadata;
+    if !metadata.is_deleting() && !metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
+        turn.effect(Effect::AddFinalizer);
     }
 }
 
@@ -107,30 +152,24 @@ fn leave(turn: &mut Turn<'_>) -> Option<Reason> {
     let text = "deletion was asked for";
     match turn.memory.state {
         State::New | State::Unmanaged | State::Registering => Some(turn.go(State::Deleting, text)),
+        State::Preparing if turn.seen.host.spec.externally_provisioned => {
+            cleaning::stop(turn, "spec.externallyProvisioned keeps what is on the disks");
+            Some(turn.go(State::PoweringOff, text))
+        }
+        // What is due is erased first.
+        State::Preparing if tenancy::next_owner(turn) == NextOwner::Another => None,
+        State::Available
+            if !turn.seen.host.spec.externally_provisioned && tenancy::next_owner(turn) == NextOwner::Another =>
+        {
+            None
+        }
         State::Inspecting | State::Preparing | State::Available | State::ExternallyProvisioned => {
             Some(turn.go(State::PoweringOff, text))
         }
-        State::Provisioning | State::Provisioned { .. } => Some(deprovisioning::enter(turn, text)),
+        State::Provisioned if gate::lock(&turn.seen.host.metadata).is_some() => gate::is_unlocked(turn).err(),
+        State::Provisioning | State::Provisioned => Some(deprovisioning::enter(turn, text)),
         State::Deprovisioning | State::PoweringOff | State::Deleting => None,
     }
-}
-
-/// A detached host is let alone. States in which work is under way refuse, unless forced.
-fn detached(turn: &mut Turn<'_>) -> Option<Reason> {
-    let detached = turn.requests.detached?;
-    let rests =
-        matches!(turn.memory.state, State::Provisioned { .. } | State::ExternallyProvisioned | State::Available);
-    if !rests && !detached.force || turn.memory.state == State::Deleting {
-        return None;
-    }
-    if !turn.is_deleting() {
-        let poll = turn.limits().slow_poll;
-        return Some(turn.stay(poll, "detached: the host is let alone"));
-    }
-    Some(match detached.delete_action {
-        DeleteAction::Delay => turn.rest("detached: deletion waits until the host is attached again"),
-        DeleteAction::Delete => turn.go(State::Deleting, "deleted while detached: the host keeps what it runs"),
-    })
 }
 
 /// A person fixed something that no observation shows.
@@ -143,6 +182,7 @@ fn retry(turn: &mut Turn<'_>) {
     turn.memory.retried_at = Some(turn.now);
     // An inspection that is done already is not the one that is wanted now.
     turn.memory.plan = turn.memory.plan.take().filter(|issued| issued.plan != PlanKind::Inspect);
+    turn.memory.bmc.refused_credentials = None;
     checks::fetch_again(turn);
     if attempt::presence(turn) != attempt::Presence::Alive && turn.has_bmc() {
         turn.memory.boot = None;

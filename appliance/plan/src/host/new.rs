@@ -1,11 +1,9 @@
-//! New: the object has just appeared. It gets its finalizer, its identity and its first attempt,
-//! so that a host that boots from now on is known.
-
-use firesteel_resources::bare_metal_host::FINALIZER;
+//! New: the object has just appeared. It gets its identity and its first attempt, so that a host that
+//! boots from now on is known.
 
 use crate::host::{
     attempt,
-    effect::{Effect, EventKind, Reason},
+    effect::{EventKind, Reason},
     memory::State,
     turn::Turn,
 };
@@ -17,12 +15,7 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     if turn.memory.attempt == 0 {
         attempt::open(turn);
     }
-    if !turn.seen.host.metadata.finalizers.iter().any(|finalizer| finalizer == FINALIZER) {
-        turn.effect(Effect::AddFinalizer);
-    }
     if turn.has_bmc() {
-        turn.memory.history.register.start = Some(turn.now);
-        turn.memory.history.register.end = None;
         return turn.go(State::Registering, "BMC details are given");
     }
     turn.event(EventKind::Normal, "Discovered", "the host has no BMC details");

@@ -1,8 +1,11 @@
 //! Keeping the power as asked, through a BMC: soft before hard, with the change seen at the BMC
 //! before it counts.
 
+use firesteel_resources::bare_metal_host::ErrorType;
+
 use crate::host::{
-    bmc::{Call, call, fault_text},
+    access,
+    bmc::{Call, call},
     effect::{BmcAction, Reason},
     memory::PowerWork,
     seen::{BmcFault, BmcFaultKind, Power},
@@ -12,12 +15,15 @@ use crate::host::{
 pub(super) enum Reach {
     /// The power is as wanted, by a fresh look.
     Reached,
+    /// Not yet, or not this time: the reason says which.
     Waiting(Reason),
-    /// In words.
-    Failed(String),
 }
 
+/// What power that cannot be changed is called.
+const KIND: ErrorType = ErrorType::PowerManagement;
+
 /// Brings the power to what is wanted. `hard`: no OS is there that could shut down.
+#[track_caller]
 pub(super) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
     let changing = turn.memory.power.as_ref().is_some_and(|work| work.want_on == on);
     let age_max = if changing { turn.limits().power_poll_changing } else { turn.limits().power_poll };
@@ -38,7 +44,7 @@ pub(super) fn reach(turn: &mut Turn<'_>, on: bool, hard: bool) -> Reach {
             // A look now and then does not unsettle what rests as it was seen last.
             Call::Waiting(_) if was_steady => {}
             Call::Waiting(reason) => return Reach::Waiting(reason),
-            Call::Failed(fault) => return Reach::Failed(fault_text(turn, &fault)),
+            Call::Failed(fault) => return Reach::Waiting(access::failed(turn, KIND, &fault)),
         }
     }
     let reached = is_seen(turn, on);
@@ -59,6 +65,7 @@ fn is_seen(turn: &Turn<'_>, on: bool) -> bool {
     }
 }
 
+#[track_caller]
 fn change(turn: &mut Turn<'_>, mut work: PowerWork) -> Reach {
     let waited = turn.now.duration_since(work.since);
     let limit = if work.want_on || work.hard { turn.limits().power_change } else { turn.limits().soft_off };
@@ -67,10 +74,8 @@ fn change(turn: &mut Turn<'_>, mut work: PowerWork) -> Reach {
         if work.want_on || work.hard {
             turn.memory.power = None;
             let (order, state) = if work.want_on { ("power-on", "off") } else { ("power-off", "on") };
-            return Reach::Failed(format!(
-                "the BMC accepted {order} but the host is still {state} after {}",
-                words(waited)
-            ));
+            let text = format!("the BMC accepted {order} but the host is still {state} after {}", words(waited));
+            return Reach::Waiting(turn.fail(KIND, text));
         }
         // The OS did not shut down in time.
         work = PowerWork { hard: true, since: turn.now, ordered: false, ..work };
@@ -88,14 +93,15 @@ fn change(turn: &mut Turn<'_>, mut work: PowerWork) -> Reach {
             return Reach::Waiting(reason);
         }
         Call::Done => true,
-        // A soft power-off that the BMC refuses is tried hard at once: some have no soft one.
-        Call::Failed(BmcFault { kind: BmcFaultKind::Refused, .. }) if !work.want_on && !work.hard => {
+        // A soft power-off that the BMC refuses is tried hard at once: some have no soft one. What it was not asked
+        // because it answers with errors now is asked again.
+        Call::Failed(BmcFault { kind: BmcFaultKind::Unsupported, .. }) if !work.want_on && !work.hard => {
             work = PowerWork { hard: true, since: turn.now, ordered: false, ..work };
             false
         }
         Call::Failed(fault) => {
             turn.memory.power = None;
-            return Reach::Failed(fault_text(turn, &fault));
+            return Reach::Waiting(access::failed(turn, KIND, &fault));
         }
     };
     turn.memory.power = Some(PowerWork { ordered, since: turn.now, ..work });

@@ -1,8 +1,6 @@
 //! Powering off before delete: nobody watches the host any more, so it is switched off; what
 //! cannot be switched off does not hold the deletion up for long.
 
-use firesteel_resources::bare_metal_host::ErrorType;
-
 use crate::host::{
     attempt::{self, Presence},
     effect::{EventKind, PlanKind, Reason},
@@ -29,7 +27,6 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let has_os = turn.memory.applied.is_some() || turn.seen.host.spec.externally_provisioned;
     match power::reach(turn, false, !has_os) {
         Reach::Waiting(reason) => reason,
-        Reach::Failed(text) => turn.fail(ErrorType::PowerManagement, text),
         Reach::Reached => turn.go(State::Deleting, "the host is off"),
     }
 }

@@ -1,11 +1,54 @@
 //! Preparing: bring the host to what its spec wants before an OS comes. The hints are noted as
 //! applied; RAID sets and firmware settings are not changed yet (their fields warn at admission),
 //! and metadata is cleared by the installation itself, on the disk that its plan names.
+//!
+//! A host whose owner changed since its disks were written is cleaned here, before anybody can have it. One that is
+//! deleted meanwhile is cleaned to the end, or until that failed too often: a reset would leave a disk half erased.
+//! One that is declared externally provisioned keeps what it has.
 
-use crate::host::{checks, effect::Reason, memory::State, turn::Turn};
+use firesteel_resources::bare_metal_host::ErrorType;
+
+use crate::{
+    disk::NextOwner,
+    host::{
+        checks, cleaning,
+        effect::{EventKind, Reason},
+        memory::State,
+        tenancy, tombstone,
+        turn::Turn,
+    },
+};
 
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     checks::prefetch(turn);
+    let mut text = "there is nothing to prepare".to_owned();
+    if turn.seen.host.spec.externally_provisioned {
+        cleaning::stop(turn, "spec.externallyProvisioned keeps what is on the disks");
+        return turn.go(State::Available, "nothing is prepared: somebody else installed its OS");
+    }
+    let next = tenancy::next_owner(turn);
+    cleaning::stop_undue(turn, next);
+    if next == NextOwner::Another {
+        let targets = tenancy::targets(&turn.memory, next);
+        if cleaning::is_given_up(turn) {
+            return cleaning::give_up(turn);
+        }
+        match cleaning::run(turn, next, &targets, ErrorType::Preparation) {
+            Err(reason) => return reason,
+            Ok(cleaned) => text = cleaned,
+        }
+        tenancy::forget(turn);
+        // Where the owner's policy asks for less than all, that is enough to go on, and no proof: it stays told.
+        tombstone::tell_only(turn);
+        turn.memory.restored = None;
+        turn.memory.disk_dirty = false;
+        turn.memory.plan = None;
+        turn.memory.clean_failures = 0;
+        turn.event(EventKind::Normal, "CleaningComplete", text.clone());
+    }
+    if turn.is_deleting() {
+        return turn.go(State::PoweringOff, text);
+    }
     turn.memory.prepared_hints = Some(turn.seen.host.spec.root_device_hints.clone().unwrap_or_default());
-    turn.go(State::Available, "there is nothing to prepare")
+    turn.go(State::Available, text)
 }

@@ -1,30 +1,31 @@
 //! The host's status in upstream's words, computed from the memory and what was seen. Nothing
-//! reads it back: the memory is the truth, this is what people and upstream's clients see.
+//! reads it back where there is a memory: that is the truth, this is what people and upstream's clients see.
 
 use firesteel_resources::{
-    BareMetalHostStatus, Condition, SecretReference,
+    BareMetalHostStatus, Condition, HardwareDetails, SecretReference,
     bare_metal_host::{
-        Requests, requests,
+        annotations,
         status::{CredentialsStatus, OperationalStatus, ProvisionStatus},
-        unacted,
+        trust, unacted,
     },
     no_controller, set_condition,
 };
 use jiff::Timestamp;
 
 use crate::host::{
+    conditions,
     effect::Reason,
     memory::{CredentialsUsed, HostMemory, State},
     seen::{Power, Seen},
+    supplied,
 };
 
 /// The status of a host whose step ended with `memory` for `reason`.
 #[must_use]
 pub fn project(memory: &HostMemory, seen: &Seen, reason: &Reason, now: Timestamp) -> BareMetalHostStatus {
     let old = seen.host.status.clone().unwrap_or_default();
-    let requests = requests(&seen.host.metadata);
     let mut status = BareMetalHostStatus {
-        operational_status: operational(memory, &requests),
+        operational_status: operational(memory),
         error_type: memory.failure.as_ref().map(|failure| failure.kind),
         error_message: memory.failure.as_ref().map(|failure| failure.message.clone()).unwrap_or_default(),
         error_count: memory.failure.as_ref().map_or(0, |failure| failure.count),
@@ -36,12 +37,12 @@ pub fn project(memory: &HostMemory, seen: &Seen, reason: &Reason, now: Timestamp
         tried_credentials: credentials(memory.bmc.tried_credentials.as_ref(), seen),
         operation_history: memory.history.clone(),
         conditions: kept(&old.conditions),
-        hardware: old.hardware.clone(),
+        hardware: supplied::shown(seen).or_else(|| old.hardware.clone()).or_else(|| moved_hardware(seen, &old)),
         hardware_profile: old.hardware_profile.clone(),
         last_updated: old.last_updated,
     };
     let generation = seen.host.metadata.generation;
-    for condition in conditions(memory, seen, reason) {
+    for condition in conditions::conditions(memory, seen, reason) {
         set_condition(&mut status.conditions, condition.observed(generation), now);
     }
     // What was accepted without effect is said here as well as at admission.
@@ -52,10 +53,20 @@ pub fn project(memory: &HostMemory, seen: &Seen, reason: &Reason, now: Timestamp
         let condition = no_controller::condition(no_controller::OF_FIELDS, &idle);
         set_condition(&mut status.conditions, condition.observed(generation), now);
     }
+    match trust::condition(&seen.host.spec) {
+        Some(lack) => set_condition(&mut status.conditions, lack.observed(generation), now),
+        None => status.conditions.retain(|condition| condition.type_ != trust::TYPE),
+    }
     if status != old {
         status.last_updated = Some(now);
     }
     status
+}
+
+/// What a host that was moved here brought along, where it has no status yet.
+fn moved_hardware(seen: &Seen, old: &BareMetalHostStatus) -> Option<HardwareDetails> {
+    let is_new = old.last_updated.is_none();
+    annotations::moved_status(&seen.host.metadata).filter(|_| is_new)?.ok()?.hardware
 }
 
 /// The old conditions, but for one that earlier versions set and `NoController` took the place of.
@@ -63,9 +74,12 @@ fn kept(conditions: &[Condition]) -> Vec<Condition> {
     conditions.iter().filter(|condition| condition.type_ != "FieldsActedOn").cloned().collect()
 }
 
-fn operational(memory: &HostMemory, requests: &Requests) -> OperationalStatus {
-    if requests.detached.is_some() {
+fn operational(memory: &HostMemory) -> OperationalStatus {
+    if memory.detached.is_some() {
         return OperationalStatus::Detached;
+    }
+    if memory.delayed.is_some() {
+        return OperationalStatus::Delayed;
     }
     if memory.failure.is_some() {
         return OperationalStatus::Error;
@@ -78,7 +92,7 @@ fn operational(memory: &HostMemory, requests: &Requests) -> OperationalStatus {
         | State::Preparing
         | State::Available
         | State::Provisioning
-        | State::Provisioned { .. }
+        | State::Provisioned
         | State::ExternallyProvisioned
         | State::Deprovisioning
         | State::PoweringOff
@@ -104,8 +118,9 @@ fn powered_on(memory: &HostMemory, seen: &Seen) -> bool {
     }
 }
 
-fn is_installed(memory: &HostMemory) -> bool {
-    matches!(memory.state, State::Provisioned { .. })
+/// An OS of ours is on the disk.
+pub(super) fn is_installed(memory: &HostMemory) -> bool {
+    matches!(memory.state, State::Provisioned)
 }
 
 fn provisioning(memory: &HostMemory, seen: &Seen) -> ProvisionStatus {
@@ -132,113 +147,4 @@ fn credentials(used: Option<&CredentialsUsed>, seen: &Seen) -> CredentialsStatus
         }),
         credentials_version: used.version.clone(),
     })
-}
-
-/// Upstream's conditions and reasons (systems.md S3-8), and ours about power and proof.
-fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> Vec<Condition> {
-    let text = reason.text.as_str();
-    let word = word(memory);
-    let failed = memory.failure.as_ref().map(|failure| failure.message.as_str());
-    let managed = !matches!(memory.state, State::New | State::Unmanaged | State::Registering);
-    let available = matches!(memory.state, State::Available) && failed.is_none();
-    let working = memory.state.is_working();
-    let manageable = match (managed, failed) {
-        (true, _) => Condition::new("Manageable", true, "Managed", ""),
-        (false, Some(message)) => Condition::new("Manageable", false, "RegistrationFailed", message),
-        (false, None) => Condition::new("Manageable", false, word, text),
-    };
-    let healthy = match failed {
-        None => Condition::new("Healthy", true, "Healthy", ""),
-        Some(message) => Condition::new("Healthy", false, "Error", message),
-    };
-    let mut conditions = vec![
-        manageable,
-        Condition::new(
-            "AvailableForProvisioning",
-            available,
-            if available { "Available" } else { "NotAvailable" },
-            if available { "" } else { text },
-        ),
-        Condition::new(
-            "Provisioned",
-            is_installed(memory),
-            if is_installed(memory) { "Provisioned" } else { "NotProvisioned" },
-            if is_installed(memory) { "" } else { text },
-        ),
-        ready(memory, failed, text),
-        Condition::new("Progressing", working, if working { word } else { "NotProgressing" }, text),
-        healthy,
-        power_control(seen),
-        running(memory, seen),
-    ];
-    let was_frozen =
-        seen.host.status.as_ref().is_some_and(|status| status.conditions.iter().any(|c| c.type_ == "Frozen"));
-    if let Some(frozen) = &memory.frozen {
-        conditions.push(Condition::new("Frozen", true, frozen.why.word(), &frozen.message));
-    } else if was_frozen {
-        conditions.push(Condition::new("Frozen", false, "NotFrozen", ""));
-    }
-    conditions
-}
-
-fn ready(memory: &HostMemory, failed: Option<&str>, text: &str) -> Condition {
-    let rests = matches!(memory.state, State::Available | State::Provisioned { .. } | State::ExternallyProvisioned);
-    match failed {
-        Some(message) => Condition::new("Ready", false, "Error", message),
-        None if rests => Condition::new("Ready", true, "Ready", ""),
-        None => Condition::new("Ready", false, word(memory), text),
-    }
-}
-
-fn power_control(seen: &Seen) -> Condition {
-    if seen.host.spec.usable_bmc().is_some() {
-        Condition::new("PowerControl", true, "Driver", "")
-    } else {
-        let text = "the host has no BMC: it is switched on, off and restarted by hand";
-        Condition::new("PowerControl", false, "NoDriver", text)
-    }
-}
-
-/// Whether the OS itself said that it is up. Nothing else counts.
-fn running(memory: &HostMemory, seen: &Seen) -> Condition {
-    let Some(applied) = memory.applied.as_ref().filter(|_| is_installed(memory)) else {
-        return Condition::new("Running", false, "NotProvisioned", "");
-    };
-    let of_this = seen.instance.attempt == applied.attempt;
-    match (seen.instance.running_at.filter(|_| of_this), seen.instance.config_fetched_at.filter(|_| of_this)) {
-        (Some(at), _) => Condition::new("Running", true, "NonceReturned", format!("the OS reported at {at:.0}")),
-        (None, _) if !applied.reports_running => {
-            let mut condition = Condition::new(
-                "Running",
-                false,
-                "Unverified",
-                "unverified: the user data fetches nothing from this appliance, so the OS cannot report that it runs",
-            );
-            condition.status = firesteel_resources::ConditionStatus::Unknown;
-            condition
-        }
-        (None, Some(at)) => {
-            let text = format!("the OS fetched its config at {at:.0} and has not reported that it runs");
-            Condition::new("Running", false, "ConfigFetched", text)
-        }
-        (None, None) => Condition::new("Running", false, "Waiting", "the OS has not fetched its config yet"),
-    }
-}
-
-/// The CamelCase word for a state, as upstream's condition reasons have it.
-fn word(memory: &HostMemory) -> &'static str {
-    match memory.state {
-        State::New => "Unknown",
-        State::Unmanaged => "NotManaged",
-        State::Registering => "Registering",
-        State::Inspecting => "Inspecting",
-        State::Preparing => "Preparing",
-        State::Available => "Available",
-        State::Provisioning => "Provisioning",
-        State::Provisioned { .. } => "Provisioned",
-        State::ExternallyProvisioned => "ExternallyProvisioned",
-        State::Deprovisioning => "Deprovisioning",
-        State::PoweringOff => "PoweringOffBeforeDelete",
-        State::Deleting => "Deleting",
-    }
 }

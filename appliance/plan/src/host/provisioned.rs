@@ -1,35 +1,34 @@
 //! Provisioned: the OS is on the disk, by proof. Whether it runs is another matter, which only
 //! the OS itself can say; until it does, the host counts as unverified.
 
-use firesteel_resources::bare_metal_host::{ErrorType, annotations, annotations::RebootMode};
 use jiff::SignedDuration;
 
 use crate::host::{
-    bmc::{Call, call, fault_text},
     checks, deprovisioning,
-    effect::{BmcAction, Effect, EventKind, Reason},
-    memory::{Applied, RebootWork, State},
-    power::{self, Reach},
+    effect::Reason,
+    gate,
+    memory::Applied,
+    reboot::{self, Steady},
     turn::{Turn, later, words},
 };
 
-pub(super) fn step(turn: &mut Turn<'_>, reboot: Option<RebootWork>) -> Reason {
+pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let wanted = turn.seen.host.spec.wanted_image();
     let applied = turn.memory.applied.clone();
     let url = |applied: &Applied| applied.image.url.clone();
     if applied.is_none() || wanted.map(|image| image.url.clone()) != applied.as_ref().map(url) {
         checks::prefetch(turn);
+        if let Err(reason) = gate::is_unlocked(turn) {
+            return reason;
+        }
         let text = if wanted.is_some() { "another image is wanted" } else { "the image is no longer wanted" };
         return deprovisioning::enter(turn, text);
     }
     let story = applied.as_ref().map(|applied| running_text(turn, applied)).unwrap_or_default();
     if turn.has_bmc() {
-        return with_bmc(turn, reboot, &story);
+        return with_bmc(turn, &story);
     }
-    if turn.requests.reboot.is_some() {
-        turn.effect(Effect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
-        turn.event(EventKind::Warning, "RebootRefused", "there is no BMC: reboot the host by hand");
-    }
+    reboot::refuse(turn);
     look_again(turn, applied.as_ref(), story)
 }
 
@@ -54,72 +53,18 @@ pub(super) fn running_text(turn: &Turn<'_>, applied: &Applied) -> String {
     }
 }
 
-fn with_bmc(turn: &mut Turn<'_>, reboot: Option<RebootWork>, story: &str) -> Reason {
-    let mut reboot = reboot;
-    if let Some(mode) = turn.requests.reboot {
-        turn.effect(Effect::RemoveAnnotation { key: annotations::REBOOT.to_owned() });
-        reboot = reboot.or(Some(RebootWork { hard: mode == RebootMode::Hard, down: false }));
-        turn.event(EventKind::Normal, "RebootRequested", "a reboot was asked for");
-    }
-    if let Err(reason) = turn.may_try() {
-        turn.memory.state = State::Provisioned { reboot };
-        return reason;
-    }
-    if let Some(work) = reboot {
-        return restart(turn, work, story);
-    }
-    let held = turn.requests.held_off.clone();
-    let on = turn.seen.host.spec.online && held.is_none();
-    if !on && turn.seen.host.spec.disable_power_off {
-        return turn.stay(turn.limits().power_poll, format!("{story}; power-off is disabled"));
-    }
-    let hard = held.as_ref().is_some_and(|(_, mode)| *mode == RebootMode::Hard);
-    match power::reach(turn, on, hard) {
-        Reach::Waiting(reason) => reason,
-        Reach::Failed(text) => turn.fail(ErrorType::PowerManagement, text),
-        Reach::Reached => {
-            turn.memory.failure = None;
-            let applied = turn.memory.applied.clone();
-            let text = match held {
-                Some((holders, _)) => format!("held off by {}", holders.join(", ")),
-                None if on => story.to_owned(),
-                None => "provisioned, switched off".to_owned(),
-            };
-            look_again(turn, applied.as_ref(), text)
+fn with_bmc(turn: &mut Turn<'_>, story: &str) -> Reason {
+    let text = match reboot::keep(turn) {
+        Err(reason) => return reason,
+        Ok(Steady::On) => story.to_owned(),
+        Ok(Steady::Off) => "provisioned, switched off".to_owned(),
+        Ok(Steady::HeldOff(holders)) => format!("held off by {}", holders.join(", ")),
+        Ok(Steady::PowerOffDisabled) => {
+            return turn.stay(turn.limits().power_poll, format!("{story}; power-off is disabled"));
         }
-    }
-}
-
-fn restart(turn: &mut Turn<'_>, mut work: RebootWork, story: &str) -> Reason {
-    turn.memory.state = State::Provisioned { reboot: Some(work.clone()) };
-    let can_power_off = !turn.seen.host.spec.disable_power_off;
-    if !work.down && (work.hard || !can_power_off) {
-        return match call(turn, BmcAction::Cycle) {
-            Call::Waiting(reason) => reason,
-            Call::Failed(fault) => {
-                let text = fault_text(turn, &fault);
-                turn.fail(ErrorType::PowerManagement, text)
-            }
-            Call::Done => restarted(turn, story),
-        };
-    }
-    match power::reach(turn, work.down, false) {
-        Reach::Waiting(reason) => reason,
-        Reach::Failed(text) => turn.fail(ErrorType::PowerManagement, text),
-        Reach::Reached if work.down => restarted(turn, story),
-        Reach::Reached => {
-            work.down = true;
-            turn.memory.state = State::Provisioned { reboot: Some(work) };
-            turn.stay(SignedDuration::ZERO, "rebooting: the host is off")
-        }
-    }
-}
-
-fn restarted(turn: &mut Turn<'_>, story: &str) -> Reason {
-    turn.memory.state = State::Provisioned { reboot: None };
-    turn.memory.failure = None;
-    turn.event(EventKind::Normal, "Rebooted", "the host was rebooted");
-    turn.stay(SignedDuration::from_secs(1), story.to_owned())
+    };
+    let applied = turn.memory.applied.clone();
+    look_again(turn, applied.as_ref(), text)
 }
 
 /// Wakes for the next look at the power, or when the report of the OS is overdue.

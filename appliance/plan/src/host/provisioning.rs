@@ -11,14 +11,16 @@ use jiff::SignedDuration;
 
 use crate::{
     backoff,
+    disk::NextOwner,
     host::{
         attempt::{self, Presence, Progress},
-        checks, deprovisioning,
+        checks, cleaning, deprovisioning,
         effect::{EventKind, PlanKind, Reason, WritePlan},
-        inspecting,
-        memory::{Applied, IssuedPlan, State},
+        gate, inspecting,
+        memory::{Applied, IssuedPlan, State, WrittenBy},
         restored,
         seen::{AgentSeen, UserDataSeen},
+        tenancy, tombstone,
         turn::{Turn, later},
     },
 };
@@ -34,7 +36,8 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let attempted = turn.memory.last_attempted_image.clone();
     let is_same = wanted.as_ref().map(|image| &image.url) == attempted.as_ref().map(|image| &image.url);
     let is_kept = restored::is_kept(turn);
-    let Some(wanted) = wanted.filter(|_| is_same && !is_kept) else { return cancelled(turn) };
+    let text = "the image changed or is no longer wanted";
+    let Some(wanted) = wanted.filter(|_| is_same && !is_kept) else { return cancelled(turn, text) };
     if let Some(issued) = writing {
         return write(turn, &issued);
     }
@@ -42,32 +45,36 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
         // A write was under way in a boot that is over.
         return deprovisioning::enter_failed(turn, "the disk was partly written and is cleaned first");
     }
+    if tenancy::next_owner(turn) == NextOwner::Another {
+        // The last owner's data goes before anything is installed for the next one.
+        return cancelled(turn, "the host's consumer changed");
+    }
     match prepare(turn, &wanted) {
         Ok(()) => turn.stay(turn.limits().work_poll, "the write plan is with the agent"),
         Err(reason) => reason,
     }
 }
 
-/// The image changed or is no longer wanted.
-fn cancelled(turn: &mut Turn<'_>) -> Reason {
+/// What is installed is not what is wanted any more.
+fn cancelled(turn: &mut Turn<'_>, why: &str) -> Reason {
     if turn.memory.disk_dirty {
-        return deprovisioning::enter(turn, "the image changed or is no longer wanted");
+        return deprovisioning::enter(turn, why);
     }
     turn.memory.plan = turn.memory.plan.take().filter(|plan| plan.plan == PlanKind::Inspect);
     turn.memory.disk = None;
-    turn.go(State::Available, "the image changed or is no longer wanted; nothing was written")
+    turn.go(State::Available, format!("{why}; nothing was written"))
 }
 
 /// Everything up to the write plan.
 fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(), Reason> {
-    restored::may_go_on(turn, KIND)?;
+    gate::may_go_on(turn, KIND)?;
     let image = checks::image(turn, wanted)?;
     let (user_data_sha256, _) = checks::user_data(turn)?;
     // With an inspection at hand, a wrong hint is told before the host is booted for nothing.
     if checks::inspection_is_fresh(turn) {
         checks::disk(turn, &image)?;
         restored::look(turn);
-        restored::may_go_on(turn, KIND)?;
+        gate::may_go_on(turn, KIND)?;
     }
     let agent = attempt::agent(turn, KIND)?;
     if !checks::inspection_is_fresh(turn) {
@@ -75,16 +82,24 @@ fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(
     }
     let disk = checks::disk(turn, &image)?;
     restored::look(turn);
-    restored::may_destroy(turn, KIND)?;
-    turn.may_try()?;
+    gate::may_destroy(turn, KIND)?;
+    // A guard's refusal is no reason to wait once its owner overrode it.
+    if turn.requests.override_guards.is_empty() {
+        turn.may_try()?;
+    }
+    let override_guards = !cleaning::take_overrides(turn, std::slice::from_ref(disk.identity())).is_empty();
     let disk_guid = restored::mark(turn);
-    let plan = WritePlan { disk: disk.identity().clone(), disk_guid, image, user_data_sha256 };
+    let plan = WritePlan { disk: disk.identity().clone(), disk_guid, image, user_data_sha256, override_guards };
     let text = format!("writing the image to {} ({})", disk.choice.device, disk.identity());
     turn.event(EventKind::Normal, "DiskSelected", format!("{text}: {}", disk.choice.why));
     turn.memory.disk_dirty = true;
     turn.memory.restored = None;
     turn.memory.failure = None;
+    turn.memory.cleaned = None;
+    tenancy::name(turn);
+    tombstone::tell_only(turn);
     turn.issue(PlanKind::Write(plan));
+    turn.memory.written = Some(WrittenBy { attempt: turn.memory.attempt, plan: turn.memory.plan_number });
     Err(attempt::watch(turn, agent, KIND))
 }
 
@@ -95,6 +110,9 @@ fn write(turn: &mut Turn<'_>, issued: &IssuedPlan) -> Reason {
         return broken(turn, "the agent that had the write plan is unknown");
     };
     let proven = issued.write().is_some_and(|plan| is_proven(agent, issued.number, plan));
+    if !proven && gate::stop(turn) {
+        return deprovisioning::enter_failed(turn, "the installation was stopped; its disk is cleaned when it may be");
+    }
     match attempt::presence(turn) {
         Presence::Gone if proven => provisioned(turn, issued, agent.left),
         // After the hand-off the host is never power-cycled: it may be in its OS already.
@@ -112,6 +130,7 @@ fn follow(turn: &mut Turn<'_>, issued: &IssuedPlan, agent: &AgentSeen) -> Reason
         Progress::Failed { message, disk_changed: false } => {
             turn.memory.plan = None;
             turn.memory.disk_dirty = false;
+            tenancy::withdraw(turn);
             turn.fail(KIND, format!("nothing was written: {message}; `firesteel retry` has the host inspected again"))
         }
         Progress::Issued if is_refused(turn, issued, agent) => {
@@ -176,13 +195,14 @@ fn provisioned(turn: &mut Turn<'_>, issued: &IssuedPlan, left_properly: bool) ->
     });
     turn.memory.attempt_spent = true;
     turn.memory.plan = None;
+    tenancy::confirm(turn);
+    tombstone::settle(turn, &plan.disk);
     turn.memory.provision_failures = 0;
-    turn.memory.history.provision.end = Some(turn.now);
     let text = if left_properly {
         "the image was written, read back and handed off; the host boots its disk"
     } else {
         "the image was written, read back and handed off; the agent did not say goodbye"
     };
     turn.event(EventKind::Normal, "ProvisioningComplete", text);
-    turn.go(State::Provisioned { reboot: None }, text)
+    turn.go(State::Provisioned, text)
 }

@@ -10,8 +10,8 @@
 //! | none, or another program's | the disk is as it was before Firesteel, or was cleaned: nothing of ours is lost |
 //! | of a moment that the store has, or of the installation that it knows as done | known |
 //! | of a moment that the store lacks, or of an installation that was under way in the backup | newer: any such disk freezes the host |
-//! | it could not be read | nobody knows: freezes the host if the store was restored, or its plan names this disk |
-//! | of another store | another appliance counts on it, for what is released is cleaned: freezes the host if its plan names this disk |
+//! | it could not be read | nobody knows: freezes the host if the store was restored, or its plan names this disk, or all of them |
+//! | of another store | another appliance counts on it, for what is released is cleaned: freezes the host if its plan names this disk, or all of them |
 
 use firesteel_resources::{
     bare_metal_host::{ErrorType, annotations},
@@ -19,11 +19,12 @@ use firesteel_resources::{
 };
 
 use crate::{
-    disk::{DiskIdentity, Mark},
+    disk::{DiskIdentity, Mark, NextOwner, Scope},
     host::{
         attempt,
         effect::{Effect, EventKind, Reason},
         memory::{Frozen, FrozenWhy, GivenUp, Restored, State},
+        tenancy,
         turn::Turn,
     },
 };
@@ -171,8 +172,10 @@ pub(super) fn may_destroy(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Re
 fn judge(turn: &Turn<'_>) -> Option<Frozen> {
     let record = turn.seen.hardware.as_ref()?;
     let planned = turn.memory.disk.as_ref().map(|disk| disk.identity());
+    let erases_all = erases_all(turn);
     record.disks.iter().find_map(|disk| {
-        let is_planned = planned.is_some_and(|planned| is_disk(planned, disk));
+        let is_erased = erases_all && !disk.removable && disk.size_bytes > 0;
+        let is_planned = is_erased || planned.is_some_and(|planned| is_disk(planned, disk));
         let (why, guid) = match &disk.table {
             Some(TableRecord::Unreadable { damaged: false, .. }) => {
                 (FrozenWhy::Unread, unread(turn, disk, &record.disks, is_planned)?)
@@ -183,6 +186,14 @@ fn judge(turn: &Turn<'_>) -> Option<Frozen> {
         let old = turn.memory.frozen.as_ref().filter(|old| old.guid == guid);
         Some(Frozen { why, disk: name, guid, message, since: old.map_or(turn.now, |old| old.since) })
     })
+}
+
+/// The host's disks are being erased for another owner, all of them.
+fn erases_all(turn: &Turn<'_>) -> bool {
+    let scope = turn.requests.cleaning.between_owners.scope.as_ref();
+    matches!(turn.memory.state, State::Preparing | State::Deprovisioning)
+        && tenancy::next_owner(turn) == NextOwner::Another
+        && scope.is_none_or(|scope| *scope == Scope::All)
 }
 
 /// The name by which a disk can be given up whose table could not be read, if that freezes the host.

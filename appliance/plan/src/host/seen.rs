@@ -1,11 +1,20 @@
 //! What a step may look at: the object, the planner's own memory and the newest observations.
 //! Gathered by the caller for each step anew; activations carry nothing.
 
+use std::fmt;
+
 use firesteel_resources::{BareMetalHost, HardwareRecord};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::host::{limits::Limits, memory::HostMemory};
+use crate::{
+    admission::Offer,
+    disk::Cleaned,
+    host::{
+        limits::Limits,
+        memory::{HostMemory, Uncleaned},
+    },
+};
 
 #[derive(Clone, Debug)]
 pub struct Seen {
@@ -14,11 +23,17 @@ pub struct Seen {
     /// The Secret that `spec.bmc.credentialsName` names.
     pub credentials: CredentialsSeen,
     pub user_data: UserDataSeen,
+    /// How the host's agent is to get to the appliance.
+    pub network_data: NetworkDataSeen,
     /// The image that the spec wants now; [`ImageSeen::Unknown`] where it wants none.
     pub image: ImageSeen,
     /// The newest inspection.
     pub hardware: Option<HardwareRecord>,
+    /// The host's `HardwareData` shows that inspection; looked for while an agent has the plan to inspect.
+    pub hardware_is_shown: bool,
     pub bmc: BmcSeen,
+    /// What the BMC said last of the health of its machine.
+    pub health: Option<HealthSeen>,
     /// The newest agent bound to this host, also after it left.
     pub agent: Option<AgentSeen>,
     /// Another host, which was there first, has one of this host's MACs: the MAC and its name.
@@ -33,6 +48,15 @@ pub struct Seen {
     /// Fresh random bits for this step, for new GUIDs and for spreading retries.
     pub entropy: u128,
     pub limits: Limits,
+    /// A tombstone that stands for the host's machine; looked for until the host was inspected, and while one is
+    /// known.
+    pub uncleaned: Option<Uncleaned>,
+    /// Something speaks against its being the machine that it was inspected as, or the only such one.
+    pub doubt: Option<IdentityDoubt>,
+    /// Somebody stopped all destruction, on every host.
+    pub halt: Option<Halt>,
+    /// Whether the host may take a slot in this step.
+    pub slot: Offer,
 }
 
 impl Seen {
@@ -44,9 +68,12 @@ impl Seen {
             memory,
             credentials: CredentialsSeen::Missing,
             user_data: UserDataSeen::NotReferenced,
+            network_data: NetworkDataSeen::NotReferenced,
             image: ImageSeen::Unknown,
             hardware: None,
+            hardware_is_shown: false,
             bmc: BmcSeen::default(),
+            health: None,
             agent: None,
             mac_taken: None,
             discovery_agent: false,
@@ -55,8 +82,21 @@ impl Seen {
             started_at,
             entropy,
             limits: Limits::default(),
+            uncleaned: None,
+            doubt: None,
+            halt: None,
+            slot: Offer::Free,
         }
     }
+}
+
+/// A BMC's word for its machine and all in it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HealthSeen {
+    /// Redfish's (DSP0268, `Status.HealthRollup`): `OK`, `Warning`, `Critical`; another one is as good as none.
+    pub word: String,
+    /// When it was read.
+    pub at: Timestamp,
 }
 
 /// The store's identity. A restored backup is another timeline; what was written after the backup is
@@ -76,6 +116,34 @@ impl Default for LineageSeen {
     /// A store that was never restored.
     fn default() -> Self {
         Self { store: 1, timeline: 1, revision: 0, known: vec![(1, 0)] }
+    }
+}
+
+/// What is doubtful about a host's identity. It stops nothing: the boot token decides which host an agent speaks
+/// for, and plans name disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IdentityDoubt {
+    /// A machine with another SMBIOS UUID booted with the host's MAC and was refused; in words.
+    AnotherMachine(String),
+    /// Another host was inspected as a machine of the same SMBIOS UUID.
+    Shared { uuid: String, with: String },
+}
+
+/// A stop of the whole fleet: no step that destroys begins, and those under way hold at their next safe point.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halt {
+    /// The person's name, as the API knows it.
+    pub who: String,
+    /// In that person's words; may be empty.
+    pub why: String,
+    pub since: Timestamp,
+}
+
+impl fmt::Display for Halt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { who, why, since } = self;
+        let why = if why.is_empty() { String::new() } else { format!(" ({why})") };
+        write!(f, "halted by {who} at {since:.0}{why}: no disk is changed until `firesteel resume`")
     }
 }
 
@@ -100,6 +168,19 @@ pub enum UserDataSeen {
         sha256: String,
         /// The config fetches another one from this appliance, whose OS then reports itself.
         reports_running: bool,
+    },
+}
+
+/// The Secret that `spec.preprovisioningNetworkDataName` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NetworkDataSeen {
+    NotReferenced,
+    Missing,
+    /// Not understood; the text names the key and the field.
+    Invalid(String),
+    /// `version` is the Secret's resourceVersion.
+    Ready {
+        version: String,
     },
 }
 
@@ -146,6 +227,8 @@ pub struct BmcSeen {
     pub power: Power,
     pub power_at: Option<Timestamp>,
     pub macs: Vec<String>,
+    /// When this BMC refused a login to the same account for another host.
+    pub refused_elsewhere: Vec<Timestamp>,
     /// A call for this host is running in this process.
     pub in_flight: bool,
     /// How the newest call ended. Lost with the process; the step then asks again.
@@ -172,10 +255,19 @@ pub enum BmcFaultKind {
     Unreachable,
     /// User name or password refused.
     Credentials,
-    /// The address cannot work: no driver for its scheme, no such system. Only an edit helps.
+    /// The address cannot work: there is no driver for its scheme. Only an edit helps. Of a soft power-off also: the
+    /// BMC does not offer it, or refuses it.
     Unsupported,
-    /// The BMC answered with an error.
+    /// The BMC answered with an error; it is asked again.
     Refused,
+    /// No call was made: the Secret does not exist.
+    NoSecret,
+    /// No call was made: the Secret lacks user name or password.
+    EmptySecret,
+    /// No call was made: too many logins were refused of late.
+    HeldBack {
+        until: Timestamp,
+    },
 }
 
 /// The agent that the newest boot's token is bound to.
@@ -198,6 +290,12 @@ pub struct AgentSeen {
     pub rebooted: bool,
     /// What the receipts of the newest write plan prove.
     pub evidence: Option<WriteEvidence>,
+    /// How it came to the appliance, where the host has network data: in words; an error where it came another way.
+    pub network: Option<Result<String, String>>,
+    /// It understands plans that erase disks.
+    pub can_erase: bool,
+    /// What its receipts say of disks that were cleaned in this boot.
+    pub cleaned: Vec<Cleaned>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

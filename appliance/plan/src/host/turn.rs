@@ -7,10 +7,13 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     backoff,
     host::{
-        effect::{Effect, Event, EventKind, PlanKind, Reason, Step},
+        detached,
+        effect::{Effect, Event, EventKind, PlanKind, Reason, Step, bounded},
+        history,
         limits::Limits,
         memory::{Failure, HostMemory, IssuedPlan, State},
-        seen::{CredentialsSeen, Seen, UserDataSeen},
+        seen::{CredentialsSeen, NetworkDataSeen, Seen, UserDataSeen},
+        slot,
     },
 };
 
@@ -28,6 +31,10 @@ pub(super) struct Turn<'a> {
     wake: Option<SignedDuration>,
     /// The handler said when the state is given up.
     has_deadline: bool,
+    /// The host waits for a slot.
+    pub(super) is_delayed: bool,
+    /// The host waits at the gate.
+    pub(super) is_shut: bool,
 }
 
 impl<'a> Turn<'a> {
@@ -41,11 +48,18 @@ impl<'a> Turn<'a> {
             events: Vec::new(),
             wake: None,
             has_deadline: false,
+            is_delayed: false,
+            is_shut: false,
         }
     }
 
     pub(super) fn finish(mut self, reason: Reason) -> Step {
-        if !self.memory.state.is_working() {
+        if self.requests.paused.is_some() {
+            return Step { memory: self.memory, effects: Vec::new(), wake: None, reason, events: Vec::new() };
+        }
+        slot::tidy(&mut self);
+        let is_let_alone = self.memory.detached.is_some() && self.memory.state != State::Deleting;
+        if !self.memory.state.is_working() || is_let_alone {
             self.memory.deadline = None;
         } else if !self.has_deadline && self.memory.deadline.is_none_or(|deadline| deadline <= self.now) {
             self.memory.deadline = Some(later(self.now, self.limits().stall));
@@ -65,8 +79,9 @@ impl<'a> Turn<'a> {
         &self.seen.limits
     }
 
+    /// The host is to go, and its owner does not hold that up.
     pub(super) fn is_deleting(&self) -> bool {
-        self.seen.host.metadata.is_deleting()
+        self.seen.host.metadata.is_deleting() && !detached::delays_deletion(self)
     }
 
     /// A BMC is configured.
@@ -79,7 +94,7 @@ impl<'a> Turn<'a> {
     }
 
     pub(super) fn event(&mut self, kind: EventKind, reason: &str, message: impl Into<String>) {
-        self.events.push(Event { kind, reason: reason.to_owned(), message: message.into() });
+        self.events.push(Event { kind, reason: reason.to_owned(), message: bounded(message.into()) });
     }
 
     /// Stay; look again after `wake` at the latest.
@@ -106,10 +121,13 @@ impl<'a> Turn<'a> {
     /// Move on, with the failure kept beside the new state.
     #[track_caller]
     pub(super) fn go_failed(&mut self, state: State, text: impl Into<String>) -> Reason {
+        history::end(&mut self.memory, self.now);
         self.memory.state = state;
+        history::begin(&mut self.memory, self.now);
         self.memory.since = self.now;
         self.memory.deadline = None;
         self.memory.power = None;
+        self.memory.reboot = None;
         self.has_deadline = false;
         self.wake = Some(SignedDuration::ZERO);
         Reason::new(text)
@@ -137,13 +155,20 @@ impl<'a> Turn<'a> {
             UserDataSeen::Invalid(text) => text,
             UserDataSeen::Ready { sha256, .. } => sha256,
         };
-        format!("{}/{credentials}/{user_data}", self.seen.host.metadata.generation)
+        // Without network data the text is as it was before there was any: a stored failure stays the same.
+        let network_data = match &self.seen.network_data {
+            NetworkDataSeen::NotReferenced => String::new(),
+            NetworkDataSeen::Missing => "/missing".to_owned(),
+            NetworkDataSeen::Invalid(text) => format!("/{text}"),
+            NetworkDataSeen::Ready { version } => format!("/{version}"),
+        };
+        bounded(format!("{}/{credentials}/{user_data}{network_data}", self.seen.host.metadata.generation))
     }
 
     /// Notes one more failure and tries again after a growing delay.
     #[track_caller]
     pub(super) fn fail(&mut self, kind: ErrorType, message: impl Into<String>) -> Reason {
-        let message = message.into();
+        let message = bounded(message.into());
         let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(0, |old| old.count) + 1;
         let delay = backoff::delay(count, self.seen.entropy);
         self.note(kind, message.clone(), count, Some(later(self.now, delay)), false);
@@ -165,11 +190,34 @@ impl<'a> Turn<'a> {
 
     #[track_caller]
     fn stuck_until(&mut self, kind: ErrorType, message: impl Into<String>, wake: Option<SignedDuration>) -> Reason {
-        let message = message.into();
+        self.stuck_with(kind, error_event(kind), message, wake)
+    }
+
+    /// Notes that there are no credentials to log in with, in upstream's words.
+    #[track_caller]
+    pub(super) fn no_credentials(
+        &mut self,
+        kind: ErrorType,
+        message: impl Into<String>,
+        wake: Option<SignedDuration>,
+    ) -> Reason {
+        self.stuck_with(kind, "BMCCredentialError", message, wake)
+    }
+
+    #[track_caller]
+    fn stuck_with(
+        &mut self,
+        kind: ErrorType,
+        event: &str,
+        message: impl Into<String>,
+        wake: Option<SignedDuration>,
+    ) -> Reason {
+        let message = bounded(message.into());
         let known = self.memory.failure.as_ref().is_some_and(|old| old.kind == kind && old.message == message);
         if !known {
-            self.note(kind, message.clone(), 1, None, wake.is_none());
-            self.event(EventKind::Warning, error_event(kind), message.clone());
+            let count = self.memory.failure.as_ref().filter(|old| old.kind == kind).map_or(1, |old| old.count.max(1));
+            self.note(kind, message.clone(), count, None, wake.is_none());
+            self.event(EventKind::Warning, event, message.clone());
         }
         self.wake = wake;
         // Nothing is under way, so nothing can be late.
@@ -185,7 +233,7 @@ impl<'a> Turn<'a> {
         retry_at: Option<Timestamp>,
         until_edit: bool,
     ) {
-        let inputs = self.inputs();
+        let (inputs, message) = (self.inputs(), bounded(message));
         self.memory.failure = Some(Failure { kind, message, count, at: self.now, retry_at, until_edit, inputs });
     }
 
@@ -216,6 +264,7 @@ impl<'a> Turn<'a> {
         self.memory.plan_number += 1;
         let number = self.memory.plan_number;
         self.memory.plan = Some(IssuedPlan { number, plan: plan.clone(), issued_at: self.now });
+        self.memory.held = None;
         self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number, plan });
     }
 

@@ -13,8 +13,6 @@ use crate::host::{
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     attempt::keep_fresh(turn);
     if turn.has_bmc() || attempt::presence(turn) == Presence::Alive {
-        turn.memory.history.register.start = Some(turn.now);
-        turn.memory.history.register.end = None;
         let why = if turn.has_bmc() { "BMC details were added" } else { "the host's agent said hello" };
         return turn.go(State::Registering, why);
     }

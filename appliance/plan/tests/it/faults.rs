@@ -2,7 +2,9 @@
 
 use firesteel_plan::{
     Effect,
-    host::{BmcAction, CredentialsSeen, ImageSeen, PlanKind, Power, UserDataSeen, Work, WriteEvidence},
+    host::{
+        BmcAction, CredentialsSeen, ImageSeen, NetworkDataSeen, PlanKind, Power, UserDataSeen, Work, WriteEvidence,
+    },
 };
 use firesteel_resources::{
     HardwareRecord, RootDeviceHints,
@@ -82,6 +84,24 @@ fn every_check_before_destruction_leaves_the_host_where_it_is() {
         world.edit(|host| host.spec.root_device_hints = None);
         world.seen.user_data = UserDataSeen::Ready { sha256: "user".into(), reports_running: true };
         world.seen.image = ImageSeen::Ready(crate::world::ready());
+        world.run();
+        assert_eq!((world.state(), world.net_boots()), (S::Provisioned, 1), "{text}: {}", world.reason());
+        assert_eq!(world.memory().failure, None);
+    }
+}
+
+#[test]
+fn a_host_whose_network_data_cannot_be_used_is_not_booted_until_it_can() {
+    let wrong = NetworkDataSeen::Invalid("networkData: links[0].id: is missing".into());
+    for (seen, text) in [(NetworkDataSeen::Missing, "does not exist: create it"), (wrong, "links[0].id: is missing")] {
+        let mut world = World::new();
+        world.seen.network_data = seen;
+        world.run();
+        assert!(world.reason().contains(text), "{}", world.reason());
+        assert_eq!(world.net_boots(), 0, "{text}");
+        let status = world.seen.host.status.clone().unwrap();
+        assert_eq!(status.operational_status, OperationalStatus::Error);
+        world.seen.network_data = NetworkDataSeen::Ready { version: "2".into() };
         world.run();
         assert_eq!((world.state(), world.net_boots()), (S::Provisioned, 1), "{text}: {}", world.reason());
         assert_eq!(world.memory().failure, None);
@@ -255,7 +275,7 @@ fn a_step_that_reports_is_never_interrupted() {
         world.settle();
     }
     assert_eq!((world.state(), world.net_boots()), (S::Provisioning, boots));
-    assert!(world.reason().contains("no progress for"), "{}", world.reason());
+    assert!(world.reason().contains("no progress since"), "{}", world.reason());
     assert!(world.memory().failure.is_some(), "it shows as an error");
 }
 
@@ -423,6 +443,32 @@ fn credentials_have_three_sorts_of_trouble() {
     world.seen.credentials = CredentialsSeen::Ready { version: "3".into() };
     world.run();
     assert_eq!(world.state(), S::Provisioned, "an edit tries at once: {}", world.reason());
+}
+
+/// No time passes: the delay is not waited for.
+#[test]
+fn an_edit_of_what_a_failed_step_used_retries_at_once() {
+    type Edit = (&'static str, fn(&mut World));
+    let edits: [Edit; 4] = [
+        ("nothing", |_| {}),
+        ("the spec", |world| world.edit(|host| host.spec.online = true)),
+        ("the user data", |world| {
+            world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), reports_running: true };
+        }),
+        ("the credentials", |world| world.seen.credentials = CredentialsSeen::Ready { version: "2".into() }),
+    ];
+    for (what, edit) in edits {
+        let mut world = World::new();
+        world.bmc_works = false;
+        world.run();
+        let failure = world.memory().failure.clone().unwrap();
+        assert!((failure.count, world.state()) == (1, S::Registering) && failure.retry_at > Some(world.now));
+        world.bmc_works = true;
+        edit(&mut world);
+        world.run();
+        let expected = if what == "nothing" { S::Registering } else { S::Provisioned };
+        assert_eq!(world.state(), expected, "{what}: {}", world.reason());
+    }
 }
 
 #[test]

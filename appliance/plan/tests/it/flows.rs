@@ -5,11 +5,11 @@ use firesteel_plan::{
     host::{BmcAction, InstanceSeen, PlanKind, Power, UserDataSeen},
 };
 use firesteel_resources::{
-    bare_metal_host::{OperationalStatus, ProvisioningState as S},
+    bare_metal_host::{OperationMetric, OperationalStatus, ProvisioningState as S},
     condition::{ConditionStatus, find_condition},
 };
 
-use crate::world::{MAC, World, image};
+use crate::world::{MAC, World, image, run_to_write};
 
 fn condition(world: &World, name: &str) -> (ConditionStatus, String) {
     let status = world.seen.host.status.as_ref().unwrap();
@@ -213,4 +213,48 @@ fn an_available_host_that_is_to_be_off_is_switched_off_by_its_agent() {
     );
     let attempt = world.memory().attempt;
     assert!(attempt > 1, "the next boot has an identity of its own");
+}
+
+#[test]
+fn the_history_says_when_each_operation_began_and_ended_however_it_ended() {
+    let mut world = World::new();
+    let begun = world.now;
+    let status = |world: &World| world.seen.host.status.clone().unwrap().operation_history;
+    for _ in 0..4 {
+        world.step();
+        world.pass(1);
+    }
+    let register = status(&world).register;
+    assert!(register.start >= Some(begun) && register.end > register.start, "{register:?}");
+    assert!(status(&world).inspect.start.is_some() && status(&world).inspect.end.is_none());
+    run_to_write(&mut world);
+    let history = status(&world);
+    assert!(history.inspect.end >= history.inspect.start && history.provision.end.is_none(), "{history:?}");
+    assert_eq!(history.deprovision, OperationMetric::default());
+    // A failed installation has ended, too.
+    world.pass(60);
+    let failed_at = world.now;
+    world.agent().rebooted = true;
+    world.step();
+    let history = status(&world);
+    assert_eq!((history.provision.end, history.deprovision.start), (Some(failed_at), Some(failed_at)));
+    assert_eq!(history.deprovision.end, None);
+    let text = serde_json::to_string(&history).unwrap();
+    assert!(text.contains("\"end\":null"), "as upstream writes it: {text}");
+}
+
+/// It was asked for in the first step alone: lost with the process, the host was never held on to, and a deletion
+/// left its disk as it was.
+#[test]
+fn the_finalizer_comes_back() {
+    let mut world = World::new();
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    world.edit(|host| host.metadata.finalizers.clear());
+    world.step();
+    assert_eq!(world.seen.host.metadata.finalizers, [firesteel_resources::bare_metal_host::FINALIZER]);
+    world.edit(|host| host.metadata.finalizers.clear());
+    world.delete();
+    world.step();
+    assert!(world.seen.host.metadata.finalizers.is_empty(), "none is added to what goes");
 }

@@ -5,10 +5,19 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a test looks for one case among many")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod access;
+mod cleaning;
+mod conditions;
+mod counted;
+mod deadlines;
+mod events;
 mod faults;
 mod flows;
+mod gate;
 mod graph;
+mod moved;
 mod properties;
 mod requests;
 mod restored;
+mod slots;
 mod world;

@@ -1,17 +1,19 @@
 //! Random histories: whatever happens in whatever order, some things never do.
 
 use firesteel_plan::{
-    BootEntry, Effect, HostMemory, Step, boot_entry,
-    host::{BmcAction, ImageSeen, Power, UserDataSeen, Work, graph::is_legal},
+    BootEntry, Effect, HostMemory, Step,
+    admission::Offer,
+    boot_entry,
+    host::{BmcAction, ImageSeen, PlanKind, Power, State, UserDataSeen, Work, graph::is_legal},
 };
-use firesteel_resources::{HardwareRecord, RootDeviceHints, bare_metal_host::annotations};
+use firesteel_resources::{HardwareRecord, ObjectReference, RootDeviceHints, bare_metal_host::annotations};
 use proptest::prelude::*;
 
 use crate::world::{World, disk, image, ready};
 
 /// Something that happens between two steps.
 #[derive(Clone, Debug)]
-enum Happening {
+pub(crate) enum Happening {
     Pass(u32),
     Hello,
     Report,
@@ -32,12 +34,15 @@ enum Happening {
     Hints(u8),
     Disks(u8),
     Annotate(u8),
+    Consumer(u8),
     Clear,
     External(bool),
+    Slots(bool),
+    Halt(bool),
     Delete,
 }
 
-fn happening() -> impl Strategy<Value = Happening> {
+pub(crate) fn happening() -> impl Strategy<Value = Happening> {
     use Happening as H;
     prop_oneof![
         6 => (0_u32..2000).prop_map(H::Pass),
@@ -59,14 +64,17 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => any::<bool>().prop_map(H::Online),
         1 => (0_u8..3).prop_map(H::Hints),
         1 => (0_u8..3).prop_map(H::Disks),
-        1 => (0_u8..6).prop_map(H::Annotate),
+        1 => (0_u8..14).prop_map(H::Annotate),
+        1 => (0_u8..3).prop_map(H::Consumer),
         1 => Just(H::Clear),
         1 => any::<bool>().prop_map(H::External),
+        1 => any::<bool>().prop_map(H::Slots),
+        1 => any::<bool>().prop_map(H::Halt),
         1 => Just(H::Delete),
     ]
 }
 
-fn happen(world: &mut World, what: &Happening) {
+pub(crate) fn happen(world: &mut World, what: &Happening) {
     let now = world.now;
     if let Some(agent) = world.seen.agent.as_mut() {
         match what {
@@ -123,29 +131,50 @@ fn happen(world: &mut World, what: &Happening) {
                 Some(HardwareRecord { disks, attempt, inspected_at: now, ..HardwareRecord::default() });
         }
         Happening::Annotate(which) => {
-            let key = [
-                annotations::PAUSED,
-                annotations::DETACHED,
-                annotations::INSPECT,
-                annotations::REBOOT,
-                annotations::RETRY,
-                annotations::RELEASE_FORCE,
+            let (key, value) = [
+                (annotations::PAUSED, ""),
+                (annotations::DETACHED, ""),
+                (annotations::DETACHED, r#"{"force":true}"#),
+                (annotations::DETACHED, r#"{"deleteAction":"delay"}"#),
+                (annotations::INSPECT, ""),
+                (annotations::INSPECT, "disabled"),
+                (annotations::REBOOT, ""),
+                (annotations::REBOOT, r#"{"mode":"hard","force":true}"#),
+                ("reboot.metal3.io/a", ""),
+                ("reboot.metal3.io/b", r#"{"force":true}"#),
+                (annotations::RETRY, ""),
+                (annotations::RELEASE_FORCE, ""),
+                (annotations::LOCK, "somebody"),
+                (annotations::OVERRIDE_GUARD, "S0"),
             ][usize::from(*which)];
-            world.annotate(key, "");
+            world.annotate(key, value);
         }
+        Happening::Consumer(which) => world.edit(|host| {
+            let name = ["", "one", "two"][usize::from(*which)].to_owned();
+            host.spec.consumer_ref = Some(ObjectReference { name, ..ObjectReference::default() });
+        }),
         Happening::Clear => world.seen.host.metadata.annotations.clear(),
         Happening::External(value) => world.edit(|host| host.spec.externally_provisioned = *value),
+        Happening::Slots(true) => world.seen.slot = Offer::Free,
+        Happening::Slots(false) => world.seen.slot = Offer::Full { busy: 20, ahead: 1 },
+        Happening::Halt(true) => world.halt(),
+        Happening::Halt(false) => world.seen.halt = None,
         Happening::Delete => world.delete(),
         _ => {}
     }
 }
 
 /// The invariants of one step.
-fn check(before: &HostMemory, step: &Step, paused: bool) -> Result<(), TestCaseError> {
+fn check(before: &HostMemory, step: &Step, paused: bool, shut: bool) -> Result<(), TestCaseError> {
     let memory = &step.memory;
     prop_assert!(!step.reason.text.is_empty());
     prop_assert!(is_legal(before.state.word(), memory.state.word()), "{:?} -> {:?}", before.state, memory.state);
-    prop_assert!(!memory.state.is_working() || memory.deadline.is_some(), "{:?} has no deadline", memory.state);
+    let works = memory.state.is_working() && (memory.detached.is_none() || memory.state == State::Deleting);
+    prop_assert!(!works || paused || memory.deadline.is_some(), "{:?} has no deadline", memory.state);
+    prop_assert!(!paused || memory == before, "a paused host was changed");
+    let let_alone = before.detached.is_some() && memory.detached.is_some();
+    let touches = |effect: &Effect| matches!(effect, Effect::Bmc(_) | Effect::IssuePlan { .. });
+    prop_assert!(!let_alone || !step.effects.iter().any(touches), "work on a detached host: {:?}", step.effects);
     prop_assert!(memory.attempt >= before.attempt && memory.bmc.ticket >= before.bmc.ticket);
     prop_assert!(step.wake.is_none_or(|wake| !wake.is_negative()));
     let stored = serde_json::to_string(memory).unwrap();
@@ -155,7 +184,23 @@ fn check(before: &HostMemory, step: &Step, paused: bool) -> Result<(), TestCaseE
         prop_assert_eq!(named.as_ref(), Some(&write.disk), "a write without its disk named");
         prop_assert!(memory.disk_dirty, "a write that nobody would clean");
     }
+    let is_new = |memory: &HostMemory| (memory.attempt, memory.plan_number) != (before.attempt, before.plan_number);
+    let destroys = memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys());
+    prop_assert!(!shut || !destroys || !is_new(memory), "destruction begins behind a shut gate: {:?}", memory.plan);
     prop_assert!(!paused || step.effects.is_empty(), "work on a paused host: {:?}", step.effects);
+    if shut && !paused {
+        let was_there = |plan: &PlanKind| before.plan.as_ref().is_some_and(|old| old.plan == *plan);
+        let begins =
+            |effect: &Effect| matches!(effect, Effect::IssuePlan { plan, .. } if plan.destroys() && !was_there(plan));
+        prop_assert!(!step.effects.iter().any(begins), "a host behind a shut gate is changed: {:?}", step.effects);
+    }
+    let has_slot = memory.admitted.is_some()
+        || !matches!(memory.state, State::Inspecting | State::Provisioning | State::Deprovisioning);
+    let begins = |effect: &Effect| match effect {
+        Effect::Bmc(call) => call.action == BmcAction::NetBoot,
+        effect => matches!(effect, Effect::IssuePlan { .. }),
+    };
+    prop_assert!(has_slot || !step.effects.iter().any(begins), "work without a slot: {:?}", step.effects);
     for effect in &step.effects {
         match effect {
             Effect::IssuePlan { attempt, number, plan } => {
@@ -185,8 +230,10 @@ proptest! {
                 let before = world.memory().clone();
                 let again = world.seen.clone();
                 let paused = world.seen.host.metadata.annotations.contains_key(annotations::PAUSED);
+                let locked = world.seen.host.metadata.annotations.contains_key(annotations::LOCK);
                 let step = world.step();
-                check(&before, &step, paused)?;
+                let shut = again.halt.is_some() || locked;
+                check(&before, &step, paused, shut)?;
                 let mut same = again;
                 same.entropy = world.seen.entropy;
                 prop_assert_eq!(firesteel_plan::step(&same, world.now).memory, step.memory, "a step is a function");
@@ -198,6 +245,8 @@ proptest! {
         // Whatever happened, a host is not lost: all well again, it can be released.
         world.bmc_works = true;
         world.agent_works = true;
+        world.seen.slot = Offer::Free;
+        world.seen.halt = None;
         world.seen.host.metadata.annotations.clear();
         world.delete();
         if let Some(agent) = world.seen.agent.as_mut() {

@@ -1,12 +1,12 @@
 //! Requests by annotation, power, and deletion.
 
 use firesteel_plan::{
-    Effect,
-    host::{BmcAction, Power},
+    BootEntry, Effect, boot_entry,
+    host::{BmcAction, BmcFault, BmcFaultKind, Power},
 };
 use firesteel_resources::bare_metal_host::{OperationalStatus, ProvisioningState as S, annotations};
 
-use crate::world::World;
+use crate::world::{World, run_to_write};
 
 fn actions(world: &World) -> Vec<BmcAction> {
     world
@@ -54,6 +54,135 @@ fn a_detached_host_keeps_its_os_also_when_deleted() {
     world.run();
     assert!(world.gone);
     assert_eq!(world.count(|effect| !matches!(effect, Effect::RemoveFinalizer)), 0, "{:?}", world.effects);
+}
+
+fn status(world: &World) -> firesteel_resources::BareMetalHostStatus {
+    world.seen.host.status.clone().unwrap()
+}
+
+#[test]
+fn whoever_paused_is_named_and_a_deletion_waits_for_the_pause_to_end() {
+    let mut world = provisioned();
+    let memory = world.memory().clone();
+    world.annotate(annotations::PAUSED, "");
+    world.annotate(annotations::RELEASE_FORCE, "");
+    world.annotate(annotations::REBOOT, "");
+    world.delete();
+    for _ in 0..3 {
+        world.pass(86_400);
+        world.settle();
+    }
+    assert_eq!((world.effects.len(), world.memory()), (0, &memory), "{:?}", world.effects);
+    assert!(world.reason().contains("paused"), "{}", world.reason());
+    world.seen.host.metadata.annotations.clear();
+    world.run();
+    assert!(world.gone);
+}
+
+#[test]
+fn a_detached_host_rests_and_is_asked_anew_when_it_is_attached() {
+    let mut world = provisioned();
+    world.annotate(annotations::DETACHED, "");
+    world.edit(|host| host.spec.online = false);
+    world.run();
+    assert_eq!((world.effects.len(), world.memory().deadline), (0, None), "{:?}", world.effects);
+    assert_eq!(status(&world).operational_status, OperationalStatus::Detached);
+    let reason = |world: &World, name: &str| {
+        let status = status(world);
+        let found = firesteel_resources::condition::find_condition(&status.conditions, name).unwrap();
+        (found.status, found.reason.clone())
+    };
+    use firesteel_resources::ConditionStatus::False;
+    assert_eq!(reason(&world, "Ready"), (False, "Detached".to_owned()));
+    assert_eq!(reason(&world, "Progressing"), (False, "Detached".to_owned()));
+    world.seen.host.metadata.annotations.clear();
+    world.pass(61);
+    world.run();
+    assert_eq!((world.state(), world.seen.bmc.power), (S::Provisioned, Power::Off));
+    assert_eq!(status(&world).operational_status, OperationalStatus::Ok);
+    assert!(world.memory().bmc.good_credentials.is_some());
+    assert!(actions(&world).contains(&BmcAction::Probe));
+}
+
+#[test]
+fn detaching_waits_for_the_work_under_way_unless_it_is_forced() {
+    let mut world = World::new();
+    run_to_write(&mut world);
+    let attempt = world.memory().attempt;
+    world.annotate(annotations::DETACHED, "");
+    world.settle();
+    assert_eq!((world.state(), world.memory().detached), (S::Provisioning, None));
+    assert_eq!(status(&world).operational_status, OperationalStatus::Ok);
+    world.effects.clear();
+    world.annotate(annotations::DETACHED, r#"{"force":true}"#);
+    world.settle();
+    assert_eq!(status(&world).operational_status, OperationalStatus::Detached);
+    let aborts = |effect: &Effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt);
+    assert_eq!((world.count(aborts), world.effects.len()), (1, 1), "{:?}", world.effects);
+    assert_eq!((boot_entry(world.memory()), world.memory().deadline), (BootEntry::Nothing, None));
+    // Attached again, the half-written disk is cleaned first.
+    world.seen.host.metadata.annotations.clear();
+    world.run();
+    assert!(world.states.contains(&S::Deprovisioning), "{:?}", world.states);
+    world.pass(1800);
+    let now = world.now;
+    world.agent().last_report_at = now;
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+}
+
+/// Upstream deletes a host with the annotation from any state without touching it.
+#[test]
+fn a_deletion_while_detached_touches_nothing_in_any_state() {
+    for steps in 0..40 {
+        let mut world = World::new();
+        for _ in 0..steps {
+            if world.booting {
+                world.hello();
+            }
+            world.step();
+        }
+        let (from, has_os) = (world.state(), world.memory().applied.is_some());
+        let dirty = world.memory().disk_dirty;
+        world.effects.clear();
+        world.annotate(annotations::DETACHED, r#"{"deleteAction":"delete"}"#);
+        world.delete();
+        world.settle();
+        assert!(world.gone, "from {from:?}: {}", world.reason());
+        let touches = |effect: &Effect| matches!(effect, Effect::Bmc(_) | Effect::IssuePlan { .. });
+        assert_eq!(world.count(touches), 0, "from {from:?}: {:?}", world.effects);
+        let tombs = world.count(|effect| matches!(effect, Effect::Tombstone { .. }));
+        assert_eq!(tombs > 0, dirty && !has_os, "from {from:?}: a disk that holds no whole installation");
+    }
+}
+
+#[test]
+fn a_deletion_that_is_to_wait_waits_in_every_state_and_is_carried_out_after() {
+    for steps in 0..40 {
+        let mut world = World::new();
+        for _ in 0..steps {
+            if world.booting {
+                world.hello();
+            }
+            world.step();
+        }
+        let from = world.state();
+        world.annotate(annotations::DETACHED, r#"{"deleteAction":"delay"}"#);
+        world.delete();
+        for _ in 0..5 {
+            world.run();
+            world.pass(61);
+        }
+        assert!(!world.gone, "from {from:?}");
+        let rests = matches!(world.state(), S::Available | S::Provisioned);
+        assert!(rests && world.memory().detached.is_some(), "from {from:?}: {:?} {}", world.state(), world.reason());
+        world.seen.host.metadata.annotations.clear();
+        for _ in 0..20 {
+            world.run();
+            world.pass(6);
+        }
+        assert!(world.gone, "from {from:?}: {:?} {}", world.state(), world.reason());
+    }
 }
 
 #[test]
@@ -116,6 +245,68 @@ fn an_os_that_does_not_shut_down_is_cut_off_after_three_minutes() {
 }
 
 #[test]
+fn a_soft_reboot_that_the_os_ignores_is_a_hard_one_after_three_minutes() {
+    for text in ["", r#"{"mode":"soft"}"#] {
+        let mut world = provisioned();
+        world.annotate(annotations::REBOOT, text);
+        let mut hard_after = None;
+        for second in 0..400 {
+            world.step();
+            let cut = actions(&world).contains(&BmcAction::PowerOff { hard: true });
+            if cut && hard_after.is_none() {
+                hard_after = Some(second);
+            }
+            if !cut {
+                world.seen.bmc.power = Power::On;
+            }
+            world.pass(1);
+        }
+        let hard_after = hard_after.unwrap();
+        assert!((180..200).contains(&hard_after), "{hard_after}");
+        let last = actions(&world).into_iter().rfind(|action| *action != BmcAction::Probe);
+        assert_eq!(last, Some(BmcAction::PowerOn));
+        assert_eq!((world.state(), world.seen.bmc.power), (S::Provisioned, Power::On), "{}", world.reason());
+        assert!(!world.seen.host.metadata.annotations.contains_key(annotations::REBOOT));
+    }
+}
+
+/// It was tried again and again, and the host stayed on.
+#[test]
+fn where_a_bmc_has_no_soft_power_off_the_power_is_cut_at_once() {
+    let mut world = provisioned();
+    world.soft_off_works = false;
+    world.edit(|host| host.spec.online = false);
+    for _ in 0..10 {
+        world.run();
+        world.pass(1);
+    }
+    let done: Vec<BmcAction> = actions(&world).into_iter().filter(|action| *action != BmcAction::Probe).collect();
+    assert_eq!(done, [BmcAction::PowerOff { hard: false }, BmcAction::PowerOff { hard: true }]);
+    assert_eq!((world.seen.bmc.power, world.memory().failure.as_ref()), (Power::Off, None), "{}", world.reason());
+}
+
+/// The BMC may be restarting: the OS is not cut off because of that.
+#[test]
+fn a_bmc_that_answers_with_errors_is_asked_again_for_a_soft_power_off() {
+    let mut world = provisioned();
+    world.refuses = Some(BmcFault { kind: BmcFaultKind::Refused, message: "404".into() });
+    world.edit(|host| host.spec.online = false);
+    for _ in 0..30 {
+        world.settle();
+        world.pass(6);
+    }
+    assert!(!actions(&world).contains(&BmcAction::PowerOff { hard: true }));
+    world.refuses = None;
+    for _ in 0..60 {
+        world.run();
+        world.pass(60);
+    }
+    let done: Vec<BmcAction> = actions(&world).into_iter().filter(|action| *action != BmcAction::Probe).collect();
+    assert!(!done.contains(&BmcAction::PowerOff { hard: true }), "{done:?}");
+    assert_eq!(world.seen.bmc.power, Power::Off, "{}", world.reason());
+}
+
+#[test]
 fn holders_keep_the_host_off_until_the_last_lets_go() {
     let mut world = provisioned();
     world.annotate("reboot.metal3.io/a", "");
@@ -128,6 +319,143 @@ fn holders_keep_the_host_off_until_the_last_lets_go() {
     world.seen.host.metadata.annotations.clear();
     world.run();
     assert_eq!(world.seen.bmc.power, Power::On);
+}
+
+fn orders(world: &World) -> Vec<BmcAction> {
+    actions(world).into_iter().filter(|action| *action != BmcAction::Probe).collect()
+}
+
+/// The appliance died between the reboot and the removal of its annotation: the host was rebooted again.
+#[test]
+fn a_reboot_whose_annotation_stays_is_carried_out_once_and_only_after_its_removal() {
+    let mut world = provisioned();
+    world.annotations_work = false;
+    world.annotate(annotations::REBOOT, r#"{"mode":"hard"}"#);
+    for _ in 0..5 {
+        world.step();
+        world.pass(10);
+    }
+    assert!(orders(&world).is_empty());
+    assert!(world.memory().reboot.is_some());
+    world.annotations_work = true;
+    for _ in 0..5 {
+        world.run();
+        world.pass(10);
+    }
+    assert_eq!(orders(&world), [BmcAction::Cycle]);
+    assert_eq!(world.memory().reboot, None);
+}
+
+#[test]
+fn an_externally_provisioned_host_is_rebooted_and_held_off_as_well() {
+    let mut world = World::new();
+    world.edit(|host| host.spec.externally_provisioned = true);
+    world.run();
+    world.seen.bmc.power = Power::On;
+    world.effects.clear();
+    world.annotate(annotations::REBOOT, "");
+    for _ in 0..10 {
+        world.run();
+        world.pass(6);
+    }
+    assert_eq!(orders(&world), [BmcAction::PowerOff { hard: false }, BmcAction::PowerOn]);
+    world.effects.clear();
+    world.annotate("reboot.metal3.io/remediation", r#"{"mode":"hard"}"#);
+    for _ in 0..3 {
+        world.run();
+        world.pass(61);
+    }
+    assert_eq!(orders(&world), [BmcAction::PowerOff { hard: true }]);
+    assert!(world.reason().contains("held off by remediation"), "{}", world.reason());
+    assert!(world.seen.host.metadata.annotations.contains_key("reboot.metal3.io/remediation"), "nobody let go");
+    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { .. })), 0);
+}
+
+/// A reboot of a host that is to be off switched it on.
+#[test]
+fn a_reboot_of_a_host_that_is_to_be_off_leaves_it_off() {
+    let mut world = provisioned();
+    world.edit(|host| host.spec.online = false);
+    for _ in 0..3 {
+        world.run();
+        world.pass(61);
+    }
+    assert_eq!(world.seen.bmc.power, Power::Off);
+    world.effects.clear();
+    world.annotate(annotations::REBOOT, r#"{"mode":"hard"}"#);
+    for _ in 0..3 {
+        world.run();
+        world.pass(61);
+    }
+    assert_eq!((orders(&world), world.seen.bmc.power), (vec![], Power::Off));
+    assert!(world.seen.host.metadata.annotations.is_empty());
+}
+
+#[test]
+fn where_power_off_is_disabled_a_reboot_is_a_reset_and_holders_hold_nothing() {
+    let mut world = provisioned();
+    world.edit(|host| host.spec.disable_power_off = true);
+    world.annotate(annotations::REBOOT, "");
+    world.run();
+    assert_eq!(orders(&world), [BmcAction::Cycle]);
+    world.effects.clear();
+    world.annotate("reboot.metal3.io/a", "");
+    for _ in 0..3 {
+        world.run();
+        world.pass(61);
+    }
+    assert_eq!((orders(&world), world.seen.bmc.power), (vec![], Power::On));
+    assert!(world.reason().contains("power-off is disabled"), "{}", world.reason());
+}
+
+#[test]
+fn without_an_os_only_requests_by_force_are_carried_out() {
+    let available = || {
+        let mut world = World::new();
+        world.edit(|host| host.spec.image = None);
+        world.run();
+        assert_eq!(world.state(), S::Available);
+        world.effects.clear();
+        world
+    };
+    let mut world = available();
+    let attempt = world.memory().attempt;
+    world.annotate(annotations::REBOOT, r#"{"mode":"hard"}"#);
+    world.annotate("reboot.metal3.io/a", "");
+    world.run();
+    assert_eq!((orders(&world), world.memory().attempt), (vec![], attempt));
+    assert!(!world.seen.host.metadata.annotations.contains_key(annotations::REBOOT), "it does not wait for the OS");
+    world.annotate(annotations::REBOOT, r#"{"force":true}"#);
+    world.settle();
+    let aborted = world.count(|effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt));
+    assert_eq!((aborted, world.memory().attempt), (1, attempt + 1), "its agent starts again under another number");
+    world.annotate("reboot.metal3.io/a", r#"{"force":true}"#);
+    for _ in 0..5 {
+        world.run();
+        world.pass(61);
+    }
+    assert_eq!(world.seen.bmc.power, Power::Off);
+}
+
+#[test]
+fn a_reboot_by_force_boots_an_inspected_host_again_and_never_interrupts_a_write() {
+    let mut world = World::new();
+    world.settle();
+    assert_eq!((world.state(), world.net_boots()), (S::Inspecting, 1));
+    world.annotate(annotations::REBOOT, r#"{"force":true}"#);
+    world.settle();
+    assert_eq!(world.net_boots(), 2);
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+
+    let mut world = World::new();
+    run_to_write(&mut world);
+    let before = (world.memory().clone(), world.net_boots());
+    world.effects.clear();
+    world.annotate(annotations::REBOOT, r#"{"mode":"hard","force":true}"#);
+    world.settle();
+    assert_eq!((world.memory(), world.net_boots()), (&before.0, 0));
+    assert!(world.seen.host.metadata.annotations.is_empty());
 }
 
 #[test]
@@ -176,4 +504,80 @@ fn deletion_finds_its_way_out_of_every_state() {
         assert!(world.gone, "from {from:?}: {:?} {}", world.state(), world.reason());
         assert!(!world.memory().disk_dirty, "from {from:?}");
     }
+}
+
+/// What was let go uncleaned is told by the next host of the machine, until its disk was cleaned or written.
+#[test]
+fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_written() {
+    let mut world = World::new();
+    world.edit(|host| host.spec.image = None);
+    let left = |disk: &str| firesteel_plan::host::Uncleaned {
+        host: "default/old".into(),
+        disk: disk.into(),
+        at: world_start(),
+        is_settled: false,
+        is_told_only: false,
+    };
+    let said = |world: &World| {
+        let conditions = world.seen.host.status.clone().unwrap_or_default().conditions;
+        firesteel_resources::condition::find_condition(&conditions, "Uncleaned")
+            .map(|found| (found.status == firesteel_resources::ConditionStatus::True, found.message.clone()))
+    };
+    world.seen.uncleaned = Some(left("somewhere else"));
+    world.run();
+    assert!(said(&world).is_some_and(|(is_so, text)| is_so && text.contains("default/old")), "{:?}", said(&world));
+    world.edit(|host| host.spec.image = Some(crate::world::image("one")));
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    assert!(said(&world).is_some_and(|(is_so, _)| is_so), "another disk was written");
+    assert_eq!(world.count(|effect| matches!(effect, Effect::ForgetTombstone)), 0);
+
+    let mut world = World::new();
+    world.edit(|host| host.spec.image = None);
+    world.run();
+    world.seen.uncleaned = Some(left(""));
+    world.step();
+    assert!(said(&world).is_some_and(|(is_so, _)| is_so));
+    let erasures = |world: &World| {
+        world.count(|effect| matches!(effect, Effect::IssuePlan { plan: firesteel_plan::host::PlanKind::Erase(_), .. }))
+    };
+    assert_eq!(erasures(&world), 0);
+    world.edit(|host| host.spec.image = Some(crate::world::image("one")));
+    world.run();
+    assert_eq!((world.state(), erasures(&world)), (S::Provisioned, 1), "{}", world.reason());
+    assert!(world.count(|effect| matches!(effect, Effect::ForgetTombstone)) > 0);
+    assert_eq!(said(&world), Some((false, String::new())));
+
+    // What the policy leaves is not called cleaned.
+    let mut world = World::new();
+    world.annotate(annotations::CLEANING, r#"{"betweenOwners":{"method":"metadata","scope":"target"}}"#);
+    world.seen.uncleaned = Some(left(""));
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    assert!(said(&world).is_some_and(|(is_so, _)| is_so), "{:?}", said(&world));
+    assert_eq!(world.count(|effect| matches!(effect, Effect::ForgetTombstone)), 0);
+
+    // What is installed already is not erased for what somebody left before.
+    let mut world = World::new();
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    world.seen.uncleaned = Some(left(""));
+    world.pass(600);
+    world.edit(|host| host.spec.image = Some(crate::world::image("two")));
+    world.run();
+    assert_eq!((world.state(), erasures(&world)), (S::Provisioned, 0), "{}", world.reason());
+    assert!(said(&world).is_some_and(|(is_so, _)| is_so), "one disk is written, and any may be meant");
+
+    let mut world = World::new();
+    world.edit(|host| host.spec.image = None);
+    world.run();
+    world.seen.uncleaned = Some(left("model DISK, serial A, 20.0 GB"));
+    world.step();
+    world.edit(|host| host.spec.image = Some(crate::world::image("one")));
+    world.run();
+    assert!(world.memory().uncleaned.is_none(), "the disk that it names was written");
+}
+
+fn world_start() -> jiff::Timestamp {
+    "2025-12-31T00:00:00Z".parse().unwrap()
 }

@@ -5,7 +5,7 @@ use firesteel_plan::{
     host::{LineageSeen, PlanKind},
 };
 use firesteel_resources::{
-    ConditionStatus,
+    ConditionStatus, ObjectReference,
     bare_metal_host::{ProvisioningState as S, annotations},
     hardware::{DiskRecord, TableRecord},
 };
@@ -42,8 +42,15 @@ fn mark(store: u32, timeline: u32, revision: u64) -> Mark {
     Mark { store, timeline, revision }
 }
 
+/// Ten seconds later somebody asks for another try.
+fn try_again(world: &mut World) {
+    world.pass(10);
+    world.annotate(annotations::RETRY, "");
+    world.run();
+}
+
 fn destroys(effect: &Effect) -> bool {
-    matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_) | PlanKind::Clean { .. }, .. })
+    matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_) | PlanKind::Clean { .. } | PlanKind::Erase(_), .. })
 }
 
 /// A host that was available in the backup, whose store was restored. `disks` is what an inspection finds.
@@ -88,7 +95,7 @@ fn a_disk_that_is_newer_than_the_store_freezes_the_host() {
         // The file was put back by hand in this life.
         mark(STORE, NEW, LAST + 9_000_000),
     ] {
-        let (newer_disk, guid) = marked(disk("sda", "A", 100), newer);
+        let (newer_disk, guid) = marked(disk("sda", "A", 20), newer);
         let mut world = restored_available(vec![newer_disk]);
         want(&mut world);
         assert!(!world.effects.iter().any(destroys), "{newer}");
@@ -107,7 +114,7 @@ fn a_disk_that_is_newer_than_the_store_freezes_the_host() {
 #[test]
 fn a_second_disk_that_is_newer_freezes_the_host_as_well() {
     let (newer, _) = marked(disk("sdb", "B", 900), mark(STORE, OLD, LAST + 1));
-    let mut world = restored_available(vec![unmarked(disk("sda", "A", 100)), newer]);
+    let mut world = restored_available(vec![unmarked(disk("sda", "A", 20)), newer]);
     want(&mut world);
     assert_eq!(frozen(&world).1, "NewerThanStore");
     assert!(!world.effects.iter().any(destroys));
@@ -116,15 +123,15 @@ fn a_second_disk_that_is_newer_freezes_the_host_as_well() {
 #[test]
 fn what_the_store_knows_is_no_obstacle() {
     for known in [
-        unmarked(disk("sda", "A", 100)),
-        marked(disk("sda", "A", 100), mark(STORE, OLD, 7)).0,
+        unmarked(disk("sda", "A", 20)),
+        marked(disk("sda", "A", 20), mark(STORE, OLD, 7)).0,
         DiskRecord {
             table: Some(TableRecord::Unreadable { why: "checksum".into(), damaged: true }),
-            ..disk("sda", "A", 100)
+            ..disk("sda", "A", 20)
         },
         DiskRecord {
             table: Some(TableRecord::Gpt { guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into() }),
-            ..disk("sda", "A", 100)
+            ..disk("sda", "A", 20)
         },
     ] {
         let table = known.table.clone();
@@ -140,7 +147,7 @@ fn what_the_store_knows_is_no_obstacle() {
 
 #[test]
 fn a_host_is_thawed_by_the_name_of_what_is_given_up_once_and_on_record() {
-    let (newer, guid) = marked(disk("sda", "A", 100), mark(STORE, OLD, LAST + 1));
+    let (newer, guid) = marked(disk("sda", "A", 20), mark(STORE, OLD, LAST + 1));
     let mut world = restored_available(vec![newer]);
     want(&mut world);
     world.annotate(annotations::GIVE_UP_DISK, "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f");
@@ -158,7 +165,7 @@ fn a_host_is_thawed_by_the_name_of_what_is_given_up_once_and_on_record() {
 
 #[test]
 fn an_owner_may_keep_what_is_newer() {
-    let (newer, _) = marked(disk("sda", "A", 100), mark(STORE, OLD, LAST + 1));
+    let (newer, _) = marked(disk("sda", "A", 20), mark(STORE, OLD, LAST + 1));
     let mut world = restored_available(vec![newer]);
     want(&mut world);
     world.edit(|host| host.spec.externally_provisioned = true);
@@ -169,17 +176,13 @@ fn an_owner_may_keep_what_is_newer() {
 
 #[test]
 fn other_disks_are_looked_at_after_a_retry() {
-    let (newer, _) = marked(disk("sda", "A", 100), mark(STORE, OLD, LAST + 1));
+    let (newer, _) = marked(disk("sda", "A", 20), mark(STORE, OLD, LAST + 1));
     let mut world = restored_available(vec![newer]);
     want(&mut world);
-    world.pass(10);
-    world.annotate(annotations::RETRY, "");
-    world.run();
+    try_again(&mut world);
     assert!(!world.effects.iter().any(destroys), "the same disk is there: {}", world.reason());
     world.disks = vec![unmarked(disk("sda", "B", 100))];
-    world.pass(10);
-    world.annotate(annotations::RETRY, "");
-    world.run();
+    try_again(&mut world);
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
 }
 
@@ -191,7 +194,7 @@ fn an_installation_whose_end_the_store_does_not_know_is_not_cleaned_away() {
     run_to_write(&mut world);
     let attempt = world.memory().attempt;
     let guid = world.memory().plan.as_ref().unwrap().write().unwrap().disk_guid.clone();
-    let mut installed = disk("sda", "A", 100);
+    let mut installed = disk("sda", "A", 20);
     installed.table = Some(TableRecord::Gpt { guid: guid.clone() });
     // Long ago, in changes: that alone would make it known.
     let mut later = after();
@@ -206,10 +209,8 @@ fn an_installation_whose_end_the_store_does_not_know_is_not_cleaned_away() {
     assert!(world.memory().attempt >= attempt + 1000, "tokens of the lost past are of other attempts");
 
     // The same write that did not get to its end left no table: there is nothing to lose.
-    world.disks = vec![unmarked(disk("sda", "A", 100))];
-    world.pass(10);
-    world.annotate(annotations::RETRY, "");
-    world.run();
+    world.disks = vec![unmarked(disk("sda", "A", 20))];
+    try_again(&mut world);
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
 }
 
@@ -220,7 +221,7 @@ fn the_installation_that_the_store_knows_as_done_may_be_cleaned() {
     world.run();
     assert_eq!(world.state(), S::Provisioned);
     let guid = world.memory().applied.as_ref().unwrap().disk_guid.clone();
-    let known = DiskRecord { table: Some(TableRecord::Gpt { guid }), ..disk("sda", "A", 100) };
+    let known = DiskRecord { table: Some(TableRecord::Gpt { guid }), ..disk("sda", "A", 20) };
     restore(&mut world, vec![known]);
     assert_eq!(world.state(), S::Provisioned, "a restore alone changes nothing: {}", world.reason());
     assert!(world.effects.iter().all(|effect| matches!(effect, Effect::AbortAgent { .. })), "{:?}", world.effects);
@@ -234,7 +235,7 @@ fn a_provisioned_host_that_was_installed_anew_since_is_not_cleaned() {
     let mut world = World::new();
     world.seen.lineage = before();
     world.run();
-    let (newer, _) = marked(disk("sda", "A", 100), mark(STORE, OLD, LAST + 40));
+    let (newer, _) = marked(disk("sda", "A", 20), mark(STORE, OLD, LAST + 40));
     restore(&mut world, vec![newer]);
     want(&mut world);
     assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
@@ -268,7 +269,7 @@ fn a_disk_of_another_appliance_is_not_overwritten_without_a_word() {
 
 #[test]
 fn after_a_restore_an_agent_must_say_what_stands_on_the_disk() {
-    let mut world = restored_available(vec![disk("sda", "A", 100)]);
+    let mut world = restored_available(vec![disk("sda", "A", 20)]);
     want(&mut world);
     assert_eq!(frozen(&world).1, "MarkUnknown", "{}", world.reason());
     assert!(!world.effects.iter().any(destroys));
@@ -284,7 +285,7 @@ fn unread(disk: DiskRecord) -> DiskRecord {
 #[test]
 fn a_disk_that_could_not_be_read_freezes_the_host_until_it_can_be() {
     for disks in
-        [vec![unread(disk("sda", "A", 100))], vec![unmarked(disk("sdb", "B", 50)), unread(disk("sda", "A", 100))]]
+        [vec![unread(disk("sda", "A", 20))], vec![unmarked(disk("sdb", "B", 50)), unread(disk("sda", "A", 20))]]
     {
         let mut world = restored_available(disks);
         want(&mut world);
@@ -294,23 +295,19 @@ fn a_disk_that_could_not_be_read_freezes_the_host_until_it_can_be() {
             assert!(world.reason().contains(word), "{word}: {}", world.reason());
         }
         // The error passed, and what it hid is newer.
-        let (newer, _) = marked(disk("sda", "A", 100), mark(STORE, OLD, LAST + 1));
+        let (newer, _) = marked(disk("sda", "A", 20), mark(STORE, OLD, LAST + 1));
         world.disks = vec![newer];
-        world.pass(10);
-        world.annotate(annotations::RETRY, "");
-        world.run();
+        try_again(&mut world);
         assert_eq!(frozen(&world).1, "NewerThanStore", "{}", world.reason());
-        world.disks = vec![unmarked(disk("sda", "A", 100))];
-        world.pass(10);
-        world.annotate(annotations::RETRY, "");
-        world.run();
+        world.disks = vec![unmarked(disk("sda", "A", 20))];
+        try_again(&mut world);
         assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
     }
 }
 
 #[test]
 fn a_disk_that_could_not_be_read_is_given_up_by_its_own_name() {
-    let mut world = restored_available(vec![unread(disk("sda", "A", 100))]);
+    let mut world = restored_available(vec![unread(disk("sda", "A", 20))]);
     want(&mut world);
     let name = world.memory().frozen.as_ref().unwrap().guid.clone();
     assert!(!name.is_empty() && world.reason().contains(&format!("--disk {name}`")), "{}", world.reason());
@@ -319,11 +316,11 @@ fn a_disk_that_could_not_be_read_is_given_up_by_its_own_name() {
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
 
     // What is readable again, and newer, was not given up by that.
-    let mut world = restored_available(vec![unread(disk("sda", "A", 100))]);
+    let mut world = restored_available(vec![unread(disk("sda", "A", 20))]);
     world.edit(|host| host.spec.image = Some(image("two")));
     world.settle();
     world.annotate(annotations::GIVE_UP_DISK, &name);
-    world.disks = vec![marked(disk("sda", "A", 100), mark(STORE, OLD, LAST + 1)).0];
+    world.disks = vec![marked(disk("sda", "A", 20), mark(STORE, OLD, LAST + 1)).0];
     world.run();
     assert!(!world.effects.iter().any(destroys), "{}", world.reason());
 }
@@ -332,13 +329,13 @@ fn a_disk_that_could_not_be_read_is_given_up_by_its_own_name() {
 fn without_a_restore_only_the_planned_disk_must_be_readable() {
     let mut world = World::new();
     world.seen.lineage = before();
-    world.disks = vec![unmarked(disk("sda", "A", 100)), unread(disk("sdb", "B", 900))];
+    world.disks = vec![unmarked(disk("sda", "A", 20)), unread(disk("sdb", "B", 900))];
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
 
     let mut world = World::new();
     world.seen.lineage = before();
-    world.disks = vec![unread(disk("sda", "A", 100))];
+    world.disks = vec![unread(disk("sda", "A", 20))];
     world.run();
     assert_eq!(frozen(&world).1, "Unread", "{}", world.reason());
     assert!(!world.effects.iter().any(destroys));
@@ -355,9 +352,32 @@ fn a_restored_store_leaves_the_power_of_idle_hosts_alone() {
     world.run();
     assert_eq!(world.state(), S::Available);
     world.seen.bmc.power = firesteel_plan::host::Power::On;
-    restore(&mut world, vec![unmarked(disk("sda", "A", 100))]);
+    restore(&mut world, vec![unmarked(disk("sda", "A", 20))]);
     world.pass(1000);
     world.run();
     assert!(!world.effects.iter().any(|effect| matches!(effect, Effect::Bmc(_))), "{:?}", world.effects);
     assert!(world.reason().contains("restored"), "{}", world.reason());
+}
+
+#[test]
+fn a_disk_of_another_appliance_is_not_erased_with_the_others_without_a_word() {
+    let (foreign, guid) = marked(disk("sdb", "B", 100), mark(STORE + 1, 3, 9));
+    let mut world = World::new();
+    world.seen.lineage = before();
+    world.disks = vec![unmarked(disk("sda", "A", 20)), foreign];
+    let one = ObjectReference { kind: "HostClaim".into(), name: "one".into(), ..ObjectReference::default() };
+    world.edit(|host| host.spec.consumer_ref = Some(one));
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    world.effects.clear();
+    world.edit(|host| {
+        host.spec.consumer_ref = None;
+        host.spec.image = None;
+    });
+    world.run();
+    assert_eq!(frozen(&world).1, "OfAnotherStore", "{}", world.reason());
+    assert!(!world.effects.iter().any(destroys));
+    world.annotate(annotations::GIVE_UP_DISK, &guid);
+    world.run();
+    assert!(world.effects.iter().any(destroys) && world.state() == S::Available, "{}", world.reason());
 }

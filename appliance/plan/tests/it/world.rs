@@ -2,10 +2,12 @@
 //! otherwise.
 
 use firesteel_plan::{
-    BootEntry, Effect, HostMemory, Seen, Step, boot_entry,
+    BootEntry, DiskIdentity, Effect, HostMemory, Seen, Step, boot_entry,
+    disk::{Cleaned, Grade, Method},
     host::{
-        AgentSeen, BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, CredentialsSeen, ImageSeen, PlanKind, Power,
-        ReadyImage, UserDataSeen, Work, WriteEvidence,
+        AgentSeen, BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, CredentialsSeen, Event, Halt, ImageSeen,
+        PlanKind, Power, ReadyImage, UserDataSeen, Work, WriteEvidence,
+        counted::{Counted, counted},
     },
 };
 use firesteel_resources::{
@@ -23,12 +25,22 @@ pub(crate) struct World {
     pub(crate) states: Vec<ProvisioningState>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) last: Option<Step>,
+    /// All events, and what all steps were counted as.
+    pub(crate) events: Vec<Event>,
+    pub(crate) counts: Vec<Counted>,
     /// Whether effects of each sort are carried out.
     pub(crate) bmc_works: bool,
+    /// How the BMC refuses each call.
+    pub(crate) refuses: Option<BmcFault>,
+    /// Otherwise its calls never end.
+    pub(crate) bmc_answers: bool,
     /// Otherwise the BMC takes the order and the host does not move.
     pub(crate) power_works: bool,
+    /// Otherwise the BMC has no soft power-off.
+    pub(crate) soft_off_works: bool,
     pub(crate) images_work: bool,
     pub(crate) agent_works: bool,
+    pub(crate) annotations_work: bool,
     /// A boot into the agent was carried out and nobody has said hello yet.
     pub(crate) booting: bool,
     pub(crate) gone: bool,
@@ -44,6 +56,22 @@ pub(crate) fn disk(name: &str, serial: &str, gb: u64) -> DiskRecord {
         model: "DISK".into(),
         size_bytes: gb * 1_000_000_000,
         ..DiskRecord::default()
+    }
+}
+
+/// What an honest agent shows for a disk that it cleaned.
+pub(crate) fn cleaned(plan: u32, disk: &DiskIdentity, asked: Method) -> Cleaned {
+    let grade = if asked == Method::Metadata { Grade::None } else { Grade::Clear };
+    Cleaned {
+        plan,
+        disk: disk.clone(),
+        device: String::new(),
+        asked,
+        by: if asked == Method::Metadata { "metadata".into() } else { "overwrite".into() },
+        grade,
+        read_back_bytes: 4096,
+        overridden: Vec::new(),
+        unverified: Vec::new(),
     }
 }
 
@@ -77,10 +105,16 @@ impl World {
             states: vec![ProvisioningState::New],
             effects: Vec::new(),
             last: None,
+            events: Vec::new(),
+            counts: Vec::new(),
             bmc_works: true,
+            refuses: None,
+            bmc_answers: true,
             power_works: true,
+            soft_off_works: true,
             images_work: true,
             agent_works: true,
+            annotations_work: true,
             booting: false,
             gone: false,
             disks: Vec::new(),
@@ -119,6 +153,11 @@ impl World {
         self.seen.host.metadata.annotations.insert(key.into(), value.into());
     }
 
+    pub(crate) fn halt(&mut self) {
+        let halt = Halt { who: "ann".into(), why: "wrong disks".into(), since: self.now };
+        self.seen.halt.get_or_insert(halt);
+    }
+
     pub(crate) fn delete(&mut self) {
         let now = self.now;
         self.edit(|host| host.metadata.deletion_timestamp = Some(now));
@@ -128,6 +167,8 @@ impl World {
     pub(crate) fn step(&mut self) -> Step {
         self.seen.entropy = self.seen.entropy.wrapping_mul(0x2545_f491_4f6c_dd1d).wrapping_add(0x9e37_79b9);
         let step = firesteel_plan::step(&self.seen, self.now);
+        self.counts.extend(counted(&self.seen, &step));
+        self.events.extend(step.events.iter().cloned());
         self.seen.memory = step.memory.clone();
         let status = firesteel_plan::project(&step.memory, &self.seen, &step.reason, self.now);
         self.seen.host.status = Some(status);
@@ -182,6 +223,9 @@ impl World {
             left: false,
             rebooted: false,
             evidence: None,
+            network: None,
+            can_erase: true,
+            cleaned: Vec::new(),
         });
         self.seen.instance = firesteel_plan::host::InstanceSeen::default();
     }
@@ -213,6 +257,8 @@ impl World {
                 self.seen.host.metadata.finalizers = vec![firesteel_resources::bare_metal_host::FINALIZER.into()];
             }
             Effect::RemoveFinalizer => self.gone = true,
+            Effect::ForgetTombstone => self.seen.uncleaned = None,
+            Effect::RemoveAnnotation { .. } if !self.annotations_work => {}
             Effect::RemoveAnnotation { key } => {
                 self.seen.host.metadata.annotations.remove(key);
             }
@@ -230,8 +276,10 @@ impl World {
                     record.disks.clone_from(&self.disks);
                 }
                 self.seen.hardware = Some(record);
+                self.seen.hardware_is_shown = true;
             }
             Effect::FetchImage { .. }
+            | Effect::SupplyHardware { .. }
             | Effect::AbortAgent { .. }
             | Effect::RebootDiscoveryAgent { .. }
             | Effect::Tombstone { .. } => {}
@@ -242,10 +290,20 @@ impl World {
         if self.seen.bmc.last.as_ref().is_some_and(|last| last.ticket == call.ticket) {
             return;
         }
+        if !self.bmc_answers {
+            self.seen.bmc.in_flight = true;
+            return;
+        }
         let fault = BmcFault { kind: BmcFaultKind::Unreachable, message: "no route".into() };
-        let result = if self.bmc_works { Ok(()) } else { Err(fault) };
+        let unreachable = if self.bmc_works { Ok(()) } else { Err(fault) };
+        let mut result = self.refuses.clone().map_or(unreachable, Err);
+        if result.is_ok() && !self.soft_off_works && call.action == (BmcAction::PowerOff { hard: false }) {
+            let message = "the BMC cannot shut the OS down".into();
+            result = Err(BmcFault { kind: BmcFaultKind::Unsupported, message });
+        }
+        let is_done = result.is_ok();
         self.seen.bmc.last = Some(BmcOutcome { ticket: call.ticket, at: self.now, result });
-        if !self.bmc_works {
+        if !is_done {
             return;
         }
         match call.action {
@@ -285,7 +343,11 @@ impl World {
                 });
             }
             PlanKind::Reboot | PlanKind::PowerOff => agent.left = true,
-            PlanKind::Inspect | PlanKind::Clean { .. } => {}
+            PlanKind::Clean { disk } => agent.cleaned.push(cleaned(number, disk, Method::Metadata)),
+            PlanKind::Erase(erase) => {
+                agent.cleaned.extend(erase.disks.iter().map(|disk| cleaned(number, disk, erase.method)));
+            }
+            PlanKind::Inspect => {}
         }
     }
 }

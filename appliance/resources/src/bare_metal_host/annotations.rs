@@ -5,9 +5,13 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use crate::{
-    bare_metal_host::shape::STATUS,
+    bare_metal_host::{
+        cleaning::{self, CleaningPolicies},
+        shape::STATUS,
+        status::BareMetalHostStatus,
+    },
     cause::Cause,
-    hardware_data::DETAILS_SHAPE,
+    hardware_data::{DETAILS_SHAPE, HardwareDetails},
     meta::ObjectMeta,
     shape::{self, Shape},
 };
@@ -35,6 +39,15 @@ pub const RELEASE_FORCE: &str = "firesteel.dev/release-force";
 /// newer than the store, or another appliance's; or the disk of this name, although it could not be read.
 pub const GIVE_UP_DISK: &str = "firesteel.dev/give-up-disk";
 
+/// While present, no disk of the host is cleaned or written; the value says who or why.
+pub const LOCK: &str = "firesteel.dev/lock";
+
+/// How far disks are cleaned, as JSON ([`cleaning::policies`]).
+pub const CLEANING: &str = "firesteel.dev/cleaning";
+/// One-shot: the next erasure of these disks goes on although they hold what belongs to a cluster or to another
+/// host ([`cleaning::overridden`]).
+pub const OVERRIDE_GUARD: &str = "firesteel.dev/override-guard";
+
 /// All requests of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
@@ -44,13 +57,16 @@ pub struct Requests {
     pub inspect: bool,
     pub inspection_disabled: bool,
     /// One-shot reboot.
-    pub reboot: Option<RebootMode>,
-    /// Keys of those who hold the host off, with the strongest mode among them.
-    pub held_off: Option<(Vec<String>, RebootMode)>,
+    pub reboot: Option<RebootRequest>,
+    pub held_off: Option<HeldOff>,
     pub retry: bool,
     pub release_force: bool,
     /// The mark of an installation that may be overwritten.
     pub give_up_disk: Option<String>,
+    /// The owner's policies; Firesteel's own where they cannot be read, which are not less.
+    pub cleaning: CleaningPolicies,
+    /// Disks whose guards are overridden, by name.
+    pub override_guards: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
@@ -60,6 +76,25 @@ pub enum RebootMode {
     #[serde(alias = "")]
     Soft,
     Hard,
+}
+
+/// What a reboot annotation asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct RebootRequest {
+    pub mode: RebootMode,
+    /// Also in states in which no OS of the owner's runs.
+    pub force: bool,
+}
+
+/// Those who keep the host off, each by a key of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeldOff {
+    pub holders: Vec<String>,
+    /// The strongest mode among them.
+    pub mode: RebootMode,
+    /// One of them means it also for a host that runs no OS of its owner's.
+    pub force: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -80,15 +115,6 @@ pub enum DeleteAction {
     Delete,
 }
 
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-struct RebootArguments {
-    mode: RebootMode,
-    /// Accepted as upstream; a reboot that was asked for is always carried out here.
-    #[serde(rename = "force")]
-    _force: bool,
-}
-
 /// Reads the requests; values that cannot be read count as the annotation's empty value, except
 /// where that would do more than was asked: [`causes`] refuses them at the door.
 #[must_use]
@@ -101,17 +127,22 @@ pub fn requests(meta: &ObjectMeta) -> Requests {
         retry: meta.annotations.contains_key(RETRY),
         release_force: meta.annotations.contains_key(RELEASE_FORCE),
         give_up_disk: meta.annotation(GIVE_UP_DISK).map(str::to_owned),
+        cleaning: meta.annotation(CLEANING).and_then(|text| cleaning::policies(text).ok()).unwrap_or_default(),
+        override_guards: (meta.annotation(OVERRIDE_GUARD))
+            .and_then(|text| cleaning::overridden(text).ok())
+            .unwrap_or_default(),
         ..Requests::default()
     };
     for (key, value) in &meta.annotations {
         let Some(rest) = key.strip_prefix(REBOOT) else { continue };
-        let mode = parse::<RebootArguments>(value).unwrap_or_default().mode;
+        let request = parse::<RebootRequest>(value).unwrap_or_default();
         if rest.is_empty() {
-            found.reboot = Some(mode);
+            found.reboot = Some(request);
         } else if let Some(holder) = rest.strip_prefix('/') {
-            let (holders, strongest) = found.held_off.get_or_insert_default();
-            holders.push(holder.to_owned());
-            *strongest = (*strongest).max(mode);
+            let held = found.held_off.get_or_insert_default();
+            held.holders.push(holder.to_owned());
+            held.mode = held.mode.max(request.mode);
+            held.force |= request.force;
         }
     }
     found
@@ -127,6 +158,8 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
             INSPECT if !matches!(value.as_str(), "" | "disabled") => {
                 Some("allowed are \"disabled\" or \"\"".to_owned())
             }
+            CLEANING => cleaning::policies(value).err(),
+            OVERRIDE_GUARD => cleaning::overridden(value).err(),
             STATUS_OF => document("status", &STATUS, value).err(),
             HARDWARE_DETAILS if !value.is_empty() && !inspection_disabled => {
                 Some("when hardware details are provided, inspection must be disabled".to_owned())
@@ -146,19 +179,48 @@ pub(crate) fn reboot_cause(key: &str, value: &str) -> Option<Cause> {
     if !rest.is_empty() && !rest.starts_with('/') {
         return None;
     }
-    let why = parse::<RebootArguments>(value).err()?;
+    let why = parse::<RebootRequest>(value).err()?;
     Some(Cause::invalid(&format!("metadata.annotations[{key}]"), value, &why))
 }
 
-/// Annotations that are accepted, because upstream's are, but that nothing acts on.
+/// The status that a host was moved here with; `Err` says what is wrong with it.
 #[must_use]
-pub fn unacted(meta: &ObjectMeta) -> Vec<String> {
-    let rows = [
-        (STATUS_OF, "the status is made anew from what the host is"),
-        (HARDWARE_DETAILS, "the hardware comes from the inspection alone"),
-    ];
-    let set = rows.iter().filter(|(key, _)| meta.annotation(key).is_some_and(|value| !value.is_empty()));
-    set.map(|(key, why)| format!("metadata.annotations[{key}] is accepted but not acted on: {why}")).collect()
+pub fn moved_status(meta: &ObjectMeta) -> Option<Result<BareMetalHostStatus, String>> {
+    read_document(meta, STATUS_OF, "status", &STATUS)
+}
+
+/// The hardware that a host's owner describes; `Err` says what is wrong with it.
+#[must_use]
+pub fn hardware_details(meta: &ObjectMeta) -> Option<Result<HardwareDetails, String>> {
+    read_document(meta, HARDWARE_DETAILS, "hardware", &DETAILS_SHAPE)
+}
+
+fn read_document<T: serde::de::DeserializeOwned>(
+    meta: &ObjectMeta,
+    key: &str,
+    name: &'static str,
+    shape: &Shape,
+) -> Option<Result<T, String>> {
+    let text = meta.annotation(key).filter(|text| !text.is_empty())?;
+    let read = || {
+        let mut value: Value = serde_json::from_str(text)?;
+        drop_nulls(&mut value);
+        serde_json::from_value(value)
+    };
+    let read = || read().map_err(|error: serde_json::Error| format!("is no {name} of a host: {error}"));
+    Some(document(name, shape, text).and_then(|()| read()))
+}
+
+/// Upstream writes `null` for what is not there.
+fn drop_nulls(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            fields.retain(|_, field| !field.is_null());
+            fields.values_mut().for_each(drop_nulls);
+        }
+        Value::Array(items) => items.iter_mut().for_each(drop_nulls),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
 }
 
 /// A JSON document of a shape, whose required fields may be missing.
@@ -167,6 +229,7 @@ fn document(name: &'static str, shape: &Shape, text: &str) -> Result<(), String>
         return Ok(());
     }
     let mut value: Value = serde_json::from_str(text).map_err(|error| format!("must be JSON: {error}"))?;
+    drop_nulls(&mut value);
     let mut faults: Vec<String> =
         shape::conform(shape, &mut value).iter().map(|path| format!("unknown field \"{path}\"")).collect();
     let causes = shape::check(shape, &value, None);
@@ -207,8 +270,9 @@ mod tests {
         assert_eq!(found.paused.as_deref(), Some("metal3.io/capm3"));
         assert_eq!(found.detached.map(|detached| detached.delete_action), Some(DeleteAction::Delay));
         assert!(found.inspect && !found.inspection_disabled && found.retry && found.release_force);
-        assert_eq!(found.reboot, Some(RebootMode::Hard));
-        assert_eq!(found.held_off, Some((vec!["a".to_owned(), "b".to_owned()], RebootMode::Hard)));
+        assert_eq!(found.reboot, Some(RebootRequest { mode: RebootMode::Hard, force: false }));
+        let held = HeldOff { holders: vec!["a".to_owned(), "b".to_owned()], mode: RebootMode::Hard, force: true };
+        assert_eq!(found.held_off, Some(held));
     }
 
     #[test]
@@ -223,8 +287,13 @@ mod tests {
             (INSPECT, "disabled"),
         ]);
         assert_eq!(causes(&good, false), []);
-        assert_eq!(requests(&good).held_off, Some((vec!["y".to_owned()], RebootMode::Soft)));
+        let held = HeldOff { holders: vec!["y".to_owned()], ..HeldOff::default() };
+        assert_eq!(requests(&good).held_off, Some(held));
         assert_eq!(causes(&meta(&[(INSPECT, "whatever")]), false).len(), 1);
+        let cleaning = [(CLEANING, r#"{"betweenOwners":{"method":"none"}}"#), (OVERRIDE_GUARD, "all")];
+        assert_eq!(causes(&meta(&cleaning), false).len(), 2);
+        let found = requests(&meta(&cleaning));
+        assert_eq!((found.cleaning, found.override_guards), (CleaningPolicies::default(), Vec::new()));
     }
 
     #[test]
@@ -237,6 +306,12 @@ mod tests {
         assert_eq!(status(r#"{"operationalStatus":"OK","provisioning":{"state":"provisioned","ID":"x"}}"#), []);
         let bad = status(r#"{"operationalStatus":"fine","errorType":"none","state":"x"}"#);
         assert!(matches!(bad.as_slice(), [one] if one.message.contains("unknown field \"state\"")), "{bad:?}");
-        assert_eq!(unacted(&meta(&[(STATUS_OF, "{}"), (INSPECT, "")])).len(), 1);
+        let moved = |text: &str| moved_status(&meta(&[(STATUS_OF, text)]));
+        assert!(moved("").is_none() && matches!(moved(r#"{"state":"x"}"#), Some(Err(_))));
+        let found = moved(r#"{"provisioning":{"state":"externally provisioned"}}"#);
+        let state = found.and_then(Result::ok).map(|status| status.provisioning.state);
+        assert_eq!(state, Some(crate::bare_metal_host::ProvisioningState::ExternallyProvisioned));
+        let found = hardware_details(&meta(&[(HARDWARE_DETAILS, r#"{"ramMebibytes":1024,"nics":null}"#)]));
+        assert_eq!(found.and_then(Result::ok).map(|details| details.ram_mebibytes), Some(1024));
     }
 }

@@ -1,14 +1,18 @@
 //! `BareMetalHost` (metal3.io/v1alpha1): what the owner of a server wants, and what is so.
 //!
 //! [`spec`] and [`status`] are upstream's fields; [`rules`] are upstream's admission rules plus
-//! our own limits; [`annotations`] are the requests that travel as annotations; [`unacted`] knows
-//! which accepted fields nothing acts on yet.
+//! our own limits, and [`address`] what a BMC's address may be; [`annotations`] are the requests that
+//! travel as annotations; [`unacted`] knows which accepted fields nothing acts on yet, and [`trust`] what an owner
+//! gave up for his BMC.
 
+pub mod address;
 pub mod annotations;
+pub mod cleaning;
 pub mod rules;
 pub(crate) mod shape;
 pub mod spec;
 pub mod status;
+pub mod trust;
 pub mod unacted;
 
 use serde::{Deserialize, Serialize};
@@ -49,7 +53,7 @@ pub const KIND: Kind = Kind {
     rules: |new, old| {
         kinds::typed(new, old, |new: &BareMetalHost, old| Verdict {
             causes: rules::causes(new, old),
-            unacted: unacted(new),
+            unacted: unacted(new).into_iter().chain(trust::warning(&new.spec)).collect(),
         })
     },
     ..Kind::new(METAL3, V1ALPHA1, "BareMetalHost", "baremetalhosts", "baremetalhost", &SHAPE)

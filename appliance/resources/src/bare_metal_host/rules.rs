@@ -1,13 +1,14 @@
 //! Admission rules of a BareMetalHost: upstream's webhook, and what this appliance cannot do.
 //!
 //! Stricter than upstream, since it would fail later and be harder to understand: images are raw or qcow2
-//! and come by http or https, or were imported (`file`, `store`); a Redfish address names the system; a
+//! and come by http or https, or were imported (`file`, `store`); a Redfish address has a path, to the system or
+//! its service, and nothing beside it; a
 //! reference to a Secret has a name, a deploy method too. Wider: a disk may be named by its link in
 //! `/dev/disk/by-id`, and `externallyProvisioned` may be switched on as long as nothing was done to a disk.
 
 use crate::{
     bare_metal_host::{
-        BareMetalHost, annotations,
+        BareMetalHost, address, annotations,
         spec::{BareMetalHostSpec, BootMode, ChecksumType, Image, ImageFormat, InspectionMode, Raid},
         status::ProvisioningState,
     },
@@ -15,21 +16,6 @@ use crate::{
     meta::{SecretReference, normal_mac},
 };
 
-/// Longest part of a name between two dots (RFC 1035).
-const HOST_LABEL_BYTES_MAX: usize = 63;
-/// Families of BMC addresses that upstream knows; all but the first two also come with `+http` and
-/// `+https`. An address without a scheme means IPMI.
-const BMC_FAMILIES: [&str; 9] = [
-    "ipmi",
-    "libvirt",
-    "redfish",
-    "redfish-virtualmedia",
-    "redfish-uefihttp",
-    "idrac-redfish",
-    "idrac-virtualmedia",
-    "ilo5-redfish",
-    "ilo5-virtualmedia",
-];
 /// Where an image can be fetched from. `file` and `store` name an image that was imported.
 const IMAGE_SCHEMES: [&str; 4] = ["http", "https", "file", "store"];
 
@@ -137,75 +123,16 @@ fn bmc(host: &BareMetalHost, causes: &mut Vec<Cause>) {
         }
         return;
     }
-    match bmc_address(address) {
+    match address::check(address) {
         Err(why) => causes.push(Cause::invalid("spec.bmc.address", address, &why)),
         Ok(()) => driver(host, address, causes),
     }
 }
 
-fn bmc_address(address: &str) -> Result<(), String> {
-    let Some((scheme, rest)) = address.split_once("://") else {
-        return if address.contains(['/', ' ']) {
-            Err("is no address".to_owned())
-        } else {
-            check_host(host_of(address))
-        };
-    };
-    let (family, transport) = scheme.split_once('+').unwrap_or((scheme, ""));
-    let plain = matches!(family, "ipmi" | "libvirt");
-    let transport_known = transport.is_empty() || !plain && matches!(transport, "http" | "https");
-    if !BMC_FAMILIES.contains(&family) || !transport_known {
-        let families = BMC_FAMILIES.join(", ");
-        return Err(format!("has the scheme {scheme:?}; known are {families}, the latter also with +http or +https"));
-    }
-    let authority = rest.split('/').next().unwrap_or_default();
-    if authority.is_empty() || address.contains(char::is_whitespace) {
-        return Err("names no host".to_owned());
-    }
-    check_host(host_of(authority))?;
-    if !plain && !rest.contains('/') {
-        return Err("needs the path of the system, such as /redfish/v1/Systems/1".to_owned());
-    }
-    Ok(())
-}
-
-/// Without user and port.
-fn host_of(authority: &str) -> &str {
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    if let Some(inner) = host.strip_prefix('[') {
-        return inner.split_once(']').map_or(inner, |(address, _)| address);
-    }
-    match host.split_once(':') {
-        Some((name, port)) if !port.contains(':') => name,
-        // An IPv6 address without brackets.
-        _ => host,
-    }
-}
-
-fn check_host(host: &str) -> Result<(), String> {
-    let label = |label: &str| {
-        let bytes = label.as_bytes();
-        bytes.len() <= HOST_LABEL_BYTES_MAX
-            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
-            && [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
-    };
-    if host.parse::<std::net::IpAddr>().is_ok() || host.split('.').all(label) {
-        Ok(())
-    } else {
-        Err(format!("BMC address hostname/IP : [{host}] is invalid"))
-    }
-}
-
-/// The family of a BMC's address, such as `redfish`.
-fn family(address: &str) -> &str {
-    let scheme = address.split_once("://").map_or("ipmi", |(scheme, _)| scheme);
-    scheme.split_once('+').map_or(scheme, |(family, _)| family)
-}
-
 /// What the driver of this BMC cannot do, or needs to be told.
-fn driver(host: &BareMetalHost, address: &str, causes: &mut Vec<Cause>) {
-    let (spec, family) = (&host.spec, family(address));
-    let is_plain = matches!(family, "ipmi" | "libvirt");
+fn driver(host: &BareMetalHost, bmc: &str, causes: &mut Vec<Cause>) {
+    let (spec, family) = (&host.spec, address::family(bmc));
+    let is_plain = address::is_ipmi(bmc);
     if spec.boot_mac_address.is_empty() && (family == "libvirt" || inspection_disabled(host)) {
         let why = format!("BMC driver {family} requires a BootMACAddress value where nothing else tells it");
         causes.push(Cause::required("spec.bootMACAddress", &why));

@@ -2,37 +2,41 @@
 //! told at admission and by a condition, so that nobody waits for a RAID set that never comes.
 
 use crate::bare_metal_host::{
-    BareMetalHost, annotations,
+    BareMetalHost, address,
     spec::{BareMetalHostSpec, BootMode, InspectionMode},
 };
 
 /// One line for everything of a host that is set and has no effect.
 #[must_use]
 pub fn unacted(host: &BareMetalHost) -> Vec<String> {
-    let mut lines = unacted_fields(&host.spec);
-    lines.extend(annotations::unacted(&host.metadata));
-    lines
+    unacted_fields(&host.spec)
 }
 
 /// One line per field that is set and has no effect, with the field's path first.
 #[must_use]
 pub fn unacted_fields(spec: &BareMetalHostSpec) -> Vec<String> {
     let image = spec.image.as_ref();
+    let bmc = spec.usable_bmc().map(|bmc| bmc.address.as_str());
     let rows: [(&str, bool, &str); 13] = [
+        (
+            "spec.bmc.address",
+            bmc.is_some_and(address::is_virtual_media),
+            "a scheme of virtual media asks for booting from a CD, for which the appliance makes no image: the host \
+             is booted from the network by PXE, and all else goes by Redfish",
+        ),
         ("spec.architecture", !spec.architecture.is_empty(), "the architecture comes from the inspection"),
         (
             "spec.bootMode",
             spec.boot_mode == Some(BootMode::UefiSecureBoot),
             "Secure Boot is not switched; set it in the firmware",
         ),
-        ("spec.bootMode", spec.boot_mode == Some(BootMode::Legacy), "the firmware's own mode is used"),
+        (
+            "spec.bootMode",
+            spec.boot_mode == Some(BootMode::Legacy) && bmc.is_none(),
+            "without a BMC the firmware's own mode is used",
+        ),
         ("spec.networkData", spec.network_data.is_some(), "network data is not handed to the OS; use userData"),
         ("spec.metaData", spec.meta_data.is_some(), "metadata is not handed to the OS; use userData"),
-        (
-            "spec.preprovisioningNetworkDataName",
-            !spec.preprovisioning_network_data_name.is_empty(),
-            "the ramdisk configures the interface that booted by DHCP",
-        ),
         ("spec.customDeploy", spec.custom_deploy.is_some(), "no deploy method other than writing spec.image exists"),
         ("spec.raid", spec.raid.is_some(), "RAID sets are not built"),
         (
@@ -70,6 +74,25 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(unacted_fields(&spec), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_host_that_is_not_booted_as_its_scheme_says_is_told() {
+        let of = |address: &str| {
+            let bmc = crate::bare_metal_host::BmcDetails {
+                address: address.into(),
+                credentials_name: "s".into(),
+                ..Default::default()
+            };
+            unacted_fields(&BareMetalHostSpec { bmc: Some(bmc), ..Default::default() })
+        };
+        for scheme in ["redfish-virtualmedia", "idrac-virtualmedia+http", "ilo5-virtualmedia+https"] {
+            let warnings = of(&format!("{scheme}://192.0.2.5/redfish/v1/Systems/1"));
+            assert!(warnings.len() == 1 && warnings[0].contains("by PXE"), "{scheme}: {warnings:?}");
+        }
+        for scheme in ["redfish", "redfish-uefihttp", "idrac-redfish", "ilo5-redfish", "ipmi"] {
+            assert_eq!(of(&format!("{scheme}://192.0.2.5/")), Vec::<String>::new(), "{scheme}");
+        }
     }
 
     #[test]

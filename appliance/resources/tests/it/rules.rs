@@ -35,9 +35,12 @@ fn each_rule_has_a_good_and_a_bad_case() {
     let root = |level: &str| json!({"level": level, "rootVolume": true, "physicalDisks": disks});
     let rows: Vec<(Value, Value, &str)> = vec![
         (bmc("redfish+http://192.0.2.5/redfish/v1/Systems/1"), bmc("http://192.0.2.5/x"), "spec.bmc.address"),
-        (bmc("idrac-virtualmedia://192.0.2.5/x"), bmc("redfish://192.0.2.5"), "spec.bmc.address"),
+        (bmc("idrac-virtualmedia://192.0.2.5/redfish/v1/Systems/1"), bmc("redfish://192.0.2.5"), "spec.bmc.address"),
+        (bmc("redfish-uefihttp://192.0.2.5/redfish/v1/Systems/1"), bmc("irmc://192.0.2.5/"), "spec.bmc.address"),
+        (bmc("ilo5-redfish+https://192.0.2.5/"), bmc("ilo5-redfish://root:x@192.0.2.5/"), "spec.bmc.address"),
         (bmc("192.0.2.5"), bmc("ipmi://"), "spec.bmc.address"),
         (bmc("ipmi://192.0.2.5:6230"), bmc("ipmi+http://192.0.2.5"), "spec.bmc.address"),
+        (bmc("ipmi://192.0.2.5?privilegelevel=OPERATOR"), bmc("ipmi://?privilegelevel=OPERATOR"), "spec.bmc.address"),
         (json!({}), json!({"bmc": {"address": "ipmi://b", "credentialsName": ""}}), "spec.bmc.credentialsName"),
         (
             json!({"bootMACAddress": "52:54:00:aa:bb:01"}),
@@ -101,7 +104,7 @@ fn each_rule_has_a_good_and_a_bad_case() {
         (json!({"customDeploy": {"method": "x"}}), json!({"customDeploy": {"method": ""}}), "spec.customDeploy.method"),
         (json!({"inspectionMode": "fast"}), json!({"inspectionMode": "slow"}), "spec.inspectionMode"),
         (bmc("ipmi://[2001:db8::1]:623"), bmc("ipmi://not_a_name"), "spec.bmc.address"),
-        (bmc("redfish://a-b.example:8000/x"), bmc("redfish://-a.example/x"), "spec.bmc.address"),
+        (bmc("redfish://a-b.example:8000/redfish/v1/Systems/x"), bmc("redfish://-a.example/x"), "spec.bmc.address"),
         (
             with(bmc("libvirt://192.0.2.5"), json!({"bootMACAddress": "52:54:00:aa:bb:01"})),
             bmc("libvirt://192.0.2.5"),
@@ -109,22 +112,22 @@ fn each_rule_has_a_good_and_a_bad_case() {
         ),
         (
             json!({"inspectionMode": "disabled"}),
-            with(bmc("redfish://192.0.2.5/x"), json!({"inspectionMode": "disabled"})),
+            with(bmc("redfish://192.0.2.5/redfish/v1/Systems/1"), json!({"inspectionMode": "disabled"})),
             "spec.bootMACAddress",
         ),
         (json!({}), json!({"bootMACAddress": "x52:54:00:aa:bb:01"}), "spec.bootMACAddress"),
         (
-            with(bmc("redfish://192.0.2.5/x"), hardware(json!({"level": "1"}))),
+            with(bmc("redfish://192.0.2.5/redfish/v1/Systems/1"), hardware(json!({"level": "1"}))),
             with(bmc("ipmi://192.0.2.5"), hardware(json!({"level": "1"}))),
             "spec.raid.hardwareRAIDVolumes",
         ),
         (
-            with(bmc("redfish://192.0.2.5/x"), json!({"bootMode": "UEFISecureBoot"})),
+            with(bmc("redfish://192.0.2.5/redfish/v1/Systems/1"), json!({"bootMode": "UEFISecureBoot"})),
             with(bmc("ipmi://192.0.2.5"), json!({"bootMode": "UEFISecureBoot"})),
             "spec.bootMode",
         ),
         (
-            with(bmc("redfish://192.0.2.5/x"), json!({"inspectionMode": "fast"})),
+            with(bmc("redfish://192.0.2.5/redfish/v1/Systems/1"), json!({"inspectionMode": "fast"})),
             with(bmc("192.0.2.5"), json!({"inspectionMode": "fast"})),
             "spec.inspectionMode",
         ),

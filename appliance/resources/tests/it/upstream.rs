@@ -36,7 +36,7 @@ const DEFINITIONS: &[(&str, &str)] = &[
     ("MachineSet", "capi/core/cluster.x-k8s.io_machinesets.yaml"),
 ];
 /// The kinds of this appliance alone.
-const OWN: &[&str] = &["HostJournal", "DiscoveredHost", "AccessGrant"];
+const OWN: &[&str] = &["HostJournal", "DiscoveredHost", "Halt", "Receipt", "AccessGrant"];
 
 /// A difference that is meant.
 #[derive(Debug, Deserialize)]

@@ -3,6 +3,8 @@
 //! Each change is checked before anything of it is written, so a refused one leaves no trace and
 //! the others of its batch go on. A failure of the database itself refuses the whole batch.
 
+use std::time::Instant;
+
 use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
@@ -76,7 +78,14 @@ pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hu
 
 fn write_batch(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub) {
     let ops: Vec<(&Op, &[Guard])> = batch.iter().map(|commit| (&commit.op, commit.guards.as_slice())).collect();
-    match apply(database, &ops) {
+    let began = Instant::now();
+    let applied = apply(database, &ops);
+    match &applied {
+        Ok(applied) if applied.current != applied.start => hub.flushes.flushed(began.elapsed()),
+        Ok(_) => {}
+        Err(_) => hub.flushes.failed(),
+    }
+    match applied {
         Ok(Applied { start, outcomes, events, current }) => {
             if start != hub.published() {
                 // An earlier batch was reported as failed and had become durable after all.

@@ -1,61 +1,29 @@
 //! The appliance that is measured: a process of its own with an empty folder.
 
-use std::{
-    fs::{self, File},
-    net::{Ipv4Addr, SocketAddr, TcpListener},
-    path::{Path, PathBuf},
-    process::{Child, Command, Stdio},
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::Path};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 
 use crate::client::Endpoint;
-
-/// One that has not answered by then does not start.
-const START: Duration = Duration::from_secs(60);
 
 /// A running appliance; it ends with this.
 #[derive(Debug)]
 pub(crate) struct Appliance {
-    process: Child,
-    log: PathBuf,
+    process: firesteel_tests::appliance::Appliance,
     pub(crate) endpoint: Endpoint,
 }
 
 impl Appliance {
-    pub(crate) async fn start(program: &Path, data: &Path) -> Result<Self> {
-        fs::create_dir_all(data)?;
-        // Free at the moment that it was asked for; nobody else is expected to take it.
-        let free = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?.port();
-        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free));
-        let log = data.with_extension("log");
-        let mut process = Command::new(program)
-            .args(["serve", "--api-only", "--log", "warn", "--api", &address.to_string(), "--data"])
-            .arg(data)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(&log)?)
-            .spawn()
-            .with_context(|| format!("starting {}", program.display()))?;
-        let asked = tokio::time::Instant::now();
-        loop {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            if let Some(status) = process.try_wait()? {
-                bail!("the appliance ended ({status}): {}", fs::read_to_string(&log).unwrap_or_default());
-            }
-            let kubeconfig = fs::read(data.join("admin.kubeconfig")).unwrap_or_default();
-            let Ok(endpoint) = Endpoint::of(&kubeconfig, address) else { continue };
-            if let Ok(mut connection) = endpoint.connect().await
-                && connection.get("/readyz").await.is_ok()
-            {
-                return Ok(Self { process, log, endpoint });
-            }
-            if asked.elapsed() > START {
-                process.kill()?;
-                bail!("the appliance does not answer");
-            }
-        }
+    /// Its folder is made below `dir`, on the disk that is to be measured.
+    pub(crate) async fn start(program: &Path, dir: &Path) -> Result<Self> {
+        let folder = tempfile::Builder::new().prefix("appliance-").tempdir_in(dir)?;
+        let arguments = ["--api-only", "--log", "warn"];
+        let process = firesteel_tests::appliance::Appliance::start_whole(program, "127.0.0.1:0", &arguments, folder);
+        let url = process.url();
+        let address: SocketAddr = url.trim_start_matches("https://").parse().context("the kubeconfig's server")?;
+        let endpoint = Endpoint::of(&fs::read(process.kubeconfig())?, address)?;
+        endpoint.connect().await?.get("/readyz").await?;
+        Ok(Self { process, endpoint })
     }
 
     /// Memory that it holds now, and the most that it ever held, in MiB.
@@ -82,19 +50,8 @@ impl Appliance {
 
     /// What it said before something went wrong.
     pub(crate) fn last_words(&self) -> String {
-        let log = fs::read_to_string(&self.log).unwrap_or_default();
+        let log = self.process.log();
         let lines: Vec<&str> = log.lines().rev().take(5).collect();
         format!("measuring the API; the appliance's last words: {lines:?}")
-    }
-}
-
-impl Drop for Appliance {
-    fn drop(&mut self) {
-        // It may have ended by itself, and then there is nothing to end.
-        if self.process.kill().is_ok()
-            && let Err(error) = self.process.wait()
-        {
-            eprintln!("the appliance did not end: {error}");
-        }
     }
 }

@@ -95,7 +95,7 @@ async fn measure_api(arguments: &Arguments, folder: &tempfile::TempDir, figures:
         Some(program) => program.clone(),
         None => std::env::current_exe().context("finding this program")?.with_file_name("firesteel"),
     };
-    let appliance = Appliance::start(&program, &folder.path().join("appliance")).await?;
+    let appliance = Appliance::start(&program, folder.path()).await?;
     let load = api::Load {
         hosts: arguments.hosts,
         watchers: arguments.watchers,

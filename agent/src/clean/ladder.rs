@@ -1,0 +1,352 @@
+//! Which methods erase a drive, in which order, and why others are left out. Pure.
+//!
+//! Grades follow NIST SP 800-88 and, where its tables are older than a command, IEEE 2883-2022; where the
+//! two differ the lower grade is given. So NVMe Format is *clear* although SP 800-88r1 table A-8 lets it
+//! pass for purge: nothing obliges a drive to erase what no namespace addresses.
+
+use std::{collections::BTreeSet, fmt};
+
+pub use firesteel_wire::erasure::Policy;
+use firesteel_wire::erasure::{Grade, LeftOut};
+
+/// One way to erase. The drive's kind says which command that is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Method {
+    /// The drive's media key is replaced: NVMe and SCSI sanitize, ATA crypto scramble.
+    SanitizeCrypto,
+    /// All blocks are erased, spare ones too: NVMe, ATA and SCSI sanitize.
+    SanitizeBlock,
+    /// All blocks are overwritten by the drive, spare ones too: NVMe, ATA and SCSI sanitize.
+    SanitizeOverwrite,
+    /// NVMe Format with secure erase setting 2.
+    FormatCrypto,
+    /// NVMe Format with secure erase setting 1.
+    FormatUserData,
+    /// ATA SECURITY ERASE UNIT in enhanced mode.
+    SecureEraseEnhanced,
+    /// ATA SECURITY ERASE UNIT in normal mode.
+    SecureErase,
+    /// The kernel's zeroing, by a command of the drive that leaves the blocks allocated.
+    WriteZeroes,
+    /// Zeros written to every block.
+    Overwrite,
+    /// Blocks are given back, which erases none of them: no policy's way.
+    Discard,
+    /// Partition tables and signatures alone.
+    Metadata,
+}
+
+impl Method {
+    pub const ALL: [Self; 11] = [
+        Self::SanitizeCrypto,
+        Self::SanitizeBlock,
+        Self::SanitizeOverwrite,
+        Self::FormatCrypto,
+        Self::FormatUserData,
+        Self::SecureEraseEnhanced,
+        Self::SecureErase,
+        Self::WriteZeroes,
+        Self::Overwrite,
+        Self::Discard,
+        Self::Metadata,
+    ];
+
+    /// The name in receipts.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::SanitizeCrypto => "sanitize-crypto",
+            Self::SanitizeBlock => "sanitize-block",
+            Self::SanitizeOverwrite => "sanitize-overwrite",
+            Self::FormatCrypto => "format-crypto",
+            Self::FormatUserData => "format-user-data",
+            Self::SecureEraseEnhanced => "secure-erase-enhanced",
+            Self::SecureErase => "secure-erase",
+            Self::WriteZeroes => "write-zeroes",
+            Self::Overwrite => "overwrite",
+            Self::Discard => "discard",
+            Self::Metadata => "metadata",
+        }
+    }
+
+    /// Needs no command of the drive beyond reading and writing.
+    #[must_use]
+    pub fn is_kernels(self) -> bool {
+        matches!(self, Self::WriteZeroes | Self::Overwrite | Self::Discard | Self::Metadata)
+    }
+
+    #[must_use]
+    pub fn is_sanitize(self) -> bool {
+        matches!(self, Self::SanitizeCrypto | Self::SanitizeBlock | Self::SanitizeOverwrite)
+    }
+
+    /// Takes seconds or minutes on a disk of any size, so that doing it twice costs little.
+    #[must_use]
+    pub fn is_quick(self) -> bool {
+        matches!(self, Self::SanitizeCrypto | Self::SanitizeBlock | Self::FormatCrypto | Self::FormatUserData)
+    }
+
+    /// Whether every block must read as zeros afterwards; else it must only differ from before.
+    #[must_use]
+    pub fn leaves_zeros(self) -> bool {
+        matches!(self, Self::WriteZeroes | Self::Overwrite | Self::Discard)
+    }
+
+    /// The best grade that the method can earn on a drive that does what it says.
+    #[must_use]
+    pub fn grade(self, rotational: bool) -> Grade {
+        match self {
+            Self::SanitizeCrypto | Self::SanitizeBlock | Self::SanitizeOverwrite => Grade::Purge,
+            // SP 800-88r1 table A-5 (magnetic): enhanced is purge; table A-8 (flash): clear.
+            Self::SecureEraseEnhanced if rotational => Grade::Purge,
+            Self::SecureEraseEnhanced
+            | Self::SecureErase
+            | Self::FormatCrypto
+            | Self::FormatUserData
+            | Self::WriteZeroes
+            | Self::Overwrite => Grade::Clear,
+            // Blocks that were given back are unreachable, not erased.
+            Self::Discard | Self::Metadata => Grade::None,
+        }
+    }
+
+    /// Expected time, smaller is quicker: seconds, minutes, hours for the whole disk.
+    fn slowness(self) -> u8 {
+        match self {
+            Self::Metadata => 0,
+            Self::SanitizeCrypto => 1,
+            Self::FormatCrypto => 2,
+            Self::Discard => 3,
+            Self::SanitizeBlock => 4,
+            Self::FormatUserData => 5,
+            Self::SecureEraseEnhanced => 6,
+            Self::SecureErase => 7,
+            Self::WriteZeroes => 8,
+            Self::SanitizeOverwrite => 9,
+            Self::Overwrite => 10,
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// What a command reaches beyond the disk that it is sent to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// This disk alone, or one namespace after the other.
+    Disk,
+    /// These NVMe namespaces.
+    Namespaces(BTreeSet<u32>),
+    /// More than the drive tells; the reason in words.
+    Unknown(String),
+}
+
+/// One method that the drive says it knows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    pub method: Method,
+    pub reach: Reach,
+    /// Why it cannot be used now (frozen, locked, …), with what to do.
+    pub barred: Option<String>,
+}
+
+/// What a drive can do and how it stands, as it says itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    pub offers: Vec<Offer>,
+    pub rotational: bool,
+    /// A sanitize that somebody began is still running.
+    pub busy: bool,
+    /// Areas that no command of ours reads back, in words: `4096 blocks behind a host protected area`.
+    pub hidden: Vec<String>,
+    /// Nothing may be written or erased while this stands: `locked with a password of somebody else`.
+    pub closed: Option<String>,
+}
+
+/// What the drive said when one of its methods was not wanted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ladder {
+    /// In the order in which they are tried.
+    pub rungs: Vec<Method>,
+    pub left_out: Vec<LeftOut>,
+}
+
+/// The methods for this drive, the best for the policy first. `planned` are the NVMe namespaces that
+/// the plan names; other drives have none.
+#[must_use]
+pub fn build(abilities: &Abilities, planned: &BTreeSet<u32>, policy: Policy) -> Ladder {
+    let mut ladder = Ladder::default();
+    for method in Method::ALL {
+        match judge(abilities, planned, policy, method) {
+            Ok(()) => ladder.rungs.push(method),
+            Err(why) => ladder.left_out.push(LeftOut { method: method.name().to_owned(), why }),
+        }
+    }
+    let grade = |method: Method| method.grade(abilities.rotational);
+    ladder.rungs.sort_by_key(|&method| match policy {
+        Policy::Full => (std::cmp::Reverse(grade(method)), method.slowness()),
+        Policy::Metadata | Policy::Quick => (std::cmp::Reverse(Grade::None), method.slowness()),
+    });
+    ladder
+}
+
+fn judge(abilities: &Abilities, planned: &BTreeSet<u32>, policy: Policy, method: Method) -> Result<(), String> {
+    if let Some(why) = &abilities.closed {
+        return Err(why.clone());
+    }
+    match (policy, method) {
+        (Policy::Metadata, Method::Metadata) => return Ok(()),
+        (Policy::Metadata, _) => return Err("the policy asks for the metadata alone".to_owned()),
+        (Policy::Quick | Policy::Full, Method::Metadata) => {
+            return Err("clearing metadata leaves the data".to_owned());
+        }
+        // Also where a drive promises zeros: it earns no grade, so nobody would take it for an erasure, and the
+        // disk would be discarded again and again.
+        (Policy::Quick | Policy::Full, Method::Discard) => {
+            return Err("a discard hides blocks and erases none".to_owned());
+        }
+        (Policy::Quick | Policy::Full, _) => {}
+    }
+    if method == Method::Overwrite {
+        return Ok(());
+    }
+    let Some(offer) = abilities.offers.iter().find(|offer| offer.method == method) else {
+        return Err("the drive does not offer it".to_owned());
+    };
+    match &offer.reach {
+        Reach::Disk => {}
+        Reach::Unknown(why) => return Err(why.clone()),
+        Reach::Namespaces(reached) => {
+            let others: Vec<String> = reached.difference(planned).map(ToString::to_string).collect();
+            if !others.is_empty() {
+                return Err(format!("it reaches namespaces that the plan does not name: {}", others.join(", ")));
+            }
+        }
+    }
+    offer.barred.clone().map_or(Ok(()), Err)
+}
+
+/// What a method does not reach, or claims to reach where nobody can look: for the receipt, in words.
+#[must_use]
+pub fn not_reached(method: Method, abilities: &Abilities) -> Vec<String> {
+    let grade = method.grade(abilities.rotational);
+    let spare = match grade {
+        Grade::Purge => "spare and remapped blocks: erased by the drive's own word, they cannot be read back",
+        Grade::Clear | Grade::None if abilities.rotational => "remapped sectors are not reached",
+        Grade::Clear | Grade::None => "spare and remapped flash blocks are not reached",
+    };
+    let hidden = abilities.hidden.iter().map(|area| match grade {
+        Grade::Purge => format!("{area}: not read back"),
+        Grade::Clear | Grade::None => format!("{area}: not reached"),
+    });
+    let data = (method == Method::Metadata).then(|| "data outside of tables and signatures is left".to_owned());
+    hidden.chain([spare.to_owned()]).chain(data).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn offer(method: Method) -> Offer {
+        Offer { method, reach: Reach::Disk, barred: None }
+    }
+
+    fn all() -> Abilities {
+        Abilities { offers: Method::ALL.into_iter().map(offer).collect(), ..Abilities::default() }
+    }
+
+    #[test]
+    fn full_goes_by_grade_and_quick_by_time() {
+        use Method::{
+            FormatCrypto, FormatUserData, Overwrite, SanitizeBlock, SanitizeCrypto, SanitizeOverwrite, SecureErase,
+            SecureEraseEnhanced, WriteZeroes,
+        };
+        let rungs = |policy| build(&all(), &BTreeSet::new(), policy).rungs;
+        let full = [
+            SanitizeCrypto,
+            SanitizeBlock,
+            SanitizeOverwrite,
+            FormatCrypto,
+            FormatUserData,
+            SecureEraseEnhanced,
+            SecureErase,
+            WriteZeroes,
+            Overwrite,
+        ];
+        assert_eq!(rungs(Policy::Full), full);
+        assert_eq!(rungs(Policy::Quick)[..4], [SanitizeCrypto, FormatCrypto, SanitizeBlock, FormatUserData]);
+        for policy in [Policy::Quick, Policy::Full] {
+            let graded = |rotational| rungs(policy).iter().all(|rung| rung.grade(rotational) >= Grade::Clear);
+            assert!(graded(true) && graded(false), "what earns no grade is no proof, so it would be asked for again");
+        }
+        assert_eq!(rungs(Policy::Metadata), [Method::Metadata]);
+        let magnetic = Abilities { rotational: true, ..all() };
+        let rungs = build(&magnetic, &BTreeSet::new(), Policy::Full).rungs;
+        assert_eq!(rungs[2], SecureEraseEnhanced, "enhanced is purge on magnetic disks: before the overwrite");
+    }
+
+    #[test]
+    fn a_method_that_reaches_more_than_the_plan_is_left_out_with_the_names() {
+        let mut abilities = all();
+        abilities.offers[0].reach = Reach::Namespaces(BTreeSet::from([1, 2, 7]));
+        let ladder = build(&abilities, &BTreeSet::from([1]), Policy::Full);
+        assert!(!ladder.rungs.contains(&Method::SanitizeCrypto));
+        let left = ladder.left_out.iter().find(|left| left.method == "sanitize-crypto").map(|left| left.why.clone());
+        assert_eq!(left.as_deref(), Some("it reaches namespaces that the plan does not name: 2, 7"));
+        let ladder = build(&abilities, &BTreeSet::from([1, 2, 7]), Policy::Full);
+        assert_eq!(ladder.rungs[0], Method::SanitizeCrypto);
+    }
+
+    #[test]
+    fn a_closed_drive_has_no_rung_and_a_plain_one_has_the_overwrite() {
+        let closed = Abilities { closed: Some("locked".into()), ..all() };
+        assert!(build(&closed, &BTreeSet::new(), Policy::Full).rungs.is_empty());
+        let plain = build(&Abilities::default(), &BTreeSet::new(), Policy::Quick);
+        assert_eq!(plain.rungs, [Method::Overwrite]);
+        assert_eq!(plain.left_out.len(), Method::ALL.len() - 1, "each other one has its reason");
+    }
+
+    #[test]
+    fn what_was_not_reached_is_said() {
+        let abilities = Abilities { hidden: vec!["8 blocks behind X".into()], ..Abilities::default() };
+        let left = not_reached(Method::Overwrite, &abilities);
+        assert_eq!(left, ["8 blocks behind X: not reached", "spare and remapped flash blocks are not reached"]);
+        assert!(not_reached(Method::SanitizeBlock, &abilities)[0].ends_with("not read back"));
+    }
+
+    proptest! {
+        /// Every method is either a rung or left out with a reason; nothing barred is a rung.
+        #[test]
+        fn nothing_is_forgotten(
+            rows in prop::collection::vec((0_usize..11, any::<bool>(), 0_u32..4), 0..11),
+            rotational: bool,
+            policy in prop::sample::select(vec![Policy::Metadata, Policy::Quick, Policy::Full]),
+        ) {
+            let offers = rows.iter().map(|&(index, barred, other)| Offer {
+                method: Method::ALL[index],
+                reach: if other == 0 { Reach::Disk } else { Reach::Namespaces(BTreeSet::from([1, other])) },
+                barred: barred.then(|| "frozen".to_owned()),
+            }).collect();
+            let abilities = Abilities { offers, rotational, ..Abilities::default() };
+            let ladder = build(&abilities, &BTreeSet::from([1, 2]), policy);
+            prop_assert_eq!(ladder.rungs.len() + ladder.left_out.len(), Method::ALL.len());
+            prop_assert!(!ladder.rungs.is_empty());
+            for rung in &ladder.rungs {
+                let offer = abilities.offers.iter().find(|offer| offer.method == *rung);
+                let is_always_there = matches!(rung, Method::Overwrite | Method::Metadata);
+                prop_assert!(is_always_there || offer.is_some_and(|offer| offer.barred.is_none()));
+                prop_assert!(policy == Policy::Metadata || *rung != Method::Metadata);
+            }
+            if policy == Policy::Full {
+                let grades: Vec<_> = ladder.rungs.iter().map(|rung| rung.grade(rotational)).collect();
+                prop_assert!(grades.is_sorted_by(|one, next| one >= next), "{:?}", grades);
+            }
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! Cleaning with proof: from what a drive can do and what the policy asks to an erasure whose evidence
+//! was read back from the medium.
+//!
+//! ```text
+//! Drive::examine ─► Abilities ─┐
+//! policy, planned namespaces ──┴─► ladder::build ─► rungs, and why others are left out
+//!                                      │
+//!                 ┌────────────────────▼─────────────────────┐
+//!   busy drive ──►│ climb: await │ plant ─► erase ─► prove   │──► done {method, grade, not reached}
+//!                 │          ▲           └ fell ┘  └ lied ┘  │──► stopped {why}: never done
+//!                 └──────────┴───── the next rung ───────────┘
+//! ```
+//!
+//! - Decide, pure: [`ladder`], [`climb`], [`proof`], [`foreign`], [`guard`], and the encoders and decoders of
+//!   [`nvme`], [`ata`] and [`scsi`].
+//! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::Disk`: [`perform`], [`medium`],
+//!   and the three `drive` modules on [`port::Port`], behind which [`crate::os::drive`] talks to the kernel.
+//! - Wire up: [`attach`] finds the drive of a disk in sysfs, [`reach`] how it is reached, [`assembled`] what
+//!   stands on it.
+//!
+//! What holds for every sequence of faults (the simulated drive proves it): nothing ends as done while a
+//! sector that was there before can still be read where a sample looked, and on a disk of at most
+//! [`proof::SAMPLES_MAX`] samples that is everywhere; a sanitize that was interrupted is awaited before
+//! anything else is begun; no drive is left locked by us.
+
+pub mod assembled;
+pub mod ata;
+pub mod attach;
+mod blocking;
+pub mod climb;
+pub mod drive;
+pub mod foreign;
+pub mod guard;
+pub mod ladder;
+pub mod medium;
+pub mod nvme;
+pub mod perform;
+pub mod port;
+pub mod proof;
+pub mod reach;
+pub mod scsi;
+mod zeroing;
+
+#[cfg(test)]
+mod simulated;
+
+/// Reads foreign answers and disk contents of any kind. For fuzzing: never panics.
+pub fn check(bytes: &[u8]) {
+    nvme::check(bytes);
+    ata::check(bytes);
+    scsi::check(bytes);
+    foreign::check(bytes);
+}
+
+/// `N` bytes at `at`, where there are so many.
+fn array<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..)?.first_chunk().copied()
+}

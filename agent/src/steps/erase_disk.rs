@@ -1,0 +1,347 @@
+//! Erase disks, and prove it. What and how is [`crate::clean`]'s; this step brings the disks, their drives and
+//! the guards together.
+//!
+//! Steps of this kind that follow one another run at once: each drive in a thread of its own, so many at a time
+//! as [`PARALLEL_MAX`]. Namespaces of one NVMe controller are one drive: what its commands reach must all be in
+//! the plan, and what it erased is proven on each of them.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use anyhow::Context;
+use firesteel_images::write::Aborted;
+use firesteel_wire::{Disk, Evidence, Step, erasure::Policy};
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::{
+    CONSOLE_INTERVAL, Failure, Finished, Job,
+    guard::{Guarded, Opened, Pinned, kernel_name},
+    pace::Pace,
+};
+use crate::{
+    clean::{
+        attach::{self, Attached, CommandSet},
+        drive::Drive,
+        perform::{self, NotCleaned, Watch, clean},
+        port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},
+    },
+    gate::Pause,
+    host::Held,
+};
+
+/// Drives that are erased at once. Overwriting takes the host's bus and one buffer for each; eight spinning disks
+/// stay below the bandwidth of one controller.
+const PARALLEL_MAX: usize = 8;
+
+/// What the plan asks of one disk.
+#[derive(Clone, Copy)]
+struct Wanted<'a> {
+    guarded: Guarded<'a>,
+    policy: Policy,
+}
+
+/// One disk of a drive.
+struct Member<'a> {
+    index: u32,
+    wanted: Wanted<'a>,
+    disk: Disk,
+    attached: Attached,
+    /// What its commands reach.
+    key: PathBuf,
+}
+
+/// How each step ended, in the order of the plan.
+pub(super) type Ends = BTreeMap<u32, Result<Finished, Failure>>;
+
+/// Runs these steps, all of this kind, to their ends; `started` and `ended` hear of each as it happens.
+pub(super) fn run_all(
+    job: &Job<'_>,
+    steps: &[(u32, &Step)],
+    started: &(dyn Fn(u32) + Sync),
+    ended: &(dyn Fn(u32, &Result<Finished, Failure>) + Sync),
+) -> Ends {
+    let ends = Mutex::new(Ends::new());
+    let end = |index: u32, result: Result<Finished, Failure>| {
+        ended(index, &result);
+        ends.lock().unwrap_or_else(PoisonError::into_inner).insert(index, result);
+    };
+    let mut drives: BTreeMap<(PathBuf, &str), Vec<Member<'_>>> = BTreeMap::new();
+    for (index, step) in steps {
+        let Step::EraseDisk { disk, policy, own_names, override_guards } = step else { continue };
+        let guarded = Guarded { disk, own_names, override_guards: *override_guards };
+        match member(job, *index, Wanted { guarded, policy: *policy }) {
+            Ok(member) => drives.entry((member.key.clone(), policy.name())).or_default().push(member),
+            Err(failure) => {
+                started(*index);
+                end(*index, Err(failure));
+            }
+        }
+    }
+    let drives: Vec<Vec<Member<'_>>> = drives.into_values().collect();
+    let next = AtomicUsize::new(0);
+    thread::scope(|scope| {
+        for _ in 0..drives.len().min(PARALLEL_MAX) {
+            scope.spawn(|| {
+                while let Some(members) = drives.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    members.iter().for_each(|member| started(member.index));
+                    for (member, result) in members.iter().zip(erase(job, members)) {
+                        end(member.index, result.map(|evidence| Finished { evidence, exit: None }));
+                    }
+                }
+            });
+        }
+    });
+    ends.into_inner().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn member<'a>(job: &Job<'_>, index: u32, wanted: Wanted<'a>) -> Result<Member<'a>, Failure> {
+    Ok(attach(job, index, wanted, job.find(wanted.guarded.disk)?))
+}
+
+fn attach<'a>(job: &Job<'_>, index: u32, wanted: Wanted<'a>, disk: Disk) -> Member<'a> {
+    let attached = attach::read(&job.host.sysfs(), kernel_name(&disk));
+    let key = drive_key(job, kernel_name(&disk), attached.commands);
+    Member { index, wanted, disk, attached, key }
+}
+
+/// What the same commands reach: the folder above an NVMe namespace is its controller, or its subsystem.
+fn drive_key(job: &Job<'_>, name: &str, commands: CommandSet) -> PathBuf {
+    let folder = job.host.sysfs().join("block").join(name).canonicalize();
+    match (commands, folder) {
+        (CommandSet::Nvme { .. }, Ok(folder)) => folder.parent().unwrap_or(&folder).to_owned(),
+        (_, _) => PathBuf::from(name),
+    }
+}
+
+/// The disk as it is now, held from now on. Hours may have gone by since the plan's disks were sorted into
+/// drives: others were erased before it, or nothing was to be destroyed for a while.
+fn hold<'a>(job: &Job<'_>, sorted: &Member<'a>) -> Result<(Member<'a>, Pinned), Failure> {
+    let pinned = job.pin(sorted.wanted.guarded.disk)?;
+    let now = attach(job, sorted.index, sorted.wanted, pinned.disk.clone());
+    let is_same = (&now.disk.device, now.attached.commands, &now.key)
+        == (&sorted.disk.device, sorted.attached.commands, &sorted.key);
+    if is_same {
+        return Ok((now, pinned));
+    }
+    let error = format!(
+        "the kernel found its disks anew while this one waited to be erased: {} ({}) was {}. Nothing was changed; \
+         ask for it again",
+        now.disk.device,
+        sorted.wanted.guarded.disk,
+        if sorted.disk.device == now.disk.device { "attached otherwise" } else { &sorted.disk.device },
+    );
+    Err(Failure { error, disk_changed: false })
+}
+
+/// Erases one drive with all of its disks that the plan names; an answer for each.
+fn erase(job: &Job<'_>, members: &[Member<'_>]) -> Vec<Result<Evidence, Failure>> {
+    let same = |failure: &Failure| -> Vec<Result<Evidence, Failure>> {
+        members.iter().map(|_| Err(failure.clone())).collect()
+    };
+    if let Err(stop) = job.begin() {
+        return same(&stop);
+    }
+    let held: Vec<Result<(Member<'_>, Pinned), Failure>> = members.iter().map(|member| hold(job, member)).collect();
+    let Some((first, pinned)) = held.iter().find_map(|held| held.as_ref().ok()) else {
+        return held.into_iter().map(|held| held.and_then(|_| Err(not_erased()))).collect();
+    };
+    let all = held.iter().filter_map(|held| Some(&held.as_ref().ok()?.0));
+    let begun = commands(job, first, pinned).and_then(|port| {
+        let is_busy = settled(&*first.attached.drive(&*port, &namespaces(all)))?;
+        Ok((port, is_busy))
+    });
+    let (port, is_busy) = match begun {
+        Ok(begun) => begun,
+        Err(failure) => return held.into_iter().map(|held| held.and_then(|_| Err(failure.clone()))).collect(),
+    };
+    let opened: Vec<Result<(Member<'_>, Opened), Failure>> = held
+        .into_iter()
+        .map(|held| {
+            let (member, pinned) = held?;
+            let opened = job.open_pinned(&member.wanted.guarded, &pinned, !is_busy)?;
+            Ok((member, opened))
+        })
+        .collect();
+    let passed: Vec<(&Member<'_>, &Opened)> =
+        opened.iter().flatten().map(|(member, opened)| (member, opened)).collect();
+    let cleaned = passed.first().map(|(member, _)| clean_drive(job, &*port, member, &passed));
+    opened
+        .into_iter()
+        .map(|opened| {
+            let (member, opened) = opened?;
+            evidence(job, &member, opened, cleaned.as_ref().ok_or_else(not_erased)?)
+        })
+        .collect()
+}
+
+fn not_erased() -> Failure {
+    Failure::untouched(anyhow::anyhow!("the drive was not erased"))
+}
+
+/// The way of commands to this drive, and to no other.
+fn commands(job: &Job<'_>, first: &Member<'_>, pinned: &Pinned) -> Result<Box<dyn Port>, Failure> {
+    match first.attached.commands {
+        CommandSet::None => Ok(Box::new(NoPort)),
+        CommandSet::Nvme { .. } | CommandSet::Ata | CommandSet::Scsi => {
+            let opened = job.host.commands(Path::new(&first.disk.device)).context("opening the drive for commands");
+            let Held { number, opened } = opened.map_err(Failure::untouched)?;
+            pinned.check(number)?;
+            Ok(opened)
+        }
+    }
+}
+
+/// Takes back what an interrupted erase left; whether the drive is erasing itself at this moment.
+fn settled(drive: &dyn Drive) -> Result<bool, Failure> {
+    // A drive that an interrupted erase left locked can be read again after this.
+    drive.settle().map_err(Failure::untouched)?;
+    Ok(drive.examine().map_err(Failure::untouched)?.busy)
+}
+
+fn namespaces<'a>(members: impl Iterator<Item = &'a Member<'a>>) -> BTreeSet<u32> {
+    members
+        .filter_map(|member| match member.attached.commands {
+            CommandSet::Nvme { namespace } => Some(namespace),
+            CommandSet::Ata | CommandSet::Scsi | CommandSet::None => None,
+        })
+        .collect()
+}
+
+/// What became of a drive, and whether any of its disks may have been changed.
+struct Outcome {
+    result: Result<perform::Cleaned, NotCleaned>,
+    disk_changed: bool,
+}
+
+fn clean_drive(job: &Job<'_>, port: &dyn Port, first: &Member<'_>, passed: &[(&Member<'_>, &Opened)]) -> Outcome {
+    let namespaces = namespaces(passed.iter().map(|(member, _)| *member));
+    let mut attached = first.attached;
+    for (member, _) in passed {
+        let queue = member.attached.queue;
+        attached.queue.writes_zeroes &= queue.writes_zeroes;
+        attached.queue.discards &= queue.discards;
+    }
+    for (member, _) in passed {
+        let (disk, wanted) = (&member.disk, &member.wanted);
+        tracing::info!("erasing {} ({}), {}", disk.device, wanted.guarded.disk, wanted.policy.name());
+    }
+    let untouched = |why: &str| Outcome {
+        result: Err(NotCleaned { why: why.to_owned(), tried: Vec::new(), left_out: Vec::new(), disk_changed: false }),
+        disk_changed: false,
+    };
+    let mut seed = [0; 32];
+    if SystemRandom::new().fill(&mut seed).is_err() {
+        return untouched("the kernel gives no random bytes");
+    }
+    let indexes = passed.iter().map(|(member, _)| member.index).collect();
+    let device = first.disk.device.clone();
+    let watch = EraseWatch {
+        job,
+        indexes,
+        device,
+        passed: Cell::new(false),
+        shown: RefCell::default(),
+        pace: RefCell::default(),
+    };
+    let drive = attached.drive(port, &namespaces);
+    let disks: Vec<&dyn firesteel_images::write::Disk> =
+        passed.iter().map(|(_, opened)| &opened.device as &dyn firesteel_images::write::Disk).collect();
+    let work =
+        perform::Job { drive: &*drive, disks: &disks, namespaces: &namespaces, policy: first.wanted.policy, seed };
+    let result = clean(&work, &watch);
+    Outcome { result, disk_changed: watch.passed.get() }
+}
+
+fn evidence(job: &Job<'_>, member: &Member<'_>, opened: Opened, outcome: &Outcome) -> Result<Evidence, Failure> {
+    let cleaned = outcome.result.as_ref().map_err(|not| Failure {
+        error: format!("{}: {}", opened.disk.device, not.why),
+        disk_changed: not.disk_changed || outcome.disk_changed,
+    })?;
+    job.host
+        .reread_partitions(&opened.device)
+        .map_err(|error| Failure { error: format!("{error:#}"), disk_changed: true })?;
+    let (disk, policy) = (member.wanted.guarded.disk, member.wanted.policy);
+    let evidence = cleaned.evidence(disk, &opened.disk.device, policy, opened.overridden);
+    tracing::info!("{} is erased by {}: {:?}", opened.disk.device, evidence.method, evidence.grade);
+    Ok(Evidence::DiskErased(evidence))
+}
+
+/// For disks without commands of their own: nothing asks.
+struct NoPort;
+
+impl Port for NoPort {
+    fn nvme(&self, _: &NvmeCommand, _: Data<'_>) -> Result<u32, PortError> {
+        Err(PortError::Lost(std::io::ErrorKind::Unsupported.into()))
+    }
+
+    fn scsi(&self, _: &Cdb, _: Data<'_>) -> Result<ScsiAnswer, PortError> {
+        Err(PortError::Lost(std::io::ErrorKind::Unsupported.into()))
+    }
+}
+
+/// Shows how far the erasure is, holds it while replies are stale, stops it when the appliance says so.
+struct EraseWatch<'a> {
+    job: &'a Job<'a>,
+    /// The steps that this drive's disks are.
+    indexes: Vec<u32>,
+    device: String,
+    passed: Cell<bool>,
+    /// What the console showed last, and when.
+    shown: RefCell<(String, Duration)>,
+    pace: RefCell<Pace>,
+}
+
+impl EraseWatch<'_> {
+    fn progress(&self, activity: &str, done: u64, total: u64) {
+        let now = self.job.host.uptime();
+        let rate = self.pace.borrow_mut().take(activity, done, now);
+        for index in &self.indexes {
+            self.job.board.progress(*index, activity, done, total, rate);
+        }
+        self.show(activity, done, total, now);
+    }
+
+    fn show(&self, activity: &str, done: u64, total: u64, now: Duration) {
+        let mut shown = self.shown.borrow_mut();
+        if shown.0 == activity && now.saturating_sub(shown.1) < CONSOLE_INTERVAL {
+            return;
+        }
+        *shown = (activity.to_owned(), now);
+        let percent = u128::from(done) * 100;
+        match percent.checked_div(u128::from(total)) {
+            Some(percent) => tracing::info!("{}: {activity}: {percent} %", self.device),
+            None => tracing::info!("{}: {activity}", self.device),
+        }
+    }
+}
+
+impl Watch for EraseWatch<'_> {
+    fn checkpoint(&self, activity: &str, done: u64, total: u64) -> Result<(), Aborted> {
+        self.progress(activity, done, total);
+        let mut show =
+            |pause: Option<Pause<'_>>| self.indexes.iter().for_each(|index| self.job.show_pause(*index, pause));
+        self.job.gate.pass(&mut show).map_err(|stop| Aborted { reason: stop.to_string() })?;
+        if !self.passed.replace(true) {
+            self.indexes.iter().for_each(|index| self.job.board.disk_changes(*index));
+        }
+        Ok(())
+    }
+
+    fn pause(&self, time: Duration) {
+        thread::sleep(time);
+    }
+
+    fn tell(&self, activity: &str, done: u64, total: u64) -> Option<String> {
+        self.progress(activity, done, total);
+        self.job.gate.look()
+    }
+}

@@ -1,0 +1,97 @@
+//! What the receipt of an erased disk says: which method with which grade, what was tried before, what
+//! was read back, and what nobody could verify.
+
+use serde::{Deserialize, Serialize};
+
+use crate::plan::DiskIdentity;
+
+/// How much of a disk is to be erased.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Partition tables and signatures; data stays.
+    Metadata,
+    /// The quickest method that erases all of it; without a quick one a slow one, never less.
+    Quick,
+    /// The best grade that the drive can give, the quickest method of that grade first.
+    Full,
+}
+
+impl Policy {
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Metadata => "metadata",
+            Self::Quick => "quick",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// NIST SP 800-88: against which effort the data is out of reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Grade {
+    /// Neither of the two: metadata alone, or blocks that were given back and not erased.
+    None,
+    /// Against reading by the disk's own interface.
+    Clear,
+    /// Against laboratories.
+    Purge,
+}
+
+/// The evidence of one erased disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Erasure {
+    pub disk: DiskIdentity,
+    /// Device name in this boot, for people.
+    pub device: String,
+    /// As the plan asked.
+    pub policy: Policy,
+    /// The method that led to the end: `sanitize-block`, `overwrite`, …
+    pub method: String,
+    pub grade: Grade,
+    /// What the drive itself says of it; its log in hexadecimal where it keeps one. Empty where the
+    /// method is the kernel's.
+    pub drive_log: Vec<String>,
+    pub samples: Samples,
+    /// Methods that were tried, in this order, with how each ended.
+    pub tried: Vec<Tried>,
+    /// Methods that were not tried.
+    pub left_out: Vec<LeftOut>,
+    /// What a guard found and the owner overrode: `partition 3: VMFS "datastore1"`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overridden: Vec<String>,
+    /// What could not be verified or was not reached, in words that a person reads.
+    pub unverified: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    pub method: String,
+    /// `done`, or why not.
+    pub ended: String,
+    /// It reported success, and the medium said otherwise.
+    pub lied: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeftOut {
+    pub method: String,
+    pub why: String,
+}
+
+/// What was read from the medium before and after, in sectors of 512 bytes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Samples {
+    /// Sectors with data before: each must be another one now.
+    pub told_before: u64,
+    /// Sectors that held one repeated byte before: they tell something only where zeros are due.
+    pub blank_before: u64,
+    /// Sectors that held a canary of this erasure before.
+    pub canaries: u64,
+    /// Sectors that were read back, from the medium, past all caches of the kernel.
+    pub read_back: u64,
+    /// Of these: hold one repeated byte now.
+    pub blank_after: u64,
+}

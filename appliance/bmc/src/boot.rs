@@ -1,0 +1,120 @@
+//! Boot overrides: set, in the words and with the ETag that the service takes, and read back.
+
+use reqwest::Method;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use crate::client::{BootSet, Client, path_of, seconds};
+use crate::decide::{BootMode, BootWish, Target, boot_difference, etag_ladder, is_boot_stuck, plan_boot};
+use crate::error::{Error, plain_text};
+use crate::http::Answer;
+use crate::model::{ServiceRoot, System};
+use crate::quirks::Quirks;
+
+impl Client {
+    /// The next boot from `target`, and from then on as before; read back afterwards.
+    ///
+    /// # Errors
+    /// What the BMC cannot do or does not take.
+    pub async fn set_boot_once(&self, target: Target, mode: Option<BootMode>) -> Result<BootSet, Error> {
+        self.set_boot(&BootWish { mode, ..BootWish::once(target) }).await
+    }
+
+    /// Any override; read back until it is as wished or [`crate::Patience::read_back`] has passed.
+    ///
+    /// # Errors
+    /// What the BMC cannot do or does not take.
+    pub async fn set_boot(&self, wish: &BootWish<'_>) -> Result<BootSet, Error> {
+        let (system, etags) = self.read_system().await?;
+        let firmware = if wish.target == Target::Cd { self.firmware(&system).await? } else { String::new() };
+        let quirks = self.quirks(&system, &firmware);
+        let body = plan_boot(&system, wish, quirks).map_err(|what| Error::Unsupported { what })?;
+        let what = format!("the boot override {}", wish.target.as_str());
+        let (path, etags) = self.boot_resource(&system, etags, quirks).await?;
+        let answer = self.patch(&path, &body, &etag_ladder(&etags, quirks)).await?;
+        let status = answer.status.as_u16();
+        answer.accepted(&what, &path)?;
+        self.read_boot_back(wish, quirks, &format!("PATCH {path} was answered {status}")).await
+    }
+
+    /// Takes back an override that was meant for one boot and stays on this BMC; others are left alone.
+    ///
+    /// # Errors
+    /// What the BMC cannot do or does not take.
+    pub async fn free_boot(&self) -> Result<Option<BootSet>, Error> {
+        let (system, _) = self.read_system().await?;
+        if !is_boot_stuck(&system, self.quirks(&system, "")) {
+            return Ok(None);
+        }
+        self.set_boot(&BootWish::once(Target::None)).await.map(Some)
+    }
+
+    async fn read_boot_back(&self, wish: &BootWish<'_>, quirks: Quirks, sent: &str) -> Result<BootSet, Error> {
+        let asked_at = Instant::now();
+        loop {
+            let (system, _) = self.read_system().await?;
+            let Some(difference) = boot_difference(&system, wish, quirks) else { break };
+            let passed = asked_at.elapsed();
+            let but_for_mode = BootWish { mode: None, ..*wish };
+            if quirks.changes_mode_by_job && boot_difference(&system, &but_for_mode, quirks).is_none() {
+                let seen =
+                    format!("{sent}, the system says {difference}, and changes the mode by a job when it starts");
+                return Ok(BootSet::Unverified { seen });
+            }
+            // It is known to stay so.
+            let is_final = !wish.is_lasting && is_boot_stuck(&system, quirks);
+            if is_final || passed + self.patience.pause > self.patience.read_back {
+                let seen = format!("{sent}, and {} later the system says {difference}", seconds(passed));
+                return Ok(BootSet::Unverified { seen });
+            }
+            sleep(self.patience.pause).await;
+        }
+        if wish.target == Target::Cd && quirks.cd_may_be_physical {
+            let seen = format!("{sent}; with this firmware a CD may be a drive in the machine, and no virtual one");
+            return Ok(BootSet::Unverified { seen });
+        }
+        Ok(BootSet::Confirmed)
+    }
+
+    /// Where the boot is changed, and the ETags there.
+    async fn boot_resource(
+        &self,
+        system: &System,
+        etags: Vec<String>,
+        quirks: Quirks,
+    ) -> Result<(String, Vec<String>), Error> {
+        let settings = system.settings.as_ref().and_then(|settings| path_of(settings.settings_object.as_ref()));
+        let Some(path) = settings.filter(|_| quirks.boot_in_settings) else {
+            return Ok((self.system.clone(), etags));
+        };
+        let answer = self.get(&path).await?;
+        let told = answer.json_if_there::<System>().and_then(|settings| settings.etag);
+        Ok((path, answer.etag().into_iter().chain(told).collect()))
+    }
+
+    /// A PATCH with each If-Match in turn, while it is the If-Match that is refused.
+    async fn patch(&self, path: &str, body: &Value, ladder: &[Option<String>]) -> Result<Answer, Error> {
+        let mut refused = None;
+        for if_match in ladder {
+            let answer = self.change(Method::PATCH, path, body, if_match.as_deref()).await?;
+            if !matches!(answer.status.as_u16(), 412 | 428) {
+                return Ok(answer);
+            }
+            refused = Some(answer);
+        }
+        refused.ok_or_else(|| Error::Unsupported { what: "be changed".to_owned() })
+    }
+
+    async fn firmware(&self, system: &System) -> Result<String, Error> {
+        let managers = self.managers(system).await?;
+        Ok(managers.into_iter().find_map(|manager| manager.firmware_version).unwrap_or_default())
+    }
+
+    /// What the service says of itself to everybody.
+    #[must_use]
+    pub fn service(&self) -> (Option<String>, Option<String>, Option<String>) {
+        let ServiceRoot { vendor, product, redfish_version, .. } = &self.root;
+        let text = |value: &Option<String>| value.as_deref().map(|text| plain_text(text.trim()));
+        (text(vendor), text(product), text(redfish_version))
+    }
+}

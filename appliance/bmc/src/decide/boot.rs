@@ -1,0 +1,343 @@
+//! Boot overrides: what to send, under which ETag, and what the system says of it afterwards.
+
+use serde_json::{Value, json};
+
+use crate::model::System;
+use crate::quirks::Quirks;
+
+/// From where the next boot comes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Target {
+    Pxe,
+    UefiHttp,
+    /// A CD; one by virtual media where it is in.
+    Cd,
+    Hdd,
+    /// No override: the firmware's own order.
+    None,
+}
+
+impl Target {
+    pub const ALL: [Self; 5] = [Self::Pxe, Self::UefiHttp, Self::Cd, Self::Hdd, Self::None];
+
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pxe => "Pxe",
+            Self::UefiHttp => "UefiHttp",
+            Self::Cd => "Cd",
+            Self::Hdd => "Hdd",
+            Self::None => "None",
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BootMode {
+    Uefi,
+    Legacy,
+}
+
+impl BootMode {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Uefi => "UEFI",
+            Self::Legacy => "Legacy",
+        }
+    }
+
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        match text {
+            "UEFI" => Some(Self::Uefi),
+            "Legacy" => Some(Self::Legacy),
+            _ => None,
+        }
+    }
+}
+
+/// An override of where the system boots from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BootWish<'a> {
+    pub target: Target,
+    /// At each boot, not only at the next one.
+    pub is_lasting: bool,
+    /// `None`: as it is.
+    pub mode: Option<BootMode>,
+    /// What [`Target::UefiHttp`] fetches; without one the URL comes by DHCP.
+    pub http_uri: Option<&'a str>,
+}
+
+impl BootWish<'_> {
+    /// The next boot, in the mode that is set.
+    #[must_use]
+    pub fn once(target: Target) -> Self {
+        Self { target, is_lasting: false, mode: None, http_uri: None }
+    }
+
+    /// The word for [`Self::is_lasting`].
+    #[must_use]
+    pub fn enabled(&self) -> &'static str {
+        if self.is_lasting { "Continuous" } else { "Once" }
+    }
+}
+
+/// The service's word for a target: CDs have two.
+#[must_use]
+pub fn target_word(system: &System, target: Target, quirks: Quirks) -> &'static str {
+    let is_offered = |word: &str| {
+        let boot = system.boot.as_ref().and_then(|boot| boot.targets_allowed.as_ref());
+        boot.is_none_or(|list| list.is_empty() || list.iter().any(|item| item == word))
+    };
+    if target == Target::Cd && (quirks.virtual_cd_is_usb_cd && is_offered("UsbCd") || !is_offered("Cd")) {
+        return if is_offered("UsbCd") { "UsbCd" } else { "Cd" };
+    }
+    target.as_str()
+}
+
+/// The PATCH that asks for a boot from a target, or why there is none.
+///
+/// # Errors
+/// What the BMC cannot do, to go after "the BMC cannot".
+pub fn plan_boot(system: &System, wish: &BootWish<'_>, quirks: Quirks) -> Result<Value, String> {
+    let boot = system.boot.clone().unwrap_or_default();
+    let allowed = boot.targets_allowed.unwrap_or_default();
+    let is_offered = |word: &str| allowed.is_empty() || allowed.iter().any(|item| item == word);
+    let mut body = if wish.target == Target::None {
+        let target = if quirks.clears_with_pxe { "Pxe" } else { "None" };
+        if is_offered(target) {
+            json!({"BootSourceOverrideEnabled": "Disabled", "BootSourceOverrideTarget": target})
+        } else {
+            // No word for "no override": the disk is what comes without one.
+            json!({"BootSourceOverrideEnabled": "Continuous", "BootSourceOverrideTarget": "Hdd"})
+        }
+    } else {
+        let word = target_word(system, wish.target, quirks);
+        if !is_offered(word) {
+            let offered = crate::error::plain_text(&allowed.join(", "));
+            return Err(format!("boot from {word}: it offers only {offered}"));
+        }
+        if wish.target == Target::UefiHttp && quirks.http_boot_is_cd {
+            return Err("boot by HTTP: it fetches the file itself and attaches it as a CD".to_owned());
+        }
+        json!({"BootSourceOverrideEnabled": wish.enabled(), "BootSourceOverrideTarget": word})
+    };
+    if let (Some(uri), Target::UefiHttp) = (wish.http_uri, wish.target)
+        && boot.http_boot_uri.is_some()
+        && !quirks.ignores_http_boot_uri
+    {
+        body["HttpBootUri"] = uri.into();
+    }
+    // The mode is read-only on some services and absent on others: it is sent where it must change.
+    if let Some(current) = &boot.mode {
+        match wish.mode {
+            Some(wanted) if quirks.repeats_mode || wanted.as_str() != current => {
+                body["BootSourceOverrideMode"] = wanted.as_str().into();
+            }
+            None if quirks.repeats_mode && BootMode::parse(current).is_some() => {
+                body["BootSourceOverrideMode"] = current.as_str().into();
+            }
+            Some(_) | None => {}
+        }
+    }
+    Ok(json!({ "Boot": body }))
+}
+
+/// What the system, read again, says of an override: `None` where it has it, else its own words.
+#[must_use]
+pub fn boot_difference(system: &System, wish: &BootWish<'_>, quirks: Quirks) -> Option<String> {
+    let boot = system.boot.clone().unwrap_or_default();
+    let (enabled, target) = (boot.enabled.as_deref(), boot.target.as_deref());
+    let is_enabled = matches!(enabled, Some("Once" | "Continuous"));
+    let is_set = match wish.target {
+        Target::None => !is_enabled || matches!(target, Some("None" | "Hdd") | None),
+        Target::Pxe | Target::UefiHttp | Target::Cd | Target::Hdd => {
+            enabled == Some(wish.enabled())
+                && target.is_some_and(|target| {
+                    target == target_word(system, wish.target, quirks) || target == wish.target.as_str()
+                })
+        }
+    };
+    let is_mode = match (wish.mode, boot.mode.as_deref().and_then(BootMode::parse)) {
+        (Some(wanted), Some(mode)) => wish.target == Target::None || wanted == mode,
+        _ => true,
+    };
+    if is_set && is_mode {
+        return None;
+    }
+    let word = |value: Option<&str>| value.unwrap_or("nothing").to_owned();
+    let mode = if is_mode { String::new() } else { format!(", mode {}", word(boot.mode.as_deref())) };
+    Some(crate::error::plain_text(&format!("{} {}{mode}", word(enabled), word(target))))
+}
+
+/// Whether the override that is set outlives the boot that it was set for, and has to be taken back.
+#[must_use]
+pub fn is_boot_stuck(system: &System, quirks: Quirks) -> bool {
+    let boot = system.boot.as_ref();
+    let enabled = boot.and_then(|boot| boot.enabled.as_deref());
+    let target = boot.and_then(|boot| boot.target.as_deref());
+    quirks.once_stays && enabled == Some("Continuous") && matches!(target, Some("Pxe" | "UefiHttp" | "Cd" | "UsbCd"))
+}
+
+/// Of an ETag that is sent back; real ones are below 100.
+const ETAG_BYTES_MAX: usize = 256;
+
+/// The If-Match values to try, in order, while the answer is 412 or 428: services differ in which form of their own
+/// ETag they take, whether they want one, and whether theirs is for changes at all.
+#[must_use]
+pub fn etag_ladder(etags: &[String], quirks: Quirks) -> Vec<Option<String>> {
+    let is_plain =
+        |etag: &&String| etag.len() <= ETAG_BYTES_MAX && etag.bytes().all(|byte| (b' '..=b'~').contains(&byte));
+    let etags: Vec<&String> = etags.iter().filter(is_plain).collect();
+    let any = Some("*".to_owned());
+    if etags.is_empty() {
+        return if quirks.wants_etag { vec![any, None] } else { vec![None, any] };
+    }
+    let mut ladder: Vec<Option<String>> = Vec::new();
+    let strong = etags.iter().filter_map(|etag| etag.strip_prefix("W/").map(str::to_owned));
+    for candidate in etags.iter().copied().cloned().chain(strong).map(Some).chain([None, any]) {
+        if !ladder.contains(&candidate) {
+            ladder.push(candidate);
+        }
+    }
+    ladder
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    fn with_boot(boot: Value) -> System {
+        serde_json::from_value(json!({ "Boot": boot })).unwrap()
+    }
+
+    #[test]
+    fn the_mode_is_sent_where_it_must_change() {
+        let system = with_boot(json!({"BootSourceOverrideMode": "UEFI"}));
+        let plan =
+            |mode, quirks| plan_boot(&system, &BootWish { mode, ..BootWish::once(Target::Pxe) }, quirks).unwrap();
+        let plain = json!({"Boot": {"BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe"}});
+        assert_eq!(plan(None, Quirks::default()), plain);
+        assert_eq!(plan(Some(BootMode::Uefi), Quirks::default()), plain);
+        let legacy = plan(Some(BootMode::Legacy), Quirks::default());
+        assert_eq!(legacy["Boot"]["BootSourceOverrideMode"], "Legacy");
+        let repeats = Quirks { repeats_mode: true, ..Quirks::default() };
+        assert_eq!(plan(Some(BootMode::Uefi), repeats)["Boot"]["BootSourceOverrideMode"], "UEFI");
+        assert_eq!(plan(None, repeats)["Boot"]["BootSourceOverrideMode"], "UEFI", "as it is");
+        let wish = BootWish { mode: Some(BootMode::Uefi), ..BootWish::once(Target::Pxe) };
+        let silent = plan_boot(&System::default(), &wish, Quirks::default());
+        assert_eq!(silent, Ok(plain), "a service that says no mode gets none");
+    }
+
+    #[test]
+    fn once_and_lasting_have_their_words() {
+        let body = plan_boot(&System::default(), &BootWish::once(Target::Cd), Quirks::default()).unwrap();
+        assert_eq!(body["Boot"]["BootSourceOverrideEnabled"], "Once");
+        let lasting = BootWish { is_lasting: true, ..BootWish::once(Target::Pxe) };
+        let body = plan_boot(&System::default(), &lasting, Quirks::default()).unwrap();
+        assert_eq!(body["Boot"]["BootSourceOverrideEnabled"], "Continuous");
+    }
+
+    #[test]
+    fn a_target_that_is_not_offered_is_an_error_with_the_list() {
+        let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe", "Cd"]}));
+        let plan = |target| plan_boot(&system, &BootWish::once(target), Quirks::default());
+        assert!(plan(Target::Pxe).is_ok());
+        assert_eq!(plan(Target::UefiHttp), Err("boot from UefiHttp: it offers only Pxe, Cd".into()));
+        assert!(plan(Target::None).is_ok(), "taking it back is always possible");
+    }
+
+    #[test]
+    fn an_override_is_taken_back_in_the_words_that_the_service_has() {
+        let back = |allowed: Value, quirks| {
+            let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": allowed}));
+            let body = plan_boot(&system, &BootWish::once(Target::None), quirks).unwrap();
+            let word = |name: &str| body["Boot"][name].as_str().unwrap().to_owned();
+            format!("{} {}", word("BootSourceOverrideEnabled"), word("BootSourceOverrideTarget"))
+        };
+        assert_eq!(back(json!([]), Quirks::default()), "Disabled None");
+        assert_eq!(back(json!(["None", "Pxe"]), Quirks::default()), "Disabled None");
+        assert_eq!(back(json!(["Pxe", "Cd", "Hdd"]), Quirks::default()), "Continuous Hdd");
+        let hpe = Quirks { clears_with_pxe: true, ..Quirks::default() };
+        assert_eq!(back(json!(["None", "Pxe"]), hpe), "Disabled Pxe");
+    }
+
+    #[test]
+    fn a_cd_has_the_word_that_the_service_boots_a_virtual_one_by() {
+        let word = |allowed: Value, quirks| {
+            let system = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": allowed}));
+            target_word(&system, Target::Cd, quirks)
+        };
+        let usb = Quirks { virtual_cd_is_usb_cd: true, ..Quirks::default() };
+        assert_eq!(word(json!(["Cd", "UsbCd"]), Quirks::default()), "Cd");
+        assert_eq!(word(json!(["Cd", "UsbCd"]), usb), "UsbCd");
+        assert_eq!(word(json!(["Cd"]), usb), "Cd");
+        assert_eq!(word(json!(["UsbCd"]), Quirks::default()), "UsbCd");
+    }
+
+    #[test]
+    fn the_uri_of_an_http_boot_goes_where_it_is_taken() {
+        let uri = |boot: Value, quirks| {
+            let wish = BootWish { http_uri: Some("http://10.0.0.1/x.efi"), ..BootWish::once(Target::UefiHttp) };
+            plan_boot(&with_boot(boot), &wish, quirks).map(|body| body["Boot"].get("HttpBootUri").cloned())
+        };
+        assert_eq!(uri(json!({"HttpBootUri": null}), Quirks::default()), Ok(Some(json!("http://10.0.0.1/x.efi"))));
+        assert_eq!(uri(json!({}), Quirks::default()), Ok(None), "the URL comes by DHCP");
+        let ignores = Quirks { ignores_http_boot_uri: true, ..Quirks::default() };
+        assert_eq!(uri(json!({"HttpBootUri": "x"}), ignores), Ok(None));
+        let cd = Quirks { http_boot_is_cd: true, ..Quirks::default() };
+        assert!(uri(json!({"HttpBootUri": null}), cd).unwrap_err().contains("as a CD"));
+    }
+
+    fn set(enabled: &str, target: &str) -> System {
+        with_boot(json!({"BootSourceOverrideEnabled": enabled, "BootSourceOverrideTarget": target}))
+    }
+
+    #[test]
+    fn read_back_tells_set_from_forgotten() {
+        let tells = |system: &System, wish: BootWish<'_>| boot_difference(system, &wish, Quirks::default());
+        let pxe = BootWish::once(Target::Pxe);
+        assert_eq!(tells(&set("Once", "Pxe"), pxe), None);
+        assert_eq!(tells(&set("Continuous", "Pxe"), pxe).as_deref(), Some("Continuous Pxe"), "once was wanted");
+        assert_eq!(tells(&set("Continuous", "Pxe"), BootWish { is_lasting: true, ..pxe }), None);
+        assert_eq!(tells(&set("Once", "Pxe"), BootWish { is_lasting: true, ..pxe }).as_deref(), Some("Once Pxe"));
+        assert_eq!(tells(&set("Disabled", "Pxe"), pxe).as_deref(), Some("Disabled Pxe"));
+        assert_eq!(tells(&set("Once", "Hdd"), pxe).as_deref(), Some("Once Hdd"));
+        let none = BootWish::once(Target::None);
+        assert_eq!(tells(&set("Disabled", "Pxe"), none), None);
+        assert_eq!(tells(&set("Once", "Pxe"), none).as_deref(), Some("Once Pxe"));
+        assert_eq!(tells(&System::default(), none), None);
+        assert_eq!(tells(&System::default(), pxe).as_deref(), Some("nothing nothing"));
+        let usb = Quirks { virtual_cd_is_usb_cd: true, ..Quirks::default() };
+        assert_eq!(boot_difference(&set("Once", "UsbCd"), &BootWish::once(Target::Cd), usb), None);
+        let other_mode = with_boot(json!({
+            "BootSourceOverrideEnabled": "Once", "BootSourceOverrideTarget": "Pxe", "BootSourceOverrideMode": "Legacy",
+        }));
+        let uefi = BootWish { mode: Some(BootMode::Uefi), ..pxe };
+        assert_eq!(tells(&other_mode, uefi).as_deref(), Some("Once Pxe, mode Legacy"));
+    }
+
+    #[test]
+    fn an_override_that_outlives_its_boot_is_known_by_its_row() {
+        let stays = Quirks { once_stays: true, ..Quirks::default() };
+        assert!(is_boot_stuck(&set("Continuous", "Pxe"), stays));
+        assert!(!is_boot_stuck(&set("Continuous", "Hdd"), stays));
+        assert!(!is_boot_stuck(&set("Continuous", "Pxe"), Quirks::default()), "somebody may want it so");
+    }
+
+    #[test]
+    fn etags_are_tried_in_each_form_and_then_none() {
+        let texts = |etags: &[&str], quirks| -> Vec<String> {
+            let etags: Vec<String> = etags.iter().map(|etag| (*etag).to_owned()).collect();
+            etag_ladder(&etags, quirks).into_iter().map(|step| step.unwrap_or_else(|| "none".to_owned())).collect()
+        };
+        let wants = Quirks { wants_etag: true, ..Quirks::default() };
+        assert_eq!(texts(&["W/\"1\"", "W/\"1\""], wants), ["W/\"1\"", "\"1\"", "none", "*"]);
+        assert_eq!(texts(&["\"1\"", "x"], Quirks::default()), ["\"1\"", "x", "none", "*"]);
+        assert_eq!(texts(&[], Quirks::default()), ["none", "*"]);
+        assert_eq!(texts(&[], wants), ["*", "none"]);
+        assert_eq!(texts(&["a\r\nX: y"], wants), ["*", "none"], "what fits no header is none");
+    }
+}

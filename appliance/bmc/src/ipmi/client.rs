@@ -1,0 +1,428 @@
+//! One BMC, logged in by IPMI: an [`Engine`] with a socket, and what callers ask of it.
+
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use ring::rand::{SecureRandom as _, SystemRandom};
+use tokio::net::{UdpSocket, lookup_host};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until};
+
+use super::address::{IpmiAddress, PORT};
+use super::command::{self, BootDevice, BootFlags, Reply, Request, completion};
+use super::engine::{Engine, Event};
+use super::fru::{self, Identity};
+use super::packet::DATAGRAM_BYTES_MAX;
+use super::sol::{self, Activation, ConsoleSet, Spoken};
+use super::suite::Random;
+use crate::Credentials;
+use crate::client::{BmcSeen, BootSet, PowerSent};
+use crate::decide::{BootMode, PowerAction, PowerState, Target};
+use crate::error::{Error, plain_text};
+
+/// Between two requests: BMCs that are asked without a pause hang.
+const REQUEST_GAP: Duration = Duration::from_millis(20);
+/// How often a session is looked at that nobody uses; below what keeps it alive.
+const LOOK: Duration = Duration::from_secs(5);
+/// For the good-bye to a serial console; the end of its session ends it as well.
+const CONSOLE_END: Duration = Duration::from_secs(2);
+/// Of an inventory in one answer; many have no room for more.
+const FRU_READ_BYTES: u8 = 32;
+/// Where even that is too much.
+const FRU_READ_BYTES_LESS: u8 = 16;
+/// Requests for one inventory, so that a BMC that gives a byte at a time does not take minutes.
+const FRU_READS_MAX: usize = 2 * fru::BYTES_MAX / FRU_READ_BYTES_LESS as usize;
+
+/// The driver's name, and its one way in.
+#[derive(Clone, Copy, Debug)]
+pub struct Ipmi;
+
+/// A session with a BMC. Requests go one at a time, whoever calls.
+#[derive(Debug)]
+pub struct IpmiClient {
+    line: Arc<Mutex<Line>>,
+    /// Keeps the session alive while nobody asks anything.
+    keeper: JoinHandle<()>,
+}
+
+impl Ipmi {
+    /// Opens a session with the privilege that the address asks for.
+    ///
+    /// A name is resolved once, and its first address is asked. Takes 15 s where nobody answers, and
+    /// longer only where a BMC stops answering in between.
+    ///
+    /// # Errors
+    /// Who is not there, not 2.0, not known, or has no place left, in words.
+    pub async fn connect(address: &IpmiAddress, credentials: &Credentials) -> Result<IpmiClient, Error> {
+        let socket = socket_to(address).await?;
+        let start = Instant::now();
+        let mut seed = [0; 32];
+        SystemRandom::new()
+            .fill(&mut seed)
+            .map_err(|_| Error::Unreachable { detail: "the system gives no random numbers".to_owned() })?;
+        let random = Random::from_seed(&seed);
+        let engine = Engine::new(credentials, address.privilege(), random, start.elapsed())?;
+        let mut line = Line { socket, engine, start, last_asked: None, trouble: None };
+        let opened = match line.next_event().await {
+            Event::Opened => Ok(()),
+            Event::Failed(error) => Err(error),
+            Event::Answered(_) | Event::Closed => Err(Error::Timeout { what: "the login".to_owned() }),
+        };
+        if let Err(error) = opened {
+            line.close().await;
+            tracing::debug!(bmc = %address, %error, "IPMI session not opened");
+            return Err(line.told(error));
+        }
+        tracing::debug!(bmc = %address, "IPMI session opened");
+        let line = Arc::new(Mutex::new(line));
+        let keeper = tokio::spawn(keep(Arc::downgrade(&line)));
+        Ok(IpmiClient { line, keeper })
+    }
+}
+
+async fn socket_to(address: &IpmiAddress) -> Result<UdpSocket, Error> {
+    let unreachable = |detail: &str| Error::Unreachable { detail: plain_text(detail) };
+    let mut found =
+        lookup_host((address.host(), address.port())).await.map_err(|error| unreachable(&error.to_string()))?;
+    let to = found.next().ok_or_else(|| unreachable("its name has no address"))?;
+    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
+    let socket = UdpSocket::bind(any).await.map_err(|error| unreachable(&error.to_string()))?;
+    // The kernel then drops what others send.
+    socket.connect(to).await.map_err(|error| unreachable(&error.to_string()))?;
+    Ok(socket)
+}
+
+async fn keep(line: Weak<Mutex<Line>>) {
+    loop {
+        sleep(LOOK).await;
+        let Some(line) = line.upgrade() else { return };
+        // Who holds it is asking: that keeps it alive as well.
+        if let Ok(mut line) = line.try_lock() {
+            line.keep_alive().await;
+        }
+    }
+}
+
+/// A socket with its engine.
+#[derive(Debug)]
+struct Line {
+    socket: UdpSocket,
+    engine: Engine,
+    start: Instant,
+    last_asked: Option<Instant>,
+    /// What the network last said against it.
+    trouble: Option<String>,
+}
+
+impl Line {
+    async fn ask(&mut self, request: &Request) -> Result<Vec<u8>, Error> {
+        self.exchange(request).await?.accepted(request.what)
+    }
+
+    async fn exchange(&mut self, request: &Request) -> Result<Reply, Error> {
+        if let Some(last) = self.last_asked {
+            sleep_until(last + REQUEST_GAP).await;
+        }
+        self.engine.ask(request, self.start.elapsed());
+        let event = self.next_event().await;
+        self.last_asked = Some(Instant::now());
+        let result = match event {
+            Event::Answered(reply) => Ok(reply),
+            Event::Failed(error) => Err(error),
+            Event::Opened | Event::Closed => Err(Error::Timeout { what: request.what.to_owned() }),
+        };
+        result.map_err(|error| self.told(error))
+    }
+
+    async fn next_event(&mut self) -> Event {
+        loop {
+            self.pass().await;
+            if let Some(event) = self.engine.take_event() {
+                return event;
+            }
+            let Some(wake) = self.engine.wake_at() else { return Event::Closed };
+            self.wait(wake).await;
+        }
+    }
+
+    async fn keep_alive(&mut self) {
+        self.engine.wake(self.start.elapsed());
+        self.pass().await;
+        while let Some(wake) = self.engine.wake_at().filter(|_| !self.engine.is_idle()) {
+            self.wait(wake).await;
+            self.pass().await;
+        }
+    }
+
+    async fn hear(&mut self, patience: Duration) -> Option<Spoken> {
+        let until = self.start.elapsed() + patience;
+        loop {
+            let spoken = Spoken { characters: self.engine.take_heard(), is_lossy: self.engine.take_loss() };
+            if spoken != Spoken::default() {
+                return Some(spoken);
+            }
+            let now = self.start.elapsed();
+            if !self.engine.is_listening() {
+                return None;
+            }
+            if now >= until {
+                return Some(spoken);
+            }
+            self.engine.wake(now);
+            self.pass().await;
+            let wake = self.engine.wake_at().unwrap_or(until).min(until);
+            self.wait(wake).await;
+            // What was heard is acknowledged.
+            self.pass().await;
+        }
+    }
+
+    /// Has the BMC end the console before its session: some would keep it for a while.
+    async fn close_console(&mut self) {
+        if self.engine.is_listening() {
+            self.engine.stop_listening();
+            let end = command::deactivate_console();
+            let ended = tokio::time::timeout(CONSOLE_END, self.ask(&end)).await;
+            tracing::debug!(?ended, "the serial console is let go");
+        }
+    }
+
+    async fn close(&mut self) {
+        self.close_console().await;
+        self.engine.close(self.start.elapsed());
+        while !matches!(self.next_event().await, Event::Closed) {}
+    }
+
+    /// Sends what is to be sent.
+    async fn pass(&mut self) {
+        while let Some(datagram) = self.engine.transmit() {
+            if let Err(error) = self.socket.send(&datagram).await {
+                // It is repeated: a link may come up meanwhile.
+                self.trouble = Some(error.to_string());
+            }
+        }
+    }
+
+    /// For a datagram, or the time.
+    async fn wait(&mut self, wake: Duration) {
+        let mut buffer = [0; DATAGRAM_BYTES_MAX + 1];
+        let received = tokio::time::timeout_at(self.start + wake, self.socket.recv(&mut buffer)).await;
+        let now = self.start.elapsed();
+        match received {
+            Ok(Ok(length)) => {
+                self.trouble = None;
+                self.engine.receive(&buffer[..length], now);
+            }
+            Ok(Err(error)) => {
+                // "Connection refused" comes by ICMP and may be anybody's: it is told, but not believed.
+                self.trouble = Some(error.to_string());
+                sleep(REQUEST_GAP).await;
+            }
+            Err(_) => self.engine.wake(now),
+        }
+    }
+
+    /// With what the network said.
+    fn told(&self, error: Error) -> Error {
+        match (error, &self.trouble) {
+            (Error::Unreachable { .. } | Error::Timeout { .. }, Some(detail)) => {
+                Error::Unreachable { detail: plain_text(detail) }
+            }
+            (error, _) => error,
+        }
+    }
+}
+
+impl IpmiClient {
+    async fn ask(&self, request: &Request) -> Result<Vec<u8>, Error> {
+        self.line.lock().await.ask(request).await
+    }
+
+    pub async fn power(&self) -> Result<PowerState, Error> {
+        let request = command::chassis_status();
+        let data = self.ask(&request).await?;
+        command::power(&data).ok_or_else(|| too_short(&request))
+    }
+
+    /// Idempotent but for [`PowerAction::ForceRestart`].
+    pub async fn set_power(&self, action: PowerAction) -> Result<PowerSent, Error> {
+        let state = self.power().await?;
+        let mut failure = None;
+        for control in command::controls(action, state) {
+            match self.ask(&command::chassis_control(*control)).await {
+                Ok(_) => return Ok(PowerSent::Sent),
+                // Not this one; there may be another.
+                Err(error @ (Error::Unsupported { .. } | Error::Refused { .. })) => failure = Some(error),
+                Err(error) => return Err(error),
+            }
+        }
+        match failure {
+            None => Ok(PowerSent::Nothing),
+            // Somebody was faster.
+            Some(_) if action.is_reached(self.power().await?) => Ok(PowerSent::Nothing),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// The next boot from `target`, and from then on as before; read back afterwards. IPMI has no
+    /// way to leave the firmware's mode alone: one of the two goes with it.
+    pub async fn set_boot_once(&self, target: Target, mode: BootMode) -> Result<BootSet, Error> {
+        let device = BootDevice::of(target)
+            .ok_or_else(|| Error::Unsupported { what: format!("boot from {} by IPMI", target.as_str()) })?;
+        self.set_boot(BootFlags::new(device, false, mode)).await
+    }
+
+    /// Sets boot flags, and reads them back.
+    pub async fn set_boot(&self, flags: BootFlags) -> Result<BootSet, Error> {
+        for (request, is_needed) in command::set_boot(flags) {
+            match self.ask(&request).await {
+                Ok(_) => {}
+                Err(error @ (Error::Unsupported { .. } | Error::Refused { .. })) if !is_needed => {
+                    tracing::debug!(%error, "a boot option that not every BMC has");
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        let seen = match optional(self.boot_flags().await)? {
+            Some(seen) if seen.have(flags) => return Ok(BootSet::Confirmed),
+            Some(seen) => seen.to_string(),
+            None => "nothing: its boot flags cannot be read".to_owned(),
+        };
+        Ok(BootSet::Unverified { seen })
+    }
+
+    async fn boot_flags(&self) -> Result<BootFlags, Error> {
+        let request = command::boot_flags();
+        let data = self.ask(&request).await?;
+        BootFlags::read(&data).ok_or_else(|| too_short(&request))
+    }
+
+    /// Listens to the host's serial port from now on.
+    ///
+    /// # Errors
+    /// What keeps the BMC from saying whether it has one: it may be another time.
+    pub async fn open_console(&self) -> Result<ConsoleSet, Error> {
+        let mut line = self.line.lock().await;
+        let request = command::activate_console();
+        let reply = line.exchange(&request).await?;
+        let port = match sol::activation(&reply) {
+            Activation::At(port) => port,
+            Activation::Not(set) => return Ok(set),
+            Activation::Unclear => {
+                reply.accepted(request.what)?;
+                return Err(too_short(&request));
+            }
+        };
+        let own = line.socket.peer_addr().map_or(port, |peer| peer.port());
+        // Some BMCs turn its bytes round, and one behind a gateway knows its own only.
+        if [own, own.swap_bytes(), PORT, PORT.swap_bytes()].contains(&port) {
+            line.engine.listen();
+            return Ok(ConsoleSet::Listening);
+        }
+        optional(line.ask(&command::deactivate_console()).await)?;
+        Ok(ConsoleSet::NotOffered { why: format!("the BMC speaks at port {port} and not where it was asked") })
+    }
+
+    /// What the serial port says, as soon as it says anything, or nothing after `patience`. `None` when it has
+    /// ended. May be given up at any time: what was not told is told by the next call.
+    pub async fn hear(&self, patience: Duration) -> Option<Spoken> {
+        self.line.lock().await.hear(patience).await
+    }
+
+    /// Everything that is known of the system. Many requests; for polling use [`IpmiClient::power`].
+    pub async fn identify(&self) -> Result<BmcSeen, Error> {
+        let power = self.power().await?;
+        let flags = optional(self.boot_flags().await)?;
+        let guid = optional(self.ask(&command::system_guid()).await)?;
+        let Identity { manufacturer, model, serial, part: _ } = optional(self.identity().await)?.unwrap_or_default();
+        Ok(BmcSeen {
+            system: "chassis".to_owned(),
+            power,
+            manufacturer,
+            model,
+            serial,
+            uuid: guid.and_then(|guid| command::guid_text(&guid)),
+            boot_target: flags.map(|flags| flags.device.as_str().to_owned()),
+            boot_enabled: flags.map(|flags| flags.enabled().to_owned()),
+            boot_mode: flags.filter(|flags| flags.is_valid).map(|flags| flags.mode),
+            // Of the host's interfaces IPMI knows nothing; the address of the BMC's own is not theirs.
+            macs: Vec::new(),
+            resets_allowed: Vec::new(),
+            boot_targets_allowed: Vec::new(),
+        })
+    }
+
+    async fn identity(&self) -> Result<Identity, Error> {
+        let request = command::fru_area();
+        let data = self.ask(&request).await?;
+        let size = command::fru_size(&data).ok_or_else(|| Error::Unsupported { what: "read its FRU".to_owned() })?;
+        let mut inventory = self.read_fru(Vec::new(), size.min(8)).await?;
+        if let Some(header) = inventory.first_chunk::<8>() {
+            let wanted = fru::bytes_wanted(header, size);
+            inventory = self.read_fru(inventory, wanted).await?;
+        }
+        Ok(fru::identity(&inventory))
+    }
+
+    /// What follows `inventory`, up to so many bytes in all, or what the BMC has of them.
+    async fn read_fru(&self, mut inventory: Vec<u8>, wanted: usize) -> Result<Vec<u8>, Error> {
+        let mut most = FRU_READ_BYTES;
+        for _ in 0..FRU_READS_MAX {
+            if inventory.len() >= wanted {
+                break;
+            }
+            let left = u8::try_from(wanted - inventory.len()).unwrap_or(u8::MAX);
+            let offset = u16::try_from(inventory.len()).unwrap_or(u16::MAX);
+            let request = command::read_fru(offset, left.min(most));
+            let data = match self.ask(&request).await {
+                Ok(data) => data,
+                Err(Error::Refused { status, .. }) if most > FRU_READ_BYTES_LESS && is_length(status) => {
+                    most = FRU_READ_BYTES_LESS;
+                    continue;
+                }
+                Err(error) => return Err(error),
+            };
+            let Some((&count, bytes)) = data.split_first() else { return Err(too_short(&request)) };
+            let bytes = &bytes[..bytes.len().min(count.into()).min(left.min(most).into())];
+            if bytes.is_empty() {
+                break;
+            }
+            inventory.extend(bytes);
+        }
+        Ok(inventory)
+    }
+
+    /// Ends the session. Without it the BMC ends it by itself after a minute, and it has few.
+    pub async fn close(self) {
+        self.keeper.abort();
+        self.line.lock().await.close().await;
+    }
+}
+
+impl Drop for IpmiClient {
+    fn drop(&mut self) {
+        self.keeper.abort();
+    }
+}
+
+fn is_length(status: u16) -> bool {
+    [completion::LENGTH_INVALID, completion::LENGTH_EXCEEDED, completion::CANNOT_RETURN_SO_MUCH, 0xff]
+        .iter()
+        .any(|code| u16::from(*code) == status)
+}
+
+fn too_short(request: &Request) -> Error {
+    Error::BadAnswer { what: request.what.to_owned(), detail: "it is too short".to_owned() }
+}
+
+/// What a BMC need not have; that it cannot be asked at all is an error all the same.
+fn optional<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Unsupported { .. } | Error::Refused { .. } | Error::Forbidden { .. } | Error::BadAnswer { .. }) => {
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}

@@ -1,0 +1,505 @@
+//! What a BMC is asked, what its answers mean, and completion codes in words.
+
+use super::address::Privilege;
+use super::packet::payload;
+use crate::decide::{BootMode, PowerAction, PowerState, Target};
+use crate::error::Error;
+
+const CHASSIS: u8 = 0x00;
+const APP: u8 = 0x06;
+const STORAGE: u8 = 0x0a;
+/// An answer's function is its request's and this.
+pub const ANSWER: u8 = 1;
+
+/// A request without what ties it to its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// A noun, for people.
+    pub what: &'static str,
+    pub function: u8,
+    pub command: u8,
+    pub data: Vec<u8>,
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    pub completion: u8,
+    pub data: Vec<u8>,
+}
+
+pub mod number {
+    pub const CHASSIS_STATUS: u8 = 0x01;
+    pub const CHASSIS_CONTROL: u8 = 0x02;
+    pub const SET_BOOT_OPTIONS: u8 = 0x08;
+    pub const GET_BOOT_OPTIONS: u8 = 0x09;
+    pub const DEVICE_ID: u8 = 0x01;
+    pub const SYSTEM_GUID: u8 = 0x37;
+    pub const AUTHENTICATION_CAPABILITIES: u8 = 0x38;
+    pub const SET_PRIVILEGE: u8 = 0x3b;
+    pub const CLOSE_SESSION: u8 = 0x3c;
+    pub const ACTIVATE_PAYLOAD: u8 = 0x48;
+    pub const DEACTIVATE_PAYLOAD: u8 = 0x49;
+    pub const FRU_AREA: u8 = 0x10;
+    pub const READ_FRU: u8 = 0x11;
+}
+
+pub mod completion {
+    pub const DONE: u8 = 0x00;
+    pub const NODE_BUSY: u8 = 0xc0;
+    pub const INVALID_COMMAND: u8 = 0xc1;
+    pub const LENGTH_INVALID: u8 = 0xc7;
+    pub const LENGTH_EXCEEDED: u8 = 0xc8;
+    pub const CANNOT_RETURN_SO_MUCH: u8 = 0xca;
+    pub const INVALID_FIELD: u8 = 0xcc;
+}
+
+fn request(what: &'static str, function: u8, command: u8, data: &[u8]) -> Request {
+    Request { what, function, command, data: data.to_vec() }
+}
+
+/// For the channel that it comes by. The bit 80 asks for what version 2.0 has to say.
+#[must_use]
+pub fn authentication_capabilities(privilege: Privilege) -> Request {
+    request("its ways of authentication", APP, number::AUTHENTICATION_CAPABILITIES, &[0x8e, privilege.level()])
+}
+
+#[must_use]
+pub fn set_privilege(privilege: Privilege) -> Request {
+    request("the privilege level", APP, number::SET_PRIVILEGE, &[privilege.level()])
+}
+
+#[must_use]
+pub fn close_session(session: u32) -> Request {
+    request("the end of the session", APP, number::CLOSE_SESSION, &session.to_le_bytes())
+}
+
+/// The first instance of SOL, encrypted and authenticated; alerts are not held back (table 24-2).
+#[must_use]
+pub fn activate_console() -> Request {
+    request("the serial console", APP, number::ACTIVATE_PAYLOAD, &[payload::SOL, 1, 0xc0, 0, 0, 0])
+}
+
+#[must_use]
+pub fn deactivate_console() -> Request {
+    request("the end of the serial console", APP, number::DEACTIVATE_PAYLOAD, &[payload::SOL, 1, 0, 0, 0, 0])
+}
+
+/// The UDP port at which the console speaks (table 24-2), none where the answer is too short for one.
+#[must_use]
+pub fn console_port(data: &[u8]) -> Option<u16> {
+    Some(u16::from_le_bytes([*data.get(8)?, *data.get(9)?]))
+}
+
+#[must_use]
+pub fn device_id() -> Request {
+    request("the device ID", APP, number::DEVICE_ID, &[])
+}
+
+#[must_use]
+pub fn system_guid() -> Request {
+    request("the system's GUID", APP, number::SYSTEM_GUID, &[])
+}
+
+#[must_use]
+pub fn chassis_status() -> Request {
+    request("the chassis status", CHASSIS, number::CHASSIS_STATUS, &[])
+}
+
+#[must_use]
+pub fn chassis_control(control: Control) -> Request {
+    request(control.name(), CHASSIS, number::CHASSIS_CONTROL, &[control.code()])
+}
+
+#[must_use]
+pub fn boot_flags() -> Request {
+    request("the boot flags", CHASSIS, number::GET_BOOT_OPTIONS, &[parameter::BOOT_FLAGS, 0, 0])
+}
+
+#[must_use]
+pub fn fru_area() -> Request {
+    request("the size of the FRU inventory", STORAGE, number::FRU_AREA, &[0])
+}
+
+#[must_use]
+pub fn read_fru(offset: u16, count: u8) -> Request {
+    let [low, high] = offset.to_le_bytes();
+    request("the FRU inventory", STORAGE, number::READ_FRU, &[0, low, high, count])
+}
+
+/// Of the system boot options (table 28-14).
+mod parameter {
+    pub(super) const SET_IN_PROGRESS: u8 = 0;
+    pub(super) const VALID_BIT_CLEARING: u8 = 3;
+    pub(super) const INFO_ACKNOWLEDGE: u8 = 4;
+    pub(super) const BOOT_FLAGS: u8 = 5;
+}
+
+/// What sets the boot flags, in order. Only the one that carries them must succeed: many BMCs know no
+/// other parameter, and what it came to is read back anyway.
+#[must_use]
+pub fn set_boot(flags: BootFlags) -> [(Request, IsNeeded); 5] {
+    let set = |what, number, data: &[u8]| request(what, CHASSIS, number::SET_BOOT_OPTIONS, &[&[number], data].concat());
+    [
+        (set("the begin of boot options", parameter::SET_IN_PROGRESS, &[1]), false),
+        // A server may take longer than a minute until its firmware asks: the flags stay valid until then.
+        (set("the life of boot flags", parameter::VALID_BIT_CLEARING, &[0x08]), false),
+        // What the firmware was told last time is no longer what it has seen.
+        (set("the acknowledgement of boot options", parameter::INFO_ACKNOWLEDGE, &[0x01, 0x01]), false),
+        (set("the boot flags", parameter::BOOT_FLAGS, &flags.write()), true),
+        (set("the end of boot options", parameter::SET_IN_PROGRESS, &[0]), false),
+    ]
+}
+
+/// Whether a failure of a request is one of the whole.
+pub type IsNeeded = bool;
+
+/// Chassis Control (section 28.3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Control {
+    Off,
+    On,
+    Cycle,
+    Reset,
+    Soft,
+}
+
+impl Control {
+    pub const ALL: [Self; 5] = [Self::Off, Self::On, Self::Cycle, Self::Reset, Self::Soft];
+
+    #[must_use]
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Off => 0,
+            Self::On => 1,
+            Self::Cycle => 2,
+            Self::Reset => 3,
+            Self::Soft => 5,
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Off => "the power control Off",
+            Self::On => "the power control On",
+            Self::Cycle => "the power control Cycle",
+            Self::Reset => "the power control Reset",
+            Self::Soft => "the power control Soft",
+        }
+    }
+}
+
+/// What does this in this state, best first; nothing where it is so already.
+#[must_use]
+pub fn controls(action: PowerAction, state: PowerState) -> &'static [Control] {
+    if action.is_reached(state) {
+        return &[];
+    }
+    match (action, state) {
+        // A reset of a system that is off is refused.
+        (PowerAction::On, _) | (PowerAction::ForceRestart, PowerState::Off) => &[Control::On],
+        (PowerAction::ForceOff, _) => &[Control::Off],
+        (PowerAction::GracefulOff, _) => &[Control::Soft],
+        // A cycle is optional in the standard, and some refuse it for seconds after a start.
+        (PowerAction::ForceRestart, _) => &[Control::Reset, Control::Cycle],
+    }
+}
+
+/// From what a system boots (bits 5 to 2 of the boot flags' second byte).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BootDevice {
+    /// The firmware's own order.
+    None,
+    Pxe,
+    Disk,
+    Cd,
+    /// Setup, diagnostics, remote media.
+    Other(u8),
+}
+
+impl BootDevice {
+    /// None where IPMI has no number for it.
+    #[must_use]
+    pub fn of(target: Target) -> Option<Self> {
+        match target {
+            Target::Pxe => Some(Self::Pxe),
+            Target::Hdd => Some(Self::Disk),
+            Target::Cd => Some(Self::Cd),
+            Target::None => Some(Self::None),
+            Target::UefiHttp => None,
+        }
+    }
+
+    fn code(self) -> u8 {
+        match self {
+            Self::None => 0,
+            Self::Pxe => 1,
+            Self::Disk => 2,
+            Self::Cd => 5,
+            Self::Other(code) => code & 0x0f,
+        }
+    }
+
+    fn from_code(code: u8) -> Self {
+        match code {
+            0 => Self::None,
+            1 => Self::Pxe,
+            2 => Self::Disk,
+            5 => Self::Cd,
+            other => Self::Other(other),
+        }
+    }
+
+    /// In the words that Redfish has for them.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::None => "None",
+            Self::Pxe => "Pxe",
+            Self::Disk => "Hdd",
+            Self::Cd => "Cd",
+            Self::Other(_) => "Other",
+        }
+    }
+}
+
+/// Boot flags (table 28-14, parameter 5).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BootFlags {
+    /// The firmware is to look at the rest. BMCs clear it when the flags were used, or after a minute.
+    pub is_valid: bool,
+    /// For all boots, or the next one alone.
+    pub is_persistent: bool,
+    /// There is no third value: flags that say nothing say legacy.
+    pub mode: BootMode,
+    pub device: BootDevice,
+}
+
+impl BootFlags {
+    const VALID: u8 = 0x80;
+    const PERSISTENT: u8 = 0x40;
+    const UEFI: u8 = 0x20;
+
+    #[must_use]
+    pub fn new(device: BootDevice, is_persistent: bool, mode: BootMode) -> Self {
+        // No device is no override, and valid flags without one still say legacy or not.
+        Self { is_valid: device != BootDevice::None, is_persistent, mode, device }
+    }
+
+    #[must_use]
+    pub fn write(self) -> [u8; 5] {
+        let bit = |is_set: bool, bit: u8| if is_set { bit } else { 0 };
+        let first = bit(self.is_valid, Self::VALID)
+            | bit(self.is_persistent, Self::PERSISTENT)
+            | bit(self.mode == BootMode::Uefi, Self::UEFI);
+        [first, self.device.code() << 2, 0, 0, 0]
+    }
+
+    /// From an answer to [`boot_flags`]: version, number of the parameter, its bytes.
+    #[must_use]
+    pub fn read(data: &[u8]) -> Option<Self> {
+        let [_, number, first, second, ..] = *data else { return None };
+        // The bit 80 says that the parameter is locked: it holds all the same.
+        (number & 0x7f == parameter::BOOT_FLAGS).then(|| Self {
+            is_valid: first & Self::VALID != 0,
+            is_persistent: first & Self::PERSISTENT != 0,
+            mode: if first & Self::UEFI != 0 { BootMode::Uefi } else { BootMode::Legacy },
+            device: BootDevice::from_code((second >> 2) & 0x0f),
+        })
+    }
+
+    /// Do these, read back, have what was set?
+    #[must_use]
+    pub fn have(self, wanted: Self) -> bool {
+        match wanted.device {
+            BootDevice::None => !self.is_valid || self.device == BootDevice::None,
+            BootDevice::Pxe | BootDevice::Disk | BootDevice::Cd | BootDevice::Other(_) => self == wanted,
+        }
+    }
+
+    #[must_use]
+    pub fn enabled(self) -> &'static str {
+        match (self.is_valid && self.device != BootDevice::None, self.is_persistent) {
+            (false, _) => "Disabled",
+            (true, false) => "Once",
+            (true, true) => "Continuous",
+        }
+    }
+}
+
+impl std::fmt::Display for BootFlags {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let valid = if self.is_valid { "" } else { ", not marked valid" };
+        let life = if self.is_persistent { "always" } else { "once" };
+        write!(f, "{} {life}, {}{valid}", self.device.as_str(), self.mode.as_str())
+    }
+}
+
+/// From an answer to [`chassis_status`].
+#[must_use]
+pub fn power(data: &[u8]) -> Option<PowerState> {
+    let first = *data.first()?;
+    Some(if first & 1 != 0 { PowerState::On } else { PowerState::Off })
+}
+
+/// What an answer to [`authentication_capabilities`] says of logging in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Capabilities {
+    pub speaks_v20: bool,
+    /// A second key of the whole BMC is needed.
+    pub wants_bmc_key: bool,
+}
+
+impl Capabilities {
+    #[must_use]
+    pub fn read(data: &[u8]) -> Option<Self> {
+        let [_, types, status, extended, ..] = *data else { return None };
+        // Bit 80: the byte behind the status is there for version 2.0.
+        Some(Self { speaks_v20: types & 0x80 != 0 && extended & 2 != 0, wants_bmc_key: status & 0x20 != 0 })
+    }
+}
+
+/// From an answer to [`fru_area`]: bytes in it. An inventory that is read by words is not read at all.
+#[must_use]
+pub fn fru_size(data: &[u8]) -> Option<usize> {
+    let [low, high, access, ..] = *data else { return None };
+    (access & 1 == 0).then(|| usize::from(u16::from_le_bytes([low, high])))
+}
+
+/// The text of a system's GUID, where its bytes leave no doubt. They come in the order of RFC 4122, in
+/// that of SMBIOS (the first three fields little endian), or all backwards as IPMI has it (section
+/// 20.8); only the right order has a version and a variant that exist at their places.
+#[must_use]
+pub fn guid_text(data: &[u8]) -> Option<String> {
+    let plain: [u8; 16] = data.try_into().ok()?;
+    let [a, b, c, d, e, f, g, h, ..] = plain;
+    let mut smbios = plain;
+    smbios[..8].copy_from_slice(&[d, c, b, a, f, e, h, g]);
+    let mut backwards = plain;
+    backwards.reverse();
+    let is_uuid = |bytes: &&[u8; 16]| matches!(bytes[6] >> 4, 1..=5) && bytes[8] >> 6 == 0b10;
+    let candidates = [plain, smbios, backwards];
+    let mut found = candidates.iter().filter(is_uuid);
+    let (first, another) = (found.next()?, found.next());
+    another.is_none().then(|| {
+        let hex = |range: std::ops::Range<usize>| -> String {
+            first[range].iter().map(|byte| format!("{byte:02x}")).collect()
+        };
+        format!("{}-{}-{}-{}-{}", hex(0..4), hex(4..6), hex(6..8), hex(8..10), hex(10..16))
+    })
+}
+
+impl Reply {
+    /// # Errors
+    /// What the BMC says against it, told by its completion code (section 5.2 and those of the commands).
+    pub fn accepted(self, what: &str) -> Result<Vec<u8>, Error> {
+        let code = self.completion;
+        let told = |meaning: &str| format!("{meaning}, completion code {code:#04x}");
+        Err(match code {
+            completion::DONE => return Ok(self.data),
+            // Busy, out of time, in its start or its update.
+            completion::NODE_BUSY | 0xc3 | 0xce..=0xd2 => Error::Busy { status: code.into() },
+            completion::INVALID_COMMAND | 0xc2 => unsupported(what, &told("it does not know the command")),
+            0xc9 | completion::INVALID_FIELD => unsupported(what, &told("it does not take this value")),
+            0x80 => unsupported(what, &told("it does not have this parameter")),
+            0xd4 => Error::Forbidden { message: format!("{what}: {}", told("privilege too low")) },
+            0xd5 | 0xd6 => refused(what, code, &told("not possible in its present state")),
+            completion::LENGTH_INVALID | completion::LENGTH_EXCEEDED => refused(what, code, &told("a wrong length")),
+            0xc4 => refused(what, code, &told("out of space")),
+            0xcb => refused(what, code, &told("not there")),
+            _ => refused(what, code, &told("no reason that the standard has")),
+        })
+    }
+}
+
+fn unsupported(what: &str, why: &str) -> Error {
+    Error::Unsupported { what: format!("do {what} ({why})") }
+}
+
+fn refused(what: &str, code: u8, message: &str) -> Error {
+    Error::Refused { what: what.to_owned(), status: code.into(), message: message.to_owned() }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn controls_go_by_the_state() {
+        use PowerAction::{ForceOff, ForceRestart, GracefulOff, On};
+        assert_eq!(controls(On, PowerState::On), []);
+        assert_eq!(controls(On, PowerState::Off), [Control::On]);
+        assert_eq!(controls(ForceOff, PowerState::Off), []);
+        assert_eq!(controls(ForceOff, PowerState::On), [Control::Off]);
+        assert_eq!(controls(GracefulOff, PowerState::On), [Control::Soft]);
+        assert_eq!(controls(ForceRestart, PowerState::Off), [Control::On]);
+        assert_eq!(controls(ForceRestart, PowerState::On), [Control::Reset, Control::Cycle]);
+    }
+
+    #[test]
+    fn boot_flags_as_the_standard_has_them() {
+        let pxe_once = BootFlags::new(BootDevice::Pxe, false, BootMode::Uefi);
+        assert_eq!(pxe_once.write(), [0xa0, 0x04, 0, 0, 0]);
+        assert_eq!(BootFlags::new(BootDevice::Disk, true, BootMode::Legacy).write(), [0xc0, 0x08, 0, 0, 0]);
+        assert_eq!(BootFlags::new(BootDevice::Cd, true, BootMode::Uefi).write(), [0xe0, 0x14, 0, 0, 0]);
+        assert_eq!(BootFlags::new(BootDevice::None, false, BootMode::Legacy).write(), [0, 0, 0, 0, 0]);
+        let read = |first, second| BootFlags::read(&[1, 5, first, second, 0, 0, 0]).unwrap();
+        assert_eq!(read(0xa0, 0x04), pxe_once);
+        assert!(read(0xa0, 0x04).have(pxe_once));
+        for (first, second) in [(0x20, 0x04), (0xe0, 0x04), (0x80, 0x04), (0xa0, 0x08), (0, 0)] {
+            assert!(!read(first, second).have(pxe_once), "{first:02x} {second:02x}");
+        }
+        let none = BootFlags::new(BootDevice::None, false, BootMode::Uefi);
+        assert!(read(0x20, 0x04).have(none) && read(0x80, 0).have(none) && !read(0xa0, 0x04).have(none));
+        assert_eq!(BootFlags::read(&[1, 4, 0xa0, 4]), None);
+        assert_eq!(read(0x00, 0x04).to_string(), "Pxe once, Legacy, not marked valid");
+    }
+
+    #[test]
+    fn codes_are_told_apart() {
+        let error = |completion| Reply { completion, data: vec![] }.accepted("the chassis status").unwrap_err();
+        assert_eq!(error(0xc0), Error::Busy { status: 0xc0 });
+        assert_eq!(
+            error(0xc1).to_string(),
+            "the BMC cannot do the chassis status (it does not know the command, completion code 0xc1)"
+        );
+        assert!(matches!(error(0xd4), Error::Forbidden { .. }));
+        assert_eq!(
+            error(0xd5).to_string(),
+            "the BMC refused the chassis status with status 213: not possible in its present state, completion code 0xd5"
+        );
+        assert!(error(0xd2).is_temporary() && !error(0xcc).is_temporary());
+    }
+
+    #[test]
+    fn a_guid_in_each_order_is_the_same_text() {
+        let plain: [u8; 16] =
+            [0x42, 0x1a, 0x9f, 0x10, 0x5e, 0x2c, 0x4b, 0x77, 0x91, 0x20, 0x52, 0x54, 0x00, 0x01, 0x02, 0x03];
+        let mut smbios = plain;
+        smbios[..8].copy_from_slice(&[0x10, 0x9f, 0x1a, 0x42, 0x2c, 0x5e, 0x77, 0x4b]);
+        let mut backwards = plain;
+        backwards.reverse();
+        for bytes in [plain, smbios, backwards] {
+            assert_eq!(guid_text(&bytes).as_deref(), Some("421a9f10-5e2c-4b77-9120-525400010203"));
+        }
+        assert_eq!(guid_text(&[0; 16]), None);
+        assert_eq!(guid_text(&[0xff; 16]), None);
+        assert_eq!(guid_text(&plain[..15]), None);
+        // Two orders are possible: nobody knows.
+        assert_eq!(guid_text(&[0x44, 0x44, 0x44, 0x44, 0x44, 0x44, 0x44, 0x44, 0x88, 0, 0, 0, 0, 0, 0, 0]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_answer_panics(completion in any::<u8>(), data in prop::collection::vec(any::<u8>(), 0..40)) {
+            drop((power(&data), Capabilities::read(&data), fru_size(&data), guid_text(&data)));
+            if let Some(flags) = BootFlags::read(&data) {
+                drop((flags.to_string(), flags.enabled(), flags.write()));
+            }
+            drop(Reply { completion, data }.accepted("it"));
+        }
+    }
+}

@@ -1,0 +1,673 @@
+//! Counting what happens to hosts, for `/metrics`: upstream's metrics by their names and labels, and ours.
+//!
+//! Counts are kept in memory and begin at nought with each start, as Prometheus expects it. What hosts are like
+//! now is not counted: it is surveyed when somebody asks ([`Control::survey`]).
+//!
+//! Where upstream has the labels `namespace` and `host`, so have we, for the first [`HOSTS_NAMED_MAX`] hosts
+//! since the start. All others are counted together, with both labels empty: a fleet of ten thousand would be
+//! half a million series. Nothing else is counted by host; a host's journal and events tell what happened to it.
+
+use std::{
+    collections::{BTreeMap, HashSet},
+    fmt,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use firesteel_plan::host::{
+    HostMemory, Seen, Step,
+    counted::{Counted, Operation, counted},
+    outlook::{Outlook, Prospect, is_held_up, is_set_aside, moved_at, of_fleet, prospect},
+};
+use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState};
+use firesteel_wire::{Evidence, Receipt};
+use jiff::Timestamp;
+use prometheus_client::{
+    encoding::EncodeLabelSet,
+    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    registry::Registry,
+};
+
+use crate::{Control, HostKey, views::Views};
+
+/// Hosts that are counted by name. Each may have some forty series.
+pub const HOSTS_NAMED_MAX: usize = 500;
+/// Upstream's bounds of operations that take minutes.
+const SLOW_SECONDS: [f64; 6] = [30.0, 90.0, 180.0, 360.0, 720.0, 1440.0];
+/// Those that upstream leaves to the client library.
+const QUICK_SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// How disks are erased. A receipt names its method, and an agent that makes names up must not make series.
+const METHODS: [&str; 11] = [
+    "sanitize-crypto",
+    "sanitize-block",
+    "sanitize-overwrite",
+    "format-crypto",
+    "format-user-data",
+    "secure-erase-enhanced",
+    "secure-erase",
+    "write-zeroes",
+    "overwrite",
+    "discard",
+    "metadata",
+];
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfHost {
+    namespace: String,
+    host: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PowerChange {
+    namespace: String,
+    host: String,
+    on_off: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfError {
+    error_type: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct StateChange {
+    prev_state: &'static str,
+    new_state: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfData {
+    host_data_type: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Erasure {
+    method: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct OfNetwork {
+    event: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Fetched {
+    outcome: &'static str,
+}
+
+/// All counts. Clones share them.
+#[derive(Clone)]
+pub(crate) struct Metrics(Arc<Inner>);
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Metrics")
+    }
+}
+
+struct Inner {
+    named: Mutex<HashSet<HostKey>>,
+    reconciled: Family<OfHost, Counter>,
+    not_reconciled: Counter,
+    errors: Family<OfError, Counter>,
+    power_changes: Family<PowerChange, Counter>,
+    credentials_missing: Counter,
+    credentials_invalid: Counter,
+    credentials_updated: Counter,
+    no_management_access: Counter,
+    logins_refused: Counter,
+    config_data: Family<OfData, Counter>,
+    delayed_provisioning: Family<OfHost, Counter>,
+    delayed_deprovisioning: Family<OfHost, Counter>,
+    registers: Family<OfHost, Histogram>,
+    inspections: Family<OfHost, Histogram>,
+    provisions: Family<OfHost, Histogram>,
+    deprovisions: Family<OfHost, Histogram>,
+    state_changes: Family<StateChange, Counter>,
+    registrations_required: Counter,
+    unmanaged: Counter,
+    gave_up_cleaning: Counter,
+    gave_up_power_off: Counter,
+    deletions_delayed: Counter,
+    attempts: Counter,
+    released_uncleaned: Counter,
+    written_bytes: Counter,
+    erased_bytes: Family<Erasure, Counter>,
+    images: Family<Fetched, Counter>,
+    agents_refused: Counter,
+    network: Family<OfNetwork, Counter>,
+}
+
+fn slow() -> Family<OfHost, Histogram> {
+    Family::<OfHost, Histogram>::new_with_constructor(|| Histogram::new(SLOW_SECONDS))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        Self(Arc::new(Inner {
+            named: Mutex::default(),
+            reconciled: Family::default(),
+            not_reconciled: Counter::default(),
+            errors: Family::default(),
+            power_changes: Family::default(),
+            credentials_missing: Counter::default(),
+            credentials_invalid: Counter::default(),
+            credentials_updated: Counter::default(),
+            no_management_access: Counter::default(),
+            logins_refused: Counter::default(),
+            config_data: Family::default(),
+            delayed_provisioning: Family::default(),
+            delayed_deprovisioning: Family::default(),
+            registers: Family::<OfHost, Histogram>::new_with_constructor(|| Histogram::new(QUICK_SECONDS)),
+            inspections: slow(),
+            provisions: slow(),
+            deprovisions: slow(),
+            state_changes: Family::default(),
+            registrations_required: Counter::default(),
+            unmanaged: Counter::default(),
+            gave_up_cleaning: Counter::default(),
+            gave_up_power_off: Counter::default(),
+            deletions_delayed: Counter::default(),
+            attempts: Counter::default(),
+            released_uncleaned: Counter::default(),
+            written_bytes: Counter::default(),
+            erased_bytes: Family::default(),
+            images: Family::default(),
+            agents_refused: Counter::default(),
+            network: Family::default(),
+        }))
+    }
+}
+
+impl Metrics {
+    /// Names all of them. The names that begin with `metal3_` are upstream's, with its labels.
+    pub(crate) fn register(&self, to: &mut Registry) {
+        self.register_upstreams(to);
+        let all = &*self.0;
+        let mut own = |name: &str, help: &str, counter: &Counter| to.register(name, help, counter.clone());
+        own("firesteel_attempts", "Boots of hosts that got a number", &all.attempts);
+        own("firesteel_logins_refused", "Logins that BMCs refused", &all.logins_refused);
+        own("firesteel_released_uncleaned", "Hosts let go with a disk that is not clean", &all.released_uncleaned);
+        own("firesteel_written_bytes", "Bytes of images written to disks and read back", &all.written_bytes);
+        let refused = "Agents refused: another key had their token, or the host was inspected as another machine";
+        own("firesteel_agents_refused", refused, &all.agents_refused);
+        let erased = "Bytes of disks proven to be erased, by how, and of metadata read back as cleared";
+        to.register("firesteel_erased_bytes", erased, all.erased_bytes.clone());
+        let network = "What DHCP, TFTP and HTTP boot gave to machines, and what they refused";
+        to.register("firesteel_network_events", network, all.network.clone());
+        to.register("firesteel_images_fetched", "Images fetched or refused", all.images.clone());
+    }
+
+    fn register_upstreams(&self, to: &mut Registry) {
+        let all = &*self.0;
+        to.register("metal3_reconcile", "Steps of hosts", all.reconciled.clone());
+        to.register("metal3_host_error", "Errors that hosts came into", all.errors.clone());
+        let power = "Orders to switch a host on or off that its BMC carried out; a reset counts as on";
+        to.register("metal3_operation_power_change", power, all.power_changes.clone());
+        let config = "Data for a host's OS that was missing or unfit";
+        to.register("metal3_host_config_data_error", config, all.config_data.clone());
+        let delayed = "Hosts that had to wait for a slot to be";
+        let (provisioning, deprovisioning) = (&all.delayed_provisioning, &all.delayed_deprovisioning);
+        // The doubled line is upstream's.
+        let help = format!("{delayed} inspected or provisioned");
+        to.register("metal3_delayed__provisioning", help, provisioning.clone());
+        to.register("metal3_delayed__deprovisioning", format!("{delayed} deprovisioned"), deprovisioning.clone());
+        let mut took = |what: &str, family: &Family<OfHost, Histogram>| {
+            let name = format!("metal3_operation_{what}_duration_seconds");
+            to.register(name, format!("How long it took to {what} a host"), family.clone());
+        };
+        took("register", &all.registers);
+        took("inspect", &all.inspections);
+        took("provision", &all.provisions);
+        took("deprovision", &all.deprovisions);
+        to.register("metal3_provisioning_state_change", "Changes of a host's state", all.state_changes.clone());
+        let mut count = |name: &str, help: &str, counter: &Counter| to.register(name, help, counter.clone());
+        count("metal3_reconcile_error", "Steps that could not be made or stored", &all.not_reconciled);
+        count("metal3_credentials_missing", "Secrets for BMCs found missing", &all.credentials_missing);
+        let invalid = "Secrets for BMCs found without user name or password";
+        count("metal3_credentials_invalid", invalid, &all.credentials_invalid);
+        count("metal3_credentials_updated", "Other credentials that BMCs took", &all.credentials_updated);
+        let access = "BMCs that could not be reached or refused the login";
+        count("metal3_credentials_no_management_access", access, &all.no_management_access);
+        count("metal3_host_registration_required", "Hosts that had to be registered", &all.registrations_required);
+        count("metal3_host_unmanaged", "Hosts found without a BMC", &all.unmanaged);
+        let uncleaned = "Hosts whose cleaning was given up when they were deleted; they may still run";
+        count("metal3_delete_without_deprovisioning", uncleaned, &all.gave_up_cleaning);
+        let running = "Hosts deleted although they could not be switched off";
+        count("metal3_delete_without_powering_off", running, &all.gave_up_power_off);
+        let detached = "Looks at deletions that wait for a detached host";
+        count("metal3_delete_delayed_for_detached", detached, &all.deletions_delayed);
+    }
+
+    /// A step was made and stored.
+    pub(crate) fn step(&self, key: &HostKey, seen: &Seen, step: &Step) {
+        let all = &*self.0;
+        let host = self.named(key);
+        all.reconciled.get_or_create(&host).inc();
+        for count in counted(seen, step) {
+            self.count(&host, &count);
+        }
+    }
+
+    fn count(&self, host: &OfHost, count: &Counted) {
+        let all = &*self.0;
+        match count {
+            Counted::StateChanged { from, to } => {
+                let change = StateChange { prev_state: from.word(), new_state: to.word() };
+                all.state_changes.get_or_create(&change).inc();
+            }
+            Counted::Failed(kind) => {
+                all.errors.get_or_create(&OfError { error_type: error_word(*kind) }).inc();
+            }
+            Counted::PowerOrdered { on } => {
+                let OfHost { namespace, host } = host.clone();
+                let on_off = if *on { "on" } else { "off" };
+                all.power_changes.get_or_create(&PowerChange { namespace, host, on_off }).inc();
+            }
+            Counted::UserDataUnusable => {
+                all.config_data.get_or_create(&OfData { host_data_type: "user-data" }).inc();
+            }
+            Counted::Delayed { deprovisioning } => {
+                let delayed = if *deprovisioning { &all.delayed_deprovisioning } else { &all.delayed_provisioning };
+                delayed.get_or_create(host).inc();
+            }
+            Counted::Took { operation, seconds } => {
+                let took = match operation {
+                    Operation::Register => &all.registers,
+                    Operation::Inspect => &all.inspections,
+                    Operation::Provision => &all.provisions,
+                    Operation::Deprovision => &all.deprovisions,
+                };
+                took.get_or_create(host).observe(*seconds);
+            }
+            Counted::CredentialsMissing => bump(&all.credentials_missing),
+            Counted::CredentialsInvalid => bump(&all.credentials_invalid),
+            Counted::NoManagementAccess => bump(&all.no_management_access),
+            Counted::LoginRefused => bump(&all.logins_refused),
+            Counted::CredentialsUpdated => bump(&all.credentials_updated),
+            Counted::RegistrationRequired => bump(&all.registrations_required),
+            Counted::BecameUnmanaged => bump(&all.unmanaged),
+            Counted::GaveUpCleaning => bump(&all.gave_up_cleaning),
+            Counted::GaveUpPowerOff => bump(&all.gave_up_power_off),
+            Counted::DeletionDelayed => bump(&all.deletions_delayed),
+            Counted::AttemptBegun => bump(&all.attempts),
+            Counted::ReleasedUncleaned => bump(&all.released_uncleaned),
+        }
+    }
+
+    pub(crate) fn step_failed(&self) {
+        bump(&self.0.not_reconciled);
+    }
+
+    /// A receipt was stored for the first time.
+    pub(crate) fn receipt(&self, receipt: &Receipt) {
+        let erased = |method: &str, bytes: u64| {
+            let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
+            self.0.erased_bytes.get_or_create(&Erasure { method }).inc_by(bytes);
+        };
+        match &receipt.evidence {
+            Evidence::ImageWritten { written_bytes, .. } => {
+                self.0.written_bytes.inc_by(*written_bytes);
+            }
+            Evidence::MetadataCleared { verified_bytes, .. } => erased("metadata", *verified_bytes),
+            Evidence::DiskErased(erasure) => erased(&erasure.method, erasure.disk.size_bytes),
+            Evidence::Inspected { .. }
+            | Evidence::FilesHandedOff { .. }
+            | Evidence::BootEntrySet { .. }
+            | Evidence::Leaving { .. } => {}
+        }
+    }
+
+    pub(crate) fn image_fetched(&self, is_ready: bool) {
+        let outcome = if is_ready { "ready" } else { "failed" };
+        self.0.images.get_or_create(&Fetched { outcome }).inc();
+    }
+
+    /// `event`: one of the names that [`crate::NetworkEvent::name`] has.
+    pub(crate) fn network(&self, event: &'static str) {
+        self.0.network.get_or_create(&OfNetwork { event }).inc();
+    }
+
+    pub(crate) fn agent_refused(&self) {
+        bump(&self.0.agents_refused);
+    }
+
+    /// The labels of a host: its own while there are few.
+    fn named(&self, key: &HostKey) -> OfHost {
+        let mut named = self.0.named.lock().unwrap_or_else(PoisonError::into_inner);
+        if !named.contains(key) {
+            if named.len() >= HOSTS_NAMED_MAX {
+                return OfHost::default();
+            }
+            named.insert(key.clone());
+        }
+        OfHost { namespace: key.namespace.clone(), host: key.name.clone() }
+    }
+}
+
+fn bump(counter: &Counter) {
+    counter.inc();
+}
+
+/// Upstream's word, as the status has it.
+fn error_word(kind: ErrorType) -> &'static str {
+    match kind {
+        ErrorType::Registration => "registration error",
+        ErrorType::ProvisionedRegistration => "provisioned registration error",
+        ErrorType::Inspection => "inspection error",
+        ErrorType::Preparation => "preparation error",
+        ErrorType::Provisioning => "provisioning error",
+        ErrorType::PowerManagement => "power management error",
+        ErrorType::Servicing => "servicing error",
+    }
+}
+
+/// What is kept of a host between its steps, to be surveyed.
+#[derive(Clone, Debug)]
+pub(crate) struct Standing {
+    state: ProvisioningState,
+    failure: Option<(ErrorType, Waits)>,
+    /// When it was last seen to come on: in its state, its plan or its boot.
+    moved_at: Timestamp,
+    prospect: Prospect,
+    /// Stands still on purpose.
+    is_held: bool,
+    /// Waits behind a halt.
+    is_halted: bool,
+    is_delayed: bool,
+    is_frozen: bool,
+    is_refused: bool,
+}
+
+/// What a host in an error waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Waits {
+    Edit,
+    Retry,
+    Cause,
+}
+
+impl Waits {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Edit => "edit",
+            Self::Retry => "retry",
+            Self::Cause => "cause",
+        }
+    }
+}
+
+impl Standing {
+    /// Pure: after a step that saw this and left this memory.
+    pub(crate) fn of(memory: &HostMemory, seen: &Seen) -> Self {
+        let failure = memory.failure.as_ref().map(|failure| {
+            let waits = match failure.retry_at {
+                _ if failure.until_edit => Waits::Edit,
+                Some(_) => Waits::Retry,
+                None => Waits::Cause,
+            };
+            (failure.kind, waits)
+        });
+        Self {
+            state: memory.state.word(),
+            failure,
+            moved_at: moved_at(memory),
+            prospect: prospect(memory, seen),
+            is_held: is_set_aside(memory, seen),
+            is_halted: is_held_up(memory, seen),
+            is_delayed: memory.delayed.is_some(),
+            is_frozen: memory.frozen.is_some(),
+            is_refused: memory.bmc.refused_credentials.is_some(),
+        }
+    }
+
+    fn is_at_work(&self) -> bool {
+        let works = match self.state {
+            ProvisioningState::Registering
+            | ProvisioningState::Inspecting
+            | ProvisioningState::Preparing
+            | ProvisioningState::Provisioning
+            | ProvisioningState::Deprovisioning
+            | ProvisioningState::PoweringOff
+            | ProvisioningState::Deleting => true,
+            ProvisioningState::New
+            | ProvisioningState::Unmanaged
+            | ProvisioningState::Available
+            | ProvisioningState::Provisioned
+            | ProvisioningState::ExternallyProvisioned => false,
+        };
+        works && !(self.is_held || self.is_halted || self.is_delayed)
+    }
+}
+
+/// How the hosts are at one moment.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Survey {
+    /// Hosts by upstream's word for their state; `new` where it is empty.
+    pub states: BTreeMap<&'static str, u64>,
+    /// Hosts in an error, by its type and by what they wait for: `edit`, `retry` or `cause`.
+    pub errors: BTreeMap<(&'static str, &'static str), u64>,
+    /// For each state that works, since how many seconds the host that stands still for longest does.
+    pub still_seconds: BTreeMap<&'static str, f64>,
+    pub delayed: u64,
+    pub frozen: u64,
+    /// Paused or detached.
+    pub held: u64,
+    /// Somebody stopped the whole fleet: no disk is changed.
+    pub is_halted: bool,
+    /// Whose BMC refused the login, and has taken none since.
+    pub refused: u64,
+    /// Hosts by what is to be expected of them: `done`, `progressing` or `will-not-finish`.
+    pub outlooks: BTreeMap<&'static str, u64>,
+    /// Steps that are due or wait for their time.
+    pub queued: u64,
+    /// Machines that nobody adopted, whose agent was heard since the start.
+    pub discovered: u64,
+    /// Images that hosts want now, by `ready`, `fetching` or `failed`.
+    pub images: BTreeMap<&'static str, u64>,
+}
+
+impl Survey {
+    /// Of all that the views tell.
+    pub(crate) fn of(views: &Views, now: Timestamp) -> Self {
+        let mut survey = Self {
+            is_halted: views.halts.oldest().is_some(),
+            discovered: views.discovered.len() as u64,
+            ..Self::default()
+        };
+        for view in views.hosts.values() {
+            if let Some(standing) = &view.standing {
+                survey.take(standing, view.agent.progress_at, now);
+            }
+        }
+        for image in views.images.values() {
+            *survey.images.entry(image.word()).or_default() += 1;
+        }
+        survey
+    }
+
+    fn take(&mut self, standing: &Standing, progress_at: Option<Timestamp>, now: Timestamp) {
+        let state = if standing.state == ProvisioningState::New { "new" } else { standing.state.word() };
+        *self.states.entry(state).or_default() += 1;
+        if let Some((kind, waits)) = standing.failure {
+            *self.errors.entry((error_word(kind), waits.word())).or_default() += 1;
+        }
+        if standing.is_at_work() {
+            let moved_at = progress_at.map_or(standing.moved_at, |at| at.max(standing.moved_at));
+            let still = now.duration_since(moved_at).as_secs_f64().max(0.0);
+            let longest = self.still_seconds.entry(state).or_default();
+            *longest = longest.max(still);
+        }
+        *self.outlooks.entry(standing.prospect.at(progress_at, now).word()).or_default() += 1;
+        self.delayed += u64::from(standing.is_delayed);
+        self.frozen += u64::from(standing.is_frozen);
+        self.held += u64::from(standing.is_held);
+        self.refused += u64::from(standing.is_refused);
+    }
+}
+
+/// What whoever waits for the fleet is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fleet {
+    /// Progressing as long as any host does; of those that will not finish each is named all the same.
+    pub outlook: Outlook,
+    pub done: u64,
+    pub progressing: u64,
+    /// Who needs somebody, sorted. Why is what the host's status says.
+    pub will_not_finish: Vec<HostKey>,
+}
+
+impl Fleet {
+    fn of(hosts: impl Iterator<Item = (HostKey, Outlook)>) -> Self {
+        let (mut done, mut progressing, mut will_not_finish) = (0, 0, Vec::new());
+        for (key, outlook) in hosts {
+            match outlook {
+                Outlook::Done => done += 1,
+                Outlook::Progressing => progressing += 1,
+                Outlook::WillNotFinish => will_not_finish.push(key),
+            }
+        }
+        will_not_finish.sort();
+        let any = [(progressing > 0, Outlook::Progressing), (!will_not_finish.is_empty(), Outlook::WillNotFinish)];
+        let outlook = of_fleet(any.into_iter().filter(|(is_so, _)| *is_so).map(|(_, outlook)| outlook));
+        Self { outlook, done, progressing, will_not_finish }
+    }
+}
+
+impl Control {
+    /// Whether the fleet gets where it is to be. A host that no step has looked at since the start progresses.
+    #[must_use]
+    pub fn fleet(&self) -> Fleet {
+        let now = self.now();
+        let views = self.views();
+        Fleet::of(views.hosts.iter().map(|(key, view)| {
+            let prospect = view.standing.as_ref().map(|standing| standing.prospect);
+            let outlook = prospect.map(|prospect| prospect.at(view.agent.progress_at, now));
+            (key.clone(), outlook.unwrap_or(Outlook::Progressing))
+        }))
+    }
+
+    /// Names what is counted of hosts.
+    pub fn register_metrics(&self, to: &mut Registry) {
+        self.inner.metrics.register(to);
+    }
+
+    /// How the hosts are now.
+    #[must_use]
+    pub fn survey(&self) -> Survey {
+        Survey { queued: self.inner.queue.len(), ..Survey::of(&self.views(), self.now()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(metrics: &Metrics) -> String {
+        let mut registry = Registry::default();
+        metrics.register(&mut registry);
+        let mut text = String::new();
+        prometheus_client::encoding::text::encode(&mut text, &registry).unwrap_or_default();
+        text
+    }
+
+    fn key(name: String) -> HostKey {
+        HostKey { namespace: "default".into(), name }
+    }
+
+    #[test]
+    fn a_fleet_has_no_more_series_than_its_bound_and_no_count_is_lost() {
+        let metrics = Metrics::default();
+        let hosts = HOSTS_NAMED_MAX as u64 + 300;
+        for number in 0..hosts {
+            let host = metrics.named(&key(format!("h{number}")));
+            metrics.count(&host, &Counted::PowerOrdered { on: true });
+        }
+        let text = text(&metrics);
+        let lines: Vec<&str> =
+            text.lines().filter(|line| line.starts_with("metal3_operation_power_change_total")).collect();
+        assert_eq!(lines.len(), HOSTS_NAMED_MAX + 1);
+        let sum: u64 = lines.iter().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum();
+        assert_eq!(sum, hosts);
+        assert!(
+            text.contains(r#"metal3_operation_power_change_total{namespace="",host="",on_off="on"} 300"#),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn names_and_labels_are_upstreams() {
+        let metrics = Metrics::default();
+        let host = metrics.named(&key("a".into()));
+        for count in [
+            Counted::StateChanged { from: ProvisioningState::New, to: ProvisioningState::Registering },
+            Counted::Failed(ErrorType::PowerManagement),
+            Counted::UserDataUnusable,
+            Counted::Delayed { deprovisioning: true },
+            Counted::Took { operation: Operation::Provision, seconds: 100.0 },
+            Counted::GaveUpCleaning,
+        ] {
+            metrics.count(&host, &count);
+        }
+        let text = text(&metrics);
+        for line in [
+            r#"metal3_provisioning_state_change_total{prev_state="",new_state="registering"} 1"#,
+            r#"metal3_host_error_total{error_type="power management error"} 1"#,
+            r#"metal3_host_config_data_error_total{host_data_type="user-data"} 1"#,
+            r#"metal3_delayed__deprovisioning_total{namespace="default",host="a"} 1"#,
+            r#"metal3_operation_provision_duration_seconds_bucket{le="90.0",namespace="default",host="a"} 0"#,
+            r#"metal3_operation_provision_duration_seconds_bucket{le="180.0",namespace="default",host="a"} 1"#,
+            r#"metal3_operation_provision_duration_seconds_bucket{le="1440.0",namespace="default",host="a"} 1"#,
+            "metal3_delete_without_deprovisioning_total 1",
+            "metal3_delete_without_powering_off_total 0",
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
+    }
+
+    #[test]
+    fn who_works_and_does_not_come_on_shows_and_who_is_held_does_not() {
+        let at = |second| Timestamp::from_second(second).unwrap_or_default();
+        let standing = |state, is_held| Standing {
+            state,
+            failure: None,
+            moved_at: at(100),
+            prospect: Prospect::Is(Outlook::Done),
+            is_held,
+            is_halted: false,
+            is_delayed: false,
+            is_frozen: false,
+            is_refused: false,
+        };
+        let mut survey = Survey::default();
+        survey.take(&standing(ProvisioningState::Provisioning, false), None, at(400));
+        survey.take(&standing(ProvisioningState::Provisioning, false), Some(at(390)), at(400));
+        survey.take(&standing(ProvisioningState::Inspecting, false), Some(at(350)), at(400));
+        survey.take(&standing(ProvisioningState::Deprovisioning, true), None, at(400));
+        let halted = Standing { is_halted: true, ..standing(ProvisioningState::Deprovisioning, false) };
+        survey.take(&halted, None, at(400));
+        survey.take(&standing(ProvisioningState::Provisioned, false), None, at(400));
+        let waits = Standing {
+            failure: Some((ErrorType::Registration, Waits::Edit)),
+            ..standing(ProvisioningState::New, false)
+        };
+        survey.take(&waits, None, at(400));
+        assert_eq!(survey.still_seconds, BTreeMap::from([("provisioning", 300.0), ("inspecting", 50.0)]));
+        assert_eq!((survey.states["provisioning"], survey.states["new"], survey.held), (2, 1, 1));
+        assert_eq!(survey.errors, BTreeMap::from([(("registration error", "edit"), 1)]));
+        assert_eq!(survey.outlooks, BTreeMap::from([("done", 7)]));
+    }
+
+    #[test]
+    fn a_fleet_names_who_needs_somebody_while_others_come_on() {
+        let of = |outlooks: &[(&str, Outlook)]| {
+            Fleet::of(outlooks.iter().map(|(name, outlook)| (key((*name).to_owned()), *outlook)))
+        };
+        let mixed = of(&[("b", Outlook::WillNotFinish), ("c", Outlook::Progressing), ("a", Outlook::WillNotFinish)]);
+        assert_eq!((mixed.outlook, mixed.progressing), (Outlook::Progressing, 1));
+        assert_eq!(mixed.will_not_finish, [key("a".into()), key("b".into())]);
+        assert_eq!(of(&[("a", Outlook::Done)]).outlook, Outlook::Done);
+        assert_eq!(of(&[("a", Outlook::Done), ("b", Outlook::WillNotFinish)]).outlook, Outlook::WillNotFinish);
+        assert_eq!(of(&[]).outlook, Outlook::Done);
+    }
+}

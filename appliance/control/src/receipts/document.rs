@@ -1,0 +1,348 @@
+//! What a receipt says: one disk that was erased, cleared or written, in the appliance's words. The field's
+//! names never change; another meaning is another [`FORM`].
+
+use firesteel_resources::host_journal::AgentBinding;
+use firesteel_wire::{self as wire, Evidence, erasure::Erasure};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::map;
+
+/// First member of every receipt; a number that is not ours is a newer program's.
+pub const FORM: &str = "firesteel.dev/receipt/v1";
+/// Most entries of each list that a host sends; a ladder has ten rungs, and a guard finds some dozen things.
+const LIST_MAX: usize = 32;
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Document {
+    /// [`FORM`].
+    pub receipt: String,
+    /// sha256 of the public key (32 bytes) that it is signed for, hexadecimal.
+    pub key_sha256: String,
+    pub host: Host,
+    /// The boot of the host, counted from 1.
+    pub attempt: u64,
+    /// Number of the plan in that boot, and of the step in the plan.
+    pub plan: u32,
+    pub step: u32,
+    pub started_at: Timestamp,
+    pub ended_at: Timestamp,
+    /// By the appliance's clock.
+    pub received_at: Timestamp,
+    pub agent: Agent,
+    pub disk: Disk,
+    pub done: Done,
+    /// What could not be verified or was not reached, in words.
+    pub unverified: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Host {
+    pub namespace: String,
+    pub name: String,
+    /// Of the object: a host that is made anew under the same name has another one.
+    pub uid: String,
+    /// Lower-case SMBIOS UUID and serial number as last inspected; empty where unknown.
+    pub smbios_uuid: String,
+    pub serial: String,
+}
+
+/// The program that did it. What it says of itself is not proven: a host can run another one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Agent {
+    pub version: String,
+    /// sha256 of its binary, hexadecimal; empty where it did not say.
+    pub sha256: String,
+    /// Ed25519 key that signed its reports, hexadecimal.
+    pub key: String,
+    pub kernel: String,
+    pub boot_id: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Disk {
+    pub model: String,
+    pub serial: String,
+    pub wwn: String,
+    pub size_bytes: u64,
+    /// Set where the disk has no identity of its own and its owner named it by path.
+    pub by_path: String,
+    /// In that boot; another disk may have the name in the next one.
+    pub device: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Done {
+    Erased(Erased),
+    MetadataCleared(Cleared),
+    ImageWritten(Written),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Erased {
+    /// `metadata`, `quick` or `full`, as the plan asked.
+    pub policy: String,
+    pub method: String,
+    /// `purge`, `clear` or `none`, by NIST SP 800-88.
+    pub grade: String,
+    /// What the drive says of it, its log in hexadecimal where it keeps one.
+    pub drive_log: Vec<String>,
+    pub samples: Samples,
+    pub tried: Vec<Tried>,
+    pub left_out: Vec<Tried>,
+    /// What a guard found and the owner overrode.
+    pub overridden: Vec<String>,
+}
+
+/// In sectors of 512 bytes; see the agent's protocol for what each proves.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Samples {
+    pub told_before: u64,
+    pub blank_before: u64,
+    pub canaries: u64,
+    pub read_back: u64,
+    pub blank_after: u64,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Tried {
+    pub method: String,
+    /// How it ended, or why it was not tried.
+    pub why: String,
+    /// It reported success, and the medium said otherwise.
+    pub lied: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Cleared {
+    pub cleared: Vec<String>,
+    pub read_back_bytes: u64,
+    /// What a guard found and the owner overrode; absent where there was nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overridden: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Written {
+    pub raw_sha256: String,
+    pub raw_bytes: u64,
+    pub stream_sha256: String,
+    pub written_bytes: u64,
+    /// Of the image as it was read back from the medium.
+    pub readback_sha256: String,
+    pub readback_bytes: u64,
+    pub disk_guid: String,
+    /// What a guard found and the owner overrode; absent where there was nothing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub overridden: Vec<String>,
+}
+
+/// What is known of a receipt beside what the agent sent.
+#[derive(Clone, Debug)]
+pub(crate) struct Frame<'a> {
+    pub(crate) host: Host,
+    pub(crate) attempt: u64,
+    pub(crate) agent: Option<&'a AgentBinding>,
+    pub(crate) key_sha256: String,
+    pub(crate) received_at: Timestamp,
+}
+
+/// The document of a step that changed a disk; `None` for other steps. Texts of the host are cut and cleaned.
+pub(crate) fn document(frame: &Frame<'_>, receipt: &wire::Receipt) -> Option<Document> {
+    let (disk, done, unverified) = match &receipt.evidence {
+        Evidence::DiskErased(erasure) => {
+            (disk(&erasure.disk, &erasure.device), Done::Erased(erased(erasure)), fields(&erasure.unverified))
+        }
+        Evidence::MetadataCleared { disk: named, device, cleared, verified_bytes, overridden } => {
+            let (cleared, overridden) = (fields(cleared), fields(overridden));
+            let done = Cleared { cleared, read_back_bytes: *verified_bytes, overridden };
+            let rest = "the data of the disk was not erased".to_owned();
+            (disk(named, device), Done::MetadataCleared(done), vec![rest])
+        }
+        Evidence::ImageWritten {
+            disk: named,
+            device,
+            stream_sha256,
+            raw_sha256,
+            raw_bytes,
+            written_bytes,
+            readback_sha256,
+            readback_bytes,
+            disk_guid,
+            overridden,
+            ..
+        } => {
+            let done = Written {
+                raw_sha256: map::field(raw_sha256),
+                raw_bytes: *raw_bytes,
+                stream_sha256: map::field(stream_sha256),
+                written_bytes: *written_bytes,
+                readback_sha256: map::field(readback_sha256),
+                readback_bytes: *readback_bytes,
+                disk_guid: map::field(disk_guid),
+                overridden: fields(overridden),
+            };
+            let rest = "what lies behind the image was not written".to_owned();
+            (disk(named, device), Done::ImageWritten(done), vec![rest])
+        }
+        Evidence::Inspected { .. }
+        | Evidence::FilesHandedOff { .. }
+        | Evidence::BootEntrySet { .. }
+        | Evidence::Leaving { .. } => return None,
+    };
+    let binding = frame.agent.cloned().unwrap_or_default();
+    Some(Document {
+        receipt: FORM.to_owned(),
+        key_sha256: frame.key_sha256.clone(),
+        host: frame.host.clone(),
+        attempt: frame.attempt,
+        plan: receipt.plan,
+        step: receipt.index,
+        started_at: at(receipt.started_ms, frame.received_at),
+        ended_at: at(receipt.ended_ms, frame.received_at),
+        received_at: frame.received_at,
+        agent: Agent {
+            version: binding.agent_version,
+            sha256: binding.program_sha256,
+            key: binding.key,
+            kernel: binding.kernel_version,
+            boot_id: binding.boot_id,
+        },
+        disk,
+        done,
+        unverified,
+    })
+}
+
+fn at(milliseconds: u64, received_at: Timestamp) -> Timestamp {
+    i64::try_from(milliseconds).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok()).unwrap_or(received_at)
+}
+
+fn disk(disk: &wire::DiskIdentity, device: &str) -> Disk {
+    Disk {
+        model: map::field(&disk.model),
+        serial: map::field(&disk.serial),
+        wwn: map::field(&disk.wwn),
+        size_bytes: disk.size_bytes,
+        by_path: map::field(&disk.by_path),
+        device: map::field(device),
+    }
+}
+
+fn fields(texts: &[String]) -> Vec<String> {
+    texts.iter().take(LIST_MAX).map(|text| map::field(text)).collect()
+}
+
+fn erased(erasure: &Erasure) -> Erased {
+    Erased {
+        policy: erasure.policy.name().to_owned(),
+        method: map::field(&erasure.method),
+        grade: grade_word(erasure.grade).to_owned(),
+        // A sanitize log has 512 bytes, so 1024 digits.
+        drive_log: erasure.drive_log.iter().take(LIST_MAX).map(|line| map::line(line)).collect(),
+        samples: Samples {
+            told_before: erasure.samples.told_before,
+            blank_before: erasure.samples.blank_before,
+            canaries: erasure.samples.canaries,
+            read_back: erasure.samples.read_back,
+            blank_after: erasure.samples.blank_after,
+        },
+        tried: (erasure.tried.iter().take(LIST_MAX))
+            .map(|tried| Tried { method: map::field(&tried.method), why: map::field(&tried.ended), lied: tried.lied })
+            .collect(),
+        left_out: (erasure.left_out.iter().take(LIST_MAX))
+            .map(|left| Tried { method: map::field(&left.method), why: map::field(&left.why), lied: false })
+            .collect(),
+        overridden: fields(&erasure.overridden),
+    }
+}
+
+fn grade_word(grade: wire::erasure::Grade) -> &'static str {
+    match grade {
+        wire::erasure::Grade::None => "none",
+        wire::erasure::Grade::Clear => "clear",
+        wire::erasure::Grade::Purge => "purge",
+    }
+}
+
+impl Document {
+    /// What it proves, in one line.
+    #[must_use]
+    pub fn summary(&self) -> String {
+        let what = match &self.done {
+            Done::Erased(erased) if erased.grade == "none" => {
+                format!("not erased ({}): neither clear nor purge by NIST SP 800-88", erased.method)
+            }
+            Done::Erased(erased) => format!(
+                "erased by {}, grade {} by NIST SP 800-88, {} sectors read back",
+                erased.method, erased.grade, erased.samples.read_back
+            ),
+            Done::MetadataCleared(cleared) => {
+                format!("tables and signatures cleared, {} bytes read back as zero", cleared.read_back_bytes)
+            }
+            Done::ImageWritten(written) if written.raw_sha256 == written.readback_sha256 => format!(
+                "an image of {} bytes written and read back, sha256 {}",
+                written.raw_bytes, written.readback_sha256
+            ),
+            Done::ImageWritten(written) => format!(
+                "an image written, and something else read back: sha256 {} instead of {}",
+                written.readback_sha256, written.raw_sha256
+            ),
+        };
+        format!("{}: {what}", self.disk.words())
+    }
+
+    /// `erased`, `metadata` or `image`.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match &self.done {
+            Done::Erased(_) => "erased",
+            Done::MetadataCleared(_) => "metadata",
+            Done::ImageWritten(_) => "image",
+        }
+    }
+
+    /// What a guard found and the owner overrode.
+    #[must_use]
+    pub fn overridden(&self) -> &[String] {
+        match &self.done {
+            Done::Erased(erased) => &erased.overridden,
+            Done::MetadataCleared(cleared) => &cleared.overridden,
+            Done::ImageWritten(written) => &written.overridden,
+        }
+    }
+
+    /// The grade of an erasure; empty for anything else.
+    #[must_use]
+    pub fn grade(&self) -> &str {
+        match &self.done {
+            Done::Erased(erased) => &erased.grade,
+            Done::MetadataCleared(_) | Done::ImageWritten(_) => "",
+        }
+    }
+}
+
+impl Disk {
+    /// The disk by what it says of itself.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let named = [("model", &self.model), ("serial", &self.serial), ("wwn", &self.wwn), ("path", &self.by_path)];
+        let mut words: Vec<String> = named
+            .iter()
+            .filter(|(_, value)| !value.is_empty())
+            .map(|(name, value)| format!("{name} {value}"))
+            .collect();
+        words.push(format!("{} bytes", self.size_bytes));
+        words.join(", ")
+    }
+}

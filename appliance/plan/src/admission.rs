@@ -1,0 +1,306 @@
+//! How many hosts are worked on at a time: whoever boots loads DHCP, TFTP and the wire, and a hundred that boot
+//! together time out together.
+//!
+//! A host takes a slot to be inspected, provisioned or deprovisioned, and gives it back when it rests or waits
+//! for its next try, so that hosts that fail do not keep the others out. Who finds none waits in line: deletions
+//! first, then by time. Deletions have some slots of their own beyond the limit, so that they go on whatever
+//! fills the others; each of them ends or gives up, so that the line of deletions moves, too.
+//!
+//! ```text
+//!   offer(host) ──► step(host) ──► settle(host, what it does now) ──► wake those who may begin
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+
+/// Hosts at a time (upstream's default).
+pub const AT_ONCE: usize = 20;
+/// Slots beyond the limit for hosts that are to be deleted.
+pub const FOR_DELETIONS: usize = 5;
+
+/// What a host is told before its step.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Offer {
+    /// It may begin, or go on.
+    #[default]
+    Free,
+    /// So many are at work, and so many wait before it.
+    Full { busy: usize, ahead: usize },
+    /// After a start, not all hosts have said yet whether they are at work.
+    NotCounted,
+}
+
+/// What a host does after its step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Standing {
+    /// It needs no slot.
+    Idle,
+    Waiting {
+        since: Timestamp,
+    },
+    Busy,
+}
+
+/// The slots of all hosts. Memory of a process: each host's own says whether it has one.
+#[derive(Clone, Debug)]
+pub struct Slots<K> {
+    limit: usize,
+    /// Whether each is to be deleted.
+    busy: BTreeMap<K, bool>,
+    /// Slots that are kept for a step under way.
+    kept: BTreeSet<K>,
+    /// By rank: deletions come first.
+    line: BTreeSet<(bool, Timestamp, K)>,
+    /// Hosts that have not said anything since the start; `None` before they are known.
+    uncounted: Option<BTreeSet<K>>,
+}
+
+impl<K: Ord + Clone> Slots<K> {
+    /// `limit`: hosts at a time, deletions apart; at least one.
+    #[must_use]
+    pub fn new(limit: usize) -> Self {
+        Self {
+            limit: limit.max(1),
+            busy: BTreeMap::new(),
+            kept: BTreeSet::new(),
+            line: BTreeSet::new(),
+            uncounted: None,
+        }
+    }
+
+    /// These hosts exist at the start: nobody begins before each has said what it does.
+    pub fn expect(&mut self, hosts: impl IntoIterator<Item = K>) {
+        self.uncounted.get_or_insert_with(|| hosts.into_iter().collect());
+    }
+
+    /// Whether each host that existed at the start has been looked at.
+    #[must_use]
+    pub fn are_counted(&self) -> bool {
+        self.uncounted.as_ref().is_some_and(BTreeSet::is_empty)
+    }
+
+    /// Whether the host may take a slot in its next step; one that is free is kept for it until
+    /// [`Slots::settle`]. `has`: its memory says that it has one, which nobody takes from it.
+    pub fn offer(&mut self, host: &K, has: bool, deletes: bool) -> Offer {
+        if has || self.busy.contains_key(host) {
+            self.busy.insert(host.clone(), deletes);
+            return Offer::Free;
+        }
+        if !self.are_counted() {
+            return Offer::NotCounted;
+        }
+        let ahead = self.ahead(host, deletes);
+        if ahead >= self.room(deletes) {
+            return Offer::Full { busy: self.busy.len(), ahead };
+        }
+        self.busy.insert(host.clone(), deletes);
+        self.kept.insert(host.clone());
+        Offer::Free
+    }
+
+    /// The host's step failed before it could say what it does: it counts as far as it is known, and nobody waits for
+    /// its word any more. Who may begin now comes back.
+    #[must_use]
+    pub fn cannot_say(&mut self, host: &K) -> Vec<K> {
+        let was_last = self.count(host);
+        // It took nothing; what it has had before it may still have.
+        let gave_back = self.kept.remove(host) && self.busy.remove(host).is_some();
+        if gave_back || was_last { self.next() } else { Vec::new() }
+    }
+
+    /// What the host does since its step; who may begin now comes back, to be looked at.
+    #[must_use]
+    pub fn settle(&mut self, host: &K, standing: Standing, deletes: bool) -> Vec<K> {
+        let was_last = self.count(host);
+        self.line.retain(|(_, _, waiting)| waiting != host);
+        let had = self.busy.remove(host).is_some();
+        self.kept.remove(host);
+        match standing {
+            Standing::Idle => {}
+            Standing::Waiting { since } => {
+                self.line.insert((!deletes, since, host.clone()));
+            }
+            Standing::Busy => {
+                self.busy.insert(host.clone(), deletes);
+            }
+        }
+        let gave_back = had && standing != Standing::Busy;
+        if gave_back || was_last { self.next() } else { Vec::new() }
+    }
+
+    /// The host is gone.
+    #[must_use]
+    pub fn forget(&mut self, host: &K) -> Vec<K> {
+        self.settle(host, Standing::Idle, false)
+    }
+
+    /// True when it was the last to be counted.
+    fn count(&mut self, host: &K) -> bool {
+        let Some(uncounted) = &mut self.uncounted else { return false };
+        uncounted.remove(host) && uncounted.is_empty()
+    }
+
+    /// Slots that are free for hosts of this kind.
+    fn room(&self, deletes: bool) -> usize {
+        let free = self.limit.saturating_sub(self.busy.len());
+        if !deletes {
+            return free;
+        }
+        let deleting = self.busy.values().filter(|deletes| **deletes).count();
+        free.max(FOR_DELETIONS.saturating_sub(deleting))
+    }
+
+    /// Those in line before this host; one that is not in line would be its kind's last.
+    fn ahead(&self, host: &K, deletes: bool) -> usize {
+        let rank = !deletes;
+        let own = self.line.iter().find(|(_, _, waiting)| waiting == host).map(|(_, since, _)| *since);
+        let end = own.unwrap_or(Timestamp::MAX);
+        let is_before = |place: &&(bool, Timestamp, K)| (place.0, place.1, &place.2) < (rank, end, host);
+        self.line.iter().filter(is_before).count()
+    }
+
+    /// Those who would find a slot now.
+    fn next(&self) -> Vec<K> {
+        let all = self.line.iter();
+        let may_begin = |(number, (ordinary, _, _)): &(usize, &(bool, Timestamp, K))| *number < self.room(!*ordinary);
+        all.enumerate().filter(may_begin).map(|(_, (_, _, host))| host.clone()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const NOBODY: [u32; 0] = [];
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap_or_default()
+    }
+
+    fn full() -> Slots<u32> {
+        let mut slots = Slots::new(20);
+        slots.expect([]);
+        for host in 0..20 {
+            assert_eq!(slots.offer(&host, false, false), Offer::Free);
+            assert_eq!(slots.settle(&host, Standing::Busy, false), NOBODY);
+        }
+        slots
+    }
+
+    fn waits(slots: &mut Slots<u32>, host: u32, deletes: bool, since: i64) {
+        assert!(matches!(slots.offer(&host, false, deletes), Offer::Full { .. }));
+        assert_eq!(slots.settle(&host, Standing::Waiting { since: at(since) }, deletes), NOBODY);
+    }
+
+    #[test]
+    fn the_twenty_first_waits_and_begins_when_one_ends() {
+        let mut slots = full();
+        assert_eq!(slots.offer(&20, false, false), Offer::Full { busy: 20, ahead: 0 });
+        waits(&mut slots, 20, false, 1);
+        waits(&mut slots, 21, false, 2);
+        assert_eq!(slots.offer(&22, false, false), Offer::Full { busy: 20, ahead: 2 });
+        assert_eq!(slots.settle(&7, Standing::Idle, false), [20]);
+        assert!(matches!(slots.offer(&21, false, false), Offer::Full { ahead: 1, .. }), "nobody jumps the line");
+        assert_eq!(slots.offer(&20, false, false), Offer::Free);
+        assert!(matches!(slots.offer(&21, false, false), Offer::Full { .. }), "it is kept during the step");
+        assert_eq!(slots.settle(&20, Standing::Busy, false), NOBODY);
+    }
+
+    #[test]
+    fn deletions_have_their_own_slots_and_go_first() {
+        let mut slots = full();
+        waits(&mut slots, 30, false, 1);
+        for host in 100..105 {
+            assert_eq!(slots.offer(&host, false, true), Offer::Free);
+            assert_eq!(slots.settle(&host, Standing::Busy, true), NOBODY);
+        }
+        waits(&mut slots, 105, true, 9);
+        assert_eq!(slots.settle(&100, Standing::Idle, true), [105]);
+        assert_eq!(slots.offer(&105, false, true), Offer::Free);
+        assert_eq!(slots.settle(&105, Standing::Busy, true), NOBODY);
+        assert_eq!(slots.settle(&0, Standing::Idle, false), NOBODY, "deletions beyond the limit are worked off first");
+        for host in [1, 2, 3, 4] {
+            assert_eq!(slots.settle(&host, Standing::Idle, false), NOBODY);
+        }
+        assert_eq!(slots.settle(&5, Standing::Idle, false), [30]);
+    }
+
+    #[test]
+    fn after_a_start_nobody_begins_before_all_are_counted() {
+        let mut slots = Slots::<u32>::new(1);
+        assert_eq!(slots.offer(&1, false, false), Offer::NotCounted);
+        slots.expect([1, 2, 3]);
+        assert_eq!(slots.offer(&1, false, false), Offer::NotCounted);
+        assert_eq!(slots.settle(&1, Standing::Waiting { since: at(1) }, false), NOBODY);
+        assert_eq!(slots.offer(&2, true, false), Offer::Free, "it was at work");
+        assert_eq!(slots.settle(&2, Standing::Busy, false), NOBODY);
+        assert_eq!(slots.forget(&3), NOBODY, "all are counted, and all slots are taken");
+        assert_eq!(slots.forget(&2), [1]);
+        slots.expect([1]);
+        assert_eq!(slots.offer(&1, false, false), Offer::Free, "once");
+    }
+
+    /// One host whose journal could not be stored kept all others from beginning after a restart.
+    #[test]
+    fn a_host_that_cannot_say_holds_up_nobody() {
+        let mut slots = Slots::<u32>::new(1);
+        slots.expect([1, 2]);
+        assert_eq!(slots.offer(&1, false, false), Offer::NotCounted);
+        assert_eq!(slots.settle(&1, Standing::Waiting { since: at(1) }, false), NOBODY);
+        assert_eq!(slots.cannot_say(&2), [1], "all are counted as far as they can be");
+        assert_eq!(slots.offer(&2, false, false), Offer::Full { busy: 0, ahead: 1 });
+        assert_eq!(slots.offer(&1, false, false), Offer::Free);
+        assert_eq!(slots.settle(&1, Standing::Idle, false), NOBODY);
+        assert_eq!(slots.offer(&2, false, false), Offer::Free);
+        waits(&mut slots, 1, false, 3);
+        assert_eq!(slots.cannot_say(&2), [1], "the slot that was kept for its step is free again");
+        assert_eq!(slots.offer(&1, false, false), Offer::Free);
+        assert_eq!(slots.settle(&1, Standing::Busy, false), NOBODY);
+        assert_eq!(slots.offer(&1, true, false), Offer::Free);
+        assert_eq!(slots.cannot_say(&1), NOBODY);
+        assert!(matches!(slots.offer(&2, false, false), Offer::Full { busy: 1, .. }), "what it had it may still have");
+    }
+
+    proptest! {
+        /// Whoever asks, ends, waits and goes in whatever order: the limits hold, and with nobody at work
+        /// the line moves.
+        #[test]
+        fn the_limits_hold_and_the_line_moves(story in prop::collection::vec((0_u32..12, 0_u8..5, any::<bool>()), 0..200)) {
+            let mut slots = Slots::new(3);
+            slots.expect([]);
+            for (second, (host, what, deletes)) in story.into_iter().enumerate() {
+                let since = at(i64::try_from(second).unwrap_or(0));
+                let ordinary = slots.busy.values().filter(|deletes| !**deletes).count();
+                match what {
+                    0..=2 => {
+                        let had = slots.busy.contains_key(&host);
+                        let offer = slots.offer(&host, false, deletes);
+                        let standing = if offer == Offer::Free { Standing::Busy } else { Standing::Waiting { since } };
+                        let woken = slots.settle(&host, standing, deletes);
+                        prop_assert!(woken.is_empty());
+                        if !had && !deletes && offer == Offer::Free {
+                            prop_assert!(ordinary < 3 && slots.busy.len() <= 3);
+                        }
+                    }
+                    _ => {
+                        let woken = slots.forget(&host);
+                        for next in woken {
+                            let deletes = slots.line.iter().any(|(ordinary, _, waiting)| *waiting == next && !ordinary);
+                            prop_assert_eq!(slots.offer(&next, false, deletes), Offer::Free);
+                            prop_assert!(slots.settle(&next, Standing::Busy, deletes).is_empty());
+                        }
+                    }
+                }
+            }
+            let busy: Vec<u32> = slots.busy.keys().copied().collect();
+            let mut woken: Vec<u32> = busy.iter().flat_map(|host| slots.forget(host)).collect();
+            while let Some(host) = woken.pop() {
+                woken.extend(slots.forget(&host));
+            }
+            prop_assert!(slots.line.is_empty() || !slots.next().is_empty());
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Whether what an agent showed for a disk is what was asked of it. Anything less is not cleaned, whatever the
+//! agent calls it.
+
+use super::{DiskIdentity, Method};
+
+/// NIST SP 800-88: against which effort the data is out of reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Grade {
+    /// Neither of the two: metadata alone, or blocks that were given back and not erased.
+    None,
+    /// Against reading by the disk's own interface.
+    Clear,
+    /// Against laboratories.
+    Purge,
+}
+
+/// What the receipt of one cleaned disk says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cleaned {
+    /// Number of the plan in its attempt.
+    pub plan: u32,
+    pub disk: DiskIdentity,
+    /// Device name in that boot, for people.
+    pub device: String,
+    /// As the agent was asked.
+    pub asked: Method,
+    /// What led to the end: `sanitize-block`, `overwrite`, `metadata`, …
+    pub by: String,
+    pub grade: Grade,
+    /// Bytes that were read back from the medium.
+    pub read_back_bytes: u64,
+    /// What a guard found and the owner overrode.
+    pub overridden: Vec<String>,
+    /// What could not be verified or was not reached.
+    pub unverified: Vec<String>,
+}
+
+/// Why a receipt does not prove that its disk was cleaned as asked; `None` where it does.
+#[must_use]
+pub fn shortfall(asked: Method, disk: &DiskIdentity, shown: &Cleaned) -> Option<String> {
+    if shown.disk != *disk {
+        return Some(format!("its receipt is of another disk ({})", shown.disk));
+    }
+    if asked == Method::Metadata {
+        // What clears metadata reads all of it back, or fails.
+        return None;
+    }
+    if shown.read_back_bytes == 0 {
+        return Some("nothing was read back from its medium".to_owned());
+    }
+    if shown.asked < asked {
+        return Some(format!("{} was asked of the agent, and {} was due", shown.asked.word(), asked.word()));
+    }
+    match shown.grade {
+        Grade::None => Some(format!("{} left its data in reach (neither clear nor purge)", shown.by)),
+        Grade::Clear | Grade::Purge => None,
+    }
+}
+
+/// The receipt that proves it best, or why none does.
+///
+/// # Errors
+/// The newest receipt's shortfall, or that there is none.
+pub fn proof<'a>(asked: Method, disk: &DiskIdentity, shown: &'a [Cleaned]) -> Result<&'a Cleaned, String> {
+    let own: Vec<&'a Cleaned> = shown.iter().filter(|shown| shown.disk == *disk).collect();
+    let good = own.iter().copied().filter(|shown| shortfall(asked, disk, shown).is_none());
+    good.max_by_key(|shown| (shown.grade, shown.plan)).ok_or_else(|| {
+        let newest = own.iter().max_by_key(|shown| shown.plan);
+        let why = newest.and_then(|shown| shortfall(asked, disk, shown));
+        why.unwrap_or_else(|| "there is no receipt for it".to_owned())
+    })
+}
+
+/// What was proven, for people; each disk by itself, and what was not verified behind it.
+#[must_use]
+pub fn words(asked: Method, shown: &[&Cleaned]) -> String {
+    let told: Vec<String> = shown.iter().map(|shown| one(asked, shown)).collect();
+    match told.len() {
+        0 => "no disk was to be cleaned".to_owned(),
+        1 => told.concat(),
+        count => format!("{count} disks: {}", told.join("; ")),
+    }
+}
+
+fn one(asked: Method, shown: &Cleaned) -> String {
+    let name =
+        if shown.device.is_empty() { shown.disk.to_string() } else { format!("{} ({})", shown.device, shown.disk) };
+    let what = match (asked, shown.grade) {
+        (Method::Metadata, Grade::None) => {
+            "its tables and signatures were cleared and read back; its data was not erased".to_owned()
+        }
+        (_, Grade::None) => format!("not erased ({})", shown.by),
+        (_, Grade::Clear) => format!("cleared by {} (NIST SP 800-88 clear)", shown.by),
+        (_, Grade::Purge) => format!("purged by {} (NIST SP 800-88 purge)", shown.by),
+    };
+    let over = if shown.overridden.is_empty() {
+        String::new()
+    } else {
+        format!(", over {} as its owner said", shown.overridden.join(", "))
+    };
+    let unverified = if shown.unverified.is_empty() {
+        String::new()
+    } else {
+        format!(", unverified: {}", shown.unverified.join(", "))
+    };
+    format!("{name}: {what}{over}{unverified}")
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use super::*;
+
+    fn disk(serial: &str) -> DiskIdentity {
+        DiskIdentity { serial: serial.into(), size_bytes: 8 << 30, ..DiskIdentity::default() }
+    }
+
+    fn shown(asked: Method, grade: Grade) -> Cleaned {
+        Cleaned {
+            plan: 1,
+            disk: disk("A"),
+            device: "/dev/sda".into(),
+            asked,
+            by: "overwrite".into(),
+            grade,
+            read_back_bytes: 4096,
+            overridden: Vec::new(),
+            unverified: vec!["spare blocks".into()],
+        }
+    }
+
+    #[test]
+    fn only_what_was_asked_is_proven() {
+        use Grade as G;
+        use Method as M;
+        for (asked, shown_asked, grade, proven) in [
+            (M::Metadata, M::Metadata, G::None, true),
+            (M::Metadata, M::Full, G::Purge, true),
+            (M::Quick, M::Metadata, G::None, false),
+            (M::Quick, M::Quick, G::None, false),
+            (M::Quick, M::Quick, G::Clear, true),
+            (M::Quick, M::Full, G::Purge, true),
+            (M::Full, M::Quick, G::Purge, false),
+            (M::Full, M::Full, G::None, false),
+            (M::Full, M::Full, G::Clear, true),
+        ] {
+            let shown = shown(shown_asked, grade);
+            let found = proof(asked, &disk("A"), std::slice::from_ref(&shown));
+            assert_eq!(found.is_ok(), proven, "{asked:?} by {shown:?}: {found:?}");
+            let unread = Cleaned { read_back_bytes: 0, ..shown.clone() };
+            let is_enough = proof(asked, &disk("A"), &[unread]).is_ok();
+            assert_eq!(is_enough, asked == M::Metadata, "nothing was read back");
+            assert!(proof(asked, &disk("B"), &[shown]).is_err(), "another disk's");
+        }
+        assert_eq!(proof(M::Quick, &disk("A"), &[]).unwrap_err(), "there is no receipt for it");
+    }
+
+    #[test]
+    fn words_never_say_more_than_was_proven() {
+        let metadata = shown(Method::Metadata, Grade::None);
+        assert!(words(Method::Metadata, &[&metadata]).contains("data was not erased"));
+        let cleared = shown(Method::Full, Grade::Clear);
+        let told = words(Method::Full, &[&cleared]);
+        assert!(
+            told.contains("clear)") && !told.contains("purge") && told.contains("unverified: spare blocks"),
+            "{told}"
+        );
+        assert_eq!(words(Method::Full, &[]), "no disk was to be cleaned");
+    }
+}

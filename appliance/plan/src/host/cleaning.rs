@@ -1,0 +1,354 @@
+//! Cleaning the host's disks by an agent: what the policies ask, on the disks that an inspection of this boot
+//! names, until a receipt proves each of them. Shared by the states in which that happens; which disks and how
+//! far is [`crate::disk`]'s, whether receipts suffice as well.
+
+use firesteel_resources::{
+    HardwareRecord,
+    bare_metal_host::{ErrorType, annotations, cleaning::CleaningPolicies},
+};
+
+use crate::{
+    disk::{self, Cleaned, Cleaning, DiskIdentity, Method, NextOwner, NoDisk, is_named_by, plan_cleaning},
+    host::{
+        attempt::{self, Presence, Progress},
+        effect::{Effect, ErasePlan, EventKind, PlanKind, Reason},
+        gate, inspecting,
+        memory::{BootWait, CleanedNote, Failure, State},
+        restored,
+        seen::AgentSeen,
+        tombstone,
+        turn::Turn,
+    },
+};
+
+/// Disks of one plan, which has at most 64 steps; the rest follows with the next one.
+const DISKS_MAX: usize = 60;
+/// Of an event's message: Kubernetes' own limit, less what stands around it.
+const EVENT_BYTES_MAX: usize = 900;
+
+/// What is to be cleaned by the owner's policies; `had`: the disks that the last owner had. Pure; the dry run asks
+/// the same.
+pub(super) fn decide(
+    policies: &CleaningPolicies,
+    next: NextOwner,
+    targets: &[DiskIdentity],
+    had: &[DiskIdentity],
+    record: &HardwareRecord,
+) -> Result<Cleaning, NoDisk> {
+    let policy = match next {
+        NextOwner::Same => &policies.between_installations,
+        NextOwner::Another => &policies.between_owners,
+    };
+    let cleaning = plan_cleaning(next, policy, targets, &record.disks)?;
+    if next == NextOwner::Another && cleaning.is_all {
+        disk::all_there(had, &record.disks)?;
+    }
+    Ok(cleaning)
+}
+
+/// Has an agent clean what is to be cleaned, and counts tries that failed. `Ok` says in words what receipts prove.
+#[track_caller]
+pub(super) fn run(
+    turn: &mut Turn<'_>,
+    next: NextOwner,
+    targets: &[DiskIdentity],
+    kind: ErrorType,
+) -> Result<String, Reason> {
+    let before = turn.memory.failure.clone();
+    let cleaned = go_on(turn, next, targets, kind);
+    // A try that ended is tried again some time; an obstacle that stands is looked at and is no try.
+    let ended = |failure: &&Failure| failure.retry_at.is_some();
+    let at = |failure: &Failure| (failure.at, failure.count);
+    let newest = turn.memory.failure.as_ref().filter(ended).map(at);
+    if newest.is_some() && newest != before.as_ref().filter(ended).map(at) {
+        turn.memory.clean_failures += 1;
+    }
+    cleaned
+}
+
+/// The host is to go, and cleaning it failed too often. What an agent cleans at the moment is waited for.
+pub(super) fn is_given_up(turn: &Turn<'_>) -> bool {
+    let cleans = turn.memory.plan.as_ref().is_some_and(|issued| issued.cleans().is_some());
+    let is_under_way = cleans && attempt::presence(turn) == Presence::Alive;
+    turn.is_deleting() && turn.memory.clean_failures > turn.limits().delete_failures_max && !is_under_way
+}
+
+/// Lets a host go whose cleaning is given up.
+#[track_caller]
+pub(super) fn give_up(turn: &mut Turn<'_>) -> Reason {
+    let failures = turn.memory.clean_failures;
+    let text = "the disk was not cleaned; the host may still run its OS";
+    turn.event(EventKind::Warning, "DeprovisioningGaveUp", text);
+    turn.go(State::PoweringOff, format!("cleaning was given up after {failures} failures"))
+}
+
+#[track_caller]
+fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: ErrorType) -> Result<String, Reason> {
+    gate::stop(turn);
+    gate::may_go_on(turn, kind)?;
+    let agent = attempt::agent(turn, kind)?;
+    if restored::needs_look(turn) {
+        // The plan that wrote to the disk is of an older state: what stands there now is looked at first.
+        inspecting::inspect(turn, agent, kind)?;
+        return Err(turn.stay(turn.limits().work_poll, "the disks were looked at before one is cleaned"));
+    }
+    follow(turn, agent, next, kind)?;
+    let cleaning = chosen(turn, agent, next, targets, kind)?;
+    let shown = receipts(turn, agent);
+    let missing: Vec<DiskIdentity> =
+        cleaning.disks.iter().filter(|wanted| disk::proof(cleaning.method, wanted, &shown).is_err()).cloned().collect();
+    if missing.is_empty() {
+        return Ok(proven(turn, &shown, &cleaning));
+    }
+    issue(turn, agent, next, &cleaning, (missing, targets), kind)
+}
+
+/// Stops what cleans for another owner where the host is its former owner's again.
+pub(super) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) {
+    let is_undue = turn.memory.plan.as_ref().is_some_and(|issued| match &issued.plan {
+        PlanKind::Erase(erase) => erase.next == NextOwner::Another,
+        // The metadata of a disk that was written is cleared for the same owner, too.
+        PlanKind::Clean { .. } => !turn.memory.disk_dirty,
+        PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => false,
+    });
+    if is_undue && next == NextOwner::Same {
+        stop(turn, "the host is its former owner's again");
+    }
+}
+
+/// Gives up a plan that cleans: the agent stops at its next safe point and boots again, with the next attempt.
+/// What it did until then is told, and nothing claims that a disk was erased or kept.
+pub(super) fn stop(turn: &mut Turn<'_>, why: &str) {
+    let Some(issued) = turn.memory.plan.as_ref() else { return };
+    let Some((method, disks)) = issued.cleans() else { return };
+    let agent = attempt::current(turn);
+    let shown = agent.map(|agent| receipts(turn, agent)).unwrap_or_default();
+    let is_over = |progress: Progress<'_>| matches!(progress, Progress::Done | Progress::Failed { .. });
+    let ended = agent.is_some_and(|agent| is_over(attempt::progress(turn, agent)));
+    let names = |is_proven: bool| {
+        let of = disks.iter().filter(|disk| disk::proof(method, disk, &shown).is_ok() == is_proven);
+        of.map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    };
+    let (done, rest) = (names(true), names(false));
+    let mut text = format!("cleaning ({}) for another owner was stopped: {why}", method.word());
+    for (what, disks) in [("cleaned already", done), ("perhaps partly cleaned", rest)] {
+        if !disks.is_empty() {
+            text = format!("{text}; {what}: {disks}");
+        }
+    }
+    let text = cut(text);
+    turn.event(EventKind::Warning, "CleaningStopped", text.clone());
+    turn.memory.cleaned =
+        (method > Method::Metadata).then(|| CleanedNote { at: turn.now, method, is_erased: false, text: text.clone() });
+    if ended || attempt::presence(turn) == Presence::Gone {
+        turn.memory.plan = None;
+        return;
+    }
+    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: text });
+    attempt::open(turn);
+    // It boots by itself; a reset at once would come before its safe point.
+    turn.memory.boot = Some(BootWait::new(turn.now, true));
+}
+
+/// What this boot's receipts show of the disks as they are: one from before a write proves nothing any more.
+fn receipts(turn: &Turn<'_>, agent: &AgentSeen) -> Vec<Cleaned> {
+    let written = turn.memory.written.as_ref().filter(|written| written.attempt == turn.memory.attempt);
+    let since = written.map_or(0, |written| written.plan);
+    agent.cleaned.iter().filter(|shown| shown.plan > since).cloned().collect()
+}
+
+/// A plan that cleans is with the agent, or has ended.
+#[track_caller]
+fn follow(turn: &mut Turn<'_>, agent: &AgentSeen, next: NextOwner, kind: ErrorType) -> Result<(), Reason> {
+    let Some((method, disks)) = turn.memory.plan.as_ref().and_then(|issued| issued.cleans()) else { return Ok(()) };
+    match attempt::progress(turn, agent) {
+        Progress::NoPlan | Progress::Issued | Progress::Running { .. } => Err(attempt::watch(turn, agent, kind)),
+        Progress::Failed { message, .. } => {
+            turn.memory.plan = None;
+            Err(failed(turn, next, kind, &message))
+        }
+        Progress::Done => {
+            turn.memory.plan = None;
+            let shown = receipts(turn, agent);
+            let short = disks.iter().find_map(|wanted| Some((wanted, disk::proof(method, wanted, &shown).err()?)));
+            match short {
+                None => Ok(()),
+                Some((wanted, why)) => {
+                    let text = format!("the agent calls it done, and no receipt proves it for {wanted}: {why}");
+                    Err(failed(turn, next, kind, &text))
+                }
+            }
+        }
+    }
+}
+
+#[track_caller]
+fn failed(turn: &mut Turn<'_>, next: NextOwner, kind: ErrorType, message: &str) -> Reason {
+    let exit = match next {
+        NextOwner::Same => "spec.automatedCleaningMode: disabled lets the host go on uncleaned",
+        NextOwner::Another => {
+            "the annotation firesteel.dev/cleaning asks for less between owners, or `firesteel release --force` lets \
+             the host go uncleaned"
+        }
+    };
+    let guard = "what a guard keeps is erased where the annotation firesteel.dev/override-guard names the disk";
+    turn.fail(kind, format!("cleaning the disk failed: {message}; {guard}; {exit}"))
+}
+
+/// Method and disks, from an inspection of this boot and of after the last retry. The target's metadata alone needs none: its identity is
+/// that of the installation, and the agent compares it.
+#[track_caller]
+fn chosen(
+    turn: &mut Turn<'_>,
+    agent: &AgentSeen,
+    next: NextOwner,
+    targets: &[DiskIdentity],
+    kind: ErrorType,
+) -> Result<Cleaning, Reason> {
+    let seen = turn.seen;
+    let decided = seen
+        .hardware
+        .as_ref()
+        .map(|record| decide(&turn.requests.cleaning, next, targets, &turn.memory.tenant_disks, record));
+    // Who asks to try again may have changed the disks.
+    let (attempt, retried_at) = (turn.memory.attempt, turn.memory.retried_at);
+    let is_own = seen.hardware.as_ref().is_some_and(|record| {
+        record.attempt == attempt && retried_at.is_none_or(|retried_at| record.inspected_at >= retried_at)
+    });
+    match decided {
+        Some(Ok(cleaning)) if is_own || is_of_target(&cleaning, targets) => Ok(cleaning),
+        Some(Err(error)) if is_own => {
+            is_due(turn)?;
+            Err(failed(turn, next, kind, &format!("no disk is cleaned: {error}")))
+        }
+        Some(_) | None => {
+            inspecting::inspect(turn, agent, kind)?;
+            Err(turn.stay(turn.limits().secret_retry, "the hardware record is being stored"))
+        }
+    }
+}
+
+fn is_of_target(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
+    cleaning.method == Method::Metadata && cleaning.disks.iter().all(|disk| targets.contains(disk))
+}
+
+/// A failure to clean delays the next try; one that led here delays the next installation alone.
+#[track_caller]
+fn is_due(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let is_own = turn.memory.failure.as_ref().is_some_and(|failure| failure.at > turn.memory.since);
+    let is_overridden = !turn.requests.override_guards.is_empty();
+    if is_own && !is_overridden { turn.may_try() } else { Ok(()) }
+}
+
+#[track_caller]
+fn issue(
+    turn: &mut Turn<'_>,
+    agent: &AgentSeen,
+    next: NextOwner,
+    cleaning: &Cleaning,
+    (mut disks, targets): (Vec<DiskIdentity>, &[DiskIdentity]),
+    kind: ErrorType,
+) -> Result<String, Reason> {
+    is_due(turn)?;
+    gate::may_destroy(turn, kind)?;
+    let plan = match disks.as_slice() {
+        // Every agent knows this step.
+        [only] if is_of_target(cleaning, targets) && turn.requests.override_guards.is_empty() => {
+            PlanKind::Clean { disk: only.clone() }
+        }
+        _ if !agent.can_erase => {
+            if turn.requests.retry {
+                turn.issue(PlanKind::Reboot);
+                return Err(turn.stay(turn.limits().secret_retry, "the host boots again, for a newer agent"));
+            }
+            let text = "its agent is too old to erase disks: give the appliance newer boot files, and run \
+                        `firesteel retry`";
+            return Err(failed(turn, next, kind, text));
+        }
+        _ => {
+            disks.truncate(DISKS_MAX);
+            let overridden = take_overrides(turn, &disks);
+            let own_names = turn.memory.names.clone();
+            PlanKind::Erase(ErasePlan { method: cleaning.method, disks, next, own_names, overridden })
+        }
+    };
+    if let Some(relaxed) = &cleaning.relaxed {
+        turn.event(EventKind::Warning, "CleaningRelaxed", relaxed.clone());
+    }
+    turn.event(EventKind::Normal, "CleaningStarted", cut(told(&plan, cleaning)));
+    turn.issue(plan);
+    Err(attempt::watch(turn, agent, kind))
+}
+
+fn told(plan: &PlanKind, cleaning: &Cleaning) -> String {
+    let disks: Vec<String> = match plan {
+        PlanKind::Clean { disk } => vec![disk.to_string()],
+        PlanKind::Erase(erase) => erase.disks.iter().map(ToString::to_string).collect(),
+        PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => Vec::new(),
+    };
+    let kept: Vec<&str> = cleaning.kept.iter().map(|disk| disk.device.as_str()).collect();
+    let kept = if kept.is_empty() { String::new() } else { format!("; kept: {}", kept.join(", ")) };
+    format!("{} of {}{kept}", cleaning.method.word(), disks.join("; "))
+}
+
+/// A request that was taken for a plan counts for no other one, also where its removal was lost.
+pub(super) fn drop_taken(turn: &mut Turn<'_>) {
+    if turn.memory.overridden.is_empty() {
+        return;
+    }
+    if turn.requests.override_guards == turn.memory.overridden {
+        turn.requests.override_guards.clear();
+        turn.effect(Effect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
+    } else {
+        turn.memory.overridden.clear();
+    }
+}
+
+/// Which of the disks have their guards overridden; the request is over with that.
+pub(super) fn take_overrides(turn: &mut Turn<'_>, disks: &[DiskIdentity]) -> Vec<DiskIdentity> {
+    let names = std::mem::take(&mut turn.requests.override_guards);
+    let Some(record) = turn.seen.hardware.as_ref().filter(|_| !names.is_empty()) else { return Vec::new() };
+    turn.memory.overridden.clone_from(&names);
+    let mut overridden = Vec::new();
+    for name in &names {
+        match disks.iter().find(|disk| is_named_by(name, disk, &record.disks)) {
+            Some(disk) => {
+                turn.event(EventKind::Warning, "GuardOverridden", format!("{disk} is erased whatever it holds"));
+                overridden.push(disk.clone());
+            }
+            None => {
+                let text =
+                    format!("no guard is overridden by {name:?}: it names none of the disks to erase, or several");
+                turn.event(EventKind::Warning, "GuardNotOverridden", text);
+            }
+        }
+    }
+    turn.effect(Effect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
+    overridden
+}
+
+/// Keeps and tells what was proven.
+fn proven(turn: &mut Turn<'_>, shown: &[Cleaned], cleaning: &Cleaning) -> String {
+    let shown: Vec<_> =
+        cleaning.disks.iter().filter_map(|wanted| disk::proof(cleaning.method, wanted, shown).ok()).collect();
+    let mut text = disk::words(cleaning.method, &shown);
+    if let Some(relaxed) = &cleaning.relaxed {
+        text = format!("{text}; {relaxed}");
+    }
+    cleaning.disks.iter().for_each(|disk| tombstone::settle(turn, disk));
+    let is_erased = cleaning.method > Method::Metadata && cleaning.relaxed.is_none();
+    if is_erased && cleaning.is_all {
+        tombstone::settle_all(turn);
+    }
+    let text = cut(text);
+    turn.memory.cleaned = Some(CleanedNote { at: turn.now, method: cleaning.method, is_erased, text: text.clone() });
+    text
+}
+
+fn cut(mut text: String) -> String {
+    if text.len() > EVENT_BYTES_MAX {
+        text.truncate(text.floor_char_boundary(EVENT_BYTES_MAX));
+        text.push('…');
+    }
+    text
+}

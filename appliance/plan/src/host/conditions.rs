@@ -1,0 +1,229 @@
+//! Upstream's conditions and reasons, and ours about power, proof and frozen hosts.
+//!
+//! | condition | true in | false with |
+//! |---|---|---|
+//! | Manageable | all states from inspecting on | NotManaged, Registering, RegistrationFailed, PowerFailure |
+//! | AvailableForProvisioning | available | NotAvailable |
+//! | Provisioned | provisioned, externally provisioned | NotProvisioned |
+//! | Ready | the same, without error | NotProvisioned, Error, Detached |
+//! | Progressing | states that work, by their word | NotProgressing, Detached |
+//! | DestructionHeld | all states, while the [gate] is shut | NotHeld, after that |
+//! | Uncleaned | all states, from a tombstone's sight to the cleaning of its disk | Cleaned, after that |
+//! | UniqueIdentity | after a doubt that is over | AnotherMachine, SharedUUID |
+//! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
+//! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for somebody else than its consumer |
+//! | Healthy | the BMC says OK | Warning, Critical by the BMC's word; Unknown where it says nothing |
+//!
+//! Messages are ours: each says in words why the host is where it is.
+
+use firesteel_resources::{Condition, ConditionStatus, bare_metal_host::ErrorType};
+
+use crate::{
+    disk::Method,
+    host::{
+        effect::Reason,
+        gate,
+        memory::{Failure, HostMemory, State},
+        project::is_installed,
+        seen::{HealthSeen, IdentityDoubt, Seen},
+        tenancy,
+    },
+};
+
+/// Nothing is destroyed on the host for now.
+const HELD: &str = "DestructionHeld";
+
+/// An earlier host of the machine left a disk as it was.
+const UNCLEANED: &str = "Uncleaned";
+/// Nothing speaks against its being one machine, and the one that it was.
+const IDENTITY: &str = "UniqueIdentity";
+/// The host's consumer is the one for whom it was installed.
+const TENANT: &str = "ConsumerIsTenant";
+
+pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> Vec<Condition> {
+    let text = reason.text.as_str();
+    let is_available = memory.state == State::Available;
+    let has_os = has_os(memory);
+    let yes_or = |is_so: bool| if is_so { "" } else { text };
+    let mut conditions = vec![
+        manageable(memory, text),
+        Condition::new(
+            "AvailableForProvisioning",
+            is_available,
+            if is_available { "Available" } else { "NotAvailable" },
+            yes_or(is_available),
+        ),
+        Condition::new("Provisioned", has_os, if has_os { "Provisioned" } else { "NotProvisioned" }, yes_or(has_os)),
+        ready(memory, text),
+        progressing(memory, text),
+        healthy(seen),
+        power_control(seen),
+        running(memory, seen),
+    ];
+    let was = |name: &str| {
+        seen.host.status.as_ref().is_some_and(|status| status.conditions.iter().any(|known| known.type_ == name))
+    };
+    if let Some(frozen) = &memory.frozen {
+        conditions.push(Condition::new("Frozen", true, frozen.why.word(), &frozen.message));
+    } else if was("Frozen") {
+        conditions.push(Condition::new("Frozen", false, "NotFrozen", ""));
+    }
+    match gate::shut(seen) {
+        Some(shut) => conditions.push(Condition::new(HELD, true, shut.by.word(), shut.text)),
+        None if was(HELD) => conditions.push(Condition::new(HELD, false, "NotHeld", "")),
+        None => {}
+    }
+    match memory.uncleaned.as_ref().filter(|left| !left.is_settled) {
+        Some(left) => conditions.push(Condition::new(UNCLEANED, true, "LeftByEarlierHost", left.to_string())),
+        None if was(UNCLEANED) => conditions.push(Condition::new(UNCLEANED, false, "Cleaned", "")),
+        None => {}
+    }
+    match &seen.doubt {
+        Some(doubt) => conditions.push(doubtful(doubt)),
+        None if was(IDENTITY) => conditions.push(Condition::new(IDENTITY, true, "Unique", "")),
+        None => {}
+    }
+    match stranger(memory, seen) {
+        Some(text) => conditions.push(Condition::new(TENANT, false, "AnotherTenant", text)),
+        None if was(TENANT) => conditions.push(Condition::new(TENANT, true, "SameTenant", "")),
+        None => {}
+    }
+    conditions.extend(agent_network(seen));
+    if let Some(cleaned) = &memory.cleaned {
+        let reason = match (cleaned.is_erased, cleaned.method) {
+            (true, _) => "Erased",
+            (false, Method::Metadata) => "MetadataCleared",
+            (false, Method::Quick | Method::Full) => "PartlyErased",
+        };
+        conditions.push(Condition::new("DisksErased", cleaned.is_erased, reason, &cleaned.text));
+    }
+    conditions
+}
+
+/// Booked by another consumer than the one whose data is on it, with that one's image in place: its disks stay as
+/// they are, and people see it.
+fn stranger(memory: &HostMemory, seen: &Seen) -> Option<String> {
+    let is_installed = memory.state == State::Provisioned;
+    let (tenant, consumer) = tenancy::stranger(&seen.host.spec, memory.tenant.as_deref()).filter(|_| is_installed)?;
+    Some(format!(
+        "installed for {tenant} and booked for {consumer}: the disks hold data of {tenant}; without spec.image all of \
+         them are erased before {consumer} gets the host"
+    ))
+}
+
+fn doubtful(doubt: &IdentityDoubt) -> Condition {
+    match doubt {
+        IdentityDoubt::AnotherMachine(text) => Condition::new(IDENTITY, false, "AnotherMachine", text),
+        IdentityDoubt::Shared { uuid, with } => {
+            let text = format!(
+                "host {with} has the SMBIOS UUID {uuid} as well: the two are told apart by their MACs; is one machine                  entered twice?"
+            );
+            Condition::new(IDENTITY, false, "SharedUUID", text)
+        }
+    }
+}
+
+/// Whether the host's network data led its newest agent to the appliance.
+fn agent_network(seen: &Seen) -> Option<Condition> {
+    Some(match seen.agent.as_ref()?.network.as_ref()? {
+        Ok(text) => Condition::new("AgentNetwork", true, "NetworkData", text),
+        Err(text) => Condition::new("AgentNetwork", false, "NetworkDataFailed", text),
+    })
+}
+
+fn has_os(memory: &HostMemory) -> bool {
+    matches!(memory.state, State::Provisioned | State::ExternallyProvisioned)
+}
+
+fn manageable(memory: &HostMemory, text: &str) -> Condition {
+    let no = |reason: &str, message: &str| Condition::new("Manageable", false, reason, message);
+    let of_kind = |kinds: &[ErrorType]| memory.failure.as_ref().filter(|failure| kinds.contains(&failure.kind));
+    let access = [ErrorType::Registration, ErrorType::ProvisionedRegistration];
+    match (&memory.state, &memory.failure) {
+        (State::New | State::Unmanaged, _) => no("NotManaged", text),
+        (State::Registering, Some(Failure { message, .. })) => no("RegistrationFailed", message),
+        (State::Registering, None) => no("Registering", text),
+        _ if memory.detached.is_some() => Condition::new("Manageable", true, "Manageable", ""),
+        _ => match (of_kind(&access), of_kind(&[ErrorType::PowerManagement])) {
+            (Some(failure), _) => no("RegistrationFailed", &failure.message),
+            (None, Some(failure)) => no("PowerFailure", &failure.message),
+            (None, None) => Condition::new("Manageable", true, "Manageable", ""),
+        },
+    }
+}
+
+fn ready(memory: &HostMemory, text: &str) -> Condition {
+    match &memory.failure {
+        _ if memory.detached.is_some() => Condition::new("Ready", false, "Detached", text),
+        Some(failure) => Condition::new("Ready", false, "Error", &failure.message),
+        None if has_os(memory) => Condition::new("Ready", true, "Provisioned", ""),
+        None => Condition::new("Ready", false, "NotProvisioned", text),
+    }
+}
+
+fn progressing(memory: &HostMemory, text: &str) -> Condition {
+    let (is_so, reason) = match memory.state {
+        _ if memory.detached.is_some() => (false, "Detached"),
+        State::New | State::Unmanaged | State::Available | State::Provisioned | State::ExternallyProvisioned => {
+            (false, "NotProgressing")
+        }
+        State::Registering => (true, "Registering"),
+        State::Inspecting => (true, "Inspecting"),
+        State::Preparing => (true, "Preparing"),
+        State::Provisioning => (true, "Provisioning"),
+        State::Deprovisioning => (true, "Deprovisioning"),
+        State::PoweringOff => (true, "PoweringOffBeforeDelete"),
+        State::Deleting => (true, "Deleting"),
+    };
+    Condition::new("Progressing", is_so, reason, text)
+}
+
+/// Upstream's words for what the BMC says, by the BMC's own.
+fn healthy(seen: &Seen) -> Condition {
+    let said = |health: &HealthSeen| format!("the BMC said {} at {:.0}", health.word, health.at);
+    match seen.health.as_ref().map(|health| (health.word.as_str(), said(health))) {
+        Some(("OK", text)) => Condition::new("Healthy", true, "OK", text),
+        Some(("Warning", text)) => Condition::new("Healthy", false, "Warning", text),
+        Some(("Critical", text)) => Condition::new("Healthy", false, "Critical", text),
+        Some(_) | None => {
+            let mut condition = Condition::new("Healthy", false, "Unknown", "");
+            condition.status = ConditionStatus::Unknown;
+            condition
+        }
+    }
+}
+
+fn power_control(seen: &Seen) -> Condition {
+    if seen.host.spec.usable_bmc().is_some() {
+        Condition::new("PowerControl", true, "Driver", "")
+    } else {
+        let text = "the host has no BMC: it is switched on, off and restarted by hand";
+        Condition::new("PowerControl", false, "NoDriver", text)
+    }
+}
+
+/// Whether the OS itself said that it is up. Nothing else counts.
+fn running(memory: &HostMemory, seen: &Seen) -> Condition {
+    let Some(applied) = memory.applied.as_ref().filter(|_| is_installed(memory)) else {
+        return Condition::new("Running", false, "NotProvisioned", "");
+    };
+    let of_this = seen.instance.attempt == applied.attempt;
+    match (seen.instance.running_at.filter(|_| of_this), seen.instance.config_fetched_at.filter(|_| of_this)) {
+        (Some(at), _) => Condition::new("Running", true, "NonceReturned", format!("the OS reported at {at:.0}")),
+        (None, _) if !applied.reports_running => {
+            let mut condition = Condition::new(
+                "Running",
+                false,
+                "Unverified",
+                "unverified: the user data fetches nothing from this appliance, so the OS cannot report that it runs",
+            );
+            condition.status = ConditionStatus::Unknown;
+            condition
+        }
+        (None, Some(at)) => {
+            let text = format!("the OS fetched its config at {at:.0} and has not reported that it runs");
+            Condition::new("Running", false, "ConfigFetched", text)
+        }
+        (None, None) => Condition::new("Running", false, "Waiting", "the OS has not fetched its config yet"),
+    }
+}

@@ -1,0 +1,197 @@
+//! The gate: may the disks of this host be changed now?
+//!
+//! The one place that answers. Who issues a plan that destroys asks [`may_destroy`]; who talks to an agent that
+//! runs one asks [`shut`], and has it hold at its next safe point for as long as there is an answer.
+//!
+//! | shut by | for | what is under way | what it is opened with |
+//! |---|---|---|---|
+//! | the owner's lock (annotation `firesteel.dev/lock`) | one host | is given up at its next safe point | `firesteel unlock` |
+//! | a [halt](crate::host::Halt) of the fleet | every host | holds at its next safe point | `firesteel resume` |
+//!
+//! Behind a halt nothing else waits: a host is inspected, switched and released as if the gate were open. A locked
+//! host is also not taken from its OS for the sake of a change that is not made. Neither is a failure.
+//!
+//! A host that is [frozen](crate::host::Frozen) is another matter: nothing can be under way there, and only that
+//! host's owner can say what becomes of its disks.
+
+use firesteel_resources::{
+    ObjectMeta,
+    bare_metal_host::{ErrorType, annotations},
+};
+use jiff::Timestamp;
+
+use crate::host::{
+    attempt::{self, Presence, Progress},
+    effect::{Effect, EventKind, Reason},
+    memory::{Held, HostMemory, IssuedPlan},
+    restored,
+    seen::Seen,
+    turn::{Turn, later},
+};
+
+/// What stands in the way of every change of the host's disks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Shut {
+    pub by: ShutBy,
+    /// Who shut it and why, and how it is opened; for people.
+    pub text: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShutBy {
+    /// The host's owner keeps its disks as they are.
+    Lock,
+    /// A person stopped the whole fleet.
+    Halt,
+}
+
+impl ShutBy {
+    /// As a condition's reason.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Lock => "Locked",
+            Self::Halt => "FleetHalted",
+        }
+    }
+}
+
+/// What shuts the gate of this host now; `None`: it is open.
+#[must_use]
+pub fn shut(seen: &Seen) -> Option<Shut> {
+    let halt = || seen.halt.as_ref().map(|halt| Shut { by: ShutBy::Halt, text: halt.to_string() });
+    lock(&seen.host.metadata).or_else(halt)
+}
+
+/// The owner's lock, if there is one.
+#[must_use]
+pub fn lock(metadata: &ObjectMeta) -> Option<Shut> {
+    let lock = metadata.annotation(annotations::LOCK)?;
+    let why = if lock.is_empty() { String::new() } else { format!(" ({lock:.200})") };
+    let host = &metadata.name;
+    let text =
+        format!("locked by its owner{why}: no disk of the host is cleaned or written until `firesteel unlock {host}`");
+    Some(Shut { by: ShutBy::Lock, text })
+}
+
+/// Whether an agent must not be given the host's plan, although it was issued: it changes disks, and the host was
+/// locked since.
+#[must_use]
+pub fn holds_back(metadata: &ObjectMeta, memory: &HostMemory) -> bool {
+    lock(metadata).is_some() && memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys())
+}
+
+/// Whether disks of the host may be changed now; otherwise the reason why not. Asked before every plan that
+/// destroys is issued.
+#[track_caller]
+pub(super) fn may_destroy(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
+    restored::may_destroy(turn, kind)?;
+    let Some(shut) = shut(turn.seen) else { return Ok(()) };
+    Err(wait(turn, shut))
+}
+
+/// Whether it makes sense to go towards a change of the disks; otherwise the reason why not.
+#[track_caller]
+pub(super) fn may_go_on(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
+    is_unlocked(turn)?;
+    restored::may_go_on(turn, kind)
+}
+
+/// Whether a host may be taken from where it rests for the sake of a change of its disks.
+#[track_caller]
+pub(super) fn is_unlocked(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let Some(shut) = lock(&turn.seen.host.metadata) else { return Ok(()) };
+    Err(wait(turn, shut))
+}
+
+#[track_caller]
+fn wait(turn: &mut Turn<'_>, shut: Shut) -> Reason {
+    turn.is_shut = true;
+    note(turn, &shut);
+    turn.deadline(later(turn.now, turn.limits().stall));
+    turn.stay(turn.limits().slot_poll, shut.text)
+}
+
+/// Tells once that the host was locked or unlocked.
+pub(super) fn notice(turn: &mut Turn<'_>) {
+    match (lock(&turn.seen.host.metadata), turn.memory.locked) {
+        (Some(shut), None) => {
+            turn.memory.locked = Some(turn.now);
+            turn.event(EventKind::Normal, "DestructionLocked", shut.text);
+        }
+        (None, Some(_)) => {
+            turn.memory.locked = None;
+            let text = "disks of the host may be cleaned and written again";
+            turn.event(EventKind::Normal, "DestructionUnlocked", text);
+        }
+        (Some(_), Some(_)) | (None, None) => {}
+    }
+}
+
+/// Gives up a plan that changes disks and is not over, where the host was locked since it was issued. The agent
+/// stops at its next safe point and boots again, with the next attempt; `true` where something was given up.
+pub(super) fn stop(turn: &mut Turn<'_>) -> bool {
+    let Some(shut) = lock(&turn.seen.host.metadata) else { return false };
+    let Some(issued) = turn.memory.plan.as_ref().filter(|issued| issued.plan.destroys()) else { return false };
+    let name = issued.plan.name();
+    let is_over = |progress: Progress<'_>| matches!(progress, Progress::Done | Progress::Failed { .. });
+    let ended = attempt::current(turn).is_some_and(|agent| is_over(attempt::progress(turn, agent)));
+    if ended || attempt::presence(turn) == Presence::Gone {
+        return false;
+    }
+    let text = format!("the plan to {name} is given up at its next safe point: {}", shut.text);
+    turn.event(EventKind::Warning, "DestructionStopped", text);
+    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: shut.text });
+    attempt::open(turn);
+    true
+}
+
+/// What holds the current plan up, if it is one that destroys. Takes note of the hold and of its end: time that
+/// passed behind a shut gate is not a standstill.
+pub(super) fn holds(turn: &mut Turn<'_>) -> Option<Shut> {
+    if !turn.memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys()) {
+        return None;
+    }
+    let (shut, now) = (shut(turn.seen), turn.now);
+    match &shut {
+        Some(shut) => note(turn, shut),
+        None => {
+            if let Some(held) = turn.memory.held.as_mut().filter(|held| held.until.is_none()) {
+                held.until = Some(now);
+                turn.event(EventKind::Normal, "Released", "disks may be changed again");
+            }
+        }
+    }
+    shut
+}
+
+/// Once per hold.
+fn note(turn: &mut Turn<'_>, shut: &Shut) {
+    if turn.memory.held.as_ref().is_none_or(|held| held.until.is_some()) {
+        turn.memory.held = Some(Held { since: turn.now, until: None });
+        turn.event(EventKind::Warning, shut.by.word(), shut.text.clone());
+    }
+}
+
+/// From when on the progress of a plan is missed.
+pub(super) fn free_since(turn: &Turn<'_>, issued: Option<&IssuedPlan>) -> Timestamp {
+    let issued_at = issued.map_or(turn.now, |issued| issued.issued_at);
+    let freed_at = turn.memory.held.as_ref().and_then(|held| held.until);
+    freed_at.map_or(issued_at, |freed_at| freed_at.max(issued_at))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_tells_who_and_the_way_out() {
+        let mut metadata = ObjectMeta { name: "a".into(), ..ObjectMeta::default() };
+        assert_eq!(lock(&metadata), None);
+        metadata.annotations.insert(annotations::LOCK.into(), "ann: audit".into());
+        let why = lock(&metadata).map(|shut| shut.text).unwrap_or_default();
+        assert!(why.contains("(ann: audit)") && why.contains("firesteel unlock a"), "{why}");
+        metadata.annotations.insert(annotations::LOCK.into(), String::new());
+        assert!(lock(&metadata).is_some(), "an empty value locks as well");
+    }
+}

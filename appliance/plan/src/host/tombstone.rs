@@ -1,0 +1,63 @@
+//! A tombstone: the record that a host was let go before its disk was cleaned. It stays with the machine, and the
+//! next host of that machine says so until the disk was cleaned or written. One that names no disk stands for all of
+//! the machine: they are erased as between two owners before an OS comes. One that names a disk is told, and that disk
+//! is cleaned by the installation that takes it; where the machine has no other, it stands for all as well.
+
+use firesteel_resources::HardwareRecord;
+
+use crate::{
+    disk::{DiskIdentity, holders},
+    host::{
+        effect::{Effect, EventKind},
+        memory::Uncleaned,
+        turn::Turn,
+    },
+};
+
+/// Takes note of a tombstone that stands for this host's machine; one that is settled goes.
+pub(super) fn notice(turn: &mut Turn<'_>) {
+    match (&turn.memory.uncleaned, &turn.seen.uncleaned) {
+        (None, Some(found)) => {
+            turn.event(EventKind::Warning, "Uncleaned", found.to_string());
+            let memory = &turn.memory;
+            let is_told_only = memory.disk_dirty || memory.applied.is_some() || memory.tenant.is_some();
+            turn.memory.uncleaned = Some(Uncleaned { is_told_only, ..found.clone() });
+        }
+        (Some(known), Some(_)) if known.is_settled => turn.effect(Effect::ForgetTombstone),
+        // Removed by this host's effect, or by a person.
+        (Some(known), None) if known.is_settled => turn.memory.uncleaned = None,
+        (_, _) => {}
+    }
+}
+
+/// Whether all disks of the machine are to be erased before they are anybody's. Pure.
+pub(super) fn means_all(left: &Uncleaned, record: Option<&HardwareRecord>) -> bool {
+    let is_only = || {
+        let all = record.map(|record| holders(&record.disks)).unwrap_or_default();
+        !all.is_empty() && all.iter().all(|disk| disk.to_string() == left.disk)
+    };
+    !left.is_settled && !left.is_told_only && (left.disk.is_empty() || is_only())
+}
+
+/// From now on the disks hold what is this owner's.
+pub(super) fn tell_only(turn: &mut Turn<'_>) {
+    if let Some(known) = &mut turn.memory.uncleaned {
+        known.is_told_only = true;
+    }
+}
+
+/// What was left on this disk is gone. A tombstone that names none is not settled by one disk.
+pub(super) fn settle(turn: &mut Turn<'_>, disk: &DiskIdentity) {
+    if let Some(known) = &mut turn.memory.uncleaned
+        && known.disk == disk.to_string()
+    {
+        known.is_settled = true;
+    }
+}
+
+/// Whatever was left on any disk of the machine is gone.
+pub(super) fn settle_all(turn: &mut Turn<'_>) {
+    if let Some(known) = &mut turn.memory.uncleaned {
+        known.is_settled = true;
+    }
+}

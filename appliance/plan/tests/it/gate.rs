@@ -1,0 +1,133 @@
+//! The fleet is halted: nothing that destroys begins, what runs is waited for, everything else goes on.
+
+use firesteel_plan::{
+    Effect,
+    host::{Event, PlanKind, Work},
+};
+use firesteel_resources::{
+    ConditionStatus,
+    bare_metal_host::{ProvisioningState as S, annotations},
+    condition::find_condition,
+};
+
+use crate::world::{World, run_to_write, with_work};
+
+fn held(world: &World) -> Option<(ConditionStatus, String, String)> {
+    let status = world.seen.host.status.as_ref()?;
+    let found = find_condition(&status.conditions, "DestructionHeld")?;
+    Some((found.status, found.reason.clone(), found.message.clone()))
+}
+
+fn plans(world: &World, wanted: impl Fn(&PlanKind) -> bool) -> usize {
+    world.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if wanted(plan)))
+}
+
+fn running() -> Work {
+    Work::Running { step: "write-image".into(), activity: "paused: halted".into(), percent: 40 }
+}
+
+/// The agent reports, and gets nowhere.
+fn report(world: &mut World) {
+    let now = world.now;
+    world.agent().last_report_at = now;
+}
+
+#[test]
+fn a_host_goes_as_far_as_its_disk_and_no_further() {
+    let mut world = World::new();
+    world.halt();
+    world.run();
+    assert_eq!(world.state(), S::Provisioning);
+    assert_eq!(plans(&world, |plan| *plan == PlanKind::Inspect), 1, "inspection goes on");
+    assert_eq!(plans(&world, PlanKind::destroys), 0);
+    assert!(world.memory().failure.is_none(), "to be held is no failure");
+    assert!(world.reason().contains("ann") && world.reason().contains("firesteel resume"), "{}", world.reason());
+    let (status, reason, message) = held(&world).unwrap();
+    assert_eq!((status, reason.as_str()), (ConditionStatus::True, "FleetHalted"));
+    assert!(message.contains("wrong disks"), "{message}");
+    // Told once, however long it takes.
+    let mut told = 0;
+    for _ in 0..100 {
+        world.pass(60);
+        report(&mut world);
+        told += world.step().events.iter().filter(|event| event.reason == "FleetHalted").count();
+    }
+    assert_eq!((told, world.state()), (0, S::Provisioning));
+    world.seen.halt = None;
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    assert_eq!(held(&world).map(|(status, ..)| status), Some(ConditionStatus::False));
+}
+
+#[test]
+fn a_write_under_way_is_neither_late_nor_given_up() {
+    let mut world = World::new();
+    run_to_write(&mut world);
+    with_work(&mut world, running());
+    world.halt();
+    let mut events: Vec<Event> = Vec::new();
+    for _ in 0..200 {
+        world.pass(120);
+        report(&mut world);
+        events.extend(world.step().events);
+        assert!(world.memory().deadline.unwrap() > world.now, "a deadline that the hold extends");
+    }
+    assert!(world.memory().failure.is_none() && world.state() == S::Provisioning, "{}", world.reason());
+    assert!(world.reason().contains("halted by ann") && world.reason().contains("write-image"), "{}", world.reason());
+    assert_eq!(events.iter().filter(|event| event.reason == "FleetHalted").count(), 1);
+    // Its next report may take a moment: the hours behind the gate are not held against it.
+    world.seen.halt = None;
+    world.step();
+    assert!(world.memory().failure.is_none() && !world.reason().contains("no progress"), "{}", world.reason());
+    // But a standstill after that is.
+    for _ in 0..20 {
+        world.pass(120);
+        report(&mut world);
+        world.step();
+    }
+    assert!(world.memory().failure.is_some() && world.reason().contains("no progress"), "{}", world.reason());
+}
+
+#[test]
+fn cleaning_waits_and_counts_no_failure() {
+    let mut world = World::new();
+    world.run();
+    world.edit(|host| host.spec.image = None);
+    world.halt();
+    world.delete();
+    for _ in 0..50 {
+        world.run();
+        world.pass(300);
+        if let Some(agent) = world.seen.agent.as_mut() {
+            agent.last_report_at = world.now;
+        }
+    }
+    assert_eq!((world.state(), world.memory().clean_failures), (S::Deprovisioning, 0), "{}", world.reason());
+    assert_eq!(plans(&world, |plan| matches!(plan, PlanKind::Clean { .. })), 0);
+    // The way out for who cannot wait.
+    let mut released = World::new();
+    released.seen = world.seen.clone();
+    released.annotate(annotations::RELEASE_FORCE, "");
+    released.settle();
+    assert!(released.gone && released.count(|effect| matches!(effect, Effect::Tombstone { .. })) > 0);
+    world.seen.halt = None;
+    world.run();
+    assert!(world.gone, "{} {}", world.state(), world.reason());
+    assert_eq!(plans(&world, |plan| matches!(plan, PlanKind::Clean { .. })), 1);
+}
+
+#[test]
+fn power_and_reboots_are_not_held() {
+    let mut world = World::new();
+    world.run();
+    world.halt();
+    world.settle();
+    assert_eq!(world.state(), S::Provisioned);
+    world.annotate(annotations::REBOOT, r#"{"mode":"hard"}"#);
+    world.run();
+    assert!(world.memory().reboot.is_none(), "{}", world.reason());
+    let cycles = world
+        .count(|effect| matches!(effect, Effect::Bmc(call) if call.action == firesteel_plan::host::BmcAction::Cycle));
+    assert!(cycles > 0);
+    assert_eq!(held(&world).map(|(status, ..)| status), Some(ConditionStatus::True), "said on every host");
+}

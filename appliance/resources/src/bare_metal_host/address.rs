@@ -1,0 +1,227 @@
+//! `spec.bmc.address`: which schemes there are, and what an address has to look like.
+//!
+//! The driver reads addresses by itself and strictly. What it would refuse is refused here already,
+//! with the field's name; a test in `control`, which knows both, holds the two together.
+
+/// Longest part of a name between two dots (RFC 1035).
+const HOST_LABEL_BYTES_MAX: usize = 63;
+/// Of the whole text, as the driver has it; real ones are below 100.
+const ADDRESS_BYTES_MAX: usize = 512;
+/// Families that upstream knows; all but the first two also come with `+http` and `+https`. An address without a
+/// scheme means IPMI.
+const FAMILIES: [&str; 9] = [
+    "ipmi",
+    "libvirt",
+    "redfish",
+    "redfish-virtualmedia",
+    "redfish-uefihttp",
+    "idrac-redfish",
+    "idrac-virtualmedia",
+    "ilo5-redfish",
+    "ilo5-virtualmedia",
+];
+/// Those that upstream once knew, and what to write instead.
+const GIVEN_UP: [(&str, &str); 5] = [
+    ("idrac", "idrac-redfish"),
+    ("ilo4", "ipmi"),
+    ("ilo4-virtualmedia", "ipmi"),
+    ("ilo5", "ilo5-redfish"),
+    ("irmc", "redfish"),
+];
+const SYSTEMS: &str = "/redfish/v1/Systems";
+
+/// The family of an address, such as `redfish`, in lower case.
+#[must_use]
+pub fn family(address: &str) -> String {
+    let scheme = address.split_once("://").map_or("ipmi", |(scheme, _)| scheme).to_ascii_lowercase();
+    scheme.split_once('+').map_or(scheme.as_str(), |(family, _)| family).to_owned()
+}
+
+/// Whether the address is of IPMI.
+#[must_use]
+pub fn is_ipmi(address: &str) -> bool {
+    matches!(family(address).as_str(), "ipmi" | "libvirt")
+}
+
+/// Whether the BMC's password goes over the network readably.
+#[must_use]
+pub fn is_plain_http(address: &str) -> bool {
+    address.split_once("://").is_some_and(|(scheme, _)| scheme.to_ascii_lowercase().ends_with("+http"))
+}
+
+/// Whether the scheme asks for booting the host from a CD that its BMC shows.
+#[must_use]
+pub fn is_virtual_media(address: &str) -> bool {
+    family(address).ends_with("-virtualmedia")
+}
+
+/// # Errors
+/// What is wrong, to go after the field's value.
+pub fn check(address: &str) -> Result<(), String> {
+    if address.len() > ADDRESS_BYTES_MAX {
+        return Err(format!("is longer than {ADDRESS_BYTES_MAX} bytes"));
+    }
+    if !address.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
+        return Err("is no address: it holds a blank, a backslash, or a character that is not ASCII".to_owned());
+    }
+    let Some((scheme, rest)) = address.split_once("://") else {
+        return if address.contains('/') { Err("is no address".to_owned()) } else { ipmi(address) };
+    };
+    let scheme = scheme.to_ascii_lowercase();
+    let (family, transport) = scheme.split_once('+').map_or((scheme.as_str(), None), |(f, t)| (f, Some(t)));
+    if let Some((_, instead)) = GIVEN_UP.iter().find(|(old, _)| *old == family) {
+        return Err(format!("has the scheme {scheme:?}, which upstream has given up: use {instead}"));
+    }
+    let is_ipmi = matches!(family, "ipmi" | "libvirt");
+    let transport_known = transport.is_none_or(|transport| !is_ipmi && matches!(transport, "http" | "https"));
+    if !FAMILIES.contains(&family) || !transport_known {
+        let families = FAMILIES.join(", ");
+        return Err(format!(
+            "has the scheme {scheme:?}; known are {families}, all but the first two also with +http or +https"
+        ));
+    }
+    if is_ipmi { ipmi(rest) } else { redfish(rest) }
+}
+
+/// `HOST[:PORT][/][?privilegelevel=LEVEL]`
+fn ipmi(rest: &str) -> Result<(), String> {
+    let (place, query) = rest.split_once('?').map_or((rest, None), |(place, query)| (place, Some(query)));
+    let place = place.strip_suffix('/').unwrap_or(place);
+    // An IPv6 address may come without brackets, and then without a port.
+    if place.parse::<std::net::Ipv6Addr>().is_err() {
+        authority(place)?;
+    }
+    let Some(query) = query else { return Ok(()) };
+    let level = query.strip_prefix("privilegelevel=").unwrap_or_default();
+    if ["OPERATOR", "ADMINISTRATOR"].iter().any(|known| known.eq_ignore_ascii_case(level)) {
+        Ok(())
+    } else {
+        Err(format!("has the parameter {query:?}: only privilegelevel=OPERATOR and =ADMINISTRATOR are known"))
+    }
+}
+
+/// `HOST[:PORT]/redfish/v1/Systems/ID`, or the service alone where it has one system.
+fn redfish(rest: &str) -> Result<(), String> {
+    let example = format!("such as {SYSTEMS}/1");
+    let Some((place, path)) = rest.split_once('/') else {
+        authority(rest)?;
+        return Err(format!("needs the path of the system, {example}"));
+    };
+    authority(place)?;
+    if path.contains(['?', '#']) {
+        return Err("has a query or a fragment, which no BMC's address has".to_owned());
+    }
+    let path = format!("/{path}");
+    let path = path.trim_end_matches('/');
+    let id = path.strip_prefix(SYSTEMS).and_then(|rest| rest.strip_prefix('/'));
+    let is_id = id.is_some_and(|id| {
+        let plain = id.to_ascii_lowercase().replace("%2e", ".");
+        !id.is_empty() && !id.contains('/') && plain != "." && plain != ".."
+    });
+    if is_id || matches!(path, "" | "/redfish" | "/redfish/v1" | SYSTEMS) {
+        Ok(())
+    } else {
+        Err(format!("has a path that is not that of a system, {example}"))
+    }
+}
+
+/// A host and a port, and no login.
+fn authority(text: &str) -> Result<(), String> {
+    if text.is_empty() {
+        return Err("names no host".to_owned());
+    }
+    if text.contains('@') {
+        return Err("holds a login: put it into the Secret that credentialsName names".to_owned());
+    }
+    let (host, port) = match text.strip_prefix('[') {
+        Some(inner) => {
+            let Some((host, rest)) = inner.split_once(']') else { return Err("has a bracket too few".to_owned()) };
+            if host.parse::<std::net::Ipv6Addr>().is_err() {
+                return Err(format!("BMC address hostname/IP : [{host}] is invalid"));
+            }
+            (host, if rest.is_empty() { None } else { Some(rest.strip_prefix(':').unwrap_or_default()) })
+        }
+        None => text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port))),
+    };
+    check_host(host)?;
+    match port.map(str::parse::<u16>) {
+        None => Ok(()),
+        Some(Ok(number)) if number > 0 => Ok(()),
+        Some(_) => Err(format!("has the port {:?}, which is none", port.unwrap_or_default())),
+    }
+}
+
+fn check_host(host: &str) -> Result<(), String> {
+    let label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.len() <= HOST_LABEL_BYTES_MAX
+            && bytes.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'-')
+            && [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
+    };
+    // A name that ends in a number is taken for an IPv4 address (WHATWG URL, section 3.5).
+    let is_number = host.rsplit('.').next().is_some_and(|last| last.bytes().all(|byte| byte.is_ascii_digit()));
+    if host.parse::<std::net::IpAddr>().is_ok() || !is_number && host.split('.').all(label) {
+        Ok(())
+    } else {
+        Err(format!("BMC address hostname/IP : [{host}] is invalid"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_scheme_has_a_good_and_a_bad_address() {
+        for family in FAMILIES {
+            if matches!(family, "ipmi" | "libvirt") {
+                for good in ["192.0.2.5:6230", "2001:db8::1", "[2001:db8::1]:623"] {
+                    assert_eq!(check(&format!("{family}://{good}")), Ok(()), "{family} {good}");
+                }
+                for bad in ["", "+http"] {
+                    let place = if bad.is_empty() { "" } else { "192.0.2.5" };
+                    assert!(check(&format!("{family}{bad}://{place}")).is_err(), "{family}{bad}");
+                }
+                continue;
+            }
+            for transport in ["", "+http", "+https"] {
+                let scheme = format!("{family}{transport}");
+                for good in ["192.0.2.5/redfish/v1/Systems/1", "bmc.example:8443/redfish/v1/Systems/a-b/", "[::1]/"] {
+                    assert_eq!(check(&format!("{scheme}://{good}")), Ok(()), "{scheme} {good}");
+                }
+                for bad in [
+                    "192.0.2.5",
+                    "/redfish/v1/Systems/1",
+                    "root:calvin@192.0.2.5/redfish/v1/Systems/1",
+                    "192.0.2.5/redfish/v1/Systems/1?a=b",
+                    "192.0.2.5/redfish/v1/Systems/../../x",
+                    "192.0.2.5/x",
+                    "2001:db8::1/redfish/v1/Systems/1",
+                    "192.0.2.5:0/redfish/v1/Systems/1",
+                    "192.0.2.5:port/redfish/v1/Systems/1",
+                    "-a.example/redfish/v1/Systems/1",
+                ] {
+                    assert!(check(&format!("{scheme}://{bad}")).is_err(), "{scheme} {bad}");
+                }
+            }
+            assert!(check(&format!("{family}+ftp://192.0.2.5/redfish/v1/Systems/1")).is_err(), "{family}");
+            assert!(check(&format!("{family}+://192.0.2.5/redfish/v1/Systems/1")).is_err(), "{family}");
+        }
+    }
+
+    #[test]
+    fn schemes_that_were_given_up_say_what_to_write() {
+        for (scheme, instead) in GIVEN_UP {
+            let error = check(&format!("{scheme}://192.0.2.5/redfish/v1/Systems/1"));
+            assert!(error.as_ref().is_err_and(|why| why.ends_with(&format!("use {instead}"))), "{error:?}");
+            assert_eq!(check(&format!("{instead}://192.0.2.5/")), Ok(()));
+        }
+    }
+
+    #[test]
+    fn what_a_scheme_means() {
+        assert!(is_virtual_media("iDRAC-virtualmedia+https://a/") && !is_virtual_media("redfish-uefihttp://a/"));
+        assert!(is_plain_http("redfish+http://a/") && !is_plain_http("redfish://a/") && !is_plain_http("192.0.2.5"));
+        assert!(is_ipmi("192.0.2.5") && is_ipmi("libvirt://a") && !is_ipmi("redfish://a/"));
+    }
+}

@@ -1,0 +1,48 @@
+//! `firesteel halt` and `firesteel resume`: stops the whole fleet and sets it going again, by an object in the API.
+
+use firesteel_resources::halt::USUAL_NAME;
+use serde_json::json;
+
+use super::{Client, kinds, print_text};
+
+const WHO_AM_I: &str = "/apis/authentication.k8s.io/v1/selfsubjectreviews";
+
+/// # Errors
+/// When the fleet is halted already under this name, or the appliance refuses or does not answer.
+pub(crate) async fn halt(client: &Client, reason: &str, name: Option<&str>) -> anyhow::Result<()> {
+    let asked = json!({ "apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview" });
+    let me = client.create(WHO_AM_I, &asked).await?;
+    let by = me["status"]["userInfo"]["username"].as_str().unwrap_or("somebody");
+    let by: String = by.chars().take(64).collect();
+    let name = name.unwrap_or(USUAL_NAME);
+    let halt = json!({
+        "apiVersion": "firesteel.dev/v1alpha1", "kind": "Halt", "metadata": { "name": name },
+        "spec": { "by": by, "reason": reason },
+    });
+    client.create(&collection(client)?, &halt).await?;
+    print_text(
+        "the fleet is halted: no step that changes a disk begins, and those under way hold at their next safe point, \
+         within a minute; `firesteel resume` ends it\n",
+    );
+    Ok(())
+}
+
+/// # Errors
+/// When there is no such halt, or the appliance refuses or does not answer.
+pub(crate) async fn resume(client: &Client, name: Option<&str>) -> anyhow::Result<()> {
+    let all = collection(client)?;
+    let name = name.unwrap_or(USUAL_NAME);
+    client.delete(&format!("{all}/{name}")).await?;
+    let left = client.get(&all).await?;
+    let names = left["items"].as_array().into_iter().flatten().filter_map(|halt| halt["metadata"]["name"].as_str());
+    let names: Vec<&str> = names.filter(|other| *other != name).collect();
+    print_text(&match names.as_slice() {
+        [] => "the fleet goes on\n".to_owned(),
+        others => format!("the halt {name} is over; the fleet stays halted by {}\n", others.join(", ")),
+    });
+    Ok(())
+}
+
+fn collection(client: &Client) -> anyhow::Result<String> {
+    Ok(kinds::collection(kinds::by_name("halts")?, &client.namespace))
+}

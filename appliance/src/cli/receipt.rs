@@ -1,0 +1,291 @@
+//! `firesteel receipt list|export|key|verify`. Verifying needs no appliance: a file, and the public key that its
+//! owner gave away.
+
+use std::{
+    fs::{self, File},
+    io::Read as _,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, bail};
+use firesteel_control::receipts::{
+    document::{Document, Done},
+    file::{FILE_BYTES_MAX, KEY_BYTES_MAX, fingerprint, read_public_pem, verify},
+};
+use firesteel_resources::{Receipt, receipt::HOST_LABEL};
+use serde_json::Value;
+
+use super::{
+    Client, Connection, Output, kinds, print_text,
+    table::{self, clean},
+};
+
+#[derive(Debug, clap::Subcommand)]
+pub enum Command {
+    /// List receipts, also of hosts that are gone
+    List {
+        /// Only of this host
+        host: Option<String>,
+        #[arg(long, short, value_enum, default_value_t)]
+        output: Output,
+    },
+    /// Write the signed receipts of a host into files, one each
+    Export {
+        host: String,
+        /// Folder for the files
+        #[arg(long, short, value_name = "DIR", default_value = ".")]
+        output: PathBuf,
+    },
+    /// Print the public key that receipts are checked with
+    ///
+    /// Give it to auditors by a way that they trust: who can replace the key can replace the receipts.
+    Key,
+    /// Check receipts against a public key, without the appliance
+    ///
+    /// Ends with code 0 if every file is a receipt that was signed by this key, and with 1 otherwise.
+    Verify {
+        /// File with the public key, as `firesteel receipt key` prints it
+        #[arg(long, value_name = "KEY")]
+        key: PathBuf,
+        /// Receipts
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
+    },
+}
+
+/// # Errors
+/// When the appliance does not answer, a file cannot be written, or a receipt is none.
+pub(crate) async fn run(connection: &Connection, command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::List { host, output } => list(&Client::open(connection)?, host.as_deref(), output).await,
+        Command::Export { host, output } => export(&Client::open(connection)?, &host, &output).await,
+        Command::Key => {
+            let answer = Client::open(connection)?.get("/firesteel.dev/receipt-key").await?;
+            print_text(answer["publicKey"].as_str().context("the appliance names no key")?);
+            Ok(())
+        }
+        Command::Verify { key, files } => verify_all(&key, &files),
+    }
+}
+
+/// The receipts of one host or of all in the namespace, the oldest first.
+pub(super) async fn of(client: &Client, host: Option<&str>) -> anyhow::Result<Vec<Receipt>> {
+    let mut path = kinds::collection(kinds::by_name("receipts")?, &client.namespace);
+    if let Some(host) = host.filter(|host| host.len() <= 63) {
+        path = format!("{path}?labelSelector={HOST_LABEL}%3D{host}");
+    }
+    let items = client.get(&path).await?.get("items").cloned().unwrap_or(Value::Array(Vec::new()));
+    let mut receipts: Vec<Receipt> = serde_json::from_value(items).context("reading the list of receipts")?;
+    receipts.retain(|receipt| host.is_none_or(|host| receipt.status.host == host));
+    receipts.sort_by(|a, b| (a.status.received_at, &a.metadata.name).cmp(&(b.status.received_at, &b.metadata.name)));
+    Ok(receipts)
+}
+
+async fn list(client: &Client, host: Option<&str>, output: Output) -> anyhow::Result<()> {
+    let receipts = of(client, host).await?;
+    if output == Output::Json {
+        print_text(&(serde_json::to_string_pretty(&receipts)? + "\n"));
+    } else if receipts.is_empty() {
+        print_text(&format!("no receipts in namespace {}\n", client.namespace));
+    } else {
+        print_text(&table(&receipts, table::terminal_width()));
+    }
+    Ok(())
+}
+
+/// For people.
+pub(super) fn table(receipts: &[Receipt], width: usize) -> String {
+    let rows: Vec<Vec<String>> = receipts
+        .iter()
+        .map(|receipt| {
+            let status = &receipt.status;
+            let at = format!("{:.0}", status.received_at);
+            vec![clean(&status.host), at, clean(&status.kind), clean(&status.summary)]
+        })
+        .collect();
+    table::render(&["HOST", "AT", "KIND", "WHAT"], &rows, width)
+}
+
+async fn export(client: &Client, host: &str, folder: &Path) -> anyhow::Result<()> {
+    let receipts = of(client, Some(host)).await?;
+    if receipts.is_empty() {
+        bail!("there are no receipts of host {host} in namespace {}", client.namespace);
+    }
+    fs::create_dir_all(folder).with_context(|| format!("making the folder {}", folder.display()))?;
+    for receipt in &receipts {
+        let path = folder.join(file_name(receipt)?);
+        fs::write(&path, &receipt.status.file).with_context(|| format!("writing {}", path.display()))?;
+    }
+    print_text(&format!(
+        "{} receipts in {}; check them with `firesteel receipt verify --key KEY FILE…`\n",
+        receipts.len(),
+        folder.display()
+    ));
+    Ok(())
+}
+
+/// The object's name, which is one of DNS: what an appliance says becomes no path.
+fn file_name(receipt: &Receipt) -> anyhow::Result<String> {
+    let name = &receipt.metadata.name;
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    if name.is_empty() || !name.bytes().all(is_plain) {
+        bail!("the appliance names a receipt {:?}", clean(name));
+    }
+    Ok(format!("{name}.receipt"))
+}
+
+fn verify_all(key: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
+    let public = read_public_pem(&read(key, KEY_BYTES_MAX)?).with_context(|| format!("reading {}", key.display()))?;
+    print_text(&format!("key {}\n", fingerprint(&public)));
+    let mut flawed = 0;
+    for path in files {
+        match read(path, FILE_BYTES_MAX).and_then(|bytes| Ok(verify(&public, &bytes)?)) {
+            Ok(document) => print_text(&proved(path, &document)),
+            Err(error) => {
+                flawed += 1;
+                print_text(&format!("{}: NOT VERIFIED: {}\n", path.display(), clean(&format!("{error:#}"))));
+            }
+        }
+    }
+    match flawed {
+        0 => Ok(()),
+        count => bail!("{count} of {} files are no receipts that this key signed", files.len()),
+    }
+}
+
+/// Bounded: one byte more than a file may have is read, so that a longer one is known.
+fn read(path: &Path, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
+    let reading = || format!("reading {}", path.display());
+    let mut bytes = Vec::new();
+    let limit = u64::try_from(bytes_max)? + 1;
+    File::open(path).with_context(reading)?.take(limit).read_to_end(&mut bytes).with_context(reading)?;
+    Ok(bytes)
+}
+
+/// What a receipt proves, and what it does not.
+fn proved(path: &Path, document: &Document) -> String {
+    let mut lines = vec![
+        format!("{}: verified", path.display()),
+        format!("  {}", document.summary()),
+        format!("  host {}/{} ({})", document.host.namespace, document.host.name, document.host.uid),
+        format!(
+            "  attempt {}, plan {}, step {}, {:.0} to {:.0}",
+            document.attempt, document.plan, document.step, document.started_at, document.ended_at
+        ),
+        format!("  agent {} sha256 {}", document.agent.version, or_unknown(&document.agent.sha256)),
+    ];
+    if let Done::Erased(erased) = &document.done {
+        lines.push(format!("  policy {}", erased.policy));
+        lines.extend(erased.drive_log.iter().map(|log| format!("  the drive's log: {log}")));
+        lines.extend(erased.tried.iter().map(|tried| {
+            let lied = if tried.lied { ", and it lied" } else { "" };
+            format!("  tried {}: {}{lied}", tried.method, tried.why)
+        }));
+    }
+    lines.extend(document.overridden().iter().map(|what| format!("  by the owner's word over {what}")));
+    lines.extend(document.unverified.iter().map(|what| format!("  unverified: {what}")));
+    lines.iter().map(|line| clean(line) + "\n").collect()
+}
+
+fn or_unknown(text: &str) -> &str {
+    if text.is_empty() { "unknown" } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_control::receipts::{
+        document::{Agent, Disk, FORM, Host, Written},
+        file::{public_pem, sign},
+    };
+    use jiff::Timestamp;
+    use ring::signature::Ed25519KeyPair;
+
+    use super::*;
+
+    fn written() -> Document {
+        let text = String::new;
+        Document {
+            receipt: FORM.to_owned(),
+            key_sha256: text(),
+            host: Host {
+                namespace: "default".into(),
+                name: "a".into(),
+                uid: "u".into(),
+                smbios_uuid: text(),
+                serial: text(),
+            },
+            attempt: 1,
+            plan: 2,
+            step: 1,
+            started_at: Timestamp::UNIX_EPOCH,
+            ended_at: Timestamp::UNIX_EPOCH,
+            received_at: Timestamp::UNIX_EPOCH,
+            agent: Agent { version: "1".into(), sha256: text(), key: text(), kernel: text(), boot_id: text() },
+            disk: Disk {
+                model: text(),
+                serial: "S1".into(),
+                wwn: text(),
+                size_bytes: 8,
+                by_path: text(),
+                device: text(),
+            },
+            done: Done::ImageWritten(Written {
+                raw_sha256: "aa".into(),
+                raw_bytes: 5,
+                stream_sha256: text(),
+                written_bytes: 5,
+                readback_sha256: "aa".into(),
+                readback_bytes: 5,
+                disk_guid: text(),
+                overridden: vec!["the disk: GFS2".into()],
+            }),
+            unverified: vec!["what lies behind the image".into()],
+        }
+    }
+
+    /// A file and a key are all that it takes; the exit code follows from the result.
+    #[test]
+    fn a_receipt_is_checked_without_an_appliance() {
+        let folder = tempfile::tempdir().unwrap();
+        let [ours, other] = [7_u8, 8].map(|seed| Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap());
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("ours.pem"), public_pem(&ours)).unwrap();
+        fs::write(path("other.pem"), public_pem(&other)).unwrap();
+        fs::write(path("true"), sign(&ours, &written()).unwrap()).unwrap();
+        fs::write(path("resigned"), sign(&other, &written()).unwrap()).unwrap();
+        fs::write(path("altered"), sign(&ours, &written()).unwrap().replace("S1", "S2")).unwrap();
+        fs::write(path("long"), vec![b'x'; FILE_BYTES_MAX + 10]).unwrap();
+        assert!(verify_all(&path("ours.pem"), &[path("true")]).is_ok());
+        for (key, file) in [
+            ("other.pem", "true"),
+            ("ours.pem", "resigned"),
+            ("ours.pem", "altered"),
+            ("ours.pem", "long"),
+            ("ours.pem", "nothing"),
+            ("true", "true"),
+            ("nothing", "true"),
+        ] {
+            assert!(verify_all(&path(key), &[path("true"), path(file)]).is_err(), "{key} {file}");
+        }
+        let told = proved(&path("true"), &written());
+        assert!(
+            told.contains("sha256 aa") && told.contains("serial S1") && told.contains("unverified: what"),
+            "{told}"
+        );
+        assert!(told.contains("by the owner's word over the disk: GFS2"), "{told}");
+    }
+
+    #[test]
+    fn a_name_becomes_no_path() {
+        let named = |name: &str| {
+            let mut receipt = Receipt::default();
+            receipt.metadata.name = name.to_owned();
+            file_name(&receipt)
+        };
+        assert_eq!(named("0a-1-2-0").unwrap(), "0a-1-2-0.receipt");
+        for bad in ["", "../x", "/x", "a.b", "A"] {
+            assert!(named(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! What would happen to a host's disks: read as the caller, decided by the planner, nothing stored.
+
+use bytes::Bytes;
+use firesteel_kube::{Api, Caller, Status};
+use firesteel_plan::{HostMemory, host::preview::preview};
+use firesteel_resources::{BareMetalHost, HostJournal};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt as _, Empty, Limited};
+use serde::{Deserialize as _, de::DeserializeOwned};
+use serde_json::Value;
+
+use super::body::{ResponseBody, full, json, refuse};
+
+/// One object; the store takes none that is larger.
+const OBJECT_BYTES_MAX: usize = 4 << 20;
+
+/// Answers for `NAMESPACE/HOST`. Whoever may read the host and its journal may know this.
+pub(super) async fn answer(
+    api: &Api,
+    method: &Method,
+    headers: &HeaderMap,
+    caller: &Caller,
+    host: &str,
+) -> Response<ResponseBody> {
+    if method != Method::GET {
+        return refuse(&Status::method_not_allowed());
+    }
+    let Some((namespace, name)) = host.split_once('/').filter(|(_, name)| !name.contains('/')) else {
+        return refuse(&Status::no_route());
+    };
+    match look(api, headers, caller, namespace, name).await {
+        Ok(value) => json(StatusCode::OK, &value),
+        Err(response) => response,
+    }
+}
+
+async fn look(
+    api: &Api,
+    headers: &HeaderMap,
+    caller: &Caller,
+    namespace: &str,
+    name: &str,
+) -> Result<Value, Response<ResponseBody>> {
+    let hosts = format!("/apis/metal3.io/v1alpha1/namespaces/{namespace}/baremetalhosts/{name}");
+    let host: BareMetalHost = read(api, headers, caller, &hosts).await?;
+    let journals = format!("/apis/firesteel.dev/v1alpha1/namespaces/{namespace}/hostjournals/{name}");
+    let journal: HostJournal = match read(api, headers, caller, &journals).await {
+        Ok(journal) => journal,
+        // Not seen by the planner yet.
+        Err(response) if response.status() == StatusCode::NOT_FOUND => HostJournal::default(),
+        Err(response) => return Err(response),
+    };
+    let memory = match &journal.status.memory {
+        Value::Null => HostMemory::default(),
+        stored @ (Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) | Value::Object(_)) => {
+            HostMemory::deserialize(stored)
+                .map_err(|error| refuse(&Status::internal(format!("the host's memory cannot be read: {error}"))))?
+        }
+    };
+    let seen = preview(&host, &memory, journal.status.hardware.as_ref());
+    serde_json::to_value(seen).map_err(|error| refuse(&Status::internal(error.to_string())))
+}
+
+/// One object as the caller sees it, or the refusal.
+async fn read<T: DeserializeOwned>(
+    api: &Api,
+    headers: &HeaderMap,
+    caller: &Caller,
+    path: &str,
+) -> Result<T, Response<ResponseBody>> {
+    let mut asked = Request::get(path)
+        .body(Empty::<Bytes>::new())
+        .map_err(|error| refuse(&Status::bad_request(format!("{path}: {error}"))))?;
+    // Who speaks for somebody else does so here, too.
+    let speaks_for = headers.iter().filter(|(name, _)| name.as_str().starts_with("impersonate-"));
+    asked.headers_mut().extend(speaks_for.map(|(name, value)| (name.clone(), value.clone())));
+    let (parts, body) = api.handle(asked, caller).await.into_parts();
+    let bytes = match Limited::new(body, OBJECT_BYTES_MAX).collect().await {
+        Ok(collected) => collected.to_bytes(),
+        Err(error) => return Err(refuse(&Status::internal(error.to_string()))),
+    };
+    if !parts.status.is_success() {
+        return Err(Response::from_parts(parts, full(bytes)));
+    }
+    serde_json::from_slice(&bytes).map_err(|error| refuse(&Status::internal(format!("reading {path}: {error}"))))
+}

@@ -1,0 +1,195 @@
+//! What is looked at when somebody asks: hosts, store, disks, certificates, the process. Nothing of it is kept.
+
+use std::{
+    collections::BTreeMap,
+    fmt,
+    path::{Path, PathBuf},
+    sync::{Mutex, OnceLock, PoisonError},
+};
+
+use firesteel_control::{Control, Survey};
+use firesteel_images::import::ImageStore;
+use firesteel_kube::Api;
+use firesteel_store::{FLUSH_BOUNDS_US, Flushes, Store};
+use jiff::Timestamp;
+use prometheus_client::{
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, MetricEncoder, NoLabelSet},
+    metrics::MetricType,
+};
+
+use super::process::Process;
+use crate::audit::Audit;
+
+/// Where it is looked.
+#[derive(Debug)]
+pub(super) struct Now {
+    store: Store,
+    data: PathBuf,
+    audit: Audit,
+    started_at: Timestamp,
+    pub(super) certificates: Mutex<Vec<Certificate>>,
+    pub(super) control: OnceLock<(Control, ImageStore)>,
+    pub(super) api: OnceLock<Api>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Certificate {
+    pub(super) name: &'static str,
+    pub(super) not_after: Timestamp,
+}
+
+impl Now {
+    pub(super) fn new(store: Store, data: &Path, audit: Audit) -> Self {
+        Self {
+            store,
+            data: data.to_path_buf(),
+            audit,
+            started_at: Timestamp::now(),
+            certificates: Mutex::default(),
+            control: OnceLock::new(),
+            api: OnceLock::new(),
+        }
+    }
+
+    fn store(&self, to: &mut Page<'_>) -> fmt::Result {
+        let size = |name: &str| std::fs::metadata(self.data.join(name)).map_or(0, |found| found.len());
+        to.gauge("firesteel_store_bytes", "Size of the database", number(size("resources.db")))?;
+        to.gauge(
+            "firesteel_store_wal_bytes",
+            "Size of the database's log of changes",
+            number(size("resources.db-wal")),
+        )?;
+        to.gauge("firesteel_store_revision", "Changes that the store has seen", number(self.store.current().0))?;
+        if let Ok(disk) = nix::sys::statvfs::statvfs(&self.data) {
+            let bytes = |blocks: u64| number(blocks.saturating_mul(disk.fragment_size()));
+            let help = "Size of the file system of the data folder";
+            to.gauge("firesteel_data_folder_size_bytes", help, bytes(disk.blocks()))?;
+            let help = "Room on the file system of the data folder";
+            to.gauge("firesteel_data_folder_free_bytes", help, bytes(disk.blocks_available()))?;
+        }
+        to.flushes(&self.store.flushes())
+    }
+
+    fn process(&self, to: &mut Page<'_>) -> fmt::Result {
+        let Process { resident_bytes, cpu_seconds, threads, open_files } = Process::read();
+        if let Some(bytes) = resident_bytes {
+            to.gauge("process_resident_memory_bytes", "Memory in use", number(bytes))?;
+        }
+        if let Some(seconds) = cpu_seconds {
+            to.counter("process_cpu_seconds", "Time of processors that was used", seconds)?;
+        }
+        if let Some(threads) = threads {
+            to.gauge("process_threads", "Threads", number(threads))?;
+        }
+        if let Some(files) = open_files {
+            to.gauge("process_open_fds", "Open file descriptors", number(files))?;
+        }
+        to.gauge("process_start_time_seconds", "Start of the process in Unix time", seconds(self.started_at))
+    }
+
+    fn images(&self, to: &mut Page<'_>, images: &ImageStore) -> fmt::Result {
+        // A folder that cannot be read is no empty one.
+        let Ok(all) = images.list() else { return Ok(()) };
+        to.gauge("firesteel_images", "Images in the store", number(all.len() as u64))?;
+        let bytes = all.iter().map(|image| image.meta.stream_bytes).sum();
+        to.gauge("firesteel_images_bytes", "Bytes of the images in the store", number(bytes))
+    }
+}
+
+impl Collector for Now {
+    fn encode(&self, encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let mut to = Page(encoder);
+        let version = env!("CARGO_PKG_VERSION");
+        to.gauges("firesteel_build", "The program's version", [([("version", version)], 1.0)])?;
+        self.store(&mut to)?;
+        self.process(&mut to)?;
+        to.counter("firesteel_audit_lost", "Records that the audit log lost", number(self.audit.lost()))?;
+        let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let ends = certificates.iter().map(|found| ([("certificate", found.name)], seconds(found.not_after)));
+        to.gauges("firesteel_certificate_end_timestamp_seconds", "When a certificate ends in Unix time", ends)?;
+        if let Some(api) = self.api.get() {
+            let (requests, watches) = api.under_way();
+            to.gauge("firesteel_api_requests_under_way", "Requests being answered", number(requests))?;
+            to.gauge("firesteel_api_watches", "Watches being served", number(watches))?;
+        }
+        if let Some((control, images)) = self.control.get() {
+            to.survey(&control.survey())?;
+            self.images(&mut to, images)?;
+        }
+        Ok(())
+    }
+}
+
+#[allow(clippy::cast_precision_loss, reason = "Prometheus has no other numbers")]
+fn number(count: u64) -> f64 {
+    count as f64
+}
+
+fn seconds(at: Timestamp) -> f64 {
+    at.duration_since(Timestamp::UNIX_EPOCH).as_secs_f64()
+}
+
+/// Where it is written.
+struct Page<'a>(DescriptorEncoder<'a>);
+
+impl Page<'_> {
+    fn gauge(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        self.0.encode_descriptor(name, help, None, MetricType::Gauge)?.encode_gauge(&value)
+    }
+
+    fn counter(&mut self, name: &str, help: &str, value: f64) -> fmt::Result {
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Counter)?;
+        encoder.encode_counter::<NoLabelSet, _, f64>(&value, None)
+    }
+
+    fn gauges<S: EncodeLabelSet>(
+        &mut self,
+        name: &str,
+        help: &str,
+        values: impl IntoIterator<Item = (S, f64)>,
+    ) -> fmt::Result {
+        let mut encoder: MetricEncoder<'_> = self.0.encode_descriptor(name, help, None, MetricType::Gauge)?;
+        values.into_iter().try_for_each(|(labels, value)| encoder.encode_family(&labels)?.encode_gauge(&value))
+    }
+
+    fn flushes(&mut self, flushes: &Flushes) -> fmt::Result {
+        let bounds = FLUSH_BOUNDS_US.iter().map(|bound| number(*bound) / 1e6).chain([f64::INFINITY]);
+        let buckets: Vec<(f64, u64)> = bounds.zip(flushes.classes).collect();
+        let help = "How long it took to write a batch of changes to the disk";
+        let name = "firesteel_store_flush_duration_seconds";
+        let (sum, count) = (flushes.total.as_secs_f64(), flushes.classes.iter().sum());
+        let mut encoder = self.0.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        encoder.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        let help = "Batches of changes that could not be written";
+        self.counter("firesteel_store_flush_failures", help, number(flushes.failed))
+    }
+
+    fn survey(&mut self, survey: &Survey) -> fmt::Result {
+        let by = |counts: &BTreeMap<&'static str, u64>, label: &'static str| {
+            counts.iter().map(|(word, count)| ([(label, *word)], number(*count))).collect::<Vec<_>>()
+        };
+        self.gauges("firesteel_hosts", "Hosts by state", by(&survey.states, "state"))?;
+        let errors = survey.errors.iter();
+        let errors =
+            errors.map(|((kind, waits), count)| ([("error_type", *kind), ("waits_for", *waits)], number(*count)));
+        let help = "Hosts in an error, by its type and by what they wait for: an edit, the next retry, or the end of the cause";
+        self.gauges("firesteel_hosts_in_error", help, errors)?;
+        let help = "Hosts by whether they will get where they are to be";
+        self.gauges("firesteel_hosts_outlook", help, by(&survey.outlooks, "outlook"))?;
+        let still = survey.still_seconds.iter().map(|(state, seconds)| ([("state", *state)], *seconds));
+        let help = "For each state that works, since when the host that stands still for longest does";
+        self.gauges("firesteel_hosts_still_seconds", help, still)?;
+        self.gauge("firesteel_hosts_delayed", "Hosts that wait for a slot", number(survey.delayed))?;
+        self.gauge("firesteel_hosts_frozen", "Hosts whose disks nothing is done to", number(survey.frozen))?;
+        self.gauge("firesteel_hosts_held", "Hosts that are paused or detached", number(survey.held))?;
+        let help = "Whether somebody stopped the fleet, so that no disk is changed: 0 or 1";
+        self.gauge("firesteel_halted", help, number(u64::from(survey.is_halted)))?;
+        let help = "Hosts whose BMC refused the login and has taken none since";
+        self.gauge("firesteel_hosts_login_refused", help, number(survey.refused))?;
+        self.gauge("firesteel_queue", "Hosts that are looked at now or later", number(survey.queued))?;
+        self.gauge("firesteel_discovered_machines", "Machines that nobody adopted", number(survey.discovered))?;
+        let help = "Images that hosts want, by how far they are";
+        self.gauges("firesteel_images_wanted", help, by(&survey.images, "state"))
+    }
+}

@@ -1,0 +1,27 @@
+# shellcheck shell=sh
+# libvirtd from packages that are only unpacked, as process 1 of a namespace of its own: machines that it starts end with
+# it. Nothing of the system is changed: what it reads is laid over /usr, /etc and /var in this mount namespace alone, and
+# what it writes lies in the run's folder.
+# $1: the run's folder for libvirt, $2: where libvirt was unpacked
+set -eu
+folder=$1 unpacked=$2
+
+mkdir -p "$folder/etc" "$folder/lib" "$folder/cache" "$folder/log" "$folder/s" "$folder/seed/etc/libvirt"
+for kind in lib cache log; do mkdir -p "$folder/seed/var/$kind/libvirt"; done
+# Its driver for QEMU asks for this user before it reads that it is not to be used.
+(cat /etc/passwd; echo 'libvirt-qemu:x:64055:64055:::') >"$folder/seed/etc/passwd"
+(cat /etc/group; echo 'libvirt-qemu:x:64055:') >"$folder/seed/etc/group"
+
+mount -t overlay -o "lowerdir=$unpacked/usr:/usr" overlay /usr
+mount -t overlay -o "lowerdir=$folder/seed/etc:/etc" overlay /etc
+mount -t overlay -o "lowerdir=$folder/seed/var:/var" overlay /var
+mount --bind "$folder/etc" /etc/libvirt
+for kind in lib cache log; do mount --bind "$folder/$kind" "/var/$kind/libvirt"; done
+mount -t tmpfs tmpfs /run
+# Of this network namespace.
+mount -t sysfs sysfs /sys
+
+export LD_LIBRARY_PATH="$unpacked/lib/x86_64-linux-gnu"
+libvirtd --config "$folder/libvirtd.conf" &
+# The shell takes care of the processes that libvirt leaves to it.
+wait $!

@@ -1,0 +1,159 @@
+//! How fast the agent erases each kind of disk, beside `blkdiscard -z` and `dd` of zeroes in the same guest.
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::{
+    disks,
+    guest::{Bus, Disk, Guest},
+};
+use crate::{lab::LabConfig, progress::print};
+
+const BYTES: u64 = 256 << 20;
+const ROUNDS: usize = 5;
+/// The slowest that the agent may be beside the faster of the others that leave zeroes.
+const SLOWER_MAX: f64 = 1.2;
+const BLKDISCARD: &str = "bin/blkdiscard";
+const DD: &str = "bin/dd";
+
+/// Runs the comparison and prints a table.
+///
+/// # Errors
+/// The guest failed, or the agent is too slow.
+pub fn bench(config: &LabConfig) -> anyhow::Result<()> {
+    let others = [(on_path("blkdiscard")?, BLKDISCARD), (on_path("dd")?, DD)];
+    let guest = Guest {
+        tools: &config.tools,
+        accel: config.accel,
+        boot_files: &config.artefacts.boot_files,
+        program: &config.artefacts.wipe_guest,
+        others: &others,
+        folder: &config.folder,
+    };
+    let mut slow = Vec::new();
+    print("disk         way           seconds (median)   with proof   leaves zeroes");
+    for bus in Bus::ALL {
+        let path = config.folder.join(format!("bench-{}.raw", bus.name()));
+        disks::fill(&path, BYTES)?;
+        let serial = bus.name().to_uppercase();
+        let disk = Disk { path, bus, serial: serial.clone(), write_bytes_per_second: None };
+        let answers =
+            guest.run(&format!("bench-{}", bus.name()), std::slice::from_ref(&disk), &wanted(bus, &serial), &|_| {
+                false
+            })?;
+        std::fs::remove_file(&disk.path)?;
+        let rows = rows(&answers)?;
+        for (way, row) in &rows {
+            let zeros = if row.zeros { "yes" } else { "no" };
+            print(&format!("{:12} {way:13} {:15.2} {:14.2}   {zeros}", bus.name(), row.seconds, row.all_seconds));
+        }
+        let ratio = verdict(&rows).with_context(|| format!("judging {}", bus.name()))?;
+        print(&format!("{:12} the agent takes {ratio:.2} of the faster other one's time", bus.name()));
+        if ratio > SLOWER_MAX {
+            slow.push(format!("{} ({ratio:.2})", bus.name()));
+        }
+    }
+    ensure!(slow.is_empty(), "slower than {SLOWER_MAX} times the others: {}", slow.join(", "));
+    Ok(())
+}
+
+fn on_path(program: &str) -> anyhow::Result<PathBuf> {
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let more = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let mut candidates = std::env::split_paths(&folders).chain(more).map(|folder| folder.join(program));
+    candidates.find(|path| path.is_file()).with_context(|| format!("{program} is not installed here"))
+}
+
+/// One way after the other, round by round, so that what changes in this computer changes for all.
+fn wanted(bus: Bus, serial: &str) -> Value {
+    let blocks = (BYTES >> 22).to_string();
+    let dd = ["/bin/dd", "if=/dev/zero", "of={}", "bs=4M", "oflag=direct", "conv=fsync,notrunc"];
+    let dd: Vec<String> = dd.iter().map(|word| (*word).to_owned()).chain([format!("count={blocks}")]).collect();
+    let mut ways = vec![
+        json!("full"),
+        json!("overwrite"),
+        json!({"program": ["/bin/blkdiscard", "-f", "-z", "{}"]}),
+        json!({"program": dd}),
+    ];
+    // SATA of QEMU has no command that zeroes.
+    if bus != Bus::Sata {
+        ways.push(json!("write_zeroes"));
+    }
+    let round: Vec<Value> = ways.into_iter().map(|way| json!({"time": {"serial": serial, "way": way}})).collect();
+    (0..ROUNDS).flat_map(|_| round.clone()).collect()
+}
+
+#[derive(Debug)]
+struct Row {
+    seconds: f64,
+    all_seconds: f64,
+    zeros: bool,
+}
+
+fn rows(answers: &[Value]) -> anyhow::Result<BTreeMap<String, Row>> {
+    let mut times: BTreeMap<String, (Vec<f64>, Vec<f64>, bool)> = BTreeMap::new();
+    for answer in answers {
+        if let Some(error) = answer.get("error") {
+            anyhow::bail!("the guest failed: {error}");
+        }
+        if answer.get("timed").is_none() {
+            continue;
+        }
+        let way = answer["way"].as_str().context("an answer without its way")?.to_owned();
+        let second = |name: &str| answer[name].as_f64().context("an answer without its time");
+        let entry = times.entry(way).or_insert((Vec::new(), Vec::new(), true));
+        entry.0.push(second("seconds")?);
+        entry.1.push(second("all_seconds")?);
+        entry.2 &= answer["zeros"] == true;
+    }
+    let row = |(seconds, all, zeros): (Vec<f64>, Vec<f64>, bool)| Row {
+        seconds: median(seconds),
+        all_seconds: median(all),
+        zeros,
+    };
+    Ok(times.into_iter().map(|(way, times)| (way, row(times))).collect())
+}
+
+fn median(mut times: Vec<f64>) -> f64 {
+    times.sort_by(f64::total_cmp);
+    times.get(times.len() / 2).copied().unwrap_or(f64::INFINITY)
+}
+
+/// The slower of what an erasure in full does by itself and of the rung below the drive's own commands (the kernel's
+/// zeroing where the disk has it), against the faster other one.
+fn verdict(rows: &BTreeMap<String, Row>) -> anyhow::Result<f64> {
+    let rung = rows.get("WriteZeroes").or_else(|| rows.get("Overwrite"));
+    let own = [rows.get("Full"), rung].map(|row| row.context("no time of the agent"));
+    let [full, rung] = own;
+    let (full, rung) = (full?, rung?);
+    ensure!(full.zeros && rung.zeros, "the agent left something");
+    let others = rows.iter().filter(|(way, row)| way.starts_with('/') && row.zeros).map(|(_, row)| row.seconds);
+    let fastest = others.min_by(f64::total_cmp).context("none of the others left zeroes")?;
+    Ok(full.seconds.max(rung.seconds) / fastest)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_the_faster_other_one_that_leaves_zeroes_counts() {
+        let mut answers = Vec::new();
+        for (way, times, zeros) in [
+            ("Full", [0.5, 0.6, 0.7], true),
+            ("WriteZeroes", [3.0, 1.0, 2.0], true),
+            ("/bin/dd", [4.0, 4.0, 1.0], true),
+            ("/bin/blkdiscard", [0.1, 0.1, 0.1], false),
+        ] {
+            for seconds in times {
+                answers.push(json!({"timed": "X", "way": way, "seconds": seconds, "all_seconds": 9.0, "zeros": zeros}));
+            }
+        }
+        let rows = rows(&answers).unwrap();
+        assert!((verdict(&rows).unwrap() - 0.5).abs() < 1e-9);
+        assert!(super::rows(&[json!({"error": "no disk"})]).is_err());
+    }
+}

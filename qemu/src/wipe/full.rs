@@ -1,0 +1,127 @@
+//! The scenario `full-wipe`: four kinds of disks full of a pattern, and disks with signatures of others, all
+//! wiped at once; then a wipe whose power is cut.
+
+use std::{fs, path::Path};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::{
+    disks::{self, Planted},
+    guest::{Bus, Disk, Guest},
+};
+use crate::{
+    lab::LabConfig,
+    progress::{Step, say},
+};
+
+const BYTES: u64 = 128 << 20;
+const PLANTED_BYTES: u64 = 16 << 20;
+/// Slow enough to be cut in the middle.
+const SLOW_BYTES_PER_SECOND: u64 = 8 << 20;
+
+/// Runs the scenario.
+pub fn full(config: &LabConfig) -> anyhow::Result<()> {
+    let folder = &config.folder;
+    let guest = Guest {
+        tools: &config.tools,
+        accel: config.accel,
+        boot_files: &config.artefacts.boot_files,
+        program: &config.artefacts.wipe_guest,
+        others: &[],
+        folder,
+    };
+    let step = Step::begin("wiping four kinds of disks, and five that hold something");
+    let text = wipe(&guest, folder)?;
+    step.end_with(&text);
+    let step = Step::begin("wiping a disk whose power is cut");
+    cut(&guest, folder)?;
+    step.end();
+    Ok(())
+}
+
+fn wipe(guest: &Guest<'_>, folder: &Path) -> anyhow::Result<String> {
+    let mut all = Vec::new();
+    for bus in Bus::ALL {
+        let path = folder.join(format!("{}.raw", bus.name()));
+        disks::fill(&path, BYTES)?;
+        all.push(Disk { path, bus, serial: bus.name().to_uppercase(), write_bytes_per_second: None });
+    }
+    for planted in Planted::ALL {
+        let path = folder.join(format!("{}.raw", planted.serial()));
+        disks::fill(&path, PLANTED_BYTES)?;
+        planted.plant(&path)?;
+        all.push(Disk {
+            path,
+            bus: Bus::VirtioBlock,
+            serial: planted.serial().to_owned(),
+            write_bytes_per_second: None,
+        });
+    }
+    let before: Vec<Vec<u8>> = Planted::ALL
+        .iter()
+        .map(|planted| fs::read(folder.join(format!("{}.raw", planted.serial()))))
+        .collect::<Result<_, _>>()?;
+    let answers = guest.run("wipe", &all, &wanted(&all), &|_| false)?;
+    let mut texts = Vec::new();
+    for disk in &all[..Bus::ALL.len()] {
+        texts.push(erased(disk, &answers)?);
+    }
+    for (planted, before) in Planted::ALL.into_iter().zip(before) {
+        let disk = all.iter().find(|disk| disk.serial == planted.serial()).context("a planted disk")?;
+        let Some(objection) = planted.objection() else {
+            erased(disk, &answers)?;
+            continue;
+        };
+        let refusal = answer(&answers, "refused", &disk.serial)?;
+        let why = refusal["why"].as_str().unwrap_or_default();
+        ensure!(why.contains(objection), "{}: the refusal does not say {objection:?}: {why}", disk.serial);
+        ensure!(refusal["changed"] == false, "{}: the refusal says that the disk was changed", disk.serial);
+        ensure!(fs::read(&disk.path)? == before, "{}: a disk that was refused was changed", disk.serial);
+        say(&format!("{}: {why}", disk.serial));
+    }
+    Ok(texts.join(", "))
+}
+
+/// The plug is pulled while the kernel's zeroing is under way; the next boot wipes the disk to its end.
+fn cut(guest: &Guest<'_>, folder: &Path) -> anyhow::Result<()> {
+    let path = folder.join("cut.raw");
+    disks::fill(&path, BYTES)?;
+    let slow =
+        Disk { path, bus: Bus::Sata, serial: "CUT".to_owned(), write_bytes_per_second: Some(SLOW_BYTES_PER_SECOND) };
+    let is_half = |answer: &Value| {
+        let step = &answer["progress"][0];
+        let (done, total) = (step["done"].as_u64().unwrap_or(0), step["total"].as_u64().unwrap_or(0));
+        step["activity"] == "overwrite" && total > 0 && done > total / 4
+    };
+    let first = guest.run("cut", std::slice::from_ref(&slow), &wanted(std::slice::from_ref(&slow)), &is_half)?;
+    ensure!(!first.iter().any(|answer| answer.get("erased").is_some()), "the power came too late to cut anything");
+    let left = disks::patterns_left(&slow.path)?;
+    ensure!(left > 0, "the disk was wiped before the power was cut");
+    say(&format!("the power was cut with {left} patterns left"));
+    let again = Disk { write_bytes_per_second: None, ..slow };
+    let second =
+        guest.run("after-cut", std::slice::from_ref(&again), &wanted(std::slice::from_ref(&again)), &|_| false)?;
+    erased(&again, &second).map(drop)
+}
+
+fn wanted(all: &[Disk]) -> Value {
+    json!([{"erase": all.iter().map(|disk| json!({"serial": disk.serial})).collect::<Vec<_>>()}])
+}
+
+fn answer<'a>(answers: &'a [Value], kind: &str, serial: &str) -> anyhow::Result<&'a Value> {
+    answers.iter().find(|answer| answer[kind] == serial).with_context(|| {
+        let of_disk = answers.iter().filter(|answer| answer.get("progress").is_none()).map(Value::to_string);
+        format!("{serial} was not {kind}; the guest said: {}", of_disk.collect::<Vec<_>>().join("\n"))
+    })
+}
+
+/// The guest said so, and the file says so.
+fn erased(disk: &Disk, answers: &[Value]) -> anyhow::Result<String> {
+    let answer = answer(answers, "erased", &disk.serial)?;
+    let evidence = &answer["evidence"];
+    let left = disks::patterns_left(&disk.path)?;
+    ensure!(left == 0, "{}: the pattern is there {left} times after {}", disk.serial, evidence["method"]);
+    let text = |name: &str| evidence[name].as_str().unwrap_or("?").to_owned();
+    Ok(format!("{} by {} ({})", disk.serial, text("method"), text("grade")))
+}

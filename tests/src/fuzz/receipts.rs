@@ -1,0 +1,67 @@
+//! Receipts and public keys, as somebody hands them to an auditor.
+
+use firesteel_control::receipts::{
+    document::{Agent, Disk, Document, Done, Erased, FORM, Host, Samples, Tried},
+    file::{self, public_pem, sign},
+};
+use jiff::Timestamp;
+use ring::signature::Ed25519KeyPair;
+
+pub(super) fn check(bytes: &[u8]) {
+    file::check(bytes);
+}
+
+/// A true one by the key that the check trusts, its content alone, its key, and near misses.
+pub(super) fn seeds() -> Vec<Vec<u8>> {
+    let key = |seed: u8| Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
+    let file = sign(&key(7), &document()).unwrap();
+    let json = file.lines().nth(1).unwrap().to_owned();
+    let twice = json.replacen("\"attempt\":3", "\"attempt\":3,\"attempt\":3", 1);
+    let texts = [
+        file.clone(),
+        sign(&key(8), &document()).unwrap(),
+        file.to_uppercase(),
+        file.replacen("receipt 1", "receipt 2", 1),
+        format!("{file}\n"),
+        public_pem(&key(7)),
+        json,
+        twice,
+    ];
+    texts.into_iter().map(String::into_bytes).collect()
+}
+
+fn document() -> Document {
+    let text = str::to_owned;
+    let at = Timestamp::from_second(1_800_000_000).unwrap();
+    Document {
+        receipt: text(FORM),
+        key_sha256: text("00"),
+        host: Host { namespace: text("n"), name: text("h"), uid: text("u"), smbios_uuid: text(""), serial: text("") },
+        attempt: 3,
+        plan: 2,
+        step: 0,
+        started_at: at,
+        ended_at: at,
+        received_at: at,
+        agent: Agent { version: text("1"), sha256: text(""), key: text(""), kernel: text(""), boot_id: text("") },
+        disk: Disk {
+            model: text("M"),
+            serial: text("S"),
+            wwn: text(""),
+            size_bytes: 9,
+            by_path: text(""),
+            device: text(""),
+        },
+        done: Done::Erased(Erased {
+            policy: text("full"),
+            method: text("overwrite"),
+            grade: text("clear"),
+            drive_log: vec![text("ff")],
+            samples: Samples { told_before: 1, blank_before: 2, canaries: 3, read_back: 4, blank_after: 5 },
+            tried: vec![Tried { method: text("m"), why: text("w"), lied: true }],
+            left_out: Vec::new(),
+            overridden: Vec::new(),
+        }),
+        unverified: vec![text("spare blocks")],
+    }
+}

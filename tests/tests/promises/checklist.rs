@@ -1,0 +1,112 @@
+//! The checklist of a host's life: each clause of the lines of the specification that are about hosts, and the
+//! tests that hold it, read from `tests/checklist.toml`, checked against the sources, printed.
+
+use std::{collections::BTreeMap, path::Path};
+
+use serde::Deserialize;
+
+use super::{REASON_CHARS_MIN, fault_of, repository};
+
+/// The lines that must be there, and in how many clauses. A clause that goes is seen here.
+const LINES: [(&str, usize); 17] = [
+    ("S3.15", 3),
+    ("S3.16", 4),
+    ("S3.17", 3),
+    ("S3.18", 3),
+    ("S3.19", 3),
+    ("S3.20", 5),
+    ("S3.21", 7),
+    ("S3.22", 2),
+    ("S3.24", 4),
+    ("S3.25", 3),
+    ("S3.26", 2),
+    ("S3.27", 4),
+    ("S3.28", 2),
+    ("S3.29", 3),
+    ("S3.30", 3),
+    ("S3.31", 3),
+    ("S3.35", 3),
+];
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Checklist {
+    clause: Vec<Clause>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
+struct Clause {
+    line: String,
+    clause: String,
+    held_by: Vec<String>,
+    not_built: String,
+}
+
+fn read() -> Checklist {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("checklist.toml");
+    let text = std::fs::read_to_string(&path).unwrap();
+    toml::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// What is wrong with the table; the sources are looked up below `root`.
+fn faults(table: &Checklist, root: &Path) -> Vec<String> {
+    let mut faults = Vec::new();
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for Clause { line, clause, held_by, not_built } in &table.clause {
+        *counts.entry(line.as_str()).or_default() += 1;
+        let told = format!("{line}, {clause}");
+        if clause.is_empty() {
+            faults.push(format!("{line}: it does not say what is to be"));
+        }
+        if held_by.is_empty() && not_built.len() < REASON_CHARS_MIN {
+            faults.push(format!("{told}: no test holds it, and no reason is given"));
+        }
+        faults.extend(held_by.iter().filter_map(|test| Some(format!("{told}: {}", fault_of(test, root).err()?))));
+    }
+    for (line, clauses) in LINES {
+        let found = counts.remove(line).unwrap_or(0);
+        if found != clauses {
+            faults.push(format!("{line}: it has {found} clauses of {clauses}"));
+        }
+    }
+    faults.extend(counts.keys().map(|line| format!("{line}: there is no such line")));
+    faults
+}
+
+#[test]
+fn every_clause_is_held_by_a_test() {
+    let table = read();
+    println!("{:7} WHAT IS TO BE, AND WHAT HOLDS IT", "LINE");
+    for Clause { line, clause, held_by, not_built } in &table.clause {
+        println!("{line:7} {clause}");
+        held_by.iter().for_each(|test| println!("          - {test}"));
+        if !not_built.is_empty() {
+            println!("          not built: {not_built}");
+        }
+    }
+    let open = table.clause.iter().filter(|clause| clause.held_by.is_empty()).count();
+    println!("{} clauses, {open} of them not built", table.clause.len());
+    let faults = faults(&table, &repository());
+    assert!(faults.is_empty(), "tests/checklist.toml:\n{}", faults.join("\n"));
+}
+
+/// The check finds what it is for.
+#[test]
+fn a_wrong_checklist_is_found() {
+    let good = read();
+    type Spoil = fn(&mut Vec<Clause>);
+    let cases: [(Spoil, &str); 5] = [
+        (|all| drop(all.remove(3)), "clauses of"),
+        (|all| all[0].line = "S3.99".into(), "there is no such line"),
+        (|all| all[0].clause.clear(), "does not say"),
+        (|all| (all[0].held_by, all[0].not_built) = (Vec::new(), "later".into()), "no test holds it"),
+        (|all| all[0].held_by = vec!["tests/tests/promises.rs no_such_test".into()], "has no function no_such_test"),
+    ];
+    for (spoil, text) in cases {
+        let mut table = good.clone();
+        spoil(&mut table.clause);
+        let faults = faults(&table, &repository());
+        assert!(faults.iter().any(|fault| fault.contains(text)), "{text}: {faults:?}");
+    }
+}
