@@ -101,6 +101,13 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         Ok((list, revision))
     }
 
+    /// How many objects there are, of one namespace or of all; nothing of them is read.
+    pub async fn count(&self, namespace: Option<&str>) -> Result<u64, Status> {
+        let kind = self.kind.group_resource();
+        let range = Range { kind: &kind, namespace, at: None, after: None };
+        self.core.store().count(range).await.map_err(core::read_failed)
+    }
+
     pub async fn create(&self, object: &T) -> Result<T, Status> {
         let body = self.encode(object)?;
         let (namespace, name) = names(&body);

@@ -66,9 +66,12 @@ fn typed_objects_follow_the_rules_of_the_api() {
         assert_eq!(modified.unwrap().unwrap().spec["description"], "x");
         assert_eq!(hosts.modify("default", "b", Part::Main, |_| {}).await.unwrap(), None);
         assert_eq!(hosts.list(Some("default")).await.unwrap().0.len(), 1);
+        assert_eq!(hosts.count(Some("default")).await.unwrap(), 1);
+        assert_eq!(hosts.count(Some("elsewhere")).await.unwrap(), 0);
         hosts.delete("default", "a").await.unwrap();
         hosts.delete("default", "a").await.unwrap();
         assert_eq!(hosts.list(None).await.unwrap().0, []);
+        assert_eq!(hosts.count(None).await.unwrap(), 0);
     });
 }
 
