@@ -195,8 +195,8 @@ fn failed(turn: &mut Turn<'_>, next: NextOwner, kind: ErrorType, message: &str) 
     turn.fail(kind, format!("cleaning the disk failed: {message}; {guard}; {exit}"))
 }
 
-/// Method and disks, from an inspection of this boot and of after the last retry. The target's metadata alone needs none: its identity is
-/// that of the installation, and the agent compares it.
+/// Method and disks, from an inspection of this boot and of after the last retry. The target's metadata alone needs
+/// none: its identity is that of the installation, and the agent compares it.
 #[track_caller]
 fn chosen(
     turn: &mut Turn<'_>,
