@@ -198,6 +198,9 @@ pub struct Uncleaned {
     /// The disk, as it is told to people; empty where it may be any, or several.
     pub disk: String,
     pub at: Timestamp,
+    /// A tenant left it, so that disks may be erased for it; one of before this was kept does not say so.
+    #[serde(default)]
+    pub of_tenant: bool,
     /// The disk was cleaned or written since.
     #[serde(default)]
     pub is_settled: bool,
