@@ -336,6 +336,7 @@ fn proven(turn: &mut Turn<'_>, shown: &[Cleaned], cleaning: &Cleaning) -> String
         text = format!("{text}; {relaxed}");
     }
     cleaning.disks.iter().for_each(|disk| tombstone::settle(turn, disk));
+    restored::settle_move(turn);
     let is_erased = cleaning.method > Method::Metadata && cleaning.relaxed.is_none();
     if is_erased && cleaning.is_all {
         tombstone::settle_all(turn);

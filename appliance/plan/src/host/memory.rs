@@ -114,6 +114,10 @@ pub struct HostMemory {
     /// Since when the owner keeps the host's disks from being changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked: Option<Timestamp>,
+    /// It was moved here, and its disks were neither cleaned nor written since: what another store installed on them is
+    /// this host's own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub was_moved: bool,
     /// Marks of installations that the store knew as done, before the one in `applied`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<String>,

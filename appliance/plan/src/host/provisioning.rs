@@ -197,6 +197,7 @@ fn provisioned(turn: &mut Turn<'_>, issued: &IssuedPlan, left_properly: bool) ->
     turn.memory.plan = None;
     tenancy::confirm(turn);
     tombstone::settle(turn, &plan.disk);
+    restored::settle_move(turn);
     turn.memory.provision_failures = 0;
     let text = if left_properly {
         "the image was written, read back and handed off; the host boots its disk"

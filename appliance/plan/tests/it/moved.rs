@@ -1,9 +1,12 @@
 //! Hosts that come with a past: moved here with their status, or described by their owner.
 
-use firesteel_plan::{BootEntry, Effect, boot_entry};
-use firesteel_resources::bare_metal_host::{InspectionMode, ProvisioningState as S, annotations};
+use firesteel_plan::{BootEntry, Effect, boot_entry, host::FrozenWhy};
+use firesteel_resources::{
+    bare_metal_host::{InspectionMode, ProvisioningState as S, annotations},
+    hardware::{DiskRecord, TableRecord},
+};
 
-use crate::world::{World, image};
+use crate::world::{World, disk, image};
 
 const HARDWARE: &str = r#"{"ramMebibytes":4096,"cpu":{"arch":"x86_64","count":4}}"#;
 
@@ -257,4 +260,47 @@ fn is_write(plan: &firesteel_plan::host::PlanKind) -> bool {
 
 fn is_erasure(plan: &firesteel_plan::host::PlanKind) -> bool {
     matches!(plan, firesteel_plan::host::PlanKind::Erase(_))
+}
+
+/// What another store installed before the host was moved froze it: it could neither be erased nor installed anew.
+#[test]
+fn the_marks_of_a_moved_host_are_its_own_until_its_disks_were_changed_here() {
+    let foreign = |serial: &str| {
+        let guid = firesteel_plan::Mark { store: 9, timeline: 1, revision: 3 }.guid(serial.len() as u128);
+        DiskRecord { table: Some(TableRecord::Gpt { guid }), ..disk("sda", serial, 20) }
+    };
+    let frozen = |world: &World| world.memory().frozen.clone().map(|frozen| frozen.why);
+    let book = |world: &mut World, name: &str| {
+        let reference = serde_json::from_value(serde_json::json!({"kind": "M", "name": name})).unwrap();
+        world.edit(|host| host.spec.consumer_ref = Some(reference));
+    };
+    for is_moved in [true, false] {
+        for booked in [true, false] {
+            let mut world = moved("provisioned");
+            if !is_moved {
+                // The same status, and this appliance's own: its journal is lost.
+                let status = annotations::moved_status(&world.seen.host.metadata);
+                world.seen.host.status = Some(status.unwrap().unwrap());
+                world.seen.host.metadata.annotations.clear();
+            }
+            world.disks = vec![foreign("OWN")];
+            if booked {
+                book(&mut world, "tenant");
+            }
+            world.run();
+            assert_eq!((world.state(), world.memory().was_moved), (S::Provisioned, is_moved), "{}", world.reason());
+            world.edit(|host| (host.spec.consumer_ref, host.spec.image) = (None, None));
+            world.run();
+            world.edit(|host| host.spec.image = Some(image("two")));
+            world.run();
+            let ends = if is_moved { (S::Provisioned, None) } else { (world.state(), Some(FrozenWhy::OfAnotherStore)) };
+            assert_eq!((world.state(), frozen(&world)), ends, "{booked}: {}", world.reason());
+            if !is_moved {
+                continue;
+            }
+            assert!(!world.memory().was_moved, "another mark of another store is not its own from now on");
+            let erased = world.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if is_erasure(plan)));
+            assert_eq!(erased > 0, booked);
+        }
+    }
 }

@@ -583,9 +583,8 @@ fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_written() {
 /// stood for all disks of the machine.
 #[test]
 fn a_tombstone_that_no_tenant_left_has_no_disk_erased() {
-    let erases = |effect: &Effect| {
-        matches!(effect, Effect::IssuePlan { plan: firesteel_plan::host::PlanKind::Erase(_), .. })
-    };
+    let erases =
+        |effect: &Effect| matches!(effect, Effect::IssuePlan { plan: firesteel_plan::host::PlanKind::Erase(_), .. });
     for (disk, of_tenant, erased) in [("", false, 0), ("", true, 1), ("model DISK, serial A, 20.0 GB", false, 0)] {
         let mut world = World::new();
         let left = serde_json::json!({"host": "default/old", "disk": disk, "at": world_start()});
