@@ -46,7 +46,8 @@ pub(super) fn decide(
     Ok(cleaning)
 }
 
-/// Has an agent clean what is to be cleaned, and counts tries that failed. `Ok` says in words what receipts prove.
+/// Has an agent clean what is to be cleaned, and counts tries that failed. `Ok` says in words what receipts prove,
+/// or that no disk is known that could be cleaned.
 #[track_caller]
 pub(super) fn run(
     turn: &mut Turn<'_>,
@@ -94,6 +95,12 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
     }
     follow(turn, agent, next, kind)?;
     let cleaning = chosen(turn, agent, next, targets, kind)?;
+    if cleaning.disks.is_empty() {
+        let why = cleaning.relaxed.as_deref().unwrap_or("the policy names no disk of this host");
+        let text = format!("no disk was cleaned, and data of the last owner may be on any: {why}");
+        left_unknown(turn, &text);
+        return Ok(text);
+    }
     let shown = receipts(turn, agent);
     let missing: Vec<DiskIdentity> =
         cleaning.disks.iter().filter(|wanted| disk::proof(cleaning.method, wanted, &shown).is_err()).cloned().collect();
@@ -101,6 +108,13 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
         return Ok(proven(turn, &shown, &cleaning));
     }
     issue(turn, agent, next, &cleaning, (missing, targets), kind)
+}
+
+/// Nothing was cleaned although something may be there, for no disk is named that holds it: that stays told.
+pub(super) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
+    turn.memory.cleaned = None;
+    turn.memory.holds_unknown = true;
+    turn.event(EventKind::Warning, "NotCleaned", cut(text.to_owned()));
 }
 
 /// Stops what cleans for another owner where the host is its former owner's again.
@@ -337,10 +351,13 @@ fn proven(turn: &mut Turn<'_>, shown: &[Cleaned], cleaning: &Cleaning) -> String
     }
     cleaning.disks.iter().for_each(|disk| tombstone::settle(turn, disk));
     restored::settle_move(turn);
+    turn.memory.restored = None;
     let is_erased = cleaning.method > Method::Metadata && cleaning.relaxed.is_none();
     if is_erased && cleaning.is_all {
         tombstone::settle_all(turn);
+        turn.memory.holds_unknown = false;
     }
+    let is_erased = is_erased && !turn.memory.holds_unknown;
     let text = cut(text);
     turn.memory.cleaned = Some(CleanedNote { at: turn.now, method: cleaning.method, is_erased, text: text.clone() });
     text

@@ -72,7 +72,6 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     match cleaning::run(turn, next, &targets, KIND) {
         Err(reason) => reason,
         Ok(text) => {
-            turn.memory.restored = None;
             turn.memory.disk_dirty = false;
             turn.memory.plan = None;
             if next == NextOwner::Another {
@@ -89,7 +88,7 @@ fn nameless(turn: &mut Turn<'_>) -> Reason {
         return done(turn, "nothing was written, so nothing is cleaned");
     }
     let text = "the host came with its OS, and which disk holds it is not known: no disk was cleaned";
-    turn.event(EventKind::Warning, "NotCleaned", text);
+    cleaning::left_unknown(turn, text);
     done(turn, text)
 }
 

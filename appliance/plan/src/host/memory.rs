@@ -85,6 +85,9 @@ pub struct HostMemory {
     /// What the last cleaning left behind, by its receipts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleaned: Option<CleanedNote>,
+    /// Data may be on the host's disks, and on which is not known: none was cleaned, or not all of them since.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub holds_unknown: bool,
     /// Names of disks whose guards were overridden for a plan, until the request is seen to be gone: it counts once,
     /// also where its removal was lost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -146,6 +149,16 @@ pub enum State {
     Deprovisioning,
     PoweringOff,
     Deleting,
+}
+
+impl HostMemory {
+    /// Somebody's data may be on the host's disks: let go like this, it leaves a tombstone. Who was detached with an
+    /// OS keeps it on purpose. What a consumer left is data of somebody, also where the metadata is gone.
+    #[must_use]
+    pub fn leaves_data(&self) -> bool {
+        let keeps_its_os = self.detached.is_some() && self.applied.is_some();
+        (self.disk_dirty || self.tenant.is_some() || self.holds_unknown) && !keeps_its_os
+    }
 }
 
 impl State {

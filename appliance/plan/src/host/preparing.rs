@@ -40,11 +40,12 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
         tenancy::forget(turn);
         // Where the owner's policy asks for less than all, that is enough to go on, and no proof: it stays told.
         tombstone::tell_only(turn);
-        turn.memory.restored = None;
         turn.memory.disk_dirty = false;
         turn.memory.plan = None;
         turn.memory.clean_failures = 0;
-        turn.event(EventKind::Normal, "CleaningComplete", text.clone());
+        if turn.memory.cleaned.is_some() {
+            turn.event(EventKind::Normal, "CleaningComplete", text.clone());
+        }
     }
     if turn.is_deleting() {
         return turn.go(State::PoweringOff, text);
