@@ -4,7 +4,7 @@ use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
 use crate::host::{
-    access,
+    access, attempt,
     effect::{BmcAction, BmcCall, Effect, Reason},
     memory::{CredentialsUsed, PendingCall},
     seen::{BmcFault, BmcFaultKind, CredentialsSeen},
@@ -22,10 +22,16 @@ pub(super) enum Call {
     Waiting(Reason),
 }
 
-/// Asks for `action`, or takes the outcome of having asked.
+/// Asks for `action`, or takes the outcome of having asked. None that would cut a drive off is asked for while that
+/// drive cannot be interrupted.
 #[track_caller]
 pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
     let limit = turn.limits().bmc_call;
+    if !matches!(action, BmcAction::Probe | BmcAction::PowerOn)
+        && let Err(reason) = attempt::spare_drive(turn)
+    {
+        return Call::Waiting(reason);
+    }
     let Some(pending) = turn.memory.bmc.call.clone() else { return ask(turn, action) };
     let outcome = turn.seen.bmc.last.as_ref().filter(|outcome| outcome.ticket == pending.call.ticket);
     match outcome.map(|outcome| (outcome.at, outcome.result.clone())) {

@@ -13,7 +13,7 @@ use crate::{
         attempt::{self, Presence, Progress},
         effect::{Effect, ErasePlan, EventKind, PlanKind, Reason},
         gate, inspecting,
-        memory::{BootWait, CleanedNote, Failure, State},
+        memory::{CleanedNote, Failure, State},
         restored,
         seen::AgentSeen,
         tombstone,
@@ -85,7 +85,7 @@ pub(super) fn give_up(turn: &mut Turn<'_>) -> Reason {
 
 #[track_caller]
 fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: ErrorType) -> Result<String, Reason> {
-    gate::stop(turn);
+    gate::stop(turn)?;
     gate::may_go_on(turn, kind)?;
     let agent = attempt::agent(turn, kind)?;
     if restored::needs_look(turn) {
@@ -117,28 +117,39 @@ pub(super) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
     turn.event(EventKind::Warning, "NotCleaned", cut(text.to_owned()));
 }
 
-/// Stops what cleans for another owner where the host is its former owner's again.
-pub(super) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) {
+/// Stops what cleans for another owner where the host is its former owner's again. What was told to stop before comes
+/// to its end first, whatever is wanted by now.
+#[track_caller]
+pub(super) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) -> Result<(), Reason> {
+    if turn.memory.plan.as_ref().is_some_and(|issued| issued.stopped_at.is_some()) {
+        return attempt::stop(turn, "what it does is not wanted any more");
+    }
     let is_undue = turn.memory.plan.as_ref().is_some_and(|issued| match &issued.plan {
         PlanKind::Erase(erase) => erase.next == NextOwner::Another,
         // The metadata of a disk that was written is cleared for the same owner, too.
         PlanKind::Clean { .. } => !turn.memory.disk_dirty,
         PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => false,
     });
-    if is_undue && next == NextOwner::Same {
-        stop(turn, "the host is its former owner's again");
-    }
+    if is_undue && next == NextOwner::Same { stop(turn, "the host is its former owner's again") } else { Ok(()) }
 }
 
-/// Gives up a plan that cleans: the agent stops at its next safe point and boots again, with the next attempt.
-/// What it did until then is told, and nothing claims that a disk was erased or kept.
-pub(super) fn stop(turn: &mut Turn<'_>, why: &str) {
-    let Some(issued) = turn.memory.plan.as_ref() else { return };
-    let Some((method, disks)) = issued.cleans() else { return };
-    let agent = attempt::current(turn);
-    let shown = agent.map(|agent| receipts(turn, agent)).unwrap_or_default();
-    let is_over = |progress: Progress<'_>| matches!(progress, Progress::Done | Progress::Failed { .. });
-    let ended = agent.is_some_and(|agent| is_over(attempt::progress(turn, agent)));
+/// Gives up a plan that cleans. What it did until then is told, and nothing claims that a disk was erased or kept.
+#[track_caller]
+pub(super) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
+    let Some(issued) = turn.memory.plan.as_ref() else { return Ok(()) };
+    let Some((method, disks)) = issued.cleans() else { return Ok(()) };
+    if issued.stopped_at.is_none() {
+        tell_stopped(turn, method, &disks, why);
+        if attempt::is_over(turn) {
+            turn.memory.plan = None;
+            return Ok(());
+        }
+    }
+    attempt::stop(turn, why)
+}
+
+fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why: &str) {
+    let shown = attempt::current(turn).map(|agent| receipts(turn, agent)).unwrap_or_default();
     let names = |is_proven: bool| {
         let of = disks.iter().filter(|disk| disk::proof(method, disk, &shown).is_ok() == is_proven);
         of.map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -153,15 +164,7 @@ pub(super) fn stop(turn: &mut Turn<'_>, why: &str) {
     let text = cut(text);
     turn.event(EventKind::Warning, "CleaningStopped", text.clone());
     turn.memory.cleaned =
-        (method > Method::Metadata).then(|| CleanedNote { at: turn.now, method, is_erased: false, text: text.clone() });
-    if ended || attempt::presence(turn) == Presence::Gone {
-        turn.memory.plan = None;
-        return;
-    }
-    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: text });
-    attempt::open(turn);
-    // It boots by itself; a reset at once would come before its safe point.
-    turn.memory.boot = Some(BootWait::new(turn.now, true));
+        (method > Method::Metadata).then(|| CleanedNote { at: turn.now, method, is_erased: false, text });
 }
 
 /// What this boot's receipts show of the disks as they are: one from before a write proves nothing any more.

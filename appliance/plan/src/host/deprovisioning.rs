@@ -54,7 +54,9 @@ pub(super) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reaso
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let next = tenancy::next_owner(turn);
     let targets = tenancy::targets(&turn.memory, next);
-    cleaning::stop_undue(turn, next);
+    if let Err(reason) = cleaning::stop_undue(turn, next) {
+        return reason;
+    }
     if next == NextOwner::Same {
         if targets.is_empty() {
             return nameless(turn);

@@ -19,7 +19,8 @@ pub struct Limits {
     /// A step that reports but gets nowhere. A read-back of a slow, failing disk moves more often.
     pub stall: SignedDuration,
     /// The same of an erasure: a drive that erases itself shows nothing of it until the end. ATA's longest estimate
-    /// is 508 minutes (ACS-4, IDENTIFY DEVICE words 89 and 90); half as much again.
+    /// is 508 minutes (ACS-4, IDENTIFY DEVICE words 89 and 90); half as much again. So long is also waited, with the power
+    /// left alone, for an agent that was told to stop, and for one that fell silent while its drive erased itself.
     pub erase_stall: SignedDuration,
     /// An import of an image that receives nothing.
     pub image_stall: SignedDuration,

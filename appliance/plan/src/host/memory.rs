@@ -277,6 +277,9 @@ pub struct IssuedPlan {
     pub number: u32,
     pub plan: PlanKind,
     pub issued_at: Timestamp,
+    /// Since when the agent is told to stop it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at: Option<Timestamp>,
 }
 
 impl IssuedPlan {

@@ -23,11 +23,15 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     checks::prefetch(turn);
     let mut text = "there is nothing to prepare".to_owned();
     if turn.seen.host.spec.externally_provisioned {
-        cleaning::stop(turn, "spec.externallyProvisioned keeps what is on the disks");
+        if let Err(reason) = cleaning::stop(turn, "spec.externallyProvisioned keeps what is on the disks") {
+            return reason;
+        }
         return turn.go(State::Available, "nothing is prepared: somebody else installed its OS");
     }
     let next = tenancy::next_owner(turn);
-    cleaning::stop_undue(turn, next);
+    if let Err(reason) = cleaning::stop_undue(turn, next) {
+        return reason;
+    }
     if next == NextOwner::Another {
         let targets = tenancy::targets(&turn.memory, next);
         if cleaning::is_given_up(turn) {

@@ -263,7 +263,7 @@ impl<'a> Turn<'a> {
     pub(super) fn issue(&mut self, plan: PlanKind) {
         self.memory.plan_number += 1;
         let number = self.memory.plan_number;
-        self.memory.plan = Some(IssuedPlan { number, plan: plan.clone(), issued_at: self.now });
+        self.memory.plan = Some(IssuedPlan { number, plan: plan.clone(), issued_at: self.now, stopped_at: None });
         self.memory.held = None;
         self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number, plan });
     }

@@ -20,4 +20,5 @@ mod properties;
 mod requests;
 mod restored;
 mod slots;
+mod uninterruptible;
 mod world;
