@@ -13,7 +13,7 @@ use crate::host::{
     bmc::{Call, call},
     effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
     gate,
-    memory::{BootWait, State},
+    memory::{BootWait, State, Stopped},
     seen::{AgentSeen, NetworkDataSeen, Power, Work},
     slot,
     turn::{Turn, later, words},
@@ -90,8 +90,9 @@ pub(super) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
     let (now, limits) = (turn.now, turn.limits());
     let Some(issued) = turn.memory.plan.as_mut() else { return Ok(()) };
     let erases = matches!(issued.plan, PlanKind::Erase(_));
-    let since = *issued.stopped_at.get_or_insert(now);
-    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.to_owned() });
+    let Stopped { since, why } =
+        issued.stopped.get_or_insert_with(|| Stopped { since: now, why: why.to_owned() }).clone();
+    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
     if erases && presence(turn) == Presence::Alive && now.duration_since(since) <= limits.erase_stall {
         let at = drive_at_work(turn).map(|activity| format!(", and a drive cannot be interrupted: {activity}"));
         turn.deadline(later(now, limits.stall));
@@ -99,8 +100,8 @@ pub(super) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
         return Err(turn.stay(limits.work_poll, text));
     }
     open(turn);
-    // It boots by itself; a reset at once would come before its safe point.
-    turn.memory.boot = Some(BootWait::new(now, true));
+    // It boots by itself; a reset at once would come before its safe point. A locked host is not waited for.
+    turn.memory.boot = gate::lock(&turn.seen.host.metadata).is_none().then(|| BootWait::new(now, true));
     Ok(())
 }
 

@@ -8,7 +8,7 @@ use crate::host::{
     effect::{BmcAction, BmcCall, Effect, Reason},
     memory::{CredentialsUsed, PendingCall},
     seen::{BmcFault, BmcFaultKind, CredentialsSeen},
-    turn::{Turn, later, words},
+    turn::{Turn, later},
 };
 
 /// A call that takes so many times its limit is told; the caller ends each within it.
@@ -55,7 +55,8 @@ pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
             turn.deadline(later(pending.asked_at, limit * LATE));
             if turn.now.duration_since(pending.asked_at) >= limit * LATE {
                 turn.deadline(later(turn.now, limit));
-                let text = format!("the BMC has not answered for {}", words(turn.now.duration_since(pending.asked_at)));
+                // By the beginning: a text that changes would be another obstacle each time.
+                let text = format!("the BMC has not answered since {:.0}", pending.asked_at);
                 return Call::Waiting(turn.blocked(ErrorType::PowerManagement, limit, text));
             }
             Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(pending.call.action)))

@@ -64,23 +64,38 @@ pub(super) fn run(
     if newest.is_some() && newest != before.as_ref().filter(ended).map(at) {
         turn.memory.clean_failures += 1;
     }
-    cleaned
+    match cleaned {
+        Err(reason) if turn.is_obstructed(&reason) && may_give_up(turn) => {
+            Err(give_up(turn, format!("cleaning was given up: {}", reason.text)))
+        }
+        cleaned => cleaned,
+    }
 }
 
-/// The host is to go, and cleaning it failed too often. What an agent cleans at the moment is waited for.
-pub(super) fn is_given_up(turn: &Turn<'_>) -> bool {
+/// What an agent cleans at the moment is waited for. What shuts the gate, or freezes a disk, is a person's word or waits
+/// for one: `firesteel release --force` is theirs as well.
+fn may_give_up(turn: &Turn<'_>) -> bool {
     let cleans = turn.memory.plan.as_ref().is_some_and(|issued| issued.cleans().is_some());
     let is_under_way = cleans && attempt::presence(turn) == Presence::Alive;
-    turn.is_deleting() && turn.memory.clean_failures > turn.limits().delete_failures_max && !is_under_way
+    turn.is_deleting() && !is_under_way && gate::shut(turn.seen).is_none() && turn.memory.frozen.is_none()
+}
+
+/// The host is to go, and cleaning it failed too often; also since that was asked for.
+#[track_caller]
+pub(super) fn given_up(turn: &mut Turn<'_>) -> Option<Reason> {
+    let failures = turn.memory.clean_failures;
+    let asked_at = turn.seen.host.metadata.deletion_timestamp;
+    let was_tried = turn.memory.failure.as_ref().is_some_and(|failure| Some(failure.at) >= asked_at);
+    let is_so = failures > turn.limits().delete_failures_max && was_tried && may_give_up(turn);
+    is_so.then(|| give_up(turn, format!("cleaning was given up after {failures} failures")))
 }
 
 /// Lets a host go whose cleaning is given up.
 #[track_caller]
-pub(super) fn give_up(turn: &mut Turn<'_>) -> Reason {
-    let failures = turn.memory.clean_failures;
+fn give_up(turn: &mut Turn<'_>, why: String) -> Reason {
     let text = "the disk was not cleaned; the host may still run its OS";
     turn.event(EventKind::Warning, "DeprovisioningGaveUp", text);
-    turn.go(State::PoweringOff, format!("cleaning was given up after {failures} failures"))
+    turn.go(State::PoweringOff, why)
 }
 
 #[track_caller]
@@ -121,8 +136,8 @@ pub(super) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
 /// to its end first, whatever is wanted by now.
 #[track_caller]
 pub(super) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) -> Result<(), Reason> {
-    if turn.memory.plan.as_ref().is_some_and(|issued| issued.stopped_at.is_some()) {
-        return attempt::stop(turn, "what it does is not wanted any more");
+    if let Some(stopped) = turn.memory.plan.as_ref().and_then(|issued| issued.stopped.clone()) {
+        return attempt::stop(turn, &stopped.why);
     }
     let is_undue = turn.memory.plan.as_ref().is_some_and(|issued| match &issued.plan {
         PlanKind::Erase(erase) => erase.next == NextOwner::Another,
@@ -138,7 +153,7 @@ pub(super) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) -> Result<(), Rea
 pub(super) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
     let Some(issued) = turn.memory.plan.as_ref() else { return Ok(()) };
     let Some((method, disks)) = issued.cleans() else { return Ok(()) };
-    if issued.stopped_at.is_none() {
+    if issued.stopped.is_none() {
         tell_stopped(turn, method, &disks, why);
         if attempt::is_over(turn) {
             turn.memory.plan = None;
@@ -148,6 +163,7 @@ pub(super) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
     attempt::stop(turn, why)
 }
 
+/// Whatever is cleaned next begins anew.
 fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why: &str) {
     let shown = attempt::current(turn).map(|agent| receipts(turn, agent)).unwrap_or_default();
     let names = |is_proven: bool| {
@@ -162,6 +178,7 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
         }
     }
     let text = cut(text);
+    turn.memory.clean_failures = 0;
     turn.event(EventKind::Warning, "CleaningStopped", text.clone());
     turn.memory.cleaned =
         (method > Method::Metadata).then(|| CleanedNote { at: turn.now, method, is_erased: false, text });

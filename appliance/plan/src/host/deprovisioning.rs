@@ -1,6 +1,9 @@
 //! Deprovisioning: disks are cleaned by an agent and the image forgotten. For the same owner that is the disk
 //! that a plan of ours may have changed, and no other; for another owner all of them, unless the host's owner
 //! asks for less ([`super::cleaning`]).
+//!
+//! `spec.externallyProvisioned` stops nothing here, as upstream: it is taken before anything was written alone, and
+//! what is cleaned was installed from here. Only where the host is frozen it keeps the disks.
 
 use firesteel_resources::bare_metal_host::ErrorType;
 
@@ -46,7 +49,6 @@ pub(super) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reaso
     }
     turn.memory.plan = None;
     tenancy::confirm(turn);
-    turn.memory.clean_failures = 0;
     turn.event(EventKind::Normal, "DeprovisioningStarted", why.clone());
     turn.go_failed(State::Deprovisioning, why)
 }
@@ -68,8 +70,8 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     if restored::is_kept(turn) {
         return done(turn, "spec.externallyProvisioned: the disk keeps its content");
     }
-    if cleaning::is_given_up(turn) {
-        return cleaning::give_up(turn);
+    if let Some(reason) = cleaning::given_up(turn) {
+        return reason;
     }
     match cleaning::run(turn, next, &targets, KIND) {
         Err(reason) => reason,

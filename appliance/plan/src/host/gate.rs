@@ -108,6 +108,8 @@ pub(super) fn is_unlocked(turn: &mut Turn<'_>) -> Result<(), Reason> {
 fn wait(turn: &mut Turn<'_>, shut: Shut) -> Reason {
     turn.is_shut = true;
     note(turn, &shut);
+    // An obstacle behind the gate is looked at again when it is open, and counts from then.
+    turn.memory.failure = turn.memory.failure.take().filter(|failure| failure.retry_at.is_some());
     turn.deadline(later(turn.now, turn.limits().stall));
     turn.stay(turn.limits().slot_poll, shut.text)
 }
@@ -134,7 +136,7 @@ pub(super) fn notice(turn: &mut Turn<'_>) {
 pub(super) fn stop(turn: &mut Turn<'_>) -> Result<bool, Reason> {
     let Some(shut) = lock(&turn.seen.host.metadata) else { return Ok(false) };
     let Some(issued) = turn.memory.plan.as_ref().filter(|issued| issued.plan.destroys()) else { return Ok(false) };
-    if issued.stopped_at.is_none() {
+    if issued.stopped.is_none() {
         let name = issued.plan.name();
         if attempt::is_over(turn) {
             return Ok(false);
@@ -143,8 +145,6 @@ pub(super) fn stop(turn: &mut Turn<'_>) -> Result<bool, Reason> {
         turn.event(EventKind::Warning, "DestructionStopped", text);
     }
     attempt::stop(turn, &shut.text)?;
-    // Nothing is booted before the host is unlocked.
-    turn.memory.boot = None;
     Ok(true)
 }
 

@@ -97,7 +97,7 @@ pub struct HostMemory {
     pub last_attempted_image: Option<Image>,
     /// Failed installations of this image in a row.
     pub provision_failures: u32,
-    /// Failures to clean since the host began to be deprovisioned.
+    /// Failures to clean since the host came into its state, or its former owner came back.
     pub clean_failures: u32,
     /// A person asked to try again then: an inspection from before may show what was repaired since.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -277,9 +277,16 @@ pub struct IssuedPlan {
     pub number: u32,
     pub plan: PlanKind,
     pub issued_at: Timestamp,
-    /// Since when the agent is told to stop it.
+    /// The agent is told to stop it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub stopped_at: Option<Timestamp>,
+    pub stopped: Option<Stopped>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stopped {
+    pub since: Timestamp,
+    pub why: String,
 }
 
 impl IssuedPlan {

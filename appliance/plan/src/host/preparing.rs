@@ -34,8 +34,8 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     }
     if next == NextOwner::Another {
         let targets = tenancy::targets(&turn.memory, next);
-        if cleaning::is_given_up(turn) {
-            return cleaning::give_up(turn);
+        if let Some(reason) = cleaning::given_up(turn) {
+            return reason;
         }
         match cleaning::run(turn, next, &targets, ErrorType::Preparation) {
             Err(reason) => return reason,
@@ -46,7 +46,6 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
         tombstone::tell_only(turn);
         turn.memory.disk_dirty = false;
         turn.memory.plan = None;
-        turn.memory.clean_failures = 0;
         if turn.memory.cleaned.is_some() {
             turn.event(EventKind::Normal, "CleaningComplete", text.clone());
         }

@@ -183,7 +183,15 @@ pub(super) fn may_go_on(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reas
 #[track_caller]
 pub(super) fn may_destroy(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
     let Some(frozen) = turn.memory.frozen.clone() else { return Ok(()) };
-    Err(turn.stuck(kind, frozen.message))
+    let release = if turn.is_deleting() {
+        format!(
+            "; `firesteel release {} --force` lets the host go and its disks as they are",
+            turn.seen.host.metadata.name
+        )
+    } else {
+        String::new()
+    };
+    Err(turn.stuck(kind, format!("{}{release}", frozen.message)))
 }
 
 /// The first disk that freezes the host.

@@ -10,6 +10,7 @@ mod cleaning;
 mod conditions;
 mod counted;
 mod deadlines;
+mod deletions;
 mod events;
 mod faults;
 mod flows;
