@@ -72,6 +72,27 @@ fn activity(method: Method, elapsed: Duration, expected: Option<Duration>, wish:
 mod tests {
     use super::*;
 
+    /// The appliance goes by the words: it neither resets nor switches a host off meanwhile.
+    #[test]
+    fn the_appliance_knows_a_command_that_cannot_be_interrupted_by_its_words() {
+        let drives = [
+            Method::SanitizeCrypto,
+            Method::SanitizeBlock,
+            Method::SanitizeOverwrite,
+            Method::FormatCrypto,
+            Method::FormatUserData,
+            Method::SecureEraseEnhanced,
+            Method::SecureErase,
+        ];
+        for method in drives {
+            assert!(firesteel_wire::erasure::cannot_stop(&activity(method, Duration::ZERO, None, None)), "{method}");
+        }
+        assert!(firesteel_wire::erasure::cannot_stop("sanitizing"));
+        for method in [Method::WriteZeroes, Method::Overwrite, Method::Discard, Method::Metadata] {
+            assert!(!firesteel_wire::erasure::cannot_stop(method.name()), "{method}");
+        }
+    }
+
     #[test]
     fn an_estimate_is_never_the_end() {
         let hours = |hours: u64| Duration::from_secs(hours * 3600);

@@ -28,6 +28,13 @@ impl Policy {
     }
 }
 
+/// Whether a step's activity is a command by which a drive erases itself: nothing can interrupt it, and a reset or a cut
+/// of the power could lock or break the drive. By the beginnings of the methods' names.
+#[must_use]
+pub fn cannot_stop(activity: &str) -> bool {
+    ["secure-erase", "sanitiz", "format-"].iter().any(|beginning| activity.starts_with(beginning))
+}
+
 /// NIST SP 800-88: against which effort the data is out of reach.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

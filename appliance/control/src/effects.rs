@@ -80,7 +80,16 @@ impl Control {
             Effect::SupplyHardware { details } => self.supply_hardware(&key, details).await?,
             Effect::SaveHardware { .. } => self.save_hardware(&key, journal).await?,
             Effect::ForgetTombstone => self.forget_tombstone(memory).await?,
-            Effect::Tombstone { disk, reason } => self.tombstone(&key, memory, disk.as_ref(), reason).await?,
+            Effect::Tombstone { disk, of_tenant, reason } => {
+                let left = Uncleaned {
+                    host: key.to_string(),
+                    disk: disk.as_ref().map(ToString::to_string).unwrap_or_default(),
+                    of_tenant: *of_tenant,
+                    reason: reason.clone(),
+                    at: self.now(),
+                };
+                self.tombstone(memory, &left).await?;
+            }
         }
         Ok(())
     }
@@ -162,26 +171,14 @@ impl Control {
     }
 
     /// A host that was let go uncleaned stays visible as a discovered machine that says so.
-    async fn tombstone(
-        &self,
-        key: &HostKey,
-        memory: &HostMemory,
-        disk: Option<&DiskIdentity>,
-        reason: &str,
-    ) -> Result<(), Status> {
-        let uncleaned = Uncleaned {
-            host: key.to_string(),
-            disk: disk.map(ToString::to_string).unwrap_or_default(),
-            reason: reason.to_owned(),
-            at: self.now(),
-        };
+    async fn tombstone(&self, memory: &HostMemory, left: &Uncleaned) -> Result<(), Status> {
         for mac in memory.macs.iter().filter_map(|mac| mac.parse().ok()) {
             self.change_discovered(mac, |machine| {
-                machine.uncleaned = Some(united(machine.uncleaned.as_ref(), &uncleaned));
+                machine.uncleaned = Some(united(machine.uncleaned.as_ref(), left));
             })
             .await?;
         }
-        tracing::warn!(host = %key, %reason, "released without cleaning");
+        tracing::warn!(host = %left.host, reason = %left.reason, "released without cleaning");
         Ok(())
     }
 
@@ -201,8 +198,9 @@ impl Control {
         for mac in macs {
             let stored = self.inner.discovered.get("", &object_name(mac)).await?;
             if let Some(left) = stored.and_then(|machine| machine.status.uncleaned) {
-                let Uncleaned { host, disk, at, .. } = left;
-                return Ok(Some(host::Uncleaned { host, disk, at, is_settled: false, is_told_only: false }));
+                let Uncleaned { host, disk, of_tenant, at, .. } = left;
+                let (is_settled, is_told_only) = (false, false);
+                return Ok(Some(host::Uncleaned { host, disk, at, of_tenant, is_settled, is_told_only }));
             }
         }
         Ok(None)
@@ -308,13 +306,16 @@ impl Control {
 }
 
 /// What a machine's tombstone says after one more release without cleaning. One that stands already is not settled, so
-/// both are meant: no disk is named where they differ. The same release again changes nothing.
+/// both are meant: no disk is named where they differ, and a tenant's data is there if either says so. The same release
+/// again changes nothing.
 fn united(old: Option<&Uncleaned>, new: &Uncleaned) -> Uncleaned {
-    match old {
+    let of_tenant = new.of_tenant || old.is_some_and(|old| old.of_tenant);
+    let both = match old {
         Some(old) if old.host == new.host && (old.disk == new.disk || old.disk.is_empty()) => old.clone(),
         Some(old) if old.disk != new.disk => Uncleaned { disk: String::new(), ..new.clone() },
         Some(_) | None => new.clone(),
-    }
+    };
+    Uncleaned { of_tenant, ..both }
 }
 
 /// Names an inspection among all of the hosts that ever had this name.
@@ -381,6 +382,7 @@ mod tests {
         let left = |host: &str, disk: &str, second: i64| Uncleaned {
             host: host.to_owned(),
             disk: disk.to_owned(),
+            of_tenant: false,
             reason: String::new(),
             at: jiff::Timestamp::from_second(second).unwrap_or_default(),
         };
@@ -398,5 +400,12 @@ mod tests {
             assert_eq!(united, expected, "{old:?} and {new:?}");
             assert_eq!(super::united(Some(&united), &new), united, "the effect may run again");
         }
+        // Whichever of them a tenant left.
+        let of_tenant = |left: Uncleaned| Uncleaned { of_tenant: true, ..left };
+        for new in [left("default/a", "A", 2), left("default/b", "B", 2)] {
+            assert!(super::united(Some(&of_tenant(first.clone())), &new).of_tenant);
+            assert!(super::united(Some(&first), &of_tenant(new)).of_tenant);
+        }
+        assert!(!super::united(Some(&first), &left("default/b", "B", 2)).of_tenant);
     }
 }

@@ -212,6 +212,7 @@ fn agent(
         network: network_of(binding),
         can_erase: binding.abilities.iter().any(|own| own == wire::Program::ERASE_DISK),
         cleaned: cleaned(binding.attempt, journal),
+        cannot_stop: report.and_then(cannot_stop),
     }
 }
 
@@ -305,6 +306,12 @@ fn work(report: &Report) -> Work {
     // The last step of a plan that leaves is not done before the agent has left.
     let open = report.steps.iter().any(|step| step.state == StepState::Pending && !is_leave(&step.step));
     if report.plan == 0 || report.steps.is_empty() || (open && !report.leaving) { Work::Idle } else { Work::Done }
+}
+
+/// A step among those that run whose drive cannot be interrupted.
+fn cannot_stop(report: &Report) -> Option<String> {
+    let mut running = report.steps.iter().filter(|step| step.state == StepState::Running);
+    running.find(|step| wire::erasure::cannot_stop(&step.activity)).map(|step| crate::map::field(&step.activity))
 }
 
 fn is_leave(step: &str) -> bool {

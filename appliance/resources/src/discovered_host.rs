@@ -79,7 +79,7 @@ pub struct DiscoveryBinding {
     pub bound_at: Timestamp,
 }
 
-/// The tombstone of a host that was released by force.
+/// The tombstone of a host that was let go with a disk that was not cleaned.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Uncleaned {
@@ -87,6 +87,9 @@ pub struct Uncleaned {
     pub host: String,
     /// Identity of the disk that still holds its data.
     pub disk: String,
+    /// A consumer's data is left there: the disks that are meant are erased before the machine's next host is installed.
+    /// Otherwise it is only told; an owner who makes the host anew keeps the data.
+    pub of_tenant: bool,
     pub reason: String,
     pub at: Timestamp,
 }

@@ -13,7 +13,7 @@ use crate::host::{
     bmc::{Call, call},
     effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
     gate,
-    memory::{BootWait, State},
+    memory::{BootWait, State, Stopped},
     seen::{AgentSeen, NetworkDataSeen, Power, Work},
     slot,
     turn::{Turn, later, words},
@@ -39,7 +39,7 @@ pub(super) fn presence(turn: &Turn<'_>) -> Presence {
     let issued = turn.memory.plan.as_ref().filter(|_| !is_retried);
     if agent.left || agent.rebooted {
         Presence::Gone
-    } else if turn.now.duration_since(heard) > turn.limits().quiet_with(issued) {
+    } else if turn.now.duration_since(heard) > turn.limits().quiet_with(issued) && drive_at_work(turn).is_none() {
         Presence::Quiet
     } else {
         Presence::Alive
@@ -49,6 +49,60 @@ pub(super) fn presence(turn: &Turn<'_>) -> Presence {
 /// An appliance that was away does not take its own silence for the agent's.
 fn heard_at(turn: &Turn<'_>, agent: &AgentSeen) -> Timestamp {
     agent.last_report_at.max(turn.seen.started_at)
+}
+
+/// What a drive of the host is at that nothing can interrupt, by the last agent's last word, whatever its attempt.
+/// It counts for as long as such a thing may take, unless a person asks to try again who saw the agent silent.
+pub(super) fn drive_at_work<'a>(turn: &Turn<'a>) -> Option<&'a str> {
+    let agent = turn.seen.agent.as_ref().filter(|agent| !agent.left && !agent.rebooted)?;
+    let (heard, limits) = (agent.last_report_at, turn.limits());
+    let is_known_better = turn.memory.retried_at.is_some_and(|at| at.duration_since(heard) > limits.quiet);
+    let may_last = turn.now.duration_since(heard) <= limits.erase_stall;
+    agent.cannot_stop.as_deref().filter(|_| may_last && !is_known_better)
+}
+
+/// Has the host's power left alone while a drive is at such a thing.
+#[track_caller]
+pub(super) fn spare_drive(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let Some(activity) = drive_at_work(turn) else { return Ok(()) };
+    let text = format!(
+        "the host is neither reset nor switched off, because a drive cannot be interrupted without harm: {activity}; \
+         waiting for its end"
+    );
+    let heard = turn.seen.agent.as_ref().map_or(turn.now, |agent| agent.last_report_at);
+    let is_silent = turn.now.duration_since(heard) > turn.limits().quiet;
+    let help = format!("; its agent was not heard since {heard:.0}: `firesteel retry` ends the wait");
+    turn.deadline(later(turn.now, turn.limits().stall));
+    Err(turn.stay(turn.limits().work_poll, if is_silent { text + &help } else { text }))
+}
+
+/// Whether nothing of the current plan is under way any more.
+pub(super) fn is_over(turn: &Turn<'_>) -> bool {
+    let has_ended = |progress: Progress<'_>| matches!(progress, Progress::Done | Progress::Failed { .. });
+    current(turn).is_some_and(|agent| has_ended(progress(turn, agent))) || presence(turn) == Presence::Gone
+}
+
+/// Gives the current plan up: the agent stops at its next safe point and boots again by itself, with the next attempt.
+/// One that erases keeps its attempt until it is gone: its drive may be at what cannot be interrupted, and it would not
+/// be heard with an old one.
+#[track_caller]
+pub(super) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
+    let (now, limits) = (turn.now, turn.limits());
+    let Some(issued) = turn.memory.plan.as_mut() else { return Ok(()) };
+    let erases = matches!(issued.plan, PlanKind::Erase(_));
+    let Stopped { since, why } =
+        issued.stopped.get_or_insert_with(|| Stopped { since: now, why: why.to_owned() }).clone();
+    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
+    if erases && presence(turn) == Presence::Alive && now.duration_since(since) <= limits.erase_stall {
+        let at = drive_at_work(turn).map(|activity| format!(", and a drive cannot be interrupted: {activity}"));
+        turn.deadline(later(now, limits.stall));
+        let text = format!("the agent was told to stop ({why}){}; waiting for its end", at.unwrap_or_default());
+        return Err(turn.stay(limits.work_poll, text));
+    }
+    open(turn);
+    // It boots by itself; a reset at once would come before its safe point. A locked host is not waited for.
+    turn.memory.boot = gate::lock(&turn.seen.host.metadata).is_none().then(|| BootWait::new(now, true));
+    Ok(())
 }
 
 /// The agent bound to the current attempt, alive or not.
@@ -177,7 +231,16 @@ pub(super) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> 
     };
     let heard = heard_at(turn, agent);
     let is_silent = turn.now.duration_since(heard) > turn.limits().quiet;
-    let text = if is_silent { format!("{text}; it was not heard since {heard:.0}") } else { text };
+    let text = match drive_at_work(turn) {
+        Some(_) if is_silent => {
+            format!(
+                "{text}; it was not heard since {heard:.0}, and is not reset, because its drive cannot be interrupted: \
+                 `firesteel retry` ends the wait"
+            )
+        }
+        Some(_) | None if is_silent => format!("{text}; it was not heard since {heard:.0}"),
+        Some(_) | None => text,
+    };
     if let Some(shut) = shut {
         turn.deadline(later(turn.now, stall));
         return turn.stay(poll, format!("{}; {text}", shut.text));
@@ -258,6 +321,11 @@ fn no_network(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
 
 #[track_caller]
 fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+    if let Err(reason) = spare_drive(turn) {
+        // Nobody waits for a hello meanwhile.
+        turn.memory.boot = None;
+        return reason;
+    }
     if let Some(reason) = mac_taken(turn, kind) {
         return reason;
     }

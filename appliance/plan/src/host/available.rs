@@ -38,7 +38,6 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
         }
         let text = "the host's owner changed: its disks are erased before somebody else gets them";
         turn.event(EventKind::Normal, "OwnerChanged", text);
-        turn.memory.clean_failures = 0;
         return turn.go(State::Preparing, text);
     }
     if turn.memory.prepared_hints != Some(spec.root_device_hints.clone().unwrap_or_default()) {

@@ -4,11 +4,11 @@ use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
 use crate::host::{
-    access,
+    access, attempt,
     effect::{BmcAction, BmcCall, Effect, Reason},
     memory::{CredentialsUsed, PendingCall},
     seen::{BmcFault, BmcFaultKind, CredentialsSeen},
-    turn::{Turn, later, words},
+    turn::{Turn, later},
 };
 
 /// A call that takes so many times its limit is told; the caller ends each within it.
@@ -22,10 +22,16 @@ pub(super) enum Call {
     Waiting(Reason),
 }
 
-/// Asks for `action`, or takes the outcome of having asked.
+/// Asks for `action`, or takes the outcome of having asked. None that would cut a drive off is asked for while that
+/// drive cannot be interrupted.
 #[track_caller]
 pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
     let limit = turn.limits().bmc_call;
+    if !matches!(action, BmcAction::Probe | BmcAction::PowerOn)
+        && let Err(reason) = attempt::spare_drive(turn)
+    {
+        return Call::Waiting(reason);
+    }
     let Some(pending) = turn.memory.bmc.call.clone() else { return ask(turn, action) };
     let outcome = turn.seen.bmc.last.as_ref().filter(|outcome| outcome.ticket == pending.call.ticket);
     match outcome.map(|outcome| (outcome.at, outcome.result.clone())) {
@@ -49,7 +55,8 @@ pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
             turn.deadline(later(pending.asked_at, limit * LATE));
             if turn.now.duration_since(pending.asked_at) >= limit * LATE {
                 turn.deadline(later(turn.now, limit));
-                let text = format!("the BMC has not answered for {}", words(turn.now.duration_since(pending.asked_at)));
+                // By the beginning: a text that changes would be another obstacle each time.
+                let text = format!("the BMC has not answered since {:.0}", pending.asked_at);
                 return Call::Waiting(turn.blocked(ErrorType::PowerManagement, limit, text));
             }
             Call::Waiting(turn.stay(SignedDuration::from_secs(5), waiting_text(pending.call.action)))

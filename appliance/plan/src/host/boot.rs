@@ -45,10 +45,10 @@ pub fn boot_entry(memory: &HostMemory) -> BootEntry {
     }
 }
 
-/// The plan that the agent of [`HostMemory::attempt`] runs or has run.
+/// The plan that the agent of [`HostMemory::attempt`] runs or has run; not one that it is told to stop.
 #[must_use]
 pub fn current_plan(memory: &HostMemory) -> Option<&IssuedPlan> {
-    memory.plan.as_ref()
+    memory.plan.as_ref().filter(|issued| issued.stopped.is_none())
 }
 
 fn agent(memory: &HostMemory) -> BootEntry {

@@ -13,7 +13,7 @@ use crate::{
         attempt::{self, Presence, Progress},
         effect::{Effect, ErasePlan, EventKind, PlanKind, Reason},
         gate, inspecting,
-        memory::{BootWait, CleanedNote, Failure, State},
+        memory::{CleanedNote, Failure, State},
         restored,
         seen::AgentSeen,
         tombstone,
@@ -46,7 +46,8 @@ pub(super) fn decide(
     Ok(cleaning)
 }
 
-/// Has an agent clean what is to be cleaned, and counts tries that failed. `Ok` says in words what receipts prove.
+/// Has an agent clean what is to be cleaned, and counts tries that failed. `Ok` says in words what receipts prove,
+/// or that no disk is known that could be cleaned.
 #[track_caller]
 pub(super) fn run(
     turn: &mut Turn<'_>,
@@ -63,28 +64,43 @@ pub(super) fn run(
     if newest.is_some() && newest != before.as_ref().filter(ended).map(at) {
         turn.memory.clean_failures += 1;
     }
-    cleaned
+    match cleaned {
+        Err(reason) if turn.is_obstructed(&reason) && may_give_up(turn) => {
+            Err(give_up(turn, format!("cleaning was given up: {}", reason.text)))
+        }
+        cleaned => cleaned,
+    }
 }
 
-/// The host is to go, and cleaning it failed too often. What an agent cleans at the moment is waited for.
-pub(super) fn is_given_up(turn: &Turn<'_>) -> bool {
+/// What an agent cleans at the moment is waited for. What shuts the gate, or freezes a disk, is a person's word or waits
+/// for one: `firesteel release --force` is theirs as well.
+fn may_give_up(turn: &Turn<'_>) -> bool {
     let cleans = turn.memory.plan.as_ref().is_some_and(|issued| issued.cleans().is_some());
     let is_under_way = cleans && attempt::presence(turn) == Presence::Alive;
-    turn.is_deleting() && turn.memory.clean_failures > turn.limits().delete_failures_max && !is_under_way
+    turn.is_deleting() && !is_under_way && gate::shut(turn.seen).is_none() && turn.memory.frozen.is_none()
+}
+
+/// The host is to go, and cleaning it failed too often; also since that was asked for.
+#[track_caller]
+pub(super) fn given_up(turn: &mut Turn<'_>) -> Option<Reason> {
+    let failures = turn.memory.clean_failures;
+    let asked_at = turn.seen.host.metadata.deletion_timestamp;
+    let was_tried = turn.memory.failure.as_ref().is_some_and(|failure| Some(failure.at) >= asked_at);
+    let is_so = failures > turn.limits().delete_failures_max && was_tried && may_give_up(turn);
+    is_so.then(|| give_up(turn, format!("cleaning was given up after {failures} failures")))
 }
 
 /// Lets a host go whose cleaning is given up.
 #[track_caller]
-pub(super) fn give_up(turn: &mut Turn<'_>) -> Reason {
-    let failures = turn.memory.clean_failures;
+fn give_up(turn: &mut Turn<'_>, why: String) -> Reason {
     let text = "the disk was not cleaned; the host may still run its OS";
     turn.event(EventKind::Warning, "DeprovisioningGaveUp", text);
-    turn.go(State::PoweringOff, format!("cleaning was given up after {failures} failures"))
+    turn.go(State::PoweringOff, why)
 }
 
 #[track_caller]
 fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: ErrorType) -> Result<String, Reason> {
-    gate::stop(turn);
+    gate::stop(turn)?;
     gate::may_go_on(turn, kind)?;
     let agent = attempt::agent(turn, kind)?;
     if restored::needs_look(turn) {
@@ -94,6 +110,12 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
     }
     follow(turn, agent, next, kind)?;
     let cleaning = chosen(turn, agent, next, targets, kind)?;
+    if cleaning.disks.is_empty() {
+        let why = cleaning.relaxed.as_deref().unwrap_or("the policy names no disk of this host");
+        let text = format!("no disk was cleaned, and data of the last owner may be on any: {why}");
+        left_unknown(turn, &text);
+        return Ok(text);
+    }
     let shown = receipts(turn, agent);
     let missing: Vec<DiskIdentity> =
         cleaning.disks.iter().filter(|wanted| disk::proof(cleaning.method, wanted, &shown).is_err()).cloned().collect();
@@ -103,28 +125,47 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
     issue(turn, agent, next, &cleaning, (missing, targets), kind)
 }
 
-/// Stops what cleans for another owner where the host is its former owner's again.
-pub(super) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) {
+/// Nothing was cleaned although something may be there, for no disk is named that holds it: that stays told.
+pub(super) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
+    turn.memory.cleaned = None;
+    turn.memory.holds_unknown = true;
+    turn.event(EventKind::Warning, "NotCleaned", cut(text.to_owned()));
+}
+
+/// Stops what cleans for another owner where the host is its former owner's again. What was told to stop before comes
+/// to its end first, whatever is wanted by now.
+#[track_caller]
+pub(super) fn stop_undue(turn: &mut Turn<'_>, next: NextOwner) -> Result<(), Reason> {
+    if let Some(stopped) = turn.memory.plan.as_ref().and_then(|issued| issued.stopped.clone()) {
+        return attempt::stop(turn, &stopped.why);
+    }
     let is_undue = turn.memory.plan.as_ref().is_some_and(|issued| match &issued.plan {
         PlanKind::Erase(erase) => erase.next == NextOwner::Another,
         // The metadata of a disk that was written is cleared for the same owner, too.
         PlanKind::Clean { .. } => !turn.memory.disk_dirty,
         PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => false,
     });
-    if is_undue && next == NextOwner::Same {
-        stop(turn, "the host is its former owner's again");
-    }
+    if is_undue && next == NextOwner::Same { stop(turn, "the host is its former owner's again") } else { Ok(()) }
 }
 
-/// Gives up a plan that cleans: the agent stops at its next safe point and boots again, with the next attempt.
-/// What it did until then is told, and nothing claims that a disk was erased or kept.
-pub(super) fn stop(turn: &mut Turn<'_>, why: &str) {
-    let Some(issued) = turn.memory.plan.as_ref() else { return };
-    let Some((method, disks)) = issued.cleans() else { return };
-    let agent = attempt::current(turn);
-    let shown = agent.map(|agent| receipts(turn, agent)).unwrap_or_default();
-    let is_over = |progress: Progress<'_>| matches!(progress, Progress::Done | Progress::Failed { .. });
-    let ended = agent.is_some_and(|agent| is_over(attempt::progress(turn, agent)));
+/// Gives up a plan that cleans. What it did until then is told, and nothing claims that a disk was erased or kept.
+#[track_caller]
+pub(super) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
+    let Some(issued) = turn.memory.plan.as_ref() else { return Ok(()) };
+    let Some((method, disks)) = issued.cleans() else { return Ok(()) };
+    if issued.stopped.is_none() {
+        tell_stopped(turn, method, &disks, why);
+        if attempt::is_over(turn) {
+            turn.memory.plan = None;
+            return Ok(());
+        }
+    }
+    attempt::stop(turn, why)
+}
+
+/// Whatever is cleaned next begins anew.
+fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why: &str) {
+    let shown = attempt::current(turn).map(|agent| receipts(turn, agent)).unwrap_or_default();
     let names = |is_proven: bool| {
         let of = disks.iter().filter(|disk| disk::proof(method, disk, &shown).is_ok() == is_proven);
         of.map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -137,17 +178,10 @@ pub(super) fn stop(turn: &mut Turn<'_>, why: &str) {
         }
     }
     let text = cut(text);
+    turn.memory.clean_failures = 0;
     turn.event(EventKind::Warning, "CleaningStopped", text.clone());
     turn.memory.cleaned =
-        (method > Method::Metadata).then(|| CleanedNote { at: turn.now, method, is_erased: false, text: text.clone() });
-    if ended || attempt::presence(turn) == Presence::Gone {
-        turn.memory.plan = None;
-        return;
-    }
-    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: text });
-    attempt::open(turn);
-    // It boots by itself; a reset at once would come before its safe point.
-    turn.memory.boot = Some(BootWait::new(turn.now, true));
+        (method > Method::Metadata).then(|| CleanedNote { at: turn.now, method, is_erased: false, text });
 }
 
 /// What this boot's receipts show of the disks as they are: one from before a write proves nothing any more.
@@ -195,8 +229,8 @@ fn failed(turn: &mut Turn<'_>, next: NextOwner, kind: ErrorType, message: &str) 
     turn.fail(kind, format!("cleaning the disk failed: {message}; {guard}; {exit}"))
 }
 
-/// Method and disks, from an inspection of this boot and of after the last retry. The target's metadata alone needs none: its identity is
-/// that of the installation, and the agent compares it.
+/// Method and disks, from an inspection of this boot and of after the last retry. The target's metadata alone needs
+/// none: its identity is that of the installation, and the agent compares it.
 #[track_caller]
 fn chosen(
     turn: &mut Turn<'_>,
@@ -336,10 +370,14 @@ fn proven(turn: &mut Turn<'_>, shown: &[Cleaned], cleaning: &Cleaning) -> String
         text = format!("{text}; {relaxed}");
     }
     cleaning.disks.iter().for_each(|disk| tombstone::settle(turn, disk));
+    restored::settle_move(turn);
+    turn.memory.restored = None;
     let is_erased = cleaning.method > Method::Metadata && cleaning.relaxed.is_none();
     if is_erased && cleaning.is_all {
         tombstone::settle_all(turn);
+        turn.memory.holds_unknown = false;
     }
+    let is_erased = is_erased && !turn.memory.holds_unknown;
     let text = cut(text);
     turn.memory.cleaned = Some(CleanedNote { at: turn.now, method: cleaning.method, is_erased, text: text.clone() });
     text

@@ -11,6 +11,7 @@
 //! | Uncleaned | all states, from a tombstone's sight to the cleaning of its disk | Cleaned, after that |
 //! | UniqueIdentity | after a doubt that is over | AnotherMachine, SharedUUID |
 //! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
+//! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; NotCleaned: which disks to clean was not known; NotErased: written since |
 //! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for somebody else than its consumer |
 //! | Healthy | the BMC says OK | Warning, Critical by the BMC's word; Unknown where it says nothing |
 //!
@@ -37,6 +38,11 @@ const HELD: &str = "DestructionHeld";
 const UNCLEANED: &str = "Uncleaned";
 /// Nothing speaks against its being one machine, and the one that it was.
 const IDENTITY: &str = "UniqueIdentity";
+/// Whoever had the host's disks left nothing on them.
+const ERASED: &str = "DisksErased";
+const UNKNOWN: &str =
+    "data may be on any of the disks until all of them are erased: which ones were written is not known";
+const CHANGED: &str = "disks were written, or may have been, since they were last cleaned";
 /// The host's consumer is the one for whom it was installed.
 const TENANT: &str = "ConsumerIsTenant";
 
@@ -89,15 +95,26 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
         None => {}
     }
     conditions.extend(agent_network(seen));
-    if let Some(cleaned) = &memory.cleaned {
-        let reason = match (cleaned.is_erased, cleaned.method) {
-            (true, _) => "Erased",
-            (false, Method::Metadata) => "MetadataCleared",
-            (false, Method::Quick | Method::Full) => "PartlyErased",
-        };
-        conditions.push(Condition::new("DisksErased", cleaned.is_erased, reason, &cleaned.text));
+    match erased(memory) {
+        Some(condition) => conditions.push(condition),
+        None if was(ERASED) => conditions.push(Condition::new(ERASED, false, "NotErased", CHANGED)),
+        None => {}
     }
     conditions
+}
+
+/// What the last cleaning left behind, and what was never cleaned.
+fn erased(memory: &HostMemory) -> Option<Condition> {
+    let Some(cleaned) = &memory.cleaned else {
+        return memory.holds_unknown.then(|| Condition::new(ERASED, false, "NotCleaned", UNKNOWN));
+    };
+    let reason = match (cleaned.is_erased, cleaned.method) {
+        (true, _) => "Erased",
+        (false, Method::Metadata) => "MetadataCleared",
+        (false, Method::Quick | Method::Full) => "PartlyErased",
+    };
+    let text = if memory.holds_unknown { format!("{}; {UNKNOWN}", cleaned.text) } else { cleaned.text.clone() };
+    Some(Condition::new(ERASED, cleaned.is_erased, reason, text))
 }
 
 /// Booked by another consumer than the one whose data is on it, with that one's image in place: its disks stay as

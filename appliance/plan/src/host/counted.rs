@@ -179,10 +179,9 @@ fn ends(seen: &Seen, step: &Step) -> Vec<Counted> {
     if gave_up("PowerOffGaveUp") {
         counts.push(Counted::GaveUpPowerOff);
     }
-    // As the last state leaves its tombstone: who was detached with an OS keeps it on purpose.
+    // As the last state leaves its tombstone.
     let is_let_go = before.state != State::Deleting && after.state == State::Deleting;
-    let keeps_its_os = after.detached.is_some() && after.applied.is_some();
-    if is_let_go && after.disk_dirty && !keeps_its_os {
+    if is_let_go && after.leaves_data() {
         counts.push(Counted::ReleasedUncleaned);
     }
     let metadata = &seen.host.metadata;

@@ -11,16 +11,15 @@ use crate::host::{
 };
 
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
-    let keeps_its_os = turn.memory.detached.is_some() && turn.memory.applied.is_some();
-    // What a consumer left is data of somebody, also where the metadata is gone.
-    if (turn.memory.disk_dirty || turn.memory.tenant.is_some()) && !keeps_its_os {
+    if turn.memory.leaves_data() {
         let disk = match &turn.memory.tenant {
+            _ if turn.memory.holds_unknown => None,
             // A consumer writes to all disks that it finds.
             Some(_) => tenancy::only_disk(&turn.memory).cloned(),
             None => turn.memory.disk.as_ref().map(|disk| disk.identity().clone()),
         };
         let reason = "the host was let go before its disk was cleaned".to_owned();
-        turn.effect(Effect::Tombstone { disk, reason });
+        turn.effect(Effect::Tombstone { disk, of_tenant: turn.memory.tenant.is_some(), reason });
     }
     turn.effect(Effect::RemoveFinalizer);
     let others = turn.seen.host.metadata.finalizers.iter().filter(|name| *name != FINALIZER);

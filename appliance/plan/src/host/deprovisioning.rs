@@ -1,6 +1,9 @@
 //! Deprovisioning: disks are cleaned by an agent and the image forgotten. For the same owner that is the disk
 //! that a plan of ours may have changed, and no other; for another owner all of them, unless the host's owner
 //! asks for less ([`super::cleaning`]).
+//!
+//! `spec.externallyProvisioned` stops nothing here, as upstream: it is taken before anything was written alone, and
+//! what is cleaned was installed from here. Only where the host is frozen it keeps the disks.
 
 use firesteel_resources::bare_metal_host::ErrorType;
 
@@ -46,7 +49,6 @@ pub(super) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reaso
     }
     turn.memory.plan = None;
     tenancy::confirm(turn);
-    turn.memory.clean_failures = 0;
     turn.event(EventKind::Normal, "DeprovisioningStarted", why.clone());
     turn.go_failed(State::Deprovisioning, why)
 }
@@ -54,7 +56,9 @@ pub(super) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reaso
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let next = tenancy::next_owner(turn);
     let targets = tenancy::targets(&turn.memory, next);
-    cleaning::stop_undue(turn, next);
+    if let Err(reason) = cleaning::stop_undue(turn, next) {
+        return reason;
+    }
     if next == NextOwner::Same {
         if targets.is_empty() {
             return nameless(turn);
@@ -66,13 +70,12 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     if restored::is_kept(turn) {
         return done(turn, "spec.externallyProvisioned: the disk keeps its content");
     }
-    if cleaning::is_given_up(turn) {
-        return cleaning::give_up(turn);
+    if let Some(reason) = cleaning::given_up(turn) {
+        return reason;
     }
     match cleaning::run(turn, next, &targets, KIND) {
         Err(reason) => reason,
         Ok(text) => {
-            turn.memory.restored = None;
             turn.memory.disk_dirty = false;
             turn.memory.plan = None;
             if next == NextOwner::Another {
@@ -89,7 +92,7 @@ fn nameless(turn: &mut Turn<'_>) -> Reason {
         return done(turn, "nothing was written, so nothing is cleaned");
     }
     let text = "the host came with its OS, and which disk holds it is not known: no disk was cleaned";
-    turn.event(EventKind::Warning, "NotCleaned", text);
+    cleaning::left_unknown(turn, text);
     done(turn, text)
 }
 

@@ -110,6 +110,8 @@ pub enum Effect {
     /// Keep the hardware's identity: its disk was not cleaned and must be before its next owner.
     Tombstone {
         disk: Option<DiskIdentity>,
+        /// What is left there is a tenant's.
+        of_tenant: bool,
         reason: String,
     },
 }

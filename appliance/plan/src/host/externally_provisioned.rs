@@ -12,6 +12,8 @@ use crate::host::{
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     let spec = &turn.seen.host.spec;
     let poll = turn.limits().power_poll;
+    // What was proven of the disks was before somebody else wrote to them.
+    turn.memory.cleaned = None;
     if !spec.externally_provisioned {
         adopt_image(turn);
         return turn.go(State::Provisioned, "spec.externallyProvisioned was cleared");

@@ -21,8 +21,8 @@ use firesteel_resources::{
 use jiff::Timestamp;
 
 use crate::host::{
-    attempt::{self, Presence, Progress},
-    effect::{Effect, EventKind, Reason},
+    attempt,
+    effect::{EventKind, Reason},
     memory::{Held, HostMemory, IssuedPlan},
     restored,
     seen::Seen,
@@ -108,6 +108,8 @@ pub(super) fn is_unlocked(turn: &mut Turn<'_>) -> Result<(), Reason> {
 fn wait(turn: &mut Turn<'_>, shut: Shut) -> Reason {
     turn.is_shut = true;
     note(turn, &shut);
+    // An obstacle behind the gate is looked at again when it is open, and counts from then.
+    turn.memory.failure = turn.memory.failure.take().filter(|failure| failure.retry_at.is_some());
     turn.deadline(later(turn.now, turn.limits().stall));
     turn.stay(turn.limits().slot_poll, shut.text)
 }
@@ -128,22 +130,22 @@ pub(super) fn notice(turn: &mut Turn<'_>) {
     }
 }
 
-/// Gives up a plan that changes disks and is not over, where the host was locked since it was issued. The agent
-/// stops at its next safe point and boots again, with the next attempt; `true` where something was given up.
-pub(super) fn stop(turn: &mut Turn<'_>) -> bool {
-    let Some(shut) = lock(&turn.seen.host.metadata) else { return false };
-    let Some(issued) = turn.memory.plan.as_ref().filter(|issued| issued.plan.destroys()) else { return false };
-    let name = issued.plan.name();
-    let is_over = |progress: Progress<'_>| matches!(progress, Progress::Done | Progress::Failed { .. });
-    let ended = attempt::current(turn).is_some_and(|agent| is_over(attempt::progress(turn, agent)));
-    if ended || attempt::presence(turn) == Presence::Gone {
-        return false;
+/// Gives up a plan that changes disks and is not over, where the host was locked since it was issued; `true` where
+/// something was given up.
+#[track_caller]
+pub(super) fn stop(turn: &mut Turn<'_>) -> Result<bool, Reason> {
+    let Some(shut) = lock(&turn.seen.host.metadata) else { return Ok(false) };
+    let Some(issued) = turn.memory.plan.as_ref().filter(|issued| issued.plan.destroys()) else { return Ok(false) };
+    if issued.stopped.is_none() {
+        let name = issued.plan.name();
+        if attempt::is_over(turn) {
+            return Ok(false);
+        }
+        let text = format!("the plan to {name} is given up at its next safe point: {}", shut.text);
+        turn.event(EventKind::Warning, "DestructionStopped", text);
     }
-    let text = format!("the plan to {name} is given up at its next safe point: {}", shut.text);
-    turn.event(EventKind::Warning, "DestructionStopped", text);
-    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: shut.text });
-    attempt::open(turn);
-    true
+    attempt::stop(turn, &shut.text)?;
+    Ok(true)
 }
 
 /// What holds the current plan up, if it is one that destroys. Takes note of the hold and of its end: time that

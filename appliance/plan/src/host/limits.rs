@@ -19,8 +19,12 @@ pub struct Limits {
     /// A step that reports but gets nowhere. A read-back of a slow, failing disk moves more often.
     pub stall: SignedDuration,
     /// The same of an erasure: a drive that erases itself shows nothing of it until the end. ATA's longest estimate
-    /// is 508 minutes (ACS-4, IDENTIFY DEVICE words 89 and 90); half as much again.
+    /// is 508 minutes (ACS-4, IDENTIFY DEVICE words 89 and 90); half as much again. So long is also waited, with the power
+    /// left alone, for an agent that was told to stop, and for one that fell silent while its drive erased itself.
     pub erase_stall: SignedDuration,
+    /// An obstacle that stays the same for so long is taken for one that stays, where the host is to go: its deletion
+    /// goes on without what the obstacle is in the way of. Long enough to put a Secret back.
+    pub obstacle: SignedDuration,
     /// An import of an image that receives nothing.
     pub image_stall: SignedDuration,
     /// One call to a BMC, all retries of the driver included (upstream: 120 s for a power change).
@@ -68,6 +72,7 @@ impl Default for Limits {
             erase_quiet: SignedDuration::from_hours(1),
             stall: SignedDuration::from_mins(30),
             erase_stall: SignedDuration::from_mins(762),
+            obstacle: SignedDuration::from_mins(30),
             image_stall: SignedDuration::from_mins(10),
             bmc_call: SignedDuration::from_secs(120),
             login_window: SignedDuration::from_mins(10),

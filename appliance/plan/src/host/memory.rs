@@ -85,6 +85,9 @@ pub struct HostMemory {
     /// What the last cleaning left behind, by its receipts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleaned: Option<CleanedNote>,
+    /// Data may be on the host's disks, and on which is not known: none was cleaned, or not all of them since.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub holds_unknown: bool,
     /// Names of disks whose guards were overridden for a plan, until the request is seen to be gone: it counts once,
     /// also where its removal was lost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -94,7 +97,7 @@ pub struct HostMemory {
     pub last_attempted_image: Option<Image>,
     /// Failed installations of this image in a row.
     pub provision_failures: u32,
-    /// Failures to clean since the host began to be deprovisioned.
+    /// Failures to clean since the host came into its state, or its former owner came back.
     pub clean_failures: u32,
     /// A person asked to try again then: an inspection from before may show what was repaired since.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -114,6 +117,10 @@ pub struct HostMemory {
     /// Since when the owner keeps the host's disks from being changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub locked: Option<Timestamp>,
+    /// It was moved here, and its disks were neither cleaned nor written since: what another store installed on them is
+    /// this host's own.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub was_moved: bool,
     /// Marks of installations that the store knew as done, before the one in `applied`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub former: Vec<String>,
@@ -142,6 +149,16 @@ pub enum State {
     Deprovisioning,
     PoweringOff,
     Deleting,
+}
+
+impl HostMemory {
+    /// Somebody's data may be on the host's disks: let go like this, it leaves a tombstone. Who was detached with an
+    /// OS keeps it on purpose. What a consumer left is data of somebody, also where the metadata is gone.
+    #[must_use]
+    pub fn leaves_data(&self) -> bool {
+        let keeps_its_os = self.detached.is_some() && self.applied.is_some();
+        (self.disk_dirty || self.tenant.is_some() || self.holds_unknown) && !keeps_its_os
+    }
 }
 
 impl State {
@@ -198,6 +215,9 @@ pub struct Uncleaned {
     /// The disk, as it is told to people; empty where it may be any, or several.
     pub disk: String,
     pub at: Timestamp,
+    /// A tenant left it, so that disks may be erased for it; one of before this was kept does not say so.
+    #[serde(default)]
+    pub of_tenant: bool,
     /// The disk was cleaned or written since.
     #[serde(default)]
     pub is_settled: bool,
@@ -257,6 +277,16 @@ pub struct IssuedPlan {
     pub number: u32,
     pub plan: PlanKind,
     pub issued_at: Timestamp,
+    /// The agent is told to stop it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped: Option<Stopped>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Stopped {
+    pub since: Timestamp,
+    pub why: String,
 }
 
 impl IssuedPlan {

@@ -152,19 +152,20 @@ fn leave(turn: &mut Turn<'_>) -> Option<Reason> {
     let text = "deletion was asked for";
     match turn.memory.state {
         State::New | State::Unmanaged | State::Registering => Some(turn.go(State::Deleting, text)),
-        State::Preparing if turn.seen.host.spec.externally_provisioned => {
-            cleaning::stop(turn, "spec.externallyProvisioned keeps what is on the disks");
-            Some(turn.go(State::PoweringOff, text))
-        }
         // What is due is erased first.
-        State::Preparing if tenancy::next_owner(turn) == NextOwner::Another => None,
+        State::Preparing
+            if !turn.seen.host.spec.externally_provisioned && tenancy::next_owner(turn) == NextOwner::Another =>
+        {
+            None
+        }
         State::Available
             if !turn.seen.host.spec.externally_provisioned && tenancy::next_owner(turn) == NextOwner::Another =>
         {
             None
         }
         State::Inspecting | State::Preparing | State::Available | State::ExternallyProvisioned => {
-            Some(turn.go(State::PoweringOff, text))
+            // What is erased for the next host of this owner is not erased any more.
+            cleaning::stop(turn, text).err().or_else(|| Some(turn.go(State::PoweringOff, text)))
         }
         State::Provisioned if gate::lock(&turn.seen.host.metadata).is_some() => gate::is_unlocked(turn).err(),
         State::Provisioning | State::Provisioned => Some(deprovisioning::enter(turn, text)),

@@ -7,7 +7,8 @@
 //!
 //! What the status does not say stays unknown: which disk holds the OS, and whether the OS reports itself. Such
 //! a disk is not cleaned, because nothing names it; a deletion leaves its tombstone. Of a forgotten host it is not
-//! known what was written before either, so its disks count as written. The BMC's credentials are tried anew, since
+//! known what was written before either, so its disks count as written. The disks of a moved host
+//! bear marks of the store that it comes from, which are no other host's ([`super::restored`]). The BMC's credentials are tried anew, since
 //! a Secret has another version here.
 
 use firesteel_resources::{
@@ -70,6 +71,7 @@ fn adopt(turn: &mut Turn<'_>, status: BareMetalHostStatus, origin: Origin) -> Op
         turn.effect(Effect::AddFinalizer);
     }
     turn.memory.disk_dirty = has_disk || (origin == Origin::Forgotten && state != State::ExternallyProvisioned);
+    turn.memory.was_moved = origin == Origin::Moved;
     turn.memory.prepared_hints = Some(status.provisioning.root_device_hints.unwrap_or_default());
     turn.memory.last_attempted_image = status.last_attempted_image.or(status.provisioning.image.clone());
     turn.memory.provision_failures = status.provisioning_fail_count;

@@ -26,6 +26,10 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     }
     let has_os = turn.memory.applied.is_some() || turn.seen.host.spec.externally_provisioned;
     match power::reach(turn, false, !has_os) {
+        Reach::Waiting(reason) if turn.is_obstructed(&reason) => {
+            turn.event(EventKind::Warning, "PowerOffGaveUp", "the host could not be switched off and may still run");
+            turn.go(State::Deleting, format!("switching off was given up: {}", reason.text))
+        }
         Reach::Waiting(reason) => reason,
         Reach::Reached => turn.go(State::Deleting, "the host is off"),
     }

@@ -23,15 +23,19 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     checks::prefetch(turn);
     let mut text = "there is nothing to prepare".to_owned();
     if turn.seen.host.spec.externally_provisioned {
-        cleaning::stop(turn, "spec.externallyProvisioned keeps what is on the disks");
+        if let Err(reason) = cleaning::stop(turn, "spec.externallyProvisioned keeps what is on the disks") {
+            return reason;
+        }
         return turn.go(State::Available, "nothing is prepared: somebody else installed its OS");
     }
     let next = tenancy::next_owner(turn);
-    cleaning::stop_undue(turn, next);
+    if let Err(reason) = cleaning::stop_undue(turn, next) {
+        return reason;
+    }
     if next == NextOwner::Another {
         let targets = tenancy::targets(&turn.memory, next);
-        if cleaning::is_given_up(turn) {
-            return cleaning::give_up(turn);
+        if let Some(reason) = cleaning::given_up(turn) {
+            return reason;
         }
         match cleaning::run(turn, next, &targets, ErrorType::Preparation) {
             Err(reason) => return reason,
@@ -40,11 +44,11 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
         tenancy::forget(turn);
         // Where the owner's policy asks for less than all, that is enough to go on, and no proof: it stays told.
         tombstone::tell_only(turn);
-        turn.memory.restored = None;
         turn.memory.disk_dirty = false;
         turn.memory.plan = None;
-        turn.memory.clean_failures = 0;
-        turn.event(EventKind::Normal, "CleaningComplete", text.clone());
+        if turn.memory.cleaned.is_some() {
+            turn.event(EventKind::Normal, "CleaningComplete", text.clone());
+        }
     }
     if turn.is_deleting() {
         return turn.go(State::PoweringOff, text);

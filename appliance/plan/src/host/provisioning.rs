@@ -110,8 +110,13 @@ fn write(turn: &mut Turn<'_>, issued: &IssuedPlan) -> Reason {
         return broken(turn, "the agent that had the write plan is unknown");
     };
     let proven = issued.write().is_some_and(|plan| is_proven(agent, issued.number, plan));
-    if !proven && gate::stop(turn) {
-        return deprovisioning::enter_failed(turn, "the installation was stopped; its disk is cleaned when it may be");
+    match if proven { Ok(false) } else { gate::stop(turn) } {
+        Ok(false) => {}
+        Ok(true) => {
+            let text = "the installation was stopped; its disk is cleaned when it may be";
+            return deprovisioning::enter_failed(turn, text);
+        }
+        Err(reason) => return reason,
     }
     match attempt::presence(turn) {
         Presence::Gone if proven => provisioned(turn, issued, agent.left),
@@ -197,6 +202,7 @@ fn provisioned(turn: &mut Turn<'_>, issued: &IssuedPlan, left_properly: bool) ->
     turn.memory.plan = None;
     tenancy::confirm(turn);
     tombstone::settle(turn, &plan.disk);
+    restored::settle_move(turn);
     turn.memory.provision_failures = 0;
     let text = if left_properly {
         "the image was written, read back and handed off; the host boots its disk"

@@ -12,6 +12,7 @@
 //! | of a moment that the store lacks, or of an installation that was under way in the backup | newer: any such disk freezes the host |
 //! | it could not be read | nobody knows: freezes the host if the store was restored, or its plan names this disk, or all of them |
 //! | of another store | another appliance counts on it, for what is released is cleaned: freezes the host if its plan names this disk, or all of them |
+//! | of another store, on a host that was moved here | installed for this host before it was moved: known |
 
 use firesteel_resources::{
     bare_metal_host::{ErrorType, annotations},
@@ -154,6 +155,23 @@ pub(super) fn remember(turn: &mut Turn<'_>, guid: String) {
     turn.memory.former.drain(..excess);
 }
 
+/// Disks of the host were cleaned or written here. What a moved host brought along stays known by its marks, which an
+/// inspection of before still shows; any other mark of another store is not this host's.
+pub(super) fn settle_move(turn: &mut Turn<'_>) {
+    if !std::mem::take(&mut turn.memory.was_moved) {
+        return;
+    }
+    let store = turn.seen.lineage.store;
+    let disks = turn.seen.hardware.as_ref().map(|record| record.disks.as_slice()).unwrap_or_default();
+    let guids = disks.iter().filter_map(|disk| match &disk.table {
+        Some(TableRecord::Gpt { guid }) => Some(guid),
+        Some(TableRecord::None | TableRecord::Unreadable { .. }) | None => None,
+    });
+    for guid in guids.filter(|guid| Mark::parse(guid).is_some_and(|mark| mark.store != store)) {
+        remember(turn, guid.clone());
+    }
+}
+
 /// Whether it makes sense to go towards a change of the disks; otherwise the reason why not.
 #[track_caller]
 pub(super) fn may_go_on(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
@@ -165,7 +183,15 @@ pub(super) fn may_go_on(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reas
 #[track_caller]
 pub(super) fn may_destroy(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
     let Some(frozen) = turn.memory.frozen.clone() else { return Ok(()) };
-    Err(turn.stuck(kind, frozen.message))
+    let release = if turn.is_deleting() {
+        format!(
+            "; `firesteel release {} --force` lets the host go and its disks as they are",
+            turn.seen.host.metadata.name
+        )
+    } else {
+        String::new()
+    };
+    Err(turn.stuck(kind, format!("{}{release}", frozen.message)))
 }
 
 /// The first disk that freezes the host.
@@ -249,7 +275,8 @@ fn standing<'a>(
         return None;
     }
     if mark.store != lineage.store {
-        return is_planned.then_some((FrozenWhy::OfAnotherStore, guid));
+        let is_own = memory.was_moved;
+        return (is_planned && !is_own).then_some((FrozenWhy::OfAnotherStore, guid));
     }
     let is_known = match lineage.known.iter().find(|(timeline, _)| *timeline == mark.timeline) {
         None => false,

@@ -296,6 +296,9 @@ pub struct AgentSeen {
     pub can_erase: bool,
     /// What its receipts say of disks that were cleaned in this boot.
     pub cleaned: Vec<Cleaned>,
+    /// By its newest report a drive is at something that nothing can interrupt; in its words. A reset or a cut of the
+    /// power could lock or break that drive.
+    pub cannot_stop: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,9 +6,9 @@
 //! holds: a consumer unbooks a host after its image is gone, so that the change mostly comes while the host is
 //! available, and the disks are erased before it is anybody's again.
 //!
-//! A host without a consumer is its owner's alone; whoever books it first has no predecessor, but for one that an
-//! earlier host of this machine left uncleaned (its tombstone): then somebody else is next, too, until the disks
-//! were erased.
+//! A host without a consumer is its owner's alone; whoever books it first has no predecessor, but for one
+//! whose data an earlier host of this machine left uncleaned (its tombstone): then somebody else is next, too, until
+//! the disks were erased.
 
 use firesteel_resources::{HardwareRecord, bare_metal_host::BareMetalHostSpec, meta::ObjectReference};
 

@@ -1,7 +1,11 @@
 //! A tombstone: the record that a host was let go before its disk was cleaned. It stays with the machine, and the
-//! next host of that machine says so until the disk was cleaned or written. One that names no disk stands for all of
-//! the machine: they are erased as between two owners before an OS comes. One that names a disk is told, and that disk
-//! is cleaned by the installation that takes it; where the machine has no other, it stands for all as well.
+//! next host of that machine says so until the disk was cleaned or written. One that a tenant left and that names no
+//! disk stands for all of the machine: they are erased as between two owners before an OS comes. One that names a disk
+//! is told, and that disk is cleaned by the installation that takes it; where the machine has no other, and a tenant
+//! left it, it stands for all as well.
+//!
+//! What a host without a tenant left is its owner's own, who may only have made the host anew: such a tombstone is
+//! told, and nothing is erased for it.
 
 use firesteel_resources::HardwareRecord;
 
@@ -36,7 +40,7 @@ pub(super) fn means_all(left: &Uncleaned, record: Option<&HardwareRecord>) -> bo
         let all = record.map(|record| holders(&record.disks)).unwrap_or_default();
         !all.is_empty() && all.iter().all(|disk| disk.to_string() == left.disk)
     };
-    !left.is_settled && !left.is_told_only && (left.disk.is_empty() || is_only())
+    left.of_tenant && !left.is_settled && !left.is_told_only && (left.disk.is_empty() || is_only())
 }
 
 /// From now on the disks hold what is this owner's.

@@ -125,6 +125,7 @@ impl<'a> Turn<'a> {
         self.memory.state = state;
         history::begin(&mut self.memory, self.now);
         self.memory.since = self.now;
+        self.memory.clean_failures = 0;
         self.memory.deadline = None;
         self.memory.power = None;
         self.memory.reboot = None;
@@ -237,6 +238,15 @@ impl<'a> Turn<'a> {
         self.memory.failure = Some(Failure { kind, message, count, at: self.now, retry_at, until_edit, inputs });
     }
 
+    /// Whether the step of a host that is to go ends at an obstacle that has been the same for too long.
+    pub(super) fn is_obstructed(&self, reason: &Reason) -> bool {
+        let is_it = |failure: &&Failure| failure.retry_at.is_none() && failure.message == reason.text;
+        let Some(failure) = self.memory.failure.as_ref().filter(is_it) else { return false };
+        let asked_at = self.seen.host.metadata.deletion_timestamp.unwrap_or(self.now);
+        let since = failure.at.max(asked_at).max(self.memory.since);
+        self.is_deleting() && self.now.duration_since(since) > self.limits().obstacle
+    }
+
     /// Whether an action of this kind may be tried now; otherwise the reason why not.
     #[track_caller]
     pub(super) fn may_try(&mut self) -> Result<(), Reason> {
@@ -263,7 +273,7 @@ impl<'a> Turn<'a> {
     pub(super) fn issue(&mut self, plan: PlanKind) {
         self.memory.plan_number += 1;
         let number = self.memory.plan_number;
-        self.memory.plan = Some(IssuedPlan { number, plan: plan.clone(), issued_at: self.now });
+        self.memory.plan = Some(IssuedPlan { number, plan: plan.clone(), issued_at: self.now, stopped: None });
         self.memory.held = None;
         self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number, plan });
     }

@@ -268,8 +268,10 @@ fn a_lock_stops_an_erasure_that_is_under_way() {
     world.annotate(annotations::LOCK, "");
     let step = world.step();
     assert!(step.effects.iter().any(|effect| matches!(effect, Effect::AbortAgent { .. })), "{:?}", step.effects);
+    world.agent().left = true;
     world.settle();
     assert_eq!((world.state(), world.memory().plan.is_none()), (S::Deprovisioning, true));
+    assert!(world.memory().admitted.is_none(), "nobody else waits for it");
     assert!(world.memory().tenant.is_some(), "what was not proven is not forgotten");
 }
 
@@ -324,11 +326,13 @@ fn an_erasure_stops_once_the_host_is_its_former_owners_again() {
         let told = step.events.iter().find(|event| event.reason == "CleaningStopped").unwrap();
         let (done, rest) = told.message.split_once("perhaps partly").unwrap();
         assert!(done.contains("serial A,") && !done.contains("DATA") && rest.contains("DATA"), "{}", told.message);
-        assert!(world.memory().attempt > attempt && world.memory().tenant.is_some());
+        assert!(world.memory().tenant.is_some() && firesteel_plan::current_plan(world.memory()).is_none());
         assert_eq!(condition(&world, "DisksErased").1, "PartlyErased");
         world.effects.clear();
+        world.agent().left = true;
         world.pass(60);
         world.run();
+        assert!(world.memory().attempt > attempt);
         assert_eq!(world.net_boots(), 0, "a reset would come before the agent's safe point: {}", world.reason());
         world.hello();
         world.run();
@@ -559,6 +563,7 @@ fn a_host_declared_externally_provisioned_keeps_its_disks() {
         let step = world.step();
         let stops = |effect: &Effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt);
         assert!(step.effects.iter().any(stops), "{}", world.reason());
+        world.agent().left = true;
         world.run();
         assert_eq!((erasures(&world).len(), world.memory().tenant.is_some()), (0, true));
         assert_eq!(world.state(), if goes { S::Deleting } else { S::ExternallyProvisioned }, "{}", world.reason());

@@ -1,9 +1,13 @@
 //! Hosts that come with a past: moved here with their status, or described by their owner.
 
-use firesteel_plan::{BootEntry, Effect, boot_entry};
-use firesteel_resources::bare_metal_host::{InspectionMode, ProvisioningState as S, annotations};
+use firesteel_plan::{BootEntry, Effect, boot_entry, host::FrozenWhy};
+use firesteel_resources::{
+    bare_metal_host::{InspectionMode, ProvisioningState as S, annotations},
+    condition::{ConditionStatus, find_condition},
+    hardware::{DiskRecord, TableRecord},
+};
 
-use crate::world::{World, image};
+use crate::world::{World, disk, image};
 
 const HARDWARE: &str = r#"{"ramMebibytes":4096,"cpu":{"arch":"x86_64","count":4}}"#;
 
@@ -23,6 +27,13 @@ fn moved(state: &str) -> World {
     });
     world.annotate(annotations::STATUS_OF, &status.to_string());
     world
+}
+
+/// What is said of the disks.
+fn erased(world: &World) -> Option<(bool, String)> {
+    let status = world.seen.host.status.as_ref()?;
+    let found = find_condition(&status.conditions, "DisksErased")?;
+    Some((found.status == ConditionStatus::True, found.reason.clone()))
 }
 
 fn warnings(world: &World) -> Vec<String> {
@@ -63,6 +74,19 @@ fn the_disk_of_a_moved_host_is_not_said_to_be_clean() {
         warned |= warnings(&world).contains(&"NotCleaned".to_owned());
     }
     assert!(warned && world.state() == S::Available, "{:?} {}", world.state(), world.reason());
+    assert_eq!(erased(&world), Some((false, "NotCleaned".to_owned())));
+    // Neither an installation on one of the disks nor time makes it unknown that others may hold something.
+    world.edit(|host| host.spec.image = Some(image("two")));
+    world.run();
+    assert_eq!((world.state(), erased(&world)), (S::Provisioned, Some((false, "NotCleaned".to_owned()))));
+    world.edit(|host| host.spec.image = None);
+    world.run();
+    assert_eq!((world.state(), erased(&world)), (S::Available, Some((false, "MetadataCleared".to_owned()))));
+    world.delete();
+    world.run();
+    assert!(world.gone);
+    let left = |effect: &Effect| matches!(effect, Effect::Tombstone { disk: None, of_tenant: false, .. });
+    assert!(world.count(left) > 0, "the next host of the machine is told");
 
     let mut world = moved("provisioned");
     world.run();
@@ -72,6 +96,67 @@ fn the_disk_of_a_moved_host_is_not_said_to_be_clean() {
     assert!(world.effects.iter().any(|effect| matches!(effect, Effect::Tombstone { disk: None, .. })));
     let cleans = |effect: &Effect| matches!(effect, Effect::IssuePlan { .. });
     assert_eq!(world.count(cleans), 0, "nothing names the disk");
+}
+
+/// A policy that asks for the disk of the installation alone was met where nobody knew that disk: the host was called
+/// partly erased, with nothing erased.
+#[test]
+fn where_no_disk_is_known_nothing_is_said_to_be_erased() {
+    let reference = serde_json::from_value(serde_json::json!({"kind": "M", "name": "tenant"})).unwrap();
+    let reference = Some(reference);
+    for method in ["full", "metadata"] {
+        for image_first in [true, false] {
+            let mut world = moved("provisioned");
+            let policy = format!(r#"{{"betweenOwners":{{"method":"{method}","scope":"target"}}}}"#);
+            world.annotate(annotations::CLEANING, &policy);
+            world.edit(|host| host.spec.consumer_ref.clone_from(&reference));
+            world.run();
+            world.edit(|host| host.spec.image = None);
+            if image_first {
+                world.run();
+                assert_eq!(world.state(), S::Available, "{}", world.reason());
+            }
+            world.edit(|host| host.spec.consumer_ref = None);
+            world.run();
+            assert_eq!((world.state(), world.memory().tenant.as_ref()), (S::Available, None), "{}", world.reason());
+            assert_eq!(erased(&world), Some((false, "NotCleaned".to_owned())));
+            let told = |reason: &str| world.events.iter().any(|event| event.reason == reason);
+            assert!(told("NotCleaned") && !told("CleaningComplete"));
+            // All of them, when the next one has gone.
+            world.seen.host.metadata.annotations.clear();
+            world.edit(|host| {
+                host.spec.consumer_ref.clone_from(&reference);
+                host.spec.image = Some(image("two"));
+            });
+            world.run();
+            assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+            world.edit(|host| (host.spec.consumer_ref, host.spec.image) = (None, None));
+            world.run();
+            assert_eq!((world.state(), erased(&world)), (S::Available, Some((true, "Erased".to_owned()))));
+            assert!(!world.memory().leaves_data());
+        }
+    }
+}
+
+/// What the condition said of the disks before an OS came on them, from here or from elsewhere.
+#[test]
+fn a_host_that_holds_an_os_is_not_said_to_be_erased() {
+    for elsewhere in [false, true] {
+        let mut world = World::new();
+        let reference = serde_json::from_value(serde_json::json!({"kind": "M", "name": "tenant"})).unwrap();
+        world.edit(|host| host.spec.consumer_ref = Some(reference));
+        world.run();
+        world.edit(|host| (host.spec.consumer_ref, host.spec.image) = (None, None));
+        world.run();
+        assert_eq!((world.state(), erased(&world)), (S::Available, Some((true, "Erased".to_owned()))));
+        if elsewhere {
+            world.edit(|host| host.spec.externally_provisioned = true);
+            world.run();
+        }
+        world.edit(|host| (host.spec.externally_provisioned, host.spec.image) = (false, Some(image("two"))));
+        world.run();
+        assert_eq!((world.state(), erased(&world)), (S::Provisioned, Some((false, "NotErased".to_owned()))));
+    }
 }
 
 #[test]
@@ -257,4 +342,47 @@ fn is_write(plan: &firesteel_plan::host::PlanKind) -> bool {
 
 fn is_erasure(plan: &firesteel_plan::host::PlanKind) -> bool {
     matches!(plan, firesteel_plan::host::PlanKind::Erase(_))
+}
+
+/// What another store installed before the host was moved froze it: it could neither be erased nor installed anew.
+#[test]
+fn the_marks_of_a_moved_host_are_its_own_until_its_disks_were_changed_here() {
+    let foreign = |serial: &str| {
+        let guid = firesteel_plan::Mark { store: 9, timeline: 1, revision: 3 }.guid(serial.len() as u128);
+        DiskRecord { table: Some(TableRecord::Gpt { guid }), ..disk("sda", serial, 20) }
+    };
+    let frozen = |world: &World| world.memory().frozen.clone().map(|frozen| frozen.why);
+    let book = |world: &mut World, name: &str| {
+        let reference = serde_json::from_value(serde_json::json!({"kind": "M", "name": name})).unwrap();
+        world.edit(|host| host.spec.consumer_ref = Some(reference));
+    };
+    for is_moved in [true, false] {
+        for booked in [true, false] {
+            let mut world = moved("provisioned");
+            if !is_moved {
+                // The same status, and this appliance's own: its journal is lost.
+                let status = annotations::moved_status(&world.seen.host.metadata);
+                world.seen.host.status = Some(status.unwrap().unwrap());
+                world.seen.host.metadata.annotations.clear();
+            }
+            world.disks = vec![foreign("OWN")];
+            if booked {
+                book(&mut world, "tenant");
+            }
+            world.run();
+            assert_eq!((world.state(), world.memory().was_moved), (S::Provisioned, is_moved), "{}", world.reason());
+            world.edit(|host| (host.spec.consumer_ref, host.spec.image) = (None, None));
+            world.run();
+            world.edit(|host| host.spec.image = Some(image("two")));
+            world.run();
+            let ends = if is_moved { (S::Provisioned, None) } else { (world.state(), Some(FrozenWhy::OfAnotherStore)) };
+            assert_eq!((world.state(), frozen(&world)), ends, "{booked}: {}", world.reason());
+            if !is_moved {
+                continue;
+            }
+            assert!(!world.memory().was_moved, "another mark of another store is not its own from now on");
+            let erased = world.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if is_erasure(plan)));
+            assert_eq!(erased > 0, booked);
+        }
+    }
 }

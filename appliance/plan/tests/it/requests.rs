@@ -515,6 +515,7 @@ fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_written() {
         host: "default/old".into(),
         disk: disk.into(),
         at: world_start(),
+        of_tenant: true,
         is_settled: false,
         is_told_only: false,
     };
@@ -576,6 +577,44 @@ fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_written() {
     world.edit(|host| host.spec.image = Some(crate::world::image("one")));
     world.run();
     assert!(world.memory().uncleaned.is_none(), "the disk that it names was written");
+}
+
+/// An owner who deleted a host and made it anew had its data disks erased: the tombstone of a host without a consumer
+/// stood for all disks of the machine.
+#[test]
+fn a_tombstone_that_no_tenant_left_has_no_disk_erased() {
+    let erases =
+        |effect: &Effect| matches!(effect, Effect::IssuePlan { plan: firesteel_plan::host::PlanKind::Erase(_), .. });
+    for (disk, of_tenant, erased) in [("", false, 0), ("", true, 1), ("model DISK, serial A, 20.0 GB", false, 0)] {
+        let mut world = World::new();
+        let left = serde_json::json!({"host": "default/old", "disk": disk, "at": world_start()});
+        let mut left: firesteel_plan::host::Uncleaned = serde_json::from_value(left).unwrap();
+        assert!(!left.of_tenant, "what was stored before this was kept is told only");
+        left.of_tenant = of_tenant;
+        world.seen.uncleaned = Some(left);
+        world.run();
+        assert_eq!((world.state(), world.count(erases)), (S::Provisioned, erased), "{disk:?} {}", world.reason());
+        assert!(world.events.iter().any(|event| event.reason == "Uncleaned"));
+    }
+}
+
+/// Whose data a tombstone is about.
+#[test]
+fn a_tombstone_says_whether_a_tenant_left_it() {
+    for booked in [false, true] {
+        let mut world = World::new();
+        if booked {
+            let reference = serde_json::from_value(serde_json::json!({"kind": "M", "name": "tenant"})).unwrap();
+            world.edit(|host| host.spec.consumer_ref = Some(reference));
+        }
+        world.run();
+        world.annotate(annotations::RELEASE_FORCE, "");
+        world.delete();
+        world.run();
+        assert!(world.gone);
+        let left = |effect: &Effect| matches!(effect, Effect::Tombstone { of_tenant, .. } if *of_tenant == booked);
+        assert_eq!(world.count(left), 1, "{:?}", world.effects);
+    }
 }
 
 fn world_start() -> jiff::Timestamp {

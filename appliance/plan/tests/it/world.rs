@@ -226,6 +226,7 @@ impl World {
             network: None,
             can_erase: true,
             cleaned: Vec::new(),
+            cannot_stop: None,
         });
         self.seen.instance = firesteel_plan::host::InstanceSeen::default();
     }
