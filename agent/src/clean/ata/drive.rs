@@ -182,7 +182,7 @@ impl Drive for AtaDrive<'_> {
         let offers = offers.map(|(method, _, barred)| Offer { method, reach: Reach::Disk, barred: barred.clone() });
         let busy = matches!(state, SanitizeState::Running(_));
         Ok(Abilities {
-            offers: offers.chain(self.queue.offers(identity.trimmed_is_zero)).collect(),
+            offers: offers.chain(self.queue.offer()).collect(),
             rotational: self.queue.rotational,
             busy,
             hidden: if busy { Vec::new() } else { self.hidden(&identity) },
@@ -201,7 +201,6 @@ impl Drive for AtaDrive<'_> {
             | Method::FormatUserData
             | Method::WriteZeroes
             | Method::Overwrite
-            | Method::Discard
             | Method::Metadata => Err(Fall::Fell(format!("ATA has no command for {method}"))),
         }
     }
@@ -217,7 +216,6 @@ impl Drive for AtaDrive<'_> {
             | Method::FormatUserData
             | Method::WriteZeroes
             | Method::Overwrite
-            | Method::Discard
             | Method::Metadata => return None,
         };
         // A drive that does not answer says so when it is told to erase.

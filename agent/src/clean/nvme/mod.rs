@@ -116,8 +116,6 @@ pub struct Namespace {
     /// Protection information: type, and whether it stands first.
     pub protection: u8,
     pub protection_first: bool,
-    /// Deallocated blocks read as zeros.
-    pub deallocated_is_zero: bool,
 }
 
 /// `None`: too short, inactive, or with a block size that no disk has.
@@ -139,7 +137,6 @@ pub fn namespace(data: &[u8]) -> Option<Namespace> {
         metadata_in_block: flbas & 0x10 != 0,
         protection: dps & 0b111,
         protection_first: dps & 0b1000 != 0,
-        deallocated_is_zero: data[33] & 0b111 == 1,
     })
 }
 
@@ -333,9 +330,8 @@ mod tests {
         data[25] = 1;
         data[26] = 0x61;
         data[128 + 4 + 2] = 12;
-        data[33] = 1;
         let read = namespace(&data).unwrap();
-        assert_eq!((read.format, read.block_bytes, read.deallocated_is_zero), (1, 4096, true));
+        assert_eq!((read.format, read.block_bytes), (1, 4096));
         data[25] = 40;
         data[128 + 4 * 0x31 + 2] = 9;
         assert_eq!(namespace(&data).unwrap().format, 0x31);
