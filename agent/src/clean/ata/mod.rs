@@ -321,7 +321,8 @@ pub fn sanitize_state(answer: &Answer) -> SanitizeState {
         return SanitizeState::Failed(match answer.lba & 0xff {
             1 => "the sanitize did not succeed",
             2 => "the drive does not know this sanitize",
-            3 => "the drive is frozen against sanitizes",
+            // No failure mode, which the drive would have to leave.
+            3 => return SanitizeState::Frozen,
             4 => "the drive is shut against freezing",
             _ => "the drive gives no reason",
         });
@@ -411,6 +412,7 @@ mod tests {
         assert_eq!(state(1 << 15, 0xffff, 0x50), SanitizeState::Completed);
         assert_eq!(state(1 << 13, 0, 0x50), SanitizeState::Frozen);
         assert_eq!(state(0, 1, 0x51), SanitizeState::Failed("the sanitize did not succeed"));
+        assert_eq!(state(0, 3, 0x51), SanitizeState::Frozen, "as some drives say it");
     }
 
     proptest! {

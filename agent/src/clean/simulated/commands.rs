@@ -109,6 +109,7 @@ impl State {
                 self.ata_identify(into);
                 Ok((0, 0))
             }
+            (0xb4, _) if self.locked => Err(()),
             (0xb4, _) => self.ata_sanitize(feature, cdb[6] & 1 == 1),
             _ if self.running.is_some() || self.faults.frozen => Err(()),
             (0xf1, Data::Out(block)) if !self.locked => {
@@ -181,7 +182,7 @@ impl State {
             0x14 => Method::SanitizeOverwrite,
             _ => return Err(()),
         };
-        if !self.locked && self.begin(method) { Ok((1 << 14, 0)) } else { Err(()) }
+        if self.begin(method) { Ok((1 << 14, 0)) } else { Err(()) }
     }
 
     /// Sense key, code, qualifier; all zero is fine.

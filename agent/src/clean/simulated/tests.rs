@@ -156,6 +156,21 @@ fn a_foreign_password_closes_the_drive_and_is_not_guessed_twice() {
     assert!(drive.state().locked);
 }
 
+/// The power went between our password and the erase; the drive knows sanitizes too, and aborts what it is asked of
+/// them while it is locked.
+#[test]
+fn a_drive_that_our_password_locked_is_opened_also_where_it_can_sanitize() {
+    let drive = Simulated::new(Kind::Ata, faults(&[BLOCK, Method::SecureErase]));
+    {
+        let mut state = drive.state();
+        (state.enabled, state.locked, state.password) = (true, true, vec![0; 32]);
+        state.password[..9].copy_from_slice(crate::clean::ata::PASSWORD);
+    }
+    let (ended, left) = boot(&drive, Policy::Full, 1, u32::MAX);
+    assert_eq!((ended.unwrap().method, left), ("sanitize-block", 0));
+    assert!(!drive.state().enabled && !drive.state().locked);
+}
+
 #[test]
 fn an_interrupted_sanitize_is_awaited_and_then_done_again_or_found_blank() {
     for kind in [Kind::Nvme, Kind::Ata, Kind::Scsi] {
