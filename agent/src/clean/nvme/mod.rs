@@ -140,18 +140,13 @@ pub fn namespace(data: &[u8]) -> Option<Namespace> {
     })
 }
 
-/// A namespace list: ascending, ended by a zero. Nothing after the first that is out of order counts.
+/// A namespace list, ended by a zero. It should ascend, and where it does not everything in it counts all the same:
+/// what is left out would be erased with the others although no plan names it.
 #[must_use]
 pub fn namespace_list(data: &[u8]) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
-    for entry in data.chunks_exact(4).take(IDENTIFY_BYTES / 4) {
-        let nsid = u32::from_le_bytes(array(entry, 0).unwrap_or_default());
-        if nsid == 0 || found.last().is_some_and(|last| *last >= nsid) {
-            break;
-        }
-        found.insert(nsid);
-    }
-    found
+    let entries = data.chunks_exact(4).take(IDENTIFY_BYTES / 4);
+    let found = entries.map(|entry| u32::from_le_bytes(array(entry, 0).unwrap_or_default()));
+    found.take_while(|nsid| *nsid != 0).collect()
 }
 
 /// Secure erase settings of Format (5.14).
@@ -337,7 +332,7 @@ mod tests {
         assert_eq!(namespace(&data).unwrap().format, 0x31);
 
         let list = [1_u32, 2, 9, 4, 5].map(u32::to_le_bytes).concat();
-        assert_eq!(namespace_list(&list), BTreeSet::from([1, 2, 9]));
+        assert_eq!(namespace_list(&list), BTreeSet::from([1, 2, 4, 5, 9]));
     }
 
     #[test]
