@@ -54,7 +54,6 @@ pub fn read(sys: &Path, name: &str) -> Attached {
         queue: Queue {
             rotational: flag(&block.join("queue/rotational")),
             writes_zeroes: queue("write_zeroes_max_bytes") > 0,
-            discards: queue("discard_max_bytes") > 0,
         },
         block_bytes: u32::try_from(queue("logical_block_size")).unwrap_or(512).max(512),
     }
@@ -101,10 +100,10 @@ mod tests {
         let nvme = disk(
             "nvme0n3",
             "pci0000:00/0000:01:00.0/nvme/nvme0/nvme0n3",
-            &[("nsid", b"3\n"), ("queue/write_zeroes_max_bytes", b"4096\n"), ("queue/discard_max_bytes", b"0\n")],
+            &[("nsid", b"3\n"), ("queue/write_zeroes_max_bytes", b"4096\n")],
         );
         assert_eq!(nvme.commands, CommandSet::Nvme { namespace: 3 });
-        assert_eq!(nvme.queue, Queue { rotational: false, writes_zeroes: true, discards: false });
+        assert_eq!(nvme.queue, Queue { rotational: false, writes_zeroes: true });
         let scsi = "pci0000:00/0000:00:05.0/virtio2/host2/target2:0:0/2:0:0:0/block/sda";
         let plain = disk("sda", scsi, &[("queue/logical_block_size", b"4096\n"), ("queue/rotational", b"1\n")]);
         assert_eq!((plain.commands, plain.block_bytes, plain.queue.rotational), (CommandSet::Scsi, 4096, true));

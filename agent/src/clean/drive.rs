@@ -70,30 +70,18 @@ pub trait Drive: Sync {
     fn settle(&self) -> anyhow::Result<()>;
 }
 
-/// Offers of the kernel's block layer, from the queue's limits in sysfs.
+/// What the kernel's block layer offers, from the queue's limits in sysfs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Queue {
     pub rotational: bool,
     /// `write_zeroes_max_bytes` is not 0.
     pub writes_zeroes: bool,
-    /// `discard_max_bytes` is not 0.
-    pub discards: bool,
 }
 
 impl Queue {
-    /// `discarded_is_zero`: the drive itself promises that; the kernel promises nothing.
     #[must_use]
-    pub fn offers(self, discarded_is_zero: bool) -> Vec<Offer> {
-        let mut offers = Vec::new();
-        if self.writes_zeroes {
-            offers.push(Offer { method: Method::WriteZeroes, reach: Reach::Disk, barred: None });
-        }
-        if self.discards {
-            let why = "the drive does not promise that discarded blocks read as zeros";
-            let barred = (!discarded_is_zero).then(|| why.to_owned());
-            offers.push(Offer { method: Method::Discard, reach: Reach::Disk, barred });
-        }
-        offers
+    pub fn offer(self) -> Option<Offer> {
+        self.writes_zeroes.then_some(Offer { method: Method::WriteZeroes, reach: Reach::Disk, barred: None })
     }
 }
 
@@ -105,7 +93,11 @@ pub struct Commandless {
 
 impl Drive for Commandless {
     fn examine(&self) -> anyhow::Result<Abilities> {
-        Ok(Abilities { offers: self.queue.offers(false), rotational: self.queue.rotational, ..Abilities::default() })
+        Ok(Abilities {
+            offers: self.queue.offer().into_iter().collect(),
+            rotational: self.queue.rotational,
+            ..Abilities::default()
+        })
     }
 
     fn erase(&self, method: Method) -> Result<Begun, Fall> {

@@ -3,6 +3,8 @@
 //! Grades follow NIST SP 800-88 and, where its tables are older than a command, IEEE 2883-2022; where the
 //! two differ the lower grade is given. So NVMe Format is *clear* although SP 800-88r1 table A-8 lets it
 //! pass for purge: nothing obliges a drive to erase what no namespace addresses.
+//!
+//! A discard is no method: it hides blocks and erases none, even where a drive promises that they read as zeros.
 
 use std::{collections::BTreeSet, fmt};
 
@@ -30,14 +32,12 @@ pub enum Method {
     WriteZeroes,
     /// Zeros written to every block.
     Overwrite,
-    /// Blocks are given back, which erases none of them: no policy's way.
-    Discard,
     /// Partition tables and signatures alone.
     Metadata,
 }
 
 impl Method {
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 10] = [
         Self::SanitizeCrypto,
         Self::SanitizeBlock,
         Self::SanitizeOverwrite,
@@ -47,7 +47,6 @@ impl Method {
         Self::SecureErase,
         Self::WriteZeroes,
         Self::Overwrite,
-        Self::Discard,
         Self::Metadata,
     ];
 
@@ -64,7 +63,6 @@ impl Method {
             Self::SecureErase => "secure-erase",
             Self::WriteZeroes => "write-zeroes",
             Self::Overwrite => "overwrite",
-            Self::Discard => "discard",
             Self::Metadata => "metadata",
         }
     }
@@ -72,7 +70,7 @@ impl Method {
     /// Needs no command of the drive beyond reading and writing.
     #[must_use]
     pub fn is_kernels(self) -> bool {
-        matches!(self, Self::WriteZeroes | Self::Overwrite | Self::Discard | Self::Metadata)
+        matches!(self, Self::WriteZeroes | Self::Overwrite | Self::Metadata)
     }
 
     #[must_use]
@@ -89,7 +87,7 @@ impl Method {
     /// Whether every block must read as zeros afterwards; else it must only differ from before.
     #[must_use]
     pub fn leaves_zeros(self) -> bool {
-        matches!(self, Self::WriteZeroes | Self::Overwrite | Self::Discard)
+        matches!(self, Self::WriteZeroes | Self::Overwrite)
     }
 
     /// The best grade that the method can earn on a drive that does what it says.
@@ -105,8 +103,7 @@ impl Method {
             | Self::FormatUserData
             | Self::WriteZeroes
             | Self::Overwrite => Grade::Clear,
-            // Blocks that were given back are unreachable, not erased.
-            Self::Discard | Self::Metadata => Grade::None,
+            Self::Metadata => Grade::None,
         }
     }
 
@@ -116,14 +113,13 @@ impl Method {
             Self::Metadata => 0,
             Self::SanitizeCrypto => 1,
             Self::FormatCrypto => 2,
-            Self::Discard => 3,
-            Self::SanitizeBlock => 4,
-            Self::FormatUserData => 5,
-            Self::SecureEraseEnhanced => 6,
-            Self::SecureErase => 7,
-            Self::WriteZeroes => 8,
-            Self::SanitizeOverwrite => 9,
-            Self::Overwrite => 10,
+            Self::SanitizeBlock => 3,
+            Self::FormatUserData => 4,
+            Self::SecureEraseEnhanced => 5,
+            Self::SecureErase => 6,
+            Self::WriteZeroes => 7,
+            Self::SanitizeOverwrite => 8,
+            Self::Overwrite => 9,
         }
     }
 }
@@ -203,11 +199,6 @@ fn judge(abilities: &Abilities, planned: &BTreeSet<u32>, policy: Policy, method:
         (Policy::Metadata, _) => return Err("the policy asks for the metadata alone".to_owned()),
         (Policy::Quick | Policy::Full, Method::Metadata) => {
             return Err("clearing metadata leaves the data".to_owned());
-        }
-        // Also where a drive promises zeros: it earns no grade, so nobody would take it for an erasure, and the
-        // disk would be discarded again and again.
-        (Policy::Quick | Policy::Full, Method::Discard) => {
-            return Err("a discard hides blocks and erases none".to_owned());
         }
         (Policy::Quick | Policy::Full, _) => {}
     }
@@ -324,7 +315,7 @@ mod tests {
         /// Every method is either a rung or left out with a reason; nothing barred is a rung.
         #[test]
         fn nothing_is_forgotten(
-            rows in prop::collection::vec((0_usize..11, any::<bool>(), 0_u32..4), 0..11),
+            rows in prop::collection::vec((0_usize..Method::ALL.len(), any::<bool>(), 0_u32..4), 0..11),
             rotational: bool,
             policy in prop::sample::select(vec![Policy::Metadata, Policy::Quick, Policy::Full]),
         ) {

@@ -272,9 +272,6 @@ impl Run<'_> {
         match method {
             Method::Metadata => Ok(self.clear_metadata().map(|()| String::new()).map_err(Fall::Fell)),
             Method::WriteZeroes => self.zero(),
-            Method::Discard => {
-                self.each_piece(method, ZEROING_BYTES, &|disk, offset, bytes| disk.discard_at(offset, bytes))
-            }
             Method::Overwrite => {
                 let zeros = zeros();
                 self.each_piece(method, PIECE_BYTES, &|disk, offset, bytes| write_zeros(disk, offset, bytes, &zeros))

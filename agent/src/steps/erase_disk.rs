@@ -226,9 +226,7 @@ fn clean_drive(job: &Job<'_>, port: &dyn Port, first: &Member<'_>, passed: &[(&M
     let namespaces = namespaces(passed.iter().map(|(member, _)| *member));
     let mut attached = first.attached;
     for (member, _) in passed {
-        let queue = member.attached.queue;
-        attached.queue.writes_zeroes &= queue.writes_zeroes;
-        attached.queue.discards &= queue.discards;
+        attached.queue.writes_zeroes &= member.attached.queue.writes_zeroes;
     }
     for (member, _) in passed {
         let (disk, wanted) = (&member.disk, &member.wanted);

@@ -233,6 +233,9 @@ impl Control {
             let apply = |status: &mut HostJournalStatus| {
                 changes.apply(status, signer);
                 let excess = status.note_signed(&signed);
+                if !excess.is_empty() {
+                    status.note_again(event(now, claims.attempt, "receipts_dropped", dropped(&excess, status)));
+                }
                 (status.clone(), excess)
             };
             let changed = self.inner.journals.change(key, apply).await.map_err(busy)?;
@@ -515,6 +518,7 @@ impl Changes {
 
     fn apply(&self, status: &mut HostJournalStatus, key: &ring::signature::Ed25519KeyPair) {
         let receipts: Vec<_> = self.new_receipts(status).cloned().collect();
+        let mut lost = Vec::new();
         for (receipt, now) in &receipts {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
                 let newer =
@@ -536,7 +540,12 @@ impl Changes {
                 tracing::warn!(attempt = self.attempt, plan = receipt.plan, index = receipt.index, "{detail}");
                 status.note(event(*now, self.attempt, "evidence_refused", detail));
             }
-            status.keep(receipts::sign(key, record));
+            lost.extend(status.keep(receipts::sign(key, record)));
+        }
+        if let Some((_, now)) = receipts.last().filter(|_| !lost.is_empty()) {
+            let detail = unkept(&lost);
+            tracing::warn!(attempt = self.attempt, "{detail}");
+            status.note(event(*now, self.attempt, "evidence_dropped", detail));
         }
         if !self.is_overtaken(status) {
             if let Some(hardware) = &mut status.hardware {
@@ -553,6 +562,25 @@ impl Changes {
             agent.sequence = agent.sequence.max(self.sequence);
         }
     }
+}
+
+/// Tells of evidence for which the journal has no room.
+fn unkept(lost: &[ReceiptRecord]) -> String {
+    let each: Vec<String> = lost
+        .iter()
+        .map(|lost| {
+            let device = lost.evidence["device"].as_str().map(map::field).unwrap_or_default();
+            format!("{} {} of plan {} ({device})", lost.step, lost.index, lost.plan)
+        })
+        .collect();
+    format!("this boot brought more evidence than is kept: not kept any more is that of {}", each.join(", "))
+}
+
+/// Tells of signed receipts that made room for new ones.
+fn dropped(names: &[String], status: &HostJournalStatus) -> String {
+    let (count, kept) = (names.len(), status.signed.len());
+    let first = names.first().map(String::as_str).unwrap_or_default();
+    format!("{count} signed receipts, the oldest {first}, made room for newer ones: this host keeps its last {kept}")
 }
 
 fn has_left(status: &HostJournalStatus) -> bool {
@@ -793,6 +821,36 @@ mod tests {
         let last = status.receipts.last().unwrap();
         assert_eq!(last.evidence["how"].as_str().map(str::len), Some(15 << 10), "what is no more is kept whole");
         assert_eq!(status.receipts[status.receipts.len() - 2].evidence["kind"], TOO_LARGE);
+    }
+
+    #[test]
+    fn evidence_of_disks_that_does_not_fit_is_told_of() {
+        let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
+        let now = Timestamp::from_second(1).unwrap();
+        let mut status = journal(1);
+        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), now);
+        let receipt = |index: u32| Receipt {
+            plan: 2,
+            index,
+            step: "erase-disk".into(),
+            started_ms: 1,
+            ended_ms: 2,
+            evidence: Evidence::MetadataCleared {
+                disk: firesteel_wire::DiskIdentity { serial: index.to_string(), ..Default::default() },
+                device: format!("/dev/sd{index}"),
+                cleared: Vec::new(),
+                verified_bytes: 1,
+                overridden: vec!["x".repeat(15 << 10)],
+            },
+        };
+        for plan in 0..70 {
+            let report = Report { receipts: vec![receipt(plan)], ..report(2, StepState::Running, 1, false) };
+            Changes::between(None, &report, 1, now).apply(&mut status, &key);
+        }
+        let told: Vec<&TimelineEvent> =
+            status.timeline.iter().filter(|event| event.event == "evidence_dropped").collect();
+        assert_eq!(told.len() + status.receipts.len(), 70, "none went without a word");
+        assert!(told[0].detail.ends_with("that of erase-disk 0 of plan 2 (/dev/sd0)"), "{}", told[0].detail);
     }
 
     /// A report that came late took the progress back, and began steps again that had ended.

@@ -37,7 +37,7 @@ const SLOW_SECONDS: [f64; 6] = [30.0, 90.0, 180.0, 360.0, 720.0, 1440.0];
 const QUICK_SECONDS: [f64; 11] = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// How disks are erased. A receipt names its method, and an agent that makes names up must not make series.
-const METHODS: [&str; 11] = [
+const METHODS: [&str; 10] = [
     "sanitize-crypto",
     "sanitize-block",
     "sanitize-overwrite",
@@ -47,7 +47,6 @@ const METHODS: [&str; 11] = [
     "secure-erase",
     "write-zeroes",
     "overwrite",
-    "discard",
     "metadata",
 ];
 

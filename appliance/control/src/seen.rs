@@ -294,6 +294,9 @@ fn work(report: &Report) -> Work {
         };
         return Work::Running { step: step.step.clone(), activity: step.activity.clone(), percent };
     }
+    if let Some(step) = due_beside_failed(report) {
+        return Work::Running { step: step.step.clone(), activity: String::new(), percent: 0 };
+    }
     let failed = || report.steps.iter().filter(|step| step.state == StepState::Failed);
     if let Some(step) = failed().next() {
         let messages: Vec<&str> = failed().map(|step| step.error.as_str()).collect();
@@ -312,6 +315,19 @@ fn work(report: &Report) -> Work {
 fn cannot_stop(report: &Report) -> Option<String> {
     let mut running = report.steps.iter().filter(|step| step.state == StepState::Running);
     running.find(|step| wire::erasure::cannot_stop(&step.activity)).map(|step| crate::map::field(&step.activity))
+}
+
+/// The step that begins yet although another failed: erasures that follow one another run at once, so many at a time,
+/// and each reaches its end. Whatever stands behind them is never begun; nor is anything once the agent is idle,
+/// whose worker may have died.
+fn due_beside_failed(report: &Report) -> Option<&wire::StepReport> {
+    if report.idle || report.leaving {
+        return None;
+    }
+    let is_erasure = |step: &wire::StepReport| step.step == "erase-disk";
+    let at_once = report.steps.chunk_by(|one, next| is_erasure(one) && is_erasure(next));
+    let failed = at_once.into_iter().find(|steps| steps.iter().any(|step| step.state == StepState::Failed))?;
+    failed.iter().find(|step| step.state == StepState::Pending)
 }
 
 fn is_leave(step: &str) -> bool {
@@ -354,6 +370,56 @@ mod tests {
         assert!(overridden(&evidence).is_empty(), "as older agents say it");
         evidence["overridden"] = serde_json::json!(["partition 3: VMFS"]);
         assert_eq!(overridden(&evidence), ["partition 3: VMFS"]);
+    }
+
+    /// Steps as `f`ailed, `r`unning, `p`ending or `d`one; `w` is one that is pending and no erasure.
+    fn report(steps: &str, idle: bool, leaving: bool) -> Report {
+        let step = |(index, state): (usize, char)| {
+            let name = if state == 'w' { "reboot" } else { "erase-disk" };
+            let state = match state {
+                'f' => "failed",
+                'r' => "running",
+                'd' => "done",
+                _ => "pending",
+            };
+            serde_json::json!({"index": index, "step": name, "state": state, "error": format!("disk {index}")})
+        };
+        let steps: Vec<Value> = steps.chars().enumerate().map(step).collect();
+        let report = serde_json::json!({
+            "token": "t", "key": "00".repeat(32), "boot_id": "b", "sequence": 1, "uptime_ms": 1, "plan": 2,
+            "steps": steps, "idle": idle, "leaving": leaving,
+        });
+        serde_json::from_value(report).expect("a report")
+    }
+
+    #[test]
+    fn a_plan_has_failed_when_none_of_its_steps_will_run_any_more() {
+        let is_over = |steps: &str, idle, leaving| match work(&report(steps, idle, leaving)) {
+            Work::Failed { .. } => true,
+            Work::Running { step, .. } => {
+                assert_eq!(step, "erase-disk");
+                false
+            }
+            other => panic!("{steps}: {other:?}"),
+        };
+        for (steps, expected) in [
+            ("f", true),
+            ("fr", false),
+            ("rfw", false),
+            // One of more drives than are erased at once failed, and the next was not begun yet.
+            ("fp", false),
+            ("pdfp", false),
+            ("fdf", true),
+            // What comes after a failure is never begun.
+            ("fdw", true),
+            ("dfwpp", true),
+        ] {
+            assert_eq!(is_over(steps, false, false), expected, "{steps}");
+        }
+        // The agent's worker died, or it leaves: the steps that it did not begin hold nothing up.
+        assert!(is_over("fp", true, false) && is_over("fp", false, true));
+        let Work::Failed { message, .. } = work(&report("fdfw", false, false)) else { panic!("it is over") };
+        assert_eq!(message, "disk 0; disk 2");
     }
 
     #[test]

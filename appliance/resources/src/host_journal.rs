@@ -4,6 +4,8 @@
 //!
 //! The memory is opaque here: its shape belongs to the planner, which is built on this crate.
 
+mod receipts;
+
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -14,16 +16,11 @@ use crate::{
     meta::{ObjectMeta, is_zero},
 };
 
+pub use receipts::{EVIDENCE_BYTES_MAX, RECEIPTS_MAX};
+
 /// Most timeline events kept per host; the oldest go first. About ten boots of a busy host, and
 /// under 100 kB.
 pub const EVENTS_MAX: usize = 400;
-/// Most receipts kept per host: of each disk that an inventory may have (`DISKS_MAX` of the agents' protocol) one that
-/// proves its erasure, since a host with an unproven disk is erased again and again; and a hundred for the rest, of
-/// which one installation gives about six. At half a kilobyte each, under 200 kB.
-pub const RECEIPTS_MAX: usize = 256 + 100;
-/// Of all evidence of a host as JSON; what is missed least makes room. An agent brings it, and the object,
-/// of at most 4 MiB, has to be stored.
-pub const EVIDENCE_BYTES_MAX: usize = 1 << 20;
 /// Between two writes of what comes again and again.
 const AGAIN: SignedDuration = SignedDuration::from_secs(9);
 /// Of one event's detail.
@@ -85,14 +82,6 @@ pub struct HostJournalStatus {
 }
 
 impl HostJournalStatus {
-    /// Notes signed receipts, and returns the names of those that are too many now.
-    pub fn note_signed(&mut self, names: &[String]) -> Vec<String> {
-        let new = names.iter().filter(|name| !self.signed.contains(name)).cloned().collect::<Vec<_>>();
-        self.signed.extend(new);
-        let excess = self.signed.len().saturating_sub(crate::receipt::RECEIPTS_PER_HOST_MAX);
-        self.signed.drain(..excess).collect()
-    }
-
     /// Adds an event, its detail cut where it is too long, and drops the oldest beyond the bound.
     pub fn note(&mut self, mut event: TimelineEvent) {
         if event.detail.len() > DETAIL_BYTES_MAX {
@@ -102,52 +91,6 @@ impl HostJournalStatus {
         self.timeline.push(event);
         let excess = self.timeline.len().saturating_sub(EVENTS_MAX);
         self.timeline.drain(..excess);
-    }
-
-    /// Adds a receipt unless it is known (receipts arrive again with every report).
-    pub fn keep(&mut self, receipt: ReceiptRecord) {
-        let same =
-            |old: &ReceiptRecord| (old.attempt, old.plan, old.index) == (receipt.attempt, receipt.plan, receipt.index);
-        if self.receipts.iter().any(same) {
-            return;
-        }
-        self.receipts.push(receipt);
-        while self.has_too_much() {
-            let Some(least) = self.least() else { return };
-            self.receipts.remove(least);
-        }
-    }
-
-    /// One receipt is never too much.
-    fn has_too_much(&self) -> bool {
-        let bytes = || self.receipts.iter().map(|receipt| receipt.evidence.to_string().len()).sum::<usize>();
-        self.receipts.len() > RECEIPTS_MAX || (self.receipts.len() > 1 && bytes() > EVIDENCE_BYTES_MAX)
-    }
-
-    /// The receipt that is missed least: of an older boot; of this boot one that tells of no disk, or of a disk that
-    /// the same was done to again; the oldest of those. By its number, not by when it came: one that was dropped
-    /// and is brought again is dropped again.
-    fn least(&self) -> Option<usize> {
-        let newest = self.receipts.iter().map(|receipt| receipt.attempt).max()?;
-        let place = |receipt: &ReceiptRecord| (receipt.plan, receipt.index);
-        let rank = |receipt: &ReceiptRecord| {
-            let disk = receipt.evidence.get("disk");
-            let done_again = |other: &ReceiptRecord| {
-                (other.attempt, &other.step) == (receipt.attempt, &receipt.step)
-                    && place(other) > place(receipt)
-                    && other.evidence.get("disk") == disk
-            };
-            match disk {
-                _ if receipt.attempt < newest => 0,
-                None if receipt.step == "inspect" => 1,
-                None => 2,
-                Some(_) if self.receipts.iter().any(done_again) => 3,
-                Some(_) => 4,
-            }
-        };
-        let key = |receipt: &ReceiptRecord| (rank(receipt), receipt.attempt, place(receipt));
-        let (least, _) = self.receipts.iter().enumerate().min_by_key(|(_, receipt)| key(receipt))?;
-        Some(least)
     }
 
     /// Notes what somebody may make happen again and again: once for an attempt, as it was last, and not more often
@@ -382,65 +325,14 @@ mod tests {
     }
 
     #[test]
-    fn history_is_bounded_and_receipts_are_kept_once() {
+    fn history_is_bounded() {
         let mut status = HostJournalStatus::default();
         for attempt in 0..(EVENTS_MAX as u64 + 5) {
             status.note(TimelineEvent { attempt, ..TimelineEvent::default() });
         }
         assert_eq!((status.timeline.len(), status.timeline[0].attempt), (EVENTS_MAX, 5));
-        for _ in 0..3 {
-            status.keep(ReceiptRecord { attempt: 1, plan: 1, index: 2, ..ReceiptRecord::default() });
-        }
-        assert_eq!(status.receipts.len(), 1);
-        let mut status = HostJournalStatus::default();
-        let large = |index| ReceiptRecord { index, evidence: "x".repeat(100 << 10).into(), ..ReceiptRecord::default() };
-        (0..20).for_each(|index| status.keep(large(index)));
-        let kept: Vec<u32> = status.receipts.iter().map(|receipt| receipt.index).collect();
-        assert_eq!(kept, (10..20).collect::<Vec<u32>>(), "together no more than {EVIDENCE_BYTES_MAX} bytes");
-        status.keep(ReceiptRecord { evidence: "x".repeat(1 << 20).into(), ..large(20) });
-        assert_eq!(status.receipts.len(), 1);
         status.note(TimelineEvent { detail: "ä".repeat(1 << 20), ..TimelineEvent::default() });
         let detail = status.timeline.last().map(|event| event.detail.as_str()).unwrap_or_default();
         assert!(detail.len() <= DETAIL_BYTES_MAX && detail.ends_with("ä…"));
-    }
-
-    /// A host with more disks than receipts were kept of was erased for ever.
-    #[test]
-    fn erasures_of_this_boot_are_kept_until_they_are_superseded() {
-        let receipt = |attempt: u64, plan: u32, index: u32, step: &str, disk: Option<u32>| ReceiptRecord {
-            attempt,
-            plan,
-            index,
-            step: step.to_owned(),
-            evidence: disk.map_or(Value::Null, |disk| serde_json::json!({"disk": {"serial": disk.to_string()}})),
-            ..ReceiptRecord::default()
-        };
-        let mut status = HostJournalStatus::default();
-        for index in 0..90 {
-            status.keep(receipt(1, 1, index, "erase-disk", Some(index)));
-        }
-        for disk in 0..256 {
-            status.keep(receipt(2, 2 + disk / 60, disk % 60, "erase-disk", Some(disk)));
-            status.keep(receipt(2, 100 + disk, 0, "inspect", None));
-        }
-        let erased = |status: &HostJournalStatus| {
-            let of_this = status.receipts.iter().filter(|kept| kept.attempt == 2 && kept.step == "erase-disk");
-            of_this.map(|kept| kept.evidence["disk"].to_string()).collect::<std::collections::BTreeSet<_>>().len()
-        };
-        assert_eq!((status.receipts.len(), erased(&status)), (RECEIPTS_MAX, 256));
-        assert!(status.receipts.iter().all(|kept| kept.attempt == 2), "of older boots first");
-        for disk in 0..256 {
-            status.keep(receipt(2, 1000, disk, "erase-disk", Some(disk)));
-        }
-        assert_eq!((status.receipts.len(), erased(&status)), (RECEIPTS_MAX, 256), "the older of two of one disk goes");
-        assert_eq!(status.receipts.iter().filter(|kept| kept.plan == 1000).count(), 256);
-    }
-
-    #[test]
-    fn names_of_signed_receipts_are_bounded() {
-        let mut status = HostJournalStatus::default();
-        let names: Vec<String> = (0..130).map(|number| number.to_string()).collect();
-        assert_eq!(status.note_signed(&names), ["0", "1"]);
-        assert!(status.note_signed(&names[5..6]).is_empty() && status.signed.len() == 128, "each once");
     }
 }

@@ -11,8 +11,11 @@ use crate::{
 
 /// Label with the name of the host.
 pub const HOST_LABEL: &str = "firesteel.dev/host";
-/// Most receipts of one host; the oldest go first. Forty installations of a host with one disk.
-pub const RECEIPTS_PER_HOST_MAX: usize = 128;
+/// Receipts that are kept of every host; the oldest go first. Forty installations of a host with one disk.
+const RECEIPTS_PER_HOST_MIN: usize = 128;
+/// Most receipts of one host: two erasures of as many disks as an inventory may have (`DISKS_MAX` of the agents'
+/// protocol), and a hundred for the rest. About 2.5 MB; their names, in the host's journal, are under 50 kB.
+pub const RECEIPTS_PER_HOST_MAX: usize = 2 * 256 + 100;
 /// Most receipts of hosts that are gone, in one namespace; the oldest go first. About 4 MB.
 pub const RECEIPTS_OF_GONE_MAX: usize = 1000;
 
@@ -64,6 +67,12 @@ pub struct ReceiptStatus {
 #[must_use]
 pub fn name(host_uid: &str, attempt: u64, plan: u32, step: u32) -> String {
     format!("{host_uid}-{attempt}-{plan}-{step}")
+}
+
+/// Most receipts of a host with so many disks.
+#[must_use]
+pub fn kept_of(disks: usize) -> usize {
+    disks.saturating_mul(2).saturating_add(100).clamp(RECEIPTS_PER_HOST_MIN, RECEIPTS_PER_HOST_MAX)
 }
 
 /// Which of several receipts have to go so that at most `max` stay: the oldest.

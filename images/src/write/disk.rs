@@ -15,14 +15,6 @@ pub trait Disk: Send + Sync {
     fn write_at(&self, offset: u64, data: &[u8]) -> io::Result<()>;
     /// Makes the range read as zeros, by whatever way the device guarantees it.
     fn zero_at(&self, offset: u64, bytes: u64) -> io::Result<()>;
-    /// Gives the range's blocks back to the drive. What they read as afterwards is the drive's promise, or
-    /// nobody's.
-    ///
-    /// # Errors
-    /// `Unsupported` where the disk has no such command.
-    fn discard_at(&self, _offset: u64, _bytes: u64) -> io::Result<()> {
-        Err(io::ErrorKind::Unsupported.into())
-    }
     /// Returns when everything written is on the medium, not only in the drive's cache.
     fn flush(&self) -> io::Result<()>;
     /// A fresh descriptor that reads from the medium, past the page cache.

@@ -23,7 +23,6 @@ mod ioctl {
     nix::ioctl_read_bad!(blksszget, nix::request_code_none!(0x12, 104), i32);
     nix::ioctl_read_bad!(blkroget, nix::request_code_none!(0x12, 94), i32);
     nix::ioctl_none!(blkrrpart, 0x12, 95);
-    nix::ioctl_write_ptr_bad!(blkdiscard, nix::request_code_none!(0x12, 119), [u64; 2]);
     nix::ioctl_write_ptr_bad!(blkzeroout, nix::request_code_none!(0x12, 127), [u64; 2]);
 }
 
@@ -200,16 +199,6 @@ impl Disk for Device {
                 self.zero_by_writing(offset, bytes)
             }
             Err(errno) => Err(errno.into()),
-        }
-    }
-
-    fn discard_at(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        match self.kind {
-            Kind::Block => {
-                // SAFETY: the descriptor is open; BLKDISCARD reads two u64 (start, length).
-                unsafe { ioctl::blkdiscard(self.file.as_raw_fd(), &[offset, bytes]) }.map(drop).map_err(io::Error::from)
-            }
-            Kind::Regular => self.zero_by_device(offset, bytes).map_err(io::Error::from),
         }
     }
 

@@ -147,7 +147,8 @@ impl<'a> AtaDrive<'a> {
         if answer.is_error() {
             return Err(match sanitize_state(&answer) {
                 SanitizeState::Failed(why) => Fall::Fell(why.to_owned()),
-                SanitizeState::Idle | SanitizeState::Running(_) | SanitizeState::Completed | SanitizeState::Frozen => {
+                SanitizeState::Frozen => Fall::Fell("the drive is frozen against sanitizes".to_owned()),
+                SanitizeState::Idle | SanitizeState::Running(_) | SanitizeState::Completed => {
                     Fall::Fell("the drive refused it".to_owned())
                 }
             });
@@ -182,7 +183,7 @@ impl Drive for AtaDrive<'_> {
         let offers = offers.map(|(method, _, barred)| Offer { method, reach: Reach::Disk, barred: barred.clone() });
         let busy = matches!(state, SanitizeState::Running(_));
         Ok(Abilities {
-            offers: offers.chain(self.queue.offers(identity.trimmed_is_zero)).collect(),
+            offers: offers.chain(self.queue.offer()).collect(),
             rotational: self.queue.rotational,
             busy,
             hidden: if busy { Vec::new() } else { self.hidden(&identity) },
@@ -201,7 +202,6 @@ impl Drive for AtaDrive<'_> {
             | Method::FormatUserData
             | Method::WriteZeroes
             | Method::Overwrite
-            | Method::Discard
             | Method::Metadata => Err(Fall::Fell(format!("ATA has no command for {method}"))),
         }
     }
@@ -217,7 +217,6 @@ impl Drive for AtaDrive<'_> {
             | Method::FormatUserData
             | Method::WriteZeroes
             | Method::Overwrite
-            | Method::Discard
             | Method::Metadata => return None,
         };
         // A drive that does not answer says so when it is told to erase.
@@ -241,12 +240,8 @@ impl Drive for AtaDrive<'_> {
 
     fn settle(&self) -> anyhow::Result<()> {
         let mut identity = self.identity()?;
-        if identity.sanitize && matches!(self.sanitize_state()?, SanitizeState::Failed(_)) {
-            let answer = self.ask(&sanitize(Sanitize::ClearFailure))?;
-            if answer.is_error() {
-                bail!("a sanitize failed, and the drive refuses to leave its failure mode: replace it");
-            }
-        }
+        // First: a locked drive aborts SANITIZE DEVICE, also where no sanitize failed, and one in failure mode takes
+        // this.
         if identity.security.locked {
             // An earlier run of ours may have lost power between password and erase. One try: after five
             // wrong ones the drive takes none before its next power cycle.
@@ -255,6 +250,12 @@ impl Drive for AtaDrive<'_> {
             )?;
             self.is_ours.store(true, Ordering::Relaxed);
             identity = self.identity()?;
+        }
+        if identity.sanitize && matches!(self.sanitize_state()?, SanitizeState::Failed(_)) {
+            let answer = self.ask(&sanitize(Sanitize::ClearFailure))?;
+            if answer.is_error() {
+                bail!("a sanitize failed, and the drive refuses to leave its failure mode: replace it");
+            }
         }
         if !identity.security.enabled {
             self.is_ours.store(false, Ordering::Relaxed);

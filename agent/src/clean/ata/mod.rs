@@ -198,8 +198,6 @@ pub struct Identity {
     pub sanitize_crypto: bool,
     pub sanitize_block: bool,
     pub sanitize_overwrite: bool,
-    /// TRIM is there, and trimmed blocks read as zeros, each time.
-    pub trimmed_is_zero: bool,
     pub has_host_protected_area: bool,
     pub has_configuration_overlay: bool,
     pub has_accessible_max: bool,
@@ -260,7 +258,6 @@ pub fn decode_identity(data: &[u8]) -> Option<Identity> {
         sanitize_crypto: sanitize && bit(59, 13),
         sanitize_overwrite: sanitize && bit(59, 14),
         sanitize_block: sanitize && bit(59, 15),
-        trimmed_is_zero: bit(169, 0) && bit(69, 14) && bit(69, 5),
         has_host_protected_area: bit(82, 10) && is_long,
         has_configuration_overlay: has_word_83 && bit(83, 11),
         has_accessible_max: bit(119, 8) && word(119) & 0xc000 == 0x4000,
@@ -324,7 +321,8 @@ pub fn sanitize_state(answer: &Answer) -> SanitizeState {
         return SanitizeState::Failed(match answer.lba & 0xff {
             1 => "the sanitize did not succeed",
             2 => "the drive does not know this sanitize",
-            3 => "the drive is frozen against sanitizes",
+            // No failure mode, which the drive would have to leave.
+            3 => return SanitizeState::Frozen,
             4 => "the drive is shut against freezing",
             _ => "the drive gives no reason",
         });
@@ -414,6 +412,7 @@ mod tests {
         assert_eq!(state(1 << 15, 0xffff, 0x50), SanitizeState::Completed);
         assert_eq!(state(1 << 13, 0, 0x50), SanitizeState::Frozen);
         assert_eq!(state(0, 1, 0x51), SanitizeState::Failed("the sanitize did not succeed"));
+        assert_eq!(state(0, 3, 0x51), SanitizeState::Frozen, "as some drives say it");
     }
 
     proptest! {

@@ -47,15 +47,6 @@ impl NvmeDrive<'_> {
             .with_context(|| format!("namespace {nsid} is not one that can be formatted"))
     }
 
-    fn discarded_is_zero(&self) -> anyhow::Result<bool> {
-        for nsid in self.planned {
-            if !self.namespace(*nsid)?.deallocated_is_zero {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
     fn log(&self) -> anyhow::Result<SanitizeLog> {
         let mut data = vec![0; SANITIZE_LOG_BYTES];
         self.port.nvme(&sanitize_log(), Data::In(&mut data)).context("reading the sanitize log")?;
@@ -119,10 +110,9 @@ impl Drive for NvmeDrive<'_> {
         let offers = known.into_iter().filter(|(_, is_known, _)| *is_known);
         let offers = offers.map(|(method, _, reach)| Offer { method, reach: reach.clone(), barred: None });
         let busy = controller.can_sanitize() && self.log()?.state == State::Running;
-        let discarded_is_zero = self.queue.discards && self.discarded_is_zero()?;
         let unallocated = controller.unallocated_bytes;
         Ok(Abilities {
-            offers: offers.chain(self.queue.offers(discarded_is_zero)).collect(),
+            offers: offers.chain(self.queue.offer()).collect(),
             rotational: self.queue.rotational,
             busy,
             hidden: (unallocated > 0)
@@ -144,7 +134,6 @@ impl Drive for NvmeDrive<'_> {
             | Method::SecureErase
             | Method::WriteZeroes
             | Method::Overwrite
-            | Method::Discard
             | Method::Metadata => Err(Fall::Fell(format!("NVMe has no command for {method}"))),
         }
     }

@@ -116,8 +116,6 @@ pub struct Namespace {
     /// Protection information: type, and whether it stands first.
     pub protection: u8,
     pub protection_first: bool,
-    /// Deallocated blocks read as zeros.
-    pub deallocated_is_zero: bool,
 }
 
 /// `None`: too short, inactive, or with a block size that no disk has.
@@ -139,22 +137,16 @@ pub fn namespace(data: &[u8]) -> Option<Namespace> {
         metadata_in_block: flbas & 0x10 != 0,
         protection: dps & 0b111,
         protection_first: dps & 0b1000 != 0,
-        deallocated_is_zero: data[33] & 0b111 == 1,
     })
 }
 
-/// A namespace list: ascending, ended by a zero. Nothing after the first that is out of order counts.
+/// A namespace list, ended by a zero. It should ascend, and where it does not everything in it counts all the same:
+/// what is left out would be erased with the others although no plan names it.
 #[must_use]
 pub fn namespace_list(data: &[u8]) -> BTreeSet<u32> {
-    let mut found = BTreeSet::new();
-    for entry in data.chunks_exact(4).take(IDENTIFY_BYTES / 4) {
-        let nsid = u32::from_le_bytes(array(entry, 0).unwrap_or_default());
-        if nsid == 0 || found.last().is_some_and(|last| *last >= nsid) {
-            break;
-        }
-        found.insert(nsid);
-    }
-    found
+    let entries = data.chunks_exact(4).take(IDENTIFY_BYTES / 4);
+    let found = entries.map(|entry| u32::from_le_bytes(array(entry, 0).unwrap_or_default()));
+    found.take_while(|nsid| *nsid != 0).collect()
 }
 
 /// Secure erase settings of Format (5.14).
@@ -333,15 +325,14 @@ mod tests {
         data[25] = 1;
         data[26] = 0x61;
         data[128 + 4 + 2] = 12;
-        data[33] = 1;
         let read = namespace(&data).unwrap();
-        assert_eq!((read.format, read.block_bytes, read.deallocated_is_zero), (1, 4096, true));
+        assert_eq!((read.format, read.block_bytes), (1, 4096));
         data[25] = 40;
         data[128 + 4 * 0x31 + 2] = 9;
         assert_eq!(namespace(&data).unwrap().format, 0x31);
 
         let list = [1_u32, 2, 9, 4, 5].map(u32::to_le_bytes).concat();
-        assert_eq!(namespace_list(&list), BTreeSet::from([1, 2, 9]));
+        assert_eq!(namespace_list(&list), BTreeSet::from([1, 2, 4, 5, 9]));
     }
 
     #[test]

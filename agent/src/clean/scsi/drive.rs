@@ -3,8 +3,8 @@
 use anyhow::{Context, bail};
 
 use super::{
-    ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, PROVISIONING_PAGE, SANITIZE, Sanitize, Sense, decode_is_supported, inquiry,
-    is_supported, request_sense, sanitize, sense, test_unit_ready, unmapped_is_zero,
+    ANSWER_BYTES, GOOD, ILLEGAL_REQUEST, SANITIZE, Sanitize, Sense, decode_is_supported, is_supported, request_sense,
+    sanitize, sense, test_unit_ready,
 };
 use crate::clean::{
     climb::Fall,
@@ -48,13 +48,6 @@ impl ScsiDrive<'_> {
         }
     }
 
-    /// A disk without the page promises nothing.
-    fn discarded_is_zero(&self) -> anyhow::Result<bool> {
-        let mut page = [0; ANSWER_BYTES];
-        let refused = self.send(&inquiry(Some(PROVISIONING_PAGE)), Data::In(&mut page))?;
-        Ok(refused.is_none() && unmapped_is_zero(&page))
-    }
-
     /// What the device says of itself when it is asked for nothing else: first by REQUEST SENSE, which
     /// alone tells the progress, then by TEST UNIT READY, which keeps telling of a failure.
     fn state(&self) -> anyhow::Result<Sense> {
@@ -93,8 +86,7 @@ impl Drive for ScsiDrive<'_> {
                 offers.push(Offer { method, reach: Reach::Disk, barred: None });
             }
         }
-        let discarded_is_zero = self.queue.discards && !busy && self.discarded_is_zero()?;
-        offers.extend(self.queue.offers(discarded_is_zero));
+        offers.extend(self.queue.offer());
         Ok(Abilities { offers, rotational: self.queue.rotational, busy, ..Abilities::default() })
     }
 
@@ -109,7 +101,6 @@ impl Drive for ScsiDrive<'_> {
             | Method::SecureErase
             | Method::WriteZeroes
             | Method::Overwrite
-            | Method::Discard
             | Method::Metadata => Err(Fall::Fell(format!("SCSI has no command for {method}"))),
         }
     }

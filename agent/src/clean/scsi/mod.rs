@@ -5,7 +5,6 @@ mod drive;
 use std::{fmt, time::Duration};
 
 use super::{array, drive::COMMAND_TIMEOUT, port::Cdb};
-use crate::inspect::field;
 
 pub use drive::ScsiDrive;
 
@@ -15,7 +14,6 @@ pub const CHECK_CONDITION: u8 = 0x02;
 
 pub const TEST_UNIT_READY: u8 = 0x00;
 pub const REQUEST_SENSE: u8 = 0x03;
-pub const INQUIRY: u8 = 0x12;
 pub const SANITIZE: u8 = 0x48;
 pub const MAINTENANCE_IN: u8 = 0xa3;
 
@@ -28,13 +26,6 @@ fn cdb(head: &[u8], length: u8, timeout: Duration) -> Cdb {
         *to = *from;
     }
     Cdb { bytes, length, timeout }
-}
-
-/// Standard INQUIRY data, or a page of vital product data (SPC-5, 6.7).
-#[must_use]
-pub fn inquiry(page: Option<u8>) -> Cdb {
-    let length = u8::try_from(ANSWER_BYTES).unwrap_or(u8::MAX);
-    cdb(&[INQUIRY, u8::from(page.is_some()), page.unwrap_or(0), 0, length, 0], 6, COMMAND_TIMEOUT)
 }
 
 #[must_use]
@@ -95,35 +86,6 @@ pub fn is_supported(operation: u8, action: u8) -> Cdb {
 #[must_use]
 pub fn decode_is_supported(data: &[u8]) -> bool {
     data.get(1).is_some_and(|flags| flags & 0b111 == 0b011)
-}
-
-/// Standard INQUIRY data (SPC-5, 6.7.2).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Inquiry {
-    /// 0 is a disk with direct access.
-    pub kind: u8,
-    pub vendor: String,
-    pub product: String,
-    pub revision: String,
-}
-
-/// `None`: too short.
-#[must_use]
-pub fn decode_inquiry(data: &[u8]) -> Option<Inquiry> {
-    let data: [u8; 36] = array(data, 0)?;
-    let text = |range: std::ops::Range<usize>| field(String::from_utf8_lossy(&data[range]).trim_matches('\0'));
-    Some(Inquiry { kind: data[0] & 0x1f, vendor: text(8..16), product: text(16..32), revision: text(32..36) })
-}
-
-/// Logical block provisioning.
-pub const PROVISIONING_PAGE: u8 = 0xb2;
-
-/// VPD page B2h (SBC-4, 6.6.7): whether unmapped blocks read as zeros.
-#[must_use]
-pub fn unmapped_is_zero(page: &[u8]) -> bool {
-    let is_page = page.get(1) == Some(&PROVISIONING_PAGE);
-    // LBPRZ 001b: zeros; LBPU: UNMAP is there.
-    is_page && page.get(5).is_some_and(|flags| flags & 0x80 != 0 && flags >> 2 & 0b111 == 0b001)
 }
 
 /// Sense data in fixed or descriptor format (SPC-5, 4.4).
@@ -218,8 +180,6 @@ impl fmt::Display for Sense {
 
 /// Reads answers of any length. For fuzzing: never panics.
 pub fn check(bytes: &[u8]) {
-    drop(decode_inquiry(bytes));
-    let _zero = unmapped_is_zero(bytes);
     let _supported = decode_is_supported(bytes);
     if let Some(sense) = sense(bytes) {
         assert!(sense.key < 16 && sense.to_string().len() < 80);
@@ -237,8 +197,6 @@ mod tests {
     #[test]
     fn commands_are_as_the_specification_has_them() {
         let hex = |cdb: Cdb| hex::encode(&cdb.bytes[..usize::from(cdb.length)]);
-        assert_eq!(hex(inquiry(Some(0xb2))), "1201b200fc00");
-        assert_eq!(hex(inquiry(None)), "12000000fc00");
         assert_eq!(hex(request_sense()), "03010000fc00");
         let (block, none) = sanitize(Sanitize::Block, 512);
         assert_eq!((hex(block), none.len()), ("48a20000000000000000".to_owned(), 0));
@@ -274,14 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_are_read() {
-        let mut data = vec![0; 36];
-        data[8..14].copy_from_slice(b"QEMU  ");
-        data[16..29].copy_from_slice(b"QEMU HARDDISK");
-        let read = decode_inquiry(&data).unwrap();
-        assert_eq!((read.kind, read.vendor.as_str(), read.product.as_str()), (0, "QEMU", "QEMU HARDDISK"));
-        assert!(unmapped_is_zero(&[0, 0xb2, 0, 4, 0, 0xe4, 2, 0]));
-        assert!(!unmapped_is_zero(&[0, 0xb2, 0, 4, 0, 0xe0, 2, 0]));
+    fn only_a_command_in_the_standards_form_is_known() {
         assert!(decode_is_supported(&[0, 3]) && !decode_is_supported(&[0, 1]) && !decode_is_supported(&[]));
     }
 

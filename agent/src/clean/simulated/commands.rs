@@ -86,7 +86,6 @@ impl State {
         match cns {
             0 => {
                 into[0] = 64;
-                into[33] = 1;
                 into[26] = 3;
                 into[128 + 4 * 3 + 2] = 12;
             }
@@ -110,6 +109,7 @@ impl State {
                 self.ata_identify(into);
                 Ok((0, 0))
             }
+            (0xb4, _) if self.locked => Err(()),
             (0xb4, _) => self.ata_sanitize(feature, cdb[6] & 1 == 1),
             _ if self.running.is_some() || self.faults.frozen => Err(()),
             (0xf1, Data::Out(block)) if !self.locked => {
@@ -155,8 +155,6 @@ impl State {
             | known(Method::SanitizeBlock) << 15;
         put(59, if sanitize == 0 { 0 } else { sanitize | 1 << 12 });
         put(60, 512);
-        put(69, 1 << 14 | 1 << 5);
-        put(169, 1);
         let security = known(Method::SecureErase)
             | u16::from(self.enabled) << 1
             | u16::from(self.locked) << 2
@@ -184,7 +182,7 @@ impl State {
             0x14 => Method::SanitizeOverwrite,
             _ => return Err(()),
         };
-        if !self.locked && self.begin(method) { Ok((1 << 14, 0)) } else { Err(()) }
+        if self.begin(method) { Ok((1 << 14, 0)) } else { Err(()) }
     }
 
     /// Sense key, code, qualifier; all zero is fine.
@@ -213,10 +211,6 @@ impl State {
             _ if self.running.is_some() => [2, 0x04, 0x1b],
             (0xa3, Data::In(into)) if cdb[3] == 0x48 => {
                 into[1] = if sanitize(cdb[5]).is_some_and(|method| self.knows(method)) { 3 } else { 1 };
-                [0; 3]
-            }
-            (0x12, Data::In(into)) if cdb[1] == 1 && cdb[2] == 0xb2 => {
-                (into[1], into[5]) = (0xb2, 0xe4);
                 [0; 3]
             }
             (0x48, _) if cdb[1] & 0x1f == 0x1f => {

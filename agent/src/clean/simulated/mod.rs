@@ -108,7 +108,6 @@ impl State {
                 | Method::SecureErase
                 | Method::WriteZeroes
                 | Method::Overwrite
-                | Method::Discard
                 | Method::Metadata => 0,
             };
         }
@@ -237,10 +236,6 @@ impl Disk for Simulated {
             return if self.state().powered() { Ok(()) } else { Err(gone()) };
         }
         self.write_at(offset, &vec![0; usize::try_from(bytes).map_err(io::Error::other)?])
-    }
-
-    fn discard_at(&self, offset: u64, bytes: u64) -> io::Result<()> {
-        self.zero_at(offset, bytes)
     }
 
     fn flush(&self) -> io::Result<()> {

@@ -32,7 +32,6 @@ fn methods(kind: Kind) -> Vec<(Method, Vec<Method>)> {
         | Method::SecureErase
         | Method::WriteZeroes
         | Method::Overwrite
-        | Method::Discard
         | Method::Metadata => vec![method],
     };
     sanitize.into_iter().chain(more.iter().copied()).map(|method| (method, beside(method))).collect()
