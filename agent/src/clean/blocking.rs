@@ -88,7 +88,7 @@ mod tests {
             assert!(firesteel_wire::erasure::cannot_stop(&activity(method, Duration::ZERO, None, None)), "{method}");
         }
         assert!(firesteel_wire::erasure::cannot_stop("sanitizing"));
-        for method in [Method::WriteZeroes, Method::Overwrite, Method::Discard, Method::Metadata] {
+        for method in [Method::WriteZeroes, Method::Overwrite, Method::Metadata] {
             assert!(!firesteel_wire::erasure::cannot_stop(method.name()), "{method}");
         }
     }

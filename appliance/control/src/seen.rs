@@ -400,7 +400,7 @@ mod tests {
                 assert_eq!(step, "erase-disk");
                 false
             }
-            other => panic!("{steps}: {other:?}"),
+            other @ (Work::Idle | Work::Done) => panic!("{steps}: {other:?}"),
         };
         for (steps, expected) in [
             ("f", true),

@@ -181,7 +181,7 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
     turn.memory.clean_failures = 0;
     turn.event(EventKind::Warning, "CleaningStopped", text.clone());
     turn.memory.cleaned =
-        (method > Method::Metadata).then(|| CleanedNote { at: turn.now, method, is_erased: false, text });
+        (method > Method::Metadata).then_some(CleanedNote { at: turn.now, method, is_erased: false, text });
 }
 
 /// What this boot's receipts show of the disks as they are: one from before a write proves nothing any more.

@@ -5,11 +5,11 @@
 //!   an empty one only).
 //! - *Forgotten* here: the host has a status of this appliance, and its journal is lost, whoever took it away.
 //!
-//! What the status does not say stays unknown: which disk holds the OS, and whether the OS reports itself. Such
-//! a disk is not cleaned, because nothing names it; a deletion leaves its tombstone. Of a forgotten host it is not
-//! known what was written before either, so its disks count as written. The disks of a moved host
-//! bear marks of the store that it comes from, which are no other host's ([`super::restored`]). The BMC's credentials are tried anew, since
-//! a Secret has another version here.
+//! What the status does not say stays unknown: which disk holds the OS, and whether the OS reports itself. Such a disk
+//! is not cleaned, because nothing names it; a deletion leaves its tombstone. Of a forgotten host it is not known what
+//! was written before either, so its disks count as written. The disks of a moved host bear marks of the store that it
+//! comes from, which are no other host's ([`super::restored`]). The BMC's credentials are tried anew, since a Secret
+//! has another version here.
 
 use firesteel_resources::{
     BareMetalHostStatus,
