@@ -36,6 +36,8 @@ const SILENT_POLLS_MAX: u32 = 30;
 /// Between two words about a command that blocks.
 const BEAT: Duration = Duration::from_secs(2);
 const PIECE_BYTES: u64 = 4 << 20;
+/// The activity by which the appliance knows that a drive sanitizes itself.
+const SANITIZING: &str = "sanitizing";
 /// Zeroing by command goes in larger pieces, so that a command is worth its time, and still small
 /// enough to stop and to show progress within seconds.
 const ZEROING_BYTES: u64 = 256 << 20;
@@ -293,17 +295,27 @@ impl Run<'_> {
     /// A stop or a pause that came meanwhile is heeded when the drive has answered, and says why not before.
     fn erase_blocking(&self, method: Method) -> Result<Result<Begun, Fall>, String> {
         let ended = blocking::erase(self.job.drive, method, self.total_bytes(), self.watch);
-        if ended.wish.is_some() {
-            self.step(method.name()).map_err(|why| {
-                let how = match &ended.result {
-                    Ok(Begun::Ended(_)) => "it ended first, and nothing was proven".to_owned(),
-                    Ok(Begun::Running) => "it runs on in the drive".to_owned(),
-                    Err(Fall::Fell(fell) | Fall::Stuck(fell)) => format!("it failed first ({fell})"),
-                };
-                format!("{why}; the drive cannot be interrupted in {method}: {how}")
-            })?;
+        match &ended.result {
+            // It is awaited first.
+            Ok(Begun::Running) => {}
+            Ok(Begun::Ended(log)) => self.heed(ended.wish.as_ref(), method.name(), Ok(log))?,
+            Err(fall) => self.heed(ended.wish.as_ref(), method.name(), Err(fall))?,
         }
         Ok(ended.result)
+    }
+
+    /// Stops or pauses, where that was asked for while the drive could not be interrupted.
+    fn heed(&self, wish: Option<&String>, activity: &str, ended: Result<&String, &Fall>) -> Result<(), String> {
+        if wish.is_none() {
+            return Ok(());
+        }
+        self.step(activity).map_err(|why| {
+            let how = match ended {
+                Ok(_) => "it ended first, and nothing was proven".to_owned(),
+                Err(Fall::Fell(fell) | Fall::Stuck(fell)) => format!("it failed first ({fell})"),
+            };
+            format!("{why}; the drive cannot be interrupted in {activity}: {how}")
+        })
     }
 
     fn total_bytes(&self) -> u64 {
@@ -375,33 +387,43 @@ impl Run<'_> {
         Ok(disk.flush().map_err(|error| Fall::Fell(format!("flushing the disk's cache: {}", chain(&error)))))
     }
 
-    /// Polls a sanitize to its end. It cannot be stopped: a stop leaves it running in the drive, and the
-    /// next run awaits it.
+    /// Awaits the end of a sanitize. It cannot be interrupted, and a reset could harm the drive, so neither a stop nor a
+    /// halt leaves it alone; a run after a killed one awaits it as well.
     fn follow(&self) -> Result<Result<String, Fall>, String> {
+        let mut wish = None;
+        let ended = self.poll(&mut wish);
+        self.heed(wish.as_ref(), SANITIZING, ended.as_ref())?;
+        Ok(ended)
+    }
+
+    /// Polls the drive until its sanitize ends; `wish`: why the work was to stop or to pause when it was last asked for.
+    fn poll(&self, wish: &mut Option<String>) -> Result<String, Fall> {
         let (mut seen, mut still, mut silent) = (None, Duration::ZERO, 0);
         loop {
-            let stuck = |why: String| Ok(Err(Fall::Stuck(why)));
             match self.job.drive.poll() {
-                Ok(Poll::Ended(log)) => return Ok(Ok(log)),
-                Ok(Poll::Failed(why)) => return Ok(Err(Fall::Fell(why))),
-                Ok(Poll::Idle) => return Ok(Err(Fall::Fell("the drive forgot that it was erasing".to_owned()))),
+                Ok(Poll::Ended(log)) => return Ok(log),
+                Ok(Poll::Failed(why)) => return Err(Fall::Fell(why)),
+                Ok(Poll::Idle) => return Err(Fall::Fell("the drive forgot that it was erasing".to_owned())),
                 Ok(Poll::Running { progress }) => {
                     silent = 0;
                     if progress != seen {
                         (seen, still) = (progress, Duration::ZERO);
                     }
                     let (done, total) = self.sanitized(progress.unwrap_or(0));
-                    self.progress("sanitizing", done, total)?;
+                    let but = wish.as_ref().map(|wish| format!("; {wish}, but the drive cannot be interrupted"));
+                    *wish = self.watch.tell(&format!("{SANITIZING}{}", but.unwrap_or_default()), done, total);
                 }
                 Err(error) => {
                     silent += 1;
                     if silent > SILENT_POLLS_MAX {
-                        return stuck(format!("the drive does not say how far it is: {}", chain(error.as_ref())));
+                        let why = format!("the drive does not say how far it is: {}", chain(error.as_ref()));
+                        return Err(Fall::Stuck(why));
                     }
                 }
             }
             if still >= STALL_MAX {
-                return stuck(format!("the drive has made no progress for {} minutes", STALL_MAX.as_secs() / 60));
+                let why = format!("the drive has made no progress for {} minutes", STALL_MAX.as_secs() / 60);
+                return Err(Fall::Stuck(why));
             }
             still += POLL_PAUSE;
             self.watch.pause(POLL_PAUSE);

@@ -175,13 +175,16 @@ fn a_drive_that_our_password_locked_is_opened_also_where_it_can_sanitize() {
 fn an_interrupted_sanitize_is_awaited_and_then_done_again_or_found_blank() {
     for kind in [Kind::Nvme, Kind::Ata, Kind::Scsi] {
         for (method, ends_as) in [(BLOCK, "sanitize-block"), (Method::SanitizeOverwrite, "sanitize")] {
-            let mut faults = faults(&[method]);
-            faults.polls = 10;
-            let drive = Simulated::new(kind, faults);
-            // The appliance says stop while the drive is at it; then another boot.
-            let (ended, _) = boot(&drive, Policy::Full, 1, 5);
-            assert!(ended.unwrap_err().why.contains("told to"));
-            assert!(drive.state().running.is_some(), "{kind:?}: it cannot be stopped");
+            // The agent is killed while the drive is at it; then another boot.
+            let killed_at = |cut: u32| {
+                let faults = Faults { polls: 10, cuts: vec![cut], ..faults(&[method]) };
+                let drive = Simulated::new(kind, faults);
+                let (ended, _) = boot(&drive, Policy::Full, 1, u32::MAX);
+                assert!(ended.is_err(), "{kind:?} {method}: cut at request {cut}");
+                drive
+            };
+            let drive = (1..).map(killed_at).find(|drive| drive.state().running.is_some()).unwrap();
+            drive.reconnect();
             let (ended, left) = boot(&drive, Policy::Full, 2, u32::MAX);
             let cleaned = ended.unwrap();
             assert_eq!((cleaned.method, cleaned.grade, left), (ends_as, Grade::Purge, 0), "{kind:?}");
@@ -191,6 +194,35 @@ fn an_interrupted_sanitize_is_awaited_and_then_done_again_or_found_blank() {
             assert_eq!(is_told, ends_as == "sanitize");
         }
     }
+}
+
+/// A reset or a cut of the power in the middle of it could harm the drive.
+#[test]
+fn neither_a_stop_nor_a_halt_leaves_a_sanitize_alone() {
+    struct Stopped(Cell<u32>);
+    impl Watch for Stopped {
+        fn checkpoint(&self, _activity: &str, _done: u64, _total: u64) -> Result<(), Aborted> {
+            let is_told = self.0.get() > 0;
+            if is_told { Err(Aborted { reason: "released".to_owned() }) } else { Ok(()) }
+        }
+
+        fn pause(&self, _time: Duration) {}
+
+        fn tell(&self, activity: &str, _done: u64, _total: u64) -> Option<String> {
+            assert!(firesteel_wire::erasure::cannot_stop(activity), "{activity}");
+            self.0.set(self.0.get() + 1);
+            Some("released".to_owned())
+        }
+    }
+    let drive = Simulated::new(Kind::Ata, Faults { polls: 10, ..faults(&[BLOCK]) });
+    let commands = AtaDrive::new(&drive, Queue::default());
+    let planned = BTreeSet::from([1]);
+    let job = Job { drive: &commands, disks: &[&drive], namespaces: &planned, policy: Policy::Full, seed: [1; 32] };
+    let watch = Stopped(Cell::new(0));
+    let error = clean(&job, &watch).unwrap_err();
+    assert!(error.why.contains("the drive cannot be interrupted in sanitizing: it ended first"), "{error}");
+    assert!(error.disk_changed && watch.0.get() > 3, "{error}");
+    assert!(drive.state().running.is_none() && drive.state().left() == 0);
 }
 
 #[test]
