@@ -540,14 +540,14 @@ impl Changes {
                 let (step, bytes) = (&record.step, &record.evidence["bytes"]);
                 let detail = format!("the evidence of {step} has {bytes} bytes, and none of it is kept");
                 tracing::warn!(attempt = self.attempt, plan = receipt.plan, index = receipt.index, "{detail}");
-                status.note(event(*now, self.attempt, "evidence_refused", detail));
+                status.note_again(event(*now, self.attempt, "evidence_refused", detail));
             }
             lost.extend(status.keep(receipts::sign(key, record)));
         }
         if let Some((_, now)) = receipts.last().filter(|_| !lost.is_empty()) {
             let detail = unkept(&lost);
             tracing::warn!(attempt = self.attempt, "{detail}");
-            status.note(event(*now, self.attempt, "evidence_dropped", detail));
+            status.note_again(event(*now, self.attempt, "evidence_dropped", detail));
         }
         if !self.is_overtaken(status) {
             if let Some(hardware) = &mut status.hardware {
