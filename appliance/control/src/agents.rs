@@ -540,7 +540,7 @@ impl Changes {
                 let (step, bytes) = (&record.step, &record.evidence["bytes"]);
                 let detail = format!("the evidence of {step} has {bytes} bytes, and none of it is kept");
                 tracing::warn!(attempt = self.attempt, plan = receipt.plan, index = receipt.index, "{detail}");
-                status.note_again(event(*now, self.attempt, "evidence_refused", detail));
+                status.note(event(*now, self.attempt, "evidence_refused", detail));
             }
             lost.extend(status.keep(receipts::sign(key, record)));
         }
