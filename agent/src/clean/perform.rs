@@ -23,7 +23,7 @@ use super::{
     ladder::{self, Abilities, Method, Policy},
     medium,
     proof::{Check, Sample, Verdict},
-    zeroing::{TRIAL_BYTES, Trial, Way},
+    zeroing::{Trial, Way},
 };
 
 /// Between two looks at a running sanitize.
@@ -346,17 +346,19 @@ impl Run<'_> {
         for disk in self.job.disks {
             let run = |range, way| self.pieces(Method::WriteZeroes, (*disk, before), range, ways(way));
             let mut from = 0;
-            if trial.is_none() && Trial::pays(disk.size_bytes()) {
+            if trial.is_none()
+                && let Some(bytes) = Trial::bytes_of(disk.size_bytes())
+            {
                 let mut times = [Duration::ZERO; 2];
                 for (time, way) in times.iter_mut().zip([Way::Command, Way::Writing]) {
                     let begun = Instant::now();
-                    if let Err(fall) = run(0..TRIAL_BYTES, way)? {
+                    if let Err(fall) = run(0..bytes, way)? {
                         return Ok(Err(fall));
                     }
                     *time = begun.elapsed();
                 }
-                trial = Some(Trial { command: times[0], writing: times[1] });
-                from = TRIAL_BYTES;
+                trial = Some(Trial { bytes, command: times[0], writing: times[1] });
+                from = bytes;
             }
             if let Err(fall) = run(from..disk.size_bytes(), trial.map_or(Way::Command, Trial::winner))? {
                 return Ok(Err(fall));

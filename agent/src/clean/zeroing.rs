@@ -5,10 +5,12 @@
 
 use std::time::Duration;
 
-/// What is zeroed in both ways. Long enough for a drive to get going, and nothing beside a disk.
-pub(super) const TRIAL_BYTES: u64 = 32 << 20;
-/// Disks so small are zeroed by command before a trial would pay.
-const DISK_BYTES_MIN: u64 = 4 * TRIAL_BYTES;
+/// The part of a disk that is zeroed in both ways: nothing beside the rest, also where one way takes ten times as long.
+const PART: u64 = 128;
+/// Less tells nothing: such a disk is zeroed by command before a trial would pay.
+const TRIAL_BYTES_MIN: u64 = 4 << 20;
+/// Long enough for a drive to get going.
+const TRIAL_BYTES_MAX: u64 = 256 << 20;
 /// How many times as fast writing must be, in tenths: what is about equal stays with the drive's own command.
 const FASTER_TENTHS: u128 = 12;
 
@@ -21,14 +23,17 @@ pub(super) enum Way {
 /// What both took on the first bytes of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Trial {
+    /// How many these are.
+    pub(super) bytes: u64,
     pub(super) command: Duration,
     pub(super) writing: Duration,
 }
 
 impl Trial {
-    /// Whether a disk of this size is worth one.
-    pub(super) fn pays(disk_bytes: u64) -> bool {
-        disk_bytes >= DISK_BYTES_MIN
+    /// How many bytes of a disk of this size are worth one, if any.
+    pub(super) fn bytes_of(disk_bytes: u64) -> Option<u64> {
+        let part = disk_bytes / PART / TRIAL_BYTES_MIN * TRIAL_BYTES_MIN;
+        (part > 0).then(|| part.min(TRIAL_BYTES_MAX))
     }
 
     /// Which way does the rest.
@@ -43,7 +48,7 @@ impl Trial {
             Way::Command => String::new(),
             Way::Writing => format!(
                 "zeros were written in place of the drive's command: {} MiB took {:.3} s and not {:.3} s",
-                TRIAL_BYTES >> 20,
+                self.bytes >> 20,
                 self.writing.as_secs_f64(),
                 self.command.as_secs_f64()
             ),
@@ -67,10 +72,18 @@ mod tests {
             (190, 60, Way::Writing),
         ] {
             let [command, writing] = [command, writing].map(Duration::from_millis);
-            let trial = Trial { command, writing };
+            let trial = Trial { bytes: 4 << 20, command, writing };
             assert_eq!(trial.winner(), expected, "{trial:?}");
             assert_eq!(trial.words().is_empty(), expected == Way::Command, "{}", trial.words());
         }
-        assert!(Trial::pays(DISK_BYTES_MIN) && !Trial::pays(DISK_BYTES_MIN - 1));
+    }
+
+    #[test]
+    fn a_trial_is_a_small_part_of_its_disk() {
+        for (disk_mib, trial_mib) in
+            [(511, None), (512, Some(4)), (1024, Some(8)), (1500, Some(8)), (1 << 24, Some(256))]
+        {
+            assert_eq!(Trial::bytes_of(disk_mib << 20), trial_mib.map(|mib: u64| mib << 20), "{disk_mib} MiB");
+        }
     }
 }

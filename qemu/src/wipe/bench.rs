@@ -11,7 +11,8 @@ use super::{
 };
 use crate::{lab::LabConfig, progress::print};
 
-const BYTES: u64 = 256 << 20;
+/// Large enough for the agent to try both of its ways to zero.
+const BYTES: u64 = 512 << 20;
 const ROUNDS: usize = 5;
 /// The slowest that the agent may be beside the faster of the others that leave zeroes.
 const SLOWER_MAX: f64 = 1.2;

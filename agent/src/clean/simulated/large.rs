@@ -15,10 +15,10 @@ use firesteel_wire::erasure::{Grade, Policy};
 use crate::clean::{
     drive::{Commandless, Queue},
     perform::{Job, Watch, clean},
-    zeroing::TRIAL_BYTES,
+    zeroing::Trial,
 };
 
-const BYTES: u64 = 4 * TRIAL_BYTES;
+const BYTES: u64 = 512 << 20;
 
 #[derive(Clone)]
 struct Large(Arc<Mutex<Inner>>);
@@ -107,7 +107,7 @@ fn whichever_way_is_faster_no_byte_is_left_and_the_receipt_says_which() {
     let inner = disk.0.lock().unwrap();
     assert!(inner.medium.iter().all(|byte| *byte == 0));
     let all: BTreeSet<u64> = mebibytes(0, BYTES).collect();
-    let trial: BTreeSet<u64> = mebibytes(0, TRIAL_BYTES).collect();
+    let trial: BTreeSet<u64> = mebibytes(0, Trial::bytes_of(BYTES).unwrap()).collect();
     assert!(
         inner.commanded.is_superset(&trial) && inner.written.is_superset(&trial),
         "both are tried on the same bytes"
