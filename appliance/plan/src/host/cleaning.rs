@@ -85,8 +85,7 @@ fn may_give_up(turn: &Turn<'_>) -> bool {
 pub(super) fn given_up(turn: &mut Turn<'_>) -> Option<Reason> {
     let failures = turn.memory.clean_failures;
     let asked_at = turn.seen.host.metadata.deletion_timestamp;
-    let is_try = |failure: &Failure| failure.retry_at.is_some() && Some(failure.at) >= asked_at;
-    let was_tried = turn.memory.failure.as_ref().is_some_and(is_try);
+    let was_tried = turn.memory.failure.as_ref().is_some_and(|failure| Some(failure.at) >= asked_at);
     let is_so = failures > turn.limits().delete_failures_max && was_tried && may_give_up(turn);
     is_so.then(|| give_up(turn, format!("cleaning was given up after {failures} failures")))
 }
@@ -130,7 +129,6 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
 pub(super) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
     turn.memory.cleaned = None;
     turn.memory.holds_unknown = true;
-    turn.memory.unknown_of_tenant |= turn.memory.tenant.is_some();
     turn.event(EventKind::Warning, "NotCleaned", cut(text.to_owned()));
 }
 
@@ -378,7 +376,6 @@ fn proven(turn: &mut Turn<'_>, shown: &[Cleaned], cleaning: &Cleaning) -> String
     if is_erased && cleaning.is_all {
         tombstone::settle_all(turn);
         turn.memory.holds_unknown = false;
-        turn.memory.unknown_of_tenant = false;
     }
     let is_erased = is_erased && !turn.memory.holds_unknown;
     let text = cut(text);

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::host::{
     attempt,
     effect::{EventKind, Reason},
-    memory::{Failure, Held, HostMemory, IssuedPlan},
+    memory::{Held, HostMemory, IssuedPlan},
     restored,
     seen::Seen,
     turn::{Turn, later},
@@ -108,11 +108,8 @@ pub(super) fn is_unlocked(turn: &mut Turn<'_>) -> Result<(), Reason> {
 fn wait(turn: &mut Turn<'_>, shut: Shut) -> Reason {
     turn.is_shut = true;
     note(turn, &shut);
-    // What holds a deletion up behind the gate is looked at again when that is open, and counts from then.
-    let is_kept = |failure: &Failure| failure.retry_at.is_some() || !turn.is_deleting();
-    if !turn.memory.failure.as_ref().is_some_and(is_kept) {
-        turn.memory.failure = None;
-    }
+    // An obstacle behind the gate is looked at again when it is open, and counts from then.
+    turn.memory.failure = turn.memory.failure.take().filter(|failure| failure.retry_at.is_some());
     turn.deadline(later(turn.now, turn.limits().stall));
     turn.stay(turn.limits().slot_poll, shut.text)
 }

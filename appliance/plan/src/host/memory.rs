@@ -88,9 +88,6 @@ pub struct HostMemory {
     /// Data may be on the host's disks, and on which is not known: none was cleaned, or not all of them since.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub holds_unknown: bool,
-    /// A tenant's is among it.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub unknown_of_tenant: bool,
     /// Names of disks whose guards were overridden for a plan, until the request is seen to be gone: it counts once,
     /// also where its removal was lost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
