@@ -154,6 +154,11 @@ async fn a_console_gives_way_where_the_bmc_has_no_session_left() {
     let fake = add(&appliance, |_| {}).await;
     is_told(&appliance, "firesteel: the serial console is read").await;
     is_worked_on(&appliance, &fake).await;
+    // The clock stands still: the host's wait must have begun before it is moved on.
+    until("the host waits for its agent", async || {
+        appliance.journal("host").await.status.reason.is_some_and(|reason| reason.text.contains("agent's hello"))
+    })
+    .await;
     until("only the console has a session", async || fake.state().places() == 1).await;
     fake.state().places_max = 1;
     // The host was to say hello: its BMC is asked whether it is on.
