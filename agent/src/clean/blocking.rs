@@ -64,8 +64,13 @@ fn activity(method: Method, elapsed: Duration, expected: Option<Duration>, wish:
         }
         None => format!("for {} min, the drive does not say how far it is", minutes(elapsed)),
     };
+    despite(&format!("{method} {how}"), wish)
+}
+
+/// Pure: an activity that goes on whatever is wished.
+pub(super) fn despite(activity: &str, wish: Option<&str>) -> String {
     let wish = wish.map(|wish| format!("; {wish}, but the drive cannot be interrupted")).unwrap_or_default();
-    format!("{method} {how}{wish}")
+    format!("{activity}{wish}")
 }
 
 #[cfg(test)]

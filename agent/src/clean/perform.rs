@@ -412,8 +412,7 @@ impl Run<'_> {
                         (seen, still) = (progress, Duration::ZERO);
                     }
                     let (done, total) = self.sanitized(progress.unwrap_or(0));
-                    let but = wish.as_ref().map(|wish| format!("; {wish}, but the drive cannot be interrupted"));
-                    *wish = self.watch.tell(&format!("{SANITIZING}{}", but.unwrap_or_default()), done, total);
+                    *wish = self.watch.tell(&blocking::despite(SANITIZING, wish.as_deref()), done, total);
                 }
                 Err(error) => {
                     silent += 1;

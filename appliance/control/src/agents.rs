@@ -430,8 +430,10 @@ impl Changes {
             let old = same_plan.and_then(|before| before.steps.iter().find(|old| old.index == step.index));
             changes.step(old, step, written_bytes(report, step), now);
         }
-        let running = report.steps.iter().find(|step| step.state == StepState::Running);
-        changes.progress = running.map(|step| progress(step, report.plan, attempt, now));
+        // Of disks that are erased at once the one that must not lose its power is told, also after a restart.
+        let running = || report.steps.iter().filter(|step| step.state == StepState::Running);
+        let told = running().find(|step| firesteel_wire::erasure::cannot_stop(&step.activity)).or(running().next());
+        changes.progress = told.map(|step| progress(step, report.plan, attempt, now));
         // By name and not by count: a host that leaves one out must not hide another behind it.
         let place = |receipt: &Receipt| (receipt.plan, receipt.index);
         let is_known = |receipt: &&Receipt| {
@@ -545,7 +547,7 @@ impl Changes {
         if let Some((_, now)) = receipts.last().filter(|_| !lost.is_empty()) {
             let detail = unkept(&lost);
             tracing::warn!(attempt = self.attempt, "{detail}");
-            status.note(event(*now, self.attempt, "evidence_dropped", detail));
+            status.note_again(event(*now, self.attempt, "evidence_dropped", detail));
         }
         if !self.is_overtaken(status) {
             if let Some(hardware) = &mut status.hardware {
@@ -939,6 +941,16 @@ mod tests {
             HostJournalStatus { receipts: vec![kept(1, 1, 0), kept(2, 1, 1), kept(2, 3, 0)], ..Default::default() };
         let places: Vec<_> = stored(&journal, 2).collect();
         assert_eq!(places, [ReceiptPlace { plan: 1, index: 1 }, ReceiptPlace { plan: 3, index: 0 }]);
+    }
+
+    #[test]
+    fn of_steps_that_run_at_once_the_one_that_cannot_be_interrupted_is_stored() {
+        let mut running = report(2, StepState::Running, 100, false);
+        let mut drive = running.steps[0].clone();
+        (drive.index, drive.activity) = (drive.index + 1, "secure-erase for 5 min".to_owned());
+        running.steps.push(drive);
+        let changes = Changes::between(None, &running, 1, Timestamp::UNIX_EPOCH);
+        assert_eq!(changes.progress.unwrap().activity, "secure-erase for 5 min");
     }
 
     #[test]

@@ -212,8 +212,18 @@ fn agent(
         network: network_of(binding),
         can_erase: binding.abilities.iter().any(|own| own == wire::Program::ERASE_DISK),
         cleaned: cleaned(binding.attempt, journal),
-        cannot_stop: report.and_then(cannot_stop),
+        cannot_stop: match report {
+            Some(report) => cannot_stop(report),
+            // Not heard since this process began: its last word is in the journal.
+            None => uninterrupted(binding.attempt, journal),
+        },
     }
+}
+
+/// What a drive was at, by the last word that was stored of this attempt.
+fn uninterrupted(attempt: u64, journal: &HostJournalStatus) -> Option<String> {
+    let progress = journal.progress.as_ref().filter(|progress| progress.attempt == attempt)?;
+    wire::erasure::cannot_stop(&progress.activity).then(|| progress.activity.clone())
 }
 
 /// What the receipts of this attempt show of disks that were cleaned.
@@ -358,7 +368,19 @@ fn evidence(attempt: u64, journal: &HostJournalStatus) -> Option<WriteEvidence> 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firesteel_resources::host_journal::ReceiptRecord;
+    use firesteel_resources::host_journal::{Progress, ReceiptRecord};
+
+    /// A restart of the appliance forgot it, and the host was reset in the middle.
+    #[test]
+    fn what_a_drive_is_at_is_known_after_a_restart() {
+        let at = |activity: &str, attempt: u64| {
+            let progress = Progress { attempt, activity: activity.to_owned(), ..Progress::default() };
+            uninterrupted(2, &HostJournalStatus { progress: Some(progress), ..HostJournalStatus::default() })
+        };
+        assert_eq!(at("secure-erase for 5 min", 2).as_deref(), Some("secure-erase for 5 min"));
+        assert_eq!(at("overwriting", 2), None);
+        assert_eq!(at("secure-erase for 5 min", 1), None, "of an earlier boot");
+    }
 
     #[test]
     fn what_was_overridden_for_cleared_metadata_is_shown() {

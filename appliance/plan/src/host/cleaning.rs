@@ -85,7 +85,8 @@ fn may_give_up(turn: &Turn<'_>) -> bool {
 pub(super) fn given_up(turn: &mut Turn<'_>) -> Option<Reason> {
     let failures = turn.memory.clean_failures;
     let asked_at = turn.seen.host.metadata.deletion_timestamp;
-    let was_tried = turn.memory.failure.as_ref().is_some_and(|failure| Some(failure.at) >= asked_at);
+    let is_try = |failure: &Failure| failure.retry_at.is_some() && Some(failure.at) >= asked_at;
+    let was_tried = turn.memory.failure.as_ref().is_some_and(is_try);
     let is_so = failures > turn.limits().delete_failures_max && was_tried && may_give_up(turn);
     is_so.then(|| give_up(turn, format!("cleaning was given up after {failures} failures")))
 }
@@ -129,6 +130,7 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
 pub(super) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
     turn.memory.cleaned = None;
     turn.memory.holds_unknown = true;
+    turn.memory.unknown_of_tenant |= turn.memory.tenant.is_some();
     turn.event(EventKind::Warning, "NotCleaned", cut(text.to_owned()));
 }
 
@@ -320,9 +322,14 @@ fn told(plan: &PlanKind, cleaning: &Cleaning) -> String {
         PlanKind::Erase(erase) => erase.disks.iter().map(ToString::to_string).collect(),
         PlanKind::Inspect | PlanKind::Write(_) | PlanKind::Reboot | PlanKind::PowerOff => Vec::new(),
     };
-    let kept: Vec<&str> = cleaning.kept.iter().map(|disk| disk.device.as_str()).collect();
-    let kept = if kept.is_empty() { String::new() } else { format!("; kept: {}", kept.join(", ")) };
+    let kept = kept(cleaning).map(|kept| format!("; {kept}")).unwrap_or_default();
     format!("{} of {}{kept}", cleaning.method.word(), disks.join("; "))
+}
+
+/// The disks that keep what they have, in words.
+fn kept(cleaning: &Cleaning) -> Option<String> {
+    let kept: Vec<&str> = cleaning.kept.iter().map(|disk| disk.device.as_str()).collect();
+    (!kept.is_empty()).then(|| format!("kept: {}", kept.join(", ")))
 }
 
 /// A request that was taken for a plan counts for no other one, also where its removal was lost.
@@ -369,13 +376,18 @@ fn proven(turn: &mut Turn<'_>, shown: &[Cleaned], cleaning: &Cleaning) -> String
     if let Some(relaxed) = &cleaning.relaxed {
         text = format!("{text}; {relaxed}");
     }
-    cleaning.disks.iter().for_each(|disk| tombstone::settle(turn, disk));
+    if let Some(kept) = kept(cleaning) {
+        text = format!("{text}; {kept}");
+    }
+    cleaning.disks.iter().for_each(|disk| tombstone::settle(turn, disk, cleaning.method));
     restored::settle_move(turn);
     turn.memory.restored = None;
-    let is_erased = cleaning.method > Method::Metadata && cleaning.relaxed.is_none();
+    let is_whole = cleaning.is_all || cleaning.kept.is_empty();
+    let is_erased = cleaning.method > Method::Metadata && cleaning.relaxed.is_none() && is_whole;
     if is_erased && cleaning.is_all {
         tombstone::settle_all(turn);
         turn.memory.holds_unknown = false;
+        turn.memory.unknown_of_tenant = false;
     }
     let is_erased = is_erased && !turn.memory.holds_unknown;
     let text = cut(text);

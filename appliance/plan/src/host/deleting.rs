@@ -19,7 +19,8 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
             None => turn.memory.disk.as_ref().map(|disk| disk.identity().clone()),
         };
         let reason = "the host was let go before its disk was cleaned".to_owned();
-        turn.effect(Effect::Tombstone { disk, of_tenant: turn.memory.tenant.is_some(), reason });
+        let of_tenant = turn.memory.tenant.is_some() || turn.memory.unknown_of_tenant;
+        turn.effect(Effect::Tombstone { disk, of_tenant, reason });
     }
     turn.effect(Effect::RemoveFinalizer);
     let others = turn.seen.host.metadata.finalizers.iter().filter(|name| *name != FINALIZER);

@@ -23,7 +23,7 @@ use jiff::Timestamp;
 use crate::host::{
     attempt,
     effect::{EventKind, Reason},
-    memory::{Held, HostMemory, IssuedPlan},
+    memory::{Held, HostMemory, IssuedPlan, State},
     restored,
     seen::Seen,
     turn::{Turn, later},
@@ -108,8 +108,10 @@ pub(super) fn is_unlocked(turn: &mut Turn<'_>) -> Result<(), Reason> {
 fn wait(turn: &mut Turn<'_>, shut: Shut) -> Reason {
     turn.is_shut = true;
     note(turn, &shut);
-    // An obstacle behind the gate is looked at again when it is open, and counts from then.
-    turn.memory.failure = turn.memory.failure.take().filter(|failure| failure.retry_at.is_some());
+    // An obstacle behind the gate is looked at again when it is open, and counts from then. Where the host rests
+    // nothing is tried, and what led there is still so.
+    let rests = turn.memory.state == State::Available && !turn.is_deleting();
+    turn.memory.failure = turn.memory.failure.take().filter(|failure| failure.retry_at.is_some() || rests);
     turn.deadline(later(turn.now, turn.limits().stall));
     turn.stay(turn.limits().slot_poll, shut.text)
 }

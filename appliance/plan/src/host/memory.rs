@@ -88,6 +88,9 @@ pub struct HostMemory {
     /// Data may be on the host's disks, and on which is not known: none was cleaned, or not all of them since.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub holds_unknown: bool,
+    /// A tenant's is among it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unknown_of_tenant: bool,
     /// Names of disks whose guards were overridden for a plan, until the request is seen to be gone: it counts once,
     /// also where its removal was lost.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -218,7 +221,7 @@ pub struct Uncleaned {
     /// A tenant left it, so that disks may be erased for it; one of before this was kept does not say so.
     #[serde(default)]
     pub of_tenant: bool,
-    /// The disk was cleaned or written since.
+    /// The disk was cleaned since, as far as is due to whose data it had.
     #[serde(default)]
     pub is_settled: bool,
     /// Something was installed for this host before or since: its disks hold what is its owner's, and are not erased
@@ -237,7 +240,8 @@ impl fmt::Display for Uncleaned {
                  all of them are erased (annotation firesteel.dev/cleaning, scope all)"
             );
         }
-        write!(f, "the disk {disk} still holds what host {host} left on it, which was let go uncleaned at {at:.0}")
+        let until = if self.of_tenant { ", until it is erased (annotation firesteel.dev/cleaning)" } else { "" };
+        write!(f, "the disk {disk} may hold what host {host} left on it, which was let go uncleaned at {at:.0}{until}")
     }
 }
 

@@ -11,7 +11,7 @@ use jiff::SignedDuration;
 
 use crate::{
     backoff,
-    disk::NextOwner,
+    disk::{Method, NextOwner},
     host::{
         attempt::{self, Presence, Progress},
         checks, cleaning, deprovisioning,
@@ -201,7 +201,7 @@ fn provisioned(turn: &mut Turn<'_>, issued: &IssuedPlan, left_properly: bool) ->
     turn.memory.attempt_spent = true;
     turn.memory.plan = None;
     tenancy::confirm(turn);
-    tombstone::settle(turn, &plan.disk);
+    tombstone::settle(turn, &plan.disk, Method::Metadata);
     restored::settle_move(turn);
     turn.memory.provision_failures = 0;
     let text = if left_properly {

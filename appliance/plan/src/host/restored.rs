@@ -14,6 +14,8 @@
 //! | of another store | another appliance counts on it, for what is released is cleaned: freezes the host if its plan names this disk, or all of them |
 //! | of another store, on a host that was moved here | installed for this host before it was moved: known |
 
+use std::collections::BTreeSet;
+
 use firesteel_resources::{
     bare_metal_host::{ErrorType, annotations},
     hardware::{DiskRecord, TableRecord},
@@ -161,15 +163,25 @@ pub(super) fn settle_move(turn: &mut Turn<'_>) {
     if !std::mem::take(&mut turn.memory.was_moved) {
         return;
     }
-    let store = turn.seen.lineage.store;
+    if foreign_stores(turn).len() == 1 {
+        let guids: Vec<String> = foreign_marks(turn).map(|(guid, _)| guid.to_owned()).collect();
+        guids.into_iter().for_each(|guid| remember(turn, guid));
+    }
+}
+
+/// Marks of other stores on the host's disks: each by its GUID and as what that says.
+fn foreign_marks<'a>(turn: &Turn<'a>) -> impl Iterator<Item = (&'a str, Mark)> {
+    let own = turn.seen.lineage.store;
     let disks = turn.seen.hardware.as_ref().map(|record| record.disks.as_slice()).unwrap_or_default();
     let guids = disks.iter().filter_map(|disk| match &disk.table {
-        Some(TableRecord::Gpt { guid }) => Some(guid),
+        Some(TableRecord::Gpt { guid }) => Some(guid.as_str()),
         Some(TableRecord::None | TableRecord::Unreadable { .. }) | None => None,
     });
-    for guid in guids.filter(|guid| Mark::parse(guid).is_some_and(|mark| mark.store != store)) {
-        remember(turn, guid.clone());
-    }
+    guids.filter_map(|guid| Some((guid, Mark::parse(guid)?))).filter(move |(_, mark)| mark.store != own)
+}
+
+fn foreign_stores(turn: &Turn<'_>) -> BTreeSet<u32> {
+    foreign_marks(turn).map(|(_, mark)| mark.store).collect()
 }
 
 /// Whether it makes sense to go towards a change of the disks; otherwise the reason why not.
@@ -275,7 +287,8 @@ fn standing<'a>(
         return None;
     }
     if mark.store != lineage.store {
-        let is_own = memory.was_moved;
+        // It came from one store, and which one nobody says: two tell that a disk of somebody else's is here.
+        let is_own = memory.was_moved && foreign_stores(turn).len() == 1;
         return (is_planned && !is_own).then_some((FrozenWhy::OfAnotherStore, guid));
     }
     let is_known = match lineage.known.iter().find(|(timeline, _)| *timeline == mark.timeline) {

@@ -1,16 +1,15 @@
 //! A tombstone: the record that a host was let go before its disk was cleaned. It stays with the machine, and the
-//! next host of that machine says so until the disk was cleaned or written. One that a tenant left and that names no
-//! disk stands for all of the machine: they are erased as between two owners before an OS comes. One that names a disk
-//! is told, and that disk is cleaned by the installation that takes it; where the machine has no other, and a tenant
-//! left it, it stands for all as well.
+//! next host of that machine says so until the disk was cleaned; where a tenant left it, erased. One that a tenant left
+//! and that names no disk stands for all of the machine: they are erased as between two owners before an OS comes. One
+//! that names a disk is told; where the machine has no other, and a tenant left it, it stands for all as well.
 //!
 //! What a host without a tenant left is its owner's own, who may only have made the host anew: such a tombstone is
-//! told, and nothing is erased for it.
+//! told, and nothing is erased for it; the installation that takes its disk clears it as any other of that owner.
 
 use firesteel_resources::HardwareRecord;
 
 use crate::{
-    disk::{DiskIdentity, holders},
+    disk::{DiskIdentity, Method, holders},
     host::{
         effect::{Effect, EventKind},
         memory::Uncleaned,
@@ -50,10 +49,13 @@ pub(super) fn tell_only(turn: &mut Turn<'_>) {
     }
 }
 
-/// What was left on this disk is gone. A tombstone that names none is not settled by one disk.
-pub(super) fn settle(turn: &mut Turn<'_>, disk: &DiskIdentity) {
+/// This disk was cleaned so far, as also an installation does before it writes. That is what an owner's own disk gets
+/// between two hosts; what a tenant left is gone when it was erased. A tombstone that names none is not settled by one
+/// disk.
+pub(super) fn settle(turn: &mut Turn<'_>, disk: &DiskIdentity, cleaned: Method) {
     if let Some(known) = &mut turn.memory.uncleaned
         && known.disk == disk.to_string()
+        && (cleaned > Method::Metadata || !known.of_tenant)
     {
         known.is_settled = true;
     }

@@ -135,6 +135,29 @@ fn the_owner_may_ask_for_less_and_the_status_says_so() {
     assert!(text.contains("asks for less"), "{text}");
 }
 
+/// An owner's own data disks are kept where the policy between installations erases the system's disk alone.
+#[test]
+fn disks_are_called_erased_only_where_none_was_kept() {
+    for (disks, scope, expected) in [
+        (vec![disk("sda", "A", 20)], "target", (ConditionStatus::True, "Erased")),
+        (vec![disk("sda", "A", 20), disk("sdb", "DATA", 500)], "target", (ConditionStatus::False, "PartlyErased")),
+        (vec![disk("sda", "A", 20), disk("sdb", "DATA", 500)], "all", (ConditionStatus::True, "Erased")),
+    ] {
+        let mut world = World::new();
+        world.disks = disks;
+        let policy = serde_json::json!({"betweenInstallations": {"method": "full", "scope": scope}});
+        world.annotate(annotations::CLEANING, &policy.to_string());
+        world.run();
+        world.pass(60);
+        world.edit(|host| host.spec.image = None);
+        world.run();
+        assert_eq!(world.state(), S::Available, "{}", world.reason());
+        let (status, reason, text) = condition(&world, "DisksErased");
+        assert_eq!((status, reason.as_str()), expected, "{text}");
+        assert_eq!(text.contains("kept: /dev/sdb"), reason == "PartlyErased", "{text}");
+    }
+}
+
 /// Done is what receipts prove.
 #[test]
 fn an_agent_that_calls_it_done_without_proof_is_not_believed() {

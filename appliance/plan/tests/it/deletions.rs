@@ -155,6 +155,25 @@ fn failures_of_before_do_not_give_a_deletion_up_at_once() {
     assert!(world.gone && !gave_up(&world), "{:?} {}", world.state(), world.reason());
 }
 
+/// An obstacle that came after them did.
+#[test]
+fn failures_of_before_do_not_cut_an_obstacles_time_short() {
+    let mut world = World::new();
+    world.run();
+    world.bmc_works = false;
+    world.edit(|host| host.spec.image = None);
+    for _ in 0..50 {
+        world.run();
+        world.pass(1800);
+    }
+    assert!(world.memory().clean_failures > 3, "{}", world.reason());
+    world.bmc_works = true;
+    world.seen.network_data = NetworkDataSeen::Missing;
+    world.delete();
+    let minutes = gone_after(&mut world, 200);
+    assert!(minutes.is_some_and(|minutes| (30..40).contains(&minutes)), "{minutes:?} {}", world.reason());
+}
+
 /// The next cleaning began with the failures of the one that its owner stopped.
 #[test]
 fn failures_are_counted_anew_where_the_owner_comes_back() {

@@ -144,6 +144,13 @@ fn a_partly_written_disk_is_cleaned_and_the_sixth_installation_does_not_start() 
     world.run();
     assert_eq!(world.state(), S::Available);
     assert!(world.reason().contains("5 installations failed") && world.reason().contains("bad sector"));
+    // A lock keeps the cause.
+    world.annotate(annotations::LOCK, "audit");
+    world.run();
+    assert!(world.reason().contains("firesteel unlock"), "{}", world.reason());
+    world.seen.host.metadata.annotations.remove(annotations::LOCK);
+    world.run();
+    assert!(world.reason().contains("5 installations failed") && world.reason().contains("bad sector"));
     assert_eq!(world.count(is_write), 5);
     world.edit(|host| host.spec.image = Some(image("two")));
     world.run();

@@ -122,6 +122,12 @@ fn where_no_disk_is_known_nothing_is_said_to_be_erased() {
             assert_eq!(erased(&world), Some((false, "NotCleaned".to_owned())));
             let told = |reason: &str| world.events.iter().any(|event| event.reason == reason);
             assert!(told("NotCleaned") && !told("CleaningComplete"));
+            // Whose it is, is not forgotten with the tenant.
+            let mut released = world.clone();
+            released.delete();
+            released.run();
+            let left = |effect: &Effect| matches!(effect, Effect::Tombstone { disk: None, of_tenant: true, .. });
+            assert!(released.gone && released.count(left) > 0);
             // All of them, when the next one has gone.
             world.seen.host.metadata.annotations.clear();
             world.edit(|host| {
@@ -385,4 +391,24 @@ fn the_marks_of_a_moved_host_are_its_own_until_its_disks_were_changed_here() {
             assert_eq!(erased > 0, booked);
         }
     }
+}
+
+/// It came from one store. A disk of a third one was put in, or is somebody else's.
+#[test]
+fn a_disk_of_a_third_store_freezes_a_moved_host_as_any_other() {
+    let of_store = |store: u32| {
+        let guid = firesteel_plan::Mark { store, timeline: 1, revision: 3 }.guid(1);
+        let name = format!("S{store}");
+        DiskRecord { table: Some(TableRecord::Gpt { guid }), ..disk("sda", &name, 20) }
+    };
+    let reference = serde_json::from_value(serde_json::json!({"kind": "M", "name": "tenant"})).unwrap();
+    let mut world = moved("provisioned");
+    world.disks = vec![of_store(9), of_store(8)];
+    world.edit(|host| host.spec.consumer_ref = Some(reference));
+    world.run();
+    world.edit(|host| (host.spec.consumer_ref, host.spec.image) = (None, None));
+    world.run();
+    let frozen = world.memory().frozen.clone().map(|frozen| frozen.why);
+    assert_eq!(frozen, Some(FrozenWhy::OfAnotherStore), "{}", world.reason());
+    assert_eq!(world.count(|effect| matches!(effect, Effect::IssuePlan { plan, .. } if is_erasure(plan))), 0);
 }

@@ -506,9 +506,9 @@ fn deletion_finds_its_way_out_of_every_state() {
     }
 }
 
-/// What was let go uncleaned is told by the next host of the machine, until its disk was cleaned or written.
+/// What was let go uncleaned is told by the next host of the machine, until its disk was cleaned.
 #[test]
-fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_written() {
+fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_cleaned() {
     let mut world = World::new();
     world.edit(|host| host.spec.image = None);
     let left = |disk: &str| firesteel_plan::host::Uncleaned {
@@ -576,7 +576,20 @@ fn a_tombstone_is_told_by_the_next_host_until_its_disk_is_written() {
     world.step();
     world.edit(|host| host.spec.image = Some(crate::world::image("one")));
     world.run();
-    assert!(world.memory().uncleaned.is_none(), "the disk that it names was written");
+    assert!(world.memory().uncleaned.is_none(), "the only disk of the machine was erased");
+    assert_eq!(erasures(&world), 1);
+
+    // Of several disks the named one is written: a tenant's data may be where the image has nothing.
+    for of_tenant in [false, true] {
+        let mut world = World::new();
+        world.disks = vec![crate::world::disk("sda", "A", 20), crate::world::disk("sdb", "B", 40)];
+        world.seen.uncleaned =
+            Some(firesteel_plan::host::Uncleaned { of_tenant, ..left("model DISK, serial A, 20.0 GB") });
+        world.run();
+        assert_eq!((world.state(), erasures(&world)), (S::Provisioned, 0), "{}", world.reason());
+        assert_eq!(world.memory().disk.as_ref().map(|disk| disk.identity().serial.as_str()), Some("A"));
+        assert_eq!(said(&world).is_some_and(|(is_so, _)| is_so), of_tenant, "{:?}", said(&world));
+    }
 }
 
 /// An owner who deleted a host and made it anew had its data disks erased: the tombstone of a host without a consumer

@@ -19,6 +19,7 @@ use jiff::{SignedDuration, Timestamp};
 
 pub(crate) const MAC: &str = "52:54:00:00:00:01";
 
+#[derive(Clone)]
 pub(crate) struct World {
     pub(crate) seen: Seen,
     pub(crate) now: Timestamp,
