@@ -547,7 +547,7 @@ impl Changes {
         if let Some((_, now)) = receipts.last().filter(|_| !lost.is_empty()) {
             let detail = unkept(&lost);
             tracing::warn!(attempt = self.attempt, "{detail}");
-            status.note_again(event(*now, self.attempt, "evidence_dropped", detail));
+            status.note(event(*now, self.attempt, "evidence_dropped", detail));
         }
         if !self.is_overtaken(status) {
             if let Some(hardware) = &mut status.hardware {

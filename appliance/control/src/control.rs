@@ -256,15 +256,10 @@ impl Control {
                 self.inner.queue.wake_in(&key, Duration::from_millis(20));
                 continue;
             };
-            let result = self.step(&key).await;
-            stepping.end();
-            if let Err(status) = result {
+            if let Err(status) = self.step_begun(&key, stepping).await {
                 // A conflict means that somebody wrote in between: what they wrote is to be seen first.
                 let delay = if status.is_conflict() { Duration::ZERO } else { Duration::from_secs(5) };
                 if !status.is_conflict() {
-                    // The others do not wait for a host that cannot say what it does.
-                    let next = self.views().slots.cannot_say(&key);
-                    next.iter().for_each(|key| self.inner.queue.wake(key));
                     self.inner.metrics.step_failed();
                     tracing::error!(host = %key, error = %status.message, "stepping a host");
                 }
@@ -281,9 +276,26 @@ impl Control {
                 None => self.sleep(Duration::from_millis(5)).await,
             }
         };
+        self.step_begun(key, stepping).await
+    }
+
+    async fn step_begun(&self, key: &HostKey, stepping: Stepping<'_>) -> Result<(), Status> {
         let result = self.step(key).await;
+        if result.as_ref().is_err_and(|status| !status.is_conflict()) {
+            // The others do not wait for a host that cannot say what it does. A write that was not acknowledged may
+            // have been made.
+            let has_slot = self.has_slot(key).await;
+            let next = self.views().slots.cannot_say(key, has_slot);
+            next.iter().for_each(|key| self.inner.queue.wake(key));
+        }
         stepping.end();
         result
+    }
+
+    /// Whether the host has a slot by its stored memory; `None` where that cannot be read.
+    async fn has_slot(&self, key: &HostKey) -> Option<bool> {
+        let journal = self.inner.journals.read(key).await.ok()?;
+        Some(journal.is_some_and(|journal| !journal.memory["admitted"].is_null()))
     }
 
     /// `None` while another step of the host is under way.
@@ -313,8 +325,12 @@ impl Control {
                 Change::Deleted(host) => {
                     let key = key_of(&host);
                     known.remove(&key);
+                    let is_current = self.views().hosts.get(&key).is_none_or(|view| view.uid == host.metadata.uid);
                     self.views().host_went(&key, &host.metadata.uid);
-                    self.free_slot(&key);
+                    // Its namesake, which was made since, may have one of its own already.
+                    if is_current {
+                        self.free_slot(&key);
+                    }
                     self.views().consoles.end(&key);
                     self.inner.logs.forget(&key);
                     if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {

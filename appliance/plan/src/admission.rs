@@ -100,12 +100,17 @@ impl<K: Ord + Clone> Slots<K> {
     }
 
     /// The host's step failed before it could say what it does: it counts as far as it is known, and nobody waits for
-    /// its word any more. Who may begin now comes back.
+    /// its word any more. Who may begin now comes back. `has`: whether its memory says that it has a slot, for what a
+    /// store failed to acknowledge it may have kept; `None` where that cannot be read.
     #[must_use]
-    pub fn cannot_say(&mut self, host: &K) -> Vec<K> {
+    pub fn cannot_say(&mut self, host: &K, has: Option<bool>) -> Vec<K> {
         let was_last = self.count(host);
-        // It took nothing; what it has had before it may still have.
-        let gave_back = self.kept.remove(host) && self.busy.remove(host).is_some();
+        // What is kept for a step that took nothing is free again; what it has had before it may still have.
+        let gave_back = has == Some(false) && self.kept.remove(host) && self.busy.remove(host).is_some();
+        if has == Some(true) {
+            self.kept.remove(host);
+            self.busy.entry(host.clone()).or_default();
+        }
         if gave_back || was_last { self.next() } else { Vec::new() }
     }
 
@@ -250,18 +255,34 @@ mod tests {
         slots.expect([1, 2]);
         assert_eq!(slots.offer(&1, false, false), Offer::NotCounted);
         assert_eq!(slots.settle(&1, Standing::Waiting { since: at(1) }, false), NOBODY);
-        assert_eq!(slots.cannot_say(&2), [1], "all are counted as far as they can be");
+        assert_eq!(slots.cannot_say(&2, Some(false)), [1], "all are counted as far as they can be");
         assert_eq!(slots.offer(&2, false, false), Offer::Full { busy: 0, ahead: 1 });
         assert_eq!(slots.offer(&1, false, false), Offer::Free);
         assert_eq!(slots.settle(&1, Standing::Idle, false), NOBODY);
         assert_eq!(slots.offer(&2, false, false), Offer::Free);
         waits(&mut slots, 1, false, 3);
-        assert_eq!(slots.cannot_say(&2), [1], "the slot that was kept for its step is free again");
+        assert_eq!(slots.cannot_say(&2, None), NOBODY, "it may have taken what was kept for its step");
+        assert!(matches!(slots.offer(&1, false, false), Offer::Full { .. }));
+        assert_eq!(slots.offer(&2, false, false), Offer::Free);
+        assert_eq!(slots.cannot_say(&2, Some(false)), [1], "the slot that was kept for its step is free again");
         assert_eq!(slots.offer(&1, false, false), Offer::Free);
         assert_eq!(slots.settle(&1, Standing::Busy, false), NOBODY);
         assert_eq!(slots.offer(&1, true, false), Offer::Free);
-        assert_eq!(slots.cannot_say(&1), NOBODY);
+        assert_eq!(slots.cannot_say(&1, Some(false)), NOBODY);
         assert!(matches!(slots.offer(&2, false, false), Offer::Full { busy: 1, .. }), "what it had it may still have");
+    }
+
+    /// A store that kept the step's outcome and could not say so let another host begin beyond the limit.
+    #[test]
+    fn a_slot_that_was_taken_without_the_stores_word_is_taken() {
+        let mut slots = Slots::<u32>::new(1);
+        slots.expect([]);
+        assert_eq!(slots.offer(&1, false, false), Offer::Free);
+        waits(&mut slots, 2, false, 1);
+        assert_eq!(slots.cannot_say(&1, Some(true)), NOBODY);
+        assert!(matches!(slots.offer(&2, false, false), Offer::Full { busy: 1, .. }));
+        assert_eq!(slots.offer(&1, true, false), Offer::Free);
+        assert_eq!(slots.settle(&1, Standing::Idle, false), [2]);
     }
 
     proptest! {

@@ -47,6 +47,16 @@ fn log(appliance: &Appliance) -> Vec<String> {
     appliance.control.logs().lines(&pod, 0).into_iter().map(|line| line.text).collect()
 }
 
+/// The host was switched on, and no call to its BMC is under way any more. The clock stands still: a wait must have
+/// begun before it is moved on.
+async fn waits_for_its_agent(appliance: &Appliance, fake: &FakeIpmi) {
+    until("the host waits for its agent", async || {
+        appliance.journal("host").await.status.reason.is_some_and(|reason| reason.text.contains("agent's hello"))
+    })
+    .await;
+    until("only the console has a session", async || fake.state().places() == 1).await;
+}
+
 async fn is_told(appliance: &Appliance, part: &str) {
     until(&format!("the log has {part:?}"), async || log(appliance).iter().any(|line| line.contains(part))).await;
 }
@@ -133,6 +143,7 @@ async fn a_console_waits_for_others_and_never_tries_a_password_twice() {
         state.serial = Some(vec![b"it is free\n".to_vec()].into());
     }
     is_told(&appliance, "it is free").await;
+    waits_for_its_agent(&appliance, &fake).await;
     {
         let mut state = fake.state();
         state.credentials.password = "another".into();
@@ -154,12 +165,7 @@ async fn a_console_gives_way_where_the_bmc_has_no_session_left() {
     let fake = add(&appliance, |_| {}).await;
     is_told(&appliance, "firesteel: the serial console is read").await;
     is_worked_on(&appliance, &fake).await;
-    // The clock stands still: the host's wait must have begun before it is moved on.
-    until("the host waits for its agent", async || {
-        appliance.journal("host").await.status.reason.is_some_and(|reason| reason.text.contains("agent's hello"))
-    })
-    .await;
-    until("only the console has a session", async || fake.state().places() == 1).await;
+    waits_for_its_agent(&appliance, &fake).await;
     fake.state().places_max = 1;
     // The host was to say hello: its BMC is asked whether it is on.
     let asked = |fake: &FakeIpmi| fake.state().requests.iter().filter(|request| **request == STATUS).count();

@@ -35,10 +35,13 @@ async fn only_what_a_plan_asked_for_is_signed_and_it_outlives_its_host() {
     agent.claim(plan.number, 1, cleared(&DiskIdentity { serial: "another".into(), ..disk.clone() }));
     agent.claim(plan.number + 1, 0, cleared(disk));
     agent.claim(plan.number, 4_000_000_000, cleared(disk));
-    for _ in 0..2 {
-        // What it is told next is no matter here; an idle agent would be held.
-        drop(tokio::time::timeout(std::time::Duration::from_secs(2), agent.report(&appliance)).await);
+    // What it is told next is no matter here; an idle agent is held.
+    let is_kept = async || !appliance.receipts.list(Some(NAMESPACE)).await.unwrap().0.is_empty();
+    tokio::select! {
+        told = agent.report(&appliance) => drop(told),
+        () = until("a receipt is kept", is_kept) => {}
     }
+    drop(tokio::time::timeout(std::time::Duration::from_secs(2), agent.report(&appliance)).await);
     let (receipts, _) = appliance.receipts.list(Some(NAMESPACE)).await.unwrap();
     assert_eq!(receipts.len(), 1, "{receipts:?}");
     let file = receipts[0].status.file.as_bytes();

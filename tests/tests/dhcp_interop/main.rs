@@ -256,7 +256,12 @@ fn a_second_appliance_is_found_as_well() {
         return;
     }
     let bench = Bench::new();
-    assert_eq!(look_for_others(&bench.client).unwrap().server, SERVER);
+    let mut found = None;
+    wait_for("the appliance to answer", || {
+        found = look_for_others(&bench.client);
+        found.is_some()
+    });
+    assert_eq!(found.unwrap().server, SERVER);
 }
 
 /// Runs our client on a plain UDP socket until it is bound, and returns its lease.
@@ -290,7 +295,7 @@ fn leases_outlive_the_server() {
     let folder = bench.folder.path();
     let script = script(folder, "udhcpc", UDHCPC_SCRIPT);
     let once = |client: &Namespace| {
-        wire::run(client.command(tools.path(0)).args(["-f", "-q", "-n", "-i", "c0", "-s"]).arg(&script));
+        wire::run(client.command(tools.path(0)).args(["-f", "-q", "-n", "-t", "30", "-i", "c0", "-s"]).arg(&script));
     };
     once(&bench.client);
     let Bench { folder, server, client, _far: far } = bench;

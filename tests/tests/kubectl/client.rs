@@ -141,12 +141,12 @@ impl Kubectl {
     /// Makes the host of `h2.yaml`, and waits until the appliance has said of it what it has to say.
     pub(crate) fn settled_host(&self) {
         self.ok(&["apply", "-f", "h2.yaml"]);
-        self.ok(&["wait", "bmh/host-2", "--for=condition=Ready=false", "--timeout=60s"]);
+        self.ok(&["wait", "bmh/host-2", "--for=condition=Ready=false", "--timeout=110s"]);
     }
 
     /// Waits until an object is gone, which it may be already: kubectl 1.20 takes that for a mistake.
     pub(crate) fn wait_until_gone(&self, object: &str, namespace: &str) {
-        let output = self.output(&["wait", "--for=delete", object, "-n", namespace, "--timeout=60s"]);
+        let output = self.output(&["wait", "--for=delete", object, "-n", namespace, "--timeout=110s"]);
         let said = text(&output.stderr);
         let was_gone = said.contains("NotFound") || said.contains("no matching resources found");
         assert!(output.status.success() || was_gone, "{object}: {said}");

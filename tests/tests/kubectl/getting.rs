@@ -95,7 +95,7 @@ fn kubectl_1_20_watches_row_by_row() {
 
 fn watch_rows(kubectl: &Kubectl) {
     kubectl.ok(&["apply", "-f", "h2.yaml"]);
-    kubectl.ok(&["wait", "bmh/host-2", "--for=condition=Ready=false", "--timeout=60s"]);
+    kubectl.ok(&["wait", "bmh/host-2", "--for=condition=Ready=false", "--timeout=110s"]);
     let mut watching = kubectl.watching(&["get", "bmh", "-w", "--show-labels"]);
     assert_eq!(watching.words()[0], "NAME");
     assert_eq!(watching.words().last().unwrap(), "rack=r2");

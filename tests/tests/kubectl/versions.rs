@@ -85,7 +85,7 @@ fn both_versions(kubectl: &Kubectl) {
     kubectl.ok(&["patch", "cl", "c1", "--subresource=status", "--type=merge", "-p", condition]);
     let row = kubectl.ok(&["get", "cl", "c1", "--no-headers"]);
     assert_eq!(row.split_whitespace().nth(1), Some("True"), "{row}");
-    kubectl.ok(&["wait", "cl/c1", "--for=condition=Available", "--timeout=10s"]);
+    kubectl.ok(&["wait", "cl/c1", "--for=condition=Available", "--timeout=110s"]);
 
     // Applied in the old version, then by the server and in the new one.
     let mut goes_on = get(kubectl, &[V1BETA2, "ms1"]);

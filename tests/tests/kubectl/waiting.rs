@@ -27,8 +27,8 @@ fn kubectl_waits_for_what_comes_later() {
         kubectl.settled_host();
         let met = "baremetalhost.metal3.io/host-2 condition met\n";
         let state = "--for=jsonpath={.status.provisioning.state}=provisioned";
-        let mut condition = kubectl.watching(&["wait", "bmh/host-2", "--for=condition=Ready"]);
-        let mut field = kubectl.watching(&["wait", "bmh/host-2", state]);
+        let mut condition = kubectl.watching(&["wait", "bmh/host-2", "--for=condition=Ready", "--timeout=110s"]);
+        let mut field = kubectl.watching(&["wait", "bmh/host-2", state, "--timeout=110s"]);
         assert!(condition.is_waiting() && field.is_waiting());
         kubectl.ok(&["patch", "bmh", "host-2", "--subresource=status", "--type=merge", "-p", READY]);
         assert_eq!((condition.rest().as_str(), field.rest().as_str()), (met, met));
@@ -48,7 +48,7 @@ fn wait_old(kubectl: &Kubectl) {
     kubectl.settled_host();
     let never = kubectl.fails(&["wait", "bmh/host-2", "--for=condition=Ready", "--timeout=1s"]);
     assert!(never.contains("timed out waiting for the condition on baremetalhosts/host-2"), "{never}");
-    let gone = kubectl.watching(&["wait", "bmh/host-2", "--for=delete", "--timeout=60s"]);
+    let gone = kubectl.watching(&["wait", "bmh/host-2", "--for=delete", "--timeout=110s"]);
     kubectl.ok(&["delete", "bmh", "host-2"]);
     assert_eq!(gone.rest(), "baremetalhost.metal3.io/host-2 condition met\n");
 }
