@@ -16,6 +16,8 @@ use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
 /// Longest line of a watch: one object, whose size the server bounds to 3 MiB.
 const LINE_BYTES_MAX: usize = 8 << 20;
+/// How long the appliance may take to answer a call's TCP and TLS. kubectl waits as long.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The part of a kubeconfig that the appliance writes.
 #[derive(Debug, Deserialize)]
@@ -132,7 +134,7 @@ impl Client {
         let http = reqwest::Client::builder()
             .user_agent(concat!("firesteel-cli/", env!("CARGO_PKG_VERSION")))
             .tls_backend_preconfigured(tls(&ca, &user)?)
-            .connect_timeout(Duration::from_secs(10))
+            .connect_timeout(CONNECT_TIMEOUT)
             .redirect(reqwest::redirect::Policy::none())
             .no_proxy()
             .build()

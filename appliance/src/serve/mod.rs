@@ -18,6 +18,7 @@ pub mod api;
 pub mod at_rest;
 pub mod data_dir;
 pub mod kinds;
+mod log;
 pub mod machines;
 pub mod memory;
 pub mod network;
@@ -58,7 +59,7 @@ const LISTEN_FOR_OTHERS: Duration = Duration::from_secs(3);
 /// # Errors
 /// What kept a part from starting, or ended it.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
-    start_log(&settings)?;
+    let _log = log::start(&settings)?;
     // Libraries that make their own TLS clients ask for the process's provider.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
         tracing::debug!("a TLS provider was installed already");
@@ -124,14 +125,6 @@ async fn serve_machines(
         "Firesteel serves; `firesteel get hosts` shows what it knows"
     );
     Ok(())
-}
-
-fn start_log(settings: &Settings) -> anyhow::Result<()> {
-    let filter = tracing_subscriber::EnvFilter::try_new(&settings.log)
-        .with_context(|| format!("--log {}: not a log filter", settings.log))?;
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    let started = if settings.log_json { builder.json().try_init() } else { builder.with_ansi(false).try_init() };
-    started.map_err(|error| anyhow::anyhow!("starting the log: {error}"))
 }
 
 async fn open_store(store: Store) -> anyhow::Result<Core> {

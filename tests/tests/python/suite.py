@@ -122,11 +122,13 @@ def patches():
     status = custom.patch_namespaced_custom_object_status(GROUP, VERSION, NAMESPACE, HOSTS, "h1", status)
     assert (status["status"]["errorMessage"], status["spec"]["online"]) == ("by hand", False)
     core = client.CoreV1Api()
-    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "1"}
     core.create_namespaced_config_map(NAMESPACE, config_map("c", a="b"))
-    # Strategic, which Kubernetes' own kinds alone have: what has a key is merged by it.
+    # Strategic, which Kubernetes' own kinds alone have: what has a key is merged by it. The owners are there:
+    # an object all of whose owners are gone is deleted.
     for name in ("o", "p"):
-        body = {"metadata": {"ownerReferences": [{**owner, "name": name, "uid": name}]}}
+        uid = core.create_namespaced_config_map(NAMESPACE, config_map(name)).metadata.uid
+        owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": name, "uid": uid}
+        body = {"metadata": {"ownerReferences": [owner]}}
         found = core.patch_namespaced_config_map("c", NAMESPACE, body)
     assert sorted(reference.name for reference in found.metadata.owner_references) == ["o", "p"]
 
