@@ -33,6 +33,8 @@ use crate::{
 
 /// Hosts that are stepped at the same time: a step waits for the disk (fsync), not for the CPU.
 const STEPPERS: usize = 4;
+/// How often a step that somebody waits for is made again where others wrote in between.
+const STEPS_NOW_MAX: usize = 20;
 /// Network events waiting for the database. A boot makes about ten.
 const NOTES_MAX: usize = 4096;
 
@@ -268,8 +270,20 @@ impl Control {
         }
     }
 
-    /// Steps a host at once, for a caller who needs what follows; waits for a step under way.
+    /// Steps a host at once, for a caller who needs what follows; waits for a step under way. Of a step that was
+    /// broken off a write may still be on its way, and others note in the same journal: who comes between is read,
+    /// and the step made again.
     pub(crate) async fn step_now(&self, key: &HostKey) -> Result<(), Status> {
+        for _ in 1..STEPS_NOW_MAX {
+            match self.one_step_now(key).await {
+                Err(status) if status.is_conflict() => {}
+                result => return result,
+            }
+        }
+        self.one_step_now(key).await
+    }
+
+    async fn one_step_now(&self, key: &HostKey) -> Result<(), Status> {
         let stepping = loop {
             match self.begin_step(key) {
                 Some(stepping) => break stepping,
