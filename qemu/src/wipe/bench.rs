@@ -1,12 +1,9 @@
 //! How fast the agent erases each kind of disk, beside `blkdiscard -z` and `dd` of zeroes in the same guest.
 
-use std::{
-    collections::BTreeMap,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, os::fd::AsRawFd as _, path::PathBuf};
 
 use anyhow::{Context as _, ensure};
-use nix::sys::statfs::{TMPFS_MAGIC, statfs};
+use nix::sys::memfd::{MFdFlags, memfd_create};
 use serde_json::{Value, json};
 
 use super::{
@@ -20,9 +17,6 @@ const BYTES: u64 = 512 << 20;
 const ROUNDS: usize = 7;
 /// The slowest that the agent may be beside the faster of the others that leave zeroes.
 const SLOWER_MAX: f64 = 1.2;
-/// What a disk is kept in, where this is memory: the disk below would be measured otherwise, whose writes of one way
-/// go on into the time of the next.
-const MEMORY: &str = "/dev/shm";
 const BLKDISCARD: &str = "bin/blkdiscard";
 const DD: &str = "bin/dd";
 
@@ -40,16 +34,12 @@ pub fn bench(config: &LabConfig) -> anyhow::Result<()> {
         others: &others,
         folder: &config.folder,
     };
-    let (memory, folder) = (Path::new(MEMORY), &config.folder);
-    let in_memory = statfs(memory).is_ok_and(|found| found.filesystem_type() == TMPFS_MAGIC);
-    if !in_memory {
-        print(&format!("{MEMORY} is no memory here: the disks are files, and this computer's disk is measured too"));
-    }
-    let disks_folder =
-        tempfile::Builder::new().prefix("firesteel-wipe-").tempdir_in(if in_memory { memory } else { folder })?;
     print("disk         way           seconds (median)   with proof   leaves zeroes");
     for bus in Bus::ALL {
-        let path = disks_folder.path().join(format!("bench-{}.raw", bus.name()));
+        // In memory, and gone with this process: this computer's own disk would be measured along otherwise, whose
+        // writes of one way go on into the time of the next.
+        let memory = memfd_create("disk", MFdFlags::MFD_CLOEXEC).context("taking memory for a disk")?;
+        let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd()));
         disks::fill(&path, BYTES)?;
         let serial = bus.name().to_uppercase();
         let disk = Disk { path, bus, serial: serial.clone(), write_bytes_per_second: None };
@@ -57,7 +47,6 @@ pub fn bench(config: &LabConfig) -> anyhow::Result<()> {
             guest.run(&format!("bench-{}", bus.name()), std::slice::from_ref(&disk), &wanted(bus, &serial), &|_| {
                 false
             })?;
-        std::fs::remove_file(&disk.path)?;
         let rows = rows(&answers)?;
         for (way, row) in &rows {
             let zeros = if row.zeros { "yes" } else { "no" };
@@ -79,7 +68,7 @@ fn on_path(program: &str) -> anyhow::Result<PathBuf> {
 }
 
 /// One way after the other, round by round, so that what changes in this computer changes for all. Each round begins
-/// with another one: what a way leaves on the disk is found by another one each time.
+/// with another one, and every second goes backwards: no way always finds the disk as the same other one left it.
 fn wanted(bus: Bus, serial: &str) -> Value {
     let blocks = (BYTES >> 22).to_string();
     let dd = ["/bin/dd", "if=/dev/zero", "of={}", "bs=4M", "oflag=direct", "conv=fsync,notrunc"];
@@ -95,10 +84,13 @@ fn wanted(bus: Bus, serial: &str) -> Value {
         ways.push(json!("write_zeroes"));
     }
     let round: Vec<Value> = ways.into_iter().map(|way| json!({"time": {"serial": serial, "way": way}})).collect();
-    let rounds = (0..ROUNDS).flat_map(|first| {
+    let rounds = (0..ROUNDS).flat_map(|number| {
         let mut round = round.clone();
         let ways = round.len();
-        round.rotate_left(first % ways);
+        round.rotate_left(number % ways);
+        if number % 2 == 1 {
+            round.reverse();
+        }
         round
     });
     rounds.collect()
@@ -157,6 +149,20 @@ fn verdict(rows: &BTreeMap<String, Row>) -> anyhow::Result<f64> {
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_way_is_timed_in_each_round_and_follows_more_than_one_other() {
+        for bus in Bus::ALL {
+            let wanted = wanted(bus, "X");
+            let all: Vec<String> = wanted.as_array().unwrap().iter().map(Value::to_string).collect();
+            let ways: std::collections::BTreeSet<_> = all.iter().collect();
+            for way in ways {
+                assert_eq!(all.iter().filter(|other| *other == way).count(), ROUNDS);
+                let before = all.windows(2).filter(|pair| pair[1] == *way && pair[0] != *way).map(|pair| &pair[0]);
+                assert!(before.collect::<std::collections::BTreeSet<_>>().len() > 1, "{way}");
+            }
+        }
+    }
 
     #[test]
     fn the_median_of_the_faster_other_one_that_leaves_zeroes_counts() {
