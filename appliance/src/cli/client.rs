@@ -16,7 +16,7 @@ use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
 /// Longest line of a watch: one object, whose size the server bounds to 3 MiB.
 const LINE_BYTES_MAX: usize = 8 << 20;
-/// How long the appliance may take to answer a call's TCP and TLS. kubectl waits as long.
+/// How long the appliance may take to answer a call's TCP and TLS; as kubectl has it for TCP.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The part of a kubeconfig that the appliance writes.

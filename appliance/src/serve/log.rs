@@ -5,8 +5,9 @@
 //! ```
 //!
 //! A log is often a file, and a write to a file waits for the disk where that is flushed. The threads that
-//! answer machines and users do not wait with it, for as long as the queue takes lines. No line is dropped:
-//! whoever logs when the queue is full waits.
+//! answer machines and users do not wait with it, for as long as the queue takes lines. Whoever logs
+//! when the queue is full waits, so no line is lost while the process lives. One that is killed loses what waits; one
+//! that ends takes at most a second to write it.
 
 use anyhow::Context as _;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
@@ -17,7 +18,7 @@ use super::settings::Settings;
 /// [process's own memory](super::memory).
 const LINES_MAX: usize = 10_000;
 
-/// Starts it. What is dropped at the end writes what still waits.
+/// Starts it. The guard is to live as long as there is something to log: dropped, it writes what still waits.
 ///
 /// # Errors
 /// `--log` is no filter, or this process has a log already.
