@@ -183,16 +183,29 @@ pub fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result
     Ok(())
 }
 
-fn target_folder() -> PathBuf {
+pub fn target_folder() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| repository().join("target"), PathBuf::from)
+}
+
+/// The profile of everything that the lab builds, tests and runs; only benchmarks measure what users run.
+pub const PROFILE: &str = "lab";
+
+/// Where [`build_programs`] leaves them.
+pub fn programs() -> PathBuf {
+    target_folder().join(PROFILE)
+}
+
+/// All that this computer runs, in one go: features are then the same, and nothing is built twice.
+pub fn build_programs() -> anyhow::Result<()> {
+    let but = ["--exclude", "firesteel-agent", "--exclude", "firesteel-switch"];
+    cargo(&[&["build", "--profile", PROFILE, "--quiet", "--workspace", "--bins"], &but[..]].concat(), &[])
 }
 
 fn build_appliance() -> anyhow::Result<PathBuf> {
     let step = Step::begin("building the appliance");
-    let but = ["--exclude", "firesteel-agent", "--exclude", "firesteel-switch"];
-    cargo(&[&["build", "--release", "--quiet", "--workspace", "--bins"], &but[..]].concat(), &[])?;
+    build_programs()?;
     step.end();
-    Ok(target_folder().join("release/firesteel"))
+    Ok(programs().join("firesteel"))
 }
 
 /// A program that is PID 1 of a ramdisk.

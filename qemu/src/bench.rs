@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use firesteel_ramdisk::{INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, Manifest, cpio::Archive, manifest};
 
 use crate::{
-    artefacts::{cargo, repository},
+    artefacts::{cargo, target_folder},
     bmc::BmcKind,
     lab::{HostPlan, Lab, LabConfig},
     machine::{DiskBus, Firmware},
@@ -25,25 +25,14 @@ const BOOT_TIMEOUT: Duration = Duration::from_secs(600);
 /// What the /init that does nothing else prints.
 const INIT_LINE: &str = "LAB-EMPTY-INIT";
 
-/// A benchmark that is a program of its own.
+/// A benchmark that is a program of its own, with the appliance beside it, both built as users build it.
 pub fn program(name: &str, arguments: &[String]) -> anyhow::Result<()> {
     let step = Step::begin("building the benchmark");
-    cargo(
-        &[
-            "build",
-            "--release",
-            "--quiet",
-            "--workspace",
-            "--exclude",
-            "firesteel-agent",
-            "--exclude",
-            "firesteel-switch",
-            "--bins",
-        ],
-        &[],
-    )?;
+    let but = ["--exclude", "firesteel-agent", "--exclude", "firesteel-switch"];
+    let wanted = ["--workspace", "--bin", name, "--bin", "firesteel"];
+    cargo(&[&["build", "--release", "--quiet"], &wanted[..], &but].concat(), &[])?;
     step.end();
-    let program = repository().join("target/release").join(name);
+    let program = target_folder().join("release").join(name);
     let status = Command::new(&program).args(arguments).status().context("running the benchmark")?;
     if !status.success() {
         bail!("the benchmark failed ({status})");

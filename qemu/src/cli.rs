@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use crate::{
-    artefacts::{Artefacts, ImageFormat, WantedImage, cargo, repository},
+    artefacts::{Artefacts, ImageFormat, PROFILE, WantedImage, build_programs, cargo, programs},
     attack::{self, AttackOptions},
     bench,
     bmc::chassis::{self, ChassisOptions},
@@ -326,9 +326,9 @@ fn unit_tests() -> anyhow::Result<()> {
     let mut nextest = Program::new("cargo");
     nextest.args(["nextest", "--version"]).stderr(Stdio::null()).stdout(Stdio::null());
     if nextest.status().is_ok_and(|status| status.success()) {
-        cargo(&["nextest", "run", "--release", "--workspace"], &[])?;
+        cargo(&["nextest", "run", "--cargo-profile", PROFILE, "--workspace"], &[])?;
     } else {
-        cargo(&["test", "--release", "--quiet", "--workspace"], &[])?;
+        cargo(&["test", "--profile", PROFILE, "--quiet", "--workspace"], &[])?;
     }
     step.end();
     Ok(())
@@ -336,7 +336,7 @@ fn unit_tests() -> anyhow::Result<()> {
 
 /// The simulation by itself, as long as asked for.
 fn simulate(asked: Option<(u64, u64)>) -> anyhow::Result<()> {
-    let arguments = ["test", "--release", "--workspace", "--test", "simulation", "wild::a_million_steps"];
+    let arguments = ["test", "--profile", PROFILE, "--workspace", "--test", "simulation", "wild::a_million_steps"];
     let arguments = [&arguments[..], &["--", "--exact", "--nocapture"]].concat();
     match asked {
         None => cargo(&arguments, &[]),
@@ -349,21 +349,8 @@ fn simulate(asked: Option<(u64, u64)>) -> anyhow::Result<()> {
 
 /// The runner is built with everything else; the parsers it builds itself, with other flags.
 fn fuzz(targets: &[String], minutes: &str, keep: bool) -> anyhow::Result<()> {
-    cargo(
-        &[
-            "build",
-            "--release",
-            "--quiet",
-            "--workspace",
-            "--exclude",
-            "firesteel-agent",
-            "--exclude",
-            "firesteel-switch",
-            "--bins",
-        ],
-        &[],
-    )?;
-    let mut runner = Program::new(repository().join("target/release/firesteel-fuzz"));
+    build_programs()?;
+    let mut runner = Program::new(programs().join("firesteel-fuzz"));
     let status = runner.args(targets).args(["--minutes", minutes]).args(keep.then_some("--keep")).status();
     let status = status.context("running the fuzzer")?;
     anyhow::ensure!(status.success(), "fuzzing failed ({status})");

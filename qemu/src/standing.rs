@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::{
     appliance,
-    artefacts::{ImageFormat, repository},
+    artefacts::{self, ImageFormat},
     lab::{HostPlan, Lab, LabConfig, Wish},
     machine::{DiskBus, Firmware},
     os,
@@ -162,7 +162,7 @@ pub fn exec(tools: &Tools, command: &[String]) -> anyhow::Result<()> {
     let state = State::read(tools).context("no lab is up: start one with `lab up`")?;
     let (program, arguments) = command.split_first().context("there is no command to run")?;
     os::join_network_of(state.pid).context("joining the lab's network")?;
-    let mut path = repository().join("target/release").into_os_string();
+    let mut path = artefacts::programs().into_os_string();
     path.push(":");
     path.push(env::var_os("PATH").unwrap_or_default());
     // The command is looked up on this process's own path, so it is set for both.
