@@ -195,10 +195,13 @@ pub fn programs() -> PathBuf {
     target_folder().join(PROFILE)
 }
 
-/// All that this computer runs, in one go: features are then the same, and nothing is built twice.
+/// The whole workspace but what runs in ramdisks alone, in one go: features are then the same, and nothing is built
+/// twice. `qemu/lab` builds the same.
+pub const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", "firesteel-agent", "--exclude", "firesteel-switch"];
+
+/// All that this computer runs.
 pub fn build_programs() -> anyhow::Result<()> {
-    let but = ["--exclude", "firesteel-agent", "--exclude", "firesteel-switch"];
-    cargo(&[&["build", "--profile", PROFILE, "--quiet", "--workspace", "--bins"], &but[..]].concat(), &[])
+    cargo(&[&["build", "--profile", PROFILE, "--quiet", "--bins"], &WORKSPACE[..]].concat(), &[])
 }
 
 fn build_appliance() -> anyhow::Result<PathBuf> {

@@ -12,7 +12,7 @@ use anyhow::{Context as _, bail};
 use firesteel_ramdisk::{INITRAMFS_FILE, KERNEL_FILE, MANIFEST_FILE, Manifest, cpio::Archive, manifest};
 
 use crate::{
-    artefacts::{cargo, target_folder},
+    artefacts::{WORKSPACE, cargo, target_folder},
     bmc::BmcKind,
     lab::{HostPlan, Lab, LabConfig},
     machine::{DiskBus, Firmware},
@@ -28,9 +28,8 @@ const INIT_LINE: &str = "LAB-EMPTY-INIT";
 /// A benchmark that is a program of its own, with the appliance beside it, both built as users build it.
 pub fn program(name: &str, arguments: &[String]) -> anyhow::Result<()> {
     let step = Step::begin("building the benchmark");
-    let but = ["--exclude", "firesteel-agent", "--exclude", "firesteel-switch"];
-    let wanted = ["--workspace", "--bin", name, "--bin", "firesteel"];
-    cargo(&[&["build", "--release", "--quiet"], &wanted[..], &but].concat(), &[])?;
+    let wanted = ["--bin", name, "--bin", "firesteel"];
+    cargo(&[&["build", "--release", "--quiet"], &wanted[..], &WORKSPACE].concat(), &[])?;
     step.end();
     let program = target_folder().join("release").join(name);
     let status = Command::new(&program).args(arguments).status().context("running the benchmark")?;

@@ -1,7 +1,10 @@
-//! The life of a host: installed, rebooted with the network first, installed anew beside an older
-//! copy of itself, rebooted again, deleted.
+//! The life of a host: installed, rebooted with the network first, deleted; and the longer one, in which it is also
+//! installed anew beside an older copy of itself and rebooted again.
 
-use std::{path::Path, time::Duration};
+use std::{
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime},
+};
 
 use anyhow::{Context as _, bail, ensure};
 
@@ -20,8 +23,22 @@ const SETTLE: Duration = Duration::from_secs(5);
 
 /// All lives at once, one machine each.
 pub(super) async fn lives(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmware]) -> anyhow::Result<()> {
-    let first = lab.publish(config.artefacts.image(ImageFormat::Gz)?)?;
+    live_all(lab, config, firmwares, None).await
+}
+
+/// All lives at once, each with an image of another version that is written beside an older copy of the disk.
+pub(super) async fn beside_copies(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmware]) -> anyhow::Result<()> {
     let second = lab.publish(config.artefacts.image_of(NEXT_VERSION, ImageFormat::Qcow2)?)?;
+    live_all(lab, config, firmwares, Some(second)).await
+}
+
+async fn live_all(
+    lab: &mut Lab,
+    config: &LabConfig,
+    firmwares: &[Firmware],
+    second: Option<ImageSource>,
+) -> anyhow::Result<()> {
+    let first = lab.publish(config.artefacts.image(ImageFormat::Gz)?)?;
     let mut names = Vec::new();
     for firmware in firmwares {
         let name = format!("{firmware}-1");
@@ -43,28 +60,61 @@ pub(super) async fn lives(lab: &mut Lab, config: &LabConfig, firmwares: &[Firmwa
     Ok(())
 }
 
-async fn live(lab: &Lab, name: &str, first: ImageSource, second: ImageSource) -> anyhow::Result<()> {
-    let target = lab.machine(name)?.config().disks[0].clone();
-    let wish = |image: &ImageSource, generation: u32| Wish {
-        image: Some(image.clone()),
-        hostname: Some(format!("{name}-{generation}")),
-        root_serial: Some(target.serial.clone()),
-        offline: false,
-        uninspected: false,
-        network_data: None,
-    };
-    lab.apply_host(name, &wish(&first, 1)).await?;
+async fn live(lab: &Lab, name: &str, first: ImageSource, second: Option<ImageSource>) -> anyhow::Result<()> {
+    lab.apply_host(name, &wish(lab, name, &first, 1)?).await?;
     check(name, &lab.wait_running(name, 1).await?)?;
     say(&format!("{name}: installed and running"));
     reach_disk(lab, name, 1).await?;
     say(&format!("{name}: booted the network first and reached its disk"));
+    let decoy = match second {
+        Some(second) => Some(install_beside_a_copy(lab, name, &first, &second).await?),
+        None => None,
+    };
 
-    lab.apply_host(name, &Wish { offline: true, ..wish(&first, 1) }).await?;
+    lab.appliance.cli(&["release", name]).await?;
+    let gone = async {
+        while lab.view(name).await.is_ok() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+    };
+    ensure!(tokio::time::timeout(PATIENCE, gone).await.is_ok(), "the host is not gone after its release");
+    lab.power_off(name).await?;
+    let target = &lab.machine(name)?.config().disks[0].path;
+    ensure!(is_cleared(target)?, "the disk of a deleted host still has a partition table");
+    say(&format!("{name}: deleted; its disk is clear"));
+    if let Some((decoy, copied_at)) = decoy {
+        ensure!(modified(&decoy)? == copied_at, "a disk that no plan named was written to");
+        say(&format!("{name}: the other disk is untouched"));
+    }
+    Ok(())
+}
+
+fn wish(lab: &Lab, name: &str, image: &ImageSource, generation: u32) -> anyhow::Result<Wish> {
+    let serial = lab.machine(name)?.config().disks[0].serial.clone();
+    Ok(Wish {
+        image: Some(image.clone()),
+        hostname: Some(format!("{name}-{generation}")),
+        root_serial: Some(serial),
+        offline: false,
+        uninspected: false,
+        network_data: None,
+    })
+}
+
+/// Gives the host a copy of its disk, which stands before it, installs it anew and starts it. The copy, and when it
+/// was made.
+async fn install_beside_a_copy(
+    lab: &Lab,
+    name: &str,
+    first: &ImageSource,
+    second: &ImageSource,
+) -> anyhow::Result<(PathBuf, SystemTime)> {
+    lab.apply_host(name, &Wish { offline: true, ..wish(lab, name, first, 1)? }).await?;
     let is_off = tokio::time::timeout(PATIENCE, lab.machine(name)?.wait_off()).await.is_ok();
     ensure!(is_off, "the host was not switched off though it shall be offline");
     let decoy = lab.add_copy(name, 0, true)?;
     let copied_at = modified(&decoy)?;
-    lab.apply_host(name, &wish(&second, 2)).await?;
+    lab.apply_host(name, &wish(lab, name, second, 2)?).await?;
     check(name, &lab.wait_running(name, 2).await?)?;
     say(&format!("{name}: installed anew beside its older copy, and running"));
     reach_disk(lab, name, 2).await?;
@@ -77,19 +127,7 @@ async fn live(lab: &Lab, name: &str, first: ImageSource, second: ImageSource) ->
         reach_disk(lab, name, 2).await?;
         say(&format!("{name}: and again, during and after one boot from the network"));
     }
-
-    lab.appliance.cli(&["release", name]).await?;
-    let gone = async {
-        while lab.view(name).await.is_ok() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    };
-    ensure!(tokio::time::timeout(PATIENCE, gone).await.is_ok(), "the host is not gone after its release");
-    lab.power_off(name).await?;
-    ensure!(is_cleared(&target.path)?, "the disk of a deleted host still has a partition table");
-    ensure!(modified(&decoy)? == copied_at, "a disk that no plan named was written to");
-    say(&format!("{name}: deleted; its disk is clear and the other one untouched"));
-    Ok(())
+    Ok((decoy, copied_at))
 }
 
 /// Restarts with the network first; the OS of this generation must come up, and no other.
@@ -114,6 +152,6 @@ async fn reach_disk(lab: &Lab, name: &str, generation: u32) -> anyhow::Result<()
     Ok(())
 }
 
-fn modified(path: &Path) -> anyhow::Result<std::time::SystemTime> {
+fn modified(path: &Path) -> anyhow::Result<SystemTime> {
     path.metadata().and_then(|metadata| metadata.modified()).with_context(|| format!("reading {}", path.display()))
 }
