@@ -285,7 +285,7 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         Command::Up(options) => vec![options.image.into()],
         Command::Test { all, scenario } => {
             if scenario.is_empty() {
-                unit_tests()?;
+                unit_tests(*all)?;
             }
             let chosen = chosen(*all, scenario)?;
             with_switch = chosen.iter().any(Chosen::has_switch);
@@ -320,15 +320,21 @@ fn chosen(all: bool, named: &[Chosen]) -> anyhow::Result<Vec<Chosen>> {
     }
 }
 
+/// Of the simulation's million steps that every run of the tests goes: one of so many parts. `--all` and `simulate` go
+/// all of them.
+const SIMULATED_PART: &str = "5";
+
 /// cargo-nextest runs tests in parallel across crates; where it is not installed, cargo does.
-fn unit_tests() -> anyhow::Result<()> {
+fn unit_tests(all: bool) -> anyhow::Result<()> {
+    // The simulation is the longest of them.
+    let part: &[(&str, &str)] = if all { &[] } else { &[("FIRESTEEL_SIM_PART", SIMULATED_PART)] };
     let step = Step::begin("running unit and property tests");
     let mut nextest = Program::new("cargo");
     nextest.args(["nextest", "--version"]).stderr(Stdio::null()).stdout(Stdio::null());
     if nextest.status().is_ok_and(|status| status.success()) {
-        cargo(&["nextest", "run", "--cargo-profile", PROFILE, "--workspace"], &[])?;
+        cargo(&["nextest", "run", "--cargo-profile", PROFILE, "--workspace"], part)?;
     } else {
-        cargo(&["test", "--profile", PROFILE, "--quiet", "--workspace"], &[])?;
+        cargo(&["test", "--profile", PROFILE, "--quiet", "--workspace"], part)?;
     }
     step.end();
     Ok(())
