@@ -43,8 +43,7 @@ pub fn bench(config: &LabConfig) -> anyhow::Result<()> {
         let path = PathBuf::from(format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd()));
         disks::fill(&path, BYTES)?;
         let serial = bus.name().to_uppercase();
-        // Memory that one way gives back is got anew by the next one, which takes longer than to zero it.
-        let disk = Disk { path, bus, serial: serial.clone(), write_bytes_per_second: None, unmaps: false };
+        let disk = Disk { path, bus, serial: serial.clone(), write_bytes_per_second: None };
         let answers =
             guest.run(&format!("bench-{}", bus.name()), std::slice::from_ref(&disk), &wanted(bus, &serial), &|_| {
                 false

@@ -45,7 +45,7 @@ fn wipe(guest: &Guest<'_>, folder: &Path) -> anyhow::Result<String> {
     for bus in Bus::ALL {
         let path = folder.join(format!("{}.raw", bus.name()));
         disks::fill(&path, BYTES)?;
-        all.push(Disk { path, bus, serial: bus.name().to_uppercase(), write_bytes_per_second: None, unmaps: true });
+        all.push(Disk { path, bus, serial: bus.name().to_uppercase(), write_bytes_per_second: None });
     }
     for planted in Planted::ALL {
         let path = folder.join(format!("{}.raw", planted.serial()));
@@ -56,7 +56,6 @@ fn wipe(guest: &Guest<'_>, folder: &Path) -> anyhow::Result<String> {
             bus: Bus::VirtioBlock,
             serial: planted.serial().to_owned(),
             write_bytes_per_second: None,
-            unmaps: true,
         });
     }
     let before: Vec<Vec<u8>> = Planted::ALL
@@ -88,13 +87,8 @@ fn wipe(guest: &Guest<'_>, folder: &Path) -> anyhow::Result<String> {
 fn cut(guest: &Guest<'_>, folder: &Path) -> anyhow::Result<()> {
     let path = folder.join("cut.raw");
     disks::fill(&path, BYTES)?;
-    let slow = Disk {
-        path,
-        bus: Bus::Sata,
-        serial: "CUT".to_owned(),
-        write_bytes_per_second: Some(SLOW_BYTES_PER_SECOND),
-        unmaps: true,
-    };
+    let slow =
+        Disk { path, bus: Bus::Sata, serial: "CUT".to_owned(), write_bytes_per_second: Some(SLOW_BYTES_PER_SECOND) };
     let is_half = |answer: &Value| {
         let step = &answer["progress"][0];
         let (done, total) = (step["done"].as_u64().unwrap_or(0), step["total"].as_u64().unwrap_or(0));

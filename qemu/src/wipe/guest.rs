@@ -50,8 +50,6 @@ pub(super) struct Disk {
     pub(super) serial: String,
     /// The most that is written in a second; a slow disk can be interrupted.
     pub(super) write_bytes_per_second: Option<u64>,
-    /// What the guest gives back is given back to this computer too.
-    pub(super) unmaps: bool,
 }
 
 /// Everything that a machine is started with.
@@ -141,9 +139,8 @@ impl Guest<'_> {
         for (number, disk) in disks.iter().enumerate() {
             let speed = disk.write_bytes_per_second.map(|bytes| format!(",throttling.bps-write={bytes}"));
             command.arg("-drive").arg(format!(
-                "if=none,id=d{number},file={},format=raw,cache=writeback,discard={},detect-zeroes=off{}",
+                "if=none,id=d{number},file={},format=raw,cache=writeback,discard=unmap,detect-zeroes=off{}",
                 disk.path.display(),
-                if disk.unmaps { "unmap" } else { "ignore" },
                 speed.unwrap_or_default(),
             ));
             let serial = &disk.serial;
