@@ -90,7 +90,7 @@ fn a_million_steps() {
     let asked = |name: &str| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
     let (steps, seed) = (asked("FIRESTEEL_SIM_STEPS"), asked("FIRESTEEL_SIM_SEED").unwrap_or(1));
     let part = asked("FIRESTEEL_SIM_PART").unwrap_or(1).max(1);
-    let least = if steps.is_none() { LEAST_OF_HALF / part } else { 0 };
+    let least = if steps.is_none() { (LEAST_OF_HALF / part).max(1) } else { 0 };
     let steps = steps.unwrap_or(STEPS / part);
     let counts = std::thread::scope(|scope| {
         let run_half = |seed| scope.spawn(move || run(seed, steps.div_ceil(2), least));
