@@ -1,6 +1,7 @@
 //! Effects: what a step wants done. Each is idempotent, and may run again after a restart.
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use firesteel_ignition as ignition;
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{
     DiskIdentity, Effect, HostMemory, Mark,
@@ -14,7 +15,6 @@ use firesteel_resources::{
     hardware::HardwareRecord,
     hardware_data,
     host_journal::HostJournalStatus,
-    ignition,
 };
 use firesteel_wire as wire;
 

@@ -7,10 +7,10 @@
 use std::net::IpAddr;
 
 use firesteel_boot::{Claims, Purpose};
+use firesteel_ignition as ignition;
 use firesteel_resources::{
     Secret,
     host_journal::{HostJournalStatus, InstanceRecord},
-    ignition,
 };
 use ring::hmac;
 

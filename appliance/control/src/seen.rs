@@ -1,5 +1,6 @@
 //! Gathering what a step may look at.
 
+use firesteel_ignition as ignition;
 use firesteel_kube::Status;
 use firesteel_plan::{
     DiskIdentity, HostMemory,
@@ -12,7 +13,6 @@ use firesteel_plan::{
 use firesteel_resources::{
     BareMetalHost,
     host_journal::{AgentBinding, HostJournalStatus},
-    ignition,
 };
 use firesteel_wire::{self as wire, Report, StepState};
 use jiff::{SignedDuration, Timestamp};

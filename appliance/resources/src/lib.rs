@@ -25,7 +25,6 @@ pub mod hardware_data;
 pub mod host_claim;
 pub mod host_deploy_policy;
 pub mod host_journal;
-pub mod ignition;
 pub mod kinds;
 mod label;
 pub mod meta;

@@ -1,6 +1,6 @@
 //! Ignition configs of users: examined, given a token, given files.
 
-use firesteel_resources::ignition::{self, NewFile};
+use firesteel_ignition::{self as ignition, NewFile};
 use serde_json::Value;
 
 const ORIGIN: &str = "https://192.0.2.1:8443/config/";
