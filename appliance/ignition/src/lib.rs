@@ -6,13 +6,12 @@
 //!   us is handed over byte for byte.
 //! - [`with_files`] adds files to a config that we serve.
 
-mod rules;
-mod source;
+mod validate;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
-pub use source::data_url_is_valid;
+pub use validate::data_url_is_valid;
 
 /// Largest config. Ignition itself has no bound; boot partitions and agents' plans do.
 pub const CONFIG_BYTES_MAX: usize = 2 << 20;
@@ -83,15 +82,7 @@ pub enum IgnitionError {
 /// Examines a config.
 #[must_use]
 pub fn validate(config: &[u8]) -> Findings {
-    if config.len() > CONFIG_BYTES_MAX {
-        let text =
-            format!("the config has {} bytes, more than {CONFIG_BYTES_MAX}: fetch the rest by merge", config.len());
-        return Findings { errors: vec![text], warnings: Vec::new() };
-    }
-    match serde_json::from_slice::<Value>(config) {
-        Ok(value) => rules::check(&value),
-        Err(error) => Findings { errors: vec![format!("not JSON: {error}")], warnings: Vec::new() },
-    }
+    validate::bytes(config)
 }
 
 /// Never panics, whatever the bytes.
@@ -105,14 +96,14 @@ pub fn check(bytes: &[u8]) {
 /// Whether the config merges with or is replaced by one whose URL begins with `origin`.
 #[must_use]
 pub fn fetches_from(config: &[u8], origin: &str) -> bool {
-    serde_json::from_slice(config).is_ok_and(|mut value: Value| !own_sources(&mut value, origin).is_empty())
+    validate::read(config).is_ok_and(|mut value| !own_sources(&mut value, origin).is_empty())
 }
 
 /// Whether the config merges with or is replaced by the one at exactly this URL.
 #[must_use]
 pub fn fetches(config: &[u8], url: &str) -> bool {
     let is_it = |source: &&mut Value| source["source"] == url;
-    serde_json::from_slice(config).is_ok_and(|mut value: Value| own_sources(&mut value, url).iter().any(is_it))
+    validate::read(config).is_ok_and(|mut value| own_sources(&mut value, url).iter().any(is_it))
 }
 
 fn is_own(resource: &Value, origin: &str) -> bool {
@@ -140,20 +131,18 @@ fn own_sources<'a>(config: &'a mut Value, origin: &str) -> Vec<&'a mut Value> {
 /// # Errors
 /// When the config is not JSON, or too old to carry headers.
 pub fn with_config_token(config: &[u8], origin: &str, token: &str) -> Result<Vec<u8>, IgnitionError> {
-    let mut value: Value =
-        serde_json::from_slice(config).map_err(|error| IgnitionError::Invalid(format!("not JSON: {error}")))?;
+    let mut value = validate::read(config).map_err(IgnitionError::Invalid)?;
     let version = value.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default().to_owned();
     let own = own_sources(&mut value, origin);
     if own.is_empty() {
         return Ok(config.to_vec());
     }
-    if version == "3.0.0" {
+    if validate::minor(&version) == Ok(0) {
         return Err(IgnitionError::NoHeaders { version });
     }
     for resource in own {
         let Some(resource) = resource.as_object_mut() else { continue };
-        let headers = resource.entry("httpHeaders").or_insert_with(|| json!([]));
-        if let Value::Array(headers) = headers {
+        if let Value::Array(headers) = member(resource, "httpHeaders", json!([])) {
             headers.retain(|header| {
                 !header["name"].as_str().is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
             });
@@ -166,23 +155,18 @@ pub fn with_config_token(config: &[u8], origin: &str, token: &str) -> Result<Vec
 /// The config with further files, which must not be there already.
 ///
 /// # Errors
-/// When the config is not valid, or has one of the paths.
+/// When the config is not valid, has one of the paths, or something that a file does not go with, such as a link above it.
 pub fn with_files(config: &[u8], files: &[NewFile]) -> Result<Vec<u8>, IgnitionError> {
-    let findings = validate(config);
-    if !findings.errors.is_empty() {
-        return Err(IgnitionError::Invalid(findings.errors.join("; ")));
-    }
-    let mut value: Value =
-        serde_json::from_slice(config).map_err(|error| IgnitionError::Invalid(format!("not JSON: {error}")))?;
-    let root = value.as_object_mut().ok_or(IgnitionError::Encode)?;
-    let storage = root.entry("storage").or_insert_with(|| json!({}));
-    let storage = storage.as_object_mut().ok_or(IgnitionError::Encode)?;
-    let list = storage.entry("files").or_insert_with(|| json!([]));
-    let list = list.as_array_mut().ok_or(IgnitionError::Encode)?;
+    refuse_invalid(config)?;
+    let mut value = validate::read(config).map_err(IgnitionError::Invalid)?;
     for file in files {
-        if list.iter().any(|existing| existing["path"] == file.path.as_str()) {
+        let lists = ["files", "directories", "links"].iter().filter_map(|list| value["storage"][list].as_array());
+        if lists.flatten().any(|node| node["path"] == file.path.as_str()) {
             return Err(IgnitionError::Taken { path: file.path.clone() });
         }
+        let root = value.as_object_mut().ok_or(IgnitionError::Encode)?;
+        let storage = member(root, "storage", json!({})).as_object_mut().ok_or(IgnitionError::Encode)?;
+        let list = member(storage, "files", json!([])).as_array_mut().ok_or(IgnitionError::Encode)?;
         list.push(json!({
             "path": file.path,
             "mode": file.mode,
@@ -190,7 +174,23 @@ pub fn with_files(config: &[u8], files: &[NewFile]) -> Result<Vec<u8>, IgnitionE
             "contents": {"source": format!("data:;base64,{}", STANDARD.encode(&file.contents))},
         }));
     }
-    serde_json::to_vec(&value).map_err(|_| IgnitionError::Encode)
+    let more = serde_json::to_vec(&value).map_err(|_| IgnitionError::Encode)?;
+    refuse_invalid(&more)?;
+    Ok(more)
+}
+
+/// A member of an object, made where there is none. Null is none: Ignition takes it so.
+fn member<'a>(object: &'a mut Map<String, Value>, name: &str, empty: Value) -> &'a mut Value {
+    let value = object.entry(name).or_insert(Value::Null);
+    if value.is_null() {
+        *value = empty;
+    }
+    value
+}
+
+fn refuse_invalid(config: &[u8]) -> Result<(), IgnitionError> {
+    let findings = validate(config);
+    if findings.errors.is_empty() { Ok(()) } else { Err(IgnitionError::Invalid(findings.errors.join("; "))) }
 }
 
 #[cfg(test)]

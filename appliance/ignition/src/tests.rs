@@ -38,8 +38,8 @@ fn each_fault_is_named_with_its_place() {
     };
     let cases = [
         (json!({}), "ignition.version: is needed"),
-        (json!({"ignition": {"version": "2.2.0"}}), "not supported yet: use spec 3"),
-        (json!({"ignition": {"version": "3.9.0"}}), "none of 3.0.0 to 3.5.0"),
+        (json!({"ignition": {"version": "2.2.0"}}), "the stub converter turns it to 3.2.0"),
+        (json!({"ignition": {"version": "3.9.0"}}), "newer than 3.5.0"),
         (json!({"ignition": {"version": "4.0.0"}}), "none of"),
         (base(json!({"storage": {"files": [{"mode": 420}]}})), "storage.files[0].path: is needed"),
         (base(json!({"storage": {"files": [{"path": "etc/x"}]}})), "not an absolute path"),
@@ -56,7 +56,7 @@ fn each_fault_is_named_with_its_place() {
         ),
         (base(json!({"systemd": {"units": [{"name": "x"}]}})), "no unit name"),
         (base(json!({"systemd": {"units": {}}})), "systemd.units: must be a list"),
-        (base(json!({"passwd": {"users": [{"uid": 4}]}})), "passwd.users[0].name: is needed"),
+        (base(json!({"passwd": {"users": [{"uid": "4"}]}})), "passwd.users[0].uid: must be a whole number"),
     ];
     for (config, wanted) in cases {
         let found = errors(&config);
@@ -80,6 +80,14 @@ fn a_stub_gets_its_token_where_it_points_to_us_and_nowhere_else() {
     assert_eq!(merge[0], json!({"source": "https://elsewhere.example/config/x"}), "a token never goes elsewhere");
     assert_eq!(merge[1]["httpHeaders"], json!([{"name": "Authorization", "value": "Bearer T"}]));
     assert!(fetches_from(stub.to_string().as_bytes(), ORIGIN));
+    let nulls = json!({"ignition": {"version": "3.3.0", "config": {"replace":
+        {"source": format!("{ORIGIN}web"), "httpHeaders": null}}}});
+    let copy = with_config_token(nulls.to_string().as_bytes(), ORIGIN, "T").unwrap();
+    assert!(String::from_utf8(copy).unwrap().contains("Bearer T"), "null headers are no headers");
+    let twice = format!(
+        r#"{{"ignition":{{"version":"3.3.0"}},"ignition":{{"version":"3.3.0","config":{{"merge":[{{"source":"{ORIGIN}x"}}]}}}}}}"#
+    );
+    assert!(with_config_token(twice.as_bytes(), ORIGIN, "T").is_err(), "a copy would lose one of the two");
 }
 
 #[test]
@@ -102,6 +110,14 @@ fn files_are_added_and_never_replace_the_owners() {
     assert_eq!(value["storage"]["files"][0]["mode"], 0o600);
     assert!(matches!(with_files(&served, std::slice::from_ref(&file)), Err(IgnitionError::Taken { .. })));
     assert!(!format!("{file:?}").contains("115"), "contents do not show");
+    let nulls = br#"{"ignition":{"version":"3.3.0"},"storage":null}"#;
+    assert!(with_files(nulls, std::slice::from_ref(&file)).is_ok(), "null is as if it was not there");
+    let link = json!({"ignition": {"version": "3.3.0"}, "storage": {"links": [{"path": "/etc", "target": "/x"}]}});
+    let refused = with_files(link.to_string().as_bytes(), std::slice::from_ref(&file));
+    assert!(matches!(refused, Err(IgnitionError::Invalid(_))), "a file below a link would go elsewhere: {refused:?}");
+    let taken = json!({"ignition": {"version": "3.3.0"}, "storage": {"directories": [{"path": "/etc/a"}]}});
+    let refused = with_files(taken.to_string().as_bytes(), &[file]);
+    assert!(matches!(refused, Err(IgnitionError::Taken { .. })), "{refused:?}");
 }
 
 #[test]
@@ -130,6 +146,6 @@ proptest! {
         check(&bytes);
         check(text.as_bytes());
         check(format!("{{\"ignition\":{{\"version\":\"3.3.0\"}},\"storage\":{{\"files\":[{{\"path\":{text:?}}}]}}}}").as_bytes());
-        drop(source::fault(&format!("data:{text}")));
+        let _: bool = data_url_is_valid(&format!("data:{text}"));
     }
 }

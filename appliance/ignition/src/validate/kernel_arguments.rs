@@ -1,0 +1,11 @@
+//! Kernel arguments (`types/kargs.go`): each in one of the two lists, and there once.
+
+use std::collections::HashSet;
+
+use super::{At, Rules};
+
+pub(super) fn check(rules: &mut Rules<'_>, arguments: &At<'_>) {
+    let mut seen = HashSet::new();
+    rules.unique_texts(arguments, "shouldExist", &mut seen);
+    rules.unique_texts(arguments, "shouldNotExist", &mut seen);
+}

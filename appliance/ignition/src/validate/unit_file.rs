@@ -1,0 +1,176 @@
+//! Unit files as Ignition reads them (github.com/coreos/go-systemd, `unit/deserialize.go`): not all of systemd's
+//! grammar, and a bound on lines that depends on where the line falls in a buffer of 4,096 bytes. Both are copied in
+//! behaviour, for the verdict is Ignition's.
+
+/// What a unit file that can be read has in it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Unit {
+    /// An option in a section `[Install]`: without one, enabling the unit does nothing.
+    pub(super) installs: bool,
+}
+
+/// systemd's longest line; longer ones were cut in silence.
+const LINE_MAX: usize = 2048;
+/// Go's `bufio.Reader`.
+const BUFFER: usize = 4096;
+
+/// The unit, or what is wrong with it.
+pub(super) fn read(text: &str) -> Result<Unit, &'static str> {
+    let mut reader = Reader { text, at: 0, filled: 0 };
+    let mut unit = Unit { installs: false };
+    let mut step = Step::BeforeSection;
+    loop {
+        if reader.line_is_too_long() {
+            return Err("has a line of more than 2048 bytes");
+        }
+        step = match next(step, &mut reader, &mut unit)? {
+            Some(step) => step,
+            None => return Ok(unit),
+        };
+    }
+}
+
+/// What is read next; `is_install` says whether it stands in a section `[Install]`.
+enum Step {
+    BeforeSection,
+    SectionName,
+    SectionEnd { is_install: bool },
+    SectionOrOption { is_install: bool },
+    OptionName { is_install: bool },
+    OptionValue { is_install: bool },
+    Comment { section: Option<bool> },
+}
+
+fn next(step: Step, reader: &mut Reader<'_>, unit: &mut Unit) -> Result<Option<Step>, &'static str> {
+    Ok(Some(match step {
+        // Whatever stands before the first section is skipped.
+        Step::BeforeSection => match reader.character() {
+            None => return Ok(None),
+            Some('[') => Step::SectionName,
+            Some('#' | ';') => Step::Comment { section: None },
+            Some(_) => Step::BeforeSection,
+        },
+        Step::SectionName => {
+            let name = reader.until(b']');
+            let name = name.strip_suffix(']').ok_or("has a section without its closing bracket")?;
+            Step::SectionEnd { is_install: name == "Install" }
+        }
+        Step::SectionEnd { is_install } => {
+            if !reader.line().trim().is_empty() {
+                return Err("has something after the closing bracket of a section");
+            }
+            Step::SectionOrOption { is_install }
+        }
+        Step::SectionOrOption { is_install } => match reader.character() {
+            None => return Ok(None),
+            Some('[') => Step::SectionName,
+            Some('#' | ';') => Step::Comment { section: Some(is_install) },
+            Some(space) if space.is_whitespace() => Step::SectionOrOption { is_install },
+            Some(other) => {
+                reader.at -= other.len_utf8();
+                Step::OptionName { is_install }
+            }
+        },
+        Step::OptionName { is_install } => loop {
+            match reader.character() {
+                Some('=') => break Step::OptionValue { is_install },
+                Some('\n' | '\r') | None => return Err("has a line that is no option: no equals sign in it"),
+                Some(_) => {}
+            }
+        },
+        Step::OptionValue { is_install } => {
+            let line = reader.line();
+            if !line.trim().is_empty() && line.ends_with('\\') {
+                Step::OptionValue { is_install }
+            } else {
+                unit.installs |= is_install;
+                Step::SectionOrOption { is_install }
+            }
+        }
+        Step::Comment { section } => {
+            loop {
+                let line = reader.line();
+                if !line.strip_suffix(' ').unwrap_or(line).ends_with('\\') {
+                    break;
+                }
+            }
+            section.map_or(Step::BeforeSection, |is_install| Step::SectionOrOption { is_install })
+        }
+    }))
+}
+
+/// A text behind a buffer: `at` is read next, the buffer holds what is before `filled`.
+struct Reader<'t> {
+    text: &'t str,
+    at: usize,
+    filled: usize,
+}
+
+impl<'t> Reader<'t> {
+    fn line_is_too_long(&self) -> bool {
+        let buffered = &self.text.as_bytes()[self.at..self.filled];
+        buffered.len() >= LINE_MAX && !buffered[..LINE_MAX].iter().any(|byte| matches!(byte, b'\n' | b'\r'))
+    }
+
+    fn fill(&mut self) {
+        self.filled = self.text.len().min(self.at + BUFFER);
+    }
+
+    fn character(&mut self) -> Option<char> {
+        let character = self.text[self.at..].chars().next()?;
+        if self.at + character.len_utf8() > self.filled {
+            self.fill();
+        }
+        self.at += character.len_utf8();
+        Some(character)
+    }
+
+    /// What comes before the byte and the byte itself, or what is left.
+    fn until(&mut self, byte: u8) -> &'t str {
+        let start = self.at;
+        let found = self.text.as_bytes()[start..].iter().position(|at| *at == byte);
+        let end = found.map_or(self.text.len(), |offset| start + offset + 1);
+        // As far as the buffer does not hold it: it is emptied when it is full, and filled when there is room.
+        while self.filled < end {
+            if self.filled - self.at >= BUFFER {
+                self.at = self.filled;
+            }
+            self.fill();
+        }
+        self.at = end;
+        &self.text[start..end]
+    }
+
+    /// A line without its end. A carriage return before that stays, as there.
+    fn line(&mut self) -> &'t str {
+        let line = self.until(b'\n');
+        line.strip_suffix('\n').unwrap_or(line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_are_read_as_ignition_does() {
+        for (text, installs) in [
+            ("", false),
+            ("nothing in a section", false),
+            ("[Unit]", false),
+            ("[Unit]\nDescription=x\n[Install]\n", false),
+            ("# [Unit]\n[Install]\nWantedBy=x", true),
+            ("[Install]\n;WantedBy=\\\nx=y\n", false),
+            ("[Unit]\nA=b \\\n  c\n[Install] \nA=\n", true),
+            ("[Inst\nall]\nA=b\n", false),
+        ] {
+            assert_eq!(read(text), Ok(Unit { installs }), "{text:?}");
+        }
+        for text in ["[Unit", "[Unit]x", "[Unit]\nfoo", "[Unit]\nfoo\n=x", "[Unit]\r\nfoo\rx=y"] {
+            assert!(read(text).is_err(), "{text:?}");
+        }
+        let long = |bytes: usize| format!("[Unit]\nA={}\n", "x".repeat(bytes));
+        assert!(read(&long(2000)).is_ok());
+        assert!(read(&long(2100)).is_err());
+    }
+}
