@@ -1,0 +1,67 @@
+//! What a client of the config server reads, by its header `Accept` (S1-6, as upstream's `pkg/server/api.go`).
+//!
+//! Ignition 2 sends `application/vnd.coreos.ignition+json;version=3.4.0, */*;q=0.1`; Ignition 0.x sends a version of
+//! spec 2, and 1 with a lower `q`. Who sends no version, such as curl, gets 2.2.0, as ever.
+
+use crate::{SpecVersion, version::Semver};
+
+/// Of a header; longer ones are as malformed ones. Ignition's has below 150 bytes.
+const HEADER_BYTES_MAX: usize = 4096;
+const SUBTYPE: &str = "vnd.coreos.ignition+json";
+
+/// The client asks for a version that is not served: HTTP 400.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the client asks for a version of Ignition's config that is not served: 2.2 to 3.5 are")]
+pub struct Unserved;
+
+struct Entry<'a> {
+    subtype: &'a str,
+    version: Option<Semver>,
+    quality: f32,
+}
+
+/// The version to serve.
+///
+/// # Errors
+/// When the client names a version that is older than 2.2 or of an unknown major.
+pub fn negotiate(header: &str) -> Result<SpecVersion, Unserved> {
+    if header.len() > HEADER_BYTES_MAX {
+        return Ok(SpecVersion::V2_2);
+    }
+    let mut entries: Vec<Entry<'_>> = header.split(',').filter_map(entry).collect();
+    entries.sort_by(|one, other| other.quality.total_cmp(&one.quality));
+    let asked = entries.into_iter().filter(|entry| entry.subtype == SUBTYPE).find_map(|entry| entry.version);
+    match asked {
+        None => Ok(SpecVersion::V2_2),
+        Some(version) => served(version).ok_or(Unserved),
+    }
+}
+
+fn served(version: Semver) -> Option<SpecVersion> {
+    match version {
+        Semver { major: 2, minor: 2.., .. } => Some(SpecVersion::V2_2),
+        Semver { major: 3, minor, .. } => {
+            let version = |known: &SpecVersion| known.text() == format!("3.{minor}.0");
+            Some(SpecVersion::ALL.into_iter().find(version).unwrap_or(SpecVersion::NEWEST))
+        }
+        Semver { .. } => None,
+    }
+}
+
+/// `type/subtype; name=value …`; `None` for what is no media type.
+fn entry(text: &str) -> Option<Entry<'_>> {
+    let mut parts = text.split(';').map(str::trim);
+    let (_, subtype) = parts.next()?.split_once('/')?;
+    let (mut version, mut quality) = (None, None);
+    for (name, value) in parts.filter_map(|part| part.split_once('=')) {
+        match name {
+            "version" if version.is_none() => version = Semver::parse(value),
+            "q" if quality.is_none() => quality = value.parse().ok().filter(|quality: &f32| quality.is_finite()),
+            _ => {}
+        }
+    }
+    Some(Entry { subtype, version, quality: quality.unwrap_or(1.0) })
+}
+
+#[cfg(test)]
+mod tests;
