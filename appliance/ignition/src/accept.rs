@@ -64,4 +64,56 @@ fn entry(text: &str) -> Option<Entry<'_>> {
 }
 
 #[cfg(test)]
-mod tests;
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::fixtures::{fixture, json};
+
+    /// S1.20
+    #[test]
+    fn upstreams_vectors_hold() {
+        let Some(vectors) = fixture("vectors/mcs-accept-header.json") else { return };
+        let vectors = json(&vectors);
+        for vector in vectors.as_array().unwrap() {
+            let served = negotiate(vector["accept"].as_str().unwrap());
+            assert_eq!(served.ok().map(SpecVersion::text), vector["served"].as_str(), "{vector}");
+            assert_eq!(if served.is_ok() { 200 } else { 400 }, vector["http"], "{vector}");
+        }
+        assert!(vectors.as_array().unwrap().len() >= 12, "{vectors}");
+    }
+
+    #[test]
+    fn the_first_of_the_best_that_names_a_version_counts() {
+        let kind = "application/vnd.coreos.ignition+json";
+        let cases = [
+            // What Ignition 0.x and 2.x send.
+            (format!("{kind}; version=2.4.0, {kind}; version=1; q=0.5, */*; q=0.1"), Some("2.2.0")),
+            (format!("{kind};version=3.5.0, */*;q=0.1"), Some("3.5.0")),
+            (format!("{kind};version=3.0.0"), Some("3.0.0")),
+            (format!("{kind};version=3.1.0;q=0.5, {kind};version=3.4.0"), Some("3.4.0")),
+            (format!("{kind};version=3.1.0, {kind};version=3.4.0"), Some("3.1.0")),
+            (format!("{kind}, {kind};version=3.3.0"), Some("3.3.0")),
+            (format!("{kind};version=3.3, {kind};version=3.2.0;q=0.2"), Some("3.2.0")),
+            (format!("{kind};version=3.6.0-experimental"), Some("3.5.0")),
+            (format!("{kind};version=3.3.0;q=nan"), Some("3.3.0")),
+            (format!("{kind};version=1.0.0"), None),
+            (format!("{kind};version=2.2.0-dev"), Some("2.2.0")),
+            (format!("{kind};version=3.99999999999999999999.0"), Some("2.2.0")),
+            (",;,=/;;q=".to_owned(), Some("2.2.0")),
+            (format!("{kind};version=3.3.0{}", " ".repeat(HEADER_BYTES_MAX)), Some("2.2.0")),
+        ];
+        for (header, served) in cases {
+            assert_eq!(negotiate(&header).ok().map(SpecVersion::text), served, "{header}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_is_asked_for_there_is_an_answer(header in "\\PC{0,80}", version in "[0-9.+-]{0,12}") {
+            let _ = negotiate(&header);
+            let _ = negotiate(&format!("a/vnd.coreos.ignition+json;version={version};q={header}"));
+        }
+    }
+}

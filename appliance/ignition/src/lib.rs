@@ -13,6 +13,8 @@ pub mod accept;
 mod data_url;
 pub mod down;
 mod fields;
+#[cfg(test)]
+mod fixtures;
 mod pem;
 pub mod render;
 mod rules;

@@ -15,8 +15,7 @@ pub enum SpecVersion {
 impl SpecVersion {
     /// What pools are rendered in, and what a client of a newer minor gets.
     pub const NEWEST: Self = Self::V3_5;
-    pub const ALL: [Self; 7] =
-        [Self::V2_2, Self::V3_0, Self::V3_1, Self::V3_2, Self::V3_3, Self::V3_4, Self::V3_5];
+    pub const ALL: [Self; 7] = [Self::V2_2, Self::V3_0, Self::V3_1, Self::V3_2, Self::V3_3, Self::V3_4, Self::V3_5];
 
     #[must_use]
     pub fn text(self) -> &'static str {

@@ -84,7 +84,9 @@ fn required(config: &mut Value, to: SpecVersion) -> Result<(), FieldError> {
     if to < SpecVersion::V3_3 {
         spec3::each(config, "storage.links", |map, name, place| entries_have(&map[name], place, &["target"]))?;
         spec3::each(config, "storage.raid", |map, name, place| entries_have(&map[name], place, &["level", "devices"]))?;
-        spec3::each(config, "storage.luks.*.clevis.custom", |map, name, place| has(&map[name], place, &["pin", "config"]))?;
+        spec3::each(config, "storage.luks.*.clevis.custom", |map, name, place| {
+            has(&map[name], place, &["pin", "config"])
+        })?;
     }
     if to < SpecVersion::V3_1 {
         // Without a source there is nothing that replaces the config.

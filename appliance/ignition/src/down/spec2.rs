@@ -94,7 +94,8 @@ fn disk(mut disk: Fields) -> Result<Written, FieldError> {
         }
         let wipes = partition.flag("wipePartitionEntry")? == Some(true);
         let removes = partition.flag("shouldExist")? == Some(false);
-        if let Some((name, _)) = [("wipePartitionEntry", wipes), ("shouldExist", removes)].iter().find(|(_, set)| *set) {
+        if let Some((name, _)) = [("wipePartitionEntry", wipes), ("shouldExist", removes)].iter().find(|(_, set)| *set)
+        {
             return Err(partition.error(name, "cannot be said in 2.2.0"));
         }
         partitions.push(partition.kept());

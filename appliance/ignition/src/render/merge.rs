@@ -27,6 +27,10 @@ pub fn merge(parent: Value, child: Value) -> Value {
 }
 
 fn objects(mut parent: Map<String, Value>, child: Map<String, Value>) -> Map<String, Value> {
+    // Contents from elsewhere are other contents: how the old ones were packed and what their digest was says nothing.
+    if child.get("source").is_some_and(|source| source.is_string() && parent.get("source") != Some(source)) {
+        return child;
+    }
     for list in SHARED.into_iter().flatten() {
         remove_claimed(&mut parent, &child, list);
     }
@@ -34,21 +38,12 @@ fn objects(mut parent: Map<String, Value>, child: Map<String, Value>) -> Map<Str
         let merged = match (name.as_str(), parent.remove(&name), value) {
             (_, Some(old), Value::Null) => old,
             (_, Some(Value::Array(old)), Value::Array(new)) => Value::Array(lists(&name, old, new)),
-            ("contents", Some(Value::Object(old)), Value::Object(new)) => Value::Object(contents(old, new)),
             (_, Some(old), new) => merge(old, new),
             (_, None, new) => new,
         };
         parent.insert(name, merged);
     }
     parent
-}
-
-/// Contents from elsewhere are other contents: how the old ones were packed and what their digest was says nothing.
-fn contents(old: Map<String, Value>, new: Map<String, Value>) -> Map<String, Value> {
-    match new.get("source") {
-        Some(Value::String(source)) if old.get("source").and_then(Value::as_str) != Some(source) => new,
-        Some(_) | None => objects(old, new),
-    }
 }
 
 /// Takes out of the parent's list what the child has in another list of the same keys.

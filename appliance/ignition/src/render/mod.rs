@@ -159,7 +159,8 @@ pub fn render(pool: &str, configs: &[MachineConfig], defaults: &Defaults) -> Res
     let config = clash::merge_all(&parts)?;
     let kernel_type = clash::kernel_type(&ordered)?;
     clash::kernel_arguments(&ordered, &parts)?;
-    let all = |list: fn(&MachineConfig) -> &Vec<String>| ordered.iter().flat_map(|config| list(config)).cloned().collect();
+    let all =
+        |list: fn(&MachineConfig) -> &Vec<String>| ordered.iter().flat_map(|config| list(config)).cloned().collect();
     let mut rendered = Rendered {
         name: String::new(),
         config,

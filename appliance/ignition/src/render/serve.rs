@@ -57,6 +57,8 @@ pub enum ServeError {
     Unsaid { version: SpecVersion, fault: FieldError },
     #[error("{path} is in the pool's config already, and the appliance needs it: remove it from the machine config")]
     Taken { path: String },
+    #[error("with the appliance's own files the pool's config is not valid: {0}")]
+    Invalid(String),
 }
 
 impl ServeError {
@@ -65,7 +67,7 @@ impl ServeError {
     pub fn status(&self) -> u16 {
         match self {
             Self::Unsaid { version: SpecVersion::V3_0, .. } => 406,
-            Self::Unsaid { .. } | Self::Taken { .. } => 500,
+            Self::Unsaid { .. } | Self::Taken { .. } | Self::Invalid(_) => 500,
         }
     }
 }
@@ -73,7 +75,7 @@ impl ServeError {
 /// What a client of this version gets.
 ///
 /// # Errors
-/// When the config cannot be said in the version, or has a file that is ours.
+/// When the config cannot be said in the version, has a file that is ours, or leaves no place for one.
 pub fn serve(rendered: &Rendered, additions: &Additions, version: SpecVersion) -> Result<Served, ServeError> {
     let unsaid = |fault| ServeError::Unsaid { version, fault };
     let mut config = rendered.config.clone();
@@ -92,6 +94,10 @@ pub fn serve(rendered: &Rendered, additions: &Additions, version: SpecVersion) -
     let empty = json!({"ignition": {"version": version.text()}});
     let encapsulated = rendered.machine_config(&empty, &arguments).to_string();
     add(&mut config, ENCAPSULATED, encapsulated.as_bytes(), MODE)?;
+    let findings = crate::validate(config.to_string().as_bytes());
+    if !findings.errors.is_empty() {
+        return Err(ServeError::Invalid(findings.errors.join("; ")));
+    }
     let served = down::convert(config, version).map_err(unsaid)?;
     Ok(Served { bytes: served.to_string().into_bytes(), version, moved_kernel_arguments: moved })
 }

@@ -36,7 +36,9 @@ pub enum CaState {
 pub enum LeftAlone {
     #[error("the stub has {0} certificate authorities, so it is customised: replace ours in it by hand")]
     Several(usize),
-    #[error("the stub's certificate authority is a bundle with other certificates than ours: replace ours in it by hand")]
+    #[error(
+        "the stub's certificate authority is a bundle with other certificates than ours: replace ours in it by hand"
+    )]
     OwnBundle,
     #[error("the stub's certificate authority is not ours, and the stub fetches from other servers too")]
     Foreign,

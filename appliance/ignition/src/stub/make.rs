@@ -121,7 +121,5 @@ fn is_dns_name(name: &str) -> bool {
     };
     // A last label of digits would be read as an address by some and as a name by others.
     let last = name.rsplit('.').next().unwrap_or_default();
-    name.len() <= NAME_BYTES_MAX
-        && name.split('.').all(label_fits)
-        && !last.bytes().all(|byte| byte.is_ascii_digit())
+    name.len() <= NAME_BYTES_MAX && name.split('.').all(label_fits) && !last.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -26,7 +26,10 @@ pub struct Ours<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Upgrade {
     /// The bytes stay as they are. The CA may have been left alone with a reason.
-    Unchanged { version: String, authority: CaState },
+    Unchanged {
+        version: String,
+        authority: CaState,
+    },
     Ignored(NotIgnition),
     Changed(Box<Change>),
     /// The group's image is not changed either (S1.17).
@@ -105,8 +108,7 @@ fn attempt(bytes: &[u8], ours: &Ours<'_>) -> Result<Upgrade, UpgradeError> {
     };
     let notes = converted.as_ref().map(|config| notes(config, ours.endpoints)).unwrap_or_default();
     let converted = converted.map(|config| config.to_string());
-    let (rotated, authority) =
-        authority::rotate(converted.as_deref().unwrap_or(&text), ours.endpoints, ours.authority);
+    let (rotated, authority) = authority::rotate(converted.as_deref().unwrap_or(&text), ours.endpoints, ours.authority);
     let Some(text) = rotated.or(converted) else {
         return Ok(Upgrade::Unchanged { version: from_version, authority });
     };

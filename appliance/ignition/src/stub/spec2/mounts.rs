@@ -36,11 +36,7 @@ pub(super) struct Mounts(Vec<Filesystem>);
 
 impl Mounts {
     /// `used` are the names that files, directories and links refer to.
-    pub(super) fn read(
-        list: Vec<Fields>,
-        used: &HashSet<String>,
-        units: &[MountUnit],
-    ) -> Result<Self, FieldError> {
+    pub(super) fn read(list: Vec<Fields>, used: &HashSet<String>, units: &[MountUnit]) -> Result<Self, FieldError> {
         let mut filesystems = Vec::new();
         for fields in list {
             let filesystem = Filesystem::read(fields)?;
@@ -156,7 +152,8 @@ impl Device {
     fn mount_point(&self, units: &[MountUnit]) -> Option<String> {
         let by = |folder: &str, mark: &str, value: &Option<String>, what: &str| {
             let value = value.as_deref().filter(|value| !value.is_empty());
-            value.is_some_and(|value| what == format!("/dev/disk/{folder}/{value}") || what == format!("{mark}={value}"))
+            value
+                .is_some_and(|value| what == format!("/dev/disk/{folder}/{value}") || what == format!("{mark}={value}"))
         };
         let is_it = |what: &str| {
             what == self.path || by("by-label", "LABEL", &self.label, what) || by("by-uuid", "UUID", &self.uuid, what)

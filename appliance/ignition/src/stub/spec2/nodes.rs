@@ -118,8 +118,7 @@ impl Files {
             }
             // It is written where the first was: in spec 3 the order says nothing.
             Some(index) => {
-                self.list[index] =
-                    (place, file.put("overwrite", overwrite.unwrap_or(true)).put("contents", source));
+                self.list[index] = (place, file.put("overwrite", overwrite.unwrap_or(true)).put("contents", source));
             }
             None => {
                 let file = if append {

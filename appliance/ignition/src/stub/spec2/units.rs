@@ -108,7 +108,11 @@ pub(super) fn networkd(section: &mut Fields) -> Result<Vec<NetworkFile>, FieldEr
         }
         let contents = fields.text("contents")?;
         let place = fields.place().to_owned();
-        files.extend(contents.map(|contents| NetworkFile { place, path: format!("{NETWORK_FOLDER}/{name}"), contents }));
+        files.extend(contents.map(|contents| NetworkFile {
+            place,
+            path: format!("{NETWORK_FOLDER}/{name}"),
+            contents,
+        }));
         for Dropin { place, name: dropin, contents } in dropins(&mut fields)? {
             if !dropin.ends_with(".conf") || dropin.contains('/') {
                 return Err(FieldError::new(&format!("{place}.name"), "must be a file's name that ends in .conf"));
