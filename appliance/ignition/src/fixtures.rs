@@ -38,8 +38,8 @@ pub(crate) fn certificate(seed: &str) -> String {
     format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
 }
 
-/// No errors, and nothing that is ignored.
+/// Ignition takes it.
 pub(crate) fn assert_valid(config: &Value) {
     let findings = crate::validate(config.to_string().as_bytes());
-    assert!(findings.errors.is_empty() && findings.warnings.is_empty(), "{config:#}\n{findings:?}");
+    assert!(findings.errors.is_empty(), "{config:#}\n{findings:?}");
 }

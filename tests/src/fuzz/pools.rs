@@ -72,8 +72,16 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
     vec![
         seed(&[ask, file, link, luks, old]),
         seed(&[ask, file]),
-        seed(&["application/vnd.coreos.ignition+json; version=2.4.0, application/vnd.coreos.ignition+json; version=1; q=0.5", link, old]),
+        seed(&[
+            "application/vnd.coreos.ignition+json; version=2.4.0, application/vnd.coreos.ignition+json; version=1; q=0.5",
+            link,
+            old,
+        ]),
         seed(&["a/b;q=x;version=3", luks, "{}", "null"]),
-        seed(&["", r#"{"ignition":{"version":"3.0.0"},"storage":{"files":[{"path":"/l/a"}]}}"#, r#"{"ignition":{"version":"3.0.0"},"storage":{"links":[{"path":"/l","target":"x"}]}}"#]),
+        seed(&[
+            "",
+            r#"{"ignition":{"version":"3.0.0"},"storage":{"files":[{"path":"/l/a"}]}}"#,
+            r#"{"ignition":{"version":"3.0.0"},"storage":{"links":[{"path":"/l","target":"x"}]}}"#,
+        ]),
     ]
 }
