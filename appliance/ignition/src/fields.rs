@@ -99,7 +99,9 @@ impl Fields {
         let place = self.at(name);
         let text = |(index, value)| match value {
             Value::String(text) => Ok(text),
-            _ => Err(FieldError::new(&format!("{place}[{index}]"), "must be text")),
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                Err(FieldError::new(&format!("{place}[{index}]"), "must be text"))
+            }
         };
         self.list(name)?.into_iter().enumerate().map(text).collect()
     }

@@ -65,13 +65,11 @@ pub(crate) fn is_hollow(value: &Value) -> bool {
 /// Set user ID, set group ID, sticky. Before 3.4.0 they were ignored.
 pub(crate) const SPECIAL_BITS: u64 = 0o7000;
 
+/// Gets an object, the name of a field, and the field's place.
+type Visit<'a> = dyn FnMut(&mut Map<String, Value>, &str, &str) -> Result<(), FieldError> + 'a;
+
 /// The objects that may have the last part of `path`, with their places.
-fn each_parent(
-    value: &mut Value,
-    path: &str,
-    place: &str,
-    visit: &mut dyn FnMut(&mut Map<String, Value>, &str, &str) -> Result<(), FieldError>,
-) -> Result<(), FieldError> {
+fn each_parent(value: &mut Value, path: &str, place: &str, visit: &mut Visit<'_>) -> Result<(), FieldError> {
     let Some((name, rest)) = path.split_once('.') else {
         return value.as_object_mut().map_or(Ok(()), |map| visit(map, path, place));
     };

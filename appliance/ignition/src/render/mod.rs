@@ -206,8 +206,8 @@ impl Rendered {
 
 /// The last that a person wrote.
 fn last(ordered: &[&MachineConfig], default: &str, field: fn(&MachineConfig) -> &String) -> String {
-    let written = ordered.iter().filter(|config| !config.generated).map(|config| field(config));
-    written.filter(|text| !text.is_empty()).next_back().map_or(default, String::as_str).to_owned()
+    let mut written = ordered.iter().filter(|config| !config.generated).map(|config| field(config));
+    written.rfind(|text| !text.is_empty()).map_or(default, String::as_str).to_owned()
 }
 
 /// A machine config's Ignition config in the newest version; `None` when it has none.

@@ -125,9 +125,9 @@ fn fetches_from_us_alone(text: &str, endpoints: &[Endpoint]) -> Result<(), LeftA
         match value {
             Value::Object(map) => {
                 for (name, inner) in map {
-                    match inner {
-                        Value::String(url) if name == "source" => found.push(url),
-                        _ => walk(inner, found),
+                    match inner.as_str() {
+                        Some(url) if name == "source" => found.push(url),
+                        Some(_) | None => walk(inner, found),
                     }
                 }
             }

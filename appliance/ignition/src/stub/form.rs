@@ -80,8 +80,8 @@ pub enum FormError {
     Empty,
     #[error("the user data has {0} bytes, more than {USER_DATA_BYTES_MAX}")]
     Large(usize),
-    #[error("the user data unpacks to more than {CONFIG_BYTES_MAX} bytes")]
-    Expands,
+    #[error("the config in the user data has more than {CONFIG_BYTES_MAX} bytes: fetch the rest by merge")]
+    Long,
     #[error("the user data is damaged: gzip cannot unpack it")]
     Gzip,
     #[error("the user data is packed more than once: at most gzip, and base64 around it")]
@@ -128,33 +128,36 @@ pub fn write(text: &str, form: Form) -> Vec<u8> {
 /// `None` when it is neither JSON nor gzip nor cloud-init's, and so may be base64.
 fn without_base64(bytes: &[u8], base64: Option<Lines>) -> Result<Option<Read>, FormError> {
     if !bytes.starts_with(&GZIP) {
-        return Ok(plain(bytes, Form { gzip: false, base64 }));
+        return plain(bytes, Form { gzip: false, base64 });
     }
     let mut unpacked = Vec::new();
     let limit = u64::try_from(CONFIG_BYTES_MAX).unwrap_or(u64::MAX) + 1;
     MultiGzDecoder::new(bytes).take(limit).read_to_end(&mut unpacked).map_err(|_| FormError::Gzip)?;
     if unpacked.len() > CONFIG_BYTES_MAX {
-        return Err(FormError::Expands);
+        return Err(FormError::Long);
     }
     if unpacked.starts_with(&GZIP) {
         return Err(FormError::Nested);
     }
-    match plain(&unpacked, Form { gzip: true, base64 }) {
+    match plain(&unpacked, Form { gzip: true, base64 })? {
         Some(read) => Ok(Some(read)),
         None if from_base64(&unpacked).is_some() => Err(FormError::Nested),
         None => Err(FormError::Unknown),
     }
 }
 
-fn plain(bytes: &[u8], form: Form) -> Option<Read> {
+fn plain(bytes: &[u8], form: Form) -> Result<Option<Read>, FormError> {
     if let Some(what) = for_cloud_init(bytes) {
-        return Some(Read::NotIgnition(what));
+        return Ok(Some(Read::NotIgnition(what)));
     }
-    if bytes.len() > CONFIG_BYTES_MAX || bytes.trim_ascii_start().first() != Some(&b'{') {
-        return None;
+    if bytes.trim_ascii_start().first() != Some(&b'{') {
+        return Ok(None);
     }
-    let text = std::str::from_utf8(bytes).ok()?.to_owned();
-    Some(Read::Json { text, form })
+    if bytes.len() > CONFIG_BYTES_MAX {
+        return Err(FormError::Long);
+    }
+    let text = std::str::from_utf8(bytes).ok();
+    Ok(text.map(|text| Read::Json { text: text.to_owned(), form }))
 }
 
 /// By the beginnings that cloud-init knows. It takes messages with a header in any case and in any order.

@@ -134,7 +134,7 @@ fn what_is_no_stub_is_refused() {
     let to = authority(&certificate("a"));
     let refused = |bytes: &[u8]| match with(bytes, &[endpoint(HOST)], &to) {
         Upgrade::Refused(error) => error,
-        other => panic!("{other:?}"),
+        other @ (Upgrade::Unchanged { .. } | Upgrade::Ignored(_) | Upgrade::Changed(_)) => panic!("{other:?}"),
     };
     assert_eq!(refused(b"hostname: a"), UpgradeError::Form(FormError::Unknown));
     assert!(matches!(refused(b"{\"ignition\":"), UpgradeError::Json { line: 1, .. }));
