@@ -5,13 +5,30 @@
 //! - [`with_config_token`] gives a host's own copy of a stub its token; a stub that fetches nothing from
 //!   us is handed over byte for byte.
 //! - [`with_files`] adds files to a config that we serve.
+//! - [`stub`] reads user data in the forms it comes in, makes managed stubs, lifts spec 2 to 3.2, rotates the CA.
+//! - [`accept`] says which version a client of the config server reads, [`down`] writes a config in it.
+//! - [`render`] merges a pool's machine configs and completes them for one client.
 
+pub mod accept;
+mod data_url;
+pub mod down;
+mod fields;
+#[cfg(test)]
+mod fixtures;
+mod pem;
+pub mod render;
+mod spec3;
+pub mod stub;
 mod validate;
+mod version;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use serde_json::{Map, Value, json};
 
+pub use fields::FieldError;
+pub use pem::{Authority, PemError};
 pub use validate::data_url_is_valid;
+pub use version::SpecVersion;
 
 /// Largest config. Ignition itself has no bound; boot partitions and agents' plans do.
 pub const CONFIG_BYTES_MAX: usize = 2 << 20;

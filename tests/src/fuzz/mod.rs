@@ -28,6 +28,7 @@ mod lldp;
 mod network_data;
 mod objects;
 mod patches;
+mod pools;
 mod protobuf;
 mod qcow2;
 mod receipts;
@@ -35,6 +36,7 @@ mod redfish;
 mod routes;
 mod selectors;
 mod smbios;
+mod stubs;
 mod tftp;
 mod wire;
 
@@ -69,6 +71,8 @@ pub const TARGETS: &[Target] = &[
     Target { name: "boot", check: boot::check, seeds: boot::seeds },
     Target { name: "gpt", check: gpt::check, seeds: gpt::seeds },
     Target { name: "ignition", check: ignition::check, seeds: ignition::seeds },
+    Target { name: "stubs", check: stubs::check, seeds: stubs::seeds },
+    Target { name: "pools", check: pools::check, seeds: pools::seeds },
     Target { name: "archives", check: archives::check, seeds: archives::seeds },
     Target { name: "redfish", check: redfish::check, seeds: redfish::seeds },
     Target { name: "ipmi", check: ipmi::check, seeds: ipmi::seeds },

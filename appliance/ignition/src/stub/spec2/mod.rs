@@ -1,0 +1,135 @@
+//! Spec 2.0 to 2.4 → 3.2.0, keeping everything: what cannot be kept is an error that names the field.
+//!
+//! The rules are those of Ignition's migration guide and of coreos/ign-converter, and go further where that drops or
+//! refuses what spec 3 can say:
+//!
+//! - networkd units become the files that Ignition 2 wrote of them.
+//! - Partitions in sectors become MiB where the sector size is known, or where they are 0 ("all there is").
+//! - A filesystem on which files are put needs a mount point in spec 3. It is taken from the mount unit in the same
+//!   config; one that nothing is put on needs none.
+//! - A root filesystem that is made anew (`name: root` with `mount`) is kept as the filesystem of `/`.
+//! - Contents that are appended by several entries become one file's list.
+//! - `passwd.users[].create` becomes the user's own fields.
+//!
+//! ```text
+//! convert ─► ignition, storage (filesystems → Mounts; disks, nodes), systemd, networkd, passwd ─► crate::validate
+//! ```
+
+mod ignition;
+mod mounts;
+mod nodes;
+mod passwd;
+mod storage;
+mod units;
+
+use serde_json::Value;
+
+use crate::{
+    CONFIG_BYTES_MAX,
+    fields::{FieldError, Fields, Written},
+    version::Semver,
+};
+
+/// What comes out.
+pub const VERSION: &str = "3.2.0";
+
+/// What a config does not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    pub sectors: Sectors,
+    pub duplicates: Duplicates,
+}
+
+/// The logical sectors of the disks that the config is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sectors {
+    /// Or of several sizes.
+    Unknown,
+    Bytes512,
+    Bytes4096,
+}
+
+/// A file, unit or user that stands in a config twice. Spec 3 allows each once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Duplicates {
+    /// In an owner's stub: a person has to say which is meant.
+    Refused,
+    /// In machine configs, as the machine-config-operator does: the last file, the last unit with the drop-ins of all,
+    /// the last user with the keys of all.
+    LastWins,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConvertError {
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    #[error("as spec 3.2.0 it would not be valid: {0}")]
+    Invalid(String),
+}
+
+/// The version that a config says, which decides on a few defaults.
+#[derive(Clone, Copy)]
+struct Context {
+    options: Options,
+    /// Up to 2.1 a file without a mode got mode 0; later ones got the default.
+    mode_defaults_to_zero: bool,
+}
+
+/// Converts a whole config.
+///
+/// # Errors
+/// When a field cannot be kept, is of the wrong type, or the whole would not be valid.
+pub fn convert(config: Value, options: Options) -> Result<Value, ConvertError> {
+    let version = config.pointer("/ignition/version").and_then(Value::as_str).and_then(Semver::parse);
+    let minor = match version {
+        Some(Semver { major: 2, minor: minor @ 0..=4, pre_release: false }) => minor,
+        Some(_) | None => return Err(FieldError::new("ignition.version", "must be 2.0.0 to 2.4.0").into()),
+    };
+    let context = Context { options, mode_defaults_to_zero: minor < 2 };
+    let mount_units = units::mount_units(&config);
+    let mut root = Fields::of(config, "")?;
+    let mut head = root.object("ignition")?;
+    let mut storage = root.object("storage")?;
+    let mut systemd = root.object("systemd")?;
+    let mut networkd = root.object("networkd")?;
+    let mut people = root.object("passwd")?;
+    root.end()?;
+    let network_files = units::networkd(&mut networkd)?;
+    networkd.end()?;
+    let converted = Written::default()
+        .put("ignition", ignition::convert(&mut head)?)
+        .object("storage", storage::convert(&mut storage, network_files, &mount_units, context)?)
+        .object("systemd", units::systemd(&mut systemd, context)?)
+        .object("passwd", passwd::convert(&mut people, context)?);
+    for section in [head, storage, systemd, people] {
+        section.end()?;
+    }
+    valid(converted.into())
+}
+
+fn valid(config: Value) -> Result<Value, ConvertError> {
+    let bytes = config.to_string();
+    if bytes.len() > CONFIG_BYTES_MAX {
+        return Err(ConvertError::Invalid(format!("it has {} bytes, more than {CONFIG_BYTES_MAX}", bytes.len())));
+    }
+    let findings = crate::validate(bytes.as_bytes());
+    if findings.errors.is_empty() { Ok(config) } else { Err(ConvertError::Invalid(findings.errors.join("; "))) }
+}
+
+/// Where something is fetched from, with its headers and digest.
+fn resource(fields: &mut Fields) -> Result<Written, FieldError> {
+    let source = fields.text("source")?;
+    let headers = fields.objects("httpHeaders")?.into_iter().map(|mut header| {
+        let written = Written::default().put("name", header.needed_text("name")?).some("value", header.text("value")?);
+        header.end()?;
+        Ok(Value::from(written))
+    });
+    let headers: Vec<Value> = headers.collect::<Result<_, FieldError>>()?;
+    let mut verification = fields.object("verification")?;
+    let hash = verification.text("hash")?;
+    verification.end()?;
+    Ok(Written::default()
+        .some("source", source)
+        .list("httpHeaders", headers)
+        .object("verification", Written::default().some("hash", hash)))
+}

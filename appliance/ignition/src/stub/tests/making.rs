@@ -1,0 +1,89 @@
+use super::{authority, endpoint};
+use crate::{
+    Authority, PemError,
+    fixtures::{assert_valid, authority_of, certificate, json, stub},
+    stub::make::{CONFIG_PORT, Endpoint, Endpoints, MakeError, Reach, StubSpec, managed},
+};
+
+/// S1.18
+#[test]
+fn stubs_are_upstreams_for_names_and_both_families() {
+    let cases = [
+        ("v3-worker-dns.json", "api-int.cluster.example.com", "worker", StubSpec::V3_2),
+        ("v3-master-vip-ipv4.json", "192.0.2.10", "master", StubSpec::V3_2),
+        ("v3-worker-vip-ipv6.json", "2001:db8::10", "worker", StubSpec::V3_2),
+        ("v3-worker-vip-ipv6.json", "[2001:db8:0:0::10]", "worker", StubSpec::V3_2),
+        ("v2-worker.json", "API-INT.cluster.example.com", "worker", StubSpec::V2_2),
+    ];
+    for (name, host, pool, spec) in cases {
+        let Some(wanted) = stub(name) else { return };
+        let made = managed(pool, &endpoint(host), &authority(&authority_of(&wanted)), spec).unwrap();
+        assert_eq!(json(made.as_bytes()), json(&wanted), "{name}");
+    }
+}
+
+#[test]
+fn a_managed_stub_has_upstreams_bytes() {
+    for (name, host, spec) in [
+        ("secret.worker-user-data-managed.v3.json", "192.0.2.10", StubSpec::V3_2),
+        ("secret.worker-user-data.v2.json", "api-int.cluster.example.com", StubSpec::V2_2),
+    ] {
+        let Some(secret) = stub(name) else { return };
+        let data = json(&secret)["data"]["userData"].as_str().unwrap().to_owned();
+        let wanted = crate::data_url::decode(&format!("data:;base64,{data}")).unwrap();
+        let made = managed("worker", &endpoint(host), &authority(&authority_of(&wanted)), spec).unwrap();
+        assert_eq!(made.as_bytes(), wanted, "{name}");
+    }
+}
+
+#[test]
+fn what_is_made_is_valid() {
+    for host in ["config.example", "192.0.2.1", "fd00::1"] {
+        let made = managed("web.1", &endpoint(host), &authority(&certificate("a")), StubSpec::V3_2).unwrap();
+        assert_valid(&json(made.as_bytes()));
+    }
+}
+
+/// S1.18
+#[test]
+fn a_host_without_dns_gets_an_address_that_it_can_reach() {
+    let all = Endpoints {
+        name: Some(endpoint("config.example")),
+        ipv4: Some(endpoint("192.0.2.1")),
+        ipv6: Some(endpoint("2001:db8::1")),
+    };
+    let chosen =
+        |endpoints: &Endpoints, dns, ipv4, ipv6| endpoints.for_host(Reach { dns, ipv4, ipv6 }).map(Endpoint::configs);
+    assert_eq!(chosen(&all, true, true, true).unwrap(), "https://config.example:22623/config/");
+    assert_eq!(chosen(&all, false, true, true).unwrap(), "https://192.0.2.1:22623/config/");
+    assert_eq!(chosen(&all, false, false, true).unwrap(), "https://[2001:db8::1]:22623/config/");
+    assert_eq!(chosen(&all, false, false, false), None);
+    let unnamed = Endpoints { name: None, ..all };
+    assert_eq!(chosen(&unnamed, true, true, false).unwrap(), "https://192.0.2.1:22623/config/");
+}
+
+#[test]
+fn hosts_and_pools_cannot_break_out_of_the_url() {
+    let hosts =
+        ["", "a/b", "a:1", "https://a", "a b", "a\"", "-a", "a..b", "[192.0.2.1]", "[a]", "1.2.3.4.5", "fe80::1%1"];
+    for host in hosts {
+        assert_eq!(Endpoint::new(host, CONFIG_PORT), Err(MakeError::Host), "{host}");
+    }
+    for pool in ["", "a/b", "..", "a\"b", "A", "a?b", "ä"] {
+        let made = managed(pool, &endpoint("a.example"), &authority(&certificate("a")), StubSpec::V3_2);
+        assert_eq!(made, Err(MakeError::Pool), "{pool}");
+    }
+}
+
+#[test]
+fn an_authority_is_certificates_and_nothing_else() {
+    let key = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n";
+    assert_eq!(Authority::new("", &[]), Err(PemError::Empty));
+    assert_eq!(Authority::new(&format!("{}{key}", certificate("a")), &[]), Err(PemError::Other));
+    assert_eq!(
+        Authority::new("-----BEGIN CERTIFICATE-----\n!\n-----END CERTIFICATE-----\n", &[]),
+        Err(PemError::Damaged)
+    );
+    assert_eq!(Authority::new(&certificate("a")[..50], &[]), Err(PemError::Damaged));
+    assert_eq!(Authority::new(&certificate("a").repeat(1000), &[]), Err(PemError::Many));
+}

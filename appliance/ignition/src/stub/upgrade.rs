@@ -1,0 +1,140 @@
+//! One secret's user data, brought up to date (S1.14 to S1.17, S1.22): spec 2 becomes 3.2, our CA becomes the present one,
+//! all else stays. The policy stores what comes out, and names why nothing did.
+
+use serde_json::Value;
+
+use super::{
+    authority::{self, CaState},
+    form::{self, FormError, NotIgnition, Read},
+    make::Endpoint,
+    spec2::{self, Duplicates, Options, Sectors},
+};
+use crate::{
+    pem::{self, Authority},
+    version::Semver,
+};
+
+/// What is ours, and what is known of the hosts.
+#[derive(Clone, Copy, Debug)]
+pub struct Ours<'a> {
+    pub endpoints: &'a [Endpoint],
+    pub authority: &'a Authority,
+    /// Spec 2 counts partitions in the disk's sectors.
+    pub sectors: Sectors,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Upgrade {
+    /// The bytes stay as they are. The CA may have been left alone with a reason.
+    Unchanged {
+        version: String,
+        authority: CaState,
+    },
+    Ignored(NotIgnition),
+    Changed(Box<Change>),
+    /// The group's image is not changed either (S1.17).
+    Refused(UpgradeError),
+}
+
+#[derive(Clone, PartialEq, Eq)]
+pub struct Change {
+    /// What is to be stored, in the form in which it was.
+    pub bytes: Vec<u8>,
+    pub from_version: String,
+    pub to_version: String,
+    /// Of the stored bytes, in hexadecimal.
+    pub before_sha256: String,
+    pub after_sha256: String,
+    pub authority: CaState,
+    /// What a person should know.
+    pub notes: Vec<String>,
+}
+
+/// The bytes are an owner's config.
+impl std::fmt::Debug for Change {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Change")
+            .field("from_version", &self.from_version)
+            .field("to_version", &self.to_version)
+            .field("before_sha256", &self.before_sha256)
+            .field("after_sha256", &self.after_sha256)
+            .field("authority", &self.authority)
+            .finish_non_exhaustive()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UpgradeError {
+    #[error(transparent)]
+    Form(#[from] FormError),
+    /// Line and column; the text itself may hold secrets.
+    #[error("the user data is not valid JSON (line {line}, column {column})")]
+    Json { line: usize, column: usize },
+    #[error("ignition.version: is needed, for without it this is no Ignition config")]
+    NoVersion,
+    #[error("ignition.version: is not a version that is known: use 3.2.0 or newer")]
+    UnknownVersion,
+    #[error("it cannot be brought from spec 2 to 3.2.0: {0}")]
+    Convert(#[from] spec2::ConvertError),
+}
+
+/// What is to be done with a secret's user data.
+#[must_use]
+pub fn upgrade(bytes: &[u8], ours: &Ours<'_>) -> Upgrade {
+    match attempt(bytes, ours) {
+        Ok(upgrade) => upgrade,
+        Err(error) => Upgrade::Refused(error),
+    }
+}
+
+fn attempt(bytes: &[u8], ours: &Ours<'_>) -> Result<Upgrade, UpgradeError> {
+    let (text, form) = match form::read(bytes)? {
+        Read::NotIgnition(what) => return Ok(Upgrade::Ignored(what)),
+        Read::Json { text, form } => (text, form),
+    };
+    let config: Value = serde_json::from_str(&text)
+        .map_err(|error| UpgradeError::Json { line: error.line(), column: error.column() })?;
+    let Some(version) = config.pointer("/ignition/version").and_then(Value::as_str) else {
+        return Err(UpgradeError::NoVersion);
+    };
+    let from_version = version.to_owned();
+    let (converted, to_version) = match Semver::parse(version) {
+        Some(Semver { major: 3, .. }) => (None, from_version.clone()),
+        Some(Semver { major: 2, minor: 0..=4, pre_release: false }) => {
+            let options = Options { sectors: ours.sectors, duplicates: Duplicates::Refused };
+            (Some(spec2::convert(config, options)?), spec2::VERSION.to_owned())
+        }
+        Some(_) | None => return Err(UpgradeError::UnknownVersion),
+    };
+    let notes = converted.as_ref().map(|config| notes(config, ours.endpoints)).unwrap_or_default();
+    let converted = converted.map(|config| config.to_string());
+    let (rotated, authority) = authority::rotate(converted.as_deref().unwrap_or(&text), ours.endpoints, ours.authority);
+    let Some(text) = rotated.or(converted) else {
+        return Ok(Upgrade::Unchanged { version: from_version, authority });
+    };
+    let after = form::write(&text, form);
+    Ok(Upgrade::Changed(Box::new(Change {
+        before_sha256: hex::encode(pem::sha256(bytes)),
+        after_sha256: hex::encode(pem::sha256(&after)),
+        bytes: after,
+        from_version,
+        to_version,
+        authority,
+        notes,
+    })))
+}
+
+/// The config server answers in the version that is asked for; other servers may not.
+fn notes(config: &Value, endpoints: &[Endpoint]) -> Vec<String> {
+    let merge = config["ignition"]["config"]["merge"].as_array().into_iter().flatten();
+    let sources = merge.chain(config["ignition"]["config"].get("replace")).filter_map(|one| one["source"].as_str());
+    let elsewhere = |source: &&str| {
+        !source.starts_with("data:") && !endpoints.iter().any(|endpoint| source.starts_with(&endpoint.configs()))
+    };
+    match sources.filter(elsewhere).count() {
+        0 => Vec::new(),
+        count => vec![format!(
+            "{count} of the configs that it fetches come from other servers, which must serve spec 3 from now on"
+        )],
+    }
+}
