@@ -4,8 +4,8 @@
 pub(crate) struct Random(u64);
 
 impl Random {
-    pub(crate) fn new(seed: u64) -> Self {
-        Self(seed)
+    pub(crate) fn new(seed: usize) -> Self {
+        Self(u64::try_from(seed).unwrap())
     }
 
     fn next(&mut self) -> u64 {
