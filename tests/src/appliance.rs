@@ -123,6 +123,15 @@ impl Appliance {
         fs::read_to_string(log_of(self.folder.path())).unwrap_or_default()
     }
 
+    /// Waits for a line of the log: it is written by a thread of its own, after what it tells of.
+    pub fn wait_for_log(&self, text: &str) {
+        let ends_at = Instant::now() + PATIENCE;
+        while !self.log().contains(text) {
+            assert!(Instant::now() < ends_at, "the log does not say {text:?}:\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
     /// Its process id.
     pub fn id(&self) -> u32 {
         self.child.id()

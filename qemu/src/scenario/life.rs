@@ -13,7 +13,7 @@ use crate::{
     artefacts::{ImageFormat, NEXT_VERSION, VERSION},
     demo::check,
     lab::{HostPlan, Lab, LabConfig, PATIENCE, Wish},
-    machine::{BootOverride, BootTarget, DiskBus, Firmware},
+    machine::{BootOverride, BootTarget, DiskBus, DiskConfig, Firmware},
     manifests::ImageSource,
     progress::say,
 };
@@ -61,13 +61,15 @@ async fn live_all(
 }
 
 async fn live(lab: &Lab, name: &str, first: ImageSource, second: Option<ImageSource>) -> anyhow::Result<()> {
-    lab.apply_host(name, &wish(lab, name, &first, 1)?).await?;
+    // The one to install to. A copy that comes later stands before it.
+    let target = lab.machine(name)?.config().disks[0].clone();
+    lab.apply_host(name, &wish(name, &target, &first, 1)).await?;
     check(name, &lab.wait_running(name, 1).await?)?;
     say(&format!("{name}: installed and running"));
     reach_disk(lab, name, 1).await?;
     say(&format!("{name}: booted the network first and reached its disk"));
     let decoy = match second {
-        Some(second) => Some(install_beside_a_copy(lab, name, &first, &second).await?),
+        Some(second) => Some(install_beside_a_copy(lab, name, &target, (&first, &second)).await?),
         None => None,
     };
 
@@ -79,8 +81,7 @@ async fn live(lab: &Lab, name: &str, first: ImageSource, second: Option<ImageSou
     };
     ensure!(tokio::time::timeout(PATIENCE, gone).await.is_ok(), "the host is not gone after its release");
     lab.power_off(name).await?;
-    let target = &lab.machine(name)?.config().disks[0].path;
-    ensure!(is_cleared(target)?, "the disk of a deleted host still has a partition table");
+    ensure!(is_cleared(&target.path)?, "the disk of a deleted host still has a partition table");
     say(&format!("{name}: deleted; its disk is clear"));
     if let Some((decoy, copied_at)) = decoy {
         ensure!(modified(&decoy)? == copied_at, "a disk that no plan named was written to");
@@ -89,16 +90,15 @@ async fn live(lab: &Lab, name: &str, first: ImageSource, second: Option<ImageSou
     Ok(())
 }
 
-fn wish(lab: &Lab, name: &str, image: &ImageSource, generation: u32) -> anyhow::Result<Wish> {
-    let serial = lab.machine(name)?.config().disks[0].serial.clone();
-    Ok(Wish {
+fn wish(name: &str, target: &DiskConfig, image: &ImageSource, generation: u32) -> Wish {
+    Wish {
         image: Some(image.clone()),
         hostname: Some(format!("{name}-{generation}")),
-        root_serial: Some(serial),
+        root_serial: Some(target.serial.clone()),
         offline: false,
         uninspected: false,
         network_data: None,
-    })
+    }
 }
 
 /// Gives the host a copy of its disk, which stands before it, installs it anew and starts it. The copy, and when it
@@ -106,15 +106,15 @@ fn wish(lab: &Lab, name: &str, image: &ImageSource, generation: u32) -> anyhow::
 async fn install_beside_a_copy(
     lab: &Lab,
     name: &str,
-    first: &ImageSource,
-    second: &ImageSource,
+    target: &DiskConfig,
+    (first, second): (&ImageSource, &ImageSource),
 ) -> anyhow::Result<(PathBuf, SystemTime)> {
-    lab.apply_host(name, &Wish { offline: true, ..wish(lab, name, first, 1)? }).await?;
+    lab.apply_host(name, &Wish { offline: true, ..wish(name, target, first, 1) }).await?;
     let is_off = tokio::time::timeout(PATIENCE, lab.machine(name)?.wait_off()).await.is_ok();
     ensure!(is_off, "the host was not switched off though it shall be offline");
     let decoy = lab.add_copy(name, 0, true)?;
     let copied_at = modified(&decoy)?;
-    lab.apply_host(name, &wish(lab, name, second, 2)?).await?;
+    lab.apply_host(name, &wish(name, target, second, 2)).await?;
     check(name, &lab.wait_running(name, 2).await?)?;
     say(&format!("{name}: installed anew beside its older copy, and running"));
     reach_disk(lab, name, 2).await?;

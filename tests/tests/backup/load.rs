@@ -165,5 +165,5 @@ fn after_a_restore_every_client_lists_anew() {
         assert_eq!(store["epochs"][1]["restoredFromRevision"], header.revision);
         assert!(store["epochs"][1]["restoredAt"].is_string(), "{store}");
     });
-    assert!(appliance.log().contains("restored from a backup"));
+    appliance.wait_for_log("restored from a backup");
 }

@@ -102,8 +102,12 @@ impl Served {
         self.folder.path().join("data")
     }
 
+    pub(crate) fn log_path(&self) -> PathBuf {
+        self.folder.path().join("log")
+    }
+
     pub(crate) fn log(&self) -> String {
-        fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+        fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
     /// Whether it ended by itself.
