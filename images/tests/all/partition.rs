@@ -16,15 +16,23 @@ fn wanted(mib: u64) -> Wanted {
     Wanted { name: "config-2".into(), type_guid, guid: Guid([7; 16]), size_bytes: mib * MIB }
 }
 
-/// A disk of so many MiB with these partitions: number, first and last MiB (inclusive).
-fn disk(mib: u64, block_bytes: u32, partitions: &[(u32, u64, u64)], faults: &[Fault]) -> (TestDisk, Table) {
+/// The tables of a disk of so many MiB with these partitions: number, first and last MiB (inclusive).
+fn made(mib: u64, block_bytes: u32, partitions: &[(u32, u64, u64)]) -> (Vec<u8>, u64, Vec<u8>) {
     let blocks = MIB / u64::from(block_bytes);
     let made: Vec<Partition> = partitions
         .iter()
         .map(|(number, first, last)| partition(*number, "old", first * blocks, (last + 1) * blocks - 1))
         .collect();
+    gpt::create(mib * MIB, block_bytes, Guid([1; 16]), &made).unwrap()
+}
+
+fn table(mib: u64, partitions: &[(u32, u64, u64)]) -> Table {
+    gpt::parse(&made(mib, 512, partitions).0, 512).unwrap().unwrap()
+}
+
+fn disk(mib: u64, block_bytes: u32, partitions: &[(u32, u64, u64)], faults: &[Fault]) -> (TestDisk, Table) {
+    let (head, backup_at, backup) = made(mib, block_bytes, partitions);
     let bytes = usize::try_from(mib * MIB).unwrap();
-    let (head, backup_at, backup) = gpt::create(mib * MIB, block_bytes, Guid([1; 16]), &made).unwrap();
     let disk = TestDisk::new(bytes, block_bytes, faults);
     disk.put(0, &head);
     disk.put(usize::try_from(backup_at).unwrap(), &backup);
@@ -82,7 +90,7 @@ fn without_space_nothing_is_written() {
 
 #[test]
 fn a_gap_before_the_end_will_do() {
-    let (_, table) = disk(256, 512, &[(1, 1, 10), (2, 200, 254)], &[]);
+    let table = table(256, &[(1, 1, 10), (2, 200, 254)]);
     let made = place(&table, &wanted(64)).unwrap();
     assert_eq!((made.offset_bytes(512) / MIB, made.number), (136, 3));
 }
@@ -123,7 +131,7 @@ fn a_disk_that_forgets_or_lies_is_caught() {
 fn a_full_table_takes_no_more() {
     let partitions: Vec<(u32, u64, u64)> =
         (0..128).map(|index| (index + 1, u64::from(index) + 1, u64::from(index) + 1)).collect();
-    let (_, table) = disk(256, 512, &partitions, &[]);
+    let table = table(256, &partitions);
     assert!(matches!(place(&table, &wanted(64)), Err(AddError::Table { .. })));
 }
 
@@ -133,7 +141,7 @@ proptest! {
     fn it_never_lies_over_another(marks in prop::collection::btree_set(1_u64..250, 0..20), mib in 1_u64..80) {
         let marks: Vec<u64> = marks.into_iter().collect();
         let pairs: Vec<(u32, u64, u64)> = marks.chunks_exact(2).zip(1..).map(|(pair, number)| (number, pair[0], pair[1] - 1)).collect();
-        let (_, table) = disk(256, 512, &pairs, &[]);
+        let table = table(256, &pairs);
         let free = |at: u64| !pairs.iter().any(|(_, first, last)| (*first..=*last).contains(&at));
         match place(&table, &wanted(mib)) {
             Ok(made) => {

@@ -21,6 +21,7 @@ mod compressed;
 mod dhcp;
 mod drives;
 mod gpt;
+mod hand_off;
 mod http;
 mod ignition;
 mod ipmi;
@@ -68,6 +69,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "routes", check: routes::check, seeds: routes::seeds },
     Target { name: "boot", check: boot::check, seeds: boot::seeds },
     Target { name: "gpt", check: gpt::check, seeds: gpt::seeds },
+    Target { name: "hand_off", check: hand_off::check, seeds: hand_off::seeds },
     Target { name: "ignition", check: ignition::check, seeds: ignition::seeds },
     Target { name: "archives", check: archives::check, seeds: archives::seeds },
     Target { name: "redfish", check: redfish::check, seeds: redfish::seeds },

@@ -8,7 +8,9 @@ use serde::Deserialize;
 use super::{REASON_CHARS_MIN, fault_of, repository};
 
 /// The lines that must be there, and in how many clauses. A clause that goes is seen here.
-const LINES: [(&str, usize); 17] = [
+const LINES: [(&str, usize); 19] = [
+    ("S1.29", 4),
+    ("S1.30", 1),
     ("S3.15", 3),
     ("S3.16", 4),
     ("S3.17", 3),
