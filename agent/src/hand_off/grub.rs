@@ -122,8 +122,8 @@ fn commands<'a>(text: &str, tokens: &'a [Token], left: &mut Vec<String>) -> Resu
         let words = words_of(tokens, &mut at, token.line)?;
         let is_memtest = words.first().is_some_and(|(kernel, _)| kernel.text.contains("memtest"));
         match &foreign {
+            _ if is_memtest => {}
             Some(block) => left.push(format!("the kernel of line {} is not of this system ({block})", token.line)),
-            None if is_memtest => {}
             None => commands.push(Command { line: token.line, words }),
         }
     }
