@@ -6,7 +6,7 @@
 //! ```
 //!
 //! Three kinds of code, apart from each other:
-//! - decide, pure: [`decide`], [`disk`], [`boot_entry`], [`lldp`], [`neighbours`], the parsers of
+//! - decide, pure: [`decide`], [`disk`], [`boot_entry`], [`hand_off`], [`lldp`], [`neighbours`], the parsers of
 //!   [`inspect`], most of [`clean`];
 //! - perform, on the [`host::Host`] seam: [`steps`], [`machine`], [`network`], [`listen`], [`modules`], [`os`];
 //! - wire up: [`init`], [`worker`], [`session`].
@@ -22,6 +22,7 @@ pub mod console;
 pub mod decide;
 pub mod disk;
 pub mod gate;
+pub mod hand_off;
 pub mod handover;
 pub mod host;
 pub mod init;

@@ -14,6 +14,8 @@ use crate::host::PartitionPlace;
 
 /// Name of the boot partition in the GPT, or label of its filesystem; FAT labels are upper case.
 const BOOT: &str = "boot";
+/// Filesystems that take a hand-off.
+const WRITTEN: [&str; 3] = ["ext4", "xfs", "vfat"];
 /// Type of EFI system partitions (UEFI specification 2.10, table 5-7).
 const ESP_TYPE: &str = "c12a7328-f81f-11d2-ba4b-00a0c93ec93b";
 
@@ -31,6 +33,10 @@ pub enum FindError {
     NoEsp(String),
 }
 
+/// Where in a partition a superblock may be, and what reads it.
+type Place = (u64, fn(&[u8]) -> Option<Filesystem>);
+const PLACES: [Place; 3] = [(0, label::read), (label::BTRFS_AT, label::btrfs), (label::ISO9660_AT, label::iso9660)];
+
 /// A partition with a filesystem that can be mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
@@ -41,7 +47,8 @@ pub struct Found {
 
 /// The one boot partition: by filesystem label first, by partition name otherwise.
 pub fn find_boot(reader: &dyn DiskReader, table: &Table) -> Result<Found, FindError> {
-    let all = read_all(reader, table)?;
+    let mut all = filesystems(reader, table)?;
+    all.retain(|found| WRITTEN.contains(&found.filesystem.kind));
     let is_labelled = |found: &&Found| found.filesystem.label.eq_ignore_ascii_case(BOOT);
     let is_named = |found: &&Found| found.partition.name.eq_ignore_ascii_case(BOOT);
     let mut matching: Vec<_> = all.iter().filter(is_labelled).collect();
@@ -58,21 +65,25 @@ pub fn find_boot(reader: &dyn DiskReader, table: &Table) -> Result<Found, FindEr
 /// The first EFI system partition with a FAT filesystem.
 pub fn find_esp(reader: &dyn DiskReader, table: &Table) -> Result<Found, FindError> {
     let is_esp = |found: &Found| found.partition.type_guid.to_string() == ESP_TYPE && found.filesystem.kind == "vfat";
-    read_all(reader, table)?.into_iter().find(is_esp).ok_or_else(|| FindError::NoEsp(list(table)))
+    filesystems(reader, table)?.into_iter().find(is_esp).ok_or_else(|| FindError::NoEsp(list(table)))
 }
 
-fn read_all(reader: &dyn DiskReader, table: &Table) -> Result<Vec<Found>, FindError> {
+/// Every partition with a filesystem that is known here.
+pub fn filesystems(reader: &dyn DiskReader, table: &Table) -> Result<Vec<Found>, FindError> {
     let mut all = Vec::new();
     for partition in &table.partitions {
         let (offset_bytes, size_bytes) =
             (partition.offset_bytes(table.block_bytes), partition.size_bytes(table.block_bytes));
-        let mut start = AlignedBuffer::new(START_BYTES);
-        if size_bytes < START_BYTES as u64 {
-            continue;
+        let mut found = None;
+        for (at, read) in PLACES {
+            if found.is_none() && size_bytes >= at + START_BYTES as u64 {
+                let mut start = AlignedBuffer::new(START_BYTES);
+                let failed = |source| FindError::Read { number: partition.number, source };
+                reader.read_at(offset_bytes.saturating_add(at), &mut start).map_err(failed)?;
+                found = read(&start);
+            }
         }
-        let failed = |source| FindError::Read { number: partition.number, source };
-        reader.read_at(offset_bytes, &mut start).map_err(failed)?;
-        if let Some(filesystem) = label::read(&start) {
+        if let Some(filesystem) = found {
             let place = PartitionPlace { number: partition.number, offset_bytes, size_bytes };
             all.push(Found { partition: partition.clone(), filesystem, place });
         }

@@ -1,5 +1,5 @@
-//! Filesystem kind and label from a superblock, for the three filesystems on which boot
-//! partitions are found. Pure: the first bytes of a partition in, a value out.
+//! Filesystem kind and label from a superblock: for the three filesystems on which boot partitions are found, and for
+//! those two on which a system or its configuration may lie. Pure: bytes of a partition in, a value out.
 
 /// How much of the start of a partition holds every superblock read here.
 pub const START_BYTES: usize = 4096;
@@ -9,6 +9,24 @@ pub struct Filesystem {
     /// The kernel's name of the driver that mounts it.
     pub kind: &'static str,
     pub label: String,
+}
+
+/// Where btrfs has its superblock (`BTRFS_SUPER_INFO_OFFSET`), and ISO 9660 its first descriptor (sector 16).
+pub const BTRFS_AT: u64 = 64 << 10;
+pub const ISO9660_AT: u64 = 32 << 10;
+
+/// What stands at [`BTRFS_AT`]: `magic` and `label` of `btrfs_super_block`.
+#[must_use]
+pub fn btrfs(superblock: &[u8]) -> Option<Filesystem> {
+    (superblock.get(64..72)? == b"_BHRfS_M").then_some(())?;
+    Some(filesystem("btrfs", superblock.get(299..299 + 256)?))
+}
+
+/// What stands at [`ISO9660_AT`]: a primary volume descriptor (ECMA-119, 8.4).
+#[must_use]
+pub fn iso9660(descriptor: &[u8]) -> Option<Filesystem> {
+    (descriptor.get(..6)? == b"\x01CD001").then_some(())?;
+    Some(filesystem("iso9660", descriptor.get(40..72)?))
 }
 
 /// What stands at the start of a partition.
@@ -51,7 +69,9 @@ fn filesystem(kind: &'static str, label: &[u8]) -> Filesystem {
 
 /// Entry for fuzzing: must not panic on any input.
 pub fn check(bytes: &[u8]) {
-    drop(read(bytes));
+    for found in [read(bytes), btrfs(bytes), iso9660(bytes)].into_iter().flatten() {
+        assert!(found.label.len() <= 256 * 3, "a label is as long as its field");
+    }
 }
 
 #[cfg(test)]
@@ -83,6 +103,20 @@ pub(crate) mod tests {
         put(&mut fat, 71, b"NO NAME    ");
         assert_eq!(read(&fat).unwrap().label, "");
         assert_eq!(read(&vec![0; START_BYTES]), None);
+    }
+
+    #[test]
+    fn two_more_that_lie_deeper() {
+        let mut superblock = vec![0; START_BYTES];
+        put(&mut superblock, 64, b"_BHRfS_M");
+        put(&mut superblock, 299, b"fedora\0old");
+        assert_eq!(btrfs(&superblock).unwrap(), Filesystem { kind: "btrfs", label: "fedora".into() });
+        let mut descriptor = vec![0; START_BYTES];
+        put(&mut descriptor, 0, b"\x01CD001\x01");
+        put(&mut descriptor, 40, b"config-2                        ");
+        assert_eq!(iso9660(&descriptor).unwrap(), Filesystem { kind: "iso9660", label: "config-2".into() });
+        assert_eq!((btrfs(&descriptor), iso9660(&superblock)), (None, None));
+        assert_eq!((btrfs(&[]), iso9660(&[1])), (None, None));
     }
 
     proptest! {

@@ -15,3 +15,4 @@ pub mod netlink;
 pub mod network;
 pub mod nvme;
 pub mod process;
+pub mod xattr;

@@ -123,7 +123,7 @@ pub fn run(job: &Job<'_>, step: &Step) -> Result<Finished, Failure> {
             let guarded = Guarded { disk, own_names, override_guards: *override_guards };
             write_image::run(job, &guarded, image, disk_guid)?
         }
-        Step::HandOff { disk, files } => hand_off::run(job, disk, files)?,
+        Step::HandOff { disk, files, forms } => hand_off::run(job, disk, files, forms.as_deref())?,
         Step::SetBootEntry { disk, label } => set_boot_entry::run(job, disk, label)?,
         Step::Reboot => return Ok(leave::run(Exit::Reboot)),
         Step::PowerOff => return Ok(leave::run(Exit::PowerOff)),

@@ -47,7 +47,7 @@ fn a_stub_that_does_not_fit_the_boot_partition_leaves_nothing_to_boot() {
         mode: 0o600,
         content_base64: STANDARD.encode(vec![b'x'; 256 << 10]),
     });
-    run.plan(1, vec![run.write_step(), Step::HandOff { disk, files: stub }, Step::Reboot]);
+    run.plan(1, vec![run.write_step(), Step::HandOff { disk, files: stub, forms: None }, Step::Reboot]);
     let failed = run.wait_for_failure();
     assert_eq!((failed.step.as_str(), failed.disk_changed), ("hand-off", true));
     assert_says(
@@ -73,7 +73,7 @@ fn an_image_without_a_place_for_the_stub_leaves_nothing_to_boot() {
     let image = crate::host::Image { raw, stream };
     run.appliance.put_image(image.stream.clone());
     let write = run.write_step_of(image.source(run.image_url()));
-    run.plan(1, vec![write, Step::HandOff { disk, files: files() }, Step::Reboot]);
+    run.plan(1, vec![write, Step::HandOff { disk, files: files(), forms: None }, Step::Reboot]);
     let failed = run.wait_for_failure();
     assert_says(&failed, &["the image has no boot partition", "1 \"root\"", "it boots nothing"]);
     assert!(failed.disk_changed && has_no_table(&end(run)));

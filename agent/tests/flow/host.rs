@@ -76,10 +76,17 @@ impl Meeting {
 impl SimulatedHost {
     /// Three disks: `target`, `second`, and `decoy`, which nothing may ever change.
     pub(crate) fn new() -> Self {
+        Self::with_target(DISK_BYTES)
+    }
+
+    /// The same with a target of this size.
+    pub(crate) fn with_target(target_bytes: u64) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut serials = Vec::new();
-        for (name, fill) in [("target", 0x11), ("second", 0x22), ("decoy", 0xdd)] {
-            fs::write(folder.path().join(name), vec![fill; usize::try_from(DISK_BYTES).unwrap()]).unwrap();
+        for (name, fill, bytes) in
+            [("target", 0x11, target_bytes), ("second", 0x22, DISK_BYTES), ("decoy", 0xdd, DISK_BYTES)]
+        {
+            fs::write(folder.path().join(name), vec![fill; usize::try_from(bytes).unwrap()]).unwrap();
             serials.push((fs::metadata(folder.path().join(name)).unwrap().ino(), format!("serial-{name}")));
         }
         fs::create_dir(folder.path().join("boot")).unwrap();
@@ -137,7 +144,19 @@ impl SimulatedHost {
     }
 
     pub(crate) fn identity_of(&self, name: &str) -> DiskIdentity {
-        DiskIdentity { serial: format!("serial-{name}"), size_bytes: DISK_BYTES, ..DiskIdentity::default() }
+        DiskIdentity { serial: format!("serial-{name}"), size_bytes: self.size_of(name), ..DiskIdentity::default() }
+    }
+
+    fn size_of(&self, name: &str) -> u64 {
+        fs::metadata(self.folder.path().join(name)).unwrap().len()
+    }
+
+    /// What is mounted for a partition of the target; the second one is the boot partition.
+    pub(crate) fn filesystem(&self, number: u32) -> PathBuf {
+        let name = if number == 2 { "boot".to_owned() } else { format!("p{number}") };
+        let at = self.folder.path().join(name);
+        fs::create_dir_all(&at).unwrap();
+        at
     }
 
     pub(crate) fn assert_decoy_untouched(&self) {
@@ -175,7 +194,7 @@ impl Host for SimulatedHost {
         let disk = |name: &str| Disk {
             device: self.folder.path().join(name).to_string_lossy().into_owned(),
             serial: serial(name),
-            size_bytes: DISK_BYTES,
+            size_bytes: self.size_of(name),
             ..Disk::default()
         };
         let holders =
@@ -232,14 +251,20 @@ impl Host for SimulatedHost {
     }
 
     fn partition_device(&self, disk: &Path, place: &PartitionPlace) -> anyhow::Result<PathBuf> {
-        assert_eq!((place.number, place.offset_bytes), (2, 4 << 20), "the boot partition is the second one");
-        Ok(disk.to_owned())
+        assert_eq!(place.number == 2, place.offset_bytes == 4 << 20, "the boot partition is the second one");
+        if place.number == 2 {
+            return Ok(disk.to_owned());
+        }
+        Ok(PathBuf::from(format!("{}-p{}", disk.display(), place.number)))
     }
 
     fn mount(&self, partition: &Path, filesystem: &str, read_only: bool) -> anyhow::Result<PathBuf> {
         let disk = partition.file_name().unwrap().to_string_lossy().into_owned();
         self.mounts.lock().unwrap().push(format!("{disk} {filesystem} {}", if read_only { "ro" } else { "rw" }));
-        Ok(self.folder.path().join("boot"))
+        let at = disk.rsplit_once('-').map_or("boot", |(_, partition)| partition);
+        let at = self.folder.path().join(at);
+        anyhow::ensure!(at.is_dir(), "there is no filesystem on {disk}");
+        Ok(at)
     }
 
     fn unmount(&self, _mounted: &Path) -> anyhow::Result<()> {
@@ -309,6 +334,11 @@ pub(crate) struct Image {
 
 impl Image {
     pub(crate) fn new() -> Self {
+        Self::with(&[])
+    }
+
+    /// The same with more partitions: name, first and last block, from number 3 on.
+    pub(crate) fn with(more: &[(&str, u64, u64)]) -> Self {
         let partition = |number, name: &str, first_lba, last_lba| Partition {
             number,
             name: name.into(),
@@ -317,15 +347,26 @@ impl Image {
             first_lba,
             last_lba,
         };
-        let partitions = [partition(1, "root", 2048, 8191), partition(2, "other", 8192, 40_000)];
+        let mut partitions = vec![partition(1, "root", 2048, 8191), partition(2, "other", 8192, 40_000)];
+        partitions
+            .extend(more.iter().zip(3..).map(|((name, first, last), number)| partition(number, name, *first, *last)));
         let (head, backup_at, backup) = gpt::create(RAW_BYTES as u64, 512, Guid([9; 16]), &partitions).unwrap();
         let mut raw = noise(RAW_BYTES);
         raw[..head.len()].copy_from_slice(&head);
         let backup_at = usize::try_from(backup_at).unwrap();
         raw[backup_at..backup_at + backup.len()].copy_from_slice(&backup);
-        let superblock = (4 << 20) + 1024;
-        raw[superblock + 0x38..superblock + 0x3a].copy_from_slice(&[0x53, 0xef]);
-        raw[superblock + 0x78..superblock + 0x88].copy_from_slice(b"boot\0\0\0\0\0\0\0\0\0\0\0\0");
+        put_ext4(&mut raw, 4 << 20, "boot");
+        Self::of(raw)
+    }
+
+    /// The same with ext4 on its first partition, labelled `root`.
+    pub(crate) fn with_root() -> Self {
+        let mut raw = Self::new().raw;
+        put_ext4(&mut raw, 1 << 20, "root");
+        Self::of(raw)
+    }
+
+    pub(crate) fn of(raw: Vec<u8>) -> Self {
         let stream = zstd::encode_all(raw.as_slice(), 1).unwrap();
         Self { raw, stream }
     }
@@ -339,6 +380,14 @@ impl Image {
             raw_sha256: Sha256::of(&self.raw).to_string(),
         }
     }
+}
+
+/// A superblock with a label (Documentation/filesystems/ext4/super.rst).
+fn put_ext4(raw: &mut [u8], partition: usize, label: &str) {
+    let superblock = &mut raw[partition + 1024..partition + 2048];
+    superblock[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
+    superblock[0x78..0x88].fill(0);
+    superblock[0x78..0x78 + label.len()].copy_from_slice(label.as_bytes());
 }
 
 fn noise(bytes: usize) -> Vec<u8> {

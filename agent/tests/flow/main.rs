@@ -6,6 +6,7 @@
 
 mod appliance;
 mod bad_input;
+mod forms;
 mod host;
 mod renamed;
 mod wiping;
@@ -66,8 +67,17 @@ fn start() -> Running {
 }
 
 fn start_with(appliance: Arc<Appliance>, handover: &Handover, board: Board) -> Running {
-    let host = Arc::new(SimulatedHost::new());
-    let image = Image::new();
+    start_on(SimulatedHost::new(), Image::new(), appliance, handover, board)
+}
+
+fn start_on(
+    host: SimulatedHost,
+    image: Image,
+    appliance: Arc<Appliance>,
+    handover: &Handover,
+    board: Board,
+) -> Running {
+    let host = Arc::new(host);
     appliance.put_image(image.stream.clone());
     let log = Arc::new(Log::new(first_sequence(handover.deaths), vec![TOKEN.into()]));
     let session = Session::new(Arc::clone(&host) as Arc<_>, handover, board, log).unwrap();
@@ -134,7 +144,7 @@ fn from_hello_to_reboot() {
         vec![
             Step::clear_metadata(disk.clone()),
             run.write_step(),
-            Step::HandOff { disk: disk.clone(), files: files() },
+            Step::HandOff { disk: disk.clone(), files: files(), forms: None },
             Step::SetBootEntry { disk, label: "lab-1".into() },
             Step::Reboot,
         ],

@@ -19,6 +19,7 @@
 
 pub mod auth;
 pub mod erasure;
+pub mod hand_off;
 pub mod inventory;
 pub mod limits;
 pub mod message;

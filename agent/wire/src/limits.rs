@@ -57,9 +57,24 @@ pub const NEIGHBOUR_ADDRESSES_MAX: usize = 8;
 pub const NEIGHBOURS_BYTES_MAX: usize = 160 << 10;
 /// Most notes of an inspection.
 pub const NOTES_MAX: usize = 32;
-/// Most abilities that are heard in a hello; there is one today.
+/// Most abilities that are heard in a hello; there are two today.
 pub const ABILITIES_MAX: usize = 32;
 /// Most steps in a plan.
 pub const STEPS_MAX: usize = 64;
 /// Longest string that a host may put into an identity or inventory field, in bytes.
 pub const FIELD_BYTES_MAX: usize = 256;
+/// Most files of one form of a hand-off: a config drive has three, a boot partition four.
+pub const HAND_OFF_FILES_MAX: usize = 64;
+/// Longest path of such a file: three folders with the longest names that the forms have are half of it.
+pub const HAND_OFF_PATH_BYTES_MAX: usize = 128;
+/// Largest such file: no more fits into a reply in base64.
+pub const HAND_OFF_FILE_BYTES_MAX: usize = 3 << 20;
+/// Most kernel arguments of one kind; the longest command lines that installers write have thirty.
+pub const ARGUMENTS_MAX: usize = 64;
+/// Longest kernel command line: the kernel cuts it here without a word (`COMMAND_LINE_SIZE` of x86_64 and arm64 is
+/// 2048 with its end mark), so nothing longer is written.
+pub const COMMAND_LINE_BYTES_MAX: usize = 2047;
+/// Most lines of words in a hand-off's evidence of one kind; more than there are partitions with boot files.
+pub const HAND_OFF_WORDS_MAX: usize = 64;
+/// Most boot loader files in a hand-off's evidence: an image has one entry for each of its few kernels.
+pub const LOADER_FILES_MAX: usize = 128;

@@ -45,6 +45,8 @@ pub struct Program {
 impl Program {
     /// Understands [`crate::Step::EraseDisk`]; others would refuse the whole reply that has it.
     pub const ERASE_DISK: &'static str = "erase-disk";
+    /// Understands [`crate::hand_off::Forms`]; others would refuse the whole reply that has them.
+    pub const HAND_OFF_FORMS: &'static str = "hand-off-forms";
 
     #[must_use]
     pub fn can(&self, ability: &str) -> bool {

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::erasure::Policy;
+use crate::{erasure::Policy, hand_off::Forms};
 
 /// The steps for one part of one attempt. The agent runs them in order and stops at the first
 /// that fails.
@@ -57,8 +57,17 @@ pub enum Step {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         override_guards: bool,
     },
-    /// Put files on the boot partition of the disk just written and read them back.
-    HandOff { disk: DiskIdentity, files: Vec<HandOffFile> },
+    /// Hand the first configuration to the system on the disk just written, and read it back: files on its boot
+    /// partition, or one of the other forms that images read. Files stand either here or in the forms: an agent
+    /// that knows none of these asks for `files`, so it refuses the step instead of doing half of it.
+    HandOff {
+        disk: DiskIdentity,
+        /// For the boot partition.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<HandOffFile>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        forms: Option<Box<Forms>>,
+    },
     /// UEFI: an entry for this disk, behind the network entry that booted the host. BIOS: nothing
     /// to set; the receipt says so.
     SetBootEntry { disk: DiskIdentity, label: String },
@@ -163,10 +172,11 @@ pub struct ImageSource {
     pub raw_sha256: String,
 }
 
-/// A file for the boot partition of the disk just written. Nothing else on the disk is touched.
+/// A file for the disk just written, on its boot partition or on a volume made for it. Nothing else on the disk is
+/// touched.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandOffFile {
-    /// Relative to the root of the boot partition, `ignition/config.ign`; no `..`, no leading `/`.
+    /// Relative to the root of its filesystem, `ignition/config.ign`; no `..`, no leading `/`.
     pub path: String,
     /// Permission bits where the filesystem has them.
     pub mode: u32,

@@ -2,7 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{erasure::Erasure, inventory::Inventory, plan::DiskIdentity};
+use crate::{
+    erasure::Erasure,
+    hand_off::{Form, LoaderFile},
+    inventory::Inventory,
+    plan::DiskIdentity,
+};
 
 /// Evidence of one step that ended well.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -82,6 +87,18 @@ pub enum Evidence {
         filesystem: String,
         /// Path and sha256 of each file as read back from the medium.
         files: Vec<FileDigest>,
+        /// The form that was taken; absent from agents that know only files on a boot partition.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        form: Option<Form>,
+        /// By which signs on the image the form was recognised, in words.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        recognised: Vec<String>,
+        /// What a person should know of it, in words: a choice among several forms, arguments that stand twice.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        warnings: Vec<String>,
+        /// Files of the installed boot loader that have the kernel arguments now.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        loader: Vec<LoaderFile>,
     },
     BootEntrySet {
         /// `uefi` or `none` (BIOS has no entries).

@@ -4,13 +4,33 @@
 
 use firesteel_wire::{
     DiskIdentity, HandOffFile, Hello, HelloReply, Identity, Plan, Program, PublicKey, Report, ReportReply, Seed, Step,
-    Verdict, erasure::Policy, signing_input,
+    Verdict,
+    erasure::Policy,
+    hand_off::{Arguments, BootPartition, Form, Forms, Volume},
+    signing_input,
 };
 use proptest::prelude::*;
 
 fn disk() -> impl Strategy<Value = DiskIdentity> {
     (".{0,20}", ".{0,20}", ".{0,20}", any::<u64>(), ".{0,20}")
         .prop_map(|(wwn, serial, model, size_bytes, by_path)| DiskIdentity { wwn, serial, model, size_bytes, by_path })
+}
+
+fn forms() -> impl Strategy<Value = Forms> {
+    let form = prop::sample::select(vec![Form::Auto, Form::BootPartition, Form::KernelArguments, Form::NoCloud]);
+    let words = || proptest::collection::vec(".{0,20}", 0..3);
+    (form, words(), words(), any::<u32>(), ".{0,20}").prop_map(|(form, append, delete, volume_id, path)| {
+        let files = vec![HandOffFile { path, mode: 0o600, content_base64: "e30=".into() }];
+        let arguments = Some(Arguments { append: append.clone(), delete });
+        Forms {
+            form,
+            boot_partition: Some(BootPartition { files: files.clone(), network: append }),
+            kernel_arguments: arguments.clone(),
+            config_drive: Some(Volume { volume_id, files }),
+            no_cloud: None,
+            arguments,
+        }
+    })
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -27,7 +47,12 @@ fn step() -> impl Strategy<Value = Step> {
             }
         ),
         (disk(), ".{0,20}", any::<u32>(), "[A-Za-z0-9+/=]{0,40}").prop_map(|(disk, path, mode, content_base64)| {
-            Step::HandOff { disk, files: vec![HandOffFile { path, mode, content_base64 }] }
+            Step::HandOff { disk, files: vec![HandOffFile { path, mode, content_base64 }], forms: None }
+        }),
+        (disk(), forms()).prop_map(|(disk, forms)| Step::HandOff {
+            disk,
+            files: Vec::new(),
+            forms: Some(Box::new(forms))
         }),
         (disk(), ".{0,20}").prop_map(|(disk, label)| Step::SetBootEntry { disk, label }),
         Just(Step::Reboot),
@@ -81,7 +106,14 @@ proptest! {
             program: Program::default(),
         };
         let file = HandOffFile { path: String::new(), mode: 0, content_base64: secret.clone() };
-        let step = Step::HandOff { disk: DiskIdentity::default(), files: vec![file] };
+        let argument = format!("ignition.config.url=https://192.0.2.1/config/worker?token={secret}");
+        let forms = Forms {
+            config_drive: Some(Volume { volume_id: 1, files: vec![file.clone()] }),
+            kernel_arguments: Some(Arguments { append: vec![argument.clone()], delete: vec![argument] }),
+            ..Forms::default()
+        };
+        let step =
+            Step::HandOff { disk: DiskIdentity::default(), files: vec![file], forms: Some(Box::new(forms)) };
         let shown = format!("{seed:?}{hello:?}{step:?}");
         prop_assert!(!shown.contains(&secret), "a secret shows");
     }

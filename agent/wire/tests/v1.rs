@@ -8,6 +8,7 @@ use firesteel_wire::{
     Inventory, LogLine, LogSource, Memory, Neighbour, Nic, Plan, Program, PublicKey, Receipt, ReceiptPlace, Refusal,
     RefusalReason, Report, ReportReply, Seed, Step, StepReport, StepState, System, Table, Transport, Verdict, Vlan,
     erasure::{Erasure, Grade, LeftOut, Policy, Samples, Tried},
+    hand_off::{Arguments, BootPartition, Form, Forms, LoaderFile, Volume},
     parts::{
         AtaSecurity, BmcNetwork, Board, Capabilities, Chassis, FormatErase, Health, HiddenArea, ManagementInterface,
         MemoryArray, MemoryModule, NumaNode, NvmeController, NvmeNamespace, Parts, PciDevice, Processor, Sanitize, Tpm,
@@ -248,6 +249,7 @@ fn plan_with_every_step() {
                     mode: 0o600,
                     content_base64: "e30=".into(),
                 }],
+                forms: None,
             },
             Step::EraseDisk {
                 disk: disk(),
@@ -279,6 +281,45 @@ fn plan_with_every_step() {
             DISK
         ),
     );
+}
+
+#[test]
+fn a_hand_off_in_other_forms() {
+    let file = |path: &str| HandOffFile { path: path.into(), mode: 0o644, content_base64: "e30=".into() };
+    let arguments = |append: &str, delete: &str| Arguments { append: vec![append.into()], delete: vec![delete.into()] };
+    let forms = Forms {
+        form: Form::Auto,
+        boot_partition: Some(BootPartition {
+            files: vec![file("ignition/config.ign")],
+            network: vec!["ip=dhcp".into()],
+        }),
+        kernel_arguments: Some(arguments("ignition.config.url=u", "x")),
+        config_drive: Some(Volume { volume_id: 7, files: vec![file("openstack/latest/user_data")] }),
+        no_cloud: Some(Volume { volume_id: 8, files: vec![file("user-data")] }),
+        arguments: Some(arguments("console=ttyS0", "quiet")),
+    };
+    let said = concat!(
+        r#"{"form":"auto","boot_partition":{"files":[{"path":"ignition/config.ign","mode":420,"#,
+        r#""content_base64":"e30="}],"network":["ip=dhcp"]},"#,
+        r#""kernel_arguments":{"append":["ignition.config.url=u"],"delete":["x"]},"#,
+        r#""config_drive":{"volume_id":7,"files":[{"path":"openstack/latest/user_data","mode":420,"#,
+        r#""content_base64":"e30="}]},"#,
+        r#""no_cloud":{"volume_id":8,"files":[{"path":"user-data","mode":420,"content_base64":"e30="}]},"#,
+        r#""arguments":{"append":["console=ttyS0"],"delete":["quiet"]}}"#
+    );
+    golden(
+        &Step::HandOff { disk: disk(), files: Vec::new(), forms: Some(Box::new(forms)) },
+        &format!(r#"{{"step":"hand_off","disk":{DISK},"forms":{said}}}"#),
+    );
+    for (form, said) in [
+        (Form::Auto, "auto"),
+        (Form::BootPartition, "boot_partition"),
+        (Form::KernelArguments, "kernel_arguments"),
+        (Form::ConfigDrive, "config_drive"),
+        (Form::NoCloud, "no_cloud"),
+    ] {
+        golden(&Forms { form, ..Forms::default() }, &format!(r#"{{"form":"{said}"}}"#));
+    }
 }
 
 #[test]
@@ -397,11 +438,40 @@ fn every_evidence() {
             device: "/dev/sda2".into(),
             filesystem: "ext4".into(),
             files: vec![FileDigest { path: "p".into(), bytes: 1, sha256: "c".into() }],
+            form: None,
+            recognised: Vec::new(),
+            warnings: Vec::new(),
+            loader: Vec::new(),
         },
         &format!(
             concat!(
                 r#"{{"kind":"files_handed_off","disk":{},"device":"/dev/sda2","filesystem":"ext4","#,
                 r#""files":[{{"path":"p","bytes":1,"sha256":"c"}}]}}"#
+            ),
+            DISK
+        ),
+    );
+    golden(
+        &Evidence::FilesHandedOff {
+            disk: disk(),
+            device: "/dev/sda5".into(),
+            filesystem: "vfat".into(),
+            files: Vec::new(),
+            form: Some(Form::ConfigDrive),
+            recognised: vec!["r".into()],
+            warnings: vec!["w".into()],
+            loader: vec![LoaderFile {
+                device: "/dev/sda2".into(),
+                filesystem: "ext4".into(),
+                file: FileDigest { path: "loader/entries/a.conf".into(), bytes: 1, sha256: "c".into() },
+                changed: true,
+            }],
+        },
+        &format!(
+            concat!(
+                r#"{{"kind":"files_handed_off","disk":{},"device":"/dev/sda5","filesystem":"vfat","files":[],"#,
+                r#""form":"config_drive","recognised":["r"],"warnings":["w"],"loader":[{{"device":"/dev/sda2","#,
+                r#""filesystem":"ext4","path":"loader/entries/a.conf","bytes":1,"sha256":"c","changed":true}}]}}"#
             ),
             DISK
         ),

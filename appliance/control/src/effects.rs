@@ -255,7 +255,7 @@ impl Control {
         ];
         if let Some(sha256) = &write.user_data_sha256 {
             let files = self.hand_off(host, memory.attempt, write, sha256).await?;
-            steps.push(wire::Step::HandOff { disk: disk.clone(), files });
+            steps.push(wire::Step::HandOff { disk: disk.clone(), files, forms: None });
         }
         let label: String = format!("Firesteel {}", host.metadata.name).chars().take(LABEL_CHARS_MAX).collect();
         steps.push(wire::Step::SetBootEntry { disk, label });

@@ -280,7 +280,15 @@ fn evidence(receipt: &ReceiptRecord) -> String {
         ),
         "files_handed_off" => {
             let count = receipt.evidence.get("files").and_then(Value::as_array).map_or(0, Vec::len);
-            format!("{count} files on {} {}, read back", text("device"), text("filesystem"))
+            let loader = receipt.evidence.get("loader").and_then(Value::as_array).map_or(0, Vec::len);
+            let loader = if loader == 0 { String::new() } else { format!(", and {loader} of the boot loader") };
+            format!(
+                "{count} files on {} {}{loader}, read back{}{}",
+                text("device"),
+                text("filesystem"),
+                list("recognised"),
+                list("warnings")
+            )
         }
         "boot_entry_set" => format!("{} {}", text("method"), text("entry")),
         "leaving" => text("how"),

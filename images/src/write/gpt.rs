@@ -74,6 +74,8 @@ pub enum GptError {
     PartitionPlace { number: u32, first: u64, last: u64 },
     #[error("the table needs {needed} blocks, but the disk has {blocks}")]
     DiskTooSmall { needed: u64, blocks: u64 },
+    #[error("all {count} entries of the table are in use")]
+    EntriesFull { count: u32 },
 }
 
 /// Which block size the image was made for, by where its header's signature stands.
@@ -271,6 +273,49 @@ pub fn complete(head: &mut [u8], table: &Table, disk_bytes: u64, disk_guid: Guid
     Ok(Completion { last_usable_lba: last_usable, backup_offset: backup_entries * block_u64, backup, stale })
 }
 
+impl Table {
+    /// The table with one more partition, in its first unused entry. `head` is the disk's start; what is to be written
+    /// are its first blocks, changed in place, and the backup of the answer. The disk's end and GUID stay.
+    pub fn with_partition(
+        &self,
+        head: &mut [u8],
+        partition: &Partition,
+        disk_bytes: u64,
+    ) -> Result<(Self, Completion), GptError> {
+        let (first, last) = (partition.first_lba, partition.last_lba);
+        if first > last || first < self.first_usable_lba || last > self.last_usable_lba {
+            return Err(GptError::PartitionPlace { number: partition.number, first, last });
+        }
+        let (block, bytes) = (self.block_bytes as usize, self.entry_bytes as usize);
+        let place = GptError::EntriesPlace { lba: self.entries_lba };
+        let start = usize::try_from(self.entries_lba).ok().and_then(|lba| lba.checked_mul(block));
+        let entries =
+            start.and_then(|start| head.get_mut(start..start.checked_add(self.entries_len())?)).ok_or(place)?;
+        let full = GptError::EntriesFull { count: self.entry_count };
+        let entry = entries.chunks_exact_mut(bytes).find(|entry| entry[..16] == [0; 16]).ok_or(full)?;
+        entry.fill(0);
+        fill_entry(entry, partition);
+        let checksum = crc32fast::hash(entries);
+        let mut table = self.clone();
+        table.header[88..92].copy_from_slice(&checksum.to_le_bytes());
+        let completion = complete(head, &table, disk_bytes, self.disk_guid)?;
+        match parse(head, self.block_bytes)? {
+            Some(table) => Ok((table, completion)),
+            None => Err(GptError::HeaderChecksum),
+        }
+    }
+}
+
+fn fill_entry(entry: &mut [u8], partition: &Partition) {
+    entry[..16].copy_from_slice(&partition.type_guid.0);
+    entry[16..32].copy_from_slice(&partition.guid.0);
+    entry[32..40].copy_from_slice(&partition.first_lba.to_le_bytes());
+    entry[40..48].copy_from_slice(&partition.last_lba.to_le_bytes());
+    for (unit, place) in partition.name.encode_utf16().take(36).zip(entry[56..].chunks_exact_mut(2)) {
+        place.copy_from_slice(&unit.to_le_bytes());
+    }
+}
+
 /// The protective partition covers the whole disk, as far as 32 bits reach. Hybrid tables, where
 /// it shares the MBR with others, keep theirs.
 fn complete_protective_mbr(head: &mut [u8], blocks: u64) {
@@ -308,14 +353,7 @@ pub fn create(
             return Err(GptError::EntryShape { count: partition.number, bytes: ENTRY_BYTES });
         }
         let at = 2 * block + (partition.number - 1) as usize * ENTRY_BYTES as usize;
-        let entry = &mut head[at..at + ENTRY_BYTES as usize];
-        entry[..16].copy_from_slice(&partition.type_guid.0);
-        entry[16..32].copy_from_slice(&partition.guid.0);
-        entry[32..40].copy_from_slice(&partition.first_lba.to_le_bytes());
-        entry[40..48].copy_from_slice(&partition.last_lba.to_le_bytes());
-        for (unit, place) in partition.name.encode_utf16().take(36).zip(entry[56..].chunks_exact_mut(2)) {
-            place.copy_from_slice(&unit.to_le_bytes());
-        }
+        fill_entry(&mut head[at..at + ENTRY_BYTES as usize], partition);
     }
     let entries = &head[2 * block..2 * block + (ENTRY_COUNT * ENTRY_BYTES) as usize];
     let mut header = vec![0; HEADER_BYTES_MIN];

@@ -20,6 +20,7 @@ mod image;
 mod layout;
 pub mod mbr;
 pub mod metadata;
+pub mod partition;
 mod readback;
 pub mod signature;
 mod stream;

@@ -9,5 +9,6 @@ mod download;
 mod faults;
 mod import;
 mod parsers;
+mod partition;
 mod qcow2;
 mod write;

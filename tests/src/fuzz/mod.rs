@@ -21,6 +21,7 @@ mod compressed;
 mod dhcp;
 mod drives;
 mod gpt;
+mod hand_off;
 mod http;
 mod ignition;
 mod ipmi;
@@ -70,6 +71,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "routes", check: routes::check, seeds: routes::seeds },
     Target { name: "boot", check: boot::check, seeds: boot::seeds },
     Target { name: "gpt", check: gpt::check, seeds: gpt::seeds },
+    Target { name: "hand_off", check: hand_off::check, seeds: hand_off::seeds },
     Target { name: "ignition", check: ignition::check, seeds: ignition::seeds },
     Target { name: "stubs", check: stubs::check, seeds: stubs::seeds },
     Target { name: "pools", check: pools::check, seeds: pools::seeds },

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use firesteel_agent::decide::{Mind, Next};
 use firesteel_wire::limits::STEPS_MAX;
-use firesteel_wire::{Hello, HelloReply, Inventory, Receipt, Refusal, Report, ReportReply, Seed, Verdict};
+use firesteel_wire::{Hello, HelloReply, Inventory, Receipt, Refusal, Report, ReportReply, Seed, Step, Verdict};
 use serde::{Serialize, de::DeserializeOwned};
 
 /// Stands for the token in inputs; must never show in what is printed.
@@ -80,6 +80,10 @@ fn obey(verdict: &Verdict) {
         assert!(!matches!(mind.handle_verdict(verdict, false), Next::Start(_)), "a number is started once");
         for step in &plan.steps {
             assert!(!step.is_destructive() || step.disk().is_some(), "what destroys names its disk");
+            if let Step::HandOff { forms: Some(forms), .. } = step {
+                let is_good = forms.check().is_ok();
+                assert!(!is_good || !forms.offers().is_empty(), "a form has something to hand over");
+            }
         }
     }
     drop(mind.handle_silence(Duration::from_secs(5)));
@@ -106,6 +110,9 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         format!(r#"{{"host":"h","attempt":1,"time_ms":1,"verdict":{{"verdict":"plan","plan":{plan}}}}}"#),
         format!(r#"{{"time_ms":1,"log_acknowledged":1,"verdict":{{"verdict":"plan","plan":{plan}}}}}"#),
         r#"{"verdict":"abort","reason":"r"}"#.into(),
+        format!(
+            r#"{{"verdict":"plan","plan":{{"number":1,"attempt":1,"steps":[{{"step":"hand_off","disk":{disk},"forms":{{"form":"auto","boot_partition":{{"files":[{{"path":"ignition.firstboot","mode":420,"content_base64":""}}],"network":["ip=dhcp"]}},"kernel_arguments":{{"append":["a=b"]}},"config_drive":{{"volume_id":7,"files":[]}},"no_cloud":{{"volume_id":8,"files":[]}},"arguments":{{"delete":["quiet"]}}}}}}]}}}}"#
+        ),
         r#"{"verdict":"plan","plan":{"number":1,"attempt":2,"steps":[]}}"#.into(),
         format!(r#"{{"token":"{TOKEN}","appliance":"https://10.0.0.1:8443","pin_sha256":"00","boot_mac":"m"}}"#),
         format!(r#"{{"token":"{TOKEN}","appliance":"{TOKEN}","pin_sha256":"00","boot_mac":"m"}}"#),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{REASON_CHARS_MIN, fault_of, repository};
 
 /// The lines that must be there, and in how many clauses. A clause that goes is seen here.
-const LINES: [(&str, usize); 25] = [
+const LINES: [(&str, usize); 26] = [
     ("S1.14", 2),
     ("S1.15", 2),
     ("S1.16", 2),
@@ -16,7 +16,8 @@ const LINES: [(&str, usize); 25] = [
     ("S1.18", 2),
     ("S1.20", 3),
     ("S1.22", 3),
-    ("S1.30", 1),
+    ("S1.29", 4),
+    ("S1.30", 2),
     ("S3.15", 3),
     ("S3.16", 4),
     ("S3.17", 3),

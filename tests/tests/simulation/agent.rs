@@ -511,7 +511,7 @@ impl Agent {
                     overridden: Vec::new(),
                 }))
             }
-            Step::HandOff { disk: named, files } => {
+            Step::HandOff { disk: named, files, .. } => {
                 let disk = self.open(job, step, disks, touched, "hand-off")?;
                 let stub = files.iter().find(|file| file.path == "ignition/config.ign");
                 let stub = stub.and_then(|file| STANDARD.decode(&file.content_base64).ok());
@@ -527,6 +527,10 @@ impl Agent {
                     device: String::new(),
                     filesystem: "ext4".into(),
                     files: files.iter().map(digest).collect(),
+                    form: None,
+                    recognised: Vec::new(),
+                    warnings: Vec::new(),
+                    loader: Vec::new(),
                 }))
             }
             Step::SetBootEntry { disk: named, .. } => {

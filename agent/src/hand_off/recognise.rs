@@ -1,0 +1,309 @@
+//! Which form an image wants, by what was found on it. In the order in which signs are believed:
+//!
+//! 1. `ignition.platform.id=` on a kernel command line: Ignition goes by nothing else.
+//! 2. A partition labelled `config-2` or `CIDATA`: somebody made it to be filled.
+//! 3. Ignition's first boot without a platform: it takes that for `metal`.
+//! 4. cloud-init: the sources of its configuration, a config drive first, which is what deployment services write.
+//!
+//! Signs of different forms are told in a warning, and the first of this order is taken.
+
+use std::collections::BTreeMap;
+
+use firesteel_wire::hand_off::Form;
+
+/// The label of a config drive, as OpenStack writes and cloud-init and Ignition look for.
+pub const CONFIG_DRIVE: &str = "config-2";
+/// The label of a NoCloud volume.
+pub const NO_CLOUD: &str = "CIDATA";
+/// The kernel argument by which an image says what it was made for.
+const PLATFORM: &str = "ignition.platform.id=";
+/// GRUB's variable and the kernel argument that make Ignition run.
+const FIRST_BOOT: [&str; 3] = ["ignition.firstboot", "$ignition_firstboot", "${ignition_firstboot}"];
+/// Longest text of a foreign image that is told.
+const TOLD_CHARS_MAX: usize = 80;
+
+/// What was found on an image. Each with where, in words.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Signs {
+    /// Labels of partitions and filesystems.
+    pub labels: Vec<(String, String)>,
+    /// Platforms that the image names itself for.
+    pub platforms: BTreeMap<String, String>,
+    /// Where Ignition's first boot is asked for.
+    pub ignition: Vec<String>,
+    pub cloud_init: Vec<CloudInit>,
+    pub has_boot_partition: bool,
+    /// What could not be looked into, and why.
+    pub unread: Vec<String>,
+}
+
+/// cloud-init, as its configuration on the image says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CloudInit {
+    pub place: String,
+    /// Names of its sources, in its order; empty where it is not told which.
+    pub sources: Vec<String>,
+}
+
+/// What was decided.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Choice {
+    pub form: Form,
+    /// The signs for it, in words.
+    pub recognised: Vec<String>,
+    pub warnings: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChooseError {
+    #[error(
+        "nothing on the image says how it takes its configuration: no partition is labelled config-2 or CIDATA, no boot \
+         loader has ignition.platform.id, and no filesystem has cloud-init{}. Declare `handOff` for the image",
+        list(.0)
+    )]
+    Nothing(Vec<String>),
+    #[error(
+        "the image is made for Ignition's platform {platform:?} ({place}), which takes its configuration from a service \
+         that is not here. Use an image for `metal` or `openstack`, or declare `handOff` for it"
+    )]
+    Platform { platform: String, place: String },
+    #[error(
+        "the image wants {wanted} ({signs}), and the plan has no contents for that. Give the host user data of that \
+         kind, or declare another `handOff` for the image"
+    )]
+    NotOffered { wanted: Form, signs: String },
+}
+
+fn list(unread: &[String]) -> String {
+    if unread.is_empty() { String::new() } else { format!(" (not looked into: {})", unread.join("; ")) }
+}
+
+impl Signs {
+    /// Takes what a command line says. `place` says where it stands.
+    pub fn read_arguments<'a>(&mut self, place: &str, arguments: impl IntoIterator<Item = &'a str>) {
+        for argument in arguments {
+            if let Some(platform) = argument.strip_prefix(PLATFORM) {
+                self.platforms.entry(told(platform)).or_insert_with(|| place.to_owned());
+            } else if FIRST_BOOT.contains(&argument) && !self.ignition.iter().any(|other| other == place) {
+                self.ignition.push(place.to_owned());
+            }
+        }
+    }
+}
+
+/// Text of an image for people: short, and without letters that move a cursor.
+#[must_use]
+pub fn told(text: &str) -> String {
+    text.chars().filter(|letter| !letter.is_control()).take(TOLD_CHARS_MAX).collect()
+}
+
+/// Decides which form the image gets, of those that are offered.
+pub fn choose(signs: &Signs, offers: &[Form]) -> Result<Choice, ChooseError> {
+    let found = all(signs)?;
+    let Some((first, _)) = found.first() else { return Err(ChooseError::Nothing(signs.unread.clone())) };
+    let mut warnings = Vec::new();
+    let wanted = match (*first, offers) {
+        // The same platform reads both; without a boot partition there is but one.
+        (Form::BootPartition, offers) if offers.contains(&Form::KernelArguments) => {
+            let is_possible = offers.contains(&Form::BootPartition) && signs.has_boot_partition;
+            if is_possible { Form::BootPartition } else { Form::KernelArguments }
+        }
+        (form, _) => form,
+    };
+    let of_form = |form: Form| found.iter().filter(move |(other, _)| *other == form).map(|(_, sign)| sign.clone());
+    let recognised: Vec<String> = of_form(*first).collect();
+    if !offers.contains(&wanted) {
+        return Err(ChooseError::NotOffered { wanted, signs: recognised.join("; ") });
+    }
+    for (form, sign) in found.iter().filter(|(form, _)| form != first) {
+        let offered = if offers.contains(form) { "" } else { ", for which the plan has no contents" };
+        warnings.push(format!("{sign} speaks for {form}{offered}; {wanted} was taken, for {}", recognised[0]));
+    }
+    Ok(Choice { form: wanted, recognised, warnings })
+}
+
+/// Every sign with the form that it speaks for, the most believed first.
+fn all(signs: &Signs) -> Result<Vec<(Form, String)>, ChooseError> {
+    let mut found = Vec::new();
+    let mut foreign = None;
+    for (platform, place) in &signs.platforms {
+        let sign = format!("{PLATFORM}{platform} in {place}");
+        match platform.as_str() {
+            "metal" => found.push((Form::BootPartition, sign)),
+            "openstack" => found.push((Form::ConfigDrive, sign)),
+            _ => foreign = foreign.or(Some((platform, place))),
+        }
+    }
+    if let Some((platform, place)) = foreign.filter(|_| found.is_empty()) {
+        return Err(ChooseError::Platform { platform: platform.clone(), place: place.clone() });
+    }
+    for (label, place) in &signs.labels {
+        for (known, form) in [(CONFIG_DRIVE, Form::ConfigDrive), (NO_CLOUD, Form::NoCloud)] {
+            if label.eq_ignore_ascii_case(known) {
+                found.push((form, format!("the label {label} of {place}")));
+            }
+        }
+    }
+    if signs.platforms.is_empty() {
+        found
+            .extend(signs.ignition.iter().map(|place| (Form::BootPartition, format!("ignition.firstboot in {place}"))));
+    }
+    for cloud_init in &signs.cloud_init {
+        let CloudInit { place, sources } = cloud_init;
+        let reads = |names: &[&str]| sources.iter().any(|source| names.contains(&source.as_str()));
+        let (form, why) = if sources.is_empty() {
+            (Form::ConfigDrive, "which reads any source".to_owned())
+        } else if reads(&["ConfigDrive", "OpenStack"]) {
+            (Form::ConfigDrive, "whose sources have ConfigDrive".to_owned())
+        } else if reads(&["NoCloud", "NoCloudNet"]) {
+            (Form::NoCloud, "whose sources have NoCloud".to_owned())
+        } else {
+            continue;
+        };
+        found.push((form, format!("cloud-init in {place}, {why}")));
+    }
+    Ok(found)
+}
+
+/// The sources that a file of `/etc/cloud` names: `datasource_list: [ NoCloud, ConfigDrive, None ]`, or the same as
+/// lines that begin with `-`. The last such key counts, as it does where files are merged.
+#[must_use]
+pub fn cloud_sources(text: &str) -> Option<Vec<String>> {
+    let is_name = |word: &&str| !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric());
+    let names = |list: &str| {
+        let words = list.split(',').map(|word| word.trim_matches([' ', '\t', '\r', '\'', '"', '[', ']']));
+        words.filter(is_name).map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (mut found, mut lines) = (None, text.lines().peekable());
+    while let Some(line) = lines.next() {
+        let Some(value) = line.strip_prefix("datasource_list:") else { continue };
+        let value = value.split('#').next().unwrap_or_default().trim();
+        let mut list = names(value);
+        // A list in brackets may go on in the next lines.
+        let mut is_open = value.starts_with('[') && !value.contains(']');
+        while let Some(line) = lines.next_if(|line| is_open || line.trim_start().starts_with("- ")) {
+            let line = line.split('#').next().unwrap_or_default().trim();
+            list.extend(names(line.strip_prefix("- ").unwrap_or(line)));
+            is_open &= !line.contains(']');
+        }
+        found = Some(list);
+    }
+    found
+}
+
+/// Entry for fuzzing: any texts are survived, and what is told of them moves no cursor.
+pub fn check(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let sources = cloud_sources(&text).unwrap_or_default();
+    let mut signs = Signs { has_boot_partition: bytes.len() % 2 == 0, ..Signs::default() };
+    signs.read_arguments("a file", super::arguments::words(&text).unwrap_or_default());
+    let labels = text.lines().filter_map(|line| line.strip_prefix("label ")).map(|label| (told(label), "1".to_owned()));
+    signs.labels.extend(labels.take(8));
+    signs.cloud_init.push(CloudInit { place: "etc/cloud".to_owned(), sources });
+    for offers in [&[Form::BootPartition, Form::ConfigDrive, Form::NoCloud, Form::KernelArguments][..], &[]] {
+        let said = match choose(&signs, offers) {
+            Ok(choice) => {
+                assert!(offers.contains(&choice.form) && !choice.recognised.is_empty());
+                [choice.recognised, choice.warnings].concat().join(" ")
+            }
+            Err(error) => error.to_string(),
+        };
+        assert!(!said.contains(char::is_control), "{said:?}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const ALL: [Form; 4] = [Form::BootPartition, Form::KernelArguments, Form::ConfigDrive, Form::NoCloud];
+
+    fn with(arguments: &[&str]) -> Signs {
+        let mut signs = Signs { has_boot_partition: true, ..Signs::default() };
+        signs.read_arguments("loader/entries/a.conf", arguments.iter().copied());
+        signs
+    }
+
+    #[test]
+    fn a_platform_decides() {
+        let metal = choose(&with(&["ignition.platform.id=metal", "$ignition_firstboot"]), &ALL).unwrap();
+        assert_eq!((metal.form, metal.warnings.len()), (Form::BootPartition, 0));
+        assert_eq!(metal.recognised, ["ignition.platform.id=metal in loader/entries/a.conf"]);
+        let openstack = choose(&with(&["ignition.platform.id=openstack", "$ignition_firstboot"]), &ALL).unwrap();
+        assert_eq!((openstack.form, openstack.warnings.len()), (Form::ConfigDrive, 0));
+        let error = choose(&with(&["ignition.platform.id=aws"]), &ALL).unwrap_err();
+        assert!(matches!(&error, ChooseError::Platform { platform, .. } if platform == "aws"), "{error}");
+        assert!(error.to_string().contains("Use an image for `metal` or `openstack`"), "{error}");
+    }
+
+    #[test]
+    fn without_a_boot_partition_ignition_is_told_by_kernel_arguments() {
+        let mut signs = with(&["ignition.platform.id=metal"]);
+        let only = |form| choose(&with(&["ignition.platform.id=metal"]), &[form]).map(|choice| choice.form);
+        assert_eq!(only(Form::BootPartition), Ok(Form::BootPartition));
+        assert_eq!(only(Form::KernelArguments), Ok(Form::KernelArguments));
+        assert!(matches!(only(Form::NoCloud), Err(ChooseError::NotOffered { wanted: Form::BootPartition, .. })));
+        signs.has_boot_partition = false;
+        assert_eq!(choose(&signs, &ALL).unwrap().form, Form::KernelArguments);
+    }
+
+    #[test]
+    fn labels_and_cloud_init() {
+        let mut signs = Signs { labels: vec![("CONFIG-2".into(), "partition 5".into())], ..Signs::default() };
+        assert_eq!(choose(&signs, &ALL).unwrap().form, Form::ConfigDrive);
+        signs.labels = vec![("cidata".into(), "partition 5".into())];
+        assert_eq!(choose(&signs, &ALL).unwrap().form, Form::NoCloud);
+        for (sources, form) in [
+            (&[][..], Form::ConfigDrive),
+            (&["NoCloud", "ConfigDrive", "None"], Form::ConfigDrive),
+            (&["OpenStack"], Form::ConfigDrive),
+            (&["NoCloud", "None"], Form::NoCloud),
+        ] {
+            let sources = sources.iter().map(|&name| name.to_owned()).collect();
+            let cloud_init = vec![CloudInit { place: "etc/cloud of partition 1".into(), sources }];
+            let choice = choose(&Signs { cloud_init, ..Signs::default() }, &ALL).unwrap();
+            assert_eq!((choice.form, choice.warnings.len()), (form, 0));
+        }
+        let cloud_init = vec![CloudInit { place: "etc/cloud".into(), sources: vec!["Ec2".into()] }];
+        let signs = Signs { cloud_init, unread: vec!["partition 3 (lvm)".into()], ..Signs::default() };
+        let error = choose(&signs, &ALL).unwrap_err().to_string();
+        assert!(error.contains("Declare `handOff`") && error.contains("not looked into: partition 3 (lvm)"), "{error}");
+    }
+
+    #[test]
+    fn signs_that_contradict_are_told_and_the_most_believed_is_taken() {
+        let mut signs = with(&["ignition.platform.id=metal"]);
+        signs.labels.push(("config-2".into(), "partition 5".into()));
+        signs.cloud_init.push(CloudInit { place: "etc/cloud".into(), sources: vec!["NoCloud".into()] });
+        let choice = choose(&signs, &[Form::BootPartition, Form::NoCloud]).unwrap();
+        assert_eq!(choice.form, Form::BootPartition);
+        assert_eq!(choice.warnings.len(), 2);
+        assert!(choice.warnings[0].starts_with("the label config-2 of partition 5 speaks for a config drive"));
+        assert!(choice.warnings[0].contains("for which the plan has no contents"), "{:?}", choice.warnings);
+        let two = with(&["ignition.platform.id=openstack", "ignition.platform.id=metal"]);
+        let choice = choose(&two, &ALL).unwrap();
+        assert_eq!((choice.form, choice.warnings.len()), (Form::BootPartition, 1), "files on a partition harm nothing");
+    }
+
+    #[test]
+    fn sources_of_cloud_init() {
+        let list = |text: &str| cloud_sources(text).map(|names| names.join(" "));
+        let debian =
+            "# to update this file, run dpkg-reconfigure cloud-init\ndatasource_list: [ NoCloud, ConfigDrive, None ]\n";
+        assert_eq!(list(debian).unwrap(), "NoCloud ConfigDrive None");
+        assert_eq!(list("datasource_list:\n  - 'NoCloud'\n- None # last\nother: 1\n").unwrap(), "NoCloud None");
+        assert_eq!(list("datasource_list: ['NoCloud',\n  \"Ec2\"]\nx: [y]\n").unwrap(), "NoCloud Ec2");
+        assert_eq!(list("datasource_list: [A]\ndatasource_list: []\n").unwrap(), "", "the last counts");
+        assert_eq!(list("#datasource_list: [A]\n"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_survived(text in "(datasource_list:|label (config-2|cidata)|ignition.platform.id=|- |\\[|\\]|[a\\x1b, \n\"#]){0,24}") {
+            check(text.as_bytes());
+        }
+    }
+}

@@ -1,0 +1,223 @@
+//! Kernel arguments through the installed boot loader: entries, scripts and environment blocks are changed where they
+//! lie. Nothing of the image is executed; a file that need not change is not written.
+
+use std::collections::BTreeSet;
+
+use anyhow::{Context, anyhow, bail};
+use firesteel_wire::{
+    hand_off::{Arguments, LoaderFile as Changed, name_of},
+    limits::LOADER_FILES_MAX,
+};
+
+use super::{
+    boot::{digest, explain},
+    mounted::within,
+    site::Site,
+    survey::{Kind, LoaderFile, Survey},
+};
+use crate::hand_off::{
+    Edited, LoaderError, arguments,
+    bls::{self, Environment, KERNELOPTS},
+    grub, grubenv,
+};
+
+/// What was done.
+pub(super) struct Handed {
+    pub(super) files: Vec<Changed>,
+    pub(super) warnings: Vec<String>,
+}
+
+/// The new text of one file, by its place in the survey.
+struct New {
+    file: usize,
+    text: String,
+    command_lines: usize,
+}
+
+pub(super) fn hand_over(site: &Site<'_>, survey: &Survey, wanted: &Arguments) -> anyhow::Result<Handed> {
+    let (news, warnings) = edit(survey, wanted)?;
+    let mut files = Vec::new();
+    for (index, volume) in survey.volumes.iter().enumerate() {
+        let own: Vec<&New> = news.iter().filter(|new| survey.files[new.file].volume == index).collect();
+        let changed: Vec<&&New> = own.iter().filter(|new| is_changed(survey, new)).collect();
+        if own.is_empty() {
+            continue;
+        }
+        let host = site.job.host;
+        if !changed.is_empty() {
+            tracing::info!("changing kernel arguments in {} files on {}", changed.len(), volume.device.display());
+            within(host, &volume.device, volume.kind, false, |folder| {
+                for new in &changed {
+                    let path = &survey.files[new.file].path;
+                    folder
+                        .replace(path, new.text.as_bytes())
+                        .map_err(|error| explain(error, folder, &volume.name, path, new.text.len()))?;
+                }
+                folder.sync().with_context(|| format!("writing out {}", volume.name))
+            })?;
+            site.job.board.activity(site.job.index, "reading back");
+            host.forget_cache(&volume.device)?;
+        }
+        within(host, &volume.device, volume.kind, true, |folder| {
+            for new in &own {
+                let path = &survey.files[new.file].path;
+                let read = folder
+                    .read_inside(path, new.text.len() as u64 + 1)
+                    .with_context(|| format!("reading back {path}"))?;
+                files.push(Changed {
+                    device: volume.device.to_string_lossy().into_owned(),
+                    filesystem: volume.kind.to_owned(),
+                    file: digest(path, &read, new.text.as_bytes())?,
+                    changed: is_changed(survey, new),
+                });
+            }
+            Ok(())
+        })?;
+    }
+    Ok(Handed { files, warnings })
+}
+
+fn is_changed(survey: &Survey, new: &New) -> bool {
+    survey.files[new.file].text.as_deref() != Some(new.text.as_str())
+}
+
+/// All files with their new texts. Pure but for what the survey read.
+fn edit(survey: &Survey, wanted: &Arguments) -> anyhow::Result<(Vec<New>, Vec<String>)> {
+    if survey.files.len() > LOADER_FILES_MAX {
+        bail!("the image has {} files of boot loaders; at most {LOADER_FILES_MAX} are changed", survey.files.len());
+    }
+    let mut warnings = Vec::new();
+    let mut news = Vec::new();
+    let kernelopts = environment(survey, wanted, &mut news, &mut warnings)?;
+    let has_default = blocks(survey)
+        .any(|(_, _, text)| matches!(grubenv::get(text, bls::DEFAULT_KERNELOPTS), Ok(Some(_))))
+        || survey.files.iter().any(|file| {
+            file.kind == Kind::Script && text_of(survey, file).is_ok_and(|text| text.contains(bls::DEFAULT_KERNELOPTS))
+        });
+    let words = kernelopts.as_deref().map(|value| arguments::words(value).unwrap_or_default());
+    let environment = Environment { kernelopts: words, has_default };
+    let mut unknown = BTreeSet::new();
+    for (index, file) in survey.files.iter().enumerate() {
+        let edited = match file.kind {
+            Kind::Environment => continue,
+            Kind::Entry => bls::edit(text_of(survey, file)?, &environment, wanted),
+            Kind::Script => grub::edit(text_of(survey, file)?, wanted),
+        };
+        let edited = edited.map_err(|error| named(survey, file, error))?;
+        let place = survey.name_of(file);
+        told(&edited, &place, &mut warnings);
+        unknown.extend(edited.variables.iter().cloned());
+        if edited.command_lines > 0 {
+            news.push(New { file: index, text: edited.text, command_lines: edited.command_lines });
+        }
+    }
+    if news.iter().all(|new| new.command_lines == 0) {
+        return Err(nothing(survey));
+    }
+    if !wanted.delete.is_empty() && !unknown.is_empty() {
+        let names: Vec<&str> = wanted.delete.iter().map(|argument| name_of(argument)).collect();
+        let variables: Vec<String> =
+            unknown.iter().map(|name| format!("${}", crate::hand_off::recognise::told(name))).collect();
+        warnings.push(format!(
+            "command lines take arguments from {}, which are not looked into: that {} stands there no more is unverified",
+            variables.join(", "),
+            names.join(", ")
+        ));
+    }
+    Ok((news, warnings))
+}
+
+/// Changes `kernelopts`, where entries take their arguments from it. Says what it is then, if there is one.
+fn environment(
+    survey: &Survey,
+    wanted: &Arguments,
+    news: &mut Vec<New>,
+    warnings: &mut Vec<String>,
+) -> anyhow::Result<Option<String>> {
+    let is_used = survey.files.iter().filter(|file| file.kind == Kind::Entry).any(|file| {
+        let text = file.text.as_deref().unwrap_or_default();
+        bls::arguments_of(text).into_iter().any(|word| arguments::variable(word) == Some(KERNELOPTS))
+    });
+    if !is_used {
+        return Ok(None);
+    }
+    let mut values = Vec::new();
+    for (index, file, text) in blocks(survey) {
+        let value = grubenv::get(text, KERNELOPTS).map_err(|error| named(survey, file, error))?;
+        values.extend(value.map(|value| (index, file, text, value)));
+    }
+    let [(index, file, text, value)] = values.as_slice() else {
+        if values.len() > 1 {
+            warnings.push(format!(
+                "{KERNELOPTS} stands in {} environment blocks; they were left as they are",
+                values.len()
+            ));
+        }
+        return Ok(None);
+    };
+    let changed = |wanted: &Arguments| -> Result<(String, String), LoaderError> {
+        let unended = LoaderError::Environment { what: "a quotation mark in kernelopts has no end" };
+        let words = arguments::words(value).ok_or(unended)?;
+        let change = arguments::change(&words, &[], wanted);
+        if change.remove.is_empty() && change.add.is_empty() {
+            return Ok((value.clone(), (*text).to_owned()));
+        }
+        let kept = words.iter().enumerate().filter(|(place, _)| !change.remove.contains(place)).map(|(_, word)| *word);
+        let value = kept.chain(change.add.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
+        let text = grubenv::set(text, KERNELOPTS, &value)?;
+        Ok((value, text))
+    };
+    let (value, text) = match changed(wanted) {
+        // What has no room there goes to the entries themselves.
+        Err(LoaderError::EnvironmentFull { bytes, needed }) => {
+            let place = survey.name_of(file);
+            warnings.push(format!(
+                "{place} has {bytes} bytes and {needed} are needed: each entry has the arguments itself"
+            ));
+            changed(&Arguments { append: Vec::new(), delete: wanted.delete.clone() })
+        }
+        done => done,
+    }
+    .map_err(|error| named(survey, file, error))?;
+    news.push(New { file: *index, text, command_lines: 0 });
+    Ok(Some(value))
+}
+
+/// The environment blocks that are text.
+fn blocks(survey: &Survey) -> impl Iterator<Item = (usize, &LoaderFile, &str)> {
+    let blocks = survey.files.iter().enumerate().filter(|(_, file)| file.kind == Kind::Environment);
+    blocks.filter_map(|(index, file)| Some((index, file, file.text.as_deref()?)))
+}
+
+fn text_of<'a>(survey: &Survey, file: &'a LoaderFile) -> anyhow::Result<&'a str> {
+    let place = || anyhow!("{} is no text that a boot loader reads, or too large to be one", survey.name_of(file));
+    file.text.as_deref().ok_or_else(place)
+}
+
+fn named(survey: &Survey, file: &LoaderFile, error: LoaderError) -> anyhow::Error {
+    anyhow::Error::new(error).context(survey.name_of(file))
+}
+
+fn told(edited: &Edited, place: &str, warnings: &mut Vec<String>) {
+    warnings.extend(edited.left.iter().map(|left| format!("{place}: {left}")));
+    if !edited.repeated.is_empty() {
+        let names: Vec<String> = edited.repeated.iter().map(|name| crate::hand_off::recognise::told(name)).collect();
+        warnings.push(format!("{place}: {} stands more than once, and stays so", names.join(", ")));
+    }
+}
+
+fn nothing(survey: &Survey) -> anyhow::Error {
+    let looked: Vec<&str> = survey.volumes.iter().map(|volume| volume.name.as_str()).collect();
+    let mut error = format!(
+        "the image has no boot loader whose kernel arguments can be changed: neither an entry (loader/entries/*.conf) \
+         nor a grub.cfg that starts a kernel was found on {}",
+        if looked.is_empty() { "any partition".to_owned() } else { looked.join(", ") }
+    );
+    if !survey.sealed.is_empty() {
+        error = format!("{error}; {} has unified kernel images, whose arguments are sealed", survey.sealed.join(", "));
+    }
+    if !survey.signs.unread.is_empty() {
+        error = format!("{error}; not looked into: {}", survey.signs.unread.join("; "));
+    }
+    anyhow!("{error}. Use another `handOff`, or an image with its arguments in it")
+}

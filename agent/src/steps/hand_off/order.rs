@@ -1,0 +1,192 @@
+//! What a hand-off is to do, read from its step and checked before anything is touched.
+
+use anyhow::{Context, bail};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use firesteel_wire::{
+    HandOffFile,
+    hand_off::{Arguments, BootPartition, Form, FormError, Forms, Volume, check_files},
+    limits::HAND_OFF_FILE_BYTES_MAX,
+};
+
+/// The file by which the boot loader of an image asks Ignition to run, and takes network arguments from.
+const FIRST_BOOT: &str = "ignition.firstboot";
+
+/// A file with its content.
+pub(super) struct Content {
+    pub(super) path: String,
+    pub(super) mode: u32,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// A volume to be made.
+pub(super) struct Drive {
+    pub(super) volume_id: u32,
+    pub(super) contents: Vec<Content>,
+}
+
+pub(super) struct Order {
+    pub(super) form: Form,
+    pub(super) offers: Vec<Form>,
+    pub(super) boot: Vec<Content>,
+    pub(super) config_drive: Option<Drive>,
+    pub(super) no_cloud: Option<Drive>,
+    /// Those by which the system finds its configuration.
+    kernel_arguments: Arguments,
+    /// Those that are set in any form.
+    arguments: Arguments,
+}
+
+impl Order {
+    pub(super) fn read(files: &[HandOffFile], forms: Option<&Forms>) -> anyhow::Result<Self> {
+        let Some(forms) = forms else {
+            check_files("files", files)?;
+            return Ok(Self::of_files(contents(files)?));
+        };
+        if !files.is_empty() {
+            bail!(FormError::Twice);
+        }
+        forms.check()?;
+        Ok(Self {
+            form: forms.form,
+            offers: forms.offers(),
+            boot: forms.boot_partition.as_ref().map(boot).transpose()?.unwrap_or_default(),
+            config_drive: forms.config_drive.as_ref().map(drive).transpose()?,
+            no_cloud: forms.no_cloud.as_ref().map(drive).transpose()?,
+            kernel_arguments: forms.kernel_arguments.clone().unwrap_or_default(),
+            arguments: forms.arguments.clone().unwrap_or_default(),
+        })
+    }
+
+    fn of_files(boot: Vec<Content>) -> Self {
+        Self {
+            form: Form::BootPartition,
+            offers: vec![Form::BootPartition],
+            boot,
+            config_drive: None,
+            no_cloud: None,
+            kernel_arguments: Arguments::default(),
+            arguments: Arguments::default(),
+        }
+    }
+
+    /// The kernel arguments that are to be changed where this form is taken.
+    pub(super) fn arguments_for(&self, form: Form) -> Arguments {
+        let mut all = self.arguments.clone();
+        if form == Form::KernelArguments {
+            let missing = |own: &[String], more: &[String]| {
+                more.iter().filter(|one| !own.contains(one)).cloned().collect::<Vec<_>>()
+            };
+            all.append.extend(missing(&self.arguments.append, &self.kernel_arguments.append));
+            all.delete.extend(missing(&self.arguments.delete, &self.kernel_arguments.delete));
+        }
+        all
+    }
+
+    /// Whether the image must be looked into.
+    pub(super) fn looks(&self) -> bool {
+        self.form == Form::Auto || is_some(&self.arguments_for(self.form))
+    }
+}
+
+pub(super) fn is_some(arguments: &Arguments) -> bool {
+    !arguments.append.is_empty() || !arguments.delete.is_empty()
+}
+
+fn drive(volume: &Volume) -> anyhow::Result<Drive> {
+    Ok(Drive { volume_id: volume.volume_id, contents: contents(&volume.files)? })
+}
+
+fn contents(files: &[HandOffFile]) -> anyhow::Result<Vec<Content>> {
+    files.iter().map(content).collect()
+}
+
+fn content(file: &HandOffFile) -> anyhow::Result<Content> {
+    let bytes =
+        STANDARD.decode(&file.content_base64).with_context(|| format!("reading the content of {}", file.path))?;
+    if bytes.len() > HAND_OFF_FILE_BYTES_MAX {
+        bail!("{} has {} bytes; at most {HAND_OFF_FILE_BYTES_MAX} are handed over", file.path, bytes.len());
+    }
+    Ok(Content { path: file.path.clone(), mode: file.mode, bytes })
+}
+
+/// The files of a boot partition; with network arguments in the form that coreos-installer writes and rdcore reads: one
+/// line, and nothing beside it.
+fn boot(boot: &BootPartition) -> anyhow::Result<Vec<Content>> {
+    let mut contents = contents(&boot.files)?;
+    if boot.network.is_empty() {
+        return Ok(contents);
+    }
+    let place = contents.iter().position(|content| content.path == FIRST_BOOT);
+    let mut first_boot = match place {
+        Some(place) => contents.remove(place),
+        None => Content { path: FIRST_BOOT.to_owned(), mode: 0o644, bytes: Vec::new() },
+    };
+    if !first_boot.bytes.is_empty() {
+        bail!("{FIRST_BOOT} has a content of its own, so it cannot take the network arguments as well");
+    }
+    first_boot.bytes = format!("set ignition_network_kcmdline=\"{}\"\n", boot.network.join(" ")).into_bytes();
+    // Last: without it the OS would not look for a config at all.
+    contents.push(first_boot);
+    Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn file(path: &str, content: &str) -> HandOffFile {
+        HandOffFile { path: path.into(), mode: 0o644, content_base64: STANDARD.encode(content) }
+    }
+
+    fn on_boot(files: Vec<HandOffFile>, network: &[&str]) -> Forms {
+        let network = network.iter().map(|&word| word.to_owned()).collect();
+        let boot_partition = Some(BootPartition { files, network });
+        Forms { form: Form::BootPartition, boot_partition, ..Forms::default() }
+    }
+
+    #[test]
+    fn network_arguments_stand_as_coreos_installer_writes_them() {
+        let files = vec![file("ignition.firstboot", ""), file("ignition/config.ign", "{}")];
+        let order = Order::read(&[], Some(&on_boot(files, &["rd.neednet=1", "ip=dhcp"]))).unwrap();
+        let paths: Vec<_> = order.boot.iter().map(|content| content.path.as_str()).collect();
+        assert_eq!(paths, ["ignition/config.ign", "ignition.firstboot"], "it comes last");
+        assert_eq!(order.boot[1].bytes, b"set ignition_network_kcmdline=\"rd.neednet=1 ip=dhcp\"\n");
+        let order = Order::read(&[], Some(&on_boot(Vec::new(), &["ip=dhcp"]))).unwrap();
+        assert_eq!((order.boot[0].path.as_str(), order.boot[0].mode), ("ignition.firstboot", 0o644));
+        let filled = on_boot(vec![file("ignition.firstboot", "set a=b")], &["ip=dhcp"]);
+        assert!(Order::read(&[], Some(&filled)).is_err());
+    }
+
+    #[test]
+    fn what_cannot_be_done_is_refused_before_anything_is_touched() {
+        let refused =
+            |files: &[HandOffFile], forms: Option<&Forms>| Order::read(files, forms).err().unwrap().to_string();
+        assert!(refused(&[file("../etc/passwd", "")], None).contains("../etc/passwd"));
+        let both = refused(&[file("a", "")], Some(&on_boot(vec![file("b", "")], &[])));
+        assert!(both.contains("both"), "{both}");
+        assert!(refused(&[], Some(&on_boot(Vec::new(), &["ip=$x"]))).contains("boot_partition.network"));
+        let base64 = HandOffFile { content_base64: "?".into(), ..file("secret", "") };
+        assert!(refused(&[base64], None).contains("reading the content of secret"));
+        assert!(refused(&[], Some(&Forms::default())).contains("nothing for it"));
+    }
+
+    #[test]
+    fn arguments_of_the_form_and_of_the_config_go_together() {
+        let arguments = |append: &[&str]| {
+            Some(Arguments { append: append.iter().map(|&word| word.to_owned()).collect(), delete: Vec::new() })
+        };
+        let forms = Forms {
+            form: Form::KernelArguments,
+            kernel_arguments: arguments(&["ignition.config.url=u", "ip=dhcp"]),
+            arguments: arguments(&["ip=dhcp", "console=ttyS0"]),
+            ..Forms::default()
+        };
+        let order = Order::read(&[], Some(&forms)).unwrap();
+        assert!(order.looks());
+        let all = order.arguments_for(Form::KernelArguments).append;
+        assert_eq!(all, ["ip=dhcp", "console=ttyS0", "ignition.config.url=u"]);
+        assert_eq!(order.arguments_for(Form::ConfigDrive).append, ["ip=dhcp", "console=ttyS0"]);
+        assert!(!Order::read(&[file("a", "")], None).unwrap().looks());
+    }
+}

@@ -1,0 +1,282 @@
+//! The forms in which an installed system finds its first configuration. The contents come ready from the appliance;
+//! which form an image wants is said by the plan, or recognised on the image.
+//!
+//! | form | what the image reads | who reads it |
+//! |---|---|---|
+//! | boot partition | `ignition/config.ign`, `ignition.firstboot` | Ignition, platform `metal` |
+//! | kernel arguments | `ignition.config.url=` of the installed boot loader | Ignition, platform `metal` |
+//! | config drive | a partition labelled `config-2` | Ignition, platform `openstack`; cloud-init |
+//! | NoCloud | a partition labelled `CIDATA` | cloud-init |
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    limits::{ARGUMENTS_MAX, COMMAND_LINE_BYTES_MAX, HAND_OFF_FILES_MAX, HAND_OFF_PATH_BYTES_MAX},
+    plan::HandOffFile,
+    receipt::FileDigest,
+};
+
+/// Which form is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Form {
+    /// The one that the image is recognised to want, of those that the plan has contents for.
+    #[default]
+    Auto,
+    BootPartition,
+    KernelArguments,
+    ConfigDrive,
+    NoCloud,
+}
+
+impl std::fmt::Display for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Form::Auto => "the form that the image wants",
+            Form::BootPartition => "files on the boot partition",
+            Form::KernelArguments => "kernel arguments of the boot loader",
+            Form::ConfigDrive => "a config drive (config-2)",
+            Form::NoCloud => "a NoCloud volume (CIDATA)",
+        })
+    }
+}
+
+/// A hand-off in another form than plain files on the boot partition. Each form has what it needs; `auto` may have
+/// several.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Forms {
+    pub form: Form,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_partition: Option<BootPartition>,
+    /// Arguments by which the system finds its config.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel_arguments: Option<Arguments>,
+    /// Files from `openstack/latest/` on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub config_drive: Option<Volume>,
+    /// `user-data`, `meta-data`, `network-config`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_cloud: Option<Volume>,
+    /// Kernel arguments that the config wants, for a system that cannot set them itself. In any form.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub arguments: Option<Arguments>,
+}
+
+/// Files on the boot partition.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BootPartition {
+    pub files: Vec<HandOffFile>,
+    /// Network arguments of the first boot alone; they go into `ignition.firstboot`, which must then be empty or
+    /// absent among the files.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<String>,
+}
+
+/// Kernel arguments to change: first those to delete, then those to append. Both may be done already.
+#[derive(Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Arguments {
+    /// Each stands afterwards at least as often as it is named here.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub append: Vec<String>,
+    /// Each stands nowhere afterwards, as long as it is not appended again.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub delete: Vec<String>,
+}
+
+/// An argument may hold a URL with a host's config token, so only names show.
+impl std::fmt::Debug for Arguments {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let names = |arguments: &[String]| arguments.iter().map(|one| name_of(one).to_owned()).collect::<Vec<_>>();
+        let (append, delete) = (names(&self.append), names(&self.delete));
+        f.debug_struct("Arguments").field("append", &append).field("delete", &delete).finish()
+    }
+}
+
+/// A small FAT volume at the end of the disk.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Volume {
+    /// The number that FAT volumes carry.
+    pub volume_id: u32,
+    pub files: Vec<HandOffFile>,
+}
+
+/// A file of the installed boot loader, as read back from the medium.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LoaderFile {
+    /// Partition in this boot, for people.
+    pub device: String,
+    pub filesystem: String,
+    #[serde(flatten)]
+    pub file: FileDigest,
+    /// Whether something in it had to change.
+    pub changed: bool,
+}
+
+/// What is wrong with a hand-off, by its field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FormError {
+    #[error("the hand-off has files both for the boot partition alone and in its forms")]
+    Twice,
+    #[error("the hand-off is to be {0}, and there is nothing for it")]
+    Missing(Form),
+    #[error("{field} has {count} entries; at most {most} are taken")]
+    TooMany { field: &'static str, count: usize, most: usize },
+    #[error(
+        "the path {path:?} of {field} is not one below a filesystem's root, of at most {HAND_OFF_PATH_BYTES_MAX} bytes"
+    )]
+    Path { field: &'static str, path: String },
+    #[error("{field} has {path:?} twice")]
+    Repeated { field: &'static str, path: String },
+    #[error(
+        "entry {index} of {field} is no kernel argument that every boot loader's file can hold: one word of printable \
+         ASCII without quotes, backslashes, backquotes and dollar signs, at most {COMMAND_LINE_BYTES_MAX} bytes"
+    )]
+    Argument { field: &'static str, index: usize },
+}
+
+impl Forms {
+    /// Whether the step can be done as it is written, before anything is touched.
+    pub fn check(&self) -> Result<(), FormError> {
+        if let Some(boot) = &self.boot_partition {
+            check_files("boot_partition", &boot.files)?;
+            check_arguments("boot_partition.network", &boot.network)?;
+        }
+        for (field, volume) in [("config_drive", &self.config_drive), ("no_cloud", &self.no_cloud)] {
+            if let Some(volume) = volume {
+                check_files(field, &volume.files)?;
+            }
+        }
+        for (field, arguments) in [("kernel_arguments", &self.kernel_arguments), ("arguments", &self.arguments)] {
+            if let Some(arguments) = arguments {
+                check_arguments(field, &arguments.append)?;
+                check_arguments(field, &arguments.delete)?;
+            }
+        }
+        let is_there = match self.form {
+            Form::Auto => !self.offers().is_empty(),
+            named @ (Form::BootPartition | Form::KernelArguments | Form::ConfigDrive | Form::NoCloud) => {
+                self.offers().contains(&named)
+            }
+        };
+        if is_there { Ok(()) } else { Err(FormError::Missing(self.form)) }
+    }
+
+    /// The forms that there is something for.
+    #[must_use]
+    pub fn offers(&self) -> Vec<Form> {
+        let all = [
+            (Form::BootPartition, self.boot_partition.is_some()),
+            (Form::KernelArguments, self.kernel_arguments.is_some()),
+            (Form::ConfigDrive, self.config_drive.is_some()),
+            (Form::NoCloud, self.no_cloud.is_some()),
+        ];
+        all.into_iter().filter(|(_, offered)| *offered).map(|(form, _)| form).collect()
+    }
+}
+
+/// The name of a kernel argument, which is no secret: `ip` of `ip=dhcp`.
+#[must_use]
+pub fn name_of(argument: &str) -> &str {
+    argument.split_once('=').map_or(argument, |(name, _)| name)
+}
+
+/// Checks the files of one form; `field` names it to people.
+pub fn check_files(field: &'static str, files: &[HandOffFile]) -> Result<(), FormError> {
+    check_count(field, files.len(), HAND_OFF_FILES_MAX)?;
+    let mut seen = BTreeMap::new();
+    for file in files {
+        if !is_path(&file.path) {
+            return Err(FormError::Path { field, path: file.path.chars().take(HAND_OFF_PATH_BYTES_MAX).collect() });
+        }
+        // FAT knows no difference of case.
+        if seen.insert(file.path.to_ascii_lowercase(), ()).is_some() {
+            return Err(FormError::Repeated { field, path: file.path.clone() });
+        }
+    }
+    Ok(())
+}
+
+fn check_arguments(field: &'static str, arguments: &[String]) -> Result<(), FormError> {
+    check_count(field, arguments.len(), ARGUMENTS_MAX)?;
+    match arguments.iter().position(|argument| !is_argument(argument)) {
+        None => Ok(()),
+        Some(index) => Err(FormError::Argument { field, index }),
+    }
+}
+
+fn check_count(field: &'static str, count: usize, most: usize) -> Result<(), FormError> {
+    if count > most { Err(FormError::TooMany { field, count, most }) } else { Ok(()) }
+}
+
+fn is_path(path: &str) -> bool {
+    let is_name = |name: &str| !name.is_empty() && name != "." && name != ".." && !name.contains(char::is_control);
+    path.len() <= HAND_OFF_PATH_BYTES_MAX && path.split('/').all(is_name)
+}
+
+fn is_argument(argument: &str) -> bool {
+    let is_plain = |letter: char| letter.is_ascii_graphic() && !matches!(letter, '"' | '\'' | '\\' | '`' | '$');
+    (1..=COMMAND_LINE_BYTES_MAX).contains(&argument.len()) && argument.chars().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(path: &str) -> HandOffFile {
+        HandOffFile { path: path.into(), mode: 0o600, content_base64: String::new() }
+    }
+
+    fn with_argument(argument: &str) -> Forms {
+        let arguments = Arguments { append: vec!["ok".into(), argument.into()], delete: Vec::new() };
+        Forms { form: Form::KernelArguments, kernel_arguments: Some(arguments), ..Forms::default() }
+    }
+
+    #[test]
+    fn a_form_without_contents_and_auto_without_any_are_refused() {
+        for form in [Form::Auto, Form::BootPartition, Form::KernelArguments, Form::ConfigDrive, Form::NoCloud] {
+            assert_eq!(Forms { form, ..Forms::default() }.check(), Err(FormError::Missing(form)));
+        }
+        let drive = Some(Volume { volume_id: 1, files: vec![file("openstack/latest/user_data")] });
+        let forms = |form| Forms { form, config_drive: drive.clone(), ..Forms::default() };
+        assert_eq!(forms(Form::Auto).check(), Ok(()));
+        assert_eq!(forms(Form::ConfigDrive).check(), Ok(()));
+        assert_eq!(forms(Form::NoCloud).check(), Err(FormError::Missing(Form::NoCloud)));
+    }
+
+    #[test]
+    fn arguments_are_single_words_that_no_loader_reads_otherwise() {
+        for good in ["quiet", "ip=[fd00::1]:::[64]:h:eth0:none", "ignition.config.url=https://a/b?token=c&d;e", "#x"] {
+            assert_eq!(with_argument(good).check(), Ok(()), "{good}");
+        }
+        let long = "a".repeat(COMMAND_LINE_BYTES_MAX + 1);
+        for bad in ["", "a b", "a\tb", "a\n", "a\"b", "it's", "a\\", "$x", "`x`", "é", "a\0", long.as_str()] {
+            let refused = FormError::Argument { field: "kernel_arguments", index: 1 };
+            assert_eq!(with_argument(bad).check(), Err(refused), "{bad:?}");
+        }
+        let many = Arguments { append: vec!["a".into(); ARGUMENTS_MAX + 1], delete: Vec::new() };
+        let forms = Forms { arguments: Some(many), ..with_argument("b") };
+        assert!(matches!(forms.check(), Err(FormError::TooMany { field: "arguments", .. })));
+    }
+
+    #[test]
+    fn paths_stay_below_and_stand_once() {
+        let check = |paths: &[&str]| check_files("f", &paths.iter().map(|path| file(path)).collect::<Vec<_>>());
+        assert_eq!(check(&["openstack/latest/user_data", "user-data"]), Ok(()));
+        let long = "a/".repeat(HAND_OFF_PATH_BYTES_MAX);
+        for bad in ["", "/etc/passwd", "a/../b", "./a", "a//b", "a/", "a\0b", "a\nb", long.as_str()] {
+            assert!(matches!(check(&[bad]), Err(FormError::Path { .. })), "{bad:?}");
+        }
+        assert!(matches!(check(&["User-Data", "user-data"]), Err(FormError::Repeated { .. })), "one name on FAT");
+    }
+
+    #[test]
+    fn tokens_in_arguments_do_not_show() {
+        let shown = format!("{:?}", with_argument("ignition.config.url=https://a/b?token=s3cr3t"));
+        assert!(shown.contains("ignition.config.url") && !shown.contains("s3cr3t"), "{shown}");
+    }
+}
