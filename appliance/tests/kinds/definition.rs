@@ -34,6 +34,8 @@ pub(crate) fn has_rules(kind: &str) -> bool {
         "DataImage",
         "BMCEventSubscription",
         "HostNetworkAttachment",
+        "MachineConfiguration",
+        "MachineConfigPool",
     ]
     .contains(&kind)
 }
