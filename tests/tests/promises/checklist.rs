@@ -1,5 +1,5 @@
-//! The checklist of a host's life: each clause of the lines of the specification that are about hosts, and the
-//! tests that hold it, read from `tests/checklist.toml`, checked against the sources, printed.
+//! The checklist of a host's life and of boot images: each clause of those lines of the specification, and the tests
+//! that hold it, read from `tests/checklist.toml`, checked against the sources, printed.
 
 use std::{collections::BTreeMap, path::Path};
 
@@ -8,7 +8,21 @@ use serde::Deserialize;
 use super::{REASON_CHARS_MIN, fault_of, repository};
 
 /// The lines that must be there, and in how many clauses. A clause that goes is seen here.
-const LINES: [(&str, usize); 17] = [
+const LINES: [(&str, usize); 31] = [
+    ("S1.1", 2),
+    ("S1.2", 1),
+    ("S1.3", 1),
+    ("S1.4", 2),
+    ("S1.7", 2),
+    ("S1.8", 2),
+    ("S1.9", 2),
+    ("S1.10", 2),
+    ("S1.11", 1),
+    ("S1.12", 1),
+    ("S1.13", 2),
+    ("S1.26", 2),
+    ("S1.27", 2),
+    ("S1.28", 3),
     ("S3.15", 3),
     ("S3.16", 4),
     ("S3.17", 3),
