@@ -12,7 +12,7 @@ pub enum Role {
     Operator,
     /// Uses machines, and never sees which hosts they are.
     Tenant,
-    /// Sees all but secrets.
+    /// Sees all but [`UNSEEN`].
     Viewer,
     /// A program on a host. What agents do here they do over their own listener.
     Agent,
@@ -60,8 +60,9 @@ const CLUSTERS: &[&str] = &[
 const MACHINE_CONFIGS: &[&str] = &["machineconfiguration.openshift.io"];
 const OPERATORS: &[&str] = &["operator.openshift.io"];
 
-/// What a viewer does not see, though he sees all kinds: a Secret's reader has the passwords in it.
-pub const UNSEEN: &[(&str, &str)] = &[("", "secrets")];
+/// What a viewer does not see, though he sees all kinds: a Secret's reader has the passwords in it, and files with
+/// join credentials stand in MachineConfigs.
+pub const UNSEEN: &[(&str, &str)] = &[("", "secrets"), ("machineconfiguration.openshift.io", "machineconfigs")];
 
 /// Everything that a role may do.
 #[rustfmt::skip]
@@ -223,7 +224,9 @@ mod tests {
         assert!(Role::Operator.allows("a", stream));
         assert!(!Role::Operator.allows("a", Wanted { verb: "update", ..stream }));
         let config = Wanted { group: "machineconfiguration.openshift.io", resource: "machineconfigs", ..stream };
-        assert!(!Role::Operator.allows("a", config), "join credentials may stand in them");
+        for role in [Role::Operator, Role::Viewer] {
+            assert!(!role.allows("", config), "join credentials may stand in them");
+        }
     }
 
     #[test]
