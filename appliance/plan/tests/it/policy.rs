@@ -512,20 +512,20 @@ const SETS: usize = 4;
 fn edit() -> impl Strategy<Value = Edit> {
     let set = || 0..SETS;
     prop_oneof![
-        (set(), any::<bool>()).prop_map(|(set, out)| Edit::OptOut(set, out)),
-        (set(), any::<bool>()).prop_map(|(set, owned)| Edit::Own(set, owned)),
+        1 => (set(), any::<bool>()).prop_map(|(set, out)| Edit::OptOut(set, out)),
+        1 => (set(), any::<bool>()).prop_map(|(set, owned)| Edit::Own(set, owned)),
         4 => set().prop_map(Edit::SetBack),
-        set().prop_map(Edit::Custom),
-        (set(), 0_u8..6).prop_map(|(set, stub)| Edit::Stub(set, stub)),
-        (set(), prop::sample::select(vec![None, Some("arm64"), Some("x86_64"), Some("vax")]))
+        1 => set().prop_map(Edit::Custom),
+        1 => (set(), 0_u8..6).prop_map(|(set, stub)| Edit::Stub(set, stub)),
+        1 => (set(), prop::sample::select(vec![None, Some("arm64"), Some("x86_64"), Some("vax")]))
             .prop_map(|(set, architecture)| Edit::Architecture(set, architecture)),
-        any::<bool>().prop_map(Edit::Release),
-        Just(Edit::Withdraw),
-        (0_u8..4).prop_map(Edit::Policy),
-        any::<bool>().prop_map(Edit::Upgrade),
-        any::<bool>().prop_map(Edit::Mixed),
-        set().prop_map(Edit::Fail),
-        (0_i64..90).prop_map(Edit::Time),
+        1 => any::<bool>().prop_map(Edit::Release),
+        1 => Just(Edit::Withdraw),
+        1 => (0_u8..4).prop_map(Edit::Policy),
+        1 => any::<bool>().prop_map(Edit::Upgrade),
+        1 => any::<bool>().prop_map(Edit::Mixed),
+        1 => set().prop_map(Edit::Fail),
+        1 => (0_i64..90).prop_map(Edit::Time),
     ]
 }
 
