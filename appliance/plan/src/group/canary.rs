@@ -35,6 +35,8 @@ pub(super) fn advance(
         status.canary = Some(canary);
         return None;
     }
+    // What is asked for while it is tried is this trial, and not another one after it.
+    canary.attempt = rollout.attempt;
     adopt(seen, &mut canary);
     look(seen, &mut canary);
     if canary.state == CanaryState::Trying {

@@ -542,7 +542,9 @@ impl Model {
     fn new() -> Self {
         let entries = vec![entry("stable", "1", X86_64), entry("stable", "1", Aarch64)];
         let sets = vec![group("a"), group("b"), machine_set("c", "1"), machine_set("d", "1")];
-        Self { world: World::new(), sets, entries, releases: 1, written: BTreeMap::new() }
+        let catalogue = Catalogue::new(vec!["stable".into()], entries.clone(), Vec::new());
+        let world = World { catalogue, ..World::new() };
+        Self { world, sets, entries, releases: 1, written: BTreeMap::new() }
     }
 
     fn apply(&mut self, edit: &Edit) {
@@ -550,7 +552,7 @@ impl Model {
             Edit::OptOut(set, true) => {
                 drop(self.sets[*set].labels.insert("firesteel.dev/managed-boot-images".into(), "false".into()));
             }
-            Edit::OptOut(set, false) => drop(self.sets[*set].labels.clear()),
+            Edit::OptOut(set, false) => self.sets[*set].labels.clear(),
             Edit::Own(set, owned) => self.sets[*set].owners = owned.then(|| "A b".to_owned()).into_iter().collect(),
             Edit::SetBack(set) => self.sets[*set].current = Current::from(&image("stable", "1", X86_64)),
             Edit::Custom(set) => {

@@ -197,6 +197,8 @@ fn a_canary_that_is_late_halts_the_rollout() {
     world.now = 1600;
     assert_eq!(given(&world.step(), "b"), Some(release("1")));
     assert!(world.condition(CANARY_HALTED).2.contains("not running 10 minutes"));
+    // An attempt that was asked for during the trial was this one.
+    assert!(world.group.status.canary.as_ref().unwrap().attempt == 0);
     // It comes up after all: a person decides.
     world.stage("a", Stage::Running(release("2")));
     assert_eq!(world.canary_state(), Some(CanaryState::Halted));

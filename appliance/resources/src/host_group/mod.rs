@@ -278,8 +278,8 @@ pub fn causes(new: &HostGroup) -> Vec<Cause> {
 fn image_causes(image: &GroupImage, causes: &mut Vec<Cause>) {
     const OWN: &str = "an image of one's own is of no stream";
     match (image.stream.is_empty(), image.url.is_empty()) {
-        (true, true) => return causes.push(Cause::required("spec.image", "a stream, or a url with its checksum")),
-        (false, false) => return causes.push(Cause::forbidden("spec.image.url", OWN)),
+        (true, true) => causes.push(Cause::required("spec.image", "a stream, or a url with its checksum")),
+        (false, false) => causes.push(Cause::forbidden("spec.image.url", OWN)),
         (false, true) => {
             let has_pin = !image.release.is_empty() || !image.digest.is_empty();
             if !image.checksum.is_empty() {
