@@ -12,6 +12,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use definition::{Definition, Verdict};
 use firesteel_appliance::serve::kinds::registry;
 use firesteel_kube::{Core, Objects};
+use firesteel_resources::kinds::MACHINE_CONFIGURATION;
 use firesteel_store::{Memory, Store};
 use serde_json::{Value, json};
 
