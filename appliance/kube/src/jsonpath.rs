@@ -38,9 +38,20 @@ fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     if path.is_empty() {
         return (!value.is_null()).then_some(value);
     }
-    let end = path.find(['.', '[']).unwrap_or(path.len());
-    let (name, rest) = path.split_at(end);
-    find(value.get(name)?, rest)
+    let (name, rest) = path.split_at(name_end(path));
+    // The name of a label or an annotation has dots, which a path escapes.
+    if name.contains('\\') { find(value.get(name.replace('\\', ""))?, rest) } else { find(value.get(name)?, rest) }
+}
+
+/// Where the first name of a path ends.
+fn name_end(path: &str) -> usize {
+    let mut escaped = false;
+    let end = path.bytes().position(|byte| {
+        let ends = !escaped && matches!(byte, b'.' | b'[');
+        escaped = !escaped && byte == b'\\';
+        ends
+    });
+    end.unwrap_or(path.len())
 }
 
 /// What is inside of a bracket, and what comes after it. Quoted text may have brackets too.
@@ -84,6 +95,8 @@ mod tests {
             (".spec.a.b", json!(1)),
             ("spec.a.b", json!(1)),
             (".spec['x.y']", json!(2)),
+            (r".spec.x\.y", json!(2)),
+            (r".spec.a\.b", Value::Null),
             (".status.conditions[?(@.type==\"Ready\")].status", json!("True")),
             (".status.conditions[?(@.type=='Ready')].status", json!("True")),
             (".status.conditions[?(@.type==\"a]b\")].type", json!("a]b")),
@@ -100,7 +113,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_path_panics(path in "[.\\[\\]?()@=\"'*a-c0-2é]{0,24}") {
+        fn no_path_panics(path in r#"[.\\\[\]?()@="'*a-c0-2é]{0,24}"#) {
             first(&json!({ "a": [{ "b": "c" }, 1], "b": { "c": null } }), &path);
         }
     }

@@ -7,13 +7,19 @@
 //!
 //! - [`host`]: the states of one host, one file per state
 //! - [`disk`]: which disk is written, by hints or by size, or why none is
+//! - [`policy`]: which sets of machines and groups of hosts have their boot images kept current
+//! - [`group`]: how a group of hosts comes to a new image, and which one each of its hosts gets
+//! - [`skew`]: how old boot images are, and whether that stops an upgrade
 //! - [`admission`]: how many hosts are worked on at a time
 //! - [`backoff`]: when a failed step is tried again
 
 pub mod admission;
 pub mod backoff;
 pub mod disk;
+pub mod group;
 pub mod host;
+pub mod policy;
+pub mod skew;
 
 pub use disk::{DiskChoice, DiskIdentity, Mark, NoDisk, select_disk};
 pub use host::{BootEntry, Effect, HostMemory, Seen, Step, boot_entry, current_plan, project, step};

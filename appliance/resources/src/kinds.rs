@@ -46,11 +46,16 @@ use crate::{
 pub use crate::{
     access_grant::KIND as ACCESS_GRANT,
     bare_metal_host::KIND as BARE_METAL_HOST,
+    boot_image_stream::KIND as BOOT_IMAGE_STREAM,
     cluster_api::{CLUSTER, CLUSTER_V1BETA1, MACHINE, MACHINE_SET, MACHINE_SET_V1BETA1, MACHINE_V1BETA1},
     discovered_host::KIND as DISCOVERED_HOST,
     halt::KIND as HALT,
     hardware_data::KIND as HARDWARE_DATA,
+    host_group::KIND as HOST_GROUP,
     host_journal::KIND as HOST_JOURNAL,
+    machine_config::{KIND as MACHINE_CONFIG, pool::KIND as MACHINE_CONFIG_POOL},
+    machine_configuration::KIND as MACHINE_CONFIGURATION,
+    machine_set::KIND as MACHINE_API_SET,
     provisioning::KIND as PROVISIONING,
     receipt::KIND as RECEIPT,
 };
@@ -83,6 +88,13 @@ pub const KINDS: &[&Kind] = &[
     &MACHINE_V1BETA1,
     &MACHINE_SET,
     &MACHINE_SET_V1BETA1,
+    &BOOT_IMAGE_STREAM,
+    &HOST_GROUP,
+    &MACHINE_CONFIGURATION,
+    &MACHINE_CONFIG,
+    &MACHINE_CONFIG_POOL,
+    // After that of Cluster API, which a client that names no group means.
+    &MACHINE_API_SET,
 ];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ pub enum Role {
     Operator,
     /// Uses machines, and never sees which hosts they are.
     Tenant,
-    /// Sees all but secrets.
+    /// Sees all but [`UNSEEN`].
     Viewer,
     /// A program on a host. What agents do here they do over their own listener.
     Agent,
@@ -54,10 +54,15 @@ const CLUSTERS: &[&str] = &[
     "infrastructure.cluster.x-k8s.io",
     "bootstrap.cluster.x-k8s.io",
     "controlplane.cluster.x-k8s.io",
+    // The Machine API's sets stand beside Cluster API's.
+    "machine.openshift.io",
 ];
+const MACHINE_CONFIGS: &[&str] = &["machineconfiguration.openshift.io"];
+const OPERATORS: &[&str] = &["operator.openshift.io"];
 
-/// What a viewer does not see, though he sees all kinds: a Secret's reader has the passwords in it.
-pub const UNSEEN: &[(&str, &str)] = &[("", "secrets")];
+/// What a viewer does not see, though he sees all kinds: a Secret's reader has the passwords in it, and files with
+/// join credentials stand in MachineConfigs.
+pub const UNSEEN: &[(&str, &str)] = &[("", "secrets"), ("machineconfiguration.openshift.io", "machineconfigs")];
 
 /// Everything that a role may do.
 #[rustfmt::skip]
@@ -66,6 +71,7 @@ pub const TABLE: &[Line] = &[
 
     line(Operator, Granted, METAL3,      ALL,                                   ALL),
     line(Operator, Granted, FIRESTEEL,   &["hostjournals", "receipts"],         READ),
+    line(Operator, Granted, FIRESTEEL,   &["hostgroups"],                       ALL),
     line(Operator, Granted, CORE,        &["secrets", "configmaps"],            ALL),
     line(Operator, Granted, EVENTS,      &["events"],                           ALL),
     line(Operator, Granted, LEASES,      &["leases"],                           ALL),
@@ -73,6 +79,10 @@ pub const TABLE: &[Line] = &[
     line(Operator, Granted, CORE,        &["pods", "pods/log"],                 READ),
     line(Operator, Cluster, METAL3,      &["provisionings"],                    READ),
     line(Operator, Cluster, FIRESTEEL,   &["discoveredhosts"],                  READ),
+    // Which images are golden is said for the whole fleet, and so is what machines are configured with.
+    line(Operator, Cluster, FIRESTEEL,   &["bootimagestreams"],                 READ),
+    line(Operator, Cluster, OPERATORS,   &["machineconfigurations"],            READ),
+    line(Operator, Cluster, MACHINE_CONFIGS, &["machineconfigpools"],           READ),
     // Whoever runs hosts may stop the fleet; who sees all of it sets it going again.
     line(Operator, Cluster, FIRESTEEL,   &["halts"],                            &["get", "list", "watch", "create"]),
     line(Operator, Cluster, DEFINITIONS, &["customresourcedefinitions"],        READ),
@@ -203,6 +213,20 @@ mod tests {
         }
         assert!(!Role::Agent.allows("", HOSTS));
         assert!(TABLE.iter().all(|line| line.role != Role::Agent));
+    }
+
+    #[test]
+    fn an_operator_has_groups_of_hosts_and_sees_which_images_are_golden() {
+        let group = Wanted { verb: "create", group: "firesteel.dev", resource: "hostgroups", ..HOSTS };
+        assert!(Role::Operator.allows("a", group) && !Role::Tenant.allows("a", group));
+        assert!(!Role::Operator.allows("a", Wanted { subresource: "status", ..group }), "history is the appliance's");
+        let stream = Wanted { resource: "bootimagestreams", verb: "get", namespace: "", ..group };
+        assert!(Role::Operator.allows("a", stream));
+        assert!(!Role::Operator.allows("a", Wanted { verb: "update", ..stream }));
+        let config = Wanted { group: "machineconfiguration.openshift.io", resource: "machineconfigs", ..stream };
+        for role in [Role::Operator, Role::Viewer] {
+            assert!(!role.allows("", config), "join credentials may stand in them");
+        }
     }
 
     #[test]

@@ -42,6 +42,7 @@ mod path;
 use serde_json::{Value, json};
 
 pub use check::check;
+pub(crate) use check::matches;
 pub use conform::conform;
 pub use path::join;
 

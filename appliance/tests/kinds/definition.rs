@@ -34,6 +34,8 @@ pub(crate) fn has_rules(kind: &str) -> bool {
         "DataImage",
         "BMCEventSubscription",
         "HostNetworkAttachment",
+        "MachineConfiguration",
+        "MachineConfigPool",
     ]
     .contains(&kind)
 }
@@ -209,8 +211,12 @@ fn check(schema: &Value, path: &str, value: &Value, wrong: &mut BTreeSet<String>
         for (index, item) in items.iter().enumerate() {
             check(&schema["items"], &format!("{path}[{index}]"), item, wrong);
         }
+        wrong.extend(repeated(schema, items).into_iter().map(|index| format!("{path}[{index}]")));
     }
     if let Some(map) = value.as_object().filter(|_| schema["type"] == "object") {
+        if size("minProperties").is_some_and(|min| map.len() < min) {
+            wrong.insert(path.to_owned());
+        }
         for name in schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str) {
             if !map.contains_key(name) {
                 wrong.insert(at(path, name));
@@ -222,6 +228,21 @@ fn check(schema: &Value, path: &str, value: &Value, wrong: &mut BTreeSet<String>
             }
         }
     }
+}
+
+/// Items of a list whose items have keys, or are the keys, that were there before.
+fn repeated(schema: &Value, items: &[Value]) -> Vec<usize> {
+    let key = |item: &Value| match schema["x-kubernetes-list-type"].as_str() {
+        Some("map") => {
+            let names = schema["x-kubernetes-list-map-keys"].as_array()?.iter().map(|name| name.as_str().unwrap());
+            names.map(|name| item.get(name).cloned()).collect::<Option<Vec<Value>>>()
+        }
+        Some("set") => Some(vec![item.clone()]),
+        _ => None,
+    };
+    let keys: Vec<_> = items.iter().map(key).collect();
+    let is_repeated = |index: &usize| keys[*index].is_some() && keys[..*index].contains(&keys[*index]);
+    (0..items.len()).filter(is_repeated).collect()
 }
 
 /// Numbers by chance, the same in each run.

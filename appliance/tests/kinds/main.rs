@@ -12,6 +12,7 @@ use std::{collections::BTreeSet, path::PathBuf};
 use definition::{Definition, Verdict};
 use firesteel_appliance::serve::kinds::registry;
 use firesteel_kube::{Core, Objects};
+use firesteel_resources::kinds::MACHINE_CONFIGURATION;
 use firesteel_store::{Memory, Store};
 use serde_json::{Value, json};
 
@@ -148,6 +149,12 @@ async fn chance_objects_get_the_verdict_of_their_definition() {
         for number in 0..200 {
             let mut object = definition.chance(&mut dice);
             object["metadata"] = json!({ "name": format!("o-{number}") });
+            if name == MACHINE_CONFIGURATION.kind {
+                // There is one, of this name: the next finds the place free.
+                object["metadata"]["name"] = json!("cluster");
+                let objects: Objects<Value> = Objects::new(&core, &definition.group, name).unwrap();
+                objects.delete("", "cluster").await.unwrap();
+            }
             if definition.namespaced {
                 object["metadata"]["namespace"] = json!(NAMESPACE);
             }

@@ -34,6 +34,14 @@ firesteel.dev/receipts                          claims-a  -            -        
 firesteel.dev/discoveredhosts                   .         glw          -            -            glws  -     -  -
 firesteel.dev/halts                             .         glwc         -            -            glws  -     -  -
 firesteel.dev/accessgrants                      .         -            -            -            glws  -     -  -
+firesteel.dev/hostgroups                        hosts-a   glwcupdxa    -            -            glws  glws  -  -
+firesteel.dev/hostgroups                        claims-a  -            -            -            glws  -     -  -
+firesteel.dev/bootimagestreams                  .         glw          -            -            glws  -     -  -
+operator.openshift.io/machineconfigurations     .         glw          -            -            glws  -     -  -
+machineconfiguration.openshift.io/machineconfigpools  .   glw          -            -            glws  -     -  -
+machineconfiguration.openshift.io/machineconfigs      .   -            -            -            -     -     -  -
+machine.openshift.io/machinesets                claims-a  -            glwcupdxasS  glwcupdxasS  glws  -     -  -
+machine.openshift.io/machinesets                hosts-a   -            -            -            glws  glws  -  -
 cluster.x-k8s.io/machines                       claims-a  -            glwcupdxasS  glwcupdxasS  glws  -     -  -
 cluster.x-k8s.io/machines                       claims-b  -            -            -            glws  -     -  -
 cluster.x-k8s.io/clusters                       hosts-a   -            -            -            glws  glws  -  -
@@ -108,7 +116,7 @@ impl Row {
     fn collection(&self) -> String {
         let version = match self.group.as_str() {
             "metal3.io" | "firesteel.dev" => "v1alpha1",
-            "cluster.x-k8s.io" => "v1beta1",
+            "cluster.x-k8s.io" | "machine.openshift.io" => "v1beta1",
             _ => "v1",
         };
         let root = if self.group.is_empty() { "/api/v1".to_owned() } else { format!("/apis/{}/{version}", self.group) };

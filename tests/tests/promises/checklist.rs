@@ -8,7 +8,18 @@ use serde::Deserialize;
 use super::{REASON_CHARS_MIN, fault_of, repository};
 
 /// The lines that must be there, and in how many clauses. A clause that goes is seen here.
-const LINES: [(&str, usize); 26] = [
+const LINES: [(&str, usize); 40] = [
+    ("S1.1", 2),
+    ("S1.2", 1),
+    ("S1.3", 1),
+    ("S1.4", 2),
+    ("S1.7", 2),
+    ("S1.8", 2),
+    ("S1.9", 2),
+    ("S1.10", 2),
+    ("S1.11", 1),
+    ("S1.12", 1),
+    ("S1.13", 2),
     ("S1.14", 2),
     ("S1.15", 2),
     ("S1.16", 2),
@@ -16,6 +27,9 @@ const LINES: [(&str, usize); 26] = [
     ("S1.18", 2),
     ("S1.20", 3),
     ("S1.22", 3),
+    ("S1.26", 2),
+    ("S1.27", 2),
+    ("S1.28", 3),
     ("S1.29", 4),
     ("S1.30", 2),
     ("S3.15", 3),

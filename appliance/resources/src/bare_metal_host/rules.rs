@@ -195,7 +195,7 @@ fn boot_mac(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
     }
 }
 
-fn image(image: &Image, causes: &mut Vec<Cause>) {
+pub(crate) fn image(image: &Image, causes: &mut Vec<Cause>) {
     let scheme = image.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
     if !IMAGE_SCHEMES.contains(&scheme.as_str()) {
         let why = format!("must start with one of {}", IMAGE_SCHEMES.map(|scheme| format!("{scheme}://")).join(", "));

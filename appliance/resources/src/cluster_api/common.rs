@@ -122,17 +122,7 @@ pub(super) const TAINTS: Field =
     Field::new("taints", Shape::list(&TAINT).items_min(1).items_max(64).keyed_by(&["key", "effect"]))
         .about("What keeps pods off the node.");
 
-const MATCH_EXPRESSION: Shape = Shape::object(&[
-    Field::required("key", Shape::TEXT).about("The key."),
-    Field::required("operator", Shape::TEXT).about("How the label is compared with the values."),
-    Field::new("values", Shape::list(&Shape::TEXT).atomic()).about("What the label is compared with."),
-]);
-
-pub(super) const SELECTOR: Shape = Shape::object(&[
-    Field::new("matchExpressions", Shape::list(&MATCH_EXPRESSION).atomic()).about("Rules for labels; all must hold."),
-    Field::new("matchLabels", Shape::map(&Shape::TEXT)).about("Labels with their values; all must be there."),
-])
-.atomic();
+pub(super) use crate::selector::SHAPE as SELECTOR;
 
 pub(super) const VERSION_COUNT: Shape = Shape::object(&[
     Field::new("replicas", Shape::INT32.min(1)).about("How many machines there are."),

@@ -16,7 +16,6 @@ mod columns;
 mod common;
 mod metadata;
 mod rules;
-mod selector;
 mod taints;
 mod topology;
 mod v1beta1;

@@ -3,8 +3,8 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{convert, metadata, selector::Selector, taints, topology};
-use crate::{cause::Cause, kinds::Verdict, label, provisioning::Cidr, shape::join};
+use super::{convert, metadata, taints, topology};
+use crate::{cause::Cause, kinds::Verdict, label, provisioning::Cidr, selector::Selector, shape::join};
 
 /// On the machines of a set: the set.
 const SET_NAME: &str = "cluster.x-k8s.io/set-name";
@@ -148,7 +148,7 @@ pub(super) fn machine_set(new: &Value, old: Option<&Value>) -> Verdict {
     bootstrap(&template["spec"], "spec.template.spec", &mut causes);
     match Selector::read(&spec["selector"]) {
         Err(why) => causes.push(Cause::invalid_value("spec.selector", &spec["selector"], &why)),
-        Ok(selector) if !selector.matches(&template["metadata"]["labels"]) => {
+        Ok(selector) if !selector.matches_json(&template["metadata"]["labels"]) => {
             let why = format!("must match spec.selector {:?}", selector.to_string());
             let labels = template["metadata"].get("labels").cloned().unwrap_or_else(|| json!({}));
             causes.push(Cause::invalid_value("spec.template.metadata.labels", &labels, &why));

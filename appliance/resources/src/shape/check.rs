@@ -207,7 +207,7 @@ thread_local! {
 
 /// Whether the pattern matches some part of the text. One that is no expression matches nothing; a test
 /// goes over all of them.
-fn matches(pattern: &'static str, text: &str) -> bool {
+pub(crate) fn matches(pattern: &'static str, text: &str) -> bool {
     PATTERNS.with_borrow_mut(|known| {
         // As in Go, `\d` is one of ten digits.
         let compile = || RegexBuilder::new(pattern).unicode(false).build().ok();

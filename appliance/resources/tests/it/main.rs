@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
+mod boot_images;
 mod cluster_api;
 mod rules;
 mod shapes;

@@ -1,0 +1,148 @@
+//! The trial of an image by a few hosts.
+
+use std::collections::BTreeSet;
+
+use firesteel_resources::host_group::{Canary, CanaryHost, CanaryState, HostGroupStatus, ImageReference, RolloutMode};
+use jiff::{SignedDuration, Timestamp};
+
+use super::{HostSeen, Seen, Stage, give, history, target};
+
+/// Whether the image must be tried: what was promoted once is known to boot.
+pub(super) fn is_asked_for(seen: &Seen<'_>, image: &ImageReference, status: &HostGroupStatus) -> bool {
+    seen.group.spec.rollout.mode == RolloutMode::Canary && !history::was_promoted(image, status)
+}
+
+pub(super) fn is_under_way(canary: &Canary) -> bool {
+    canary.state == CanaryState::Trying
+}
+
+/// Goes on with the trial of this image, or begins it. Says when a canary is late.
+pub(super) fn advance(
+    seen: &Seen<'_>,
+    image: &ImageReference,
+    by: &str,
+    status: &mut HostGroupStatus,
+) -> Option<Timestamp> {
+    let rollout = &seen.group.spec.rollout;
+    let same = status.canary.take().filter(|canary| canary.image == *image);
+    let mut canary = match same {
+        // Somebody wants it tried again.
+        Some(canary) if canary.state == CanaryState::Halted && rollout.attempt > canary.attempt => begin(seen, image),
+        Some(canary) => canary,
+        None => begin(seen, image),
+    };
+    if canary.state == CanaryState::Halted {
+        status.canary = Some(canary);
+        return None;
+    }
+    // What is asked for while it is tried is this trial, and not another one after it.
+    canary.attempt = rollout.attempt;
+    adopt(seen, &mut canary);
+    look(seen, &mut canary);
+    if canary.state == CanaryState::Trying {
+        // Hosts whose OS came up have shown what they were to show, whatever becomes of them.
+        if canary.hosts.iter().filter(|host| host.running).count() >= rollout.canaries() {
+            canary.state = CanaryState::Promoted;
+            history::promote(image, by, seen.now, status);
+        } else {
+            fill(seen, &mut canary);
+        }
+    }
+    let pending = canary.hosts.iter().filter(|host| is_under_way(&canary) && !host.running);
+    let wake = pending.map(|host| due(seen, host)).min();
+    status.canary = Some(canary);
+    wake
+}
+
+fn begin(seen: &Seen<'_>, image: &ImageReference) -> Canary {
+    let attempt = seen.group.spec.rollout.attempt;
+    Canary { image: image.clone(), state: CanaryState::Trying, attempt, since: seen.now, ..Canary::default() }
+}
+
+fn due(seen: &Seen<'_>, host: &CanaryHost) -> Timestamp {
+    let deadline = SignedDuration::from_secs(seen.group.spec.rollout.deadline_seconds());
+    host.since.checked_add(deadline).unwrap_or(Timestamp::MAX)
+}
+
+/// Hosts that have the image already try it, too, whoever gave it to them: of an earlier trial, or from another group.
+fn adopt(seen: &Seen<'_>, canary: &mut Canary) {
+    let known: BTreeSet<String> = canary.hosts.iter().map(|host| host.name.clone()).collect();
+    let has_it = |stage: &Stage| match stage {
+        Stage::Installing(image) | Stage::Provisioned(image) | Stage::Running(image) => *image == canary.image,
+        Stage::ToInstall | Stage::Failed { .. } | Stage::Foreign(_) => false,
+    };
+    let others = seen.hosts.iter().filter(|host| !known.contains(&host.name) && has_it(&host.stage));
+    let new: Vec<CanaryHost> =
+        others.map(|host| CanaryHost { name: host.name.clone(), since: seen.now, running: false }).collect();
+    canary.hosts.extend(new);
+}
+
+/// What has become of the hosts that try it.
+fn look(seen: &Seen<'_>, canary: &mut Canary) {
+    let image = canary.image.clone();
+    let mut halts = None;
+    canary.hosts.retain_mut(|host| {
+        if host.running {
+            return true;
+        }
+        let late = due(seen, host) <= seen.now;
+        match seen.hosts.iter().find(|known| known.name == host.name).map(|known| &known.stage) {
+            Some(Stage::Running(has)) if *has == image => {
+                host.running = true;
+                return true;
+            }
+            // What failed before it was tried anew does not count.
+            Some(Stage::Failed { image: has, message, at }) if *has == image && *at > host.since => {
+                halts.get_or_insert_with(|| format!("the host {} failed with it: {message}", host.name));
+                return true;
+            }
+            Some(Stage::Installing(has) | Stage::Provisioned(has)) if *has == image => {}
+            Some(Stage::ToInstall | Stage::Failed { .. }) => {}
+            // It left the group, or got another image from somebody else: its place is free.
+            Some(Stage::Running(_) | Stage::Installing(_) | Stage::Provisioned(_) | Stage::Foreign(_)) | None => {
+                return false;
+            }
+        }
+        if late {
+            let minutes = seen.group.spec.rollout.deadline_seconds() / 60;
+            halts.get_or_insert_with(|| {
+                format!("the host {} was not running {minutes} minutes after it got it", host.name)
+            });
+        }
+        true
+    });
+    if let Some(message) = halts {
+        canary.state = CanaryState::Halted;
+        canary.message = message;
+    }
+}
+
+/// The next hosts that are to be installed take the places that are free.
+fn fill(seen: &Seen<'_>, canary: &mut Canary) {
+    let free = seen.group.spec.rollout.canaries().saturating_sub(canary.hosts.len());
+    let taken: BTreeSet<&str> = canary.hosts.iter().map(|host| host.name.as_str()).collect();
+    let suits = |host: &&HostSeen| {
+        host.stage.is_open()
+            && !taken.contains(host.name.as_str())
+            && give::obstacle(seen, &canary.image, host).is_none()
+    };
+    let mut next: Vec<&HostSeen> = seen.hosts.iter().filter(suits).collect();
+    next.sort_by(|one, other| one.name.cmp(&other.name));
+    let new: Vec<CanaryHost> = next
+        .into_iter()
+        .take(free)
+        .map(|host| CanaryHost { name: host.name.clone(), since: seen.now, running: false })
+        .collect();
+    canary.hosts.extend(new);
+}
+
+/// Why the others wait.
+pub(super) fn reason(canary: &Canary) -> String {
+    let name = target::name(&canary.image);
+    let trying: Vec<&str> = canary.hosts.iter().filter(|host| !host.running).map(|host| host.name.as_str()).collect();
+    if trying.is_empty() {
+        format!("{name} is tried by canaries first, and more of them are to come")
+    } else {
+        format!("{name} is tried by {} first: it waits until that is running", trying.join(", "))
+    }
+}

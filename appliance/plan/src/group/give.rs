@@ -1,0 +1,87 @@
+//! Which image each host gets that is not provisioned.
+
+use std::collections::BTreeMap;
+
+use firesteel_resources::host_group::{CanaryState, HostGroupStatus, ImageReference};
+
+use super::{
+    Give, HostSeen, Seen, canary,
+    target::{self, Target},
+};
+
+/// What an open host gets, each by name.
+pub(super) fn gives(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> BTreeMap<String, Give> {
+    let open = seen.hosts.iter().filter(|host| host.stage.is_open());
+    open.map(|host| (host.name.clone(), give(seen, target, status, host))).collect()
+}
+
+fn give(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus, host: &HostSeen) -> Give {
+    let checked = |image: &ImageReference| match obstacle(seen, image, host) {
+        Some(why) => Give::Wait(why),
+        None => Give::Image(image.clone()),
+    };
+    if let Some(why) = conflict(seen, host) {
+        return Give::Wait(why);
+    }
+    let halted = match &status.canary {
+        Some(canary) if canary.state == CanaryState::Trying => {
+            if canary.hosts.iter().any(|own| own.name == host.name) {
+                return checked(&canary.image);
+            }
+            return Give::Wait(canary::reason(canary));
+        }
+        Some(canary) if canary.state == CanaryState::Halted => {
+            Some(format!("{} was tried, and {}", target::name(&canary.image), canary.message))
+        }
+        Some(_) | None => None,
+    };
+    match (&status.current, usable(seen, target, status)) {
+        (Some(current), Ok(())) => checked(current),
+        (_, Err(why)) => Give::Wait(halted.unwrap_or(why)),
+        (None, Ok(())) => Give::Wait(halted.unwrap_or_else(|| "the group has no image yet".to_owned())),
+    }
+}
+
+/// Whether the group's current image may be given: what is wanted is unknown, withdrawn or of another stream where it
+/// may not.
+fn usable(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Result<(), String> {
+    let Some(current) = &status.current else {
+        return match target {
+            Target::Image { .. } => Ok(()),
+            Target::Unknown(why) | Target::Wrong(why) => Err(why.clone()),
+        };
+    };
+    if !target::is_stored(seen, current) {
+        return Err(format!("{} is not in the store any more", target::name(current)));
+    }
+    // Who names a release himself may have it all the same.
+    let is_named = matches!(target, Target::Image { image, by, .. } if image == current && by != super::POLICY);
+    if target::is_withdrawn(seen, current) && !is_named {
+        return Err(format!("{} was withdrawn, and the group has no other image yet", target::name(current)));
+    }
+    match target {
+        Target::Unknown(why) if current.stream != seen.group.spec.image.stream => Err(why.clone()),
+        // Nobody knows what was meant; the image of before may be the one that is to be left.
+        Target::Wrong(why) => Err(why.clone()),
+        Target::Image { .. } | Target::Unknown(_) => Ok(()),
+    }
+}
+
+/// Why a host cannot have an image, whatever becomes of others.
+pub(super) fn obstacle(seen: &Seen<'_>, image: &ImageReference, host: &HostSeen) -> Option<String> {
+    if let Some(why) = conflict(seen, host) {
+        return Some(why);
+    }
+    let wanted = seen.catalogue.stored(image).map(|entry| entry.architecture).or(seen.architecture)?;
+    let has = host.architecture.filter(|has| *has != wanted)?;
+    Some(format!("it is {has}, and the group's image {} is for {wanted}", target::name(image)))
+}
+
+fn conflict(seen: &Seen<'_>, host: &HostSeen) -> Option<String> {
+    let others = seen.contested.get(&host.name)?;
+    Some(format!(
+        "the selectors of {} and of {} both select it: change one of them or the host's labels",
+        seen.group.metadata.name,
+        others.join(", ")
+    ))
+}

@@ -1,0 +1,137 @@
+//! How a group of hosts comes to a new image, and which image each host gets when it is installed next. Pure.
+//!
+//! The group's own status is the memory: a step takes it and gives the next one back. Nothing here installs anything: a
+//! [`Give::Image`] is what the caller writes into the spec of a host that is not provisioned; one that is, is never
+//! named (systems.md S1.7).
+//!
+//! ```text
+//!   wanted: restore ► own image ► pinned release ► golden (of plan::policy)
+//!      │ mode all, or it was promoted before            ┌────────────► current, a history entry
+//!      └ mode canary ─► the next N hosts get it ─ all of them running ─┘
+//!                            └ one fails, or is late ─► halted: the others get the old image, if there is one
+//! ```
+//!
+//! While a canary is tried, the others that are to be installed wait for it (S1.27). A halted image is tried again when
+//! `spec.rollout.attempt` is raised; another golden image begins a trial of its own. A withdrawn release is given to
+//! nobody who follows the stream, wherever its rollout stands; who pins or restores it by name may have it.
+
+mod canary;
+mod conflict;
+mod give;
+mod history;
+mod report;
+mod target;
+
+use std::collections::BTreeMap;
+
+use firesteel_resources::{
+    HostGroup,
+    host_group::{HostGroupStatus, ImageReference},
+};
+use jiff::Timestamp;
+
+use crate::policy::{Architecture, Catalogue};
+
+pub use conflict::{Contested, Member, contested};
+pub use history::POLICY;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    pub group: &'a HostGroup,
+    /// The hosts that its selector selects.
+    pub hosts: &'a [HostSeen],
+    pub catalogue: &'a Catalogue,
+    /// Of the group, as [`crate::policy::architecture_of`] tells; `None` where it is not known.
+    pub architecture: Option<Architecture>,
+    /// Hosts of this group that another group selects, too.
+    pub contested: &'a Contested,
+    /// Who changed the group's spec last.
+    pub by: &'a str,
+    pub now: Timestamp,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostSeen {
+    pub name: String,
+    /// Of its newest inspection.
+    pub architecture: Option<Architecture>,
+    pub stage: Stage,
+}
+
+/// Where a host stands with the images of groups. The image that it has is known by its digest; one that is of no group
+/// and no stream makes it [`Stage::Foreign`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// It is installed as soon as it is given an image; an image that it was given may have been taken back.
+    ToInstall,
+    /// It is being installed with this image.
+    Installing(ImageReference),
+    /// The image is on its disk.
+    Provisioned(ImageReference),
+    /// Its OS reported itself.
+    Running(ImageReference),
+    /// Its installation failed, or its OS reported that it could not be configured.
+    Failed { image: ImageReference, message: String, at: Timestamp },
+    /// It has an image that no group gave it, or is not to be installed: whose it is, in words.
+    Foreign(String),
+}
+
+impl Stage {
+    /// Whether an image that it is given now comes onto its disk.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        match self {
+            Self::ToInstall | Self::Failed { .. } => true,
+            Self::Installing(_) | Self::Provisioned(_) | Self::Running(_) | Self::Foreign(_) => false,
+        }
+    }
+}
+
+/// What a host that can be given an image gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Give {
+    Image(ImageReference),
+    /// Nothing yet; why, for people.
+    Wait(String),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct Step {
+    /// For the group's status. It is stored before a host is given anything.
+    pub status: HostGroupStatus,
+    /// For each host that is not provisioned and is the group's.
+    pub gives: BTreeMap<String, Give>,
+    /// When to look again, though nothing happens.
+    pub wake: Option<Timestamp>,
+}
+
+#[must_use]
+pub fn step(seen: &Seen<'_>) -> Step {
+    let mut status = seen.group.status.clone();
+    let target = target::of(seen);
+    let wake = roll_out(seen, &target, &mut status);
+    history::note_hosts(seen, &mut status);
+    history::trim(seen, &mut status);
+    let gives = give::gives(seen, &target, &status);
+    report::tell(seen, &target, &gives, &mut status);
+    Step { status, gives, wake }
+}
+
+/// Brings the group nearer to the image that is wanted.
+fn roll_out(seen: &Seen<'_>, target: &target::Target, status: &mut HostGroupStatus) -> Option<Timestamp> {
+    let target::Target::Image { image, by, is_restored, .. } = target else {
+        // There is nothing to try any more: what was on trial was withdrawn or taken back.
+        status.canary = status.canary.take().filter(|canary| !canary::is_under_way(canary));
+        return None;
+    };
+    if status.current.as_ref() == Some(image) {
+        status.canary = status.canary.take().filter(|canary| canary.image == *image);
+        return None;
+    }
+    if *is_restored || !canary::is_asked_for(seen, image, status) {
+        status.canary = None;
+        history::promote(image, by, seen.now, status);
+        return None;
+    }
+    canary::advance(seen, image, by, status)
+}

@@ -1,0 +1,108 @@
+//! What people are told of a group: counts, and three conditions.
+
+use std::collections::BTreeMap;
+
+use firesteel_resources::{
+    condition::{Condition, set_condition},
+    host_group::{CANARY_HALTED, CanaryState, DEGRADED, HostCounts, HostGroupStatus, PROGRESSING},
+};
+
+use super::{
+    Give, Seen, Stage, canary,
+    target::{self, Target},
+};
+
+/// Hosts that a message names.
+const NAMES_MAX: usize = 20;
+
+pub(super) fn tell(seen: &Seen<'_>, target: &Target, gives: &BTreeMap<String, Give>, status: &mut HostGroupStatus) {
+    let generation = seen.group.metadata.generation;
+    status.observed_generation = generation;
+    status.hosts = counts(seen, gives);
+    let (is_so, reason, message) = progressing(seen, target, status);
+    let progressing = Condition::new(PROGRESSING, is_so, reason, message);
+    let (is_so, reason, message) = degraded(seen, target, status);
+    let degraded = Condition::new(DEGRADED, is_so, reason, message);
+    let (is_so, reason, message) = halted(status);
+    let halted = Condition::new(CANARY_HALTED, is_so, reason, message);
+    for condition in [progressing, degraded, halted] {
+        set_condition(&mut status.conditions, condition.observed(generation), seen.now);
+    }
+}
+
+fn counts(seen: &Seen<'_>, gives: &BTreeMap<String, Give>) -> HostCounts {
+    let mut counts = HostCounts::default();
+    for host in seen.hosts {
+        counts.total = counts.total.saturating_add(1);
+        let waits = matches!(gives.get(&host.name), Some(Give::Wait(_)));
+        let place = match &host.stage {
+            Stage::Failed { .. } => &mut counts.failed,
+            Stage::ToInstall if waits => &mut counts.waiting,
+            Stage::ToInstall | Stage::Installing(_) => &mut counts.installing,
+            Stage::Provisioned(_) => &mut counts.provisioned,
+            Stage::Running(_) => &mut counts.running,
+            Stage::Foreign(_) => &mut counts.foreign,
+        };
+        *place = place.saturating_add(1);
+    }
+    counts
+}
+
+type Told = (bool, &'static str, String);
+
+fn progressing(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told {
+    match (&status.canary, target) {
+        (Some(canary), _) if canary.state == CanaryState::Trying => {
+            let running = canary.hosts.iter().filter(|host| host.running).count();
+            let wanted = seen.group.spec.rollout.canaries();
+            let message = format!("{running} of {wanted} canaries are running; {}", canary::reason(canary));
+            (true, "Canary", message)
+        }
+        (_, Target::Unknown(why)) => (true, "WaitingForImage", why.clone()),
+        (_, Target::Wrong(_)) => (false, "NoSuchImage", "see the condition Degraded".to_owned()),
+        (_, Target::Image { image, is_restored, .. }) if status.current.as_ref() == Some(image) => {
+            let reason = if *is_restored { "Restored" } else { "UpToDate" };
+            (false, reason, format!("hosts that are installed get {}", target::name(image)))
+        }
+        (_, Target::Image { .. }) => (false, "Halted", "see the condition CanaryHalted".to_owned()),
+    }
+}
+
+fn degraded(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told {
+    if !seen.contested.is_empty() {
+        let lines = seen.contested.iter().take(NAMES_MAX);
+        let lines: Vec<String> =
+            lines.map(|(host, others)| format!("{host} (also of {})", others.join(", "))).collect();
+        let more = seen.contested.len().saturating_sub(NAMES_MAX);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let message = format!(
+            "other groups select hosts of this one, which get nothing from either: {}{more}; change a selector or labels",
+            lines.join(", ")
+        );
+        return (true, "Conflict", message);
+    }
+    if let Target::Wrong(why) = target {
+        return (true, "NoSuchImage", why.clone());
+    }
+    match &status.current {
+        Some(current) if !target::is_stored(seen, current) => {
+            (true, "ImageGone", format!("{} is not in the store any more", target::name(current)))
+        }
+        Some(_) | None => (false, "AsWanted", String::new()),
+    }
+}
+
+fn halted(status: &HostGroupStatus) -> Told {
+    match status.canary.as_ref().filter(|canary| canary.state == CanaryState::Halted) {
+        Some(canary) => {
+            let message = format!(
+                "the rollout of {} stopped: {}; a higher spec.rollout.attempt tries it again, another release or \
+                 spec.restore leaves it",
+                target::name(&canary.image),
+                canary.message
+            );
+            (true, "CanaryFailed", message)
+        }
+        None => (false, "NotHalted", String::new()),
+    }
+}

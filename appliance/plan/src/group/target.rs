@@ -1,0 +1,103 @@
+//! Which image the group's spec asks for.
+
+use firesteel_resources::host_group::{ImageReference, Track};
+
+use super::{Seen, history::POLICY};
+
+/// What is wanted of the group.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Target {
+    Image {
+        image: ImageReference,
+        /// Who wants it.
+        by: String,
+        /// By way of `spec.restore`: it is not tried anew.
+        is_restored: bool,
+    },
+    /// Nobody can say yet; why.
+    Unknown(String),
+    /// The spec asks for what there is not; what to do.
+    Wrong(String),
+}
+
+pub(super) fn of(seen: &Seen<'_>) -> Target {
+    let spec = &seen.group.spec;
+    if let Some(restore) = &spec.restore {
+        return restored(seen, restore.entry);
+    }
+    let image = &spec.image;
+    if !image.url.is_empty() {
+        let own =
+            ImageReference { url: image.url.clone(), digest: image.checksum.clone(), ..ImageReference::default() };
+        return Target::Image { image: own, by: seen.by.to_owned(), is_restored: false };
+    }
+    match image.track {
+        Track::Pinned => pinned(seen),
+        Track::Latest => latest(seen),
+    }
+}
+
+fn restored(seen: &Seen<'_>, entry: u32) -> Target {
+    let Some(found) = seen.group.status.history.iter().find(|known| known.entry == entry) else {
+        return Target::Wrong(format!("status.history has no entry {entry} to restore: name one that is there"));
+    };
+    if is_stored(seen, &found.image) {
+        return Target::Image { image: found.image.clone(), by: seen.by.to_owned(), is_restored: true };
+    }
+    Target::Wrong(format!(
+        "the image of entry {entry}, {}, is not in the store any more: name another",
+        name(&found.image)
+    ))
+}
+
+fn pinned(seen: &Seen<'_>) -> Target {
+    let wanted = &seen.group.spec.image;
+    if wanted.digest.is_empty() && seen.architecture.is_none() {
+        return Target::Unknown(
+            "the architecture of the group is not known: write it into spec.architecture".to_owned(),
+        );
+    }
+    match seen.catalogue.find(&wanted.stream, &wanted.release, &wanted.digest, seen.architecture) {
+        Some(entry) => Target::Image { image: entry.image.clone(), by: seen.by.to_owned(), is_restored: false },
+        None => {
+            let named = [wanted.release.as_str(), wanted.digest.as_str()].into_iter().filter(|word| !word.is_empty());
+            Target::Wrong(format!(
+                "the stream {} has no verified disk image {}{} here",
+                wanted.stream,
+                named.collect::<Vec<_>>().join(" "),
+                seen.architecture.map(|architecture| format!(" for {architecture}")).unwrap_or_default(),
+            ))
+        }
+    }
+}
+
+fn latest(seen: &Seen<'_>) -> Target {
+    let stream = &seen.group.spec.image.stream;
+    let golden = seen.group.status.golden.as_ref().filter(|golden| golden.stream == *stream);
+    match golden {
+        None => {
+            Target::Unknown(format!("no image of the stream {stream} was chosen yet; see machineconfiguration/cluster"))
+        }
+        Some(golden) if is_withdrawn(seen, golden) => {
+            Target::Unknown(format!("{} was withdrawn, and no other release was chosen yet", name(golden)))
+        }
+        Some(golden) if !is_stored(seen, golden) => {
+            Target::Unknown(format!("{} is not in the store any more, and no other was chosen yet", name(golden)))
+        }
+        Some(golden) => Target::Image { image: golden.clone(), by: POLICY.to_owned(), is_restored: false },
+    }
+}
+
+/// An image of one's own is fetched for each host as its own would be.
+pub(super) fn is_stored(seen: &Seen<'_>, image: &ImageReference) -> bool {
+    image.stream.is_empty() || seen.catalogue.stored(image).is_some()
+}
+
+pub(super) fn is_withdrawn(seen: &Seen<'_>, image: &ImageReference) -> bool {
+    seen.catalogue.stored(image).is_some_and(|entry| entry.is_withdrawn)
+}
+
+/// For people.
+pub(super) fn name(image: &ImageReference) -> String {
+    if image.stream.is_empty() { image.url.clone() } else { format!("{} of {}", image.release, image.stream) }
+}

@@ -1,0 +1,101 @@
+//! Rule 4: of which architecture the machines of a set are. Its spec or an annotation says it; in a fleet of one
+//! architecture nobody needs to.
+
+use std::{collections::BTreeSet, fmt};
+
+use firesteel_resources::host_group::{ARCHITECTURE_ANNOTATION, CAPACITY_LABELS_ANNOTATION};
+
+use super::{Decision, Set, Skip, SkipReason};
+
+/// In the autoscaler's annotation.
+const ARCHITECTURE_LABEL: &str = "kubernetes.io/arch";
+
+/// Those that there are streams for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Architecture {
+    Aarch64,
+    Ppc64le,
+    S390x,
+    X86_64,
+}
+
+impl Architecture {
+    pub const ALL: [Self; 4] = [Self::Aarch64, Self::Ppc64le, Self::S390x, Self::X86_64];
+
+    /// By the name of stream metadata, or by Kubernetes'.
+    #[must_use]
+    pub fn read(word: &str) -> Option<Self> {
+        match word {
+            "aarch64" | "arm64" => Some(Self::Aarch64),
+            "ppc64le" => Some(Self::Ppc64le),
+            "s390x" => Some(Self::S390x),
+            "x86_64" | "amd64" => Some(Self::X86_64),
+            _ => None,
+        }
+    }
+}
+
+/// As in stream metadata.
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Aarch64 => "aarch64",
+            Self::Ppc64le => "ppc64le",
+            Self::S390x => "s390x",
+            Self::X86_64 => "x86_64",
+        })
+    }
+}
+
+/// What is said of a set's architecture, and where.
+fn said(set: &Set) -> Vec<(&'static str, &str)> {
+    let capacity = set.annotations.get(CAPACITY_LABELS_ANNOTATION).and_then(|labels| {
+        let pairs = labels.split(',').filter_map(|pair| pair.trim().split_once('='));
+        let mut architectures = pairs.filter(|(name, _)| name.trim() == ARCHITECTURE_LABEL);
+        architectures.next().map(|(_, value)| (CAPACITY_LABELS_ANNOTATION, value.trim()))
+    });
+    let own = set.annotations.get(ARCHITECTURE_ANNOTATION).map(|value| (ARCHITECTURE_ANNOTATION, value.trim()));
+    let spec = Some(("spec.architecture", set.architecture.as_str())).filter(|(_, word)| !word.is_empty());
+    [spec, own, capacity].into_iter().flatten().collect()
+}
+
+/// # Errors
+/// What the set is skipped or degraded for.
+pub fn of(set: &Set, fleet: &BTreeSet<Architecture>) -> Result<Architecture, Decision> {
+    let mut found: Option<(&str, Architecture)> = None;
+    for (place, word) in said(set) {
+        let Some(read) = Architecture::read(word) else {
+            let known = Architecture::ALL.map(|known| known.to_string()).join(", ");
+            let message = format!("{place} says {word:?}, which is no architecture; write one of {known}");
+            return Err(Decision::Degraded(message));
+        };
+        match found {
+            Some((other, before)) if before != read => {
+                let message = format!("{other} says {before} and {place} says {read}: make them agree");
+                return Err(Decision::Degraded(message));
+            }
+            Some(_) => {}
+            None => found = Some((place, read)),
+        }
+    }
+    if let Some((_, architecture)) = found {
+        return Ok(architecture);
+    }
+    let mut hosts = fleet.iter();
+    let message = match (hosts.next(), hosts.next()) {
+        (Some(only), None) => return Ok(*only),
+        (None, _) => format!(
+            "no host was inspected yet, so that its architecture is not known; write it into the annotation \
+             {ARCHITECTURE_ANNOTATION}"
+        ),
+        (Some(_), Some(_)) => {
+            let all: Vec<String> = fleet.iter().map(ToString::to_string).collect();
+            format!(
+                "hosts are of several architectures ({}), and it does not say which is its own; write it into the \
+                 annotation {ARCHITECTURE_ANNOTATION}",
+                all.join(", ")
+            )
+        }
+    };
+    Err(Decision::Skip(Skip { reason: SkipReason::ArchitectureUnknown, message }))
+}

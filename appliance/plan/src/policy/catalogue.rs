@@ -1,0 +1,137 @@
+//! The images of all streams: which is golden, and which are ours at all.
+//!
+//! Golden is the newest release that is stamped, which is to say verified to the last byte, and that its stream has not
+//! withdrawn.
+
+use firesteel_resources::host_group::ImageReference;
+
+use super::{Architecture, Current};
+
+/// An image of a release of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Names its stream by the BootImageStream, and says where the appliance has the image.
+    pub image: ImageReference,
+    pub architecture: Architecture,
+    /// `metal`, `pxe` or `iso`.
+    pub format: String,
+    /// Of a disk.
+    pub sector_bytes: u32,
+    /// All of it is here and verified.
+    pub is_stamped: bool,
+    pub is_withdrawn: bool,
+}
+
+/// Why there is no golden image.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Missing {
+    Stream,
+    /// Nothing of it is verified yet.
+    Stamp,
+    /// All that was verified was taken back.
+    Withdrawn,
+    /// There are golden images, and none for this architecture in this form.
+    Form,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Catalogue {
+    streams: Vec<String>,
+    entries: Vec<Entry>,
+    former: Vec<ImageReference>,
+}
+
+/// A kind of image: `metal` for disks with sectors of 512 bytes is what most sets name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ImageForm<'a> {
+    pub format: &'a str,
+    pub sector_bytes: u32,
+}
+
+impl ImageForm<'static> {
+    pub const DISK: Self = Self { format: "metal", sector_bytes: 512 };
+}
+
+impl Catalogue {
+    /// `streams`: the names of all BootImageStreams. `entries`: of each stream the newest release first. `former`: images
+    /// of streams that are known and not in the catalogue any more; a set that names one still follows its stream.
+    #[must_use]
+    pub fn new(streams: Vec<String>, entries: Vec<Entry>, former: Vec<ImageReference>) -> Self {
+        Self { streams, entries, former }
+    }
+
+    #[must_use]
+    pub fn has_stream(&self, name: &str) -> bool {
+        self.streams.iter().any(|stream| stream == name)
+    }
+
+    /// # Errors
+    /// Why there is none.
+    pub fn golden(
+        &self,
+        stream: &str,
+        architecture: Architecture,
+        form: ImageForm<'_>,
+    ) -> Result<&ImageReference, Missing> {
+        let of_stream = || self.entries.iter().filter(|entry| entry.image.stream == stream);
+        let stamped = || of_stream().filter(|entry| entry.is_stamped);
+        let golden = || stamped().filter(|entry| !entry.is_withdrawn);
+        let fits = |entry: &&Entry| {
+            entry.architecture == architecture && entry.format == form.format && entry.sector_bytes == form.sector_bytes
+        };
+        match golden().find(fits) {
+            Some(entry) => Ok(&entry.image),
+            None if !self.has_stream(stream) => Err(Missing::Stream),
+            None if stamped().next().is_none() => Err(Missing::Stamp),
+            None if golden().next().is_none() => Err(Missing::Withdrawn),
+            None => Err(Missing::Form),
+        }
+    }
+
+    /// The stream of an image and its form, if it is ours. Of several streams that have it, the preferred one.
+    #[must_use]
+    pub fn known(&self, current: &Current, preferred: Option<&str>) -> Option<(&str, ImageForm<'_>)> {
+        let Current::Image { url, digest } = current else { return None };
+        // A URL of ours with another digest is somebody's own image.
+        let is_it = |image: &ImageReference| {
+            image.digest.eq_ignore_ascii_case(digest) || (image.url == *url && digest.is_empty())
+        };
+        let entries = || self.entries.iter().filter(|entry| is_it(&entry.image));
+        let entry = entries().find(|entry| Some(entry.image.stream.as_str()) == preferred).or_else(|| entries().next());
+        if let Some(Entry { image, format, sector_bytes, .. }) = entry {
+            return Some((&image.stream, ImageForm { format, sector_bytes: *sector_bytes }));
+        }
+        let former = self.former.iter().find(|image| is_it(image))?;
+        Some((&former.stream, ImageForm::DISK))
+    }
+
+    /// The entry of an image that can be given to hosts.
+    #[must_use]
+    pub fn stored(&self, image: &ImageReference) -> Option<&Entry> {
+        self.entries.iter().find(|entry| entry.is_stamped && entry.image.digest == image.digest)
+    }
+
+    /// A disk image that can be given to hosts, withdrawn or not, by its release and digest; either may be empty.
+    #[must_use]
+    pub fn find(
+        &self,
+        stream: &str,
+        release: &str,
+        digest: &str,
+        architecture: Option<Architecture>,
+    ) -> Option<&Entry> {
+        self.entries.iter().find(|entry| {
+            let ImageForm { format, sector_bytes } = ImageForm::DISK;
+            // A digest says all.
+            let fits = if digest.is_empty() {
+                Some(entry.architecture) == architecture && entry.format == format && entry.sector_bytes == sector_bytes
+            } else {
+                entry.image.digest == digest
+            };
+            entry.is_stamped
+                && fits
+                && entry.image.stream == stream
+                && (release.is_empty() || entry.image.release == release)
+        })
+    }
+}

@@ -1,0 +1,291 @@
+//! Which sets have their boot images kept current, and what is done with each (systems.md S1-3.1, S1-3.2). Pure.
+//!
+//! A *set* is a HostGroup, or a MachineSet of the Machine API or of Cluster API. What is seen of everything goes in,
+//! one decision for each set comes out; the caller performs them and tells failures by [`Memory::failed`].
+//!
+//! ```text
+//!   policy ─► effective setting ─┐
+//!   sets ────────────────────────┴► 1 selected? ─► 2 owned? 3 of another OS? (ownership) ─► 4 architecture
+//!        ─► 5 an image of ours? 6 as golden? (image) ─► 7 stub ─► held by an upgrade? ─► 8 hot loop (writes)
+//!        ─► failed just now? (tries) ─► 9 Patch
+//! ```
+//!
+//! A rule is a file, and says [`Decision`] or lets the set pass. Each set that is left alone has a reason, which the
+//! summary names. Who leaves the selection or opts out keeps its image as it is and is forgotten, so that it begins
+//! anew when it comes back.
+//!
+//! Upstream polls until the status has observed the spec before it begins; here both are of one step, and nothing is
+//! waited for. Upstream holds its whole sync while an upgrade runs; here only what would be written is held, so that
+//! the summary stays true.
+
+mod architecture;
+mod catalogue;
+mod image;
+mod ownership;
+mod set;
+mod stub;
+mod summary;
+mod tries;
+mod writes;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use firesteel_resources::{
+    MachineConfiguration,
+    condition::Condition,
+    host_group::ImageReference,
+    machine_configuration::{ManagedBootImages, Selection, SelectionMode, SkippedBootImage},
+};
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+pub use architecture::{Architecture, of as architecture_of};
+pub use catalogue::{Catalogue, Entry, ImageForm, Missing};
+pub use set::{Current, Set, SetKey, SetKind, Wants};
+pub use stub::Stub;
+pub use summary::{DEGRADED, PROGRESSING, Trigger};
+pub use tries::{TRIES_WITH_BACKOFF, delay};
+pub use writes::WRITES_MAX;
+
+/// Everything that a step may look at.
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    pub policy: Option<&'a MachineConfiguration>,
+    pub catalogue: &'a Catalogue,
+    pub sets: &'a [Set],
+    /// Of all hosts that were inspected.
+    pub fleet: &'a BTreeSet<Architecture>,
+    /// An upgrade of the appliance, or of the cluster, is under way; which one, in words.
+    pub upgrade: Option<&'a str>,
+    /// What woke this step; the conditions' reason.
+    pub trigger: Trigger,
+    pub now: Timestamp,
+}
+
+/// What is done with a set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Decision {
+    /// Nobody asks for it. It is not counted.
+    NotSelected,
+    /// It has the golden image, and its stub is well.
+    Done,
+    Patch {
+        /// The image that it gets; `None` where it has it already.
+        reference: Option<ImageReference>,
+        /// Its stub is rewritten.
+        stub: bool,
+    },
+    /// It would be patched, or will be; what it waits for.
+    Wait(String),
+    Skip(Skip),
+    /// Why it cannot be brought to the golden image, and what to do.
+    Degraded(String),
+}
+
+/// A set is left alone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Skip {
+    pub reason: SkipReason,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SkipReason {
+    Owned,
+    Migrated,
+    OptedOut,
+    OtherStream,
+    OtherSystem,
+    ArchitectureUnknown,
+    CustomImage,
+    NoImage,
+    TemplateNotHere,
+    Pinned,
+    Restored,
+}
+
+impl SkipReason {
+    /// Deliberate exclusions by upstream's rules are named and not counted.
+    #[must_use]
+    pub fn is_counted(self) -> bool {
+        match self {
+            Self::OtherStream | Self::OtherSystem => false,
+            Self::Owned
+            | Self::Migrated
+            | Self::OptedOut
+            | Self::ArchitectureUnknown
+            | Self::CustomImage
+            | Self::NoImage
+            | Self::TemplateNotHere
+            | Self::Pinned
+            | Self::Restored => true,
+        }
+    }
+
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Owned => "Owned",
+            Self::Migrated => "MigratedToClusterAPI",
+            Self::OptedOut => "OptedOut",
+            Self::OtherStream => "OtherOSStream",
+            Self::OtherSystem => "OtherOperatingSystem",
+            Self::ArchitectureUnknown => "ArchitectureUnknown",
+            Self::CustomImage => "CustomImage",
+            Self::NoImage => "NoImage",
+            Self::TemplateNotHere => "TemplateNotHere",
+            Self::Pinned => "Pinned",
+            Self::Restored => "Restored",
+        }
+    }
+}
+
+/// What is remembered from step to step. It is stored before a patch is performed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Memory {
+    sets: BTreeMap<SetKey, OfSet>,
+    /// Since when the default holds, for nobody says anything.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub default_since: Option<Timestamp>,
+}
+
+/// What is remembered of one set.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct OfSet {
+    image: writes::Writes,
+    stub: writes::Writes,
+    tries: tries::Tries,
+    /// What the newest patch had: an image, a stub.
+    patch: (bool, bool),
+}
+
+impl Memory {
+    /// A patch of this set could not be performed. What was not written does not count as written.
+    pub fn failed(&mut self, key: &SetKey, message: &str, now: Timestamp) {
+        let memory = self.sets.entry(key.clone()).or_default();
+        let (image, stub) = std::mem::take(&mut memory.patch);
+        if image {
+            memory.image.take_back();
+        }
+        if stub {
+            memory.stub.take_back();
+        }
+        memory.tries.failed(message, now);
+    }
+}
+
+#[derive(Clone, Debug)]
+pub struct Decided {
+    /// For `status.managedBootImagesStatus`.
+    pub effective: ManagedBootImages,
+    pub decisions: BTreeMap<SetKey, Decision>,
+    pub memory: Memory,
+    /// When to look again, though nothing happens.
+    pub wake: Option<Timestamp>,
+    /// [`PROGRESSING`] and [`DEGRADED`].
+    pub conditions: [Condition; 2],
+    /// For `status.skippedBootImages`.
+    pub skipped: Vec<SkippedBootImage>,
+}
+
+#[must_use]
+pub fn decide(seen: &Seen<'_>, memory: &Memory) -> Decided {
+    let wanted = seen.policy.and_then(|policy| policy.spec.managed_boot_images.as_ref());
+    let effective = ManagedBootImages::effective(wanted);
+    let is_default = wanted.is_none_or(|wanted| wanted.machine_managers.is_none());
+    // Sets that are gone are forgotten: only those that are seen are taken over.
+    let mut next =
+        Memory { sets: BTreeMap::new(), default_since: is_default.then(|| memory.default_since.unwrap_or(seen.now)) };
+    let mut decisions = BTreeMap::new();
+    for set in seen.sets {
+        let mut own = memory.sets.get(&set.key).cloned().unwrap_or_default();
+        let decision =
+            decide_set(seen, effective.selection(set.key.kind.resource(), set.key.kind.api_group()), set, &mut own);
+        if own != OfSet::default() {
+            next.sets.insert(set.key.clone(), own);
+        }
+        decisions.insert(set.key.clone(), decision);
+    }
+    let wake = next.sets.values().filter_map(|own| own.tries.next(seen.now)).min();
+    let generation = seen.policy.map_or(0, |policy| policy.metadata.generation);
+    let conditions = summary::conditions(&decisions, seen.trigger, generation);
+    let skipped = summary::skipped(&decisions);
+    Decided { effective, decisions, memory: next, wake, conditions, skipped }
+}
+
+fn decide_set(seen: &Seen<'_>, selection: Option<&Selection>, set: &Set, memory: &mut OfSet) -> Decision {
+    if !is_selected(selection, set) {
+        *memory = OfSet::default();
+        return Decision::NotSelected;
+    }
+    if let Some(skip) = ownership::of_another(set) {
+        *memory = OfSet::default();
+        return Decision::Skip(skip);
+    }
+    match work(seen, set) {
+        Err(decision) => {
+            if decision == Decision::Done {
+                (memory.tries, memory.patch) = Default::default();
+            }
+            decision
+        }
+        Ok(work) => write(seen, set, work, memory),
+    }
+}
+
+fn is_selected(selection: Option<&Selection>, set: &Set) -> bool {
+    let Some(Selection { mode, partial }) = selection.filter(|_| !set.is_deleting) else { return false };
+    match mode {
+        SelectionMode::All => true,
+        SelectionMode::None => false,
+        SelectionMode::Partial => {
+            partial.as_ref().is_some_and(|partial| partial.machine_resource_selector.matches(&set.labels))
+        }
+    }
+}
+
+/// What is to be written, by the rules that look at a set and remember nothing.
+struct Work {
+    reference: Option<ImageReference>,
+    /// What the stub is to be, by its digest.
+    stub: Option<String>,
+}
+
+/// An error is the decision of the first rule that stops the set.
+fn work(seen: &Seen<'_>, set: &Set) -> Result<Work, Decision> {
+    let followed = ownership::stream(set, seen.catalogue)?;
+    let architecture = architecture::of(set, seen.fleet)?;
+    let (stream, form) = image::ours(set, followed, seen.catalogue)?;
+    let golden = image::golden(seen.catalogue, &stream, architecture, form)?;
+    let stub = stub::rule(&set.stub)?;
+    let reference = (!image::is(&set.current, golden)).then(|| golden.clone());
+    if reference.is_none() && stub.is_none() { Err(Decision::Done) } else { Ok(Work { reference, stub }) }
+}
+
+/// The rules that remember: an upgrade holds, a hot loop stops, a failure waits.
+fn write(seen: &Seen<'_>, set: &Set, work: Work, memory: &mut OfSet) -> Decision {
+    if let Some(upgrade) = seen.upgrade {
+        return Decision::Wait(format!("{upgrade} is under way: boot images are changed when it has ended"));
+    }
+    let Work { reference, stub } = work;
+    memory.tries.aim(&[reference.as_ref().map(|image| image.digest.as_str()), stub.as_deref()]);
+    if let Some(message) = memory.tries.holds(seen.now) {
+        return Decision::Degraded(message);
+    }
+    // Both are looked at before either is counted.
+    let value = reference.as_ref().map(|image| image.digest.as_str());
+    let loops = [(&memory.image, value, "boot image"), (&memory.stub, stub.as_deref(), "stub")];
+    if let Some(message) = loops.iter().find_map(|(writes, value, what)| writes.refuses((*value)?, what, &set.key)) {
+        return Decision::Degraded(message);
+    }
+    if let Some(value) = value {
+        memory.image.count(value);
+    }
+    if let Some(value) = stub.as_deref() {
+        memory.stub.count(value);
+    }
+    memory.patch = (reference.is_some(), stub.is_some());
+    Decision::Patch { reference, stub: stub.is_some() }
+}

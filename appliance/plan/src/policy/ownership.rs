@@ -1,0 +1,56 @@
+//! Rules 2 and 3: a set of somebody else's, or of another operating system, is left alone.
+
+use firesteel_resources::host_group::{MANAGED_LABEL, OS_STREAM_LABELS};
+
+use super::{Catalogue, Decision, Set, Skip, SkipReason, Wants};
+
+/// Upstream's label for the operating system of a set.
+const OS_LABEL: &str = "machine.openshift.io/os-id";
+const WINDOWS: &str = "Windows";
+
+fn skip(reason: SkipReason, message: String) -> Skip {
+    Skip { reason, message }
+}
+
+/// Whose set it is; such a set is forgotten, too.
+pub(super) fn of_another(set: &Set) -> Option<Skip> {
+    // An opt-out is the user's own word, and comes before what the set happens to be.
+    if set.labels.get(MANAGED_LABEL).is_some_and(|value| value.eq_ignore_ascii_case("false")) {
+        return Some(skip(SkipReason::OptedOut, format!("it has the label {MANAGED_LABEL}=false")));
+    }
+    if set.is_migrated {
+        let message = "authority over it was moved to Cluster API: its set there is the one to change";
+        return Some(skip(SkipReason::Migrated, message.to_owned()));
+    }
+    if !set.owners.is_empty() {
+        return Some(skip(
+            SkipReason::Owned,
+            format!("it belongs to {}, which is to change it", set.owners.join(", ")),
+        ));
+    }
+    let system = set.labels.get(OS_LABEL).filter(|system| system.eq_ignore_ascii_case(WINDOWS))?;
+    Some(skip(SkipReason::OtherSystem, format!("its label {OS_LABEL} says that its machines run {system}")))
+}
+
+/// The stream that it follows by its spec or its image, which a label must not contradict. `None`: its image is of no
+/// stream that is known.
+pub(super) fn stream<'a>(set: &'a Set, catalogue: &'a Catalogue) -> Result<Option<&'a str>, Decision> {
+    let label = OS_STREAM_LABELS.iter().find_map(|label| Some((*label, set.labels.get(*label)?)));
+    let preferred = label.map(|(_, named)| named.as_str());
+    let followed = match &set.wants {
+        Wants::Stream(stream) => Some(stream.as_str()),
+        Wants::SameStream => catalogue.known(&set.current, preferred).map(|(stream, _)| stream),
+        Wants::Pinned | Wants::Restored(_) | Wants::Own => None,
+    };
+    let Some((label, named)) = label else { return Ok(followed) };
+    let is_another = match followed {
+        Some(followed) => named != followed,
+        None => !catalogue.has_stream(named),
+    };
+    if is_another {
+        let own = followed.map_or_else(|| "no stream of that name".to_owned(), |stream| format!("the stream {stream}"));
+        let message = format!("its label {label} names {named}, and there is {own} for it");
+        return Err(Decision::Skip(skip(SkipReason::OtherStream, message)));
+    }
+    Ok(followed)
+}

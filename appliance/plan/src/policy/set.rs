@@ -1,0 +1,190 @@
+//! A set as it is seen: made of the objects by [`Set::of_group`] and [`Set::of_machine_set`].
+
+use std::{collections::BTreeMap, fmt};
+
+use firesteel_resources::{
+    HostGroup, ObjectMeta,
+    host_group::{ImageReference, Track},
+    machine_configuration::{HOST_GROUPS, MACHINE_SETS},
+    machine_set,
+    meta::OwnerReference,
+};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::stub::Stub;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SetKind {
+    HostGroup,
+    /// Of machine.openshift.io.
+    MachineApiSet,
+    /// Of cluster.x-k8s.io.
+    ClusterApiSet,
+}
+
+impl SetKind {
+    pub const ALL: [Self; 3] = [Self::HostGroup, Self::MachineApiSet, Self::ClusterApiSet];
+
+    #[must_use]
+    pub fn resource(self) -> &'static str {
+        match self {
+            Self::HostGroup => HOST_GROUPS,
+            Self::MachineApiSet | Self::ClusterApiSet => MACHINE_SETS,
+        }
+    }
+
+    #[must_use]
+    pub fn api_group(self) -> &'static str {
+        match self {
+            Self::HostGroup => "firesteel.dev",
+            Self::MachineApiSet => "machine.openshift.io",
+            Self::ClusterApiSet => "cluster.x-k8s.io",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+pub struct SetKey {
+    pub kind: SetKind,
+    pub namespace: String,
+    pub name: String,
+}
+
+impl SetKey {
+    #[must_use]
+    pub fn new(kind: SetKind, namespace: &str, name: &str) -> Self {
+        Self { kind, namespace: namespace.to_owned(), name: name.to_owned() }
+    }
+}
+
+/// As in `machinesets.machine.openshift.io/namespace/name`.
+impl fmt::Display for SetKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}/{}/{}", self.kind.resource(), self.kind.api_group(), self.namespace, self.name)
+    }
+}
+
+impl From<SetKey> for String {
+    fn from(key: SetKey) -> Self {
+        key.to_string()
+    }
+}
+
+impl TryFrom<String> for SetKey {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let mut parts = text.splitn(3, '/');
+        let kind = parts.next().and_then(|word| {
+            let is_it = |kind: &SetKind| word == format!("{}.{}", kind.resource(), kind.api_group());
+            SetKind::ALL.into_iter().find(is_it)
+        });
+        match (kind, parts.next(), parts.next()) {
+            (Some(kind), Some(namespace), Some(name)) => Ok(Self::new(kind, namespace, name)),
+            _ => Err(format!("{text:?} does not name a set")),
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Set {
+    pub key: SetKey,
+    pub labels: BTreeMap<String, String>,
+    pub annotations: BTreeMap<String, String>,
+    /// As in `MachineDeployment workers`.
+    pub owners: Vec<String>,
+    /// Authority over it was moved to Cluster API.
+    pub is_migrated: bool,
+    pub is_deleting: bool,
+    /// The architecture that its spec names; empty for none.
+    pub architecture: String,
+    pub wants: Wants,
+    pub current: Current,
+    pub stub: Stub,
+}
+
+/// What its own spec asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wants {
+    /// The newest release of this stream.
+    Stream(String),
+    /// The newest release of the stream that its image is of: a MachineSet names no stream.
+    SameStream,
+    Pinned,
+    /// To an entry of its history.
+    Restored(u32),
+    /// An image of one's own.
+    Own,
+}
+
+/// The image that it names now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Current {
+    Nothing,
+    /// The digest may be empty.
+    Image {
+        url: String,
+        digest: String,
+    },
+    /// It stands in another object, of a kind that is not here: which one, in words.
+    Elsewhere(String),
+}
+
+impl From<&ImageReference> for Current {
+    fn from(image: &ImageReference) -> Self {
+        Self::Image { url: image.url.clone(), digest: image.digest.clone() }
+    }
+}
+
+impl Set {
+    fn new(kind: SetKind, metadata: &ObjectMeta, wants: Wants, current: Current, stub: Stub) -> Self {
+        let word = |owner: &OwnerReference| format!("{} {}", owner.kind, owner.name);
+        Self {
+            key: SetKey::new(kind, &metadata.namespace, &metadata.name),
+            labels: metadata.labels.clone(),
+            annotations: metadata.annotations.clone(),
+            owners: metadata.owner_references.iter().map(word).collect(),
+            is_migrated: false,
+            is_deleting: metadata.is_deleting(),
+            architecture: String::new(),
+            wants,
+            current,
+            stub,
+        }
+    }
+
+    /// What the policy writes into a group is `status.golden`; what becomes of it is the group's rollout.
+    #[must_use]
+    pub fn of_group(group: &HostGroup, stub: Stub) -> Self {
+        let spec = &group.spec;
+        let wants = match (&spec.restore, spec.image.track) {
+            (Some(restore), _) => Wants::Restored(restore.entry),
+            (None, _) if !spec.image.url.is_empty() => Wants::Own,
+            (None, Track::Pinned) => Wants::Pinned,
+            (None, Track::Latest) => Wants::Stream(spec.image.stream.clone()),
+        };
+        let current = group.status.golden.as_ref().map_or(Current::Nothing, Current::from);
+        let set = Self::new(SetKind::HostGroup, &group.metadata, wants, current, stub);
+        Self { architecture: spec.architecture.clone(), ..set }
+    }
+
+    /// A MachineSet of either group, with its metadata read.
+    #[must_use]
+    pub fn of_machine_set(kind: SetKind, metadata: &ObjectMeta, object: &Value, stub: Stub) -> Self {
+        let current = match kind {
+            SetKind::HostGroup | SetKind::MachineApiSet => match machine_set::image(object) {
+                Some(image) => Current::Image { url: image.url, digest: image.checksum },
+                None => Current::Nothing,
+            },
+            SetKind::ClusterApiSet => {
+                let template = &object["spec"]["template"]["spec"]["infrastructureRef"];
+                let text = |name: &str| template[name].as_str().unwrap_or_default();
+                Current::Elsewhere(format!("{} {}", text("kind"), text("name")).trim().to_owned())
+            }
+        };
+        let set = Self::new(kind, metadata, Wants::SameStream, current, stub);
+        Self { is_migrated: kind == SetKind::MachineApiSet && machine_set::is_migrated(object), ..set }
+    }
+}

@@ -1,0 +1,150 @@
+//! What people are told of all sets: two conditions, as upstream has them, with the names that upstream leaves out, and
+//! a list of those that are left alone.
+
+use std::collections::BTreeMap;
+
+use firesteel_resources::{
+    condition::Condition,
+    machine_configuration::{SKIPPED_MAX, SkippedBootImage},
+};
+
+use super::{Decision, SetKey, SetKind};
+
+pub const PROGRESSING: &str = "BootImageUpdateProgressing";
+pub const DEGRADED: &str = "BootImageUpdateDegraded";
+
+/// Sets that one message names; the list beside it names more.
+const NAMES_MAX: usize = 50;
+
+/// What woke the step. Its word is the conditions' reason (upstream).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Trigger {
+    #[default]
+    Started,
+    PolicyChanged,
+    CatalogueChanged,
+    GroupChanged,
+    MachineSetChanged,
+    StubChanged,
+    FleetChanged,
+    UpgradeChanged,
+    Retried,
+}
+
+impl Trigger {
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Started => "Started",
+            Self::PolicyChanged => "MachineConfigurationChanged",
+            Self::CatalogueChanged => "BootImageStreamChanged",
+            Self::GroupChanged => "HostGroupChanged",
+            Self::MachineSetChanged => "MachineSetChanged",
+            Self::StubChanged => "StubChanged",
+            Self::FleetChanged => "HostsChanged",
+            Self::UpgradeChanged => "UpgradeChanged",
+            Self::Retried => "Retried",
+        }
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    done: usize,
+    total: usize,
+    skipped: usize,
+}
+
+impl Counts {
+    fn of<'a>(decisions: impl Iterator<Item = &'a Decision>) -> Self {
+        let mut counts = Self::default();
+        for decision in decisions {
+            let (done, total, skipped) = match decision {
+                Decision::NotSelected => (0, 0, 0),
+                Decision::Done => (1, 1, 0),
+                Decision::Skip(skip) if skip.reason.is_counted() => (0, 1, 1),
+                Decision::Skip(_) => (0, 0, 0),
+                Decision::Patch { .. } | Decision::Wait(_) | Decision::Degraded(_) => (0, 1, 0),
+            };
+            counts.done += done;
+            counts.total += total;
+            counts.skipped += skipped;
+        }
+        counts
+    }
+}
+
+pub(super) fn conditions(decisions: &BTreeMap<SetKey, Decision>, trigger: Trigger, generation: i64) -> [Condition; 2] {
+    let is_under_way = |decision: &Decision| matches!(decision, Decision::Patch { .. } | Decision::Wait(_));
+    let progressing = decisions.values().any(is_under_way);
+    let condition = |type_, is_so: bool, message: String| {
+        Condition::new(type_, is_so, trigger.word(), message).observed(generation)
+    };
+    let errors: Vec<String> = decisions.iter().filter_map(|(key, decision)| degraded(key, decision)).collect();
+    let message = if errors.is_empty() {
+        "0 degraded".to_owned()
+    } else {
+        format!("{} degraded: {}", errors.len(), joined(&errors))
+    };
+    [condition(PROGRESSING, progressing, progress(decisions)), condition(DEGRADED, !errors.is_empty(), message)]
+}
+
+fn progress(decisions: &BTreeMap<SetKey, Decision>) -> String {
+    let of = |kind| decisions.iter().filter(move |(key, _)| key.kind == kind).map(|(_, decision)| decision);
+    let mut parts: Vec<String> = SetKind::ALL
+        .map(|kind| {
+            let Counts { done, total, skipped } = Counts::of(of(kind));
+            format!("{}.{}: reconciled {done} of {total}, {skipped} skipped", kind.resource(), kind.api_group())
+        })
+        .into();
+    // Upstream counts them, too; there are none here.
+    parts.push("controlplanemachinesets.machine.openshift.io: reconciled 0 of 0, 0 skipped".to_owned());
+    let named = |what: &str, lines: Vec<String>| (!lines.is_empty()).then(|| format!("{what}: {}", joined(&lines)));
+    let waiting = decisions.iter().filter_map(|(key, decision)| match decision {
+        Decision::Wait(why) => Some(format!("{key} ({why})")),
+        Decision::NotSelected | Decision::Done | Decision::Patch { .. } | Decision::Skip(_) | Decision::Degraded(_) => {
+            None
+        }
+    });
+    let skips = skips(decisions).map(|(key, skip)| format!("{key} ({}: {})", skip.reason.word(), skip.message));
+    let counts = parts.join(" | ");
+    let names = [named("waiting", waiting.collect()), named("skipped", skips.collect())];
+    [Some(counts)].into_iter().chain(names).flatten().collect::<Vec<_>>().join("; ")
+}
+
+fn degraded(key: &SetKey, decision: &Decision) -> Option<String> {
+    match decision {
+        Decision::Degraded(why) => Some(format!("{key}: {why}")),
+        Decision::NotSelected | Decision::Done | Decision::Patch { .. } | Decision::Wait(_) | Decision::Skip(_) => None,
+    }
+}
+
+fn skips(decisions: &BTreeMap<SetKey, Decision>) -> impl Iterator<Item = (&SetKey, &super::Skip)> {
+    decisions.iter().filter_map(|(key, decision)| match decision {
+        Decision::Skip(skip) => Some((key, skip)),
+        Decision::NotSelected | Decision::Done | Decision::Patch { .. } | Decision::Wait(_) | Decision::Degraded(_) => {
+            None
+        }
+    })
+}
+
+fn joined(lines: &[String]) -> String {
+    let named = lines.iter().take(NAMES_MAX).cloned().collect::<Vec<_>>().join("; ");
+    match lines.len().checked_sub(NAMES_MAX) {
+        None | Some(0) => named,
+        Some(more) => format!("{named}; and {more} more"),
+    }
+}
+
+/// Each set that is left alone, up to a bound.
+pub(super) fn skipped(decisions: &BTreeMap<SetKey, Decision>) -> Vec<SkippedBootImage> {
+    let skipped = skips(decisions).take(SKIPPED_MAX).map(|(key, skip)| SkippedBootImage {
+        resource: key.kind.resource().to_owned(),
+        api_group: key.kind.api_group().to_owned(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        reason: skip.reason.word().to_owned(),
+        message: skip.message.clone(),
+    });
+    skipped.collect()
+}

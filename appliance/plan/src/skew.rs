@@ -1,0 +1,253 @@
+//! How old boot images may be, and whether their age stops an upgrade (systems.md S1-3.4): a host that is installed from
+//! an image that is too old cannot become a node of what the cluster is upgraded to. Pure.
+//!
+//! | mode | when | what is held against the minimum |
+//! |---|---|---|
+//! | None | the spec says so; or nothing here has a version that can be compared | nothing |
+//! | Automatic | the spec says nothing, and all sets are managed | what all sets have reached |
+//! | Manual | the spec says so, or it says nothing and not all sets are managed | the version that a person states, or that of the installation |
+//!
+//! The automatic version begins at that of the installation, advances when all sets are done, and goes back to it when
+//! one is skipped. Beside it each set's own image counts: one that is older than all others is the one that fails.
+
+use std::{collections::BTreeMap, fmt};
+
+use firesteel_resources::machine_configuration::{
+    BootImageVersion, MANAGED, ManagedBootImages, SelectionMode, SkewEnforcement, SkewMode, VersionMode,
+};
+use serde::{Deserialize, Serialize};
+
+use crate::policy::{Decision, SetKey};
+
+/// Reason of the condition Upgradeable (upstream).
+pub const REASON: &str = "ClusterBootImageSkewError";
+/// Sets that a message names.
+const NAMES_MAX: usize = 20;
+
+/// Version of a release of RHCOS, of which only RHEL's version is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rhel {
+    pub major: u32,
+    pub minor: u32,
+}
+
+impl fmt::Display for Rhel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// `9.6.20250701-0`; or in the old style, with the cluster's version first and RHEL's without a dot, as in
+/// `48.84.202109241901-0`. `None` for releases of other streams.
+#[must_use]
+pub fn rhcos(release: &str) -> Option<Rhel> {
+    let (version, build) = release.split_once('-')?;
+    let mut parts = version.split('.');
+    let (first, second, stamp) = (parts.next()?, parts.next()?, parts.next()?);
+    if parts.next().is_some() || !is_digits(build) || !is_digits(stamp) {
+        return None;
+    }
+    match stamp.len() {
+        8 => Some(Rhel { major: number(first)?, minor: number(second)? }),
+        // 84 is 8.4, and 810 is 8.10.
+        12 if second.len() >= 2 && second.is_ascii() => {
+            number(first)?;
+            let (major, minor) = second.split_at(1);
+            Some(Rhel { major: number(major)?, minor: number(minor)? })
+        }
+        _ => None,
+    }
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+fn number(text: &str) -> Option<u32> {
+    if is_digits(text) { text.parse().ok() } else { None }
+}
+
+/// `4.13.0`.
+#[must_use]
+pub fn ocp(version: &str) -> Option<[u32; 3]> {
+    let parts: Option<Vec<u32>> = version.split('.').map(number).collect();
+    <[u32; 3]>::try_from(parts?).ok()
+}
+
+/// The oldest images from which hosts can join.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Minimum {
+    pub ocp: [u32; 3],
+    pub rhcos: Rhel,
+}
+
+impl Default for Minimum {
+    /// Upstream's.
+    fn default() -> Self {
+        Self { ocp: [4, 13, 0], rhcos: Rhel { major: 9, minor: 2 } }
+    }
+}
+
+impl fmt::Display for Minimum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [major, minor, patch] = self.ocp;
+        write!(f, "{major}.{minor}.{patch} (RHCOS {})", self.rhcos)
+    }
+}
+
+/// What is remembered from step to step.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Recorded {
+    /// The release of the oldest image when sets were first seen.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub installed: String,
+    /// What all sets have reached.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reached: String,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub struct Seen<'a> {
+    /// `spec.bootImageSkewEnforcement`.
+    pub wanted: Option<&'a SkewEnforcement>,
+    pub effective: &'a ManagedBootImages,
+    /// What the policy decided, of this moment.
+    pub decisions: &'a BTreeMap<SetKey, Decision>,
+    /// The release of the image that machines of each set get now, where it is known.
+    pub releases: &'a BTreeMap<SetKey, String>,
+    pub minimum: Minimum,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Upgradeable {
+    /// Nothing was held against anything; why.
+    NotChecked(String),
+    Yes(String),
+    /// What is too old, and what to do. The reason is [`REASON`].
+    No(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decided {
+    /// For `status.bootImageSkewEnforcementStatus`.
+    pub status: SkewEnforcement,
+    pub recorded: Recorded,
+    pub upgradeable: Upgradeable,
+}
+
+#[must_use]
+pub fn decide(seen: &Seen<'_>, recorded: &Recorded) -> Decided {
+    let recorded = record(seen, recorded);
+    let none = SkewEnforcement::default();
+    let (status, upgradeable) = match seen.wanted {
+        Some(wanted) if wanted.mode == SkewMode::None => {
+            let why = "spec.bootImageSkewEnforcement says None: nobody looks at how old boot images are";
+            (none, Upgradeable::NotChecked(why.to_owned()))
+        }
+        Some(wanted) => {
+            let stated = wanted.manual.clone().unwrap_or_default();
+            let upgradeable = manual(&stated, seen.minimum);
+            (SkewEnforcement { mode: SkewMode::Manual, manual: Some(stated), automatic: None }, upgradeable)
+        }
+        None if recorded.installed.is_empty() => {
+            let why = "no set has an image whose release can be compared with a minimum";
+            (none, Upgradeable::NotChecked(why.to_owned()))
+        }
+        None if is_all_managed(seen.effective) => {
+            let automatic = BootImageVersion { rhcos_version: Some(recorded.reached.clone()), ..Default::default() };
+            let upgradeable = automatic_verdict(seen, &recorded);
+            (SkewEnforcement { mode: SkewMode::Automatic, manual: None, automatic: Some(automatic) }, upgradeable)
+        }
+        None => {
+            let stated = BootImageVersion {
+                mode: Some(VersionMode::Rhcos),
+                rhcos_version: Some(recorded.installed.clone()),
+                ocp_version: None,
+            };
+            let upgradeable = manual(&stated, seen.minimum);
+            (SkewEnforcement { mode: SkewMode::Manual, manual: Some(stated), automatic: None }, upgradeable)
+        }
+    };
+    Decided { status, recorded, upgradeable }
+}
+
+/// Whether the age of all images is the policy's to know.
+fn is_all_managed(effective: &ManagedBootImages) -> bool {
+    MANAGED.iter().all(|(resource, group)| {
+        effective.selection(resource, group).is_some_and(|selection| selection.mode == SelectionMode::All)
+    })
+}
+
+/// The sets whose releases can be compared, the oldest first.
+fn comparable<'a>(seen: &Seen<'a>) -> Vec<(Rhel, &'a SetKey, &'a str)> {
+    let releases = seen.releases.iter();
+    let mut all: Vec<_> =
+        releases.filter_map(|(key, release)| Some((rhcos(release)?, key, release.as_str()))).collect();
+    all.sort();
+    all
+}
+
+fn record(seen: &Seen<'_>, recorded: &Recorded) -> Recorded {
+    let mut recorded = recorded.clone();
+    let Some((_, _, oldest)) = comparable(seen).first().copied() else { return recorded };
+    if recorded.installed.is_empty() {
+        oldest.clone_into(&mut recorded.installed);
+        oldest.clone_into(&mut recorded.reached);
+    }
+    let mut counted = seen.decisions.values().filter(|decision| match decision {
+        Decision::NotSelected => false,
+        Decision::Skip(skip) => skip.reason.is_counted(),
+        Decision::Done | Decision::Patch { .. } | Decision::Wait(_) | Decision::Degraded(_) => true,
+    });
+    if seen.decisions.values().any(|decision| matches!(decision, Decision::Skip(skip) if skip.reason.is_counted())) {
+        recorded.reached.clone_from(&recorded.installed);
+    } else if counted.all(|decision| *decision == Decision::Done) {
+        oldest.clone_into(&mut recorded.reached);
+    }
+    recorded
+}
+
+fn manual(stated: &BootImageVersion, minimum: Minimum) -> Upgradeable {
+    let least = format!("at least {minimum} is needed");
+    let (text, is_old) = match (&stated.ocp_version, &stated.rhcos_version) {
+        (Some(version), _) => (version, ocp(version).map(|version| version < minimum.ocp)),
+        (None, Some(version)) => (version, rhcos(version).map(|version| version < minimum.rhcos)),
+        (None, None) => {
+            return Upgradeable::No(format!("no version of the boot images is stated, and {least}: state it"));
+        }
+    };
+    match is_old {
+        None => Upgradeable::No(format!("the stated version {text:?} cannot be read, and {least}: state another")),
+        Some(true) => Upgradeable::No(format!(
+            "boot images are stated to be of {text}, and {least}: update them, then state their version in \
+             spec.bootImageSkewEnforcement.manual"
+        )),
+        Some(false) => Upgradeable::Yes(format!("boot images are stated to be of {text}, and {least}")),
+    }
+}
+
+fn automatic_verdict(seen: &Seen<'_>, recorded: &Recorded) -> Upgradeable {
+    let minimum = seen.minimum;
+    let sets = comparable(seen);
+    let old: Vec<String> = sets
+        .iter()
+        .take_while(|(version, ..)| *version < minimum.rhcos)
+        .take(NAMES_MAX)
+        .map(|(_, key, release)| format!("{key} at {release}"))
+        .collect();
+    let reached = &recorded.reached;
+    if !old.is_empty() {
+        return Upgradeable::No(format!(
+            "boot images are too old, at least {minimum} is needed: {}; let them be managed, or name newer images",
+            old.join(", ")
+        ));
+    }
+    if rhcos(reached).is_some_and(|version| version < minimum.rhcos) {
+        return Upgradeable::No(format!(
+            "not all sets are known to have left {reached}, and at least {minimum} is needed: see which are skipped in \
+             status.skippedBootImages, or state the version in spec.bootImageSkewEnforcement.manual"
+        ));
+    }
+    Upgradeable::Yes(format!("boot images are of {reached} or newer, and at least {minimum} is needed"))
+}

@@ -1,0 +1,662 @@
+//! Which sets are kept current: each rule in its order, what people are told, and what never happens whatever is edited.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use firesteel_plan::policy::{
+    Architecture, Catalogue, Current, DEGRADED, Decided, Decision, Entry, Memory, PROGRESSING, Seen, Set, SetKey,
+    SetKind, SkipReason, Stub, TRIES_WITH_BACKOFF, Trigger, WRITES_MAX, Wants, decide, delay,
+};
+use firesteel_resources::{
+    HostGroup, MachineConfiguration, ObjectMeta,
+    condition::{Condition, ConditionStatus, find_condition},
+    host_group::ImageReference,
+};
+use jiff::{SignedDuration, Timestamp};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+pub(crate) fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+pub(crate) fn image(stream: &str, release: &str, architecture: Architecture) -> ImageReference {
+    let digest = format!("{stream}-{release}-{architecture}");
+    ImageReference { stream: stream.into(), release: release.into(), url: format!("store://{digest}"), digest }
+}
+
+pub(crate) fn entry(stream: &str, release: &str, architecture: Architecture) -> Entry {
+    Entry {
+        image: image(stream, release, architecture),
+        architecture,
+        format: "metal".into(),
+        sector_bytes: 512,
+        is_stamped: true,
+        is_withdrawn: false,
+    }
+}
+
+use Architecture::{Aarch64, X86_64};
+
+/// Two releases of one stream for two architectures, the newest first.
+fn catalogue() -> Catalogue {
+    let both = |release| [entry("stable", release, X86_64), entry("stable", release, Aarch64)];
+    Catalogue::new(vec!["stable".into()], [both("2"), both("1")].concat(), Vec::new())
+}
+
+fn group(name: &str) -> Set {
+    Set {
+        key: SetKey::new(SetKind::HostGroup, "rack", name),
+        labels: BTreeMap::new(),
+        annotations: BTreeMap::new(),
+        owners: Vec::new(),
+        is_migrated: false,
+        is_deleting: false,
+        architecture: String::new(),
+        wants: Wants::Stream("stable".into()),
+        current: Current::Nothing,
+        stub: Stub::Unchanged,
+    }
+}
+
+fn machine_set(name: &str, release: &str) -> Set {
+    let current = Current::from(&image("stable", release, X86_64));
+    let key = SetKey::new(SetKind::MachineApiSet, "machines", name);
+    Set { key, wants: Wants::SameStream, current, ..group(name) }
+}
+
+fn policy(managers: Value) -> MachineConfiguration {
+    let spec = json!({"managedBootImages": {"machineManagers": managers}});
+    serde_json::from_value(json!({"metadata": {"name": "cluster", "generation": 7}, "spec": spec})).unwrap()
+}
+
+struct World {
+    policy: Option<MachineConfiguration>,
+    catalogue: Catalogue,
+    fleet: BTreeSet<Architecture>,
+    upgrade: Option<String>,
+    memory: Memory,
+    now: i64,
+}
+
+impl World {
+    fn new() -> Self {
+        let fleet = BTreeSet::from([X86_64]);
+        Self { policy: None, catalogue: catalogue(), fleet, upgrade: None, memory: Memory::default(), now: 1000 }
+    }
+
+    fn look(&mut self, sets: &[Set]) -> Decided {
+        let seen = Seen {
+            policy: self.policy.as_ref(),
+            catalogue: &self.catalogue,
+            sets,
+            fleet: &self.fleet,
+            upgrade: self.upgrade.as_deref(),
+            trigger: Trigger::PolicyChanged,
+            now: at(self.now),
+        };
+        let decided = decide(&seen, &self.memory);
+        // As it is stored and read again.
+        let text = serde_json::to_string(&decided.memory).unwrap();
+        self.memory = serde_json::from_str(&text).unwrap();
+        assert_eq!(self.memory, decided.memory);
+        decided
+    }
+
+    fn one(&mut self, set: &Set) -> Decision {
+        self.look(std::slice::from_ref(set)).decisions.remove(&set.key).unwrap()
+    }
+}
+
+fn patch(release: &str, architecture: Architecture, stub: bool) -> Decision {
+    Decision::Patch { reference: Some(image("stable", release, architecture)), stub }
+}
+
+fn skipped(decision: Decision) -> Option<SkipReason> {
+    match decision {
+        Decision::Skip(skip) => {
+            assert!(!skip.message.is_empty());
+            Some(skip.reason)
+        }
+        _ => None,
+    }
+}
+
+fn degraded(decision: Decision) -> String {
+    match decision {
+        Decision::Degraded(message) => message,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn told(decided: &Decided, type_: &str) -> Condition {
+    find_condition(&decided.conditions, type_).unwrap().clone()
+}
+
+#[test]
+fn a_new_golden_image_goes_to_each_set_that_is_behind() {
+    let mut world = World::new();
+    assert_eq!(world.one(&group("a")), patch("2", X86_64, false));
+    assert_eq!(world.one(&machine_set("a", "1")), patch("2", X86_64, false));
+    assert_eq!(world.one(&machine_set("a", "2")), Decision::Done);
+    // The same bytes from elsewhere are ours, and come from here then.
+    let mut elsewhere = machine_set("a", "2");
+    elsewhere.current = Current::Image { url: "http://mirror/a".into(), digest: "STABLE-2-X86_64".into() };
+    assert_eq!(world.one(&elsewhere), patch("2", X86_64, false));
+}
+
+#[test]
+fn the_three_meanings_decide_who_is_selected() {
+    let sets = [group("a"), machine_set("b", "1")];
+    let selected = |policy: Option<MachineConfiguration>| {
+        let mut world = World { policy, ..World::new() };
+        let decided = world.look(&sets);
+        let modes: Vec<_> =
+            decided.effective.machine_managers.unwrap().iter().map(|manager| manager.selection.mode).collect();
+        assert_eq!(modes.len(), 3, "each kind of set is shown");
+        sets.each_ref().map(|set| decided.decisions[&set.key] != Decision::NotSelected)
+    };
+    assert_eq!(selected(None), [true, true]);
+    assert_eq!(selected(Some(MachineConfiguration::default())), [true, true]);
+    assert_eq!(selected(Some(policy(json!([])))), [false, false]);
+    let groups = |selection: Value| {
+        policy(json!([{"resource": "hostgroups", "apiGroup": "firesteel.dev", "selection": selection}]))
+    };
+    assert_eq!(selected(Some(groups(json!({"mode": "All"})))), [true, false]);
+    assert_eq!(selected(Some(groups(json!({"mode": "None"})))), [false, false]);
+    let labels =
+        |labels: Value| json!({"mode": "Partial", "partial": {"machineResourceSelector": {"matchLabels": labels}}});
+    assert_eq!(selected(Some(groups(labels(json!({}))))), [true, false]);
+    assert_eq!(selected(Some(groups(labels(json!({"a": "b"}))))), [false, false]);
+}
+
+#[test]
+fn since_when_the_default_holds_is_remembered() {
+    let mut world = World::new();
+    world.look(&[]);
+    world.now += 5;
+    assert_eq!(world.look(&[]).memory.default_since, Some(at(1000)));
+    world.policy = Some(policy(json!([])));
+    assert_eq!(world.look(&[]).memory.default_since, None);
+}
+
+#[test]
+fn each_set_that_is_somebody_elses_is_skipped_with_its_reason() {
+    type Edit = fn(&mut Set);
+    let cases: [(Edit, SkipReason); 11] = [
+        (|set| set.owners = vec!["MachineDeployment workers".into()], SkipReason::Owned),
+        (|set| set.is_migrated = true, SkipReason::Migrated),
+        (
+            |set| drop(set.labels.insert("firesteel.dev/managed-boot-images".into(), "false".into())),
+            SkipReason::OptedOut,
+        ),
+        (|set| drop(set.labels.insert("firesteel.dev/os-stream".into(), "rhel-10".into())), SkipReason::OtherStream),
+        (
+            |set| drop(set.labels.insert("machineconfiguration.openshift.io/osstream".into(), "rhel-10".into())),
+            SkipReason::OtherStream,
+        ),
+        (|set| drop(set.labels.insert("machine.openshift.io/os-id".into(), "Windows".into())), SkipReason::OtherSystem),
+        (
+            |set| set.current = Current::Image { url: "http://own/image".into(), digest: "own".into() },
+            SkipReason::CustomImage,
+        ),
+        // Our URL with somebody's digest is somebody's image.
+        (
+            |set| set.current = Current::Image { url: image("stable", "1", X86_64).url, digest: "own".into() },
+            SkipReason::CustomImage,
+        ),
+        (|set| set.current = Current::Nothing, SkipReason::NoImage),
+        (|set| set.current = Current::Elsewhere("Metal3MachineTemplate a".into()), SkipReason::TemplateNotHere),
+        (|set| set.wants = Wants::Restored(3), SkipReason::Restored),
+    ];
+    for (edit, reason) in cases {
+        let mut set = machine_set("a", "1");
+        edit(&mut set);
+        let mut world = World::new();
+        let decided = world.look(&[set.clone(), group("z")]);
+        assert_eq!(skipped(decided.decisions[&set.key].clone()), Some(reason));
+        assert!(matches!(decided.decisions[&group("z").key], Decision::Patch { .. }), "the others go on");
+        let named = &decided.skipped[0];
+        assert_eq!((named.name.as_str(), named.reason.as_str()), ("a", reason.word()));
+        let progress = told(&decided, PROGRESSING).message;
+        assert!(progress.contains("machinesets.machine.openshift.io/machines/a"), "{progress}");
+        let counted = if reason.is_counted() { "reconciled 0 of 1, 1 skipped" } else { "reconciled 0 of 0, 0 skipped" };
+        assert!(progress.contains(&format!("machinesets.machine.openshift.io: {counted}")), "{progress}");
+    }
+    for (wants, reason) in [(Wants::Pinned, SkipReason::Pinned), (Wants::Own, SkipReason::CustomImage)] {
+        assert_eq!(skipped(World::new().one(&Set { wants, ..group("a") })), Some(reason));
+    }
+    let mut named = machine_set("a", "1");
+    named.labels.insert("firesteel.dev/os-stream".into(), "stable".into());
+    assert_eq!(World::new().one(&named), patch("2", X86_64, false), "its own stream is no other");
+}
+
+#[test]
+fn a_set_without_architecture_is_of_the_only_one_or_waits_for_it() {
+    let mut world = World::new();
+    assert_eq!(world.one(&group("a")), patch("2", X86_64, false));
+    world.fleet = BTreeSet::from([Aarch64]);
+    assert_eq!(world.one(&group("a")), patch("2", Aarch64, false));
+    world.fleet = BTreeSet::from([X86_64, Aarch64]);
+    assert_eq!(skipped(world.one(&group("a"))), Some(SkipReason::ArchitectureUnknown));
+    world.fleet = BTreeSet::new();
+    assert_eq!(skipped(world.one(&group("a"))), Some(SkipReason::ArchitectureUnknown));
+    // It goes on by itself once somebody says it, in either way.
+    let annotated = |key: &str, value: &str| {
+        let mut set = group("a");
+        set.annotations.insert(key.into(), value.into());
+        set
+    };
+    const CAPACITY: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
+    let autoscaler = annotated(CAPACITY, "topology.kubernetes.io/zone=a,kubernetes.io/arch=arm64");
+    assert_eq!(world.one(&autoscaler), patch("2", Aarch64, false));
+    assert_eq!(world.one(&annotated("firesteel.dev/architecture", "x86_64")), patch("2", X86_64, false));
+    assert_eq!(world.one(&Set { architecture: "arm64".into(), ..group("a") }), patch("2", Aarch64, false));
+    assert_eq!(skipped(world.one(&annotated(CAPACITY, "a=b"))), Some(SkipReason::ArchitectureUnknown));
+    // What cannot be read is an error of this set alone.
+    let wrong = annotated("firesteel.dev/architecture", "vax");
+    let decided = world.look(&[wrong.clone(), Set { architecture: "amd64".into(), ..group("b") }]);
+    assert!(degraded(decided.decisions[&wrong.key].clone()).contains("vax"));
+    assert_eq!(decided.decisions[&group("b").key], patch("2", X86_64, false));
+    let torn = Set { architecture: "amd64".into(), ..annotated("firesteel.dev/architecture", "arm64") };
+    assert!(degraded(world.one(&torn)).contains("agree"));
+}
+
+#[test]
+fn golden_is_what_is_stamped_and_not_withdrawn() {
+    let with = |edit: fn(&mut Vec<Entry>)| {
+        let mut entries = vec![entry("stable", "2", X86_64), entry("stable", "1", X86_64)];
+        edit(&mut entries);
+        World { catalogue: Catalogue::new(vec!["stable".into()], entries, Vec::new()), ..World::new() }
+    };
+    let mut unstamped = with(|entries| entries[0].is_stamped = false);
+    assert_eq!(unstamped.one(&group("a")), patch("1", X86_64, false));
+    let mut withdrawn = with(|entries| entries[0].is_withdrawn = true);
+    assert_eq!(withdrawn.one(&machine_set("a", "2")), patch("1", X86_64, false), "a withdrawn release is left again");
+    let mut none = with(|entries| entries.iter_mut().for_each(|entry| entry.is_stamped = false));
+    assert!(matches!(none.one(&group("a")), Decision::Wait(_)));
+    let mut all_withdrawn = with(|entries| entries.iter_mut().for_each(|entry| entry.is_withdrawn = true));
+    assert!(matches!(all_withdrawn.one(&machine_set("a", "2")), Decision::Wait(_)));
+    let other = Set { wants: Wants::Stream("gone".into()), ..group("a") };
+    assert!(degraded(with(|_| {}).one(&other)).contains("no BootImageStream gone"));
+    let mut arm = World { fleet: BTreeSet::from([Aarch64]), ..with(|_| {}) };
+    assert!(degraded(arm.one(&group("a"))).contains("aarch64"));
+    let mut iso = with(|entries| {
+        entries.push(Entry {
+            format: "iso".into(),
+            sector_bytes: 0,
+            image: image("stable", "2i", X86_64),
+            ..entries[0].clone()
+        });
+        entries.push(Entry {
+            format: "iso".into(),
+            sector_bytes: 0,
+            image: image("stable", "1i", X86_64),
+            ..entries[0].clone()
+        });
+    });
+    assert_eq!(iso.one(&machine_set("a", "1i")), patch("2i", X86_64, false), "an ISO is followed by an ISO");
+    let former =
+        Catalogue::new(vec!["stable".into()], vec![entry("stable", "2", X86_64)], vec![image("stable", "0", X86_64)]);
+    let mut world = World { catalogue: former, ..World::new() };
+    assert_eq!(world.one(&machine_set("a", "0")), patch("2", X86_64, false), "what was ours is ours");
+}
+
+#[test]
+fn a_set_moves_only_with_a_stub_that_is_well() {
+    let with = |stub: Stub, release: &str| World::new().one(&Set { stub, ..machine_set("a", release) });
+    let changed = || Stub::Changed { digest: "new".into() };
+    assert_eq!(with(Stub::Ignored, "1"), patch("2", X86_64, false));
+    assert_eq!(with(Stub::NotReferenced, "2"), Decision::Done);
+    assert_eq!(with(changed(), "1"), patch("2", X86_64, true));
+    assert_eq!(with(changed(), "2"), Decision::Patch { reference: None, stub: true });
+    for release in ["1", "2"] {
+        assert!(
+            degraded(with(Stub::Refused("ignition.version is missing".into()), release)).contains("ignition.version")
+        );
+        assert!(degraded(with(Stub::Missing("worker-user-data".into()), release)).contains("worker-user-data"));
+    }
+}
+
+#[test]
+fn nothing_is_written_while_an_upgrade_runs() {
+    let mut world = World { upgrade: Some("the upgrade to 2.0".into()), ..World::new() };
+    let decided = world.look(&[group("a"), machine_set("b", "2")]);
+    assert!(matches!(&decided.decisions[&group("a").key], Decision::Wait(why) if why.contains("2.0")));
+    assert_eq!(decided.decisions[&machine_set("b", "2").key], Decision::Done, "what is well is not held");
+    assert_eq!(told(&decided, PROGRESSING).status, ConditionStatus::True);
+    world.upgrade = None;
+    assert_eq!(world.one(&group("a")), patch("2", X86_64, false));
+}
+
+#[test]
+fn a_fight_ends_after_three_writes_with_the_remedy() {
+    let mut world = World::new();
+    let fought = machine_set("a", "1");
+    for _ in 0..WRITES_MAX {
+        assert_eq!(world.one(&fought), patch("2", X86_64, false));
+    }
+    let decided = world.look(&[fought.clone(), machine_set("b", "1")]);
+    let message = degraded(decided.decisions[&fought.key].clone());
+    assert!(message.contains("other writer") && message.contains("machines/a"), "{message}");
+    assert_eq!(decided.decisions[&machine_set("b", "1").key], patch("2", X86_64, false), "the others go on");
+    assert_eq!(told(&decided, DEGRADED).status, ConditionStatus::True);
+    assert_eq!(decided.wake, None, "no time helps");
+    // Another image is another matter.
+    let newer = Catalogue::new(
+        vec!["stable".into()],
+        vec![entry("stable", "3", X86_64), entry("stable", "2", X86_64), entry("stable", "1", X86_64)],
+        Vec::new(),
+    );
+    let mut next = World { catalogue: newer, memory: world.memory.clone(), ..World::new() };
+    assert_eq!(next.one(&fought), patch("3", X86_64, false));
+    // Opting out leaves the image and forgets; in again goes on.
+    for label in ["false", "False"] {
+        let mut out = World { memory: world.memory.clone(), ..World::new() };
+        let mut opted = fought.clone();
+        opted.labels.insert("firesteel.dev/managed-boot-images".into(), label.into());
+        assert_eq!(skipped(out.one(&opted)), Some(SkipReason::OptedOut));
+        assert_eq!(out.one(&fought), patch("2", X86_64, false));
+    }
+    let mut out = World { memory: world.memory.clone(), policy: Some(policy(json!([]))), ..World::new() };
+    assert_eq!(out.one(&fought), Decision::NotSelected);
+    out.policy = None;
+    assert_eq!(out.one(&fought), patch("2", X86_64, false));
+}
+
+#[test]
+fn a_stub_that_is_set_back_is_a_fight_too() {
+    let mut world = World::new();
+    let set = Set { stub: Stub::Changed { digest: "x".into() }, ..machine_set("a", "2") };
+    for _ in 0..WRITES_MAX {
+        assert_eq!(world.one(&set), Decision::Patch { reference: None, stub: true });
+    }
+    assert!(degraded(world.one(&set)).contains("its stub was set"));
+}
+
+#[test]
+fn fifteen_tries_and_then_one_a_minute() {
+    let mut world = World::new();
+    let set = machine_set("a", "1");
+    let mut last = SignedDuration::ZERO;
+    for failure in 1..=40 {
+        assert_eq!(world.one(&set), patch("2", X86_64, false), "{failure}: what failed was not written");
+        world.memory.failed(&set.key, "the store is away", at(world.now));
+        let decided = world.look(std::slice::from_ref(&set));
+        let message = degraded(decided.decisions[&set.key].clone());
+        assert!(message.contains("the store is away") && message.contains(&format!("({failure} tries)")), "{message}");
+        let wait = decided.wake.unwrap().duration_since(at(world.now));
+        assert!(
+            wait >= last && wait > SignedDuration::ZERO && wait <= SignedDuration::from_mins(1),
+            "{failure}: {wait}"
+        );
+        assert!(failure <= TRIES_WITH_BACKOFF || wait == SignedDuration::from_mins(1), "{failure}: {wait}");
+        assert_eq!(wait, delay(failure));
+        last = wait;
+        world.now += 61;
+    }
+    // An aim that is new is tried at once.
+    let decision = world.one(&Set { stub: Stub::Changed { digest: "x".into() }, ..set.clone() });
+    assert_eq!(decision, patch("2", X86_64, true));
+    world.memory.failed(&set.key, "again", at(world.now));
+    assert_eq!(world.one(&machine_set("a", "2")), Decision::Done);
+    assert_eq!(world.one(&set), patch("2", X86_64, false), "what came right is forgotten");
+}
+
+#[test]
+fn the_conditions_count_and_name_and_tell_the_trigger() {
+    let mut owned = machine_set("owned", "1");
+    owned.owners = vec!["MachineDeployment a".into()];
+    let refused = Set { stub: Stub::Refused("no version".into()), ..group("refused") };
+    let mut world = World { policy: Some(MachineConfiguration::default()), ..World::new() };
+    world.policy.as_mut().unwrap().metadata.generation = 4;
+    let sets = [
+        owned,
+        machine_set("done", "2"),
+        machine_set("behind", "1"),
+        refused,
+        Set { stub: Stub::Missing("s".into()), ..group("missing") },
+    ];
+    let decided = world.look(&sets);
+    let (progressing, degraded) = (told(&decided, PROGRESSING), told(&decided, DEGRADED));
+    for condition in [&progressing, &degraded] {
+        assert_eq!((condition.reason.as_str(), condition.observed_generation), ("MachineConfigurationChanged", 4));
+        assert_eq!(condition.status, ConditionStatus::True);
+    }
+    for part in [
+        "hostgroups.firesteel.dev: reconciled 0 of 2, 0 skipped",
+        "machinesets.machine.openshift.io: reconciled 1 of 3, 1 skipped",
+        "machinesets.cluster.x-k8s.io: reconciled 0 of 0, 0 skipped",
+        "controlplanemachinesets.machine.openshift.io: reconciled 0 of 0, 0 skipped",
+        "machinesets.machine.openshift.io/machines/owned (Owned: it belongs to MachineDeployment a",
+    ] {
+        assert!(progressing.message.contains(part), "{part}: {}", progressing.message);
+    }
+    assert!(degraded.message.starts_with("2 degraded: "), "{}", degraded.message);
+    assert!(
+        degraded.message.contains("no version") && degraded.message.contains("rack/missing"),
+        "{}",
+        degraded.message
+    );
+    let well = World::new().look(&[machine_set("done", "2")]);
+    assert!(well.conditions.iter().all(|condition| condition.status == ConditionStatus::False));
+}
+
+#[test]
+fn a_thousand_sets_fit_into_what_is_told() {
+    let sets: Vec<Set> = (0..2000)
+        .map(|number| Set { owners: vec!["A b".into()], ..machine_set(&format!("{number:060}"), "1") })
+        .collect();
+    let decided = World::new().look(&sets);
+    let message = told(&decided, PROGRESSING).message;
+    assert!(
+        message.len() < 32 << 10 && message.contains("0 of 2000, 2000 skipped") && message.contains("and 1950 more")
+    );
+    assert_eq!(decided.skipped.len(), 500);
+}
+
+#[test]
+fn sets_are_made_of_the_objects() {
+    let group: HostGroup = serde_json::from_value(json!({
+        "metadata": {"name": "a", "namespace": "b", "labels": {"x": "y"}, "ownerReferences": [{"kind": "Rack", "name": "r"}]},
+        "spec": {"image": {"stream": "stable"}, "architecture": "arm64"},
+        "status": {"golden": {"stream": "stable", "release": "1", "digest": "d", "url": "u"}},
+    }))
+    .unwrap();
+    let set = Set::of_group(&group, Stub::Unchanged);
+    assert_eq!(
+        (set.key.to_string().as_str(), set.owners.as_slice()),
+        ("hostgroups.firesteel.dev/b/a", &["Rack r".to_owned()][..])
+    );
+    assert_eq!(set.current, Current::Image { url: "u".into(), digest: "d".into() });
+    assert_eq!((set.wants, set.architecture.as_str()), (Wants::Stream("stable".into()), "arm64"));
+    let wants =
+        |spec: Value| Set::of_group(&serde_json::from_value(json!({ "spec": spec })).unwrap(), Stub::Unchanged).wants;
+    assert_eq!(wants(json!({"image": {"stream": "a", "track": "pinned"}})), Wants::Pinned);
+    assert_eq!(wants(json!({"image": {"url": "a"}})), Wants::Own);
+    assert_eq!(wants(json!({"image": {"stream": "a"}, "restore": {"entry": 2}})), Wants::Restored(2));
+    let metadata = ObjectMeta { name: "a".into(), namespace: "b".into(), ..ObjectMeta::default() };
+    let template = json!({"spec": {"template": {"spec": {
+        "providerSpec": {"value": {"image": {"url": "u", "checksum": "c"}}},
+        "infrastructureRef": {"kind": "Metal3MachineTemplate", "name": "t"}}}, "authoritativeAPI": "ClusterAPI"}});
+    let of = |kind| Set::of_machine_set(kind, &metadata, &template, Stub::Unchanged);
+    assert_eq!(of(SetKind::MachineApiSet).current, Current::Image { url: "u".into(), digest: "c".into() });
+    assert_eq!(of(SetKind::ClusterApiSet).current, Current::Elsewhere("Metal3MachineTemplate t".into()));
+    assert!(of(SetKind::MachineApiSet).is_migrated && !of(SetKind::ClusterApiSet).is_migrated);
+    for kind in SetKind::ALL {
+        let key = SetKey::new(kind, "a", "b");
+        assert_eq!(SetKey::try_from(key.to_string()), Ok(key));
+    }
+    assert!(SetKey::try_from("machinesets/a/b".to_owned()).is_err());
+}
+
+/// One edit of a fleet of sets.
+#[derive(Clone, Debug)]
+enum Edit {
+    OptOut(usize, bool),
+    Own(usize, bool),
+    SetBack(usize),
+    Custom(usize),
+    Stub(usize, u8),
+    Architecture(usize, Option<&'static str>),
+    Release(bool),
+    Withdraw,
+    Policy(u8),
+    Upgrade(bool),
+    Mixed(bool),
+    Fail(usize),
+    Time(i64),
+}
+
+const SETS: usize = 4;
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let set = || 0..SETS;
+    prop_oneof![
+        1 => (set(), any::<bool>()).prop_map(|(set, out)| Edit::OptOut(set, out)),
+        1 => (set(), any::<bool>()).prop_map(|(set, owned)| Edit::Own(set, owned)),
+        4 => set().prop_map(Edit::SetBack),
+        1 => set().prop_map(Edit::Custom),
+        1 => (set(), 0_u8..6).prop_map(|(set, stub)| Edit::Stub(set, stub)),
+        1 => (set(), prop::sample::select(vec![None, Some("arm64"), Some("x86_64"), Some("vax")]))
+            .prop_map(|(set, architecture)| Edit::Architecture(set, architecture)),
+        1 => any::<bool>().prop_map(Edit::Release),
+        1 => Just(Edit::Withdraw),
+        1 => (0_u8..4).prop_map(Edit::Policy),
+        1 => any::<bool>().prop_map(Edit::Upgrade),
+        1 => any::<bool>().prop_map(Edit::Mixed),
+        1 => set().prop_map(Edit::Fail),
+        1 => (0_i64..90).prop_map(Edit::Time),
+    ]
+}
+
+struct Model {
+    world: World,
+    sets: Vec<Set>,
+    entries: Vec<Entry>,
+    releases: u32,
+    /// Consecutive writes of one value, by set.
+    written: BTreeMap<SetKey, (String, u32)>,
+}
+
+impl Model {
+    fn new() -> Self {
+        let entries = vec![entry("stable", "1", X86_64), entry("stable", "1", Aarch64)];
+        let sets = vec![group("a"), group("b"), machine_set("c", "1"), machine_set("d", "1")];
+        let catalogue = Catalogue::new(vec!["stable".into()], entries.clone(), Vec::new());
+        let world = World { catalogue, ..World::new() };
+        Self { world, sets, entries, releases: 1, written: BTreeMap::new() }
+    }
+
+    fn apply(&mut self, edit: &Edit) {
+        match edit {
+            Edit::OptOut(set, true) => {
+                drop(self.sets[*set].labels.insert("firesteel.dev/managed-boot-images".into(), "false".into()));
+            }
+            Edit::OptOut(set, false) => self.sets[*set].labels.clear(),
+            Edit::Own(set, owned) => self.sets[*set].owners = owned.then(|| "A b".to_owned()).into_iter().collect(),
+            Edit::SetBack(set) => self.sets[*set].current = Current::from(&image("stable", "1", X86_64)),
+            Edit::Custom(set) => {
+                self.sets[*set].current = Current::Image { url: "http://own".into(), digest: "own".into() };
+            }
+            Edit::Stub(set, stub) => {
+                self.sets[*set].stub = match stub {
+                    0 => Stub::NotReferenced,
+                    1 => Stub::Changed { digest: "x".into() },
+                    2 => Stub::Refused("r".into()),
+                    3 => Stub::Ignored,
+                    4 => Stub::Missing("s".into()),
+                    _ => Stub::Unchanged,
+                };
+            }
+            Edit::Architecture(set, word) => {
+                self.sets[*set].architecture = word.unwrap_or_default().into();
+            }
+            Edit::Release(stamped) => {
+                self.releases += 1;
+                for architecture in [X86_64, Aarch64] {
+                    let new = entry("stable", &self.releases.to_string(), architecture);
+                    self.entries.insert(0, Entry { is_stamped: *stamped, ..new });
+                }
+            }
+            Edit::Withdraw => self.entries[..2].iter_mut().for_each(|entry| entry.is_withdrawn = true),
+            Edit::Policy(which) => {
+                let all =
+                    |resource, group| json!({"resource": resource, "apiGroup": group, "selection": {"mode": "All"}});
+                self.world.policy = match which {
+                    0 => None,
+                    1 => Some(policy(json!([]))),
+                    2 => Some(policy(json!([all("hostgroups", "firesteel.dev")]))),
+                    _ => Some(policy(json!([all("machinesets", "machine.openshift.io")]))),
+                };
+            }
+            Edit::Upgrade(runs) => self.world.upgrade = runs.then(|| "an upgrade".to_owned()),
+            Edit::Mixed(mixed) => {
+                self.world.fleet = if *mixed { BTreeSet::from([X86_64, Aarch64]) } else { BTreeSet::from([X86_64]) };
+            }
+            Edit::Fail(set) => {
+                let now = at(self.world.now);
+                self.world.memory.failed(&self.sets[*set].key, "no", now);
+                // It counts as not written; the model does not follow that, and begins anew.
+                self.written.remove(&self.sets[*set].key);
+            }
+            Edit::Time(seconds) => self.world.now += seconds,
+        }
+        self.world.catalogue = Catalogue::new(vec!["stable".into()], self.entries.clone(), Vec::new());
+    }
+
+    fn look(&mut self) {
+        let decided = self.world.look(&self.sets);
+        assert_eq!(decided.decisions.len(), self.sets.len(), "each set has its decision");
+        for set in &mut self.sets {
+            let decision = &decided.decisions[&set.key];
+            let is_out = set.labels.contains_key("firesteel.dev/managed-boot-images");
+            match decision {
+                Decision::Patch { reference, stub } => {
+                    assert!(!is_out && set.owners.is_empty(), "never what is another's");
+                    assert!(self.world.upgrade.is_none(), "never while an upgrade runs");
+                    assert!(reference.is_some() || *stub, "never for nothing");
+                    if let Some(image) = reference {
+                        let entry = self.entries.iter().find(|entry| entry.image == *image).unwrap();
+                        assert!(entry.is_stamped && !entry.is_withdrawn, "{image:?}");
+                        if set.wants == Wants::SameStream {
+                            assert!(!matches!(&set.current, Current::Image { digest, .. } if digest == "own"));
+                        }
+                        let written = self.written.entry(set.key.clone()).or_default();
+                        if written.0 != image.digest {
+                            *written = (image.digest.clone(), 0);
+                        }
+                        written.1 += 1;
+                        assert!(written.1 <= WRITES_MAX, "the same value {} times", written.1);
+                        set.current = Current::from(image);
+                    }
+                    if *stub {
+                        set.stub = Stub::Unchanged;
+                    }
+                }
+                Decision::Skip(skip) => {
+                    assert!(!skip.message.is_empty());
+                    assert!(decided.skipped.iter().any(|named| named.name == set.key.name && !named.reason.is_empty()));
+                }
+                Decision::Degraded(why) | Decision::Wait(why) => assert!(!why.is_empty()),
+                Decision::NotSelected | Decision::Done => {}
+            }
+            // Who is out, in either way, begins anew.
+            if is_out || !set.owners.is_empty() || *decision == Decision::NotSelected {
+                self.written.remove(&set.key);
+            }
+        }
+        assert!(decided.wake.is_none_or(|wake| wake > at(self.world.now)), "never a busy loop");
+    }
+}
+
+proptest! {
+    #[test]
+    fn some_things_never_happen_to_sets(edits in prop::collection::vec(edit(), 1..80)) {
+        let mut model = Model::new();
+        model.look();
+        for edit in &edits {
+            model.apply(edit);
+            model.look();
+        }
+    }
+}

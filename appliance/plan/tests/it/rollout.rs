@@ -1,0 +1,555 @@
+//! How a group comes to a new image, and which one its hosts get.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use firesteel_plan::{
+    group::{Contested, Give, HostSeen, Member, POLICY, Seen, Stage, Step, contested, step},
+    policy::{Architecture, Catalogue, Entry},
+};
+use firesteel_resources::{
+    HostGroup, Selector,
+    condition::{ConditionStatus, find_condition},
+    host_group::{
+        CANARY_HALTED, CanaryState, DEGRADED, HISTORY_MAX, HOST_HISTORY_MAX, HostGroupStatus, ImageReference,
+        PROGRESSING, Restore, RolloutMode, Track,
+    },
+};
+use proptest::prelude::*;
+use serde_json::json;
+
+use crate::policy::{at, entry, image};
+use Architecture::{Aarch64, X86_64};
+
+fn release(name: &str) -> ImageReference {
+    image("stable", name, X86_64)
+}
+
+struct World {
+    group: HostGroup,
+    hosts: Vec<HostSeen>,
+    entries: Vec<Entry>,
+    contested: Contested,
+    by: &'static str,
+    now: i64,
+}
+
+impl World {
+    /// A group that is at release 1, with hosts that are to be installed.
+    fn new(canaries: Option<u32>, hosts: &[&str]) -> Self {
+        let mut group: HostGroup = serde_json::from_value(json!({
+            "metadata": {"name": "workers", "namespace": "rack", "generation": 3},
+            "spec": {"selector": {"matchLabels": {"role": "worker"}}, "image": {"stream": "stable"}},
+        }))
+        .unwrap();
+        group.status.golden = Some(release("1"));
+        let host =
+            |name: &&str| HostSeen { name: (*name).to_owned(), architecture: Some(X86_64), stage: Stage::ToInstall };
+        let entries = ["3", "2", "1"].map(|name| entry("stable", name, X86_64)).into();
+        let hosts = hosts.iter().map(host).collect();
+        let mut world = Self { group, hosts, entries, contested: Contested::new(), by: "ann", now: 1000 };
+        world.step();
+        if let Some(canaries) = canaries {
+            world.group.spec.rollout.mode = RolloutMode::Canary;
+            world.group.spec.rollout.canaries = Some(canaries);
+        }
+        world
+    }
+
+    fn step(&mut self) -> Step {
+        let step = self.once();
+        self.group.status = step.status.clone();
+        let again = self.once();
+        assert_eq!((&again.status, &again.gives), (&step.status, &step.gives), "the same again changes nothing");
+        step
+    }
+
+    fn once(&self) -> Step {
+        let catalogue = Catalogue::new(vec!["stable".into()], self.entries.clone(), Vec::new());
+        step(&Seen {
+            group: &self.group,
+            hosts: &self.hosts,
+            catalogue: &catalogue,
+            architecture: Some(X86_64),
+            contested: &self.contested,
+            by: self.by,
+            now: at(self.now),
+        })
+    }
+
+    fn golden(&mut self, name: &str) -> Step {
+        self.group.status.golden = Some(release(name));
+        self.step()
+    }
+
+    fn stage(&mut self, name: &str, stage: Stage) -> Step {
+        self.host(name).stage = stage;
+        self.now += 1;
+        self.step()
+    }
+
+    fn host(&mut self, name: &str) -> &mut HostSeen {
+        self.hosts.iter_mut().find(|host| host.name == name).unwrap()
+    }
+
+    fn condition(&self, type_: &str) -> (ConditionStatus, String, String) {
+        let found = find_condition(&self.group.status.conditions, type_).unwrap();
+        assert_eq!(found.observed_generation, 3);
+        (found.status, found.reason.clone(), found.message.clone())
+    }
+
+    fn current(&self) -> Option<ImageReference> {
+        self.group.status.current.clone()
+    }
+
+    fn canary_state(&self) -> Option<CanaryState> {
+        self.group.status.canary.as_ref().map(|canary| canary.state)
+    }
+}
+
+fn given(step: &Step, host: &str) -> Option<ImageReference> {
+    match &step.gives[host] {
+        Give::Image(image) => Some(image.clone()),
+        Give::Wait(why) => {
+            assert!(!why.is_empty());
+            None
+        }
+    }
+}
+
+fn why(step: &Step, host: &str) -> String {
+    match &step.gives[host] {
+        Give::Wait(why) => why.clone(),
+        Give::Image(image) => panic!("{image:?}"),
+    }
+}
+
+fn failed(name: &str, at_second: i64) -> Stage {
+    Stage::Failed { image: release(name), message: "no disk".into(), at: at(at_second) }
+}
+
+#[test]
+fn a_new_image_goes_to_those_that_are_installed_next_and_to_no_other() {
+    let mut world = World::new(None, &["a", "b", "c"]);
+    world.stage("a", Stage::Running(release("1")));
+    world.stage("b", Stage::Installing(release("1")));
+    let step = world.golden("2");
+    assert_eq!(step.gives.keys().collect::<Vec<_>>(), ["c"], "who is provisioned is not named");
+    assert_eq!(given(&step, "c"), Some(release("2")));
+    assert_eq!((world.current(), world.group.status.previous.clone()), (Some(release("2")), Some(release("1"))));
+    assert_eq!(world.condition(PROGRESSING).1, "UpToDate");
+    let counts = world.group.status.hosts;
+    assert_eq!((counts.total, counts.running, counts.installing, counts.waiting), (3, 1, 2, 0));
+}
+
+#[test]
+fn the_second_host_waits_until_the_first_is_running() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    let step = world.golden("2");
+    assert_eq!(given(&step, "a"), Some(release("2")));
+    assert!(why(&step, "b").contains("tried by a first"), "{}", why(&step, "b"));
+    assert_eq!(world.current(), Some(release("1")));
+    assert_eq!(world.condition(PROGRESSING).1, "Canary");
+    assert_eq!(step.wake, Some(at(1000 + 7200)));
+    for stage in [Stage::Installing(release("2")), Stage::Provisioned(release("2"))] {
+        let step = world.stage("a", stage);
+        assert!(given(&step, "b").is_none() && !step.gives.contains_key("a"));
+    }
+    let step = world.stage("a", Stage::Running(release("2")));
+    assert_eq!((given(&step, "b"), step.wake), (Some(release("2")), None));
+    assert_eq!((world.current(), world.canary_state()), (Some(release("2")), Some(CanaryState::Promoted)));
+    let last = world.group.status.history.iter().rfind(|entry| entry.host.is_empty()).unwrap();
+    assert_eq!((&last.image, last.by.as_str()), (&release("2"), POLICY));
+}
+
+#[test]
+fn a_canary_that_fails_halts_the_rollout_and_the_others_get_the_old_image() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.golden("2");
+    world.stage("a", Stage::Installing(release("2")));
+    let step = world.stage("a", failed("2", 1002));
+    assert_eq!(world.canary_state(), Some(CanaryState::Halted));
+    let (status, _, message) = world.condition(CANARY_HALTED);
+    assert_eq!(status, ConditionStatus::True);
+    assert!(message.contains("a failed with it: no disk") && message.contains("attempt"), "{message}");
+    assert_eq!((given(&step, "a"), given(&step, "b")), (Some(release("1")), Some(release("1"))));
+    assert_eq!(world.current(), Some(release("1")));
+    // Tried again by its owner's word; what failed before does not count.
+    world.group.spec.rollout.attempt = 1;
+    let step = world.step();
+    assert_eq!((given(&step, "a"), given(&step, "b")), (Some(release("2")), None));
+    assert_eq!(world.condition(CANARY_HALTED).0, ConditionStatus::False);
+    // Another release begins its own trial.
+    world.stage("a", failed("2", 2000));
+    assert_eq!(world.canary_state(), Some(CanaryState::Halted));
+    let step = world.golden("3");
+    assert_eq!((given(&step, "a"), world.canary_state()), (Some(release("3")), Some(CanaryState::Trying)));
+}
+
+#[test]
+fn a_canary_that_is_late_halts_the_rollout() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.group.spec.rollout.deadline_seconds = Some(600);
+    let step = world.golden("2");
+    assert_eq!(step.wake, Some(at(1600)));
+    world.stage("a", Stage::Provisioned(release("2")));
+    world.now = 1599;
+    assert!(given(&world.step(), "b").is_none());
+    world.now = 1600;
+    assert_eq!(given(&world.step(), "b"), Some(release("1")));
+    assert!(world.condition(CANARY_HALTED).2.contains("not running 10 minutes"));
+    // An attempt that was asked for during the trial was this one.
+    assert!(world.group.status.canary.as_ref().unwrap().attempt == 0);
+    // It comes up after all: a person decides.
+    world.stage("a", Stage::Running(release("2")));
+    assert_eq!(world.canary_state(), Some(CanaryState::Halted));
+    world.group.spec.rollout.attempt = 1;
+    world.step();
+    assert_eq!((world.canary_state(), world.current()), (Some(CanaryState::Promoted), Some(release("2"))));
+}
+
+#[test]
+fn without_an_old_image_the_others_wait_on_after_a_halt() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.group.status = HostGroupStatus { golden: Some(release("1")), ..HostGroupStatus::default() };
+    assert_eq!(given(&world.step(), "a"), Some(release("1")), "the first image of all is tried, too");
+    let step = world.stage("a", failed("1", 1001));
+    assert!(why(&step, "b").contains("was tried, and the host a failed"), "{}", why(&step, "b"));
+}
+
+#[test]
+fn a_place_of_a_canary_that_is_gone_is_free() {
+    let mut world = World::new(Some(2), &["a", "b", "c", "d"]);
+    let step = world.golden("2");
+    let tries = |step: &Step| {
+        ["a", "b", "c", "d"].map(|host| step.gives.contains_key(host) && given(step, host) == Some(release("2")))
+    };
+    assert_eq!(tries(&step), [true, true, false, false]);
+    world.hosts.retain(|host| host.name != "a");
+    assert_eq!(tries(&world.step()), [false, true, true, false]);
+    let step = world.stage("b", Stage::Foreign("spec.image is somebody's own".into()));
+    assert_eq!(tries(&step), [false, false, true, true]);
+    // One that was running has shown what it was to show.
+    world.stage("c", Stage::Running(release("2")));
+    world.hosts.retain(|host| host.name != "c");
+    let step = world.stage("d", Stage::Running(release("2")));
+    assert_eq!((world.canary_state(), step.gives.len()), (Some(CanaryState::Promoted), 0));
+}
+
+#[test]
+fn a_withdrawn_release_is_given_to_nobody_who_follows_the_stream() {
+    let mut world = World::new(None, &["a"]);
+    world.golden("2");
+    world.entries[1].is_withdrawn = true;
+    assert!(why(&world.step(), "a").contains("withdrawn"), "before the policy has chosen another");
+    assert_eq!(given(&world.golden("1"), "a"), Some(release("1")));
+    // Also where it is on trial; and the old one needs no trial.
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.golden("2");
+    world.entries[1].is_withdrawn = true;
+    let step = world.step();
+    assert!(world.canary_state().is_none() && given(&step, "a") != Some(release("2")));
+    assert_eq!(given(&world.golden("1"), "a"), Some(release("1")));
+    // Who names it may have it.
+    world.group.spec.image.track = Track::Pinned;
+    world.group.spec.image.release = "2".into();
+    world.group.spec.rollout.mode = RolloutMode::All;
+    assert_eq!(given(&world.step(), "a"), Some(release("2")));
+    assert_eq!(world.group.status.history.last().unwrap().by, "ann");
+}
+
+#[test]
+fn restore_goes_back_and_stays_until_it_is_taken_away() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.golden("2");
+    world.stage("a", Stage::Running(release("2")));
+    let entry = world.group.status.history.iter().find(|entry| entry.image == release("1")).unwrap().entry;
+    world.by = "bob";
+    world.group.spec.restore = Some(Restore { entry });
+    assert_eq!(given(&world.step(), "b"), Some(release("1")), "at once, for it was here before");
+    assert_eq!(world.condition(PROGRESSING).1, "Restored");
+    let last = world.group.status.history.last().unwrap();
+    assert_eq!((&last.image, last.by.as_str(), last.host.as_str()), (&release("1"), "bob", ""));
+    assert_eq!(given(&world.golden("3"), "b"), Some(release("1")), "whatever becomes golden");
+    world.group.spec.restore = None;
+    let step = world.golden("2");
+    assert_eq!(given(&step, "b"), Some(release("2")), "what was promoted is not tried anew");
+    world.group.spec.restore = Some(Restore { entry: 99 });
+    assert!(why(&world.step(), "b").contains("no entry 99"));
+    assert_eq!(world.condition(DEGRADED).1, "NoSuchImage");
+    assert_eq!(world.current(), Some(release("2")), "nothing changes by a mistake");
+    world.group.spec.restore = Some(Restore { entry });
+    world.entries.retain(|known| known.image != release("1"));
+    assert!(why(&world.step(), "b").contains("not in the store any more"));
+}
+
+#[test]
+fn a_group_may_have_an_image_of_its_own() {
+    let mut world = World::new(None, &["a"]);
+    let spec = &mut world.group.spec.image;
+    (spec.stream, spec.url, spec.checksum) = (String::new(), "http://own/a.raw".into(), "d".into());
+    let own = ImageReference { url: "http://own/a.raw".into(), digest: "d".into(), ..ImageReference::default() };
+    assert_eq!(given(&world.step(), "a"), Some(own));
+    assert_eq!(world.group.status.history.last().unwrap().by, "ann");
+}
+
+#[test]
+fn a_group_waits_for_its_streams_image_and_a_host_for_its_architecture() {
+    let mut world = World::new(None, &["a", "b"]);
+    world.host("b").architecture = Some(Aarch64);
+    assert!(why(&world.step(), "b").contains("it is aarch64"));
+    world.group.spec.image.stream = "next".into();
+    let step = world.step();
+    assert!(why(&step, "a").contains("the stream next"), "the golden image is of another stream: {}", why(&step, "a"));
+    assert_eq!(world.condition(PROGRESSING).1, "WaitingForImage");
+    world.group.spec.image.stream = "stable".into();
+    world.entries.clear();
+    assert!(why(&world.step(), "a").contains("not in the store"));
+    assert_eq!(world.condition(DEGRADED).1, "ImageGone");
+}
+
+#[test]
+fn groups_that_select_the_same_hosts_name_each_other_and_give_them_nothing() {
+    let selector = |labels: serde_json::Value| Selector::read(&json!({ "matchLabels": labels })).unwrap();
+    let (one, two, three) =
+        (selector(json!({"role": "worker"})), selector(json!({"rack": "1"})), selector(json!({"role": "infra"})));
+    let labels = |pairs: &[(&str, &str)]| -> BTreeMap<String, String> {
+        pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
+    };
+    let (both, only) = (labels(&[("role", "worker"), ("rack", "1")]), labels(&[("role", "worker")]));
+    let hosts = [Member { name: "a", labels: &both }, Member { name: "b", labels: &only }];
+    let mut found = contested(&[("workers", &one), ("rack1", &two), ("infra", &three)], &hosts);
+    assert_eq!(found.keys().collect::<Vec<_>>(), ["rack1", "workers"]);
+    assert_eq!(found["rack1"], Contested::from([("a".to_owned(), vec!["workers".to_owned()])]));
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.contested = found.remove("workers").unwrap();
+    let step = world.golden("2");
+    assert!(why(&step, "a").contains("rack1"));
+    assert_eq!(given(&step, "b"), Some(release("2")), "a host that is contested is no canary");
+    let (status, reason, message) = world.condition(DEGRADED);
+    assert_eq!((status, reason.as_str()), (ConditionStatus::True, "Conflict"));
+    assert!(message.contains("a (also of rack1)"), "{message}");
+}
+
+#[test]
+fn history_tells_of_group_and_hosts_and_is_bounded() {
+    let mut world = World::new(None, &["a"]);
+    world.stage("a", Stage::Running(release("1")));
+    let entries: Vec<_> =
+        world.group.status.history.iter().map(|entry| (entry.host.as_str(), entry.by.as_str(), entry.entry)).collect();
+    assert_eq!(entries, [("", POLICY, 1), ("a", POLICY, 2)]);
+    // More hosts than there is room for, and images for years.
+    world.hosts = (0..600)
+        .map(|number| HostSeen { name: format!("h{number}"), architecture: None, stage: Stage::ToInstall })
+        .collect();
+    for round in 0..50 {
+        let name = ["1", "2", "3"][round % 3];
+        for host in &mut world.hosts {
+            host.stage = Stage::Running(release(name));
+        }
+        world.now += 1;
+        world.golden(name);
+    }
+    let history = world.group.status.history.clone();
+    let (hosts, group): (Vec<_>, Vec<_>) = history.iter().partition(|entry| !entry.host.is_empty());
+    assert!(hosts.len() <= HOST_HISTORY_MAX && group.len() <= HISTORY_MAX);
+    let newest = hosts.iter().filter(|entry| entry.image == release("2")).map(|entry| &entry.host);
+    assert!(
+        newest.collect::<BTreeSet<_>>().len() >= HOST_HISTORY_MAX - 1,
+        "each has its newest, as far as there is room"
+    );
+    let numbers: BTreeSet<u32> = world.group.status.history.iter().map(|entry| entry.entry).collect();
+    assert_eq!(numbers.len(), world.group.status.history.len(), "no number twice");
+    // To go back to the oldest drops another one.
+    assert_eq!(group.len(), HISTORY_MAX);
+    let oldest = group[0].clone();
+    world.group.spec.restore = Some(Restore { entry: oldest.entry });
+    world.step();
+    assert_eq!(world.current(), Some(oldest.image.clone()));
+    assert!(world.group.status.history.contains(&oldest));
+}
+
+/// One edit of a group and its hosts.
+#[derive(Clone, Debug)]
+enum Edit {
+    Golden(usize),
+    /// A host goes on: what it was given is installed, comes up, or fails.
+    Go(usize),
+    Fail(usize),
+    Reinstall(usize),
+    Leave(usize),
+    Join(usize),
+    Canaries(Option<u32>),
+    Attempt,
+    Restore(bool),
+    Withdraw(usize),
+    Contest(usize, bool),
+    Time(i64),
+}
+
+const HOSTS: usize = 6;
+
+fn edit() -> impl Strategy<Value = Edit> {
+    let host = || 0..HOSTS;
+    prop_oneof![
+        2 => (0_usize..3).prop_map(Edit::Golden),
+        6 => host().prop_map(Edit::Go),
+        1 => host().prop_map(Edit::Fail),
+        1 => host().prop_map(Edit::Reinstall),
+        1 => host().prop_map(Edit::Leave),
+        1 => host().prop_map(Edit::Join),
+        1 => prop::option::of(1_u32..4).prop_map(Edit::Canaries),
+        1 => Just(Edit::Attempt),
+        1 => any::<bool>().prop_map(Edit::Restore),
+        1 => (0_usize..3).prop_map(Edit::Withdraw),
+        1 => (host(), any::<bool>()).prop_map(|(host, is)| Edit::Contest(host, is)),
+        1 => (1_i64..4000).prop_map(Edit::Time),
+    ]
+}
+
+struct Model {
+    world: World,
+    away: Vec<HostSeen>,
+    gives: BTreeMap<String, Give>,
+}
+
+impl Model {
+    fn new() -> Self {
+        let mut world = World::new(Some(1), &["a", "b", "c", "d", "e", "f"]);
+        let gives = world.step().gives;
+        Self { world, away: Vec::new(), gives }
+    }
+
+    fn apply(&mut self, edit: &Edit) {
+        let world = &mut self.world;
+        world.now += 1;
+        let now = at(world.now);
+        let name = |host: usize| ["a", "b", "c", "d", "e", "f"][host];
+        let mut on_host = |host: usize, next: &dyn Fn(&Stage, Option<&ImageReference>) -> Option<Stage>| {
+            let given = match self.gives.get(name(host)) {
+                Some(Give::Image(image)) => Some(image),
+                _ => None,
+            };
+            if let Some(host) = world.hosts.iter_mut().find(|known| known.name == name(host))
+                && let Some(stage) = next(&host.stage, given)
+            {
+                host.stage = stage;
+            }
+        };
+        match edit {
+            Edit::Golden(which) => world.group.status.golden = Some(world.entries[*which].image.clone()),
+            Edit::Go(host) => on_host(*host, &|stage, given| match stage {
+                Stage::ToInstall | Stage::Failed { .. } => given.cloned().map(Stage::Installing),
+                Stage::Installing(image) => Some(Stage::Provisioned(image.clone())),
+                Stage::Provisioned(image) => Some(Stage::Running(image.clone())),
+                Stage::Running(_) | Stage::Foreign(_) => None,
+            }),
+            Edit::Fail(host) => on_host(*host, &|stage, _| match stage {
+                Stage::Installing(image) => Some(Stage::Failed { image: image.clone(), message: "no".into(), at: now }),
+                _ => None,
+            }),
+            Edit::Reinstall(host) => on_host(*host, &|stage, _| {
+                matches!(stage, Stage::Running(_) | Stage::Provisioned(_)).then_some(Stage::ToInstall)
+            }),
+            Edit::Leave(host) => {
+                if let Some(index) = world.hosts.iter().position(|known| known.name == name(*host)) {
+                    self.away.push(world.hosts.remove(index));
+                }
+            }
+            Edit::Join(host) => {
+                if let Some(index) = self.away.iter().position(|known| known.name == name(*host)) {
+                    world.hosts.push(self.away.remove(index));
+                }
+            }
+            Edit::Canaries(canaries) => {
+                let rollout = &mut world.group.spec.rollout;
+                rollout.mode = if canaries.is_some() { RolloutMode::Canary } else { RolloutMode::All };
+                rollout.canaries = *canaries;
+            }
+            Edit::Attempt => world.group.spec.rollout.attempt += 1,
+            Edit::Restore(true) => {
+                let entry = world.group.status.history.iter().find(|entry| entry.host.is_empty()).unwrap().entry;
+                world.group.spec.restore = Some(Restore { entry });
+            }
+            Edit::Restore(false) => world.group.spec.restore = None,
+            Edit::Withdraw(which) => world.entries[*which].is_withdrawn = !world.entries[*which].is_withdrawn,
+            Edit::Contest(host, true) => {
+                drop(world.contested.insert(name(*host).to_owned(), vec!["other".to_owned()]));
+            }
+            Edit::Contest(host, false) => drop(world.contested.remove(name(*host))),
+            Edit::Time(seconds) => world.now += seconds,
+        }
+    }
+
+    fn look(&mut self) {
+        let before = self.world.current();
+        let promoted_before = |image: &ImageReference, status: &HostGroupStatus| {
+            status.history.iter().any(|entry| entry.host.is_empty() && entry.image == *image)
+        };
+        let had: Vec<ImageReference> = self.world.entries.iter().map(|entry| entry.image.clone()).collect();
+        let was_promoted: Vec<bool> =
+            had.iter().map(|image| promoted_before(image, &self.world.group.status)).collect();
+        let listed = self.world.group.status.canary.as_ref().map(|canary| {
+            let names: Vec<String> = canary.hosts.iter().map(|host| host.name.clone()).collect();
+            (canary.image.clone(), names)
+        });
+        let step = self.world.step();
+        let world = &self.world;
+        let rollout = &world.group.spec.rollout;
+        for host in &world.hosts {
+            assert_eq!(step.gives.contains_key(&host.name), host.stage.is_open(), "who is provisioned is never named");
+            match step.gives.get(&host.name) {
+                Some(Give::Wait(why)) => assert!(!why.is_empty()),
+                Some(Give::Image(given)) => {
+                    assert!(!world.contested.contains_key(&host.name), "nothing for who is contested");
+                    let entry = world.entries.iter().find(|entry| entry.image == *given).unwrap();
+                    assert!(
+                        !entry.is_withdrawn || world.group.spec.restore.is_some(),
+                        "what is withdrawn goes to nobody"
+                    );
+                }
+                None => {}
+            }
+        }
+        // No more hosts are given an image that the group is not at than there are canaries; those that brought it along
+        // count.
+        let trial = step.status.canary.as_ref().filter(|canary| canary.state == CanaryState::Trying);
+        if let Some(canary) = trial {
+            let tried =
+                |name: &String| listed.as_ref().is_some_and(|old| old.0 == canary.image && old.1.contains(name));
+            let is_open = |name: &String| step.gives.contains_key(name);
+            let chosen = canary.hosts.iter().map(|host| &host.name).any(|name| is_open(name) && !tried(name));
+            assert!(!chosen || canary.hosts.len() <= rollout.canaries(), "{canary:?}");
+            for (name, give) in &step.gives {
+                let gets = *give == Give::Image(canary.image.clone());
+                assert!(!gets || canary.hosts.iter().any(|host| host.name == *name), "{name} is no canary");
+            }
+        }
+        // A restored group stays.
+        if let Some(restore) = &world.group.spec.restore
+            && let Some(entry) = world.group.status.history.iter().find(|entry| entry.entry == restore.entry)
+        {
+            assert_eq!(world.current().as_ref(), Some(&entry.image));
+        }
+        // A new image is not promoted in mode canary before so many have run it.
+        let current = world.current();
+        if current != before && rollout.mode == RolloutMode::Canary && world.group.spec.restore.is_none() {
+            let known = had.iter().position(|image| Some(image) == current.as_ref());
+            let ran =
+                step.status.canary.as_ref().map_or(0, |canary| canary.hosts.iter().filter(|host| host.running).count());
+            assert!(known.is_some_and(|index| was_promoted[index]) || ran >= rollout.canaries(), "{ran}");
+        }
+        assert!(step.wake.is_none_or(|wake| wake > at(world.now)), "never a busy loop");
+        self.gives = step.gives;
+    }
+}
+
+proptest! {
+    #[test]
+    fn some_things_never_happen_to_groups(edits in prop::collection::vec(edit(), 1..120)) {
+        let mut model = Model::new();
+        for edit in &edits {
+            model.apply(edit);
+            model.look();
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! `HostGroup` (firesteel.dev/v1alpha1): hosts that are installed alike, chosen by labels, for those who use no
+//! machines: which image they get, which pool's stub, and how a new image is rolled out. Namespaced: it is about hosts
+//! of its own namespace. What becomes of it decides `plan::group`; which image is golden decides `plan::policy`.
+//!
+//! A host that is provisioned already is never touched: a group says what its hosts get when they are installed next.
+
+mod shape;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    bare_metal_host::{Image, rules as host_rules},
+    cause::Cause,
+    condition::Condition,
+    kinds::{AGE, Column, FIRESTEEL, Kind, V1ALPHA1, Verdict, column, typed},
+    meta::{ObjectMeta, is_zero},
+    selector::Selector,
+};
+
+pub use shape::{ARCHITECTURES, DEADLINE_SECONDS_DEFAULT, HISTORY_MAX, HOST_HISTORY_MAX};
+
+/// On a set or a group: with the value `false`, its boot image is left alone.
+pub const MANAGED_LABEL: &str = "firesteel.dev/managed-boot-images";
+/// On a set or a group: the OS stream that it is of; upstream's name for the same stands beside it.
+pub const OS_STREAM_LABELS: [&str; 2] = ["firesteel.dev/os-stream", "machineconfiguration.openshift.io/osstream"];
+/// Annotations that tell a set's architecture: our own, and the autoscaler's labels as `kubernetes.io/arch=amd64,…`.
+pub const ARCHITECTURE_ANNOTATION: &str = "firesteel.dev/architecture";
+pub const CAPACITY_LABELS_ANNOTATION: &str = "capacity.cluster-autoscaler.kubernetes.io/labels";
+
+/// An image is being tried or given out.
+pub const PROGRESSING: &str = "Progressing";
+pub const DEGRADED: &str = "Degraded";
+/// A canary failed or was late; the new image goes to nobody.
+pub const CANARY_HALTED: &str = "CanaryHalted";
+
+pub const KIND: Kind = Kind {
+    short_names: &["hg"],
+    has_status: true,
+    columns: &[
+        column("Stream", ".spec.image.stream", "The stream that it follows", 0),
+        column("Current", ".status.current.release", "The release that its hosts get", 0),
+        column("Golden", ".status.golden.release", "The release that they are to get", 0),
+        column("Canary", ".status.canary.state", "How the trial of a new image stands", 0),
+        count("Hosts", ".status.hosts.total", "Hosts of the group"),
+        count("Running", ".status.hosts.running", "Hosts whose OS reported itself"),
+        column("Pool", ".spec.pool", "Whose stub they get", 1),
+        AGE,
+    ],
+    about: "Hosts that are installed alike: which image they get, and how a new one is rolled out.",
+    rules: |new, old| typed(new, old, |new: &HostGroup, _| Verdict { causes: causes(new), unacted: unacted(new) }),
+    ..Kind::new(FIRESTEEL, V1ALPHA1, "HostGroup", "hostgroups", "hostgroup", &shape::SHAPE)
+};
+
+const fn count(name: &'static str, json_path: &'static str, description: &'static str) -> Column {
+    Column { type_: "integer", ..column(name, json_path, description, 0) }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostGroup {
+    pub api_version: String,
+    pub kind: String,
+    pub metadata: ObjectMeta,
+    pub spec: HostGroupSpec,
+    pub status: HostGroupStatus,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostGroupSpec {
+    pub selector: Selector,
+    pub image: GroupImage,
+    /// Of all its hosts; empty where an annotation or the fleet tells.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub architecture: String,
+    /// Empty for hosts that have user data of their own.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub pool: String,
+    #[serde(skip_serializing_if = "is_zero")]
+    pub rollout: Rollout,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub restore: Option<Restore>,
+}
+
+/// A stream, or an image of one's own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GroupImage {
+    /// The name of a BootImageStream.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stream: String,
+    pub track: Track,
+    /// With [`Track::Pinned`].
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub release: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub digest: String,
+    /// Instead of a stream.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub url: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub checksum: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Track {
+    #[default]
+    Latest,
+    Pinned,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Rollout {
+    pub mode: RolloutMode,
+    /// How many hosts try a new image; see [`Rollout::canaries`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canaries: Option<u32>,
+    /// How long a canary may take until it is running; see [`Rollout::deadline_seconds`].
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_seconds: Option<i64>,
+    /// A higher number tries again an image whose canary halted.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub attempt: u32,
+}
+
+impl Rollout {
+    #[must_use]
+    pub fn canaries(&self) -> usize {
+        self.canaries.and_then(|count| usize::try_from(count).ok()).unwrap_or(1).max(1)
+    }
+
+    #[must_use]
+    pub fn deadline_seconds(&self) -> i64 {
+        self.deadline_seconds.unwrap_or(DEADLINE_SECONDS_DEFAULT)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RolloutMode {
+    #[default]
+    All,
+    Canary,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Restore {
+    /// Of [`HostGroupStatus::history`].
+    pub entry: u32,
+}
+
+/// An image that hosts get. One of a person's own has a URL and a checksum, and no stream and release.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ImageReference {
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub stream: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub release: String,
+    /// What the bytes behind the URL are checked by.
+    pub digest: String,
+    pub url: String,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostGroupStatus {
+    #[serde(skip_serializing_if = "is_zero")]
+    pub observed_generation: i64,
+    /// What the policy says that its hosts are to get.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub golden: Option<ImageReference>,
+    /// What they get.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub current: Option<ImageReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub previous: Option<ImageReference>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canary: Option<Canary>,
+    /// Of the group and of its hosts, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub history: Vec<HistoryEntry>,
+    /// The highest number that an entry ever had.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub last_entry: u32,
+    pub hosts: HostCounts,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
+
+/// The trial of an image.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Canary {
+    pub image: ImageReference,
+    pub state: CanaryState,
+    /// Of [`Rollout::attempt`].
+    #[serde(skip_serializing_if = "is_zero")]
+    pub attempt: u32,
+    pub since: Timestamp,
+    pub hosts: Vec<CanaryHost>,
+    /// Why it halted.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum CanaryState {
+    #[default]
+    Trying,
+    Promoted,
+    Halted,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct CanaryHost {
+    pub name: String,
+    /// When it was given the image.
+    pub since: Timestamp,
+    pub running: bool,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HistoryEntry {
+    /// Never given twice in a group; `spec.restore.entry` names it.
+    pub entry: u32,
+    #[serde(flatten)]
+    pub image: ImageReference,
+    pub at: Timestamp,
+    /// Who or what brought it about.
+    pub by: String,
+    /// The host that got the image; empty where the whole group came to it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub host: String,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct HostCounts {
+    pub total: u32,
+    /// To be installed, and held back for a reason.
+    pub waiting: u32,
+    pub installing: u32,
+    /// Installed, and nothing heard of their OS yet.
+    pub provisioned: u32,
+    pub running: u32,
+    pub failed: u32,
+    /// Of others: hosts that have an image of their own.
+    pub foreign: u32,
+}
+
+/// What is wrong with a group.
+#[must_use]
+pub fn causes(new: &HostGroup) -> Vec<Cause> {
+    let spec = &new.spec;
+    let mut causes = Vec::new();
+    if spec.selector.is_empty() {
+        let why = "must name a label: a group of all hosts of the namespace would install whatever is put there";
+        causes.push(Cause::required("spec.selector", why));
+    }
+    if let Err(why) = spec.selector.check() {
+        causes.push(Cause::invalid("spec.selector", &spec.selector.to_string(), &why));
+    }
+    image_causes(&spec.image, &mut causes);
+    let rollout = &spec.rollout;
+    if rollout.mode == RolloutMode::All && rollout.canaries.is_some() {
+        causes.push(Cause::forbidden("spec.rollout.canaries", "only mode canary has canaries"));
+    }
+    causes
+}
+
+fn image_causes(image: &GroupImage, causes: &mut Vec<Cause>) {
+    const OWN: &str = "an image of one's own is of no stream";
+    match (image.stream.is_empty(), image.url.is_empty()) {
+        (true, true) => causes.push(Cause::required("spec.image", "a stream, or a url with its checksum")),
+        (false, false) => causes.push(Cause::forbidden("spec.image.url", OWN)),
+        (false, true) => {
+            let has_pin = !image.release.is_empty() || !image.digest.is_empty();
+            if !image.checksum.is_empty() {
+                causes.push(Cause::forbidden("spec.image.checksum", "images of a stream have theirs"));
+            }
+            match (image.track, has_pin) {
+                (Track::Pinned, false) => {
+                    causes.push(Cause::required("spec.image.release", "or a digest: what the group is pinned to"));
+                }
+                (Track::Latest, true) => {
+                    let why = "the newest release is tracked; to stay at one, set track to pinned";
+                    causes.push(Cause::forbidden("spec.image.track", why));
+                }
+                (Track::Pinned, true) | (Track::Latest, false) => {}
+            }
+        }
+        (true, false) => {
+            // As a host's own image is judged.
+            let own = Image { url: image.url.clone(), checksum: image.checksum.clone(), ..Image::default() };
+            host_rules::image(&own, causes);
+            for (field, value) in [("release", &image.release), ("digest", &image.digest)] {
+                if !value.is_empty() {
+                    causes.push(Cause::forbidden(&format!("spec.image.{field}"), OWN));
+                }
+            }
+            if image.track == Track::Pinned {
+                causes.push(Cause::forbidden("spec.image.track", OWN));
+            }
+        }
+    }
+}
+
+fn unacted(new: &HostGroup) -> Vec<String> {
+    let rollout = &new.spec.rollout;
+    let is_idle = rollout.mode == RolloutMode::All && (rollout.deadline_seconds.is_some() || rollout.attempt != 0);
+    let why = "spec.rollout.deadlineSeconds and attempt are accepted but not acted on: only mode canary has a trial";
+    is_idle.then(|| why.to_owned()).into_iter().collect()
+}
+
+#[cfg(test)]
+mod tests;
