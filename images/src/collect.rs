@@ -66,13 +66,11 @@ pub struct Plan {
 #[must_use]
 pub fn plan(stored: &[Stored], referenced: &HashSet<Sha256>, open: &[Item], need: Need) -> Plan {
     let total = stored.iter().fold(0_u64, |sum, one| sum.saturating_add(one.bytes));
-    let over_quota =
-        need.quota_bytes.map_or(0, |quota| total.saturating_add(need.coming_bytes).saturating_sub(quota));
+    let over_quota = need.quota_bytes.map_or(0, |quota| total.saturating_add(need.coming_bytes).saturating_sub(quota));
     let over_disk = need.coming_bytes.saturating_sub(need.free_bytes);
     let needed = over_quota.max(over_disk);
     let is_kept = |one: &&Stored| one.names.iter().any(|name| referenced.contains(name));
-    let mut free: Vec<&Stored> =
-        stored.iter().filter(|one| !is_kept(one) && !open.contains(&one.item)).collect();
+    let mut free: Vec<&Stored> = stored.iter().filter(|one| !is_kept(one) && !open.contains(&one.item)).collect();
     let rank = |one: &Stored| !matches!(one.item, Item::Partial(_));
     free.sort_by_key(|one| (rank(one), one.used_at_s, one.item));
     let (mut removals, mut made) = (Vec::new(), 0_u64);

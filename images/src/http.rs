@@ -327,12 +327,11 @@ impl Download {
             status => return Err(HttpError::Status { url: self.url.clone(), status }),
         }
         let headers = response.headers();
-        let same = match &self.validator {
-            Some(validator) => validator.allows(headers),
-            None => strong_etag(headers).is_none(),
-        };
-        if !same {
-            return Err(changed("its ETag or date is another"));
+        match &self.validator {
+            Some(validator) if validator.allows(headers) => {}
+            None if strong_etag(headers).is_none() => {}
+            Some(Validator::ETag(_)) | None => return Err(changed("its ETag is another")),
+            Some(Validator::LastModified(_)) => return Err(changed("its date is another")),
         }
         let range = response.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
         let Some((start, total)) = range.and_then(parse_content_range) else {

@@ -34,5 +34,5 @@ macro_rules! replays {
 
 replays! {
     qcow2 dhcp wire compressed tftp http routes boot gpt ignition archives redfish ipmi agent drives network_data objects
-    protobuf backup receipts patches selectors smbios lldp
+    protobuf backup receipts patches selectors smbios catalogue bundle signature lldp
 }

@@ -1,4 +1,4 @@
-//! From the store into a bundle, as a stream: nothing is kept in memory but the manifest and stream metadata.
+//! From the store into a bundle (S1.25), as a stream: nothing is kept in memory but the manifest and stream metadata.
 
 use std::io::{self, Read, Write};
 
@@ -68,10 +68,14 @@ pub fn export(
     let documents = contents.streams.iter().map(|(_, document)| Source::Bytes(document));
     let leases = images.iter().map(|(_, lease)| lease).chain(files.iter().map(|(_, lease)| lease));
     for (blob, source) in blobs.iter().zip(documents.chain(leases.map(Source::Held))) {
-        let mut checked = Checked { inner: source.reader(), hasher: Hasher::new(), seen: &mut |bytes| {
-            done_bytes += bytes;
-            progress(Progress { done_bytes, total_bytes });
-        } };
+        let mut checked = Checked {
+            inner: source.reader(),
+            hasher: Hasher::new(),
+            seen: &mut |bytes| {
+                done_bytes += bytes;
+                progress(Progress { done_bytes, total_bytes });
+            },
+        };
         append(&mut builder, &blob.digest.to_string(), blob.bytes, &mut checked).map_err(failed)?;
         let found = checked.hasher.finish();
         if found != blob.digest {

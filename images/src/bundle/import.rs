@@ -1,4 +1,4 @@
-//! From a bundle into the store, as a stream, each blob verified before it is published; or verified alone.
+//! From a bundle into the store (S1.25), as a stream, each blob verified before it is published; or verified alone.
 
 use std::io::{self, Read, Write};
 
@@ -163,12 +163,7 @@ fn start<R: Read>(entry: &Entry<'_, R>, blob: &Blob<'_>, raw_bytes_max: u64) -> 
     }
 }
 
-fn take(
-    data: &mut impl Read,
-    blob: &Blob<'_>,
-    store: Option<&ImageStore>,
-    report: &mut Report,
-) -> Result<(), Refusal> {
+fn take(data: &mut impl Read, blob: &Blob<'_>, store: Option<&ImageStore>, report: &mut Report) -> Result<(), Refusal> {
     match &blob.what {
         What::Stream(named) => {
             let mut document = Vec::new();
@@ -236,13 +231,16 @@ fn copy(
     look: &mut dyn FnMut(&mut dyn Read) -> io::Result<()>,
 ) -> Result<Option<NamedTempFile>, Refusal> {
     let incoming = store.map(ImageStore::incoming).transpose().map_err(Refusal::Store)?;
-    let out: Box<dyn Write + '_> = match &incoming {
-        Some(file) => Box::new(Sparing::new(file.as_file())),
-        None => Box::new(io::sink()),
+    let mut sink = io::sink();
+    let mut sparing = incoming.as_ref().map(|file| Sparing::new(file.as_file()));
+    let out: &mut dyn Write = match &mut sparing {
+        Some(file) => file,
+        None => &mut sink,
     };
     let mut tee = Tee { inner: data, out, hasher: Hasher::new(), bytes: 0, failed: None };
     let read = look(&mut tee).and_then(|()| io::copy(&mut tee, &mut io::sink()));
     let Tee { hasher, bytes, failed, .. } = tee;
+    drop(sparing);
     if let (Some(source), Some(store), Some(file)) = (failed, store, &incoming) {
         return Err(Refusal::Store(store.write_error(file.path(), source)));
     }
@@ -276,7 +274,7 @@ fn check_blob(blob: &Blob<'_>, bytes: u64, digest: Sha256) -> Result<(), Refusal
 }
 
 /// Length and digest of what a stream expands to, up to one byte more than it should.
-fn expanded(stream: &mut impl Read, raw_bytes: u64) -> io::Result<(u64, Sha256)> {
+fn expanded(stream: &mut dyn Read, raw_bytes: u64) -> io::Result<(u64, Sha256)> {
     let mut raw = expand(Format::Zstd, stream)?.take(raw_bytes.saturating_add(1));
     let (mut hasher, mut buffer) = (Hasher::new(), vec![0; BUFFER_BYTES]);
     let mut total = 0;

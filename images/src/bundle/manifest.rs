@@ -1,4 +1,4 @@
-//! What a bundle says that it holds.
+//! What a bundle says that it holds (S1.25: images, metadata, digests).
 
 use std::collections::HashSet;
 

@@ -68,9 +68,7 @@ impl BootImages {
         })
     }
 
-    fn of_values<'a>(
-        get: &dyn Fn(&'static str) -> Result<Option<&'a str>, StreamError>,
-    ) -> Result<Self, StreamError> {
+    fn of_values<'a>(get: &dyn Fn(&'static str) -> Result<Option<&'a str>, StreamError>) -> Result<Self, StreamError> {
         let name = |key| Ok::<_, StreamError>(get(key)?.map(str::trim).filter(|text| !text.is_empty()).map(shown));
         let release_version = name(RELEASE_KEY)?.unwrap_or_default();
         let stamp = match (name(OPERATOR_HASH_KEY)?, name(STAMP_KEY)?) {

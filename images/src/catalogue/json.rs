@@ -1,4 +1,4 @@
-//! JSON as it is written, with keys that stand twice: serde_json's own values keep the last one silently, and which of
+//! JSON of stream metadata (S1-2.2) as it is written, with keys that stand twice: serde_json's own values keep the last one silently, and which of
 //! two digests counts must not be a matter of chance.
 
 use std::{cell::Cell, fmt};

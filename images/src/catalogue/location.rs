@@ -1,4 +1,4 @@
-//! Addresses in stream metadata: only those that are plainly a file on a web server.
+//! Addresses in stream metadata (the field `location`, S1-2.2): only those that are plainly a file on a web server.
 
 use std::fmt;
 

@@ -59,7 +59,7 @@ fn parse_json(bytes: &[u8]) -> Result<Json, StreamError> {
     if bytes.len() > DOCUMENT_BYTES_MAX {
         return Err(StreamError::TooLong { bytes: bytes.len() });
     }
-    Json::parse(bytes, VALUES_MAX).map_err(|source| StreamError::Json { source })
+    Json::parse(bytes, VALUES_MAX).map_err(|error| StreamError::Json { why: shown(&error.to_string()) })
 }
 
 /// Reads any bytes and chooses from what was read. For fuzzing: never panics, and what comes out keeps its promises.

@@ -1,4 +1,4 @@
-//! Texts of foreign documents before people's eyes and before file systems.
+//! Texts of foreign documents (S1-2.2) before people's eyes and in statuses and labels.
 
 /// Names of architectures, platforms, formats, parts, releases and streams; the longest published one has 24.
 const NAME_CHARS_MAX: usize = 128;

@@ -1,4 +1,4 @@
-//! What an artifact is: the words of stream metadata as types.
+//! What an artifact is: the words of stream metadata (S1-2.2) as types.
 
 use std::{fmt, str::FromStr};
 

@@ -1,7 +1,7 @@
 //! From an address to a stored image: checksum, download, import (issue 1; of issue 6 the downloads that outlive their
 //! process, S1.5). Asynchronous; the work on the bytes runs on a blocking thread. Where the owner gives a SHA-256, the
-//! download lands in a partial file, which the next attempt goes on with, in whatever process. Artifacts of a stream come
-//! by [`super::artifact`].
+//! download lands in a partial file, which another process goes on with after a kill. Artifacts of a stream come by
+//! [`super::artifact`].
 
 use std::{
     io::Write,
@@ -40,10 +40,19 @@ pub struct Request {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// What an earlier process downloaded is read again, so that the digest is one of bytes that are on the disk.
-    Rereading { done_bytes: u64, total_bytes: u64 },
+    Rereading {
+        done_bytes: u64,
+        total_bytes: u64,
+    },
     /// `done_bytes` counts what earlier attempts brought.
-    Downloading { done_bytes: u64, total_bytes: Option<u64> },
-    Importing { source_bytes: u64, raw_bytes: u64 },
+    Downloading {
+        done_bytes: u64,
+        total_bytes: Option<u64>,
+    },
+    Importing {
+        source_bytes: u64,
+        raw_bytes: u64,
+    },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -171,8 +180,7 @@ impl Acquirer {
             return Ok(image);
         }
         let sha256 = expected.as_ref().and_then(Checksum::sha256);
-        let origin =
-            Origin { url: request.url.clone(), expected, declared: request.declared, ..Origin::default() };
+        let origin = Origin { url: request.url.clone(), expected, declared: request.declared, ..Origin::default() };
         match scheme(&request.url) {
             "file" => {
                 let file = local::open(&request.url, self.local_root.as_deref())?;
@@ -181,7 +189,7 @@ impl Acquirer {
             "http" | "https" => {
                 if let Some(sha256) = sha256 {
                     match self.fetch(&request.url, sha256).run(&progress).await {
-                        Ok(fetched) => return self.import_partial(fetched.partial, origin, progress).await,
+                        Ok(fetched) => return self.import_partial(fetched.partial, origin, progress, false).await,
                         // Another download of the same is under way: this one goes its own way.
                         Err(FetchError::Busy) => {}
                         Err(error) => return Err(AcquireError::of_fetch(error, &request.url)),
@@ -220,23 +228,30 @@ impl Acquirer {
             url: url.to_owned(),
             sha256,
             signature: None,
+            // Nobody may come again for a host's image, and its owner was told that nothing stays.
+            keeps_parts: false,
         }
     }
 
-    /// Imports what was downloaded, and keeps the download only where another attempt can use it.
+    /// Imports what was downloaded. Where it `keeps_parts`, the download stays if another attempt can use it: if the
+    /// store has no room now, or the import was not what ended it.
     pub(super) async fn import_partial(
         &self,
         partial: Partial,
         origin: Origin,
         progress: Tell,
+        keeps_parts: bool,
     ) -> Result<StoredImage, AcquireError> {
         let path = partial.path().to_path_buf();
         let file = std::fs::File::open(&path).map_err(|source| AcquireError::Spool { path, source })?;
         let image = self.import(file, origin, progress).await;
-        match &image {
-            Err(AcquireError::Import { source, .. }) if matches!(**source, ImportError::Store(_)) => {}
-            Err(AcquireError::Ended { .. }) => {}
-            Ok(_) | Err(_) => partial.remove()?,
+        let is_of_use = match &image {
+            Err(AcquireError::Import { source, .. }) => matches!(**source, ImportError::Store(_)),
+            Err(AcquireError::Ended { .. }) => true,
+            Ok(_) | Err(_) => false,
+        };
+        if !(keeps_parts && is_of_use) {
+            partial.remove()?;
         }
         image
     }

@@ -182,7 +182,9 @@ impl ArtifactError {
             Self::Busy { .. } => "wait for the other download; this one looks again by itself",
             Self::Http { source, .. } | Self::SignatureHttp { source, .. } => source.help(),
             Self::Signature { source, .. } => source.help(),
-            Self::Digest { .. } => "get the stream's metadata anew; if it is new, the server has another file than it says",
+            Self::Digest { .. } => {
+                "get the stream's metadata anew; if it is new, the server has another file than it says"
+            }
             Self::Uncompressed { .. } => "the stream's two digests contradict each other: tell its publisher",
             Self::Import(error) => error.help(),
             Self::Store(error) => error.help(),
@@ -218,6 +220,8 @@ impl Acquirer {
             url: url.clone(),
             sha256: wanted.sha256,
             signature: self.signature(wanted).await?,
+            // The stream wants it until it says otherwise.
+            keeps_parts: true,
         };
         let fetched = fetch.run(&progress).await.map_err(|error| ArtifactError::of_fetch(error, url))?;
         let signed_by = fetched.signed.as_ref().map(|signed| signed.fingerprint.clone()).unwrap_or_default();
@@ -232,7 +236,7 @@ impl Acquirer {
                     release: wanted.release.clone(),
                     signed_by,
                 };
-                let imported = self.import_partial(fetched.partial, origin, progress).await;
+                let imported = self.import_partial(fetched.partial, origin, progress, true).await;
                 Stored::Image(imported.map_err(|error| of_import(error, url))?)
             }
             Some(role) => {
@@ -272,9 +276,7 @@ impl Acquirer {
         let checked = sources.iter().find(|source| is_it(source) && is_checked(source));
         let is_told = sources.iter().any(|source| is_it(source) && source.witness == Witness::Bundle);
         Ok(match checked {
-            Some(source) => {
-                Some(Acquired { stored, signature: state(wanted, &source.signed_by), is_seen_here: true })
-            }
+            Some(source) => Some(Acquired { stored, signature: state(wanted, &source.signed_by), is_seen_here: true }),
             None if is_told && !is_contradicted => {
                 Some(Acquired { stored, signature: state(wanted, ""), is_seen_here: false })
             }
@@ -321,22 +323,18 @@ impl Acquirer {
             signed_by,
             witness: Witness::Here,
         };
-        let meta =
-            FileMeta { sha256: wanted.sha256, bytes, role, name: String::new(), sources: vec![source] };
+        let meta = FileMeta { sha256: wanted.sha256, bytes, role, name: String::new(), sources: vec![source] };
         Ok(self.store().publish_file(partial.into_incoming()?, meta)?)
     }
 }
 
 fn of_import(error: AcquireError, url: &str) -> ArtifactError {
-    match error {
-        AcquireError::Import { source, .. } if matches!(*source, ImportError::Uncompressed { .. }) => match *source {
-            ImportError::Uncompressed { expected, found } => {
-                ArtifactError::Uncompressed { url: url.to_owned(), expected, found }
-            }
-            other => ArtifactError::Import(AcquireError::Import { url: url.to_owned(), source: Box::new(other) }),
-        },
-        other => ArtifactError::Import(other),
+    if let AcquireError::Import { source, .. } = &error
+        && let ImportError::Uncompressed { expected, found } = **source
+    {
+        return ArtifactError::Uncompressed { url: url.to_owned(), expected, found };
     }
+    ArtifactError::Import(error)
 }
 
 fn state(wanted: &Wanted, signed_by: &str) -> SignatureState {

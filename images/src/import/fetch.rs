@@ -1,5 +1,5 @@
 //! One file whose digest is known, from a server into a [`Partial`]: resumed, checked while it comes, begun anew where the
-//! server's file changed, never a mixture of two.
+//! server's file changed, never a mixture of two (S1.5).
 //!
 //! ```text
 //! partial file --reread--> Checks <--update-- Download --append--> partial file --every 32 MiB--> disk
@@ -44,6 +44,8 @@ pub(crate) struct Fetch {
     pub(crate) url: String,
     pub(crate) sha256: Sha256,
     pub(crate) signature: Option<SignatureCheck>,
+    /// Whether what came stays after an error that another attempt may outlive. After a kill it stays in any case.
+    pub(crate) keeps_parts: bool,
 }
 
 /// A file that is whole and has the digest and the signature that it must have.
@@ -105,7 +107,7 @@ impl Fetch {
                 Err(FetchError::Http(HttpError::Changed { why, .. })) if restarts < RESTARTS_MAX => {
                     tracing::info!(url = self.url, why, "the file changed: downloading it anew");
                 }
-                Err(error) if is_hopeless(&error) => return Err(removed(partial, error).await),
+                Err(error) if is_hopeless(&error) || !self.keeps_parts => return Err(removed(partial, error).await),
                 Err(error) => return Err(error),
             }
             restarts += 1;
@@ -114,9 +116,8 @@ impl Fetch {
     }
 
     fn checks(&self) -> Result<Checks, SignatureError> {
-        let verifier = self.signature.as_ref().map(|check| {
-            Verifier::new(&check.keyring, &check.signature, check.now_s)
-        });
+        let verifier =
+            self.signature.as_ref().map(|check| Verifier::new(&check.keyring, &check.signature, check.now_s));
         Ok(Checks { hasher: Hasher::new(), verifier: verifier.transpose()? })
     }
 
@@ -150,8 +151,7 @@ impl Fetch {
     async fn download(&self, hold: &mut Hold, tell: &Tell) -> Result<(), FetchError> {
         let Some(partial) = &mut hold.partial else { return Err(FetchError::Ended) };
         let download = Download::new(self.client.clone(), &self.url, self.limits, None, true)?;
-        let mut download =
-            download.from_position(partial.bytes(), partial.validator(), partial.total_bytes());
+        let mut download = download.from_position(partial.bytes(), partial.validator(), partial.total_bytes());
         tell(downloading(partial));
         let mut is_described = false;
         while let Some(bytes) = download.next().await? {
@@ -248,4 +248,3 @@ pub(crate) async fn fetch_small(
     }
     Ok(bytes)
 }
-

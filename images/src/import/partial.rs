@@ -176,7 +176,9 @@ impl Partial {
     /// The file, to be published as it is; gone when dropped, locked until then.
     pub(crate) fn into_incoming(self) -> Result<NamedTempFile, StoreError> {
         remove_if_there(&record_path(&self.path))?;
-        Ok(NamedTempFile::from_parts(self.file, TempPath::from_path(self.path)))
+        let own = |source| StoreError::Publish { path: self.path.clone(), source };
+        let path = TempPath::try_from_path(&self.path).map_err(own)?;
+        Ok(NamedTempFile::from_parts(self.file, path))
     }
 }
 

@@ -1,4 +1,4 @@
-//! Public keys that may sign images, each judged once when it is read.
+//! Public keys that may sign images (S1.5), each judged once when it is read.
 
 use std::io::Cursor;
 
@@ -80,8 +80,7 @@ impl Keyring {
         }
         let mut keys = Vec::new();
         for block in blocks(bytes)? {
-            let unreadable =
-                |error: pgp::errors::Error| KeyringError::Unreadable { why: shown(&error.to_string()) };
+            let unreadable = |error: pgp::errors::Error| KeyringError::Unreadable { why: shown(&error.to_string()) };
             let (found, _) = SignedPublicKey::from_reader_many_buf(Cursor::new(block)).map_err(unreadable)?;
             for key in found {
                 add(&mut keys, key.map_err(unreadable)?);
@@ -126,24 +125,16 @@ fn blocks(bytes: &[u8]) -> Result<Vec<&[u8]>, KeyringError> {
 fn add(keys: &mut Vec<Key>, key: SignedPublicKey) {
     let primary = &key.primary_key;
     let claims = own_claims(&key);
-    let revoked = key
-        .details
-        .revocation_signatures
-        .iter()
-        .take(SELF_SIGNATURES_MAX)
-        .any(|signature| signature.typ() == Some(SignatureType::KeyRevocation) && signature.verify_key(primary).is_ok());
+    let revoked = key.details.revocation_signatures.iter().take(SELF_SIGNATURES_MAX).any(|signature| {
+        signature.typ() == Some(SignatureType::KeyRevocation) && signature.verify_key(primary).is_ok()
+    });
     let expires_at_s = claims.and_then(|signature| expiry(signature, primary));
-    let certified = if revoked {
-        Err(KeyFault::Revoked)
-    } else {
-        claims.ok_or(KeyFault::NotSelfSigned).map(drop)
-    };
+    let certified = if revoked { Err(KeyFault::Revoked) } else { claims.ok_or(KeyFault::NotSelfSigned).map(drop) };
     // A key of old without flags may do everything.
     let flags = claims.map(Signature::key_flags).filter(|flags| *flags != pgp::packet::KeyFlags::default());
     let may_sign = flags.is_none_or(|flags| flags.sign());
-    let state = certified.clone().and_then(|()| usable(primary)).and_then(|()| {
-        if may_sign { Ok(()) } else { Err(KeyFault::NotForSigning) }
-    });
+    let purpose = if may_sign { Ok(()) } else { Err(KeyFault::NotForSigning) };
+    let state = certified.clone().and_then(|()| usable(primary)).and(purpose);
     for subkey in &key.public_subkeys {
         let (state, own_expiry) = match subkey_binding(primary, subkey) {
             Ok(binding) => (certified.clone().and_then(|()| usable(&subkey.key)), expiry(binding, &subkey.key)),

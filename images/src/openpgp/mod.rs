@@ -19,11 +19,7 @@ pub use verify::{SIGNATURE_BYTES_MAX, SignatureError, Signed, Verifier};
 use std::sync::Arc;
 
 /// Reads any bytes as keys and as a signature. For fuzzing: never panics, and nobody signs by chance.
-///
-/// The first byte says where the keys end, in 256ths.
-pub fn check(bytes: &[u8]) {
-    let Some((cut, rest)) = bytes.split_first() else { return };
-    let (keys, signature) = rest.split_at(rest.len() * usize::from(*cut) / 256);
+pub fn check(keys: &[u8], signature: &[u8]) {
     let Ok(keyring) = Keyring::parse(keys) else { return };
     let Ok(mut verifier) = Verifier::new(&Arc::new(keyring), signature, 0) else { return };
     verifier.update(b"not what was signed");

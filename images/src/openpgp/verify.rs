@@ -1,4 +1,4 @@
-//! One detached signature, or several in one file, over bytes that come in pieces.
+//! One detached signature, or several in one file, over bytes that come in pieces (S1.5).
 
 use std::{fmt, io::Cursor, sync::Arc};
 

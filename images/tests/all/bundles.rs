@@ -121,8 +121,11 @@ async fn a_site_without_a_network_gets_everything_from_one_file() {
     let request = Request { url: url.clone(), checksum: Sha256::of(&source).to_string(), ..Request::default() };
     let offline: Acquirer = acquirer(there.path());
     assert_eq!(offline.acquire(&request, Arc::new(|_| {})).await.unwrap().meta.raw_sha256, raws[0]);
-    let artifact =
-        Wanted { signature_url: Some(format!("{url}.sig")), uncompressed_sha256: Some(raws[0]), ..wanted(&url, Sha256::of(&source)) };
+    let artifact = Wanted {
+        signature_url: Some(format!("{url}.sig")),
+        uncompressed_sha256: Some(raws[0]),
+        ..wanted(&url, Sha256::of(&source))
+    };
     let acquired = offline.acquire_artifact(&artifact, Arc::new(|_| {})).await.unwrap();
     assert_eq!((acquired.signature, acquired.is_seen_here), (SignatureState::Unverified, false));
     let part = Wanted { role: Some(Role::Kernel), ..wanted(&url, Sha256::of(&kernel)) };
@@ -192,8 +195,18 @@ async fn hostile_archives_give_what_is_good_before_them_and_a_reason() {
         ("a symbolic link", with(&|parts| parts[2].1 = EntryType::Symlink), 0, true),
         ("a hard link", with(&|parts| parts[3].1 = EntryType::Link), 1, true),
         ("a sparse file", with(&|parts| parts[2].1 = EntryType::GNUSparse), 0, true),
-        ("a long name", with(&|parts| parts.insert(2, ("././@LongLink".into(), EntryType::GNULongName, vec![b'x'; 9000]))), 0, true),
-        ("a pax header", with(&|parts| parts.insert(2, ("x".into(), EntryType::XHeader, b"12 size=999\n".to_vec()))), 0, true),
+        (
+            "a long name",
+            with(&|parts| parts.insert(2, ("././@LongLink".into(), EntryType::GNULongName, vec![b'x'; 9000]))),
+            0,
+            true,
+        ),
+        (
+            "a pax header",
+            with(&|parts| parts.insert(2, ("x".into(), EntryType::XHeader, b"12 size=999\n".to_vec()))),
+            0,
+            true,
+        ),
         ("a device", with(&|parts| parts[2].1 = EntryType::Block), 0, true),
         ("another order", with(&|parts| parts.swap(2, 3)), 0, true),
         ("a blob twice", with(&|parts| parts.insert(3, good[2].clone())), 1, true),
@@ -254,10 +267,9 @@ async fn manifests_that_lie_are_refused_or_found_out() {
     }
     // Lies that only the blob itself shows.
     let smaller = format!("\"raw_bytes\": {}", manifest.images[0].raw_bytes - 512);
-    for (name, archive) in [
-        ("another raw digest", with(&raw, &"a".repeat(64))),
-        ("a shorter raw image", with(&raw_bytes, &smaller)),
-    ] {
+    for (name, archive) in
+        [("another raw digest", with(&raw, &"a".repeat(64))), ("a shorter raw image", with(&raw_bytes, &smaller))]
+    {
         let dir = tempfile::tempdir().unwrap();
         let report = import_into(dir.path(), &archive).unwrap();
         assert_eq!((report.images.len(), report.files.len(), report.unused.len()), (1, 1, 1), "{name}: {report:?}");

@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use firesteel_images::catalogue::{
-    Architecture, Artifact, BootImages, Document, FaultCause, Kind, NoChoice, Part, STAMP_KEY, STREAM_KEY,
-    STREAMS_KEY, StampState, Stream, StreamError, check, disk_image, iso, pxe, read, read_stream,
+    Architecture, Artifact, BootImages, Document, FaultCause, Kind, NoChoice, Part, STAMP_KEY, STREAM_KEY, STREAMS_KEY,
+    StampState, Stream, StreamError, check, disk_image, iso, pxe, read, read_stream,
 };
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -161,7 +161,10 @@ fn one_bad_entry_is_its_own_fault_and_the_others_go_on() {
         let (parent, key) = path.rsplit_once('/').unwrap();
         artifacts.pointer_mut(parent).unwrap()[key] = value.clone();
         let stream = parse(&stream_with(artifacts));
-        assert!(!stream.faults.is_empty() && stream.faults.iter().all(|fault| wanted(&fault.cause)), "{path}: {stream:?}");
+        assert!(
+            !stream.faults.is_empty() && stream.faults.iter().all(|fault| wanted(&fault.cause)),
+            "{path}: {stream:?}"
+        );
         assert!(stream.faults[0].place.to_string().starts_with("x86_64/metal/raw.xz"), "{:?}", stream.faults);
         assert!(!stream.faults[0].to_string().chars().any(char::is_control));
         assert!(disk_image(&stream, Architecture::X86_64, 4096).is_ok(), "{path}: the others go on");
@@ -195,7 +198,8 @@ fn names_that_are_none_and_keys_that_stand_twice_are_faults() {
         read_stream(text.as_bytes()).unwrap()
     };
     let other = "b".repeat(64);
-    let stream = twice(&format!(r#"{{"location":"https://example.com/1.raw.xz","sha256":"{DIGEST}","sha256":"{other}"}}"#));
+    let stream =
+        twice(&format!(r#"{{"location":"https://example.com/1.raw.xz","sha256":"{DIGEST}","sha256":"{other}"}}"#));
     assert!(matches!(stream.faults[0].cause, FaultCause::FieldTwice { field: "sha256" }), "{:?}", stream.faults);
     assert!(disk_image(&stream, Architecture::X86_64, 512).is_err());
     assert!(disk_image(&stream, Architecture::X86_64, 4096).is_ok());
@@ -222,7 +226,9 @@ fn entries_that_cannot_all_be_true_are_all_faults() {
     assert!(matches!(pxe(&stream, Architecture::X86_64), Err(NoChoice::Part { part: Part::Kernel, .. })));
     assert!(disk_image(&stream, Architecture::X86_64, 512).is_ok());
     // The same file for two platforms is one file.
-    let stream = parse(&stream_with(json!({"metal": metal(), "qemu": {"release": "44.1", "formats": {"raw.xz": {"disk": file(1)}}}})));
+    let stream = parse(&stream_with(
+        json!({"metal": metal(), "qemu": {"release": "44.1", "formats": {"raw.xz": {"disk": file(1)}}}}),
+    ));
     assert_eq!((stream.artifacts.len(), stream.faults.len()), (7, 0));
 }
 
@@ -241,7 +247,9 @@ fn the_choice_goes_by_architecture_and_sector_size_and_says_what_is_missing() {
     let stream = parse(&stream_with(artifacts));
     let error = disk_image(&stream, Architecture::X86_64, 4096).unwrap_err().to_string();
     assert!(error.contains("sectors of 4096 bytes; it has raw.gz, raw.xz"), "{error}");
-    for (text, known) in [("amd64", Architecture::X86_64), ("arm64", Architecture::Aarch64), ("s390x", Architecture::S390x)] {
+    for (text, known) in
+        [("amd64", Architecture::X86_64), ("arm64", Architecture::Aarch64), ("s390x", Architecture::S390x)]
+    {
         assert_eq!(text.parse::<Architecture>().unwrap(), known);
     }
     assert!("x86-64".parse::<Architecture>().is_err());

@@ -124,11 +124,8 @@ pub(crate) struct FileServer {
 impl FileServer {
     pub(crate) fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let server = Self {
-            address: listener.local_addr().unwrap().to_string(),
-            files: Arc::default(),
-            seen: Arc::default(),
-        };
+        let server =
+            Self { address: listener.local_addr().unwrap().to_string(), files: Arc::default(), seen: Arc::default() };
         let own = server.clone();
         thread::spawn(move || {
             for stream in listener.incoming() {

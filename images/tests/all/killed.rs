@@ -141,7 +141,11 @@ fn an_import_survives_kill_and_cut() {
     assert_eq!(seen.len(), 3);
     assert_eq!(seen[1].headers["range"], format!("bytes={kept}-"));
     assert_eq!(seen[1].headers["if-range"], "\"one\"");
-    assert_eq!(seen[2].headers["range"], format!("bytes={}-", total / 5 * 3), "the cut was resumed in the same process");
+    assert_eq!(
+        seen[2].headers["range"],
+        format!("bytes={}-", total / 5 * 3),
+        "the cut was resumed in the same process"
+    );
 
     // Killed while it packs: the download is whole, and nothing is published.
     let mut importing = Importing::start(dir.path(), &url, &sha256);

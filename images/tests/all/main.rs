@@ -15,6 +15,7 @@ mod import;
 mod killed;
 mod parsers;
 mod qcow2;
+mod resumed;
 mod room;
 mod signatures;
 mod write;

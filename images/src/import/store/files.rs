@@ -1,4 +1,4 @@
-//! Files that are served as they are, by digest.
+//! Files that are served as they are, by digest: the parts of `pxe` and the `iso` (S1-2.2), and stream metadata.
 
 use std::{fs, path::PathBuf};
 

@@ -1,4 +1,4 @@
-//! Images: looked up by raw digest, by stream, and by what they came from.
+//! Images: looked up by raw digest, by stream, and by what they came from (S1.5: only what was verified is here).
 
 use std::{fs, path::PathBuf};
 
@@ -52,10 +52,7 @@ impl ImageStore {
     }
 
     /// As [`Self::by_source`], for a source that a function knows.
-    pub(crate) fn find_source(
-        &self,
-        gave: &dyn Fn(&SourceRecord) -> bool,
-    ) -> Result<Option<StoredImage>, StoreError> {
+    pub(crate) fn find_source(&self, gave: &dyn Fn(&SourceRecord) -> bool) -> Result<Option<StoredImage>, StoreError> {
         let here = |source: &SourceRecord| source.witness == super::Witness::Here;
         let images = self.list()?;
         let seen = images.iter().find(|image| image.meta.sources.iter().any(|source| here(source) && gave(source)));

@@ -1,4 +1,4 @@
-//! What is written down of stored images and files.
+//! What is written down of stored images and files: digests, sources, and whose word each source is (S1.5, S1-11).
 
 use std::{io, path::PathBuf};
 

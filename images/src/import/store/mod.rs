@@ -58,7 +58,8 @@ impl ImageStore {
         fs::create_dir_all(dir).map_err(|source| StoreError::Open { path: dir.to_path_buf(), source })?;
         let store = Self { dir: dir.to_path_buf() };
         for name in store.names()? {
-            let stem = name.strip_suffix(STREAM).or_else(|| name.ends_with(FILE).then_some(&name));
+            let is_file = name.strip_suffix(FILE).is_some_and(|digits| digits.parse::<Sha256>().is_ok());
+            let stem = name.strip_suffix(STREAM).or_else(|| is_file.then_some(&name));
             let orphan = stem.is_some_and(|stem| !store.dir.join(format!("{stem}{META}")).exists());
             if name.starts_with(INCOMING) || orphan {
                 store.remove_unlocked(&name)?;
@@ -129,10 +130,8 @@ impl ImageStore {
     ) -> Result<(), StoreError> {
         let synced = incoming.as_file().sync_all().and_then(|()| readable_by_all(incoming.as_file()));
         synced.map_err(|source| self.write_error(path, source))?;
-        let failed = |error: tempfile::PersistError| StoreError::Publish {
-            path: path.to_path_buf(),
-            source: error.error,
-        };
+        let failed =
+            |error: tempfile::PersistError| StoreError::Publish { path: path.to_path_buf(), source: error.error };
         let kept = incoming.persist(path).map_err(failed)?;
         let written = self.write_json(meta_path, meta);
         if written.is_err() {

@@ -1,4 +1,5 @@
-//! Making room: what is there, and removing it unless somebody uses it. What goes is decided in [`crate::collect`].
+//! Making room (S1-11): what is there, and removing it unless somebody uses it. What goes is decided in
+//! [`crate::collect`].
 
 use std::{
     collections::HashSet,
