@@ -101,7 +101,7 @@ pub(super) fn walk(
         }
         let taken = match entries.next() {
             None => Err(Refusal::Archive("the archive ends before it".to_owned())),
-            Some(Err(error)) => Err(Refusal::Archive(format!("the archive is damaged: {error}"))),
+            Some(Err(error)) => Err(Refusal::Archive(damaged(&error))),
             Some(Ok(mut entry)) => match start(&entry, blob, raw_bytes_max) {
                 Ok(()) => take(&mut progress.over(&mut entry), blob, store, &mut report),
                 Err(refusal) => Err(refusal),
@@ -120,7 +120,7 @@ pub(super) fn walk(
         report.ended = match entries.next() {
             None => None,
             Some(Ok(_)) => Some("the archive has an entry that its manifest does not name".to_owned()),
-            Some(Err(error)) => Some(format!("the archive is damaged: {error}")),
+            Some(Err(error)) => Some(damaged(&error)),
         };
     }
     if report.ended.is_none() {
@@ -131,6 +131,15 @@ pub(super) fn walk(
         }
     }
     Ok(report)
+}
+
+/// Errors of readers quote what they read.
+fn shown(error: &io::Error) -> String {
+    catalogue::shown(&error.to_string())
+}
+
+fn damaged(error: &io::Error) -> String {
+    format!("the archive is damaged: {}", shown(error))
 }
 
 /// What is wrong with an entry that should be a plain file of this name.
@@ -186,7 +195,8 @@ fn take(data: &mut impl Read, blob: &Blob<'_>, store: Option<&ImageStore>, repor
                 Ok(())
             })?;
             let raw = raw.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
-            let (raw_bytes, raw_sha256) = raw.map_err(|error| Refusal::Blob(format!("it does not expand: {error}")))?;
+            let (raw_bytes, raw_sha256) =
+                raw.map_err(|error| Refusal::Blob(format!("it does not expand: {}", shown(&error))))?;
             if (raw_bytes, raw_sha256) != (meta.raw_bytes, meta.raw_sha256) {
                 let reason = format!(
                     "it expands to {raw_bytes} bytes with sha256 {raw_sha256}, and the manifest says {} and {}",
@@ -244,7 +254,7 @@ fn copy(
     if let (Some(source), Some(store), Some(file)) = (failed, store, &incoming) {
         return Err(Refusal::Store(store.write_error(file.path(), source)));
     }
-    read.map_err(|error| Refusal::Archive(format!("reading it: {error}")))?;
+    read.map_err(|error| Refusal::Archive(format!("reading it: {}", shown(&error))))?;
     check_blob(blob, bytes, hasher.finish())?;
     Ok(incoming)
 }

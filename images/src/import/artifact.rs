@@ -98,7 +98,8 @@ pub enum SignatureState {
 pub struct Acquired {
     pub stored: Stored,
     pub signature: SignatureState,
-    /// `false`: a bundle says that this is the artifact. One that was seen here comes before it.
+    /// `false`: a bundle says that this image is the artifact. One that was seen here comes before it. A file that is kept
+    /// as it is needs nobody's word: its digest, which was compared here, is the artifact's.
     pub is_seen_here: bool,
 }
 
@@ -278,7 +279,7 @@ impl Acquirer {
         Ok(match checked {
             Some(source) => Some(Acquired { stored, signature: state(wanted, &source.signed_by), is_seen_here: true }),
             None if is_told && !is_contradicted => {
-                Some(Acquired { stored, signature: state(wanted, ""), is_seen_here: false })
+                Some(Acquired { stored, signature: state(wanted, ""), is_seen_here: wanted.role.is_some() })
             }
             None => None,
         })

@@ -1,13 +1,13 @@
 //! Public keys that may sign images (S1.5), each judged once when it is read.
 
-use std::io::Cursor;
+use std::{cmp::Reverse, io::Cursor};
 
 use pgp::{
     composed::{Deserializable as _, SignedPublicKey, SignedPublicSubKey},
     crypto::{hash::HashAlgorithm, public_key::PublicKeyAlgorithm},
     packet::{PublicKey, PublicSubkey, Signature, SignatureType},
     ser::Serialize as _,
-    types::{KeyDetails, KeyVersion, PublicParams, SignatureBytes, Tag, VerifyingKey},
+    types::{Duration, KeyDetails, KeyVersion, PublicParams, SignatureBytes, Tag, VerifyingKey},
 };
 
 use crate::catalogue::shown;
@@ -146,7 +146,7 @@ fn add(keys: &mut Vec<Key>, key: SignedPublicKey) {
     keys.push(Key { public: Public::Primary(Box::new(key.primary_key)), state, expires_at_s });
 }
 
-/// The owner's latest valid word on the key.
+/// The owner's latest valid word on the key; of two in one second the one that lets it live shorter.
 fn own_claims(key: &SignedPublicKey) -> Option<&Signature> {
     let primary = &key.primary_key;
     let direct = key.details.direct_signatures.iter().filter(|signature| signature.typ() == Some(SignatureType::Key));
@@ -158,7 +158,11 @@ fn own_claims(key: &SignedPublicKey) -> Option<&Signature> {
                 && signature.verify_certification(primary, Tag::UserId, &user.id).is_ok()
         })
     });
-    direct.chain(by_user.take(SELF_SIGNATURES_MAX)).max_by_key(|signature| signature.created())
+    let life_s =
+        |signature: &Signature| signature.key_expiration_time().map(Duration::as_secs).filter(|&life| life > 0);
+    direct
+        .chain(by_user.take(SELF_SIGNATURES_MAX))
+        .max_by_key(|signature| (signature.created(), Reverse(life_s(signature).unwrap_or(u32::MAX))))
 }
 
 /// The latest valid binding of a subkey that signs.

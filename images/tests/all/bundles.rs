@@ -130,7 +130,7 @@ async fn a_site_without_a_network_gets_everything_from_one_file() {
     assert_eq!((acquired.signature, acquired.is_seen_here), (SignatureState::Unverified, false));
     let part = Wanted { role: Some(Role::Kernel), ..wanted(&url, Sha256::of(&kernel)) };
     let acquired = offline.acquire_artifact(&part, Arc::new(|_| {})).await.unwrap();
-    assert!(matches!(acquired.stored, Stored::File(_)));
+    assert!(matches!(acquired.stored, Stored::File(_)) && acquired.is_seen_here, "a file is its digest");
     // Twice is once.
     let files = names(there.path());
     assert!(import_into(there.path(), &bytes).unwrap().is_whole());

@@ -14,6 +14,10 @@ pub(super) fn check(input: &[u8]) {
 fn sum_up(archive: &mut [u8]) {
     let mut at = 0;
     while let Some(header) = archive.get_mut(at..at + 512) {
+        // The end has none.
+        if header.iter().all(|byte| *byte == 0) {
+            return;
+        }
         header[148..156].fill(b' ');
         let sum: u32 = header.iter().map(|byte| u32::from(*byte)).sum();
         header[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
