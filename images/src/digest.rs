@@ -68,6 +68,7 @@ impl<'de> Deserialize<'de> for Sha256 {
 }
 
 /// Computes a [`Sha256`] piece by piece.
+#[derive(Clone)]
 pub struct Hasher(ring::digest::Context);
 
 impl fmt::Debug for Hasher {

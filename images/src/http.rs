@@ -1,6 +1,6 @@
 //! One HTTP download that survives broken connections: bounded, checked against the lengths that
-//! the server states, resumed by range requests only where it is certain that the bytes are
-//! still the same. Knows no image and no file.
+//! the server states, resumed by range requests (RFC 9110 sections 13.1.5 and 14.2) only where it is
+//! certain that the bytes are still the same. Knows no image and no file.
 
 use std::{
     io::{self, Read},
@@ -10,8 +10,9 @@ use std::{
 use bytes::Bytes;
 use reqwest::{
     Client, Response, StatusCode,
-    header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, RANGE},
+    header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, RANGE},
 };
+use serde::{Deserialize, Serialize};
 
 /// Redirects that are followed: release pages and mirrors use one to three.
 pub const REDIRECTS_MAX: usize = 5;
@@ -114,6 +115,42 @@ pub fn client() -> Result<Client, HttpError> {
         .map_err(|source| HttpError::Client { source })
 }
 
+/// What a server calls the bytes that it sends: the same name promises the same bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Validator {
+    /// A strong one; weak tags (RFC 9110 section 8.8.1) do not promise equal bytes.
+    ETag(String),
+    /// A date promises less (a file can change twice in a second), so it is used only where the digest of the whole
+    /// is known and checked in the end.
+    LastModified(String),
+}
+
+impl Validator {
+    fn of(headers: &HeaderMap, digest_known: bool) -> Option<Self> {
+        let date = || headers.get(LAST_MODIFIED)?.to_str().ok().map(str::to_owned).filter(|date| !date.is_empty());
+        let by_date = || date().filter(|_| digest_known).map(Self::LastModified);
+        strong_etag(headers).map(Self::ETag).or_else(by_date)
+    }
+
+    fn if_range(&self) -> &str {
+        match self {
+            Self::ETag(value) | Self::LastModified(value) => value,
+        }
+    }
+
+    /// Whether a part comes from the same file. A part repeats the ETag, but need not repeat the date (RFC 9110
+    /// section 15.3.7), for `If-Range` vouches for it.
+    fn allows(&self, headers: &HeaderMap) -> bool {
+        match self {
+            Self::ETag(tag) => strong_etag(headers).as_ref() == Some(tag),
+            Self::LastModified(date) => {
+                headers.get(LAST_MODIFIED).is_none_or(|found| found.as_bytes() == date.as_bytes())
+            }
+        }
+    }
+}
+
 /// A download in progress.
 #[derive(Debug)]
 pub struct Download {
@@ -123,10 +160,11 @@ pub struct Download {
     /// The caller knows the digest of the whole and will check it: any resumption is safe.
     digest_known: bool,
     response: Option<Response>,
-    etag: Option<String>,
+    validator: Option<Validator>,
     total_bytes: Option<u64>,
     position: u64,
     failures: u32,
+    is_resumed: bool,
 }
 
 impl Download {
@@ -148,11 +186,31 @@ impl Download {
             limits,
             digest_known,
             response: None,
-            etag: None,
+            validator: None,
             total_bytes: expected_bytes,
             position: 0,
             failures: 0,
+            is_resumed: false,
         })
+    }
+
+    /// Goes on where an earlier download of this address ended. The caller has the bytes before `position`.
+    #[must_use]
+    pub fn from_position(self, position: u64, validator: Option<Validator>, total_bytes: Option<u64>) -> Self {
+        Self { position, validator, total_bytes, ..self }
+    }
+
+    /// What the server calls these bytes, once it answered.
+    #[must_use]
+    pub fn validator(&self) -> Option<&Validator> {
+        self.validator.as_ref()
+    }
+
+    /// Whether the bytes came in more than one part: only a digest proves that these are of one file, where the server
+    /// gave no strong ETag.
+    #[must_use]
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
     }
 
     /// Bytes received so far.
@@ -184,6 +242,8 @@ impl Download {
     async fn advance(&mut self) -> Result<Option<Bytes>, HttpError> {
         let response = match &mut self.response {
             Some(response) => response,
+            // Everything was there already; a range of nothing cannot be asked for.
+            None if self.position > 0 && self.total_bytes == Some(self.position) => return Ok(None),
             None => {
                 let response = self.request().await?;
                 self.response.insert(response)
@@ -216,8 +276,8 @@ impl Download {
         let mut request = self.client.get(&self.url);
         if self.position > 0 {
             request = request.header(RANGE, format!("bytes={}-", self.position));
-            if let Some(etag) = &self.etag {
-                request = request.header(IF_RANGE, etag);
+            if let Some(validator) = &self.validator {
+                request = request.header(IF_RANGE, validator.if_range());
             }
         }
         let url = || self.url.clone();
@@ -253,20 +313,25 @@ impl Download {
             (None, stated) => self.total_bytes = stated,
             (Some(_), _) => {}
         }
-        self.etag = strong_etag(response.headers());
+        self.validator = Validator::of(response.headers(), self.digest_known);
         Ok(())
     }
 
-    fn check_resumed(&self, response: &Response) -> Result<(), HttpError> {
-        let changed = |why| HttpError::Changed { url: self.url.clone(), why };
+    fn check_resumed(&mut self, response: &Response) -> Result<(), HttpError> {
+        let url = self.url.clone();
+        let changed = |why| HttpError::Changed { url: url.clone(), why };
         match response.status() {
             StatusCode::PARTIAL_CONTENT => {}
             StatusCode::OK => return Err(changed("the server sent the whole again")),
             StatusCode::RANGE_NOT_SATISFIABLE => return Err(changed("it became shorter")),
             status => return Err(HttpError::Status { url: self.url.clone(), status }),
         }
-        if self.etag != strong_etag(response.headers()) {
-            return Err(changed("its ETag is another"));
+        let headers = response.headers();
+        match &self.validator {
+            Some(validator) if validator.allows(headers) => {}
+            None if strong_etag(headers).is_none() => {}
+            Some(Validator::ETag(_)) | None => return Err(changed("its ETag is another")),
+            Some(Validator::LastModified(_)) => return Err(changed("its date is another")),
         }
         let range = response.headers().get(CONTENT_RANGE).and_then(|value| value.to_str().ok());
         let Some((start, total)) = range.and_then(parse_content_range) else {
@@ -278,6 +343,8 @@ impl Download {
         if self.total_bytes.is_some_and(|expected| expected != total) {
             return Err(changed("its length is another"));
         }
+        self.total_bytes = Some(total);
+        self.is_resumed = true;
         Ok(())
     }
 
@@ -301,7 +368,7 @@ impl Download {
         if !transient || self.failures >= self.limits.attempts_max {
             return Err(error);
         }
-        if self.position > 0 && self.etag.is_none() && !self.digest_known {
+        if self.position > 0 && self.validator.is_none() && !self.digest_known {
             return Err(HttpError::CannotResume { url: self.url.clone(), at: self.position });
         }
         tracing::debug!(url = self.url, at = self.position, %error, "trying again");
@@ -314,7 +381,6 @@ fn number(headers: &HeaderMap, name: &reqwest::header::HeaderName) -> Option<u64
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
 
-/// Weak tags (RFC 9110 section 8.8.1) do not promise equal bytes.
 fn strong_etag(headers: &HeaderMap) -> Option<String> {
     let tag = headers.get(ETAG)?.to_str().ok()?;
     (tag.starts_with('"') && tag.ends_with('"') && tag.len() > 2).then(|| tag.to_owned())

@@ -2,18 +2,29 @@
 //! those bytes.
 //!
 //! ```text
-//! raw | gzip | xz | zstd | qcow2 --import--> one zstd stream + digests --write--> disk
-//!            (appliance)                       (ImageStore)            (agent)
+//! stream metadata --catalogue--> artifact --+
+//! raw | gzip | xz | zstd | qcow2 -----------+--import--> one zstd stream + digests --write--> disk
+//!            (appliance)                                 (ImageStore)            (agent)
+//!                                                        |  ^      |
+//!                                            collect <---+  +------+--> bundle (a file, for sites without a network)
 //! ```
 //!
 //! Two features, so that the agent in the ramdisk contains no parser of foreign formats:
-//! `import` (formats, downloads, the store) and `write` (the disk writer, partition tables,
+//! `import` (stream metadata, formats, downloads, signatures, the store, bundles) and `write` (the disk writer, partition tables,
 //! signatures). This crate knows no resource kind and no agent protocol: its callers map.
 
+#[cfg(feature = "import")]
+pub mod bundle;
+#[cfg(feature = "import")]
+pub mod catalogue;
+#[cfg(feature = "import")]
+pub mod collect;
 pub mod digest;
 pub mod http;
 #[cfg(feature = "import")]
 pub mod import;
+#[cfg(feature = "import")]
+pub mod openpgp;
 #[cfg(feature = "write")]
 pub mod write;
 

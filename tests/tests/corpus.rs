@@ -34,5 +34,6 @@ macro_rules! replays {
 
 replays! {
     qcow2 dhcp wire compressed tftp http routes boot gpt ignition stubs pools archives redfish ipmi agent drives
-    network_data objects protobuf backup receipts patches selectors smbios lldp hand_off
+    network_data objects protobuf backup receipts patches selectors smbios lldp hand_off catalogue bundle
+    signature
 }

@@ -140,6 +140,8 @@ impl Control {
     fn image_progress(&self, key: &ImageKey, stage: Stage) {
         let (done, total) = match stage {
             Stage::Downloading { done_bytes, total_bytes } => (done_bytes, total_bytes),
+            // What is there already is read again: that much of the image has come, though its length is not known yet.
+            Stage::Rereading { done_bytes, .. } => (done_bytes, None),
             Stage::Importing { source_bytes, .. } => (source_bytes, None),
         };
         if let Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) = self.views().images.get_mut(key)

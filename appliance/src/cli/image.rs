@@ -78,6 +78,11 @@ async fn import(source: &str, checksum: String, checksum_type: String, data: &Pa
             shown.set_length(total_bytes.unwrap_or(done_bytes));
             shown.set_position(done_bytes);
         }
+        Stage::Rereading { done_bytes, total_bytes } => {
+            shown.set_message("resuming");
+            shown.set_length(total_bytes);
+            shown.set_position(done_bytes);
+        }
         Stage::Importing { source_bytes, .. } => {
             shown.set_message("importing");
             shown.set_position(source_bytes);

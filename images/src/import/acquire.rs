@@ -1,8 +1,9 @@
-//! From an address to a stored image: checksum, download, import. The one asynchronous part of
-//! the import; the work on the bytes runs on a blocking thread.
+//! From an address to a stored image: checksum, download, import (issue 1; of issue 6 the downloads that outlive their
+//! process, S1.5). Asynchronous; the work on the bytes runs on a blocking thread. Where the owner gives a SHA-256, the
+//! download lands in a partial file, which another process goes on with after a kill. Artifacts of a stream come by
+//! [`super::artifact`].
 
 use std::{
-    error::Error as _,
     io::Write,
     path::{Path, PathBuf},
     sync::Arc,
@@ -10,13 +11,18 @@ use std::{
 
 use super::{
     checksum::{Checksum, ChecksumError, FILE_BYTES_MAX},
+    fetch::{Fetch, FetchError, Tell, fetch_small},
     format::Format,
     importer::{ImportError, Importer, Origin},
     local::{self, LocalError},
+    partial::Partial,
     spare::Sparing,
     store::{ImageStore, StoreError, StoredImage},
 };
-use crate::http::{self, Download, HttpError, Limits};
+use crate::{
+    digest::Sha256,
+    http::{self, Download, HttpError, Limits},
+};
 
 /// What to get; the fields of an image as an owner writes them.
 #[derive(Clone, Debug, Default)]
@@ -33,8 +39,20 @@ pub struct Request {
 /// Where an acquisition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
-    Downloading { done_bytes: u64, total_bytes: Option<u64> },
-    Importing { source_bytes: u64, raw_bytes: u64 },
+    /// What an earlier process downloaded is read again, so that the digest is one of bytes that are on the disk.
+    Rereading {
+        done_bytes: u64,
+        total_bytes: u64,
+    },
+    /// `done_bytes` counts what earlier attempts brought.
+    Downloading {
+        done_bytes: u64,
+        total_bytes: Option<u64>,
+    },
+    Importing {
+        source_bytes: u64,
+        raw_bytes: u64,
+    },
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -63,20 +81,23 @@ impl AcquireError {
     /// What happened, with all causes, and what a person can do about it.
     #[must_use]
     pub fn explain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            // Some errors quote their cause.
-            let said = error.to_string();
-            if !text.ends_with(&said) {
-                text = format!("{text}: {said}");
-            }
-            cause = error.source();
-        }
-        format!("{text}; {}", self.help())
+        format!("{}; {}", chain(self), self.help())
     }
 
-    fn help(&self) -> &'static str {
+    fn of_fetch(error: FetchError, url: &str) -> Self {
+        let import = |source| Self::Import { url: url.to_owned(), source: Box::new(source) };
+        match error {
+            FetchError::Http(error) => error.into(),
+            FetchError::Store(error) => error.into(),
+            FetchError::Digest { expected, found } => {
+                import(ImportError::Checksum { expected: expected.into(), found: found.into() })
+            }
+            // Without keys no signature is looked at, and who meets a busy file goes another way.
+            FetchError::Signature(_) | FetchError::Busy | FetchError::Ended => Self::Ended { url: url.to_owned() },
+        }
+    }
+
+    pub(super) fn help(&self) -> &'static str {
         match self {
             Self::Scheme { .. } => "give an http, https or file address",
             Self::Http(error) => error.help(),
@@ -92,12 +113,27 @@ impl AcquireError {
     }
 }
 
+/// An error with its causes.
+pub(super) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        // Some errors quote their cause.
+        let said = error.to_string();
+        if !text.ends_with(&said) {
+            text = format!("{text}: {said}");
+        }
+        cause = error.source();
+    }
+    text
+}
+
 /// Gets images into one store.
 #[derive(Clone, Debug)]
 pub struct Acquirer {
-    importer: Importer,
-    client: reqwest::Client,
-    limits: Limits,
+    pub(super) importer: Importer,
+    pub(super) client: reqwest::Client,
+    pub(super) limits: Limits,
     local_root: Option<PathBuf>,
 }
 
@@ -143,13 +179,22 @@ impl Acquirer {
         {
             return Ok(image);
         }
-        let origin = Origin { url: request.url.clone(), expected, declared: request.declared };
+        let sha256 = expected.as_ref().and_then(Checksum::sha256);
+        let origin = Origin { url: request.url.clone(), expected, declared: request.declared, ..Origin::default() };
         match scheme(&request.url) {
             "file" => {
                 let file = local::open(&request.url, self.local_root.as_deref())?;
                 self.import(file, origin, progress).await
             }
             "http" | "https" => {
+                if let Some(sha256) = sha256 {
+                    match self.fetch(&request.url, sha256).run(&progress).await {
+                        Ok(fetched) => return self.import_partial(fetched.partial, origin, progress, false).await,
+                        // Another download of the same is under way: this one goes its own way.
+                        Err(FetchError::Busy) => {}
+                        Err(error) => return Err(AcquireError::of_fetch(error, &request.url)),
+                    }
+                }
                 let spooled = self.download(request, origin.expected.is_some(), &*progress).await?;
                 let path = spooled.path().to_path_buf();
                 let file = spooled.reopen().map_err(|source| AcquireError::Spool { path, source })?;
@@ -169,15 +214,46 @@ impl Acquirer {
         if !matches!(scheme(text), "http" | "https") {
             return Ok(Some(Checksum::parse(text, &request.checksum_type)?));
         }
-        let limits = Limits { bytes_max: FILE_BYTES_MAX as u64, ..self.limits };
-        let mut download = Download::new(self.client.clone(), text, limits, None, false)?;
-        let mut bytes = Vec::new();
-        while let Some(more) = download.next().await? {
-            bytes.extend_from_slice(&more);
-        }
+        let bytes = fetch_small(&self.client, self.limits, text, FILE_BYTES_MAX).await?;
         let content = String::from_utf8(bytes).map_err(|_| AcquireError::ChecksumFile { url: text.to_owned() })?;
         let name = file_name(&request.url);
         Ok(Some(Checksum::find(&content, &name, &request.checksum_type)?))
+    }
+
+    fn fetch(&self, url: &str, sha256: Sha256) -> Fetch {
+        Fetch {
+            store: self.store().clone(),
+            client: self.client.clone(),
+            limits: self.limits,
+            url: url.to_owned(),
+            sha256,
+            signature: None,
+            // Nobody may come again for a host's image, and its owner was told that nothing stays.
+            keeps_parts: false,
+        }
+    }
+
+    /// Imports what was downloaded. Where it `keeps_parts`, the download stays if another attempt can use it: if the
+    /// store has no room now, or the import was not what ended it.
+    pub(super) async fn import_partial(
+        &self,
+        partial: Partial,
+        origin: Origin,
+        progress: Tell,
+        keeps_parts: bool,
+    ) -> Result<StoredImage, AcquireError> {
+        let path = partial.path().to_path_buf();
+        let file = std::fs::File::open(&path).map_err(|source| AcquireError::Spool { path, source })?;
+        let image = self.import(file, origin, progress).await;
+        let is_of_use = match &image {
+            Err(AcquireError::Import { source, .. }) => matches!(**source, ImportError::Store(_)),
+            Err(AcquireError::Ended { .. }) => true,
+            Ok(_) | Err(_) => false,
+        };
+        if !(keeps_parts && is_of_use) {
+            partial.remove()?;
+        }
+        image
     }
 
     async fn download(

@@ -50,6 +50,12 @@ impl fmt::Display for Checksum {
     }
 }
 
+impl From<Sha256> for Checksum {
+    fn from(digest: Sha256) -> Self {
+        Self { algorithm: Algorithm::Sha256, bytes: digest.as_bytes().to_vec() }
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ChecksumError {
     #[error("{0:?} is no checksum type; use md5, sha256, sha512 or auto")]
@@ -128,6 +134,12 @@ impl Checksum {
     #[must_use]
     pub fn algorithm(&self) -> Algorithm {
         self.algorithm
+    }
+
+    /// The digest, where it is a SHA-256.
+    #[must_use]
+    pub fn sha256(&self) -> Option<Sha256> {
+        (self.algorithm == Algorithm::Sha256).then(|| hex::encode(&self.bytes).parse().ok()).flatten()
     }
 }
 

@@ -13,8 +13,9 @@ use super::{
     qcow2::{self, Qcow2Error},
     read::{EXPANSION_FREE_BYTES, Expansion, Source, expand, fill},
     spare::Sparing,
-    store::{ImageStore, SourceRecord, StoreError, StoredImage},
+    store::{ImageStore, SourceRecord, StoreError, StoredImage, Witness},
 };
+use crate::digest::{Hasher, Sha256};
 
 /// Largest source file; the same bound as for downloads.
 const SOURCE_BYTES_MAX: u64 = 256 << 30;
@@ -35,6 +36,11 @@ pub struct Origin {
     pub expected: Option<Checksum>,
     /// A declared format, `raw` or `qcow2`: another content is an error. `None` goes by content.
     pub declared: Option<Format>,
+    /// Of the bytes once the outer compression is taken off; nothing is stored unless it fits.
+    pub uncompressed_sha256: Option<Sha256>,
+    /// Noted as they are.
+    pub release: String,
+    pub signed_by: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +67,8 @@ pub enum ImportError {
     Qcow2(#[from] Qcow2Error),
     #[error("the image's checksum is {found}, not {expected}")]
     Checksum { expected: Checksum, found: Checksum },
+    #[error("the image's sha256 once it is uncompressed is {found}, not {expected}")]
+    Uncompressed { expected: Sha256, found: Sha256 },
     #[error("compressing the image")]
     Compress { source: io::Error },
     #[error("storing the image")]
@@ -82,6 +90,9 @@ impl ImportError {
             Self::Expand { .. } => "the file is cut, damaged or made to harm: get it anew from its publisher",
             Self::Checksum { .. } => {
                 "correct the checksum if the publisher has a new one; else the file is not what was published"
+            }
+            Self::Uncompressed { .. } => {
+                "the publisher's two digests contradict each other: get the stream's metadata anew, and tell its publisher"
             }
             Self::Compress { .. } => "this is a fault of the appliance",
             Self::Store(error) => error.help(),
@@ -119,7 +130,7 @@ impl Importer {
         let drained = source.drain();
         let (sha256, found) = source.into_hasher().finish();
         let fits = origin.expected.as_ref().is_none_or(|expected| *expected == found);
-        let (packed, incoming, formats) = match packed {
+        let Made { packed, incoming, formats, uncompressed_sha256 } = match packed {
             // A truncated or altered download also fails to expand: the checksum is the reason
             // that helps.
             Err(ImportError::Expand { .. } | ImportError::Qcow2(_) | ImportError::Unsupported(_))
@@ -133,14 +144,25 @@ impl Importer {
         if !fits {
             return Err(checksum_error(origin, found));
         }
+        if let Some(expected) = origin.uncompressed_sha256 {
+            // What is not compressed is its own expansion.
+            let found = uncompressed_sha256.unwrap_or(sha256);
+            if found != expected {
+                return Err(ImportError::Uncompressed { expected, found });
+            }
+        }
         let record = SourceRecord {
             url: without_secrets(&origin.url),
             formats,
             bytes: count.get(),
             sha256,
             checksum: origin.expected.as_ref().map(ToString::to_string).unwrap_or_default(),
+            uncompressed_sha256,
+            release: origin.release.clone(),
+            signed_by: origin.signed_by.clone(),
+            witness: Witness::Here,
         };
-        Ok(self.store.publish(incoming, &packed, record)?)
+        Ok(self.store.publish(incoming, &packed, vec![record])?)
     }
 
     fn pack(
@@ -149,13 +171,14 @@ impl Importer {
         count: &Cell<u64>,
         origin: &Origin,
         progress: &dyn Fn(Progress),
-    ) -> Result<(pack::Packed, tempfile::NamedTempFile, Vec<Format>), ImportError> {
+    ) -> Result<Made, ImportError> {
         let mut seen = |raw_bytes| progress(Progress { source_bytes: count.get(), raw_bytes });
         let mut incoming = self.store.incoming()?;
         let head = head_of(source).map_err(|source| ImportError::Source { source })?;
         let outer = format::detect(&head)?;
         let source = io::Cursor::new(head).chain(source);
         let mut formats = vec![outer];
+        let mut uncompressed_sha256 = None;
         let packed = match outer {
             Format::Raw => {
                 check_declared(origin, Format::Raw)?;
@@ -163,7 +186,7 @@ impl Importer {
             }
             Format::Qcow2 => {
                 check_declared(origin, Format::Qcow2)?;
-                self.pack_qcow2(source, outer, count, &mut incoming, &mut seen)?
+                self.pack_qcow2(source, outer, count, &mut incoming, &mut seen)?.0
             }
             Format::Gzip | Format::Xz | Format::Zstd => {
                 let failed = |source| ImportError::Expand { format: outer, source };
@@ -173,14 +196,19 @@ impl Importer {
                 check_declared(origin, inner)?;
                 formats.push(inner);
                 let mut raw = io::Cursor::new(head).chain(raw);
-                match inner {
-                    Format::Raw => self.pack_stream(&mut raw, outer, &mut incoming, &mut seen)?,
+                let (packed, given) = match inner {
+                    Format::Raw => {
+                        let packed = self.pack_stream(&mut raw, outer, &mut incoming, &mut seen)?;
+                        (packed, packed.given_sha256)
+                    }
                     Format::Qcow2 => self.pack_qcow2(raw, outer, count, &mut incoming, &mut seen)?,
                     Format::Gzip | Format::Xz | Format::Zstd => return Err(ImportError::Nested { outer, inner }),
-                }
+                };
+                uncompressed_sha256 = Some(given);
+                packed
             }
         };
-        Ok((packed, incoming, formats))
+        Ok(Made { packed, incoming, formats, uncompressed_sha256 })
     }
 
     fn bounded<'a, R: Read>(&self, inner: R, source_bytes: &'a Cell<u64>) -> Expansion<'a, R> {
@@ -203,7 +231,7 @@ impl Importer {
         })
     }
 
-    /// A qcow2 image is read here and there, so it is put into a file first.
+    /// A qcow2 image is read here and there, so it is put into a file first. Returns the digest of that file too.
     fn pack_qcow2(
         &self,
         mut source: impl Read,
@@ -211,7 +239,8 @@ impl Importer {
         count: &Cell<u64>,
         incoming: &mut tempfile::NamedTempFile,
         seen: &mut dyn FnMut(u64),
-    ) -> Result<pack::Packed, ImportError> {
+    ) -> Result<(pack::Packed, Sha256), ImportError> {
+        let mut hasher = Hasher::new();
         let mut spooled = self.store.incoming()?;
         let path = spooled.path().to_path_buf();
         let mut spool = Sparing::new(spooled.as_file());
@@ -224,6 +253,7 @@ impl Importer {
             if bytes == 0 {
                 break;
             }
+            hasher.update(&buffer[..bytes]);
             spool.write_all(&buffer[..bytes]).map_err(|source| self.store.write_error(&path, source))?;
             seen(0);
         }
@@ -232,8 +262,17 @@ impl Importer {
         let file: File = rewound.map_err(|source| ImportError::Source { source })?;
         let reader = qcow2::Reader::open(BufReader::new(file))?;
         let mut raw = self.bounded(reader, count);
-        self.pack_stream(&mut raw, Format::Qcow2, incoming, seen)
+        Ok((self.pack_stream(&mut raw, Format::Qcow2, incoming, seen)?, hasher.finish()))
     }
+}
+
+/// An image that is ready to be published.
+struct Made {
+    packed: pack::Packed,
+    incoming: tempfile::NamedTempFile,
+    formats: Vec<Format>,
+    /// Where there was a compression to take off.
+    uncompressed_sha256: Option<Sha256>,
 }
 
 fn head_of(source: &mut (impl Read + ?Sized)) -> io::Result<Vec<u8>> {
@@ -257,7 +296,7 @@ fn checksum_error(origin: &Origin, found: Checksum) -> ImportError {
 }
 
 /// Addresses of private mirrors carry passwords and signatures.
-fn without_secrets(url: &str) -> String {
+pub(super) fn without_secrets(url: &str) -> String {
     match reqwest::Url::parse(url) {
         Ok(mut parsed) => {
             parsed.set_query(None);

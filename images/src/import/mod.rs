@@ -4,26 +4,37 @@
 //! ```text
 //! url --acquire--> file --Importer--> detect -> expand -> pack --> ImageStore
 //!                          checksum of the bytes as downloaded ----^ nothing is kept before it fits
+//! artifact of a stream --artifact--> partial file --> the same, or a file as it is
 //! ```
+//!
+//! S1.5: an image is eligible only after its bytes match `sha256` and `uncompressed-sha256`; S1-11: what is in the store is
+//! downloaded and verified, and says whether this appliance saw it or only a bundle tells of it.
 //!
 //! Everything happens in this process: no parser runs as a child, none runs on a host. The bytes
 //! are hostile until their checksum fits, and also then: every reader is bounded.
 
 pub mod acquire;
+mod artifact;
 pub mod checksum;
+mod fetch;
 pub mod format;
 mod importer;
 mod local;
-mod pack;
+pub(crate) mod pack;
+mod partial;
 pub mod qcow2;
 pub mod read;
-mod spare;
+pub(crate) mod spare;
 mod store;
 
 pub use acquire::{AcquireError, Acquirer, Request, Stage};
+pub use artifact::{Acquired, ArtifactError, SignatureState, Stored, Wanted};
 pub use checksum::{Algorithm, Checksum, ChecksumError};
 pub use format::{Format, detect};
 pub use importer::{ImportError, Importer, Origin, Progress};
 pub use local::LocalError;
 pub use pack::FRAME_BYTES;
-pub use store::{ImageMeta, ImageStore, SourceRecord, StoreError, StoredImage};
+pub use partial::FLUSH_BYTES;
+pub use store::{
+    Collected, FileMeta, ImageMeta, ImageStore, Lease, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness,
+};

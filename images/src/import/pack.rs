@@ -30,6 +30,8 @@ const WORKERS_MAX: usize = 16;
 pub(crate) struct Packed {
     pub(crate) raw_bytes: u64,
     pub(crate) raw_sha256: Sha256,
+    /// Of what the reader gave: the same but for the padding.
+    pub(crate) given_sha256: Sha256,
     pub(crate) stream_bytes: u64,
     pub(crate) stream_sha256: Sha256,
 }
@@ -72,10 +74,16 @@ pub(crate) fn pack(
             Err(panic) => std::panic::resume_unwind(panic),
         };
         // A source that failed says more than a stream that ended.
-        let (raw_bytes, raw_sha256) = read?;
+        let Fed { raw_bytes, raw_sha256, given_sha256 } = read?;
         let (stream_bytes, stream_sha256) = written?;
-        Ok(Packed { raw_bytes, raw_sha256, stream_bytes, stream_sha256 })
+        Ok(Packed { raw_bytes, raw_sha256, given_sha256, stream_bytes, stream_sha256 })
     })
+}
+
+struct Fed {
+    raw_bytes: u64,
+    raw_sha256: Sha256,
+    given_sha256: Sha256,
 }
 
 fn feed(
@@ -83,21 +91,26 @@ fn feed(
     inputs: &[SyncSender<Vec<u8>>],
     used: &Receiver<Vec<u8>>,
     seen: &mut dyn FnMut(u64),
-) -> Result<(u64, Sha256), PackError> {
+) -> Result<Fed, PackError> {
     let mut hasher = Hasher::new();
     let mut raw_bytes: u64 = 0;
+    let mut unpadded = None;
     for input in inputs.iter().cycle() {
         let mut chunk = used.try_recv().unwrap_or_default();
         chunk.resize(FRAME_BYTES, 0);
         let mut filled = fill(image, &mut chunk).map_err(|source| PackError::Read { source })?;
+        hasher.update(&chunk[..filled]);
         let whole = filled.next_multiple_of(SECTOR_BYTES);
-        chunk[filled..whole].fill(0);
+        if whole > filled {
+            unpadded = Some(hasher.clone().finish());
+            chunk[filled..whole].fill(0);
+            hasher.update(&chunk[filled..whole]);
+        }
         filled = whole;
         if filled == 0 {
             break;
         }
         chunk.truncate(filled);
-        hasher.update(&chunk);
         raw_bytes += filled as u64;
         seen(raw_bytes);
         let last = filled < FRAME_BYTES;
@@ -106,7 +119,8 @@ fn feed(
             break;
         }
     }
-    Ok((raw_bytes, hasher.finish()))
+    let raw_sha256 = hasher.finish();
+    Ok(Fed { raw_bytes, raw_sha256, given_sha256: unpadded.unwrap_or(raw_sha256) })
 }
 
 fn compress(
@@ -162,6 +176,7 @@ mod tests {
             assert_eq!(zstd::decode_all(&out[..]).unwrap(), padded);
             assert_eq!((packed.raw_bytes, last), (padded.len() as u64, padded.len() as u64));
             assert_eq!(packed.raw_sha256, Sha256::of(&padded));
+            assert_eq!(packed.given_sha256, Sha256::of(&image));
             assert_eq!((packed.stream_bytes, packed.stream_sha256), (out.len() as u64, Sha256::of(&out)));
         }
     }

@@ -11,7 +11,7 @@ const SPARE_BYTES: u64 = 1 << 30;
 /// Of a small filesystem, one part in so many.
 const SPARE_SHARE: u64 = 10;
 /// The filesystem is asked this often; what others write meanwhile comes out of the spare room.
-const LOOK_BYTES: u64 = 32 << 20;
+pub(crate) const LOOK_BYTES: u64 = 32 << 20;
 
 /// What a filesystem has.
 #[derive(Clone, Copy, Debug)]
@@ -21,14 +21,19 @@ pub(crate) struct Room {
 }
 
 impl Room {
-    fn of(file: &File) -> io::Result<Self> {
+    pub(crate) fn of(file: &File) -> io::Result<Self> {
         let found = nix::sys::statvfs::fstatvfs(file)?;
         let unit = found.fragment_size();
         Ok(Self { free_bytes: found.blocks_available() * unit, total_bytes: found.blocks() * unit })
     }
 
     fn has_spare(self) -> bool {
-        self.free_bytes > SPARE_BYTES.min(self.total_bytes / SPARE_SHARE)
+        self.usable_bytes() > 0
+    }
+
+    /// What may be used without touching the spare room.
+    pub(crate) fn usable_bytes(self) -> u64 {
+        self.free_bytes.saturating_sub(SPARE_BYTES.min(self.total_bytes / SPARE_SHARE))
     }
 }
 

@@ -80,7 +80,7 @@ fn every_format_gives_the_same_image() {
         let digest = Sha256::of(&bytes);
         let expected = Some(Checksum::parse(&digest.to_string(), "").unwrap());
         let origin =
-            Origin { url: format!("https://user:secret@example.com/{name}?token=1#x"), expected, declared: None };
+            Origin { url: format!("https://user:secret@example.com/{name}?token=1#x"), expected, ..Origin::default() };
         let stored = import(dir.path(), &bytes, &origin).unwrap();
         assert_eq!((stored.meta.raw_sha256, stored.meta.raw_bytes), (Sha256::of(&image), image.len() as u64), "{name}");
         let stream = fs::read(&stored.path).unwrap();

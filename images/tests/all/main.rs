@@ -4,11 +4,19 @@
 #![allow(clippy::print_stdout, reason = "a test that cannot run here says so")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "a fault that does not concern an operation is skipped")]
 
+mod artifacts;
+mod bundles;
+mod catalogue;
 mod disks;
 mod download;
 mod faults;
+mod file_server;
 mod import;
+mod killed;
 mod parsers;
 mod partition;
 mod qcow2;
+mod resumed;
+mod room;
+mod signatures;
 mod write;

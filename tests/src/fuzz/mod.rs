@@ -17,6 +17,8 @@ mod agent;
 mod archives;
 mod backup;
 mod boot;
+mod bundle;
+mod catalogue;
 mod compressed;
 mod dhcp;
 mod drives;
@@ -36,6 +38,7 @@ mod receipts;
 mod redfish;
 mod routes;
 mod selectors;
+mod signature;
 mod smbios;
 mod stubs;
 mod tftp;
@@ -88,6 +91,9 @@ pub const TARGETS: &[Target] = &[
     Target { name: "patches", check: patches::check, seeds: patches::seeds },
     Target { name: "selectors", check: selectors::check, seeds: selectors::seeds },
     Target { name: "smbios", check: smbios::check, seeds: smbios::seeds },
+    Target { name: "catalogue", check: catalogue::check, seeds: catalogue::seeds },
+    Target { name: "bundle", check: bundle::check, seeds: bundle::seeds },
+    Target { name: "signature", check: signature::check, seeds: signature::seeds },
     Target { name: "lldp", check: lldp::check, seeds: lldp::seeds },
 ];
 

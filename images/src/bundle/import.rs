@@ -1,0 +1,353 @@
+//! From a bundle into the store (S1.25), as a stream, each blob verified before it is published; or verified alone.
+
+use std::io::{self, Read, Write};
+
+use tar::{Archive, Entry, EntryType};
+use tempfile::NamedTempFile;
+
+use super::{
+    BundleError, Progress,
+    export::MANIFEST,
+    manifest::{Blob, MANIFEST_BYTES_MAX, Manifest, What, told},
+};
+use crate::{
+    catalogue,
+    digest::{Hasher, Sha256},
+    import::{
+        FileMeta, Format, ImageStore, Role, SourceRecord, StoreError, Witness,
+        pack::Packed,
+        read::{RAW_BYTES_MAX, expand, fill},
+        spare::Sparing,
+    },
+};
+
+const BUFFER_BYTES: usize = 1 << 20;
+/// The end of an archive is filled up to a record, 10 KiB for GNU tar; more than this is something else.
+const TAIL_BYTES_MAX: u64 = 1 << 20;
+
+/// What an import did.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// By raw digest; also those that were there before.
+    pub images: Vec<Sha256>,
+    /// By digest.
+    pub files: Vec<Sha256>,
+    /// Name and digest of the stream metadata, which is among the store's files.
+    pub streams: Vec<(String, Sha256)>,
+    /// What the manifest names and the store does not have from it, with the reason.
+    pub unused: Vec<Unused>,
+    /// What is wrong with the archive itself, from where on nothing was read.
+    pub ended: Option<String>,
+}
+
+impl Report {
+    /// Whether everything of the bundle is in the store.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        self.unused.is_empty() && self.ended.is_none()
+    }
+}
+
+/// A blob that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unused {
+    pub digest: Sha256,
+    pub reason: String,
+}
+
+/// Why a blob is not taken.
+enum Refusal {
+    /// The next one may be good.
+    Blob(String),
+    /// There is no next one.
+    Archive(String),
+    Store(StoreError),
+}
+
+/// Reads a bundle to its end. What is verified is in the store when this returns; an error means that nothing is.
+pub fn import(bundle: impl Read, store: &ImageStore, progress: &dyn Fn(Progress)) -> Result<Report, BundleError> {
+    walk(bundle, Some(store), RAW_BYTES_MAX, progress)
+}
+
+/// The same without a store: says what an import would take.
+pub fn verify(bundle: impl Read, progress: &dyn Fn(Progress)) -> Result<Report, BundleError> {
+    walk(bundle, None, RAW_BYTES_MAX, progress)
+}
+
+pub(super) fn walk(
+    bundle: impl Read,
+    store: Option<&ImageStore>,
+    raw_bytes_max: u64,
+    progress: &dyn Fn(Progress),
+) -> Result<Report, BundleError> {
+    let mut archive = Archive::new(bundle);
+    let mut report = Report::default();
+    let failed = |source| BundleError::Read { source };
+    let mut entries = archive.entries().map_err(failed)?.raw(true);
+    let mut first = entries.next().ok_or(BundleError::NoManifest)?.map_err(failed)?;
+    if name_fault(&first, MANIFEST).is_some() || first.size() > MANIFEST_BYTES_MAX {
+        return Err(BundleError::NoManifest);
+    }
+    let mut head = Vec::new();
+    first.read_to_end(&mut head).map_err(failed)?;
+    let manifest = Manifest::parse(&head)?;
+    let blobs = manifest.blobs();
+    let mut progress =
+        Counting { tell: progress, done_bytes: 0, total_bytes: blobs.iter().map(|blob| blob.bytes).sum() };
+    for blob in &blobs {
+        if let Some(reason) = &report.ended {
+            report.unused.push(Unused { digest: blob.digest, reason: format!("not read: {reason}") });
+            continue;
+        }
+        let taken = match entries.next() {
+            None => Err(Refusal::Archive("the archive ends before it".to_owned())),
+            Some(Err(error)) => Err(Refusal::Archive(damaged(&error))),
+            Some(Ok(mut entry)) => match start(&entry, blob, raw_bytes_max) {
+                Ok(()) => take(&mut progress.over(&mut entry), blob, store, &mut report),
+                Err(refusal) => Err(refusal),
+            },
+        };
+        let (reason, is_end) = match taken {
+            Ok(()) => continue,
+            Err(Refusal::Blob(reason)) => (reason, false),
+            Err(Refusal::Archive(reason)) => (reason, true),
+            Err(Refusal::Store(error)) => (format!("{}; {}", error, error.help()), true),
+        };
+        report.unused.push(Unused { digest: blob.digest, reason: reason.clone() });
+        report.ended = is_end.then_some(reason);
+    }
+    if report.ended.is_none() {
+        report.ended = match entries.next() {
+            None => None,
+            Some(Ok(_)) => Some("the archive has an entry that its manifest does not name".to_owned()),
+            Some(Err(error)) => Some(damaged(&error)),
+        };
+    }
+    if report.ended.is_none() {
+        let mut tail = Vec::new();
+        let read = archive.into_inner().take(TAIL_BYTES_MAX).read_to_end(&mut tail);
+        if read.is_err() || tail.iter().any(|byte| *byte != 0) || tail.len() as u64 == TAIL_BYTES_MAX {
+            report.ended = Some("something follows the end of the archive".to_owned());
+        }
+    }
+    Ok(report)
+}
+
+/// Errors of readers quote what they read.
+fn shown(error: &io::Error) -> String {
+    catalogue::shown(&error.to_string())
+}
+
+fn damaged(error: &io::Error) -> String {
+    format!("the archive is damaged: {}", shown(error))
+}
+
+/// What is wrong with an entry that should be a plain file of this name.
+fn name_fault<R: Read>(entry: &Entry<'_, R>, name: &str) -> Option<String> {
+    let header = entry.header();
+    if header.entry_type() != EntryType::Regular {
+        return Some(format!("the archive has no plain file {name} at its place, but something else"));
+    }
+    let found = header.path_bytes();
+    (*found != *name.as_bytes()).then(|| {
+        let found = catalogue::shown(&String::from_utf8_lossy(&found));
+        format!("the archive has {found} in the place of {name}")
+    })
+}
+
+/// Whether an entry is the blob that the manifest has at its place.
+fn start<R: Read>(entry: &Entry<'_, R>, blob: &Blob<'_>, raw_bytes_max: u64) -> Result<(), Refusal> {
+    if let Some(reason) = name_fault(entry, &blob.digest.to_string()) {
+        return Err(Refusal::Archive(reason));
+    }
+    if entry.size() != blob.bytes {
+        let reason = format!("it has {} bytes in the archive, and {} in the manifest", entry.size(), blob.bytes);
+        return Err(Refusal::Archive(reason));
+    }
+    match &blob.what {
+        What::Image(meta) if meta.raw_bytes > raw_bytes_max => {
+            Err(Refusal::Blob(format!("it has {} raw bytes, more than {raw_bytes_max}", meta.raw_bytes)))
+        }
+        What::Image(_) | What::Stream(_) | What::File(_) => Ok(()),
+    }
+}
+
+fn take(data: &mut impl Read, blob: &Blob<'_>, store: Option<&ImageStore>, report: &mut Report) -> Result<(), Refusal> {
+    match &blob.what {
+        What::Stream(named) => {
+            let mut document = Vec::new();
+            let incoming = copy(data, blob, store, &mut |copied| copied.read_to_end(&mut document).map(drop))?;
+            catalogue::read(&document).map_err(|error| Refusal::Blob(error.to_string()))?;
+            let meta = FileMeta {
+                sha256: blob.digest,
+                bytes: blob.bytes,
+                role: Role::Stream,
+                name: named.name.clone(),
+                sources: vec![told_of_stream(blob)],
+            };
+            publish_file(store, incoming, meta)?;
+            report.streams.push((named.name.clone(), blob.digest));
+        }
+        What::Image(meta) => {
+            let mut raw = None;
+            let incoming = copy(data, blob, store, &mut |copied| {
+                raw = Some(expanded(copied, meta.raw_bytes));
+                Ok(())
+            })?;
+            let raw = raw.unwrap_or_else(|| Err(io::ErrorKind::UnexpectedEof.into()));
+            let (raw_bytes, raw_sha256) =
+                raw.map_err(|error| Refusal::Blob(format!("it does not expand: {}", shown(&error))))?;
+            if (raw_bytes, raw_sha256) != (meta.raw_bytes, meta.raw_sha256) {
+                let reason = format!(
+                    "it expands to {raw_bytes} bytes with sha256 {raw_sha256}, and the manifest says {} and {}",
+                    meta.raw_bytes, meta.raw_sha256
+                );
+                return Err(Refusal::Blob(reason));
+            }
+            let packed = Packed {
+                raw_bytes,
+                raw_sha256,
+                given_sha256: raw_sha256,
+                stream_bytes: blob.bytes,
+                stream_sha256: blob.digest,
+            };
+            if let (Some(store), Some(incoming)) = (store, incoming) {
+                store.publish(incoming, &packed, told(&meta.sources)).map_err(Refusal::Store)?;
+            }
+            report.images.push(raw_sha256);
+        }
+        What::File(meta) => {
+            let incoming = copy(data, blob, store, &mut |_| Ok(()))?;
+            let meta = FileMeta { sources: told(&meta.sources), ..(*meta).clone() };
+            publish_file(store, incoming, meta)?;
+            report.files.push(blob.digest);
+        }
+    }
+    Ok(())
+}
+
+fn publish_file(store: Option<&ImageStore>, incoming: Option<NamedTempFile>, meta: FileMeta) -> Result<(), Refusal> {
+    if let (Some(store), Some(incoming)) = (store, incoming) {
+        store.publish_file(incoming, meta).map_err(Refusal::Store)?;
+    }
+    Ok(())
+}
+
+/// Copies a blob into the store and compares its digest. `look` may read it as it passes; what it leaves is copied too.
+fn copy(
+    data: &mut impl Read,
+    blob: &Blob<'_>,
+    store: Option<&ImageStore>,
+    look: &mut dyn FnMut(&mut dyn Read) -> io::Result<()>,
+) -> Result<Option<NamedTempFile>, Refusal> {
+    let incoming = store.map(ImageStore::incoming).transpose().map_err(Refusal::Store)?;
+    let mut sink = io::sink();
+    let mut sparing = incoming.as_ref().map(|file| Sparing::new(file.as_file()));
+    let out: &mut dyn Write = match &mut sparing {
+        Some(file) => file,
+        None => &mut sink,
+    };
+    let mut tee = Tee { inner: data, out, hasher: Hasher::new(), bytes: 0, failed: None };
+    let read = look(&mut tee).and_then(|()| io::copy(&mut tee, &mut io::sink()));
+    let Tee { hasher, bytes, failed, .. } = tee;
+    drop(sparing);
+    if let (Some(source), Some(store), Some(file)) = (failed, store, &incoming) {
+        return Err(Refusal::Store(store.write_error(file.path(), source)));
+    }
+    read.map_err(|error| Refusal::Archive(format!("reading it: {}", shown(&error))))?;
+    check_blob(blob, bytes, hasher.finish())?;
+    Ok(incoming)
+}
+
+fn told_of_stream(blob: &Blob<'_>) -> SourceRecord {
+    SourceRecord {
+        url: String::new(),
+        formats: Vec::new(),
+        bytes: blob.bytes,
+        sha256: blob.digest,
+        checksum: String::new(),
+        uncompressed_sha256: None,
+        release: String::new(),
+        signed_by: String::new(),
+        witness: Witness::Bundle,
+    }
+}
+
+fn check_blob(blob: &Blob<'_>, bytes: u64, digest: Sha256) -> Result<(), Refusal> {
+    if bytes != blob.bytes {
+        return Err(Refusal::Archive(format!("the archive ends after {bytes} of its {} bytes", blob.bytes)));
+    }
+    if digest != blob.digest {
+        return Err(Refusal::Blob(format!("its sha256 is {digest}")));
+    }
+    Ok(())
+}
+
+/// Length and digest of what a stream expands to, up to one byte more than it should.
+fn expanded(stream: &mut dyn Read, raw_bytes: u64) -> io::Result<(u64, Sha256)> {
+    let mut raw = expand(Format::Zstd, stream)?.take(raw_bytes.saturating_add(1));
+    let (mut hasher, mut buffer) = (Hasher::new(), vec![0; BUFFER_BYTES]);
+    let mut total = 0;
+    loop {
+        match fill(&mut raw, &mut buffer)? {
+            0 => return Ok((total, hasher.finish())),
+            bytes => {
+                hasher.update(&buffer[..bytes]);
+                total += bytes as u64;
+            }
+        }
+    }
+}
+
+struct Counting<'a> {
+    tell: &'a dyn Fn(Progress),
+    done_bytes: u64,
+    total_bytes: u64,
+}
+
+impl Counting<'_> {
+    fn over<R: Read>(&mut self, inner: R) -> impl Read {
+        Counted { inner, counting: self }
+    }
+}
+
+struct Counted<'a, 'b, R> {
+    inner: R,
+    counting: &'a mut Counting<'b>,
+}
+
+impl<R: Read> Read for Counted<'_, '_, R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.inner.read(buffer)?;
+        self.counting.done_bytes += bytes as u64;
+        let (done_bytes, total_bytes) = (self.counting.done_bytes, self.counting.total_bytes);
+        (self.counting.tell)(Progress { done_bytes, total_bytes });
+        Ok(bytes)
+    }
+}
+
+/// Writes and hashes what is read through it.
+struct Tee<R, W> {
+    inner: R,
+    out: W,
+    hasher: Hasher,
+    bytes: u64,
+    /// Of writing; a decoder would hide which side failed.
+    failed: Option<io::Error>,
+}
+
+impl<R: Read, W: Write> Read for Tee<R, W> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.failed.is_some() {
+            return Err(io::Error::other("the copy could not be written"));
+        }
+        let bytes = self.inner.read(buffer)?;
+        if let Err(error) = self.out.write_all(&buffer[..bytes]) {
+            self.failed = Some(error);
+            return Err(io::Error::other("the copy could not be written"));
+        }
+        self.hasher.update(&buffer[..bytes]);
+        self.bytes += bytes as u64;
+        Ok(bytes)
+    }
+}

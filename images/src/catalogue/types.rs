@@ -1,0 +1,148 @@
+//! What an artifact is: the words of stream metadata (S1-2.2) as types.
+
+use std::{fmt, str::FromStr};
+
+use serde::{Deserialize, Serialize};
+
+use super::{location::Location, text::shown};
+use crate::digest::Sha256;
+
+/// The four architectures of stream metadata (S1-2.2), by their names there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Architecture {
+    Aarch64,
+    Ppc64le,
+    S390x,
+    #[serde(rename = "x86_64")]
+    X86_64,
+}
+
+impl Architecture {
+    pub const ALL: [Self; 4] = [Self::Aarch64, Self::Ppc64le, Self::S390x, Self::X86_64];
+
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Aarch64 => "aarch64",
+            Self::Ppc64le => "ppc64le",
+            Self::S390x => "s390x",
+            Self::X86_64 => "x86_64",
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0} is none of the architectures x86_64 (amd64), aarch64 (arm64), ppc64le and s390x")]
+pub struct UnknownArchitecture(String);
+
+/// Also by the names that Kubernetes has (`amd64`, `arm64`), as labels and annotations give them.
+impl FromStr for Architecture {
+    type Err = UnknownArchitecture;
+
+    fn from_str(text: &str) -> Result<Self, UnknownArchitecture> {
+        match text {
+            "aarch64" | "arm64" => Ok(Self::Aarch64),
+            "ppc64le" => Ok(Self::Ppc64le),
+            "s390x" => Ok(Self::S390x),
+            "x86_64" | "amd64" => Ok(Self::X86_64),
+            _ => Err(UnknownArchitecture(shown(text))),
+        }
+    }
+}
+
+/// What an artifact is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// The image of a disk, plain or compressed: `raw`, `raw.gz`, `raw.xz`, `raw.zst`, each also with `4k.` before it.
+    Metal,
+    Iso,
+    Pxe,
+    /// What other platforms take (qcow2, vmdk, ova, …): known, not chosen.
+    Other,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Metal => "metal",
+            Self::Iso => "iso",
+            Self::Pxe => "pxe",
+            Self::Other => "other",
+        })
+    }
+}
+
+/// Which file of its format an artifact is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Part {
+    Disk,
+    Kernel,
+    Initramfs,
+    Rootfs,
+    /// What stream metadata calls the `disk` of the format `iso`.
+    Iso,
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Disk => "disk",
+            Self::Kernel => "kernel",
+            Self::Initramfs => "initramfs",
+            Self::Rootfs => "rootfs",
+            Self::Iso => "iso",
+        })
+    }
+}
+
+/// Sectors of most disks.
+pub(super) const PLAIN_SECTOR_BYTES: u32 = 512;
+/// Sectors of 4 KiB native disks, for which formats carry [`FOUR_K`].
+pub(super) const FOUR_K_SECTOR_BYTES: u32 = 4096;
+const FOUR_K: &str = "4k.";
+
+/// One file that a stream names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Artifact {
+    pub architecture: Architecture,
+    /// `metal`, `openstack`, …
+    pub platform: String,
+    pub kind: Kind,
+    /// As the stream has it: `4k.raw.gz`.
+    pub format: String,
+    pub part: Part,
+    /// Of the disks that it is made for.
+    pub sector_bytes: u32,
+    pub release: String,
+    pub location: Location,
+    /// Of the bytes as downloaded.
+    pub sha256: Sha256,
+    /// Of the bytes once the outer compression is taken off.
+    pub uncompressed_sha256: Option<Sha256>,
+    /// Where the detached OpenPGP signature of the bytes as downloaded is.
+    pub signature: Option<Location>,
+}
+
+/// Kind and sector size of a format's name.
+pub(super) fn of_format(name: &str) -> (Kind, u32) {
+    let (sector_bytes, plain) = match name.strip_prefix(FOUR_K) {
+        Some(plain) => (FOUR_K_SECTOR_BYTES, plain),
+        None => (PLAIN_SECTOR_BYTES, name),
+    };
+    let kind = match plain {
+        "raw" | "raw.gz" | "raw.xz" | "raw.zst" => Kind::Metal,
+        "iso" => Kind::Iso,
+        "pxe" => Kind::Pxe,
+        _ => Kind::Other,
+    };
+    (kind, sector_bytes)
+}

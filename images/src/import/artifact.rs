@@ -1,0 +1,383 @@
+//! From an artifact of a stream to what is stored (S1.5): eligible only once the bytes match `sha256`, the signature where
+//! there is one and a key, and `uncompressed-sha256` where there is one.
+//!
+//! ```text
+//! Wanted --already stored?--------------------------------------------> Acquired
+//!    |                                                                      ^
+//!    +-- .sig --> Verifier --+                                              |
+//!    +-- Fetch (partial) ----+-- disk: Importer (expand, compare, pack) ----+
+//!                            +-- kernel, initramfs, rootfs, iso: as it is --+
+//! ```
+
+use std::{
+    cell::Cell,
+    fs::File,
+    io::{self, Read as _, Seek as _},
+    path::PathBuf,
+    sync::Arc,
+    time::SystemTime,
+};
+
+use super::{
+    acquire::{AcquireError, Acquirer, chain},
+    fetch::{Fetch, FetchError, Fetched, SignatureCheck, Tell, fetch_small},
+    format::{self, HEAD_BYTES},
+    importer::{ImportError, Origin, without_secrets},
+    read::{EXPANSION_FREE_BYTES, Expansion, expand, fill},
+    store::{FileMeta, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness},
+};
+use crate::{
+    catalogue::{Artifact, Part},
+    digest::{Hasher, Sha256},
+    http::HttpError,
+    openpgp::{Keyring, SIGNATURE_BYTES_MAX, SignatureError},
+};
+
+/// An artifact as it is to be in the store.
+#[derive(Clone, Debug)]
+pub struct Wanted {
+    pub url: String,
+    /// Of the bytes as downloaded.
+    pub sha256: Sha256,
+    pub uncompressed_sha256: Option<Sha256>,
+    /// Where the detached signature is, where the stream gives one.
+    pub signature_url: Option<String>,
+    /// Keys that may have made it. Without keys a signature is not looked at.
+    pub keyring: Option<Arc<Keyring>>,
+    /// `None`: the image of a disk, which is packed for the writer. Else the file is kept as it is.
+    pub role: Option<Role>,
+    pub release: String,
+}
+
+impl Wanted {
+    #[must_use]
+    pub fn of(artifact: &Artifact, keyring: Option<Arc<Keyring>>) -> Self {
+        Self {
+            url: artifact.location.as_str().to_owned(),
+            sha256: artifact.sha256,
+            uncompressed_sha256: artifact.uncompressed_sha256,
+            signature_url: artifact.signature.as_ref().map(|location| location.as_str().to_owned()),
+            keyring,
+            role: match artifact.part {
+                Part::Disk => None,
+                Part::Kernel => Some(Role::Kernel),
+                Part::Initramfs => Some(Role::Initramfs),
+                Part::Rootfs => Some(Role::Rootfs),
+                Part::Iso => Some(Role::Iso),
+            },
+            release: artifact.release.clone(),
+        }
+    }
+
+    /// Where the signature must be good.
+    fn signed(&self) -> Option<(&str, &Arc<Keyring>)> {
+        Some((self.signature_url.as_deref()?, self.keyring.as_ref()?))
+    }
+}
+
+/// What is in the store now.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stored {
+    Image(StoredImage),
+    File(StoredFile),
+}
+
+/// What is known of an artifact's signature.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SignatureState {
+    /// The stream gives none.
+    None,
+    /// There is one that nobody here checked: no key is configured, or only a bundle says where the image comes from.
+    Unverified,
+    Good {
+        fingerprint: String,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquired {
+    pub stored: Stored,
+    pub signature: SignatureState,
+    /// `false`: a bundle says that this image is the artifact. One that was seen here comes before it. A file that is kept
+    /// as it is needs nobody's word: its digest, which was compared here, is the artifact's.
+    pub is_seen_here: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ArtifactError {
+    #[error("{url} is being downloaded already")]
+    Busy { url: String },
+    #[error("downloading {url}")]
+    Http { url: String, source: HttpError },
+    #[error("downloading the signature {url}")]
+    SignatureHttp { url: String, source: HttpError },
+    #[error("checking the signature of {url}")]
+    Signature { url: String, source: SignatureError },
+    #[error("the sha256 of {url} is {found}, not {expected}")]
+    Digest { url: String, expected: Sha256, found: Sha256 },
+    #[error("the sha256 of {url} once it is uncompressed is {found}, not {expected}")]
+    Uncompressed { url: String, expected: Sha256, found: Sha256 },
+    #[error(transparent)]
+    Import(AcquireError),
+    #[error("using the image folder")]
+    Store(#[from] StoreError),
+    #[error("reading {path}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("the import of {url} ended unexpectedly")]
+    Ended { url: String },
+}
+
+impl ArtifactError {
+    /// What happened, with all causes, and what a person can do about it.
+    #[must_use]
+    pub fn explain(&self) -> String {
+        format!("{}; {}", chain(self), self.help())
+    }
+
+    /// Whether the same artifact will fail again: other metadata, another key or another server is needed.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        match self {
+            Self::Signature { .. } | Self::Digest { .. } | Self::Uncompressed { .. } => true,
+            Self::Import(AcquireError::Import { source, .. }) => !matches!(**source, ImportError::Store(_)),
+            Self::Busy { .. }
+            | Self::Http { .. }
+            | Self::SignatureHttp { .. }
+            | Self::Import(_)
+            | Self::Store(_)
+            | Self::Read { .. }
+            | Self::Ended { .. } => false,
+        }
+    }
+
+    /// Whether the store has no room for it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        let of_import = |error: &AcquireError| match error {
+            AcquireError::Import { source, .. } => matches!(**source, ImportError::Store(StoreError::Full { .. })),
+            AcquireError::Store(error) => matches!(error, StoreError::Full { .. }),
+            AcquireError::Scheme { .. }
+            | AcquireError::Http(_)
+            | AcquireError::Local(_)
+            | AcquireError::Checksum(_)
+            | AcquireError::ChecksumFile { .. }
+            | AcquireError::Spool { .. }
+            | AcquireError::Ended { .. } => false,
+        };
+        match self {
+            Self::Store(error) => matches!(error, StoreError::Full { .. }),
+            Self::Import(error) => of_import(error),
+            Self::Busy { .. }
+            | Self::Http { .. }
+            | Self::SignatureHttp { .. }
+            | Self::Signature { .. }
+            | Self::Digest { .. }
+            | Self::Uncompressed { .. }
+            | Self::Read { .. }
+            | Self::Ended { .. } => false,
+        }
+    }
+
+    fn help(&self) -> &'static str {
+        match self {
+            Self::Busy { .. } => "wait for the other download; this one looks again by itself",
+            Self::Http { source, .. } | Self::SignatureHttp { source, .. } => source.help(),
+            Self::Signature { source, .. } => source.help(),
+            Self::Digest { .. } => {
+                "get the stream's metadata anew; if it is new, the server has another file than it says"
+            }
+            Self::Uncompressed { .. } => "the stream's two digests contradict each other: tell its publisher",
+            Self::Import(error) => error.help(),
+            Self::Store(error) => error.help(),
+            Self::Read { .. } => "see that the image folder's disk works",
+            Self::Ended { .. } => "this is a fault of the appliance: see its log",
+        }
+    }
+
+    fn of_fetch(error: FetchError, url: &str) -> Self {
+        let url = url.to_owned();
+        match error {
+            FetchError::Busy => Self::Busy { url },
+            FetchError::Http(source) => Self::Http { url, source },
+            FetchError::Store(error) => error.into(),
+            FetchError::Digest { expected, found } => Self::Digest { url, expected, found },
+            FetchError::Signature(source) => Self::Signature { url, source },
+            FetchError::Ended => Self::Ended { url },
+        }
+    }
+}
+
+impl Acquirer {
+    /// Returns what is stored for an artifact, downloading it only where it is not there.
+    pub async fn acquire_artifact(&self, wanted: &Wanted, progress: Tell) -> Result<Acquired, ArtifactError> {
+        if let Some(found) = self.stored_artifact(wanted)? {
+            return Ok(found);
+        }
+        let url = &wanted.url;
+        let fetch = Fetch {
+            store: self.store().clone(),
+            client: self.client.clone(),
+            limits: self.limits,
+            url: url.clone(),
+            sha256: wanted.sha256,
+            signature: self.signature(wanted).await?,
+            // The stream wants it until it says otherwise.
+            keeps_parts: true,
+        };
+        let fetched = fetch.run(&progress).await.map_err(|error| ArtifactError::of_fetch(error, url))?;
+        let signed_by = fetched.signed.as_ref().map(|signed| signed.fingerprint.clone()).unwrap_or_default();
+        let signature = state(wanted, &signed_by);
+        let stored = match wanted.role {
+            None => {
+                let origin = Origin {
+                    url: url.clone(),
+                    expected: Some(wanted.sha256.into()),
+                    declared: None,
+                    uncompressed_sha256: wanted.uncompressed_sha256,
+                    release: wanted.release.clone(),
+                    signed_by,
+                };
+                let imported = self.import_partial(fetched.partial, origin, progress, true).await;
+                Stored::Image(imported.map_err(|error| of_import(error, url))?)
+            }
+            Some(role) => {
+                let (acquirer, wanted) = (self.clone(), wanted.clone());
+                let task = move || acquirer.keep_file(fetched, &wanted, role, signed_by);
+                let kept = tokio::task::spawn_blocking(task).await;
+                Stored::File(kept.map_err(|_| ArtifactError::Ended { url: url.clone() })??)
+            }
+        };
+        Ok(Acquired { stored, signature, is_seen_here: true })
+    }
+
+    /// What is there of an artifact already. What was seen here comes before what a bundle says, and that counts only
+    /// where it does not contradict the stream.
+    pub fn stored_artifact(&self, wanted: &Wanted) -> Result<Option<Acquired>, StoreError> {
+        let is_it = |source: &SourceRecord| source.sha256 == wanted.sha256;
+        let keys = wanted.signed().map(|(_, keyring)| keyring.fingerprints());
+        let is_checked = |source: &SourceRecord| {
+            source.witness == Witness::Here && keys.as_ref().is_none_or(|keys| keys.contains(&source.signed_by))
+        };
+        let (stored, sources, is_contradicted) = match wanted.role {
+            None => {
+                let checked = self.store().find_source(&|source| is_it(source) && is_checked(source))?;
+                let told = || self.store().find_source(&|source| is_it(source) && source.witness == Witness::Bundle);
+                let Some(image) = checked.map_or_else(told, |image| Ok(Some(image)))? else { return Ok(None) };
+                // A raw image of whole sectors is what the stream calls uncompressed.
+                let is_raw = |source: &SourceRecord| source.formats.last() == Some(&format::Format::Raw);
+                let of_raw = image.meta.sources.iter().any(|source| is_it(source) && is_raw(source));
+                let differs = wanted.uncompressed_sha256.is_some_and(|known| known != image.meta.raw_sha256);
+                (Stored::Image(image.clone()), image.meta.sources, of_raw && differs)
+            }
+            Some(_) => {
+                let Some(file) = self.store().file(&wanted.sha256)? else { return Ok(None) };
+                (Stored::File(file.clone()), file.meta.sources, false)
+            }
+        };
+        let checked = sources.iter().find(|source| is_it(source) && is_checked(source));
+        let is_told = sources.iter().any(|source| is_it(source) && source.witness == Witness::Bundle);
+        Ok(match checked {
+            Some(source) => Some(Acquired { stored, signature: state(wanted, &source.signed_by), is_seen_here: true }),
+            None if is_told && !is_contradicted => {
+                Some(Acquired { stored, signature: state(wanted, ""), is_seen_here: wanted.role.is_some() })
+            }
+            None => None,
+        })
+    }
+
+    async fn signature(&self, wanted: &Wanted) -> Result<Option<SignatureCheck>, ArtifactError> {
+        let Some((url, keyring)) = wanted.signed() else { return Ok(None) };
+        let bytes = fetch_small(&self.client, self.limits, url, SIGNATURE_BYTES_MAX).await;
+        let bytes = bytes.map_err(|source| ArtifactError::SignatureHttp { url: url.to_owned(), source })?;
+        // A clock before 1970 has seen no signature end.
+        let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        Ok(Some(SignatureCheck { keyring: keyring.clone(), signature: bytes.into(), now_s }))
+    }
+
+    /// Publishes a file as it is.
+    fn keep_file(
+        &self,
+        fetched: Fetched,
+        wanted: &Wanted,
+        role: Role,
+        signed_by: String,
+    ) -> Result<StoredFile, ArtifactError> {
+        let Fetched { partial, .. } = fetched;
+        if let Some(expected) = wanted.uncompressed_sha256 {
+            let path = partial.path().to_path_buf();
+            let expanded = File::open(&path).and_then(expanded_sha256);
+            let found = expanded.map_err(|source| ArtifactError::Read { path, source })?;
+            if found != expected {
+                partial.remove()?;
+                return Err(ArtifactError::Uncompressed { url: wanted.url.clone(), expected, found });
+            }
+        }
+        let bytes = partial.bytes();
+        let source = SourceRecord {
+            url: without_secrets(&wanted.url),
+            formats: Vec::new(),
+            bytes,
+            sha256: wanted.sha256,
+            checksum: format!("sha256:{}", wanted.sha256),
+            uncompressed_sha256: wanted.uncompressed_sha256,
+            release: wanted.release.clone(),
+            signed_by,
+            witness: Witness::Here,
+        };
+        let meta = FileMeta { sha256: wanted.sha256, bytes, role, name: String::new(), sources: vec![source] };
+        Ok(self.store().publish_file(partial.into_incoming()?, meta)?)
+    }
+}
+
+fn of_import(error: AcquireError, url: &str) -> ArtifactError {
+    if let AcquireError::Import { source, .. } = &error
+        && let ImportError::Uncompressed { expected, found } = **source
+    {
+        return ArtifactError::Uncompressed { url: url.to_owned(), expected, found };
+    }
+    ArtifactError::Import(error)
+}
+
+fn state(wanted: &Wanted, signed_by: &str) -> SignatureState {
+    match (&wanted.signature_url, signed_by) {
+        (None, _) => SignatureState::None,
+        (Some(_), "") => SignatureState::Unverified,
+        (Some(_), fingerprint) => SignatureState::Good { fingerprint: fingerprint.to_owned() },
+    }
+}
+
+/// The digest of what a file holds once its compression is taken off.
+fn expanded_sha256(mut file: File) -> io::Result<Sha256> {
+    let count = Cell::new(file.metadata()?.len());
+    let mut head = vec![0; HEAD_BYTES];
+    let bytes = fill(&mut file, &mut head)?;
+    file.rewind()?;
+    // What is no image to write can be compressed or not all the same.
+    let format = format::detect(&head[..bytes]).unwrap_or(format::Format::Raw);
+    let mut expanded = Expansion::new(expand(format, file)?, &count, EXPANSION_FREE_BYTES);
+    let (mut hasher, mut buffer) = (Hasher::new(), vec![0; 1 << 20]);
+    loop {
+        match expanded.read(&mut buffer)? {
+            0 => return Ok(hasher.finish()),
+            bytes => hasher.update(&buffer[..bytes]),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_that_come_again_are_told_apart() {
+        let url = || "https://example.com/x".to_owned();
+        let zero = Sha256::of(b"");
+        assert!(ArtifactError::Digest { url: url(), expected: zero, found: zero }.is_permanent());
+        assert!(!ArtifactError::Busy { url: url() }.is_permanent());
+        let full = || StoreError::Full { path: PathBuf::from("/x") };
+        assert!(ArtifactError::Store(full()).is_full());
+        let import = AcquireError::Import { url: url(), source: Box::new(ImportError::Store(full())) };
+        let error = ArtifactError::Import(import);
+        assert!(error.is_full() && !error.is_permanent());
+    }
+}

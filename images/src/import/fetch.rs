@@ -1,0 +1,250 @@
+//! One file whose digest is known, from a server into a [`Partial`]: resumed, checked while it comes, begun anew where the
+//! server's file changed, never a mixture of two (S1.5).
+//!
+//! ```text
+//! partial file --reread--> Checks <--update-- Download --append--> partial file --every 32 MiB--> disk
+//!                            | sha256, signature
+//!                            v
+//!                     Fetched | FetchError (what is wrong is removed, what is only cut stays)
+//! ```
+
+use std::sync::Arc;
+
+use super::{
+    acquire::Stage,
+    partial::Partial,
+    store::{ImageStore, StoreError},
+};
+use crate::{
+    digest::{Hasher, Sha256},
+    http::{Download, HttpError, Limits},
+    openpgp::{Keyring, SignatureError, Signed, Verifier},
+};
+
+/// Times that a file may change on its server before we give up: somebody uploads it over and over.
+const RESTARTS_MAX: u32 = 3;
+/// Progress of reading what is there already is told this often.
+const TOLD_BYTES: u64 = 16 << 20;
+
+pub(crate) type Tell = Arc<dyn Fn(Stage) + Send + Sync>;
+
+/// A detached signature with the keys that may have made it.
+#[derive(Clone, Debug)]
+pub(crate) struct SignatureCheck {
+    pub(crate) keyring: Arc<Keyring>,
+    pub(crate) signature: Arc<[u8]>,
+    pub(crate) now_s: u64,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Fetch {
+    pub(crate) store: ImageStore,
+    pub(crate) client: reqwest::Client,
+    pub(crate) limits: Limits,
+    pub(crate) url: String,
+    pub(crate) sha256: Sha256,
+    pub(crate) signature: Option<SignatureCheck>,
+    /// Whether what came stays after an error that another attempt may outlive. After a kill it stays in any case.
+    pub(crate) keeps_parts: bool,
+}
+
+/// A file that is whole and has the digest and the signature that it must have.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) partial: Partial,
+    pub(crate) signed: Option<Signed>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FetchError {
+    #[error("somebody else is downloading it already")]
+    Busy,
+    #[error(transparent)]
+    Http(#[from] HttpError),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("its sha256 is {found}, not {expected}")]
+    Digest { expected: Sha256, found: Sha256 },
+    #[error(transparent)]
+    Signature(#[from] SignatureError),
+    #[error("the download ended unexpectedly")]
+    Ended,
+}
+
+struct Checks {
+    hasher: Hasher,
+    verifier: Option<Verifier>,
+}
+
+impl Checks {
+    fn update(&mut self, bytes: &[u8]) {
+        self.hasher.update(bytes);
+        if let Some(verifier) = &mut self.verifier {
+            verifier.update(bytes);
+        }
+    }
+}
+
+impl Fetch {
+    pub(crate) async fn run(&self, tell: &Tell) -> Result<Fetched, FetchError> {
+        // Before the first byte: a signature that cannot become good ends it here.
+        self.checks()?;
+        let (store, sha256, url) = (self.store.clone(), self.sha256, self.url.clone());
+        let opened = blocking(move || Partial::open(&store, &sha256, &url)).await??;
+        let mut partial = opened.ok_or(FetchError::Busy)?;
+        let (mut restarts, mut is_doubted) = (0, false);
+        loop {
+            let ended;
+            (partial, ended) = self.attempt(partial, tell).await?;
+            match ended {
+                Ok((checks, in_parts)) => match self.judge(checks) {
+                    Ok(signed) => return Ok(Fetched { partial, signed }),
+                    // Parts of two files may have come together where the server gives no names to them: once more,
+                    // from the start.
+                    Err(FetchError::Digest { .. }) if in_parts && !is_doubted => is_doubted = true,
+                    Err(error) => return Err(removed(partial, error).await),
+                },
+                Err(FetchError::Http(HttpError::Changed { why, .. })) if restarts < RESTARTS_MAX => {
+                    tracing::info!(url = self.url, why, "the file changed: downloading it anew");
+                }
+                Err(error) if is_hopeless(&error) || !self.keeps_parts => return Err(removed(partial, error).await),
+                Err(error) => return Err(error),
+            }
+            restarts += 1;
+            partial = blocking(move || partial.restart().map(|()| partial)).await??;
+        }
+    }
+
+    fn checks(&self) -> Result<Checks, SignatureError> {
+        let verifier =
+            self.signature.as_ref().map(|check| Verifier::new(&check.keyring, &check.signature, check.now_s));
+        Ok(Checks { hasher: Hasher::new(), verifier: verifier.transpose()? })
+    }
+
+    fn judge(&self, checks: Checks) -> Result<Option<Signed>, FetchError> {
+        let found = checks.hasher.finish();
+        if found != self.sha256 {
+            return Err(FetchError::Digest { expected: self.sha256, found });
+        }
+        Ok(checks.verifier.map(Verifier::finish).transpose()?)
+    }
+
+    /// Reads what is there, downloads the rest, and says whether it came in parts. The partial file comes back whatever
+    /// happens, flushed.
+    async fn attempt(
+        &self,
+        partial: Partial,
+        tell: &Tell,
+    ) -> Result<(Partial, Result<(Checks, bool), FetchError>), FetchError> {
+        let checks = self.checks()?;
+        let told = tell.clone();
+        let (partial, checks) = blocking(move || reread(partial, checks, &told)).await??;
+        let in_parts = partial.bytes() > 0;
+        let mut hold = Hold { partial: Some(partial), checks, in_parts };
+        let result = self.download(&mut hold, tell).await;
+        let Some(partial) = hold.partial else { return Err(FetchError::Ended) };
+        let (partial, flushed) = blocking(move || flush(partial)).await?;
+        let ended = result.and(flushed.map_err(FetchError::from));
+        Ok((partial, ended.map(|()| (hold.checks, hold.in_parts))))
+    }
+
+    async fn download(&self, hold: &mut Hold, tell: &Tell) -> Result<(), FetchError> {
+        let Some(partial) = &mut hold.partial else { return Err(FetchError::Ended) };
+        let download = Download::new(self.client.clone(), &self.url, self.limits, None, true)?;
+        let mut download = download.from_position(partial.bytes(), partial.validator(), partial.total_bytes());
+        tell(downloading(partial));
+        let mut is_described = false;
+        while let Some(bytes) = download.next().await? {
+            let Some(partial) = &mut hold.partial else { return Err(FetchError::Ended) };
+            if !is_described {
+                partial.describe(download.validator(), download.total_bytes());
+                partial.ensure_room()?;
+                is_described = true;
+            }
+            hold.checks.update(&bytes);
+            // Some 100 kB into the page cache: not worth a thread of its own.
+            let is_due = partial.append(&bytes)?;
+            tell(downloading(partial));
+            if is_due && let Some(full) = hold.partial.take() {
+                let (partial, flushed) = blocking(move || flush(full)).await?;
+                hold.partial = Some(partial);
+                flushed?;
+            }
+            hold.in_parts |= download.is_resumed();
+        }
+        Ok(())
+    }
+}
+
+/// The partial file changes hands while it is flushed.
+struct Hold {
+    partial: Option<Partial>,
+    checks: Checks,
+    /// The bytes came in more than one part.
+    in_parts: bool,
+}
+
+fn downloading(partial: &Partial) -> Stage {
+    Stage::Downloading { done_bytes: partial.bytes(), total_bytes: partial.total_bytes() }
+}
+
+fn reread(mut partial: Partial, mut checks: Checks, tell: &Tell) -> Result<(Partial, Checks), StoreError> {
+    let total_bytes = partial.bytes();
+    if total_bytes > 0 {
+        let (mut done_bytes, mut told_bytes) = (0, 0);
+        tell(Stage::Rereading { done_bytes, total_bytes });
+        partial.reread(&mut |bytes| {
+            checks.update(bytes);
+            done_bytes += bytes.len() as u64;
+            if done_bytes - told_bytes >= TOLD_BYTES || done_bytes == total_bytes {
+                told_bytes = done_bytes;
+                tell(Stage::Rereading { done_bytes, total_bytes });
+            }
+        })?;
+    }
+    Ok((partial, checks))
+}
+
+fn flush(mut partial: Partial) -> (Partial, Result<(), StoreError>) {
+    let flushed = partial.flush();
+    (partial, flushed)
+}
+
+/// Whether what was downloaded is of no use to the next attempt, or must make room.
+fn is_hopeless(error: &FetchError) -> bool {
+    match error {
+        FetchError::Http(HttpError::TooLarge { .. } | HttpError::Changed { .. } | HttpError::Length { .. })
+        | FetchError::Store(StoreError::Full { .. })
+        | FetchError::Digest { .. }
+        | FetchError::Signature(_) => true,
+        FetchError::Http(_) | FetchError::Store(_) | FetchError::Busy | FetchError::Ended => false,
+    }
+}
+
+async fn removed(partial: Partial, error: FetchError) -> FetchError {
+    match blocking(move || partial.remove()).await {
+        Ok(Ok(())) => error,
+        Ok(Err(failed)) => failed.into(),
+        Err(failed) => failed,
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, FetchError> {
+    tokio::task::spawn_blocking(work).await.map_err(|_| FetchError::Ended)
+}
+
+/// A small file as it is.
+pub(crate) async fn fetch_small(
+    client: &reqwest::Client,
+    limits: Limits,
+    url: &str,
+    bytes_max: usize,
+) -> Result<Vec<u8>, HttpError> {
+    let limits = Limits { bytes_max: bytes_max as u64, ..limits };
+    let mut download = Download::new(client.clone(), url, limits, None, false)?;
+    let mut bytes = Vec::new();
+    while let Some(more) = download.next().await? {
+        bytes.extend_from_slice(&more);
+    }
+    Ok(bytes)
+}

@@ -1,0 +1,200 @@
+//! What is written down of stored images and files: digests, sources, and whose word each source is (S1.5, S1-11).
+
+use std::{io, path::PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{digest::Sha256, import::format::Format};
+
+/// Places that one image is remembered to come from.
+pub(super) const SOURCES_MAX: usize = 32;
+
+/// What is known of a stored image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ImageMeta {
+    /// Of the raw image; the image's name.
+    pub raw_sha256: Sha256,
+    /// A multiple of 512.
+    pub raw_bytes: u64,
+    /// Of the compressed stream that hosts fetch.
+    pub stream_sha256: Sha256,
+    pub stream_bytes: u64,
+    /// Where it came from, latest last.
+    pub sources: Vec<SourceRecord>,
+}
+
+impl ImageMeta {
+    /// Whether this appliance itself saw the published bytes become this image. Without that only a bundle says what it
+    /// is, and it never stands before one that was seen.
+    #[must_use]
+    pub fn is_seen_here(&self) -> bool {
+        self.sources.iter().any(|source| source.witness == Witness::Here)
+    }
+}
+
+/// A file that is served as it is: a part of a network boot, an ISO image, a stream's metadata.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileMeta {
+    /// Of the file; its name.
+    pub sha256: Sha256,
+    pub bytes: u64,
+    pub role: Role,
+    /// The stream's name for a stream's metadata, else empty.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+    /// Where it came from, latest last.
+    pub sources: Vec<SourceRecord>,
+}
+
+impl FileMeta {
+    /// As [`ImageMeta::is_seen_here`].
+    #[must_use]
+    pub fn is_seen_here(&self) -> bool {
+        self.sources.iter().any(|source| source.witness == Witness::Here)
+    }
+}
+
+/// What a stored file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    Kernel,
+    Initramfs,
+    Rootfs,
+    Iso,
+    /// Stream metadata, as an offline bundle brings it.
+    Stream,
+}
+
+/// Whose word a record is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Witness {
+    /// This appliance read the source's bytes, and they gave this image.
+    #[default]
+    Here,
+    /// An offline bundle says so. That its image has the digests that it states was checked here; that it came from this
+    /// source was not.
+    Bundle,
+}
+
+impl Witness {
+    fn is_here(&self) -> bool {
+        *self == Self::Here
+    }
+}
+
+/// One file that gave this image.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceRecord {
+    /// Address without user, password, query and fragment.
+    pub url: String,
+    /// Outermost first: `[gzip, raw]`, `[qcow2]`. Empty for a file that is served as it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub formats: Vec<Format>,
+    /// Of the bytes as downloaded.
+    pub bytes: u64,
+    pub sha256: Sha256,
+    /// As the owner gave it and as it was found to be, `sha512:…`; empty where none was given.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub checksum: String,
+    /// Of the bytes once the outer compression was taken off, where there was one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncompressed_sha256: Option<Sha256>,
+    /// The stream's name for it; empty where it came from no stream.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub release: String,
+    /// Fingerprint of the OpenPGP key whose signature of the bytes as downloaded was checked.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub signed_by: String,
+    #[serde(default, skip_serializing_if = "Witness::is_here")]
+    pub witness: Witness,
+}
+
+/// Notes a source. What was seen here replaces what was told of the same file, never the other way round, and makes
+/// room for itself among what was told first.
+pub(super) fn note(sources: &mut Vec<SourceRecord>, source: SourceRecord) {
+    let same = |known: &SourceRecord| (&known.url, known.sha256) == (&source.url, source.sha256);
+    if source.witness == Witness::Bundle && sources.iter().any(|known| same(known) && known.witness == Witness::Here) {
+        return;
+    }
+    sources.retain(|known| *known != source && !(same(known) && known.witness == Witness::Bundle));
+    sources.push(source);
+    while sources.len() > SOURCES_MAX {
+        let told = sources.iter().position(|known| known.witness == Witness::Bundle);
+        sources.remove(told.unwrap_or(0));
+    }
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    #[error("opening the image folder {path}")]
+    Open { path: PathBuf, source: io::Error },
+    #[error("reading {path}")]
+    Read { path: PathBuf, source: io::Error },
+    #[error("{path} is no metadata of an image")]
+    Meta { path: PathBuf, source: serde_json::Error },
+    #[error("making a file in {path}")]
+    Create { path: PathBuf, source: io::Error },
+    #[error("no space is left for the image in {path}")]
+    Full { path: PathBuf },
+    #[error("writing {path}")]
+    Write { path: PathBuf, source: io::Error },
+    #[error("putting {path} in its place")]
+    Publish { path: PathBuf, source: io::Error },
+    #[error("removing {path}")]
+    Remove { path: PathBuf, source: io::Error },
+}
+
+impl StoreError {
+    /// What a person can do about it.
+    #[must_use]
+    pub fn help(&self) -> &'static str {
+        match self {
+            Self::Full { .. } => "remove what is not needed from this filesystem, or use a larger one",
+            Self::Open { .. }
+            | Self::Read { .. }
+            | Self::Meta { .. }
+            | Self::Create { .. }
+            | Self::Write { .. }
+            | Self::Publish { .. }
+            | Self::Remove { .. } => "see that the folder's disk works, and that the appliance may write there",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(url: &str, witness: Witness) -> SourceRecord {
+        SourceRecord {
+            url: url.to_owned(),
+            formats: vec![Format::Raw],
+            bytes: 1,
+            sha256: Sha256::of(url.as_bytes()),
+            checksum: String::new(),
+            uncompressed_sha256: None,
+            release: String::new(),
+            signed_by: String::new(),
+            witness,
+        }
+    }
+
+    /// A bundle with many sources for one image would have made the appliance forget what it saw itself.
+    #[test]
+    fn what_was_seen_outlives_any_number_of_claims() {
+        let mut sources = vec![record("seen", Witness::Here)];
+        for index in 0..100 {
+            note(&mut sources, record(&format!("told-{index}"), Witness::Bundle));
+        }
+        assert_eq!(sources.len(), SOURCES_MAX);
+        assert_eq!(sources[0], record("seen", Witness::Here));
+        note(&mut sources, record("seen", Witness::Bundle));
+        assert_eq!(sources.iter().filter(|known| known.url == "seen").count(), 1);
+        note(&mut sources, record("told-99", Witness::Here));
+        let known: Vec<Witness> =
+            sources.iter().filter(|known| known.url == "told-99").map(|known| known.witness).collect();
+        assert_eq!(known, [Witness::Here]);
+    }
+}

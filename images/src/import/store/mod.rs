@@ -1,0 +1,185 @@
+//! Images that hosts are written from and files that they boot from: one folder, two files for each (S1-11: the
+//! catalogue's entries that are downloaded and verified; S1.5).
+//!
+//! ```text
+//! <raw sha256>.raw.zst       the stream of an image
+//! <raw sha256>.json          ImageMeta; the image exists when this file does
+//! <sha256>.file              a file that is served as it is: kernel, initramfs, rootfs, ISO, stream metadata
+//! <sha256>.file.json         FileMeta; the file exists when this file does
+//! partial-<sha256>           a download on its way, named by what it must become, with partial-<sha256>.json
+//! incoming-*                 being written
+//! ```
+//!
+//! Streams and files never change once they are there: plans name them by digest. Several processes may use one folder
+//! at a time. Locks (flock) are on the data files: exclusive by the writer of an `incoming-` or `partial-` file and by who
+//! removes something, shared by who holds a [`Lease`]. What nobody locks of `incoming-` is left over and goes.
+
+mod files;
+mod images;
+mod lease;
+mod meta;
+mod room;
+
+use std::{
+    fs::{self, File},
+    io::{self, Read as _, Write as _},
+    path::{Path, PathBuf},
+};
+
+use serde::{Serialize, de::DeserializeOwned};
+use tempfile::NamedTempFile;
+
+use crate::digest::Sha256;
+
+pub use files::StoredFile;
+pub use images::StoredImage;
+pub use lease::Lease;
+pub use meta::{FileMeta, ImageMeta, Role, SourceRecord, StoreError, Witness};
+pub use room::Collected;
+
+const INCOMING: &str = "incoming-";
+const PARTIAL: &str = "partial-";
+const STREAM: &str = ".raw.zst";
+const FILE: &str = ".file";
+const META: &str = ".json";
+/// A metadata file is about 1 kB; more than this is not one of ours.
+const META_BYTES_MAX: u64 = 1 << 20;
+
+/// A folder of images.
+#[derive(Clone, Debug)]
+pub struct ImageStore {
+    dir: PathBuf,
+}
+
+impl ImageStore {
+    /// Opens the folder, makes it where it is missing, and removes what crashed imports left. Partial downloads stay:
+    /// the next import of the same goes on with them.
+    pub fn open(dir: &Path) -> Result<Self, StoreError> {
+        fs::create_dir_all(dir).map_err(|source| StoreError::Open { path: dir.to_path_buf(), source })?;
+        let store = Self { dir: dir.to_path_buf() };
+        for name in store.names()? {
+            let is_file = name.strip_suffix(FILE).is_some_and(|digits| digits.parse::<Sha256>().is_ok());
+            let stem = name.strip_suffix(STREAM).or_else(|| is_file.then_some(&name));
+            let orphan = stem.is_some_and(|stem| !store.dir.join(format!("{stem}{META}")).exists());
+            if name.starts_with(INCOMING) || orphan {
+                store.remove_unlocked(&name)?;
+            }
+        }
+        Ok(store)
+    }
+
+    #[must_use]
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// A file to write to; gone when dropped, locked until then.
+    pub(crate) fn incoming(&self) -> Result<NamedTempFile, StoreError> {
+        let failed = |source| StoreError::Create { path: self.dir.clone(), source };
+        let file = tempfile::Builder::new().prefix(INCOMING).tempfile_in(&self.dir).map_err(failed)?;
+        file.as_file().lock().map_err(failed)?;
+        Ok(file)
+    }
+
+    pub(crate) fn write_error(&self, path: &Path, source: io::Error) -> StoreError {
+        if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
+            StoreError::Full { path: self.dir.clone() }
+        } else {
+            StoreError::Write { path: path.to_path_buf(), source }
+        }
+    }
+
+    pub(crate) fn partial_path(&self, sha256: &Sha256) -> PathBuf {
+        self.dir.join(format!("{PARTIAL}{sha256}"))
+    }
+
+    /// Puts a small file in its place, whole or not at all.
+    pub(crate) fn write_json(&self, path: &Path, value: &impl Serialize) -> Result<(), StoreError> {
+        let text =
+            serde_json::to_vec_pretty(value).map_err(|source| StoreError::Meta { path: path.to_path_buf(), source })?;
+        let mut file = self.incoming()?;
+        let written = file
+            .write_all(&text)
+            .and_then(|()| readable_by_all(file.as_file()))
+            .and_then(|()| file.as_file().sync_all());
+        written.map_err(|source| self.write_error(path, source))?;
+        let persisted = file.persist(path);
+        persisted.map_err(|error| StoreError::Publish { path: path.to_path_buf(), source: error.error })?;
+        self.sync_dir()
+    }
+
+    /// `None`: there is no such file.
+    fn read_json<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>, StoreError> {
+        let bytes = match read_bounded(path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(StoreError::Read { path: path.to_path_buf(), source }),
+        };
+        let value = serde_json::from_slice(&bytes);
+        value.map(Some).map_err(|source| StoreError::Meta { path: path.to_path_buf(), source })
+    }
+
+    /// Puts a finished file in its place, then its metadata. The lock is held until the metadata is there, lest another
+    /// process takes the file for an orphan.
+    fn place(
+        &self,
+        incoming: NamedTempFile,
+        path: &Path,
+        meta_path: &Path,
+        meta: &impl Serialize,
+    ) -> Result<(), StoreError> {
+        let synced = incoming.as_file().sync_all().and_then(|()| readable_by_all(incoming.as_file()));
+        synced.map_err(|source| self.write_error(path, source))?;
+        let failed =
+            |error: tempfile::PersistError| StoreError::Publish { path: path.to_path_buf(), source: error.error };
+        let kept = incoming.persist(path).map_err(failed)?;
+        let written = self.write_json(meta_path, meta);
+        if written.is_err() {
+            drop(fs::remove_file(path));
+        }
+        drop(kept);
+        written
+    }
+
+    pub(crate) fn sync_dir(&self) -> Result<(), StoreError> {
+        let synced = File::open(&self.dir).and_then(|dir| dir.sync_all());
+        synced.map_err(|source| StoreError::Write { path: self.dir.clone(), source })
+    }
+
+    fn names(&self) -> Result<Vec<String>, StoreError> {
+        let failed = |source| StoreError::Read { path: self.dir.clone(), source };
+        let entries = fs::read_dir(&self.dir).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+        Ok(entries.into_iter().filter_map(|entry| entry.file_name().into_string().ok()).collect())
+    }
+
+    fn remove_unlocked(&self, name: &str) -> Result<(), StoreError> {
+        let path = self.dir.join(name);
+        let unlocked = match File::open(&path) {
+            Ok(file) => file.try_lock().is_ok().then_some(file),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(source) => return Err(StoreError::Read { path, source }),
+        };
+        if unlocked.is_some() { remove_if_there(&path) } else { Ok(()) }
+    }
+}
+
+pub(crate) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
+    match fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::Remove { path: path.to_path_buf(), source })
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Temporary files are made for their owner alone; images are no secret.
+pub(crate) fn readable_by_all(file: &File) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    file.set_permissions(fs::Permissions::from_mode(0o644))
+}
+
+pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(META_BYTES_MAX).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
