@@ -61,9 +61,7 @@ impl Engine {
     }
 
     pub(super) fn on_open(&mut self, text: &[u8], now: Duration) -> Result<(), Bad> {
-        let [tag, status, ..] = *text else { return Err("it is cut off") };
-        self.check_tag(tag)?;
-        if status != 0 {
+        if let Some(status) = self.refusal(text)? {
             self.refused(status, now);
             return Ok(());
         }
@@ -96,9 +94,7 @@ impl Engine {
     }
 
     pub(super) fn on_rakp2(&mut self, text: &[u8], now: Duration) -> Result<(), Bad> {
-        let [tag, status, ..] = *text else { return Err("it is cut off") };
-        self.check_tag(tag)?;
-        if status != 0 {
+        if let Some(status) = self.refusal(text)? {
             self.refused(status, now);
             return Ok(());
         }
@@ -138,9 +134,7 @@ impl Engine {
     }
 
     pub(super) fn on_rakp4(&mut self, text: &[u8], now: Duration) -> Result<(), Bad> {
-        let [tag, status, ..] = *text else { return Err("it is cut off") };
-        self.check_tag(tag)?;
-        if status != 0 {
+        if let Some(status) = self.refusal(text)? {
             self.refused(status, now);
             return Ok(());
         }
@@ -203,6 +197,21 @@ impl Engine {
 
     fn check_tag(&self, tag: u8) -> Result<(), Bad> {
         if tag == self.tag { Ok(()) } else { Err("it answers another message") }
+    }
+
+    /// The status of an answer to our last message, where it is not "done". It bears our number of the session also
+    /// then (13.18, 13.21); older releases of OpenBMC leave a zero in its place.
+    fn refusal(&self, text: &[u8]) -> Result<Option<u8>, Bad> {
+        let [tag, status, _, _, id @ ..] = text else { return Err("it is cut off") };
+        self.check_tag(*tag)?;
+        let id: &[u8; 4] = id.first_chunk().ok_or("it is cut off")?;
+        if *status == 0 {
+            return Ok(None);
+        }
+        if *id != [0; 4] {
+            self.check_console(id)?;
+        }
+        Ok(Some(*status))
     }
 
     fn check_console(&self, id: &[u8]) -> Result<(), Bad> {

@@ -338,6 +338,28 @@ fn recorded_answers_are_worth_nothing() {
     assert!(bench.engine.take_event().is_none());
 }
 
+/// A refusal that bears our number of the session, or none, is the BMC's; one of another session is not.
+#[test]
+fn a_refusal_of_another_session_is_left() {
+    let refusal = |bench: &Bench, id: &[u8]| {
+        packet::plain(packet::payload::OPEN_ANSWER, &[&[bench.engine.tag, 0x0d, 0, 0], id].concat())
+    };
+    for (id, is_taken) in [(None, true), (Some(&[0; 4][..]), true), (Some(&[9; 4]), false), (Some(&[0; 3]), false)] {
+        let mut bench = Bench::new(&[]);
+        while bench.engine.stage != Stage::Open {
+            let datagram = bench.engine.transmit().unwrap();
+            for answer in bench.fake.answer(&datagram) {
+                bench.engine.receive(&answer, bench.now);
+            }
+        }
+        let own = bench.engine.numbers.console_id.to_le_bytes();
+        bench.engine.receive(&refusal(&bench, id.unwrap_or(&own)), bench.now);
+        let event = bench.engine.take_event();
+        assert_eq!(matches!(event, Some(Event::Failed(Error::UnknownUser))), is_taken, "{id:?}: {event:?}");
+        assert_eq!(event.is_some(), is_taken);
+    }
+}
+
 proptest! {
     #[test]
     fn no_datagrams_panic_or_open_a_session(
