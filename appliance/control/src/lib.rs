@@ -49,6 +49,7 @@ mod queue;
 pub mod receipts;
 pub mod runtime;
 mod seen;
+pub mod streams;
 mod views;
 
 use std::fmt;
