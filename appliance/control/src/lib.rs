@@ -58,7 +58,7 @@ pub use boot::BootGrant;
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};
 pub use discovery::DISCOVERED_MAX;
-pub use images::{Acquiring, ImageFault, Images};
+pub use images::{Acquiring, ImageFault, Images, ready};
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};
 pub use metrics::{Fleet, HOSTS_NAMED_MAX, Survey};
 pub use network::NetworkEvent;

@@ -181,7 +181,8 @@ impl Follower {
     async fn take(&self, document: Result<Vec<u8>, String>, is_due: bool) {
         let times = (self.uptime(), self.now());
         let read = document.and_then(|bytes| {
-            let (spec, fleet) = (self.memory().spec.clone(), self.wanted_architectures());
+            let fleet = self.wanted_architectures();
+            let spec = self.memory().spec.clone();
             let sha256 = Sha256::of(&bytes);
             if self.memory().is_known(sha256, &fleet) {
                 return Ok(None);
@@ -226,7 +227,8 @@ impl Follower {
     /// The keys that the spec names, and the digest of their bytes.
     #[allow(clippy::type_complexity, reason = "two answers of one look")]
     async fn keyring(&self) -> Result<(Option<Sha256>, Result<Option<Arc<Keyring>>, String>), Status> {
-        let Some(keyring) = self.memory().spec.keyring.clone() else { return Ok((None, Ok(None))) };
+        let keyring = self.memory().spec.keyring.clone();
+        let Some(keyring) = keyring else { return Ok((None, Ok(None))) };
         let (namespace, name) = (&keyring.namespace, &keyring.name);
         let inner = &self.streams.inner;
         let values: Option<Vec<Vec<u8>>> = if keyring.kind == SECRET {
@@ -252,8 +254,10 @@ impl Follower {
 
     /// Sees what the store has of all that is known.
     async fn look(&self) {
-        for (release, artifact) in self.memory().artifacts() {
-            let Some(wanted) = self.memory().wanted(&release, &artifact) else { continue };
+        let artifacts = self.memory().artifacts();
+        for (release, artifact) in artifacts {
+            let wanted = self.memory().wanted(&release, &artifact);
+            let Some(wanted) = wanted else { continue };
             match self.streams.inner.config.depot.look(&wanted).await {
                 Ok(Some(found)) => self.memory().found(&release, &artifact.sha256, &found),
                 Ok(None) => self.memory().missing(&release, &artifact.sha256),
@@ -283,7 +287,8 @@ impl Follower {
 
     async fn fetch(&self, release: &str, artifact: &Artifact) {
         let sha256 = &artifact.sha256;
-        let Some(wanted) = self.memory().wanted(release, artifact) else {
+        let wanted = self.memory().wanted(release, artifact);
+        let Some(wanted) = wanted else {
             let message = format!("{sha256} is no sha256: remove the status of this stream");
             let fault = Fault { message, is_permanent: true, is_full: false, is_signature: false };
             let now = self.uptime();
