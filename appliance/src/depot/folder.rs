@@ -72,7 +72,8 @@ impl StreamFolder {
         let entries = fs::read_dir(&folder).with_context(|| format!("reading the folder {}", folder.display()))?;
         for entry in entries {
             let name = entry.with_context(|| format!("reading the folder {}", folder.display()))?.file_name();
-            let Some(stream) = name.to_str().and_then(|name| name.strip_suffix(JSON)).filter(|name| is_plain(name)) else {
+            let Some(stream) = name.to_str().and_then(|name| name.strip_suffix(JSON)).filter(|name| is_plain(name))
+            else {
                 continue;
             };
             found.push((stream.to_owned(), read(&folder.join(&name))?));

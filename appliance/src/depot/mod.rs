@@ -107,7 +107,9 @@ impl Depot for OwnDepot {
             match place {
                 Place::Url(url) => {
                     let got = self.acquirer.document(url, DOCUMENT_BYTES_MAX).await;
-                    got.map_err(|error| format!("{:#}; {}", anyhow::Error::new(&error).context("the metadata"), error.help()))
+                    got.map_err(|error| {
+                        format!("{:#}; {}", anyhow::Error::new(&error).context("the metadata"), error.help())
+                    })
                 }
                 Place::File(name) => {
                     let (folder, name) = (self.folder.clone(), name.clone());

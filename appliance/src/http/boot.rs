@@ -281,3 +281,29 @@ fn observed(
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_images::import::{Importer, Origin};
+
+    use super::*;
+
+    #[test]
+    fn an_image_is_found_by_its_stream_and_held_while_it_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(dir.path()).unwrap();
+        let mut bytes = vec![7; 4 << 20];
+        (bytes[510], bytes[511]) = (0x55, 0xaa);
+        let image = Importer::new(store.clone()).import(&bytes[..], &Origin::default(), &|_| {}).unwrap();
+        let (path, lease) = held(&store, &image.meta.stream_sha256, true).unwrap();
+        assert_eq!(path, image.path);
+        let item = firesteel_images::collect::Item::Image(image.meta.raw_sha256);
+        assert!(!store.discard(item).unwrap(), "it is held");
+        drop(lease);
+        assert!(held(&store, &image.meta.stream_sha256, false).is_none(), "it is no file");
+        assert!(held(&store, &image.meta.raw_sha256, true).is_none(), "hosts name it by its stream");
+        assert!(store.discard(item).unwrap());
+        assert!(held(&store, &image.meta.stream_sha256, true).is_none());
+    }
+}

@@ -216,7 +216,11 @@ impl Site {
         self.start();
     }
 
-    pub(crate) fn objects<T: serde::Serialize + serde::de::DeserializeOwned>(&self, group: &str, kind: &str) -> Objects<T> {
+    pub(crate) fn objects<T: serde::Serialize + serde::de::DeserializeOwned>(
+        &self,
+        group: &str,
+        kind: &str,
+    ) -> Objects<T> {
         Objects::new(&self.core, group, kind).unwrap()
     }
 
@@ -237,7 +241,12 @@ impl Site {
     }
 
     /// Waits until the stream is as it should be.
-    pub(crate) async fn until(&self, name: &str, what: &str, is_so: impl Fn(&BootImageStream) -> bool) -> BootImageStream {
+    pub(crate) async fn until(
+        &self,
+        name: &str,
+        what: &str,
+        is_so: impl Fn(&BootImageStream) -> bool,
+    ) -> BootImageStream {
         let ends_at = Instant::now() + PATIENCE;
         loop {
             let stream = self.get(name).await;

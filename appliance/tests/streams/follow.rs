@@ -176,7 +176,9 @@ async fn a_config_map_is_a_source_and_its_list_waits_for_the_stamp() {
     assert!(stream.status.release.is_empty() && said(&stream, STAMPED).1.contains("not stamped"));
     list["data"]["MCOReleaseImageVersion"] = json!("4.21.0");
     list["data"]["MCOVersionHash"] = json!("abc");
-    maps.modify("default", "coreos-bootimages", firesteel_kube::Part::Main, |map| map["data"] = list["data"].clone()).await.unwrap();
+    maps.modify("default", "coreos-bootimages", firesteel_kube::Part::Main, |map| map["data"] = list["data"].clone())
+        .await
+        .unwrap();
     site.stamped("a", "1").await;
     let spec = json!({"source": {"configMap": {"namespace": "default", "name": "none", "key": "k"}}});
     site.make("b", spec).await;
@@ -218,7 +220,10 @@ async fn a_paused_stream_is_left_alone_and_all_formats_may_be_asked_for() {
     let parts: Vec<&str> = stream.status.releases[0].artifacts.iter().map(|artifact| artifact.part.as_str()).collect();
     assert_eq!(parts, ["kernel", "initramfs", "rootfs", "iso"]);
     // A download that is under way ends with the pause.
-    site.shop.state().fates.insert(digest("2.kernel"), Fate::Stages(vec![Stage::Downloading { done_bytes: 1, total_bytes: None }]));
+    site.shop
+        .state()
+        .fates
+        .insert(digest("2.kernel"), Fate::Stages(vec![Stage::Downloading { done_bytes: 1, total_bytes: None }]));
     site.offer("https://s/1", metadata("2"));
     site.edit("a", |stream| stream["spec"]["refreshSeconds"] = json!(60)).await;
     site.until("a", "the download", |stream| !stream.status.progress.is_empty()).await;
@@ -249,7 +254,8 @@ async fn the_architectures_are_those_of_the_hosts() {
     let hardware = json!({"metadata": {"namespace": "default", "name": "h"},
                           "spec": {"hardware": {"cpu": {"arch": "aarch64"}}}});
     site.objects::<Value>("metal3.io", "HardwareData").create(&hardware).await.unwrap();
-    let stream = site.until("a", "the other architecture", |stream| stream.status.releases[0].artifacts.len() == 4).await;
+    let stream =
+        site.until("a", "the other architecture", |stream| stream.status.releases[0].artifacts.len() == 4).await;
     let stream = if stream.status.stamped { stream } else { site.stamped("a", "1").await };
     assert!(stream.status.releases[0].artifacts.iter().any(|artifact| artifact.architecture == "aarch64"));
 }

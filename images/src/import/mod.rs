@@ -36,5 +36,6 @@ pub use local::LocalError;
 pub use pack::FRAME_BYTES;
 pub use partial::FLUSH_BYTES;
 pub use store::{
-    Collected, FileMeta, ImageMeta, ImageStore, Lease, Role, SourceRecord, StoreError, StoredFile, StoredImage, Unfinished, Witness,
+    Collected, FileMeta, ImageMeta, ImageStore, Lease, Role, SourceRecord, StoreError, StoredFile, StoredImage,
+    Unfinished, Witness,
 };

@@ -7,7 +7,7 @@ use firesteel_tests::appliance::Appliance;
 use serde_json::{Value, json};
 
 use crate::{
-    file_server::{File, FileServer},
+    file_server::FileServer,
     site::{PROGRAM, file, follow, metadata, output, publish, run, until},
 };
 
@@ -50,7 +50,10 @@ fn what_a_bundle_has_is_golden_without_a_network() {
     follow(&there, &json!({"file": "stable.json"}));
     let status = until(&there, "the stamp", is_stamped);
     let artifact = &status["releases"][0]["artifacts"][0];
-    assert_eq!((artifact["rawSha256"].as_str(), artifact["state"].as_str()), (Some(raw.to_string().as_str()), Some("verified")));
+    assert_eq!(
+        (artifact["rawSha256"].as_str(), artifact["state"].as_str()),
+        (Some(raw.to_string().as_str()), Some("verified"))
+    );
     assert!(artifact["message"].as_str().unwrap().contains("bundle"), "whose word it is: {artifact}");
     assert!(nobody.accept().is_err(), "somebody went out");
     // What only a bundle says is told as that.
@@ -83,7 +86,9 @@ fn what_is_no_bundle_or_a_cut_one_is_refused() {
     let refused = run(&mut image(&["import", "--bundle", cut.to_str().unwrap()]));
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(!refused.status.success() && said.contains("not all of the bundle was taken"), "{said}");
-    for (what, text) in [("/dev/zero", "this is no bundle"), ("/dev/null", "this is no bundle"), (PROGRAM, "this is no bundle")] {
+    for (what, text) in
+        [("/dev/zero", "this is no bundle"), ("/dev/null", "this is no bundle"), (PROGRAM, "this is no bundle")]
+    {
         let refused = run(&mut image(&["import", "--bundle", what]));
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(!refused.status.success() && said.contains(text), "{what}: {said}");
@@ -93,14 +98,4 @@ fn what_is_no_bundle_or_a_cut_one_is_refused() {
     let empty = run(&mut image(&["export", "--bundle", path.to_str().unwrap()]));
     assert!(!empty.status.success() && String::from_utf8_lossy(&empty.stderr).contains("would be empty"));
     assert_eq!(fs::read(&path).unwrap(), bytes, "what was there stays");
-    // The digest of a file that the stream names is what it is compared by.
-    let kernel = b"MZ kernel".repeat(1000);
-    let url = server.put("/kernel", File::of(&kernel));
-    let part = |name: &str| file(&url.replace("kernel", name), Sha256::of(name.as_bytes()), None);
-    let formats = json!({"pxe": {"kernel": file(&url, Sha256::of(&kernel), None), "initramfs": part("a"), "rootfs": part("b")}});
-    for (name, digest) in [("a", b"a"), ("b", b"b")] {
-        server.put(&format!("/{name}"), File::of(digest));
-    }
-    server.put("/stable.json", File::of(&metadata("44.2", &formats)));
-    output(site.command().args(["get", "bootimagestreams"]));
 }

@@ -124,6 +124,37 @@ fn a_wrong_digest_is_never_golden_and_a_good_neighbour_is() {
     assert!(condition(&refused, "Degraded")["message"].as_str().unwrap().contains("at most"), "{refused:#}");
 }
 
+/// What a live system boots from is kept as it is, by its digest, and at a path where hosts get it.
+#[test]
+fn the_parts_of_a_network_boot_and_the_iso_are_kept_as_they_are() {
+    let server = FileServer::start();
+    let parts = ["kernel", "initramfs", "rootfs", "disk"];
+    let bytes = |part: &str| part.as_bytes().repeat(1000);
+    let named = parts.map(|part| {
+        let url = server.put(&format!("/{part}"), File::of(&bytes(part)));
+        file(&url, Sha256::of(&bytes(part)), None)
+    });
+    let [kernel, initramfs, rootfs, iso] = named;
+    let pxe = json!({"kernel": kernel, "initramfs": initramfs, "rootfs": rootfs});
+    let formats = json!({"pxe": pxe, "iso": {"disk": iso}});
+    let source = server.put("/stable.json", File::of(&metadata("44.1", &formats)));
+    let appliance = Appliance::start(PROGRAM);
+    let spec = json!({"source": {"url": source}, "formats": ["pxe", "iso"]});
+    apply(
+        &appliance,
+        &json!({"apiVersion": "firesteel.dev/v1alpha1", "kind": "BootImageStream", "metadata": {"name": "stable"}, "spec": spec}),
+    );
+    let seen = until(&appliance, "the stamp", |status| status["stamped"] == true);
+    let store = store(&appliance);
+    for (artifact, part) in seen["releases"][0]["artifacts"].as_array().unwrap().iter().zip(parts) {
+        let digest = Sha256::of(&bytes(part));
+        assert_eq!(artifact["served"], format!("/images/{digest}"));
+        assert_eq!(fs::read(store.file(&digest).unwrap().unwrap().path).unwrap(), bytes(part));
+    }
+    let listed = output(appliance.command().args(["image", "ls", "--data"]).arg(appliance.data()));
+    assert!(listed.contains("kernel") && listed.contains("iso"), "{listed}");
+}
+
 /// A store with a quota: the old image goes when nobody uses it, what a host uses stays, and a full store says so.
 #[test]
 fn what_nobody_uses_goes_under_the_quota_and_what_a_host_uses_stays() {
@@ -142,7 +173,8 @@ fn what_nobody_uses_goes_under_the_quota_and_what_a_host_uses_stays() {
         let url = server.put(&format!("/{release}.raw.gz"), File::of(&bytes));
         fs::write(appliance.data().join("streams/stable.json"), metadata(release, &formats(&url, &bytes))).unwrap();
     };
-    let is_golden = |release: &'static str| move |status: &Value| status["release"] == release && status["stamped"] == true;
+    let is_golden =
+        |release: &'static str| move |status: &Value| status["release"] == release && status["stamped"] == true;
     put("1");
     until(&appliance, "release 1", is_golden("1"));
     put("2");

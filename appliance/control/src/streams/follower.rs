@@ -146,7 +146,8 @@ impl Follower {
         self.fetchable.notify_one();
         let memory = self.memory();
         let asks_at = if spec.paused { Duration::MAX } else { memory.ask_at() };
-        let reads_at = if spec.source.file.is_empty() || spec.paused { Duration::MAX } else { self.uptime() + FILE_EVERY };
+        let reads_at =
+            if spec.source.file.is_empty() || spec.paused { Duration::MAX } else { self.uptime() + FILE_EVERY };
         Ok(asks_at.min(reads_at).min(self.uptime() + LOOK_EVERY))
     }
 
@@ -159,7 +160,10 @@ impl Follower {
         };
         let found = self.streams.inner.config_maps.get(&map.namespace, &map.name).await?;
         let Some(found) = found else {
-            return Ok(Err(format!("there is no ConfigMap {}/{}: make it, or correct spec.source", map.namespace, map.name)));
+            return Ok(Err(format!(
+                "there is no ConfigMap {}/{}: make it, or correct spec.source",
+                map.namespace, map.name
+            )));
         };
         // Upstream's list is read whole, with its stamp; any other ConfigMap by the key that is named.
         let data = &found["data"];
@@ -394,7 +398,8 @@ impl Follower {
             if stream.metadata.uid == *uid {
                 let foreign = std::mem::take(&mut stream.status.conditions);
                 stream.status = ours.clone();
-                let foreign = foreign.into_iter().filter(|one| ![STAMPED, DEGRADED, STORED].contains(&one.type_.as_str()));
+                let foreign =
+                    foreign.into_iter().filter(|one| ![STAMPED, DEGRADED, STORED].contains(&one.type_.as_str()));
                 stream.status.conditions.retain(|one| [STAMPED, DEGRADED, STORED].contains(&one.type_.as_str()));
                 stream.status.conditions.extend(foreign);
                 stream.status.conditions.truncate(CONDITIONS_MAX);

@@ -140,9 +140,9 @@ impl Memory {
 
     /// Whether a document brings nothing that is not known.
     pub(super) fn is_known(&self, document: Sha256, fleet: &[Architecture]) -> bool {
-        self.read.as_ref().is_some_and(|(known, generation, of)| {
-            *known == document && *generation == self.generation && of == fleet
-        })
+        self.read
+            .as_ref()
+            .is_some_and(|(known, generation, of)| *known == document && *generation == self.generation && of == fleet)
     }
 
     /// Takes in what the source offers.

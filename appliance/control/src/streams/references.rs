@@ -122,7 +122,11 @@ mod tests {
     }
 
     fn reference(name: &str) -> ImageReference {
-        ImageReference { digest: digest(name).to_string(), url: format!("http://a/{name}"), ..ImageReference::default() }
+        ImageReference {
+            digest: digest(name).to_string(),
+            url: format!("http://a/{name}"),
+            ..ImageReference::default()
+        }
     }
 
     #[test]

@@ -211,9 +211,11 @@ pub(crate) fn in_use(releases: &[Release]) -> Vec<&Artifact> {
     let mut used = Vec::new();
     for (index, release) in releases.iter().enumerate() {
         for artifact in &release.artifacts {
-            let is_golden = || release.stamped_at.is_some() && !release.withdrawn && {
-                let newer = releases[..index].iter().filter(|newer| newer.stamped_at.is_some() && !newer.withdrawn);
-                !newer.flat_map(|newer| &newer.artifacts).any(|other| is_same_place(other, artifact))
+            let is_golden = || {
+                release.stamped_at.is_some() && !release.withdrawn && {
+                    let newer = releases[..index].iter().filter(|newer| newer.stamped_at.is_some() && !newer.withdrawn);
+                    !newer.flat_map(|newer| &newer.artifacts).any(|other| is_same_place(other, artifact))
+                }
             };
             if is_followed(releases, index, artifact) || is_golden() {
                 used.push(artifact);
@@ -255,7 +257,10 @@ mod tests {
     }
 
     fn verify_all(releases: &mut [Release]) {
-        releases.iter_mut().flat_map(|release| &mut release.artifacts).for_each(|one| one.state = ArtifactState::Verified);
+        releases
+            .iter_mut()
+            .flat_map(|release| &mut release.artifacts)
+            .for_each(|one| one.state = ArtifactState::Verified);
         stamp(releases, false, at(2));
     }
 

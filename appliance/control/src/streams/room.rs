@@ -17,7 +17,11 @@ impl Streams {
         let config = &self.inner.config;
         let made = config.depot.make_room(&in_use, config.quota_bytes, coming_bytes).await?;
         if made.bytes > 0 {
-            tracing::info!(images = made.images.len(), bytes = made.bytes, "what nobody uses was removed from the image store");
+            tracing::info!(
+                images = made.images.len(),
+                bytes = made.bytes,
+                "what nobody uses was removed from the image store"
+            );
         }
         // Who knows that they were there must look again.
         (config.forget)(&made.images);

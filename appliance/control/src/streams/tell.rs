@@ -2,9 +2,7 @@
 
 use firesteel_resources::{
     Condition,
-    boot_image_stream::{
-        Artifact, ArtifactState, BootImageStreamStatus, DEGRADED, Release, STAMPED, STORED,
-    },
+    boot_image_stream::{Artifact, ArtifactState, BootImageStreamStatus, DEGRADED, Release, STAMPED, STORED},
     set_condition,
 };
 use jiff::Timestamp;
@@ -61,10 +59,14 @@ fn stamped(status: &BootImageStreamStatus, newest: Option<&Release>, troubles: &
     };
     let name = &newest.release;
     if newest.stamped_at.is_some() {
-        return Condition::new(STAMPED, true, "Verified", format!("{name}: all {} are here", parts(newest.artifacts.len())));
+        return Condition::new(
+            STAMPED,
+            true,
+            "Verified",
+            format!("{name}: all {} are here", parts(newest.artifacts.len())),
+        );
     }
-    let missing: Vec<&Artifact> =
-        newest.artifacts.iter().filter(|artifact| !releases::is_verified(artifact)).collect();
+    let missing: Vec<&Artifact> = newest.artifacts.iter().filter(|artifact| !releases::is_verified(artifact)).collect();
     match &troubles.held {
         Some(held) if missing.is_empty() => no("WaitingForStamp", format!("{held}; {until}")),
         _ if troubles.is_paused => {

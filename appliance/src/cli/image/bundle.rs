@@ -66,7 +66,10 @@ impl Shelf {
     fn pick_digest(&self, digits: &str, picked: &mut Picked) -> anyhow::Result<()> {
         let digits = digits.to_ascii_lowercase();
         let is_digits = digits.len() >= DIGITS_MIN && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
-        anyhow::ensure!(is_digits, "{digits:?}: give {DIGITS_MIN} or more digits of a digest that `firesteel image ls` shows");
+        anyhow::ensure!(
+            is_digits,
+            "{digits:?}: give {DIGITS_MIN} or more digits of a digest that `firesteel image ls` shows"
+        );
         let begins = |digest: &Sha256| digest.to_string().starts_with(&digits);
         let of_image = |image: &&StoredImage| {
             begins(&image.meta.raw_sha256) || image.meta.sources.iter().any(|source| begins(&source.sha256))
@@ -75,7 +78,9 @@ impl Shelf {
         let files: Vec<Sha256> =
             self.files.iter().map(|file| file.meta.sha256).filter(|digest| begins(digest)).collect();
         match images.len() + files.len() {
-            0 => anyhow::bail!("nothing in the store has a digest that begins with {digits}; `firesteel image ls` lists them"),
+            0 => anyhow::bail!(
+                "nothing in the store has a digest that begins with {digits}; `firesteel image ls` lists them"
+            ),
             1 => {}
             several => anyhow::bail!("{several} images have a digest that begins with {digits}: give more digits"),
         }
@@ -109,7 +114,10 @@ pub(super) fn export(
     for name in names {
         if !followed.iter().any(|(known, _)| known == name) {
             let has = followed.iter().map(|(known, _)| known.as_str()).collect::<Vec<_>>().join(", ");
-            anyhow::bail!("nothing was read of a stream {name}; there is: {}", if has.is_empty() { "none" } else { &has });
+            anyhow::bail!(
+                "nothing was read of a stream {name}; there is: {}",
+                if has.is_empty() { "none" } else { &has }
+            );
         }
     }
     let mut streams: Vec<(String, Vec<u8>)> = Vec::new();
@@ -121,7 +129,8 @@ pub(super) fn export(
             told += &format!("  stream {name}: its metadata is that of {same}, and goes by that name\n");
             continue;
         }
-        let of_document = streams_of(&document).with_context(|| format!("reading the metadata of the stream {name}"))?;
+        let of_document =
+            streams_of(&document).with_context(|| format!("reading the metadata of the stream {name}"))?;
         let found: usize = of_document.iter().map(|stream| shelf.pick_stream(stream, &mut picked)).sum();
         told += &format!("  stream {name}: {found} of its artifacts\n");
         streams.push((name, document));
@@ -133,11 +142,8 @@ pub(super) fn export(
     for digits in digests {
         shelf.pick_digest(digits, &mut picked)?;
     }
-    let contents = Contents {
-        streams,
-        images: picked.images.into_iter().collect(),
-        files: picked.files.into_iter().collect(),
-    };
+    let contents =
+        Contents { streams, images: picked.images.into_iter().collect(), files: picked.files.into_iter().collect() };
     anyhow::ensure!(
         !(contents.images.is_empty() && contents.files.is_empty()),
         "nothing of that is in the store yet: a bundle would be empty\n{told}"
@@ -148,7 +154,9 @@ pub(super) fn export(
     let written = write(store, &contents, &partial);
     let placed = written.and_then(|exported| {
         std::fs::rename(&partial, file).with_context(|| format!("writing {}", file.display()))?;
-        File::open(parent).and_then(|folder| folder.sync_all()).with_context(|| format!("writing {}", file.display()))?;
+        File::open(parent)
+            .and_then(|folder| folder.sync_all())
+            .with_context(|| format!("writing {}", file.display()))?;
         Ok(exported)
     });
     let exported = placed.inspect_err(|_| {

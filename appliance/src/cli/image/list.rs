@@ -70,7 +70,10 @@ pub(super) async fn run(connection: &Connection, store: &ImageStore, data: &Path
     };
     let of_image = |meta: &ImageMeta, used: &InUse| {
         let digests = [meta.raw_sha256, meta.stream_sha256];
-        digests.iter().chain(meta.sources.iter().map(|source| &source.sha256)).any(|digest| used.digests.contains(digest))
+        digests
+            .iter()
+            .chain(meta.sources.iter().map(|source| &source.sha256))
+            .any(|digest| used.digests.contains(digest))
             || used.images.iter().any(|name| is_named(meta, name))
     };
     let mut items = Vec::new();
@@ -89,9 +92,7 @@ pub(super) async fn run(connection: &Connection, store: &ImageStore, data: &Path
         return Ok(());
     }
     if items.is_empty() {
-        print_text(
-            "no images; a stream or a host's spec.image brings one in, and so does `firesteel image import`\n",
-        );
+        print_text("no images; a stream or a host's spec.image brings one in, and so does `firesteel image import`\n");
         return Ok(());
     }
     let rows: Vec<Vec<String>> = items.iter().map(row).collect();
@@ -157,7 +158,8 @@ async fn users(connection: &Connection, data: &Path) -> anyhow::Result<Vec<User>
         let list = client.get(path).await?;
         lists.push((what, list["items"].as_array().cloned().unwrap_or_default()));
     }
-    let groups: Vec<_> = of_kind(&lists, "group").filter_map(|group| serde_json::from_value(group.clone()).ok()).collect();
+    let groups: Vec<_> =
+        of_kind(&lists, "group").filter_map(|group| serde_json::from_value(group.clone()).ok()).collect();
     let mut users = Vec::new();
     for (what, objects) in &lists {
         for object in objects {
@@ -166,7 +168,9 @@ async fn users(connection: &Connection, data: &Path) -> anyhow::Result<Vec<User>
             let name = format!("{what} {}", place.collect::<Vec<_>>().join("/"));
             let of = match *what {
                 "group" => serde_json::from_value(object.clone()).map(|group| references::of_group(&group)),
-                "stream" => serde_json::from_value(object.clone()).map(|stream| references::of_stream(&stream, &groups)),
+                "stream" => {
+                    serde_json::from_value(object.clone()).map(|stream| references::of_stream(&stream, &groups))
+                }
                 _ => Ok(references::of_object(object)),
             };
             // One that cannot be read keeps all that it names.
