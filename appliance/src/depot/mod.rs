@@ -108,7 +108,8 @@ impl Depot for OwnDepot {
                 Place::Url(url) => {
                     let got = self.acquirer.document(url, DOCUMENT_BYTES_MAX).await;
                     got.map_err(|error| {
-                        format!("{:#}; {}", anyhow::Error::new(&error).context("the metadata"), error.help())
+                        let help = error.help();
+                        format!("{:#}; {help}", anyhow::Error::new(error).context("getting the metadata"))
                     })
                 }
                 Place::File(name) => {

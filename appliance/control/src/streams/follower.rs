@@ -196,15 +196,20 @@ impl Follower {
         });
         let (bytes, news) = match read {
             Ok(None) => {
-                if is_due {
-                    self.memory().checked(times);
+                let mut memory = self.memory();
+                if is_due || memory.troubles.source.is_some() {
+                    memory.checked(times);
                 }
                 return;
             }
             Ok(Some((bytes, sha256, offer, fleet))) => (bytes, self.memory().take(offer, sha256, &fleet, times)),
             Err(error) => {
-                tracing::warn!(stream = self.name, %error, "reading a stream's metadata");
-                self.memory().source_failed(error, times.0);
+                let mut memory = self.memory();
+                // A file is read every few seconds: the same is said once.
+                if memory.troubles.source.as_ref() != Some(&error) {
+                    tracing::warn!(stream = self.name, %error, "reading a stream's metadata");
+                }
+                memory.source_failed(error, times.0);
                 return;
             }
         };
@@ -260,7 +265,12 @@ impl Follower {
     async fn look(&self) {
         let artifacts = self.memory().artifacts();
         for (release, artifact) in artifacts {
-            let wanted = self.memory().wanted(&release, &artifact);
+            let wanted = {
+                let memory = self.memory();
+                // Without the keys nobody can say whether what is there would be good.
+                let is_unknown = memory.troubles.keyring.is_some() && !artifact.signature_location.is_empty();
+                memory.wanted(&release, &artifact).filter(|_| !is_unknown)
+            };
             let Some(wanted) = wanted else { continue };
             match self.streams.inner.config.depot.look(&wanted).await {
                 Ok(Some(found)) => self.memory().found(&release, &artifact.sha256, &found),
@@ -278,7 +288,7 @@ impl Follower {
         loop {
             let next = self.memory().next(self.uptime());
             let Some((release, artifact)) = next else {
-                let until = self.memory().next_at().unwrap_or(Duration::MAX);
+                let until = self.memory().next_at(self.uptime()).unwrap_or(Duration::MAX);
                 self.wait(until, &self.fetchable).await;
                 continue;
             };

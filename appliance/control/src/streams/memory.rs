@@ -208,10 +208,11 @@ impl Memory {
         !self.spec.paused && releases::wanted(&self.status.releases).iter().any(is_it)
     }
 
-    /// When something that failed is tried again.
-    pub(super) fn next_at(&self) -> Option<Duration> {
+    /// When something that failed is tried again. What is due already waits for something else.
+    pub(super) fn next_at(&self, now: Duration) -> Option<Duration> {
         let wanted = releases::wanted(&self.status.releases);
-        wanted.iter().filter_map(|(_, artifact)| Some(self.tries.get(&artifact.sha256)?.not_before)).min()
+        let times = wanted.iter().filter_map(|(_, artifact)| Some(self.tries.get(&artifact.sha256)?.not_before));
+        times.filter(|at| *at > now).min()
     }
 
     fn update(&mut self, release: &str, sha256: &str, change: impl Fn(&mut Artifact)) {

@@ -286,9 +286,13 @@ impl Streams {
                         None => fleet.remove(&name_of(&hardware)),
                     };
                 }
-                Change::Deleted(hardware) => drop(lock(&self.inner.fleet).remove(&name_of(&hardware))),
-                // Told again by a watch that began anew.
-                Change::Synced => drop(self.inner.fleet_read.set(())),
+                Change::Deleted(hardware) => {
+                    lock(&self.inner.fleet).remove(&name_of(&hardware));
+                }
+                Change::Synced => {
+                    // Told again by a watch that began anew.
+                    let _known_before = self.inner.fleet_read.set(());
+                }
                 Change::Undecodable { .. } => {}
             }
             if self.fleet() != before {
