@@ -26,7 +26,7 @@ mod no_controller;
 pub mod pki;
 mod pods;
 pub mod settings;
-mod streams;
+pub mod streams;
 mod upkeep;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};

@@ -16,7 +16,7 @@ use crate::depot::{HostImages, OwnDepot, texts};
 
 /// Ready; nothing is asked yet.
 #[derive(Debug)]
-pub(super) struct FollowedStreams {
+pub struct FollowedStreams {
     depot: OwnDepot,
     streams: Streams,
     /// Who knows which images are there, once there is one.
@@ -26,7 +26,7 @@ pub(super) struct FollowedStreams {
 impl FollowedStreams {
     /// # Errors
     /// When the folders cannot be opened, or the registry lacks a kind.
-    pub(super) fn open(data: &DataDir, settings: &Settings, core: &Core) -> anyhow::Result<Self> {
+    pub fn open(data: &DataDir, settings: &Settings, core: &Core) -> anyhow::Result<Self> {
         let depot = OwnDepot::open(&data.path(""))?;
         let control: Arc<OnceLock<Control>> = Arc::default();
         let told = Arc::clone(&control);
@@ -49,24 +49,28 @@ impl FollowedStreams {
     }
 
     /// What is stored.
-    pub(super) fn store(&self) -> ImageStore {
+    #[must_use]
+    pub fn store(&self) -> ImageStore {
         self.depot.store().clone()
     }
 
     /// How hosts get their images.
-    pub(super) fn for_hosts(&self) -> Arc<dyn Images> {
+    #[must_use]
+    pub fn for_hosts(&self) -> Arc<dyn Images> {
         Arc::new(HostImages::new(self.depot.clone(), self.streams.clone()))
     }
 
     /// Tells the control loop of images that are gone.
-    pub(super) fn tells(self, control: &Control) -> Self {
+    #[must_use]
+    pub fn tells(self, control: &Control) -> Self {
         if self.control.set(control.clone()).is_err() {
             tracing::debug!("the control loop is told already");
         }
         self
     }
 
-    pub(super) fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>) {
+    /// Starts to follow.
+    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>) {
         tasks.spawn(async move { self.streams.run().await.map_err(|error| anyhow::anyhow!(error)) });
     }
 }

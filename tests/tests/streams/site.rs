@@ -19,10 +19,10 @@ const PATIENCE: Duration = Duration::from_secs(240);
 /// The image of a disk that compresses like that of a system.
 pub(crate) fn disk(mib: usize, seed: u8) -> Vec<u8> {
     let mut bytes = vec![0_u8; mib << 20];
-    let mut state = 0x9e37_79b9_u32 | u32::from(seed) << 8;
+    let mut state = 0x9e37_79b9_u32 ^ (u32::from(seed) << 8);
     for chunk in bytes.chunks_mut(3) {
         state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        chunk[0] = (state >> 24) as u8;
+        chunk[0] = state.to_be_bytes()[0];
     }
     // The signature of a boot sector: bytes that mean nothing are no image.
     (bytes[510], bytes[511]) = (0x55, 0xaa);

@@ -303,11 +303,12 @@ impl Memory {
         });
     }
 
-    /// Draws the conclusions; returns what was stamped now. `is_held`: the source may hold it back, and was not read yet.
+    /// Draws the conclusions; returns what was stamped now. A list may hold its images back, so it is read first.
     pub(super) fn conclude(&mut self, at: Timestamp) -> Vec<String> {
-        let is_unread = self.spec.source.config_map.is_some() && self.read.is_none();
-        let is_held = self.troubles.held.is_some() || is_unread;
-        let stamped = releases::stamp(&mut self.status.releases, is_held, at);
+        if self.spec.source.config_map.is_some() && self.read.is_none() {
+            self.troubles.held = Some("the list was not read since the appliance started".to_owned());
+        }
+        let stamped = releases::stamp(&mut self.status.releases, self.troubles.held.is_some(), at);
         if releases::wanted(&self.status.releases).is_empty() {
             self.troubles.room = None;
         }

@@ -92,7 +92,7 @@ fn held(list: &BootImages) -> Option<String> {
 
 fn offer(stream: &Stream, spec: &BootImageStreamSpec, fleet: &[Architecture], held: Option<String>) -> Offer {
     let asked: Vec<Architecture> = spec.architectures.iter().filter_map(|name| name.parse().ok()).collect();
-    let wanted = if asked.is_empty() { fleet } else { &asked };
+    let wanted = if asked.is_empty() { fleet } else { asked.as_slice() };
     let mut offer =
         Offer { stream: stream.name.clone(), last_modified: stream.last_modified.clone(), held, ..Offer::default() };
     let mut faults = Vec::new();

@@ -7,6 +7,7 @@ use firesteel_images::{
     Sha256,
     import::{FileMeta, ImageMeta, ImageStore, Unfinished},
 };
+use firesteel_resources::HostGroup;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -158,7 +159,7 @@ async fn users(connection: &Connection, data: &Path) -> anyhow::Result<Vec<User>
         let list = client.get(path).await?;
         lists.push((what, list["items"].as_array().cloned().unwrap_or_default()));
     }
-    let groups: Vec<_> =
+    let groups: Vec<HostGroup> =
         of_kind(&lists, "group").filter_map(|group| serde_json::from_value(group.clone()).ok()).collect();
     let mut users = Vec::new();
     for (what, objects) in &lists {
