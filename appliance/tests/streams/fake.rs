@@ -168,7 +168,7 @@ impl Depot for Shop {
             let mut state = self.state();
             state.in_use.push(in_use.clone());
             let images = std::mem::take(&mut state.gone);
-            images.iter().for_each(|raw| drop(state.stored.retain(|_, found| found.raw_sha256 != Some(*raw))));
+            state.stored.retain(|_, found| found.raw_sha256.is_none_or(|raw| !images.contains(&raw)));
             Ok(Made { images, bytes: 0, shortfall: state.shortfall.clone() })
         })
     }
