@@ -146,6 +146,9 @@ pub(crate) fn merge(known: &[Release], offer: &Offer, spec: &BootImageStreamSpec
         }
     }
     releases.retain(|release| !release.artifacts.is_empty());
+    // What got something new is not whole any more.
+    let partial = releases.iter_mut().filter(|release| !release.artifacts.iter().all(is_verified));
+    partial.for_each(|release| release.stamped_at = None);
     while releases.len() > RELEASES_MAX {
         // From the oldest on, but not what the stream names.
         let unnamed = releases.iter().rposition(|release| !offer.releases.contains_key(&release.release));
@@ -240,7 +243,7 @@ mod tests {
         let mut architectures = serde_json::Map::new();
         for (architecture, release) in named {
             let sha256 = Sha256::of(format!("{architecture}{release}").as_bytes()).to_string();
-            let disk = json!({"location": format!("https://a.example/{release}"), "sha256": sha256});
+            let disk = json!({"location": format!("https://a.example/{architecture}/{release}"), "sha256": sha256});
             let metal = json!({"metal": {"release": release, "formats": {"raw.gz": {"disk": disk}}}});
             architectures.insert((*architecture).to_owned(), json!({"artifacts": metal}));
         }
