@@ -7,6 +7,7 @@ pub mod access;
 pub mod audit;
 pub mod backup;
 pub mod cli;
+pub mod depot;
 pub mod http;
 pub mod metrics;
 pub mod net;

@@ -21,6 +21,13 @@ pub struct ImageFault {
     pub permanent: bool,
 }
 
+impl ImageFault {
+    #[must_use]
+    pub fn of(error: &AcquireError) -> Self {
+        Self { message: error.explain(), permanent: is_permanent(error) }
+    }
+}
+
 /// An acquisition under way.
 pub type Acquiring<'a> = Pin<Box<dyn Future<Output = Result<ReadyImage, ImageFault>> + Send + 'a>>;
 
@@ -35,7 +42,7 @@ impl Images for Acquirer {
         Box::pin(async move {
             match Acquirer::acquire(self, request, progress).await {
                 Ok(stored) => Ok(ready(&stored.meta)),
-                Err(error) => Err(ImageFault { message: error.explain(), permanent: is_permanent(&error) }),
+                Err(error) => Err(ImageFault::of(&error)),
             }
         })
     }
@@ -112,6 +119,15 @@ impl Control {
         self.spawn(async move { control.acquire(key, request).await });
     }
 
+    /// Images are gone from the store, by their raw digests: who wants one has it fetched again.
+    pub fn images_removed(&self, raw_sha256: &[String]) {
+        let is_gone = |view: &ImageView| match view {
+            ImageView::Ready(ready) => raw_sha256.contains(&ready.raw_sha256),
+            ImageView::Fetching { .. } | ImageView::Failed { .. } => false,
+        };
+        self.views().images.retain(|_, view| !is_gone(view));
+    }
+
     async fn acquire(&self, key: ImageKey, request: Request) {
         tracing::info!(url = %key.url, "fetching an image");
         let progress = {
@@ -161,7 +177,9 @@ fn declared(format: ImageFormat) -> Option<Format> {
     }
 }
 
-fn ready(meta: &ImageMeta) -> ReadyImage {
+/// What a host's plan names of a stored image.
+#[must_use]
+pub fn ready(meta: &ImageMeta) -> ReadyImage {
     ReadyImage {
         raw_sha256: meta.raw_sha256.to_string(),
         raw_bytes: meta.raw_bytes,

@@ -18,6 +18,9 @@
 //! cumulatively every two seconds, a BMC can be asked), and in the journal where they do not (which key a
 //! token is bound to, receipts, what the new OS said). Nothing here opens a socket or decides a state.
 //!
+//! Beside it [`streams`] follows boot image streams; it shares nothing with the hosts but the store of images, so that it
+//! also runs where no machine is served.
+//!
 //! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), BMCs
 //! ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and runs all of this
 //! unchanged.
@@ -49,6 +52,7 @@ mod queue;
 pub mod receipts;
 pub mod runtime;
 mod seen;
+pub mod streams;
 mod views;
 
 use std::fmt;
@@ -57,7 +61,7 @@ pub use boot::BootGrant;
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};
 pub use discovery::DISCOVERED_MAX;
-pub use images::{Acquiring, ImageFault, Images};
+pub use images::{Acquiring, ImageFault, Images, ready};
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};
 pub use metrics::{Fleet, HOSTS_NAMED_MAX, Survey};
 pub use network::NetworkEvent;

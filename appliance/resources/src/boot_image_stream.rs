@@ -55,12 +55,12 @@ pub const KIND: Kind = Kind {
         column("Release", ".status.release", "The newest release that may be given to hosts", 0),
         column("Stamped", r#".status.conditions[?(@.type=="Stamped")].status"#, "Whether it is all verified", 0),
         column("Degraded", r#".status.conditions[?(@.type=="Degraded")].status"#, "Whether something is wrong", 0),
+        column("Progress", ".status.progress", "What is fetched now, and how far it is", 0),
         column("Message", r#".status.conditions[?(@.type=="Degraded")].message"#, "What is wrong", 1),
         AGE,
     ],
     about: "A stream of OS images that is followed: its source, and the releases of it that are here.",
     rules: |new, old| typed(new, old, |new: &BootImageStream, _| Verdict::of(causes(new))),
-    without_controller: Some("streams are not followed yet; give hosts their image by its URL"),
     ..Kind::new(FIRESTEEL, V1ALPHA1, "BootImageStream", "bootimagestreams", "bootimagestream", &SHAPE)
 };
 
@@ -158,6 +158,9 @@ pub struct BootImageStreamStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub checked_at: Option<Timestamp>,
     pub stamped: bool,
+    /// What is fetched now and how far it is, for people; empty while nothing is.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub progress: String,
     /// The newest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub releases: Vec<Release>,
@@ -195,6 +198,9 @@ pub struct Artifact {
     pub sha256: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub uncompressed_sha256: String,
+    /// Where its detached signature is; empty where the stream gives none.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub signature_location: String,
     pub signature: Signature,
     pub state: ArtifactState,
     /// Of the disk as it is written.
@@ -204,6 +210,14 @@ pub struct Artifact {
     pub done_bytes: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub total_bytes: Option<u64>,
+    /// While it is downloaded, as far as it is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bytes_per_second: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub seconds_left: Option<u64>,
+    /// The path at which the appliance's port for boot files and images has it, once it is verified.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub served: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
 }
@@ -267,6 +281,7 @@ const SPEC: Shape = Shape::object(&[
 
 const ARTIFACT: Shape = Shape::object(&[
     Field::required("architecture", Shape::TEXT).about("The architecture that it is for."),
+    Field::new("bytesPerSecond", Shape::INT64).about("How fast it comes, while it is downloaded."),
     Field::new("doneBytes", Shape::INT64).about("How much of it is here."),
     Field::required("format", Shape::TEXT).about("What it is: metal, pxe or iso."),
     Field::required("location", Shape::TEXT).about("Where it comes from."),
@@ -274,9 +289,12 @@ const ARTIFACT: Shape = Shape::object(&[
     Field::required("part", Shape::TEXT).about("Which part of that."),
     Field::required("platform", Shape::TEXT).about("The platform that it is for."),
     Field::new("rawSha256", Shape::TEXT).about("The digest of the disk as it is written."),
+    Field::new("secondsLeft", Shape::INT64).about("When it will be downloaded, as it looks now."),
     Field::new("sectorBytes", Shape::INT64).about("The sector size of the disk that it is for."),
+    Field::new("served", Shape::TEXT).about("The path at which the appliance serves it to hosts."),
     Field::required("sha256", Shape::TEXT).about("The digest of the artifact as it is fetched."),
     Field::required("signature", Shape::one_of(&["none", "unverified", "good", "bad"])).about("What its signature is."),
+    Field::new("signatureLocation", Shape::TEXT).about("Where its detached signature comes from."),
     Field::required("state", Shape::one_of(&["wanted", "fetching", "verified", "failed"])).about("How far it is."),
     Field::new("totalBytes", Shape::INT64).about("How large it is."),
     Field::new("uncompressedSha256", Shape::TEXT).about("The digest of the artifact when it is expanded."),
@@ -295,6 +313,7 @@ const STATUS: Shape = Shape::object(&[
     Field::new("conditions", condition::LIST_SHAPE).about("How the stream is."),
     Field::new("lastModified", Shape::TEXT).about("When the stream changed last, as it says."),
     Field::new("observedGeneration", Shape::INT64).about("The generation of the object that this was found of."),
+    Field::new("progress", Shape::TEXT).about("What is fetched now, and how far it is."),
     Field::new("release", Shape::TEXT).about("The newest release that may be given to hosts."),
     Field::new("releases", Shape::list(&RELEASE).atomic().items_max(RELEASES_MAX)).about("Releases, the newest first."),
     Field::new("stamped", Shape::BOOLEAN).about("Whether the newest release may be given to hosts."),
@@ -386,11 +405,21 @@ mod tests {
     /// A status that did not have its own shape could not be stored.
     #[test]
     fn a_full_status_has_its_shape() {
-        let artifact = Artifact { sector_bytes: 4096, total_bytes: Some(9), done_bytes: 3, ..Artifact::default() };
+        let artifact = Artifact {
+            sector_bytes: 4096,
+            total_bytes: Some(9),
+            done_bytes: 3,
+            bytes_per_second: Some(2),
+            seconds_left: Some(3),
+            served: "/images/a.iso".into(),
+            signature_location: "https://a.example/a.sig".into(),
+            ..Artifact::default()
+        };
         let release =
             Release { artifacts: vec![artifact], stamped_at: Some(Timestamp::UNIX_EPOCH), ..Release::default() };
         let status = BootImageStreamStatus {
             releases: vec![release],
+            progress: "a".into(),
             checked_at: Some(Timestamp::UNIX_EPOCH),
             conditions: vec![Condition::new(STAMPED, true, "Verified", "")],
             ..BootImageStreamStatus::default()

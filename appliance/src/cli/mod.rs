@@ -65,7 +65,7 @@ pub enum Output {
 pub enum Command {
     /// Run the appliance
     Serve(Box<RawSettings>),
-    /// Bring OS images into the appliance's store, or list them
+    /// Bring OS images into the appliance's store and out of it, or list them
     #[command(subcommand)]
     Image(image::Command),
     /// Create or change the objects in a YAML or JSON file
@@ -237,7 +237,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
             }
             serve::run(settings).await
         }
-        Command::Image(command) => image::run(command).await,
+        Command::Image(command) => image::run(&connection, command).await,
         Command::Apply { filename } => apply::run(&client()?, &filename).await,
         Command::Get { kind, name, output } => get::run(&client()?, &kind, name.as_deref(), output).await,
         Command::Describe { kind, name, output } => describe::run(&client()?, &kind, &name, output).await,

@@ -3,13 +3,21 @@
 //! Integrity does not come from here: the agent checks the image against digests that it got by
 //! TLS, and its own identity is a sealed token. Paths are read by [`firesteel_boot::RoutePath`].
 
-use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use firesteel_boot::{RoutePath, ScriptRequest, first_stage, seed_archive};
 use firesteel_control::{Control, NetworkEvent};
-use firesteel_images::{Sha256, import::ImageStore};
+use firesteel_images::{
+    Sha256,
+    import::{ImageStore, Lease, StoreError},
+};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use ring::digest;
 
@@ -217,24 +225,41 @@ impl BootServer {
     }
 
     async fn image(&self, request: &Request<RequestBody>, name: &str) -> Response<ResponseBody> {
-        let digest = name.strip_suffix(".raw.zst").filter(|digest| digest.len() == 64);
-        let Some(digest) = digest.filter(|digest| digest.bytes().all(|byte| byte.is_ascii_hexdigit())) else {
-            return text(StatusCode::NOT_FOUND, "images are named <sha256 of the stream>.raw.zst");
+        let is_digest = |digest: &&str| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
+        let (digest, is_image) = name.strip_suffix(IMAGE_SUFFIX).map_or((name, false), |digest| (digest, true));
+        let Some(digest) = Some(digest).filter(is_digest) else {
+            let named = "images are named <sha256 of the stream>.raw.zst, files by their sha256";
+            return text(StatusCode::NOT_FOUND, named);
         };
-        let found = digest.parse::<Sha256>().ok().and_then(|digest| match self.images.by_stream(&digest) {
-            Ok(found) => found,
-            Err(error) => {
-                tracing::error!(%error, "looking for an image");
-                None
-            }
-        });
-        match found {
-            Some(image) => {
-                answer_file(request.method(), request.headers(), digest, "application/zstd", &image.path).await
+        let (images, wanted) = (Arc::clone(&self.images), digest.parse::<Sha256>());
+        let found = tokio::task::spawn_blocking(move || held(&images, &wanted.ok()?, is_image)).await;
+        match found.ok().flatten() {
+            Some((path, _held)) => {
+                let content_type = if is_image { "application/zstd" } else { "application/octet-stream" };
+                answer_file(request.method(), request.headers(), digest, content_type, &path).await
             }
             None => text(StatusCode::NOT_FOUND, "no such image; `firesteel image ls` lists them"),
         }
     }
+}
+
+/// What stands behind the digest of the stream of an image.
+const IMAGE_SUFFIX: &str = ".raw.zst";
+
+/// Where an image's stream or a file is, held until it is opened: who makes room sees that it is used.
+fn held(images: &ImageStore, digest: &Sha256, is_image: bool) -> Option<(PathBuf, Lease)> {
+    let find = || -> Result<_, StoreError> {
+        if !is_image {
+            let Some(file) = images.file(digest)? else { return Ok(None) };
+            return Ok(images.lease_file(digest)?.map(|lease| (file.path, lease)));
+        }
+        let Some(image) = images.by_stream(digest)? else { return Ok(None) };
+        Ok(images.lease_image(&image.meta.raw_sha256)?.map(|lease| (image.path, lease)))
+    };
+    find().unwrap_or_else(|error| {
+        tracing::error!(%error, "looking for an image");
+        None
+    })
 }
 
 /// Answers from memory and tells `done` when a whole answer (not a part, not a `HEAD`) was sent.
@@ -255,4 +280,30 @@ fn observed(
             }
         })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_images::import::{Importer, Origin};
+
+    use super::*;
+
+    #[test]
+    fn an_image_is_found_by_its_stream_and_held_while_it_is_opened() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(dir.path()).unwrap();
+        let mut bytes = vec![7; 4 << 20];
+        (bytes[510], bytes[511]) = (0x55, 0xaa);
+        let image = Importer::new(store.clone()).import(&bytes[..], &Origin::default(), &|_| {}).unwrap();
+        let (path, lease) = held(&store, &image.meta.stream_sha256, true).unwrap();
+        assert_eq!(path, image.path);
+        let item = firesteel_images::collect::Item::Image(image.meta.raw_sha256);
+        assert!(!store.discard(item).unwrap(), "it is held");
+        drop(lease);
+        assert!(held(&store, &image.meta.stream_sha256, false).is_none(), "it is no file");
+        assert!(held(&store, &image.meta.raw_sha256, true).is_none(), "hosts name it by its stream");
+        assert!(store.discard(item).unwrap());
+        assert!(held(&store, &image.meta.stream_sha256, true).is_none());
+    }
 }

@@ -6,6 +6,7 @@
 //! pki/           CA, server key and certificate; the clients' CA
 //! secrets/       keys (0600): at-rest (secrets in resources.db), boot tokens, receipts, accounts' tokens
 //! audit/         who asked the API for what (0600)
+//! streams/       metadata of boot image streams
 //! ```
 
 use std::{

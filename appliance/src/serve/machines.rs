@@ -4,8 +4,7 @@ use std::{net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
-use firesteel_control::{Config, Control, SchemeDriver, runtime::Tokio};
-use firesteel_images::import::{Acquirer, ImageStore};
+use firesteel_control::{Config, Control, Images, SchemeDriver, runtime::Tokio};
 use firesteel_kube::{Core, logs::Logs};
 use ring::hmac;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
@@ -16,6 +15,7 @@ use super::{
     network::{self, Served},
     pki::Pki,
     settings::Settings,
+    streams::FollowedStreams,
 };
 use crate::http::{
     agent::AgentServer,
@@ -51,14 +51,14 @@ impl Machines {
         settings: &Settings,
         data: &DataDir,
         core: &Core,
-        pki: &Pki,
+        (pki, streams): (&Pki, &FollowedStreams),
     ) -> anyhow::Result<Self> {
         let endpoints =
             Endpoints { address: network.address, http_port: settings.http_port, agent_port: settings.agent_port };
         let boot_files = settings.boot_files.as_deref().context("--boot-files is needed to serve machines")?;
         let files = BootFiles::load(boot_files, &settings.loaders)?;
-        let images = ImageStore::open(&data.path("images")).context("opening the image store")?;
-        let control = Control::new(control_config(data, settings, core, pki, endpoints, images.clone())?)
+        let images = streams.store();
+        let control = Control::new(control_config(data, settings, core, pki, endpoints, streams.for_hosts())?)
             .map_err(|status| anyhow::anyhow!(status.message))?;
         let known = Known::default();
         let services = network::Services::open(network, settings, data, &control, (&files, &known), endpoints).await?;
@@ -124,7 +124,7 @@ fn control_config(
     core: &Core,
     pki: &Pki,
     endpoints: Endpoints,
-    images: ImageStore,
+    images: Arc<dyn Images>,
 ) -> anyhow::Result<Config> {
     let consoles = settings.console.iter().map(|console| format!("console={console}"));
     let kernel_arguments = KernelArguments::new(consoles).context("--console")?;
@@ -137,7 +137,7 @@ fn control_config(
     Ok(Config {
         core: core.clone(),
         runtime: Arc::new(Tokio::new()),
-        images: Arc::new(Acquirer::new(images, Some(&data.path("import"))).context("preparing image downloads")?),
+        images,
         bmc: Arc::new(drivers),
         endpoints,
         sealer: Sealer::new(&data.secret_key("token.key")?),

@@ -26,6 +26,7 @@ mod no_controller;
 pub mod pki;
 mod pods;
 pub mod settings;
+pub mod streams;
 mod upkeep;
 
 use std::{net::IpAddr, sync::Arc, time::Duration};
@@ -50,6 +51,7 @@ use at_rest::KeyFile;
 use data_dir::DataDir;
 use machines::Machines;
 use settings::Settings;
+use streams::FollowedStreams;
 
 /// How long we listen for another DHCP server before we become one.
 const LISTEN_FOR_OTHERS: Duration = Duration::from_secs(3);
@@ -96,6 +98,8 @@ async fn serve_alone(
     let address = api.address()?;
     api.spawn(tasks, core, own, &Known::default(), &metrics)?;
     tasks.spawn(alone::tell_hosts(core.clone()));
+    // Without machines, too: it may be where images are got for bundles.
+    FollowedStreams::open(data, settings, core)?.spawn(tasks);
     let kubeconfig = data.path("admin.kubeconfig");
     tracing::info!(api = %address, kubeconfig = %kubeconfig.display(), "Firesteel serves its API, and no machine");
     Ok(())
@@ -112,9 +116,11 @@ async fn serve_machines(
     let network = network::open(core, settings).await?;
     let api = ApiListener::open(data, core, settings.api, &[IpAddr::V4(network.address)]).await?;
     let address = api.address()?;
-    let machines = Machines::open(&network, settings, data, core, &api.pki).await?;
+    let streams = FollowedStreams::open(data, settings, core)?;
+    let machines = Machines::open(&network, settings, data, core, (&api.pki, &streams)).await?;
     let own = own.with_control(machines.control().clone());
     api.with_logs(machines.logs()).spawn(tasks, core, own, machines.known(), &metrics)?;
+    streams.tells(machines.control()).spawn(tasks);
     machines.spawn(tasks, core, &metrics);
     for part in memory::PARTS {
         tracing::debug!(part = part.what, kib_max = part.bytes >> 10, "memory");

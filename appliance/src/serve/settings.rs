@@ -16,7 +16,10 @@ use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};
 
 use super::at_rest;
-use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
+use crate::{
+    depot::Quota,
+    text_file::{self, TEXT_FILE_BYTES_MAX},
+};
 
 /// Flags of `firesteel serve`, and the keys of its settings file.
 #[derive(Clone, Debug, Default, clap::Args, Serialize, Deserialize)]
@@ -78,6 +81,10 @@ pub struct RawSettings {
     /// Hosts that are inspected, provisioned or deprovisioned at a time; others wait [default: 20]
     #[arg(long, value_name = "NUMBER")]
     pub hosts_at_once: Option<NonZeroUsize>,
+    /// The most that images may take on the disk, such as 20GiB: what nobody uses goes when it is exceeded [default:
+    /// what the disk has]
+    #[arg(long, value_name = "SIZE")]
+    pub image_quota: Option<Quota>,
     /// File with a token (bearer) that /metrics of the API can be read with, and nothing else [default: none]
     #[arg(long, value_name = "FILE")]
     pub metrics_token: Option<PathBuf>,
@@ -116,6 +123,7 @@ pub struct Settings {
     pub bmc_ca: Option<PathBuf>,
     pub no_bmc_consoles: bool,
     pub hosts_at_once: usize,
+    pub image_quota: Option<Quota>,
     pub metrics_token: Option<PathBuf>,
     pub log: String,
     pub log_json: bool,
@@ -165,6 +173,7 @@ impl RawSettings {
             bmc_ca: merged.bmc_ca,
             no_bmc_consoles: merged.no_bmc_consoles,
             metrics_token: merged.metrics_token,
+            image_quota: merged.image_quota,
             hosts_at_once: merged.hosts_at_once.map_or(AT_ONCE, NonZeroUsize::get),
             log: merged.log.unwrap_or_else(|| "info".to_owned()),
             log_json: merged.log_json,
@@ -194,6 +203,7 @@ impl RawSettings {
             no_bmc_consoles: self.no_bmc_consoles || file.no_bmc_consoles,
             hosts_at_once: self.hosts_at_once.or(file.hosts_at_once),
             metrics_token: self.metrics_token.or(file.metrics_token),
+            image_quota: self.image_quota.or(file.image_quota),
             log: self.log.or(file.log),
             log_json: self.log_json || file.log_json,
             print_config: self.print_config,

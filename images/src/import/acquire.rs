@@ -84,6 +84,22 @@ impl AcquireError {
         format!("{}; {}", chain(self), self.help())
     }
 
+    /// Whether the store has no room for it.
+    #[must_use]
+    pub fn is_full(&self) -> bool {
+        match self {
+            Self::Import { source, .. } => matches!(**source, ImportError::Store(StoreError::Full { .. })),
+            Self::Store(error) => matches!(error, StoreError::Full { .. }),
+            Self::Scheme { .. }
+            | Self::Http(_)
+            | Self::Local(_)
+            | Self::Checksum(_)
+            | Self::ChecksumFile { .. }
+            | Self::Spool { .. }
+            | Self::Ended { .. } => false,
+        }
+    }
+
     fn of_fetch(error: FetchError, url: &str) -> Self {
         let import = |source| Self::Import { url: url.to_owned(), source: Box::new(source) };
         match error {
@@ -204,6 +220,11 @@ impl Acquirer {
             }
             _ => Err(AcquireError::Scheme { url: request.url.clone() }),
         }
+    }
+
+    /// A document that is not kept, such as a stream's metadata: whole, or not at all.
+    pub async fn document(&self, url: &str, bytes_max: usize) -> Result<Vec<u8>, HttpError> {
+        fetch_small(&self.client, self.limits, url, bytes_max).await
     }
 
     async fn expected(&self, request: &Request) -> Result<Option<Checksum>, AcquireError> {

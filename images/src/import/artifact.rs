@@ -153,20 +153,9 @@ impl ArtifactError {
     /// Whether the store has no room for it.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        let of_import = |error: &AcquireError| match error {
-            AcquireError::Import { source, .. } => matches!(**source, ImportError::Store(StoreError::Full { .. })),
-            AcquireError::Store(error) => matches!(error, StoreError::Full { .. }),
-            AcquireError::Scheme { .. }
-            | AcquireError::Http(_)
-            | AcquireError::Local(_)
-            | AcquireError::Checksum(_)
-            | AcquireError::ChecksumFile { .. }
-            | AcquireError::Spool { .. }
-            | AcquireError::Ended { .. } => false,
-        };
         match self {
             Self::Store(error) => matches!(error, StoreError::Full { .. }),
-            Self::Import(error) => of_import(error),
+            Self::Import(error) => error.is_full(),
             Self::Busy { .. }
             | Self::Http { .. }
             | Self::SignatureHttp { .. }
@@ -251,14 +240,15 @@ impl Acquirer {
     }
 
     /// What is there of an artifact already. What was seen here comes before what a bundle says, and that counts only
-    /// where it does not contradict the stream.
+    /// where it does not contradict the stream; where a signature must be good, only if the stream's digests prove it, for
+    /// a bundle brings no signature.
     pub fn stored_artifact(&self, wanted: &Wanted) -> Result<Option<Acquired>, StoreError> {
         let is_it = |source: &SourceRecord| source.sha256 == wanted.sha256;
         let keys = wanted.signed().map(|(_, keyring)| keyring.fingerprints());
         let is_checked = |source: &SourceRecord| {
             source.witness == Witness::Here && keys.as_ref().is_none_or(|keys| keys.contains(&source.signed_by))
         };
-        let (stored, sources, is_contradicted) = match wanted.role {
+        let (stored, sources, is_contradicted, is_proven) = match wanted.role {
             None => {
                 let checked = self.store().find_source(&|source| is_it(source) && is_checked(source))?;
                 let told = || self.store().find_source(&|source| is_it(source) && source.witness == Witness::Bundle);
@@ -267,18 +257,19 @@ impl Acquirer {
                 let is_raw = |source: &SourceRecord| source.formats.last() == Some(&format::Format::Raw);
                 let of_raw = image.meta.sources.iter().any(|source| is_it(source) && is_raw(source));
                 let differs = wanted.uncompressed_sha256.is_some_and(|known| known != image.meta.raw_sha256);
-                (Stored::Image(image.clone()), image.meta.sources, of_raw && differs)
+                let is_proven = wanted.uncompressed_sha256 == Some(image.meta.raw_sha256);
+                (Stored::Image(image.clone()), image.meta.sources, of_raw && differs, is_proven)
             }
             Some(_) => {
                 let Some(file) = self.store().file(&wanted.sha256)? else { return Ok(None) };
-                (Stored::File(file.clone()), file.meta.sources, false)
+                (Stored::File(file.clone()), file.meta.sources, false, true)
             }
         };
         let checked = sources.iter().find(|source| is_it(source) && is_checked(source));
         let is_told = sources.iter().any(|source| is_it(source) && source.witness == Witness::Bundle);
         Ok(match checked {
             Some(source) => Some(Acquired { stored, signature: state(wanted, &source.signed_by), is_seen_here: true }),
-            None if is_told && !is_contradicted => {
+            None if is_told && !is_contradicted && (is_proven || keys.is_none()) => {
                 Some(Acquired { stored, signature: state(wanted, ""), is_seen_here: wanted.role.is_some() })
             }
             None => None,

@@ -296,7 +296,8 @@ fn checksum_error(origin: &Origin, found: Checksum) -> ImportError {
 }
 
 /// Addresses of private mirrors carry passwords and signatures.
-pub(super) fn without_secrets(url: &str) -> String {
+#[must_use]
+pub fn without_secrets(url: &str) -> String {
     match reqwest::Url::parse(url) {
         Ok(mut parsed) => {
             parsed.set_query(None);

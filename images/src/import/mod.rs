@@ -31,10 +31,11 @@ pub use acquire::{AcquireError, Acquirer, Request, Stage};
 pub use artifact::{Acquired, ArtifactError, SignatureState, Stored, Wanted};
 pub use checksum::{Algorithm, Checksum, ChecksumError};
 pub use format::{Format, detect};
-pub use importer::{ImportError, Importer, Origin, Progress};
+pub use importer::{ImportError, Importer, Origin, Progress, without_secrets};
 pub use local::LocalError;
 pub use pack::FRAME_BYTES;
 pub use partial::FLUSH_BYTES;
 pub use store::{
-    Collected, FileMeta, ImageMeta, ImageStore, Lease, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness,
+    Collected, FileMeta, ImageMeta, ImageStore, Lease, Role, SourceRecord, StoreError, StoredFile, StoredImage,
+    Unfinished, Witness,
 };

@@ -182,6 +182,12 @@ impl Partial {
     }
 }
 
+/// How long a download on its way is going to be, as its server said.
+pub(super) fn total_bytes(path: &Path) -> Option<u64> {
+    let record: Record = serde_json::from_slice(&read_bounded(&record_path(path)).ok()?).ok()?;
+    record.total_bytes
+}
+
 fn record_path(path: &Path) -> PathBuf {
     path.with_extension("json")
 }

@@ -15,6 +15,7 @@ use firesteel_images::{
         Acquirer, Checksum, ImageStore, Importer, Origin, Request, Role, SignatureState, Stored, StoredImage, Wanted,
         Witness,
     },
+    openpgp::Keyring,
 };
 use proptest::prelude::*;
 use tar::{Archive, Builder, EntryType, Header};
@@ -23,6 +24,7 @@ use crate::{
     artifacts::{acquirer, gzip, names, wanted},
     disks::gpt_image,
     file_server::{File, FileServer},
+    signatures::{armored, key, sign},
 };
 
 const STREAM: &str = r#"{"stream": "stable", "architectures": {}}"#;
@@ -172,6 +174,32 @@ async fn what_only_a_bundle_says_never_stands_before_what_was_seen_here() {
     assert_eq!(own.by_source(&checksum).unwrap().unwrap().meta.raw_sha256, raw);
     import_into(ours.path(), &put_together(&parts)).unwrap();
     assert_eq!(own.by_source(&checksum).unwrap().unwrap().meta.raw_sha256, raw);
+}
+
+/// A bundle brings no signature: where one must be good, its word counts only if the stream's own digests prove it.
+#[tokio::test]
+async fn where_a_key_is_configured_a_bundles_word_is_not_enough() {
+    let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (bytes, manifest, [source, _]) = bundle(here.path()).await;
+    assert!(import_into(there.path(), &bytes).unwrap().is_whole());
+    let secret = key(false, 1_600_000_000);
+    let keyring = Arc::new(Keyring::parse(&armored(&secret.to_public_key())).unwrap());
+    let server = FileServer::start();
+    let url = server.put("/disk.raw.gz", File::of(&source));
+    let signature_url = server.put("/sig", File::of(&sign(&secret, &source)));
+    let signed =
+        Wanted { signature_url: Some(signature_url), keyring: Some(keyring), ..wanted(&url, Sha256::of(&source)) };
+    let offline = acquirer(there.path());
+    assert!(offline.stored_artifact(&signed).unwrap().is_none());
+    let proven = Wanted { uncompressed_sha256: Some(manifest.images[0].raw_sha256), ..signed.clone() };
+    let found = offline.stored_artifact(&proven).unwrap().unwrap();
+    assert_eq!((found.signature, found.is_seen_here), (SignatureState::Unverified, false));
+    let unsigned = Wanted { keyring: None, ..signed.clone() };
+    assert!(offline.stored_artifact(&unsigned).unwrap().is_some());
+    assert!(server.seen("/disk.raw.gz").is_empty());
+    // With a network it is fetched, and its signature is checked.
+    let acquired = offline.acquire_artifact(&signed, Arc::new(|_| {})).await.unwrap();
+    assert!(matches!(acquired.signature, SignatureState::Good { .. }) && acquired.is_seen_here, "{acquired:?}");
 }
 
 #[tokio::test]

@@ -8,11 +8,13 @@ use serde::Deserialize;
 use super::{REASON_CHARS_MIN, fault_of, repository};
 
 /// The lines that must be there, and in how many clauses. A clause that goes is seen here.
-const LINES: [(&str, usize); 40] = [
+const LINES: [(&str, usize); 43] = [
     ("S1.1", 2),
     ("S1.2", 1),
     ("S1.3", 1),
     ("S1.4", 2),
+    ("S1.5", 5),
+    ("S1.6", 1),
     ("S1.7", 2),
     ("S1.8", 2),
     ("S1.9", 2),
@@ -27,6 +29,7 @@ const LINES: [(&str, usize); 40] = [
     ("S1.18", 2),
     ("S1.20", 3),
     ("S1.22", 3),
+    ("S1.25", 3),
     ("S1.26", 2),
     ("S1.27", 2),
     ("S1.28", 3),

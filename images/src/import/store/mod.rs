@@ -35,7 +35,7 @@ pub use files::StoredFile;
 pub use images::StoredImage;
 pub use lease::Lease;
 pub use meta::{FileMeta, ImageMeta, Role, SourceRecord, StoreError, Witness};
-pub use room::Collected;
+pub use room::{Collected, Unfinished};
 
 const INCOMING: &str = "incoming-";
 const PARTIAL: &str = "partial-";

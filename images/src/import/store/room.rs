@@ -14,7 +14,7 @@ use super::{ImageStore, META, PARTIAL, StoreError, remove_if_there};
 use crate::{
     Sha256,
     collect::{self, Item, Need, Removal, Stored},
-    import::spare::Room,
+    import::{partial, spare::Room},
 };
 
 /// What a collection did.
@@ -27,7 +27,37 @@ pub struct Collected {
     pub shortfall: Option<collect::Shortfall>,
 }
 
+/// A download that has not ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unfinished {
+    /// Of what it must become.
+    pub sha256: Sha256,
+    pub bytes: u64,
+    /// As the server said.
+    pub total_bytes: Option<u64>,
+    /// Somebody is at it now.
+    pub is_underway: bool,
+}
+
 impl ImageStore {
+    /// Downloads that have not ended, sorted by digest.
+    pub fn unfinished(&self) -> Result<Vec<Unfinished>, StoreError> {
+        let mut found = Vec::new();
+        for name in self.names()? {
+            let Some(sha256) = name.strip_prefix(PARTIAL).and_then(|digits| digits.parse::<Sha256>().ok()) else {
+                continue;
+            };
+            let path = self.dir.join(&name);
+            // One that ended meanwhile is none.
+            let Ok(file) = File::open(&path) else { continue };
+            let is_underway = matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock));
+            let total_bytes = partial::total_bytes(&path);
+            found.push(Unfinished { sha256, bytes: size(&path), total_bytes, is_underway });
+        }
+        found.sort_by_key(|one| one.sha256);
+        Ok(found)
+    }
+
     /// Everything that takes room, with its names: whoever refers to one of them wants it to stay.
     pub fn inventory(&self) -> Result<Vec<Stored>, StoreError> {
         let mut found = Vec::new();

@@ -1,7 +1,10 @@
-//! `firesteel image import|ls`: the image store of an appliance on this machine.
+//! `firesteel image import|export|ls`: the image store of an appliance on this machine.
 //!
 //! Works on the data folder directly, whether the appliance runs or not: images are published whole
-//! or not at all, and looked up by digest.
+//! or not at all, and looked up by digest. Only who uses them is the running appliance's to say.
+
+mod bundle;
+mod list;
 
 use std::{
     path::{Path, PathBuf},
@@ -12,17 +15,19 @@ use anyhow::Context as _;
 use firesteel_images::import::{Acquirer, ImageStore, Request, Stage};
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{
-    print_text,
-    table::{self, bytes, clean},
-};
+use super::{Connection, print_text, table::bytes};
+use crate::depot::StreamFolder;
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
-    /// Check an image, turn it into what hosts are written from, and keep it
+    /// Check an image, turn it into what hosts are written from, and keep it; or take in all of a bundle
     Import {
         /// File, or http(s) URL: raw, gzip, xz, zstd or qcow2, recognised by content
-        source: String,
+        #[arg(required_unless_present = "bundle", conflicts_with = "bundle")]
+        source: Option<String>,
+        /// File that `image export` made: each image is compared with its digests before it is kept
+        #[arg(long, value_name = "FILE", conflicts_with_all = ["checksum", "checksum_type"])]
+        bundle: Option<PathBuf>,
         /// Digest of the bytes as they are, or the URL of a checksum file
         #[arg(long, value_name = "HEX|URL", default_value = "")]
         checksum: String,
@@ -33,7 +38,21 @@ pub enum Command {
         #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
         data: PathBuf,
     },
-    /// List the images in the store
+    /// Put images, files and the metadata of streams into one file, for a site without a network
+    Export {
+        /// The file to make, whole or not at all
+        #[arg(long, value_name = "FILE")]
+        bundle: PathBuf,
+        /// Only what is here of these streams, named by their BootImageStream
+        #[arg(long, value_name = "NAME")]
+        stream: Vec<String>,
+        /// Only these images, by eight or more digits of a digest that `image ls` shows
+        images: Vec<String>,
+        /// Data folder of the appliance
+        #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
+        data: PathBuf,
+    },
+    /// List what is in the store and on its way there, and who uses it
     Ls {
         /// Data folder of the appliance
         #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
@@ -46,13 +65,28 @@ pub enum Command {
 
 /// # Errors
 /// When the source cannot be read or is no image that can be written to a disk.
-pub(crate) async fn run(command: Command) -> anyhow::Result<()> {
+pub(crate) async fn run(connection: &Connection, command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Import { source, checksum, checksum_type, data } => {
-            import(&source, checksum, checksum_type, &data).await
+        Command::Import { bundle: Some(bundle), data, .. } => bundle::import(&store(&data)?, &streams(&data)?, &bundle),
+        Command::Import { source, bundle: None, checksum, checksum_type, data } => {
+            import(&source.unwrap_or_default(), checksum, checksum_type, &data).await
         }
-        Command::Ls { data, json } => list(&data, json),
+        Command::Export { bundle, stream, images, data } => {
+            bundle::export(&store(&data)?, &streams(&data)?, &bundle, &stream, &images)
+        }
+        Command::Ls { data, json } => list::run(connection, &store(&data)?, &data, json).await,
     }
+}
+
+fn streams(data: &Path) -> anyhow::Result<StreamFolder> {
+    StreamFolder::open(&data.join("streams"))
+}
+
+/// A bar for bytes.
+fn bar() -> anyhow::Result<ProgressBar> {
+    let bar = ProgressBar::new(0);
+    bar.set_style(ProgressStyle::with_template("{msg:12} {bytes:>10} {total_bytes:>10} {bytes_per_sec:>12} {eta:>4}")?);
+    Ok(bar)
 }
 
 fn store(data: &Path) -> anyhow::Result<ImageStore> {
@@ -69,8 +103,7 @@ async fn import(source: &str, checksum: String, checksum_type: String, data: &Pa
         (format!("file://{}", path.display()), root)
     };
     let acquirer = Acquirer::new(store(data)?, root.as_deref())?;
-    let bar = ProgressBar::new(0);
-    bar.set_style(ProgressStyle::with_template("{msg:12} {bytes:>10} {total_bytes:>10} {bytes_per_sec:>12} {eta:>4}")?);
+    let bar = bar()?;
     let shown = bar.clone();
     let progress = Arc::new(move |stage| match stage {
         Stage::Downloading { done_bytes, total_bytes } => {
@@ -98,28 +131,5 @@ async fn import(source: &str, checksum: String, checksum_type: String, data: &Pa
         bytes(meta.raw_bytes),
         bytes(meta.stream_bytes),
     ));
-    Ok(())
-}
-
-fn list(data: &Path, json: bool) -> anyhow::Result<()> {
-    let images = store(data)?.list()?;
-    if json {
-        let metas: Vec<_> = images.iter().map(|image| &image.meta).collect();
-        print_text(&(serde_json::to_string_pretty(&metas)? + "\n"));
-        return Ok(());
-    }
-    if images.is_empty() {
-        print_text("no images; a host's spec.image brings one in, and so does `firesteel image import`\n");
-        return Ok(());
-    }
-    let rows: Vec<Vec<String>> = images
-        .iter()
-        .map(|image| {
-            let digest = image.meta.raw_sha256.to_string();
-            let source = image.meta.sources.last().map(|source| clean(&source.url)).unwrap_or_default();
-            vec![digest.chars().take(12).collect(), bytes(image.meta.raw_bytes), bytes(image.meta.stream_bytes), source]
-        })
-        .collect();
-    print_text(&table::render(&["RAW SHA256", "RAW", "STORED", "SOURCE"], &rows, table::terminal_width()));
     Ok(())
 }

@@ -1,0 +1,423 @@
+//! What a follower remembers of its stream while the process lives. Pure; what has to outlive it is in the status.
+
+use std::{collections::HashMap, sync::Arc, time::Duration};
+
+use firesteel_images::{
+    Sha256,
+    catalogue::Architecture,
+    import::{SignatureState, Wanted},
+    openpgp::Keyring,
+};
+use firesteel_resources::{
+    BootImageStream,
+    boot_image_stream::{Artifact, ArtifactState, BootImageStreamSpec, BootImageStreamStatus, Signature},
+};
+use jiff::Timestamp;
+
+use super::{
+    depot::{Fault, Found},
+    offer::Offer,
+    rate::Speed,
+    releases,
+    tell::{self, Troubles},
+};
+
+/// After a failure: this, and twice as long each time.
+const RETRY_FIRST: Duration = Duration::from_secs(15);
+/// And never longer: what was repaired is seen within so long.
+const RETRY_MAX: Duration = Duration::from_secs(600);
+/// What fails for good is fetched in full each time: a server may get the right file, but nobody wants to pay for each
+/// look. New metadata and a changed stream are tried at once.
+const RETRY_PERMANENT: Duration = Duration::from_secs(3600);
+
+/// When something is tried again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Tries {
+    failed: u32,
+    not_before: Duration,
+}
+
+impl Tries {
+    fn fail(&mut self, now: Duration, at_least: Duration) {
+        let pause = RETRY_FIRST.saturating_mul(2_u32.saturating_pow(self.failed)).min(RETRY_MAX).max(at_least);
+        self.failed = self.failed.saturating_add(1);
+        self.not_before = now + pause;
+    }
+}
+
+/// What is told of a download under way.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Underway {
+    pub(super) done_bytes: u64,
+    pub(super) total_bytes: Option<u64>,
+    pub(super) speed: Speed,
+    pub(super) message: String,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Memory {
+    pub(super) spec: BootImageStreamSpec,
+    pub(super) generation: i64,
+    pub(super) status: BootImageStreamStatus,
+    pub(super) troubles: Troubles,
+    pub(super) keyring: Option<Arc<Keyring>>,
+    /// Of the keyring's bytes.
+    keyring_sha256: Option<Sha256>,
+    is_loaded: bool,
+    /// What was read last, of which spec, and for which architectures.
+    read: Option<(Sha256, i64, Vec<Architecture>)>,
+    asked_at: Option<Duration>,
+    source_tries: Tries,
+    looked_at: Option<Duration>,
+    tries: HashMap<String, Tries>,
+}
+
+/// What became of a stream by a reading of its source.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct News {
+    pub(super) withdrawn: Vec<String>,
+}
+
+impl Memory {
+    /// Takes the object in. What an earlier process was fetching, nobody fetches now.
+    pub(super) fn load(&mut self, stream: &BootImageStream) {
+        if !self.is_loaded {
+            self.status = stream.status.clone();
+            for artifact in self.status.releases.iter_mut().flat_map(|release| &mut release.artifacts) {
+                artifact.bytes_per_second = None;
+                artifact.seconds_left = None;
+                if artifact.state == ArtifactState::Fetching {
+                    artifact.state = ArtifactState::Wanted;
+                    artifact.message.clear();
+                }
+            }
+            self.is_loaded = true;
+        }
+        if self.generation != stream.metadata.generation {
+            // Whoever changed it wants to see what comes of it.
+            self.generation = stream.metadata.generation;
+            self.spec = stream.spec.clone();
+            self.asked_at = None;
+            self.source_tries = Tries::default();
+            self.tries.clear();
+            self.looked_at = None;
+        }
+        self.troubles.is_paused = self.spec.paused;
+        self.status.observed_generation = self.generation;
+    }
+
+    /// Other keys judge anew what was fetched.
+    pub(super) fn set_keyring(&mut self, sha256: Option<Sha256>, keyring: Result<Option<Arc<Keyring>>, String>) {
+        if self.keyring_sha256 != sha256 {
+            self.keyring_sha256 = sha256;
+            self.tries.clear();
+            self.looked_at = None;
+        }
+        match keyring {
+            Ok(keyring) => (self.keyring, self.troubles.keyring) = (keyring, None),
+            Err(error) => (self.keyring, self.troubles.keyring) = (None, Some(error)),
+        }
+    }
+
+    pub(super) fn refresh_every(&self) -> Duration {
+        Duration::from_secs(u64::try_from(self.spec.refresh_seconds()).unwrap_or(0))
+    }
+
+    /// When the source is asked next, by the uptime.
+    pub(super) fn ask_at(&self) -> Duration {
+        match self.asked_at {
+            None => self.source_tries.not_before,
+            Some(at) if self.troubles.source.is_some() => self.source_tries.not_before.min(at + self.refresh_every()),
+            Some(at) => at + self.refresh_every(),
+        }
+    }
+
+    pub(super) fn source_failed(&mut self, error: String, now: Duration) {
+        self.troubles.source = Some(error);
+        self.asked_at = Some(now);
+        self.source_tries.fail(now, Duration::ZERO);
+    }
+
+    /// Whether a document brings nothing that is not known.
+    pub(super) fn is_known(&self, document: Sha256, fleet: &[Architecture]) -> bool {
+        self.read
+            .as_ref()
+            .is_some_and(|(known, generation, of)| *known == document && *generation == self.generation && of == fleet)
+    }
+
+    /// Takes in what the source offers.
+    pub(super) fn take(
+        &mut self,
+        offer: Offer,
+        document: Sha256,
+        fleet: &[Architecture],
+        (now, at): (Duration, Timestamp),
+    ) -> News {
+        let before = std::mem::take(&mut self.status.releases);
+        self.status.releases = releases::merge(&before, &offer, &self.spec, at);
+        let was_good = |name: &str| before.iter().any(|one| one.release == name && !one.withdrawn);
+        let withdrawn = self.status.releases.iter().filter(|release| release.withdrawn && was_good(&release.release));
+        let news = News { withdrawn: withdrawn.map(|release| release.release.clone()).collect() };
+        self.status.stream = offer.stream;
+        self.status.last_modified = offer.last_modified;
+        self.troubles.offer = offer.faults;
+        self.troubles.held = offer.held;
+        self.read = Some((document, self.generation, fleet.to_vec()));
+        self.checked((now, at));
+        // What is new may be here already.
+        self.looked_at = None;
+        news
+    }
+
+    pub(super) fn checked(&mut self, (now, at): (Duration, Timestamp)) {
+        self.status.checked_at = Some(at);
+        self.troubles.source = None;
+        self.asked_at = Some(now);
+        self.source_tries = Tries::default();
+    }
+
+    /// Whether it is time to see what the store holds.
+    pub(super) fn is_look_due(&self, now: Duration, every: Duration) -> bool {
+        self.looked_at.is_none_or(|at| now >= at + every)
+    }
+
+    pub(super) fn looked(&mut self, now: Duration) {
+        self.looked_at = Some(now);
+    }
+
+    /// All artifacts with their releases.
+    pub(super) fn artifacts(&self) -> Vec<(String, Artifact)> {
+        let releases = self.status.releases.iter();
+        releases.flat_map(|one| one.artifacts.iter().map(|artifact| (one.release.clone(), artifact.clone()))).collect()
+    }
+
+    /// What is fetched next, if its time has come.
+    pub(super) fn next(&self, now: Duration) -> Option<(String, Artifact)> {
+        if self.spec.paused || !self.is_loaded {
+            return None;
+        }
+        let is_due = |artifact: &Artifact| self.tries.get(&artifact.sha256).is_none_or(|tries| tries.not_before <= now);
+        releases::wanted(&self.status.releases).into_iter().find(|(_, artifact)| {
+            let is_signed = !artifact.signature_location.is_empty();
+            is_due(artifact) && !(is_signed && self.troubles.keyring.is_some())
+        })
+    }
+
+    pub(super) fn is_wanted(&self, release: &str, artifact: &Artifact) -> bool {
+        let is_it = |(name, one): &(String, Artifact)| name == release && one.sha256 == artifact.sha256;
+        !self.spec.paused && releases::wanted(&self.status.releases).iter().any(is_it)
+    }
+
+    /// When something that failed is tried again. What is due already waits for something else.
+    pub(super) fn next_at(&self, now: Duration) -> Option<Duration> {
+        let wanted = releases::wanted(&self.status.releases);
+        let times = wanted.iter().filter_map(|(_, artifact)| Some(self.tries.get(&artifact.sha256)?.not_before));
+        times.filter(|at| *at > now).min()
+    }
+
+    fn update(&mut self, release: &str, sha256: &str, change: impl Fn(&mut Artifact)) {
+        let releases = self.status.releases.iter_mut().filter(|one| one.release == release);
+        let artifacts = releases.flat_map(|one| &mut one.artifacts);
+        artifacts.filter(|artifact| artifact.sha256 == sha256).for_each(change);
+    }
+
+    pub(super) fn underway(&mut self, release: &str, sha256: &str, told: &Underway) {
+        self.update(release, sha256, |artifact| {
+            artifact.state = ArtifactState::Fetching;
+            artifact.done_bytes = told.done_bytes;
+            artifact.total_bytes = told.total_bytes.or(artifact.total_bytes);
+            artifact.bytes_per_second = told.speed.bytes_per_second;
+            artifact.seconds_left = told.speed.seconds_left;
+            artifact.message.clone_from(&told.message);
+        });
+    }
+
+    /// It is not fetched any more, and nothing is wrong with it.
+    pub(super) fn put_back(&mut self, release: &str, sha256: &str) {
+        self.update(release, sha256, |artifact| {
+            artifact.state = ArtifactState::Wanted;
+            artifact.bytes_per_second = None;
+            artifact.seconds_left = None;
+            artifact.message.clear();
+        });
+    }
+
+    pub(super) fn found(&mut self, release: &str, sha256: &str, found: &Found) {
+        self.tries.remove(sha256);
+        self.update(release, sha256, |artifact| {
+            artifact.signature = match &found.signature {
+                SignatureState::None => Signature::None,
+                SignatureState::Unverified => Signature::Unverified,
+                SignatureState::Good { .. } => Signature::Good,
+            };
+            artifact.bytes_per_second = None;
+            artifact.seconds_left = None;
+            artifact.state = ArtifactState::Verified;
+            artifact.raw_sha256 = found.raw_sha256.map(|digest| digest.to_string()).unwrap_or_default();
+            (artifact.done_bytes, artifact.total_bytes) = (found.bytes, Some(found.bytes));
+            artifact.served.clone_from(&found.served);
+            artifact.message = match (found.is_seen_here, found.is_proven) {
+                (false, false) => "a bundle says that this image is the artifact".to_owned(),
+                (false, true) => "it came by a bundle, and has the stream's digest of the expanded bytes".to_owned(),
+                (true, _) => String::new(),
+            };
+        });
+    }
+
+    /// What is not in the store: an old release goes with it, what is followed is wanted again.
+    pub(super) fn missing(&mut self, release: &str, sha256: &str) {
+        let all = &self.status.releases;
+        let Some(index) = all.iter().position(|one| one.release == release) else { return };
+        let is_old = |artifact: &Artifact| releases::is_superseded(all, index, artifact);
+        let is_gone = all[index].artifacts.iter().any(|one| one.sha256 == sha256 && is_old(one));
+        if is_gone {
+            self.status.releases[index].artifacts.retain(|one| one.sha256 != sha256);
+            // What is left of an old release is no release.
+            self.status.releases.retain(|one| !one.artifacts.is_empty());
+            return;
+        }
+        self.update(release, sha256, |artifact| {
+            if releases::is_verified(artifact) {
+                artifact.state = ArtifactState::Wanted;
+                (artifact.done_bytes, artifact.served) = (0, String::new());
+            }
+        });
+    }
+
+    pub(super) fn failed(&mut self, release: &str, sha256: &str, fault: &Fault, now: Duration) {
+        let at_least = if fault.is_permanent { RETRY_PERMANENT } else { Duration::ZERO };
+        self.tries.entry(sha256.to_owned()).or_default().fail(now, at_least);
+        if fault.is_full {
+            self.troubles.room = Some(fault.message.clone());
+            self.put_back(release, sha256);
+            return;
+        }
+        self.update(release, sha256, |artifact| {
+            artifact.state = ArtifactState::Failed;
+            artifact.bytes_per_second = None;
+            artifact.seconds_left = None;
+            artifact.message.clone_from(&fault.message);
+            if fault.is_signature {
+                artifact.signature = Signature::Bad;
+            }
+        });
+    }
+
+    /// Draws the conclusions; returns what was stamped now. A list may hold its images back, so it is read first.
+    pub(super) fn conclude(&mut self, at: Timestamp) -> Vec<String> {
+        if self.spec.source.config_map.is_some() && self.read.is_none() {
+            self.troubles.held = Some("the list was not read since the appliance started".to_owned());
+        }
+        let stamped = releases::stamp(&mut self.status.releases, self.troubles.held.is_some(), at);
+        if releases::wanted(&self.status.releases).is_empty() {
+            self.troubles.room = None;
+        }
+        tell::conclude(&mut self.status, &self.troubles, self.generation, at);
+        stamped
+    }
+
+    /// What is asked of the depot for an artifact; `None` where its digest is none, which only a status that somebody
+    /// wrote by hand has.
+    pub(super) fn wanted(&self, release: &str, artifact: &Artifact) -> Option<Wanted> {
+        Some(Wanted {
+            url: artifact.location.clone(),
+            sha256: artifact.sha256.parse().ok()?,
+            uncompressed_sha256: artifact.uncompressed_sha256.parse().ok(),
+            signature_url: Some(artifact.signature_location.clone()).filter(|location| !location.is_empty()),
+            keyring: self.keyring.clone(),
+            role: releases::role(&artifact.part),
+            release: release.to_owned(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    fn digest(name: &str) -> String {
+        Sha256::of(name.as_bytes()).to_string()
+    }
+
+    /// A stream with two releases: the newer one is wanted, the older one stamped.
+    fn memory() -> Memory {
+        let artifact = |name: &str, state: &str| {
+            json!({"architecture": "x86_64", "platform": "metal", "format": "metal", "part": "disk", "sectorBytes": 512,
+                   "location": "https://a/b", "sha256": digest(name), "signature": "none", "state": state,
+                   "doneBytes": 7, "bytesPerSecond": 9})
+        };
+        let stream = json!({
+            "metadata": {"name": "s", "generation": 3}, "spec": {"source": {"file": "a"}},
+            "status": {"releases": [
+                {"release": "2", "seenAt": "2026-01-02T00:00:00Z", "artifacts": [artifact("2", "fetching")]},
+                {"release": "1", "seenAt": "2026-01-01T00:00:00Z", "stampedAt": "2026-01-01T00:00:00Z",
+                 "artifacts": [artifact("1", "verified")]},
+            ]},
+        });
+        let mut memory = Memory::default();
+        memory.load(&serde_json::from_value(stream).unwrap());
+        memory
+    }
+
+    fn fault(is_permanent: bool) -> Fault {
+        Fault { message: "no".into(), is_permanent, is_full: false, is_signature: false }
+    }
+
+    #[test]
+    fn what_an_earlier_process_fetched_is_fetched_by_nobody_and_wanted() {
+        let memory = memory();
+        let (release, artifact) = memory.next(Duration::ZERO).unwrap();
+        assert_eq!((release.as_str(), artifact.state, artifact.bytes_per_second), ("2", ArtifactState::Wanted, None));
+        assert_eq!(artifact.done_bytes, 7, "that much is here, as far as is known");
+    }
+
+    #[test]
+    fn what_fails_is_tried_again_less_and_less_often_and_what_fails_for_good_once_an_hour() {
+        let (mut memory, mut now, mut pauses) = (memory(), Duration::ZERO, Vec::new());
+        for _ in 0..8 {
+            memory.failed("2", &digest("2"), &fault(false), now);
+            let at = memory.next_at(now).unwrap();
+            assert!(memory.next(at - Duration::from_secs(1)).is_none() && memory.next(at).is_some());
+            pauses.push((at - now).as_secs());
+            now = at;
+        }
+        assert_eq!(pauses, [15, 30, 60, 120, 240, 480, 600, 600]);
+        assert_eq!(memory.next_at(now), None, "it is due: nothing is waited for");
+        memory.failed("2", &digest("2"), &fault(true), now);
+        assert_eq!(memory.next_at(now).unwrap() - now, RETRY_PERMANENT);
+        let changed = BootImageStream {
+            metadata: firesteel_resources::ObjectMeta { generation: 4, ..Default::default() },
+            ..BootImageStream::default()
+        };
+        memory.load(&changed);
+        assert!(memory.next(now).is_some(), "whoever changes it wants it tried");
+    }
+
+    #[test]
+    fn an_old_release_goes_with_its_file_and_what_is_followed_is_wanted_again() {
+        let mut memory = memory();
+        memory.missing("1", &digest("1"));
+        assert_eq!(memory.status.releases.len(), 1);
+        let found = Found {
+            raw_sha256: None,
+            bytes: 9,
+            served: "/x".into(),
+            signature: SignatureState::None,
+            is_seen_here: false,
+            is_proven: false,
+        };
+        memory.found("2", &digest("2"), &found);
+        assert_eq!(memory.conclude(Timestamp::UNIX_EPOCH), ["2"]);
+        assert!(memory.status.releases[0].artifacts[0].message.contains("a bundle says"));
+        memory.missing("2", &digest("2"));
+        memory.conclude(Timestamp::UNIX_EPOCH);
+        let artifact = &memory.status.releases[0].artifacts[0];
+        assert_eq!(
+            (artifact.state, artifact.served.as_str(), memory.status.stamped),
+            (ArtifactState::Wanted, "", false)
+        );
+    }
+}

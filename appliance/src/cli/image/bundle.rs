@@ -1,0 +1,244 @@
+//! Bundles: from the store into one file, and from such a file into the store (S1.25).
+
+use std::{
+    collections::BTreeSet,
+    fs::File,
+    io::{BufReader, BufWriter, Write as _},
+    path::Path,
+};
+
+use anyhow::Context as _;
+use firesteel_images::{
+    Sha256,
+    bundle::{self, Contents, Progress, Report},
+    catalogue::{self, Document, Stream},
+    import::{ImageStore, Role, StoredFile, StoredImage},
+};
+
+use super::bar;
+use crate::{
+    cli::{
+        print_text,
+        table::{bytes, clean},
+    },
+    depot::StreamFolder,
+};
+
+/// Fewer digits of a digest may mean several images, and are easily mistyped.
+const DIGITS_MIN: usize = 8;
+
+/// What is in the store, as bundles take it.
+struct Shelf {
+    images: Vec<StoredImage>,
+    files: Vec<StoredFile>,
+}
+
+/// What is to go.
+#[derive(Default)]
+struct Picked {
+    images: BTreeSet<Sha256>,
+    files: BTreeSet<Sha256>,
+}
+
+impl Shelf {
+    fn of(store: &ImageStore) -> anyhow::Result<Self> {
+        let mut files = store.files().context("looking at the image store")?;
+        // Metadata goes by the streams.
+        files.retain(|file| file.meta.role != Role::Stream);
+        Ok(Self { images: store.list().context("looking at the image store")?, files })
+    }
+
+    /// What is here of a stream; returns how many artifacts that is.
+    fn pick_stream(&self, stream: &Stream, picked: &mut Picked) -> usize {
+        let mut found = 0;
+        for artifact in &stream.artifacts {
+            let of_it = |image: &&StoredImage| image.meta.sources.iter().any(|source| source.sha256 == artifact.sha256);
+            let images = self.images.iter().filter(of_it).map(|image| image.meta.raw_sha256);
+            let files = self.files.iter().filter(|file| file.meta.sha256 == artifact.sha256);
+            let before = picked.images.len() + picked.files.len();
+            picked.images.extend(images);
+            picked.files.extend(files.map(|file| file.meta.sha256));
+            found += usize::from(picked.images.len() + picked.files.len() > before);
+        }
+        found
+    }
+
+    fn pick_digest(&self, digits: &str, picked: &mut Picked) -> anyhow::Result<()> {
+        let digits = digits.to_ascii_lowercase();
+        let is_digits = digits.len() >= DIGITS_MIN && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
+        anyhow::ensure!(
+            is_digits,
+            "{digits:?}: give {DIGITS_MIN} or more digits of a digest that `firesteel image ls` shows"
+        );
+        let begins = |digest: &Sha256| digest.to_string().starts_with(&digits);
+        let of_image = |image: &&StoredImage| {
+            begins(&image.meta.raw_sha256) || image.meta.sources.iter().any(|source| begins(&source.sha256))
+        };
+        let images: Vec<Sha256> = self.images.iter().filter(of_image).map(|image| image.meta.raw_sha256).collect();
+        let files: Vec<Sha256> =
+            self.files.iter().map(|file| file.meta.sha256).filter(|digest| begins(digest)).collect();
+        match images.len() + files.len() {
+            0 => anyhow::bail!(
+                "nothing in the store has a digest that begins with {digits}; `firesteel image ls` lists them"
+            ),
+            1 => {}
+            several => anyhow::bail!("{several} images have a digest that begins with {digits}: give more digits"),
+        }
+        picked.images.extend(images);
+        picked.files.extend(files);
+        Ok(())
+    }
+}
+
+/// The streams of a document: one, or those of a golden list.
+fn streams_of(document: &[u8]) -> anyhow::Result<Vec<Stream>> {
+    Ok(match catalogue::read(document)? {
+        Document::Stream(stream) => vec![stream],
+        Document::BootImages(list) => list.streams.into_values().filter_map(Result::ok).collect(),
+    })
+}
+
+/// # Errors
+/// When something that is named is not here, or the file cannot be written; then there is no file.
+pub(super) fn export(
+    store: &ImageStore,
+    folder: &StreamFolder,
+    file: &Path,
+    names: &[String],
+    digests: &[String],
+) -> anyhow::Result<()> {
+    let shelf = Shelf::of(store)?;
+    let (mut picked, mut told) = (Picked::default(), String::new());
+    let is_all = names.is_empty() && digests.is_empty();
+    let followed = folder.followed()?;
+    for name in names {
+        if !followed.iter().any(|(known, _)| known == name) {
+            let has = followed.iter().map(|(known, _)| known.as_str()).collect::<Vec<_>>().join(", ");
+            anyhow::bail!(
+                "nothing was read of a stream {name}; there is: {}",
+                if has.is_empty() { "none" } else { &has }
+            );
+        }
+    }
+    let mut streams: Vec<(String, Vec<u8>)> = Vec::new();
+    for (name, document) in followed {
+        if !(is_all || names.contains(&name)) {
+            continue;
+        }
+        if let Some((same, _)) = streams.iter().find(|(_, other)| *other == document) {
+            told += &format!("  stream {name}: its metadata is that of {same}, and goes by that name\n");
+            continue;
+        }
+        let of_document =
+            streams_of(&document).with_context(|| format!("reading the metadata of the stream {name}"))?;
+        let found: usize = of_document.iter().map(|stream| shelf.pick_stream(stream, &mut picked)).sum();
+        told += &format!("  stream {name}: {found} of its artifacts\n");
+        streams.push((name, document));
+    }
+    if is_all {
+        picked.images.extend(shelf.images.iter().map(|image| image.meta.raw_sha256));
+        picked.files.extend(shelf.files.iter().map(|file| file.meta.sha256));
+    }
+    for digits in digests {
+        shelf.pick_digest(digits, &mut picked)?;
+    }
+    let contents =
+        Contents { streams, images: picked.images.into_iter().collect(), files: picked.files.into_iter().collect() };
+    anyhow::ensure!(
+        !(contents.images.is_empty() && contents.files.is_empty()),
+        "nothing of that is in the store yet: a bundle would be empty\n{told}"
+    );
+    let parent = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let name = file.file_name().with_context(|| format!("{} is not the name of a file", file.display()))?;
+    let partial = parent.join(format!(".{}.partial-{}", name.to_string_lossy(), std::process::id()));
+    let written = write(store, &contents, &partial);
+    let placed = written.and_then(|exported| {
+        std::fs::rename(&partial, file).with_context(|| format!("writing {}", file.display()))?;
+        File::open(parent)
+            .and_then(|folder| folder.sync_all())
+            .with_context(|| format!("writing {}", file.display()))?;
+        Ok(exported)
+    });
+    let exported = placed.inspect_err(|_| {
+        // What is left has a name that nobody takes for a bundle.
+        drop(std::fs::remove_file(&partial));
+    })?;
+    print_text(&format!(
+        "{}: {} images, {} files, {} streams, {}\n{told}",
+        file.display(),
+        contents.images.len(),
+        contents.files.len(),
+        contents.streams.len(),
+        bytes(exported),
+    ));
+    Ok(())
+}
+
+fn write(store: &ImageStore, contents: &Contents, path: &Path) -> anyhow::Result<u64> {
+    let shown = bar()?;
+    shown.set_message("copying");
+    let tell = |told: Progress| {
+        shown.set_length(told.total_bytes);
+        shown.set_position(told.done_bytes);
+    };
+    let file = File::create_new(path).with_context(|| format!("making {}", path.display()))?;
+    let mut out = BufWriter::new(file);
+    let exported = bundle::export(store, contents, &mut out, &tell);
+    shown.finish_and_clear();
+    let exported = exported.context("making the bundle")?;
+    let file = out.into_inner().map_err(|error| error.into_error()).and_then(|mut file| {
+        file.flush()?;
+        Ok(file)
+    });
+    file.and_then(|file| file.sync_all()).with_context(|| format!("writing {}", path.display()))?;
+    Ok(exported.bytes)
+}
+
+/// # Errors
+/// When the file is no bundle, or not all of it could be taken; what could stays.
+pub(super) fn import(store: &ImageStore, folder: &StreamFolder, path: &Path) -> anyhow::Result<()> {
+    let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
+    let shown = bar()?;
+    shown.set_message("importing");
+    let tell = |told: Progress| {
+        shown.set_length(told.total_bytes);
+        shown.set_position(told.done_bytes);
+    };
+    let report = bundle::import(BufReader::new(file), store, &tell);
+    shown.finish_and_clear();
+    let report = report.with_context(|| format!("taking in {}", path.display()))?;
+    let mut told = format!(
+        "{}: {} images and {} files are in the store, each compared with its digests\n",
+        path.display(),
+        report.images.len(),
+        report.files.len()
+    );
+    for (name, sha256) in &report.streams {
+        let document = store.file(sha256).context("looking at the image store")?;
+        let document = document.with_context(|| format!("the metadata of the stream {name} is gone already"))?;
+        let bytes = std::fs::read(&document.path).with_context(|| format!("reading {}", document.path.display()))?;
+        let placed = folder.put(name, &bytes).and_then(|file| {
+            // A bundle can be handed on.
+            folder.keep(name, &bytes)?;
+            Ok(file)
+        });
+        match placed {
+            Ok(file) => told += &format!("  stream {name}: follow it with spec.source.file: {file}\n"),
+            Err(error) => told += &format!("  stream {}: {error:#}\n", clean(name)),
+        }
+    }
+    print_text(&told);
+    if report.is_whole() { Ok(()) } else { Err(anyhow::anyhow!(missing(&report))) }
+}
+
+/// What a bundle names and the store did not take.
+fn missing(report: &Report) -> String {
+    let mut text = "not all of the bundle was taken".to_owned();
+    if let Some(why) = &report.ended {
+        text += &format!(": {}", clean(why));
+    }
+    for unused in &report.unused {
+        text += &format!("\n  {}: {}", unused.digest, clean(&unused.reason));
+    }
+    text + "\nget the bundle anew, or make it anew; what was taken stays"
+}

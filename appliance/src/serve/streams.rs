@@ -1,0 +1,76 @@
+//! Boot image streams in the process that serves: the store of images, and who follows the streams into it.
+
+use std::sync::{Arc, OnceLock};
+
+use firesteel_control::{
+    Control, Images,
+    runtime::Tokio,
+    streams::{Config, Streams},
+};
+use firesteel_images::{Sha256, import::ImageStore};
+use firesteel_kube::Core;
+use tokio::task::JoinSet;
+
+use super::{data_dir::DataDir, settings::Settings};
+use crate::depot::{HostImages, OwnDepot, texts};
+
+/// Ready; nothing is asked yet.
+#[derive(Debug)]
+pub struct FollowedStreams {
+    depot: OwnDepot,
+    streams: Streams,
+    /// Who knows which images are there, once there is one.
+    control: Arc<OnceLock<Control>>,
+}
+
+impl FollowedStreams {
+    /// # Errors
+    /// When the folders cannot be opened, or the registry lacks a kind.
+    pub fn open(data: &DataDir, settings: &Settings, core: &Core) -> anyhow::Result<Self> {
+        let depot = OwnDepot::open(&data.path(""))?;
+        let control: Arc<OnceLock<Control>> = Arc::default();
+        let told = Arc::clone(&control);
+        let forget = move |gone: &[Sha256]| {
+            if let Some(control) = told.get() {
+                control.images_removed(&texts(gone));
+            }
+        };
+        let config = Config {
+            core: core.clone(),
+            runtime: Arc::new(Tokio::new()),
+            depot: Arc::new(depot.clone()),
+            quota_bytes: settings.image_quota.map(crate::depot::Quota::bytes),
+            own_architecture: std::env::consts::ARCH.parse().ok(),
+            tells_events: true,
+            forget: Box::new(forget),
+        };
+        let streams = Streams::new(config).map_err(|status| anyhow::anyhow!(status.message))?;
+        Ok(Self { depot, streams, control })
+    }
+
+    /// What is stored.
+    #[must_use]
+    pub fn store(&self) -> ImageStore {
+        self.depot.store().clone()
+    }
+
+    /// How hosts get their images.
+    #[must_use]
+    pub fn for_hosts(&self) -> Arc<dyn Images> {
+        Arc::new(HostImages::new(self.depot.clone(), self.streams.clone()))
+    }
+
+    /// Tells the control loop of images that are gone.
+    #[must_use]
+    pub fn tells(self, control: &Control) -> Self {
+        if self.control.set(control.clone()).is_err() {
+            tracing::debug!("the control loop is told already");
+        }
+        self
+    }
+
+    /// Starts to follow.
+    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>) {
+        tasks.spawn(async move { self.streams.run().await.map_err(|error| anyhow::anyhow!(error)) });
+    }
+}

@@ -1,0 +1,101 @@
+//! A bundle made at a site with a network and taken in at one without (S1.25).
+
+use std::{fs, io::Read as _, net::TcpListener};
+
+use firesteel_images::Sha256;
+use firesteel_tests::appliance::Appliance;
+use serde_json::{Value, json};
+
+use crate::{
+    file_server::FileServer,
+    site::{PROGRAM, file, follow, metadata, output, publish, run, until},
+};
+
+fn is_stamped(status: &Value) -> bool {
+    status["stamped"] == true
+}
+
+#[test]
+fn what_a_bundle_has_is_golden_without_a_network() {
+    let server = FileServer::start();
+    let (packed, raw) = publish(&server, "44.1", 4);
+    let here = Appliance::start(PROGRAM);
+    follow(&here, &json!({"url": server.url("/stable.json")}));
+    until(&here, "the stamp", is_stamped);
+    let bundle = here.folder().join("site.bundle");
+    let image = |site: &Appliance, arguments: &[&str]| {
+        let mut command = site.command();
+        command.arg("image").args(arguments).arg("--data").arg(site.data());
+        command
+    };
+    let path = bundle.to_str().unwrap();
+    let told = output(&mut image(&here, &["export", "--bundle", path]));
+    assert!(told.contains("1 images, 0 files, 1 streams") && told.contains("stream stable: 1"), "{told}");
+    let refused = run(&mut image(&here, &["export", "--bundle", path, "--stream", "none"]));
+    assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("there is: stable"));
+    let by_digest = here.folder().join("one.bundle");
+    let digits = raw.to_string()[..10].to_owned();
+    output(&mut image(&here, &["export", "--bundle", by_digest.to_str().unwrap(), &digits]));
+
+    // Whoever is asked at the other site hears it here.
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap();
+    nobody.set_nonblocking(true).unwrap();
+    let there = Appliance::start(PROGRAM);
+    let told = output(&mut image(&there, &["import", "--bundle", path]));
+    assert!(told.contains("1 images and 0 files") && told.contains("spec.source.file: stable.json"), "{told}");
+    // The same metadata, with addresses that lead to the listener.
+    let address = format!("http://{}/44.1.raw.gz", nobody.local_addr().unwrap());
+    let formats = json!({"raw.gz": {"disk": file(&address, Sha256::of(&packed), Some(raw))}});
+    fs::write(there.data().join("streams/stable.json"), metadata("44.1", &formats)).unwrap();
+    follow(&there, &json!({"file": "stable.json"}));
+    let status = until(&there, "the stamp", is_stamped);
+    let artifact = &status["releases"][0]["artifacts"][0];
+    assert_eq!(
+        (artifact["rawSha256"].as_str(), artifact["state"].as_str()),
+        (Some(raw.to_string().as_str()), Some("verified"))
+    );
+    assert!(artifact["message"].as_str().unwrap().contains("bundle"), "whose word it is: {artifact}");
+    assert!(nobody.accept().is_err(), "somebody went out");
+    // What only a bundle says is told as that.
+    let listed = output(&mut image(&there, &["ls"]));
+    assert!(listed.contains("image, by a bundle") && listed.contains("stream stable"), "{listed}");
+    // A bundle can be handed on.
+    let onward = there.folder().join("onward.bundle");
+    output(&mut image(&there, &["export", "--bundle", onward.to_str().unwrap(), "--stream", "stable"]));
+}
+
+#[test]
+fn what_is_no_bundle_or_a_cut_one_is_refused() {
+    let server = FileServer::start();
+    publish(&server, "44.1", 4);
+    let site = Appliance::start(PROGRAM);
+    follow(&site, &json!({"url": server.url("/stable.json")}));
+    until(&site, "the stamp", is_stamped);
+    let path = site.folder().join("a.bundle");
+    let image = |arguments: &[&str]| {
+        let mut command = site.command();
+        command.arg("image").args(arguments).arg("--data").arg(site.folder().join("other"));
+        command
+    };
+    let mut export = site.command();
+    output(export.args(["image", "export", "--bundle"]).arg(&path).arg("--data").arg(site.data()));
+    let mut bytes = Vec::new();
+    fs::File::open(&path).unwrap().read_to_end(&mut bytes).unwrap();
+    let cut = site.folder().join("cut.bundle");
+    fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let refused = run(&mut image(&["import", "--bundle", cut.to_str().unwrap()]));
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("not all of the bundle was taken"), "{said}");
+    for (what, text) in
+        [("/dev/zero", "this is no bundle"), ("/dev/null", "this is no bundle"), (PROGRAM, "this is no bundle")]
+    {
+        let refused = run(&mut image(&["import", "--bundle", what]));
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(text), "{what}: {said}");
+    }
+    let refused = run(&mut image(&["import"]));
+    assert!(!refused.status.success(), "neither a source nor a bundle");
+    let empty = run(&mut image(&["export", "--bundle", path.to_str().unwrap()]));
+    assert!(!empty.status.success() && String::from_utf8_lossy(&empty.stderr).contains("would be empty"));
+    assert_eq!(fs::read(&path).unwrap(), bytes, "what was there stays");
+}
