@@ -144,12 +144,11 @@ fn own_sources<'a>(config: &'a mut Value, origins: &[impl AsRef<str>]) -> Vec<&'
     };
     let mut found = Vec::new();
     for (name, value) in section {
-        match (name.as_str(), value) {
-            (name, Value::Array(list)) if name == list_of_sources => {
-                found.extend(list.iter_mut().filter(|item| is_own(item, origins)));
-            }
-            ("replace", value) if is_own(value, origins) => found.push(value),
-            _ => {}
+        if name == list_of_sources {
+            let list = value.as_array_mut().into_iter().flatten();
+            found.extend(list.filter(|item| is_own(item, origins)));
+        } else if name == "replace" && is_own(value, origins) {
+            found.push(value);
         }
     }
     found
