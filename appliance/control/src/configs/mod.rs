@@ -18,7 +18,7 @@ mod refusal;
 mod rehandoff;
 pub mod settings;
 
-use std::net::IpAddr;
+use std::{net::IpAddr, sync::Arc};
 
 use firesteel_boot::{Claims, Purpose};
 use firesteel_ignition::{
@@ -67,7 +67,7 @@ struct Asker {
 /// What there is to serve by a name.
 enum Found {
     Secret(Secret),
-    Pool(std::sync::Arc<render::Rendered>),
+    Pool(Arc<render::Rendered>),
 }
 
 impl Found {
@@ -99,10 +99,10 @@ impl Control {
     async fn config_of(&self, ask: &ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
         let version = accept::negotiate(ask.accept.unwrap_or_default()).map_err(|_| ConfigRefusal::Accept)?;
         let Some(token) = ask.token else {
-            return self.config_for_anybody(ask, version);
+            return self.config_for_anybody(ask, version).await;
         };
         let claims = self.config().sealer.read(token, Purpose::Instance).map_err(ConfigRefusal::BadToken)?;
-        if !self.knows_hosts().await || !self.inner.pools.are_read(&*self.config().runtime).await {
+        if !self.knows_hosts().await {
             return Err(ConfigRefusal::Starting);
         }
         let key = self.views().by_uid.get(&claims.subject).cloned().ok_or(ConfigRefusal::NoHost)?;
@@ -115,11 +115,15 @@ impl Control {
     }
 
     /// As upstream serves: whoever reaches the port may read what is in a pool's config.
-    fn config_for_anybody(&self, ask: &ConfigAsk<'_>, version: SpecVersion) -> Result<Vec<u8>, ConfigRefusal> {
+    async fn config_for_anybody(
+        &self,
+        ask: &ConfigAsk<'_>,
+        version: SpecVersion,
+    ) -> Result<Vec<u8>, ConfigRefusal> {
         if !self.config().configs.without_token {
             return Err(ConfigRefusal::NoToken);
         }
-        let rendered = self.inner.pools.rendered(ask.name)?;
+        let rendered = self.pool_of(ask.name).await?;
         let served = render::serve(&rendered, &Additions::default(), version)?;
         tracing::info!(remote = %ask.remote, config = ask.name, "a config was served without a token");
         Ok(served.bytes)
@@ -183,12 +187,19 @@ impl Control {
         )))
     }
 
+    async fn pool_of(&self, name: &str) -> Result<Arc<render::Rendered>, ConfigRefusal> {
+        if !self.inner.pools.are_read(&*self.config().runtime).await {
+            return Err(ConfigRefusal::Starting);
+        }
+        self.inner.pools.rendered(name)
+    }
+
     async fn find_config(&self, key: &HostKey, name: &str) -> Result<Found, ConfigRefusal> {
         let secret = self.inner.secrets.get(&key.namespace, name).await.map_err(store)?;
         if let Some(secret) = secret.filter(|secret| secret.type_ == CONFIG_TYPE) {
             return Ok(Found::Secret(secret));
         }
-        self.inner.pools.rendered(name).map(Found::Pool)
+        self.pool_of(name).await.map(Found::Pool)
     }
 
     /// On disk before the config leaves.
