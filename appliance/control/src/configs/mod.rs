@@ -58,6 +58,13 @@ pub struct ConfigAsk<'a> {
     pub remote: IpAddr,
 }
 
+/// Without the token.
+impl std::fmt::Debug for ConfigAsk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConfigAsk").field("name", &self.name).field("remote", &self.remote).finish_non_exhaustive()
+    }
+}
+
 /// A host that proved itself.
 struct Asker {
     key: HostKey,

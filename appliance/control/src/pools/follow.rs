@@ -58,9 +58,11 @@ impl Control {
         let mut trust_changes = self.config().trust.subscribe();
         let (mut followed, mut pass) = (Followed::default(), Pass::new(self.clone()));
         let (mut pools_read, mut configs_read, mut due) = (false, false, Due::ALL);
-        let mut wait = SETTLE;
+        let runtime = std::sync::Arc::clone(&self.config().runtime);
+        let mut due_at = runtime.uptime() + SETTLE;
         loop {
-            let is_due = due != Due::default() && pools_read && configs_read;
+            let was_due = due != Due::default();
+            let is_due = was_due && pools_read && configs_read;
             tokio::select! {
                 biased;
                 change = pool_changes.next() => {
@@ -77,16 +79,20 @@ impl Control {
                 () = self.inner.pools.counts_due.notified() => due.counts = true,
                 // The sender lives as long as this.
                 _ = trust_changes.changed() => due.stubs = true,
-                () = self.sleep(wait), if is_due => {
+                () = runtime.sleep_until(due_at), if is_due => {
                     // Whose Secrets and hosts were not read yet would look as if there were none.
                     if !self.knows_hosts().await {
                         continue;
                     }
                     let is_done = pass.run(&followed, due).await;
                     due = if is_done { Due::default() } else { Due::ALL };
-                    wait = if is_done { SETTLE } else { AGAIN };
+                    due_at = runtime.uptime() + AGAIN;
                     let _read_before = self.inner.pools.read.set(());
                 }
+            }
+            // From the first change on: those that come after it do not put the pass off.
+            if !was_due && due != Due::default() {
+                due_at = runtime.uptime() + SETTLE;
             }
         }
     }

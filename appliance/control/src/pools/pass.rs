@@ -188,7 +188,7 @@ impl Pass {
                 match self.stub(object, name, &authority).await {
                     Ok(None) => {}
                     Ok(Some(fault)) => {
-                        faults.entry(pool).or_default().push(format!("{}/{}: {fault}", name.0, name.1));
+                        faults.entry(pool.as_str()).or_default().push(format!("{}/{}: {fault}", name.0, name.1));
                     }
                     Err(status) => {
                         tracing::warn!(namespace = %name.0, secret = %name.1, error = %status.message, "a stub");
