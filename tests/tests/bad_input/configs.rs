@@ -49,10 +49,8 @@ impl Site {
         let agent = AgentServer::new(appliance.control.clone(), server.clone(), Known::default());
         let configs = listen(&pki, move |request, remote| server.clone().handle(request, remote)).await;
         let agents = listen(&pki, move |request, remote| agent.clone().handle(request, remote)).await;
-        let ca = reqwest::Certificate::from_pem(pki.ca_pem().as_bytes()).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         roots.add(ca_der(&pki.ca_pem())).unwrap();
-        drop(ca);
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let tls = rustls::ClientConfig::builder_with_provider(provider)
             .with_safe_default_protocol_versions()

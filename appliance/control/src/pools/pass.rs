@@ -279,7 +279,7 @@ impl Pass {
             let now = control.now();
             let write = |secret: &mut Secret| {
                 if let Work::Write { bytes, is_ours, what } = stubs::decide(secret, managed, &ours) {
-                    stubs::apply(secret, &bytes, is_ours, &what, now);
+                    stubs::apply(secret, bytes, is_ours, &what, now);
                 }
             };
             control.inner.secrets.modify(&name.0, &name.1, Part::Main, write).await?;

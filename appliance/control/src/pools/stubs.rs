@@ -52,7 +52,7 @@ pub(super) fn may_be_of_pool(name: &str) -> bool {
 pub(super) enum Work {
     Nothing,
     /// Its user data becomes this; in words what that is.
-    Write { bytes: Vec<u8>, is_ours: bool, what: String },
+    Write { bytes: SecretBytes, is_ours: bool, what: String },
     /// A person has to look at it.
     LeftAlone(String),
 }
@@ -78,7 +78,11 @@ pub(super) fn decide(secret: &Secret, managed: Option<&str>, ours: &Ours<'_>) ->
     let work = match managed.filter(|_| is_untouched) {
         Some(wanted) if wanted.as_bytes() == bytes => return Work::Nothing,
         Some(wanted) => {
-            Work::Write { bytes: wanted.as_bytes().to_vec(), is_ours: true, what: "written anew".to_owned() }
+            Work::Write {
+                bytes: SecretBytes(wanted.as_bytes().to_vec()),
+                is_ours: true,
+                what: "written anew".to_owned(),
+            }
         }
         None => owners(upgrade(bytes, ours)),
     };
@@ -114,18 +118,19 @@ fn owners(upgrade: Upgrade) -> Work {
                 CaState::None | CaState::Current => {}
             }
             what.extend(notes);
-            Work::Write { bytes, is_ours: false, what: what.join("; ") }
+            Work::Write { bytes: SecretBytes(bytes), is_ours: false, what: what.join("; ") }
         }
     }
 }
 
 /// Carries the work out on the Secret; whoever calls stores it.
-pub(super) fn apply(secret: &mut Secret, bytes: &[u8], is_ours: bool, what: &str, now: Timestamp) {
+pub(super) fn apply(secret: &mut Secret, bytes: SecretBytes, is_ours: bool, what: &str, now: Timestamp) {
     let key = USER_DATA_KEYS.into_iter().find(|key| secret.data.contains_key(*key)).unwrap_or(USER_DATA_KEYS[0]);
-    secret.data.insert(key.to_owned(), SecretBytes(bytes.to_vec()));
+    let digest = sha256_hex(&bytes.0);
+    secret.data.insert(key.to_owned(), bytes);
     let annotations = &mut secret.metadata.annotations;
     if is_ours {
-        annotations.insert(WRITTEN.to_owned(), sha256_hex(bytes));
+        annotations.insert(WRITTEN.to_owned(), digest);
     } else {
         annotations.insert(UPGRADED.to_owned(), format!("{now:.0} {what}"));
     }
@@ -183,7 +188,7 @@ mod tests {
 
     fn written(work: Work) -> String {
         match work {
-            Work::Write { bytes, .. } => String::from_utf8(bytes).unwrap(),
+            Work::Write { bytes, .. } => String::from_utf8(bytes.0).unwrap(),
             other @ (Work::Nothing | Work::LeftAlone(_)) => panic!("{other:?}"),
         }
     }
@@ -195,7 +200,7 @@ mod tests {
         assert_eq!(old.decide(&stored, true), Work::Nothing);
         let Work::Write { bytes, is_ours, what } = new.decide(&stored, true) else { panic!("it is out of date") };
         assert!(is_ours);
-        apply(&mut stored, &bytes, is_ours, &what, Timestamp::UNIX_EPOCH);
+        apply(&mut stored, bytes, is_ours, &what, Timestamp::UNIX_EPOCH);
         assert_eq!(new.decide(&stored, true), Work::Nothing);
 
         // A partition of the owner's, in bytes that are not ours.
