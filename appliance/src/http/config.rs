@@ -25,11 +25,11 @@ use super::{
     server::RequestBody,
 };
 
-/// Connections of one listener. Every host asks once, and holds one or two while it waits.
-pub const CONNECTIONS: Share = Share { total: 512, per_client: 16 };
-/// Configs on their way to clients, in all: 16 of the largest, hundreds of usual ones. Who finds no room is told to
+/// Connections of one listener. Every host asks once, and holds one while it waits: 200 that boot at once find room.
+pub const CONNECTIONS: Share = Share { total: 320, per_client: 8 };
+/// Configs on their way to clients, in all: 8 of the largest, hundreds of usual ones. Who finds no room is told to
 /// come again (503), which Ignition does.
-pub const ANSWERS_BYTES_MAX: usize = 48 << 20;
+pub const ANSWERS_BYTES_MAX: usize = 24 << 20;
 /// An answer counts by pieces of this size.
 const UNIT_BYTES: usize = 64 << 10;
 /// Configs that are put together at a time: it takes the processor, and several times their size.

@@ -32,7 +32,7 @@ const HTTP_BYTES: usize = 2 * BUFFER_BYTES;
 /// A body as it came, put together, and read.
 const BODY_COPIES: usize = 3;
 /// A config as it is stored, read, merged with what is added, and written in the client's version.
-const CONFIG_COPIES: usize = 12;
+const CONFIG_COPIES: usize = 8;
 /// A lease with its name in three tables: by MAC, by address, and as an address that is known.
 const LEASE_BYTES: usize = 384;
 /// An agent that nobody owns, as it is remembered.
@@ -91,4 +91,4 @@ pub const BOUND_BYTES: usize = {
 };
 
 // A part that grows beyond what a small machine has is to be noticed here.
-const _: () = assert!(BOUND_BYTES <= 900 * MIB);
+const _: () = assert!(BOUND_BYTES <= 1000 * MIB);
