@@ -10,7 +10,9 @@
 //! A pass begins a moment after a change, so that many changes at once are one pass. It reads what it needs again and
 //! decides by `firesteel_ignition`; what fails for one object is told on it and tried again, and the others go on. A
 //! pool that cannot be rendered any more goes on being served as it was rendered last in this process; after a restart
-//! its hosts are told to wait (500) until it is mended.
+//! its hosts are told to wait (500) until it is mended. Upstream serves a new rendering only once a node has taken it;
+//! here none that runs ever does, so that it is served at once. Nor is it stored as a MachineConfig (`rendered-…`): its
+//! name in the status and in the journals of hosts is a digest of its content.
 
 mod follow;
 mod machines;
