@@ -98,7 +98,7 @@ impl ConfigServer {
     async fn config(&self, ask: ConfigAsk<'_>) -> Response<ResponseBody> {
         let made = {
             let Ok(_turn) = self.making.acquire().await else { return empty(StatusCode::SERVICE_UNAVAILABLE) };
-            self.control.config(ask).await
+            self.control.host_config(ask).await
         };
         match made {
             Ok(bytes) if ask.head => ok(bytes.len(), full(Bytes::new())),

@@ -178,7 +178,7 @@ fn config_in(plan: &[Step]) -> (String, String) {
 
 async fn asked_for(appliance: &Appliance, name: &str, token: &str) -> Result<Vec<u8>, ConfigRefusal> {
     let ask = ConfigAsk { name, token: Some(token), accept: None, head: false, remote: REMOTE };
-    appliance.control.config(ask).await
+    appliance.control.host_config(ask).await
 }
 
 /// A token of one host opened the configs, and so the secrets, of every other host of its namespace.

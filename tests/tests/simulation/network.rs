@@ -48,7 +48,7 @@ pub(crate) async fn serve(control: &Control, ask: Ask, remote: IpAddr) -> Answer
         Ask::Report(report) => Answer::Report(control.report(*report, remote).await),
         Ask::Config { name, token } => {
             let ask = ConfigAsk { name: &name, token: Some(&token), accept: None, head: false, remote };
-            Answer::Config(control.config(ask).await)
+            Answer::Config(control.host_config(ask).await)
         }
         Ask::Running { uid, nonce } => Answer::Running(control.running(&uid, &nonce, remote).await),
     }

@@ -92,7 +92,7 @@ impl Control {
     ///
     /// # Errors
     /// Why there is none for him.
-    pub async fn config(&self, ask: ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
+    pub async fn host_config(&self, ask: ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
         let answer = self.config_of(&ask).await;
         let word = match &answer {
             Ok(_) if ask.head => "head",
