@@ -11,8 +11,8 @@ use std::{
 use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
 use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
 use firesteel_resources::{
-    BareMetalHost, DiscoveredHost, Halt, HardwareData, HostJournal, MachineConfig, MachineConfigPool, ObjectMeta, Receipt,
-    Secret,
+    BareMetalHost, DiscoveredHost, Halt, HardwareData, HostJournal, MachineConfig, MachineConfigPool, ObjectMeta,
+    Receipt, Secret,
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;

@@ -8,9 +8,7 @@ use std::net::IpAddr;
 
 use firesteel_boot::{Claims, Purpose};
 use firesteel_ignition as ignition;
-use firesteel_resources::{
-    host_journal::{FirstBootFailure, HostJournalStatus, InstanceRecord},
-};
+use firesteel_resources::host_journal::{FirstBootFailure, HostJournalStatus, InstanceRecord};
 use jiff::Timestamp;
 use ring::hmac;
 
@@ -122,11 +120,8 @@ impl Control {
     /// # Errors
     /// When the token is of no installation that is on a disk and does not run.
     pub async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), Denied> {
-        let claims = self
-            .config()
-            .sealer
-            .read(token, Purpose::Instance)
-            .map_err(|error| Denied::Token(error.to_string()))?;
+        let claims =
+            self.config().sealer.read(token, Purpose::Instance).map_err(|error| Denied::Token(error.to_string()))?;
         if !self.knows_hosts().await {
             return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
         }
@@ -160,7 +155,9 @@ impl Control {
                 self.inner.queue.wake(&key);
                 Ok(())
             }
-            Some(Standing::Ended) => Err(Denied::Forbidden("the OS of this token has reported that it runs".to_owned())),
+            Some(Standing::Ended) => {
+                Err(Denied::Forbidden("the OS of this token has reported that it runs".to_owned()))
+            }
             Some(Standing::Replaced) => Err(Denied::Forbidden("the token's installation was replaced".to_owned())),
             None => Err(Denied::Token("the host of this token has no journal".to_owned())),
         }
@@ -219,7 +216,8 @@ mod tests {
 
     #[test]
     fn a_token_opens_until_its_deadline_or_until_the_os_runs() {
-        let mut status = HostJournalStatus { memory: serde_json::json!({"attempt": 3}), ..HostJournalStatus::default() };
+        let mut status =
+            HostJournalStatus { memory: serde_json::json!({"attempt": 3}), ..HostJournalStatus::default() };
         let (token, old) = (claims(3, 100), claims(2, 100));
         assert_eq!(standing(&status, &token, at(99)), Standing::Open);
         assert_eq!(standing(&status, &token, at(100)), Standing::Expired);

@@ -58,11 +58,11 @@ use std::fmt;
 
 pub use boot::BootGrant;
 pub use configs::{ConfigAsk, ConfigRefusal, ConfigSettings, settings::TOKEN_DAYS_DEFAULT};
-pub use firesteel_ignition::{CONFIG_BYTES_MAX, stub::make::CONFIG_PORT};
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};
 pub use discovery::DISCOVERED_MAX;
 pub use effects::FIRST_BOOT_FAILED_PATH;
+pub use firesteel_ignition::{CONFIG_BYTES_MAX, stub::make::CONFIG_PORT};
 pub use images::{Acquiring, ImageFault, Images};
 pub use instances::FAILURE_BYTES_MAX;
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};

@@ -162,11 +162,7 @@ fn is_spec_2(version: &str) -> bool {
 ///
 /// # Errors
 /// When the config is not JSON, or too old to carry headers.
-pub fn with_config_token(
-    config: &[u8],
-    origins: &[impl AsRef<str>],
-    token: &str,
-) -> Result<Vec<u8>, IgnitionError> {
+pub fn with_config_token(config: &[u8], origins: &[impl AsRef<str>], token: &str) -> Result<Vec<u8>, IgnitionError> {
     let mut value = validate::read(config).map_err(IgnitionError::Invalid)?;
     let version = value.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default().to_owned();
     let own = own_sources(&mut value, origins);

@@ -37,7 +37,9 @@ pub(crate) async fn run(client: &Client, host: &str) -> anyhow::Result<()> {
 fn told(host: &str, answer: &Value) -> anyhow::Result<()> {
     match answer["until"].as_str() {
         Some(until) => {
-            print_text(&format!("{host}: the token on its disk is honoured until {until}; switch it on whenever you like\n"));
+            print_text(&format!(
+                "{host}: the token on its disk is honoured until {until}; switch it on whenever you like\n"
+            ));
             Ok(())
         }
         None => anyhow::bail!("{host}: {}", answer["refused"].as_str().unwrap_or("refused")),

@@ -82,7 +82,9 @@ impl AgentServer {
             (_, path) if path.starts_with("/config/") => self.configs.handle(request, remote).await,
             (&Method::POST, FIRST_BOOT_FAILED_PATH) => failed(&self.control, request, remote).await,
             (&Method::POST, "/running") => running(&self.control, request, remote).await,
-            (_, HELLO_PATH | REPORT_PATH | FIRST_BOOT_FAILED_PATH | "/running") => text(StatusCode::METHOD_NOT_ALLOWED, "use POST"),
+            (_, HELLO_PATH | REPORT_PATH | FIRST_BOOT_FAILED_PATH | "/running") => {
+                text(StatusCode::METHOD_NOT_ALLOWED, "use POST")
+            }
             _ => text(StatusCode::NOT_FOUND, "nothing is served here; this port is for agents and new systems"),
         }
     }

@@ -54,7 +54,15 @@ pub struct Own {
 impl Own {
     #[must_use]
     pub fn new(store: &Store, key_file: Arc<KeyFile>, audit: Audit, backups: Backups, receipt_key: &str) -> Self {
-        Self { store: store.clone(), key_file, audit, backups, receipt_key: receipt_key.into(), control: None, certificates: None }
+        Self {
+            store: store.clone(),
+            key_file,
+            audit,
+            backups,
+            receipt_key: receipt_key.into(),
+            control: None,
+            certificates: None,
+        }
     }
 
     /// The same with hosts that are worked on.
@@ -162,7 +170,9 @@ impl Own {
                 });
                 json(StatusCode::OK, &value)
             }
-            Ok(None) => refuse(&Status::bad_request("no rotation of the CA is under way: firesteel rotate-ca begins one")),
+            Ok(None) => {
+                refuse(&Status::bad_request("no rotation of the CA is under way: firesteel rotate-ca begins one"))
+            }
             Err(error) => {
                 tracing::error!(error = format!("{error:#}"), "rotating the CA");
                 refuse(&Status::internal(format!("rotating the CA: {error:#}")))

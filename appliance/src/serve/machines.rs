@@ -151,7 +151,10 @@ async fn config_listeners(endpoints: Endpoints, settings: &Settings) -> anyhow::
         for (port, is_secure) in ports.into_iter().flatten() {
             let at = SocketAddr::from((address, port));
             let listener = TcpListener::bind(at).await;
-            bound.push((listener.with_context(|| format!("listening for configs at {at} (see --config-port)"))?, is_secure));
+            bound.push((
+                listener.with_context(|| format!("listening for configs at {at} (see --config-port)"))?,
+                is_secure,
+            ));
         }
     }
     Ok(bound)

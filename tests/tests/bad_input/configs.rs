@@ -245,15 +245,16 @@ async fn paths_methods_and_unknown_pools_are_answered_as_upstream_does() {
     }
     // A pool without machine configs is there, and has nothing that could be served.
     site.pool("empty").await;
-    until("the empty pool is known", async || site.condition("empty", "RenderDegraded").await["status"] == "True").await;
+    until("the empty pool is known", async || site.condition("empty", "RenderDegraded").await["status"] == "True")
+        .await;
     site.ask("GET", "/config/empty", "", None).await.assert_refused(500, "no machine config is selected");
 }
 
 /// S1.20: upstream's vectors, over TLS.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn upstreams_vectors_of_the_header_accept_hold_over_the_wire() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../../shared/fixtures/vectors/mcs-accept-header.json");
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/vectors/mcs-accept-header.json");
     let Ok(vectors) = std::fs::read(&path) else {
         println!("skipped: the fixtures are not beside the project ({})", path.display());
         return;
@@ -321,8 +322,7 @@ async fn a_pool_is_served_to_its_own_hosts_until_they_run() {
     for _ in 0..20 {
         assert_eq!(site.get("/config/worker", &token).await.status, 403);
     }
-    let told: Vec<_> =
-        site.events("one").await.into_iter().filter(|(event, _)| event == "config_refused").collect();
+    let told: Vec<_> = site.events("one").await.into_iter().filter(|(event, _)| event == "config_refused").collect();
     assert_eq!(told.len(), 1, "a flood is one line: {told:?}");
     assert!(site.events("two").await.iter().any(|(event, detail)| {
         event == "config_refused" && detail.contains("127.0.0.1 was refused its config worker")
@@ -417,7 +417,8 @@ async fn a_contradiction_is_told_on_its_pool_and_the_others_go_on() {
     site.pool("infra").await;
     let config = json!({"ignition": {"version": "3.3.0"}, "kernelArguments": {"shouldExist": ["quiet"]}});
     site.machine_config("00-infra", "infra", json!({"config": config, "kernelArguments": null})).await;
-    until("the other one is rendered", async || site.ask("GET", "/config/infra", IGNITION, None).await.status == 200).await;
+    until("the other one is rendered", async || site.ask("GET", "/config/infra", IGNITION, None).await.status == 200)
+        .await;
     let old = site.ask("GET", "/config/infra", "application/vnd.coreos.ignition+json;version=3.2.0", None).await;
     let old: Value = serde_json::from_slice(&old.body).unwrap();
     assert_eq!(old["kernelArguments"], Value::Null, "S1.30: moved to where its first boot looks");
@@ -470,11 +471,17 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
     );
     let write = |content: String| {
         move |secret: &mut firesteel_resources::Secret| {
-            secret.data.insert("userData".to_owned(), firesteel_resources::secret::SecretBytes(content.clone().into_bytes()));
+            secret
+                .data
+                .insert("userData".to_owned(), firesteel_resources::secret::SecretBytes(content.clone().into_bytes()));
         }
     };
     site.appliance.secrets.modify(NAMESPACE, "worker-user-data", Part::Main, write(own.clone())).await.unwrap();
-    site.appliance.secrets.modify(NAMESPACE, "infra-user-data", Part::Main, write(two.replace("worker", "infra"))).await.unwrap();
+    site.appliance
+        .secrets
+        .modify(NAMESPACE, "infra-user-data", Part::Main, write(two.replace("worker", "infra")))
+        .await
+        .unwrap();
     let new = {
         let folder = tempfile::tempdir().unwrap();
         let pki = Pki::open(&DataDir::open(folder.path()).unwrap(), &[], Timestamp::now()).unwrap();
@@ -484,7 +491,8 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
     site.appliance.trust.set(firesteel_control::Bundle { current: overlap.clone(), past: Vec::new() });
     until("the owner's stub is rotated", async || text("worker-user-data").await.contains(&data(&overlap))).await;
     assert_eq!(text("worker-user-data").await, own.replace(&data(&ca), &data(&overlap)), "no other byte changed");
-    until("the managed one is rotated", async || text("worker-user-data-managed").await.contains(&data(&overlap))).await;
+    until("the managed one is rotated", async || text("worker-user-data-managed").await.contains(&data(&overlap)))
+        .await;
     until("two CAs are told", async || {
         let told = site.condition("infra", "StubsManaged").await;
         told["message"].as_str().unwrap_or_default().contains("default/infra-user-data: the stub has 2 certificate")

@@ -16,7 +16,7 @@
 
 mod refusal;
 mod rehandoff;
-pub mod settings;
+pub(crate) mod settings;
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -122,11 +122,7 @@ impl Control {
     }
 
     /// As upstream serves: whoever reaches the port may read what is in a pool's config.
-    async fn config_for_anybody(
-        &self,
-        ask: &ConfigAsk<'_>,
-        version: SpecVersion,
-    ) -> Result<Vec<u8>, ConfigRefusal> {
+    async fn config_for_anybody(&self, ask: &ConfigAsk<'_>, version: SpecVersion) -> Result<Vec<u8>, ConfigRefusal> {
         if !self.config().configs.without_token {
             return Err(ConfigRefusal::NoToken);
         }
@@ -152,7 +148,10 @@ impl Control {
             }
             Found::Secret(secret) => {
                 let config = secret.get(CONFIG_KEY).ok_or_else(|| {
-                    ConfigRefusal::Unfit(format!("the Secret {} has no key {CONFIG_KEY}: put the config there", ask.name))
+                    ConfigRefusal::Unfit(format!(
+                        "the Secret {} has no key {CONFIG_KEY}: put the config there",
+                        ask.name
+                    ))
                 })?;
                 let whole = ignition::with_files(config, &files).map_err(|error| {
                     ConfigRefusal::Unfit(format!("the Secret {} holds no config that can be served: {error}", ask.name))

@@ -120,8 +120,7 @@ mod tests {
     fn a_flood_is_counted_and_told_once_a_minute() {
         let mut refusals = Refusals::default();
         let at = |second| Timestamp::from_second(second).unwrap();
-        let told: Vec<(i64, u64)> =
-            (0..150).filter_map(|second| Some((second, refusals.next(at(second))?))).collect();
+        let told: Vec<(i64, u64)> = (0..150).filter_map(|second| Some((second, refusals.next(at(second))?))).collect();
         assert_eq!(told, [(0, 0), (60, 59), (120, 59)]);
         assert_eq!(refusals.next(at(5)), Some(29), "a clock that was set back silences nothing");
     }

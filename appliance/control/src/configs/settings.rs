@@ -75,7 +75,8 @@ impl ConfigSettings {
                 let url = endpoint.configs().replacen("https://", "http://", 1);
                 url.replacen(&format!(":{}/", self.port), &format!(":{port}/"), 1)
             };
-            let all: Vec<String> = endpoints.iter().map(plain).filter(|url| url.contains(&format!(":{port}/"))).collect();
+            let all: Vec<String> =
+                endpoints.iter().map(plain).filter(|url| url.contains(&format!(":{port}/"))).collect();
             urls.extend(all);
         }
         Ok(Origins { urls, endpoints, managed })
@@ -92,7 +93,8 @@ mod tests {
     #[test]
     fn a_stub_names_what_its_host_can_reach() {
         let managed = |host: Option<&str>, hosts_have_dns| {
-            let settings = ConfigSettings { host: host.map(str::to_owned), hosts_have_dns, ..ConfigSettings::default() };
+            let settings =
+                ConfigSettings { host: host.map(str::to_owned), hosts_have_dns, ..ConfigSettings::default() };
             settings.origins(&AT).unwrap().managed.configs()
         };
         assert_eq!(managed(None, true), "https://192.0.2.1:22623/config/");
@@ -106,16 +108,23 @@ mod tests {
 
     #[test]
     fn a_config_is_ours_at_every_listener_that_there_is() {
-        let plain = ConfigSettings { host: Some("config.example".into()), plain_port: Some(22624), ..ConfigSettings::default() };
+        let plain = ConfigSettings {
+            host: Some("config.example".into()),
+            plain_port: Some(22624),
+            ..ConfigSettings::default()
+        };
         let mut urls = plain.origins(&AT).unwrap().urls;
         urls.sort();
-        assert_eq!(urls, [
-            "http://192.0.2.1:22624/config/",
-            "http://config.example:22624/config/",
-            "https://192.0.2.1:22623/config/",
-            "https://192.0.2.1:8443/config/",
-            "https://config.example:22623/config/",
-        ]);
+        assert_eq!(
+            urls,
+            [
+                "http://192.0.2.1:22624/config/",
+                "http://config.example:22624/config/",
+                "https://192.0.2.1:22623/config/",
+                "https://192.0.2.1:8443/config/",
+                "https://config.example:22623/config/",
+            ]
+        );
         assert_eq!(ConfigSettings::default().origins(&AT).unwrap().urls.len(), 2);
     }
 }

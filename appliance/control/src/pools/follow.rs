@@ -128,8 +128,7 @@ impl Followed {
         let render = Due { render: true, counts: true, stubs: false };
         match change {
             Change::Applied(config) => {
-                let seen =
-                    ConfigSeen { labels: config.metadata.labels, version: config.metadata.resource_version };
+                let seen = ConfigSeen { labels: config.metadata.labels, version: config.metadata.resource_version };
                 self.configs.insert(config.metadata.name, seen);
                 render
             }

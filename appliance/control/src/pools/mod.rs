@@ -101,7 +101,11 @@ impl Pools {
         let is_stub = stubs::may_be_of_pool(&name.1) || !names.is_empty();
         let changed = {
             let leads = &mut self.lock().leads;
-            if names.is_empty() { leads.remove(&name).is_some() } else { leads.insert(name, names.clone()) != Some(names) }
+            if names.is_empty() {
+                leads.remove(&name).is_some()
+            } else {
+                leads.insert(name, names.clone()) != Some(names)
+            }
         };
         if changed {
             self.counts_due.notify_one();

@@ -129,9 +129,7 @@ impl Pass {
         };
         let Some(stored) = control.inner.pool_objects.get("", name).await? else { return Ok(()) };
         // Another pool of its name has its own spec, which comes as a change.
-        if stored.metadata.uid != pool.metadata.uid
-            || of(pool.metadata.generation, &stored.status) == stored.status
-        {
+        if stored.metadata.uid != pool.metadata.uid || of(pool.metadata.generation, &stored.status) == stored.status {
             return Ok(());
         }
         let change = |pool: &mut MachineConfigPool| pool.status = of(pool.metadata.generation, &pool.status);
@@ -182,7 +180,9 @@ impl Pass {
             let mut names: BTreeSet<(String, String)> =
                 leading.into_iter().filter(|name| hosts.contains(name)).collect();
             for namespace in &namespaces {
-                names.extend([stubs::managed_name(pool), stubs::owners_name(pool)].map(|name| (namespace.clone(), name)));
+                names.extend(
+                    [stubs::managed_name(pool), stubs::owners_name(pool)].map(|name| (namespace.clone(), name)),
+                );
             }
             for name in &names {
                 match self.stub(object, name, &authority).await {
@@ -273,7 +273,9 @@ impl Pass {
     ) -> Result<(Work, bool), Status> {
         let control = &self.control;
         let ours = Ours { endpoints: &control.inner.origins.endpoints, authority, sectors: Sectors::Unknown };
-        let Some(secret) = control.inner.secrets.get(&name.0, &name.1).await? else { return Ok((Work::Nothing, false)) };
+        let Some(secret) = control.inner.secrets.get(&name.0, &name.1).await? else {
+            return Ok((Work::Nothing, false));
+        };
         let work = stubs::decide(&secret, managed, &ours);
         if let Work::Write { .. } = work {
             let now = control.now();

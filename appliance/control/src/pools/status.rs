@@ -59,8 +59,7 @@ pub(super) fn status(old: &Value, seen: &PoolSeen<'_>, now: Timestamp) -> Value 
     if let Some(rendered) = seen.rendered {
         status.insert("configuration".to_owned(), configuration(rendered));
     }
-    let mut conditions: Vec<Value> =
-        status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
+    let mut conditions: Vec<Value> = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     for (kind, is_so, reason, message) in conditions_of(seen) {
         set(&mut conditions, kind, is_so, reason, &message, now);
     }
@@ -204,7 +203,9 @@ mod tests {
         assert_eq!(first["configuration"]["source"][0]["name"], "00-worker");
         assert_eq!((&first["machineCount"], &first["unavailableMachineCount"]), (&json!(2), &json!(1)));
         assert_eq!(first["certExpirys"], json!([]), "what others keep stays");
-        for (kind, word) in [("NoController", "True"), ("Updated", "False"), ("Updating", "True"), ("Degraded", "False")] {
+        for (kind, word) in
+            [("NoController", "True"), ("Updated", "False"), ("Updating", "True"), ("Degraded", "False")]
+        {
             assert_eq!(condition(&first, kind)["status"], word, "{kind}");
         }
         assert_eq!(status(&first, &seen, at(99)), first, "the same again changes nothing");

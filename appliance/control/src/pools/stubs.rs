@@ -52,7 +52,11 @@ pub(super) fn may_be_of_pool(name: &str) -> bool {
 pub(super) enum Work {
     Nothing,
     /// Its user data becomes this; in words what that is.
-    Write { bytes: SecretBytes, is_ours: bool, what: String },
+    Write {
+        bytes: SecretBytes,
+        is_ours: bool,
+        what: String,
+    },
     /// A person has to look at it.
     LeftAlone(String),
 }
@@ -72,18 +76,17 @@ pub(super) fn made(namespace: &str, name: &str, stub: &str, owner: OwnerReferenc
 /// `managed`: the stub that is wanted in this Secret, where it is one of ours.
 pub(super) fn decide(secret: &Secret, managed: Option<&str>, ours: &Ours<'_>) -> Work {
     let Some(bytes) = secret.user_data() else {
-        return Work::LeftAlone("it has no userData: delete it, and it is made anew".to_owned()).unless(managed.is_none());
+        return Work::LeftAlone("it has no userData: delete it, and it is made anew".to_owned())
+            .unless(managed.is_none());
     };
     let is_untouched = secret.metadata.annotation(WRITTEN) == Some(sha256_hex(bytes).as_str());
     let work = match managed.filter(|_| is_untouched) {
         Some(wanted) if wanted.as_bytes() == bytes => return Work::Nothing,
-        Some(wanted) => {
-            Work::Write {
-                bytes: SecretBytes(wanted.as_bytes().to_vec()),
-                is_ours: true,
-                what: "written anew".to_owned(),
-            }
-        }
+        Some(wanted) => Work::Write {
+            bytes: SecretBytes(wanted.as_bytes().to_vec()),
+            is_ours: true,
+            what: "written anew".to_owned(),
+        },
         None => owners(upgrade(bytes, ours)),
     };
     match work {
@@ -257,7 +260,12 @@ mod tests {
 
     #[test]
     fn names_are_those_of_upstream() {
-        assert_eq!((managed_name("worker").as_str(), owners_name("worker").as_str()), ("worker-user-data-managed", "worker-user-data"));
-        assert!(may_be_of_pool("worker-user-data") && may_be_of_pool("worker-user-data-managed") && !may_be_of_pool("bmc"));
+        assert_eq!(
+            (managed_name("worker").as_str(), owners_name("worker").as_str()),
+            ("worker-user-data-managed", "worker-user-data")
+        );
+        assert!(
+            may_be_of_pool("worker-user-data") && may_be_of_pool("worker-user-data-managed") && !may_be_of_pool("bmc")
+        );
     }
 }

@@ -26,8 +26,8 @@ use rustls::{
 };
 
 use super::data_dir::DataDir;
-pub(crate) use authority::authority;
 use authority::Book;
+pub(crate) use authority::authority;
 pub use server::Names;
 use server::Reloaded;
 

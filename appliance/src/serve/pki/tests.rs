@@ -53,8 +53,7 @@ fn trusts(ca_pem: &str, data: &DataDir, now: Timestamp) -> Result<(), rustls::Er
     let mut roots = rustls::RootCertStore::empty();
     roots.add(certificate(ca_pem)).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let judge =
-        rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let judge = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
     let shown = certificate(&data.read_text("pki/server.crt").unwrap());
     let at = std::time::Duration::from_secs(u64::try_from(now.as_second()).unwrap());
     let at = rustls::pki_types::UnixTime::since_unix_epoch(at);
@@ -76,8 +75,7 @@ fn takes(pki: &Pki, ca: &CertificateDer<'static>, now: Timestamp) -> bool {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(ca.clone()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let judge =
-        rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let judge = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
     let held = pki.inner.held.lock().unwrap();
     let (shown, above) = held.chain.split_first().unwrap();
     let at = std::time::Duration::from_secs(u64::try_from(now.as_second()).unwrap());
