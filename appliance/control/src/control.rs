@@ -11,7 +11,8 @@ use std::{
 use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
 use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
 use firesteel_resources::{
-    BareMetalHost, DiscoveredHost, Halt, HardwareData, HostJournal, ObjectMeta, Receipt, Secret,
+    BareMetalHost, DiscoveredHost, Halt, HardwareData, HostJournal, MachineConfig, MachineConfigPool, ObjectMeta,
+    Receipt, Secret,
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
@@ -19,15 +20,19 @@ use ring::{hmac, signature::Ed25519KeyPair};
 use tokio::sync::{SetOnce, mpsc};
 
 use crate::{
-    HostKey, events,
+    HostKey,
+    configs::{ConfigSettings, settings::Origins},
+    events,
     images::Images,
     journals::Journals,
     logs::HostLogs,
     metrics::Metrics,
     notes,
+    pools::Pools,
     power::BmcDriver,
     queue::Queue,
     runtime::{Ending, Runtime, Task, timeout},
+    trust::Trust,
     views::{Identity, Views},
 };
 
@@ -38,6 +43,8 @@ const STEPS_NOW_MAX: usize = 20;
 /// Network events waiting for the database. A boot makes about ten.
 const NOTES_MAX: usize = 4096;
 
+/// The group of pools and what they are rendered from.
+const MACHINE_CONFIGS: &str = "machineconfiguration.openshift.io";
 /// Longest wait of a request for the hosts to be read from the store after a start.
 const START_MAX: Duration = Duration::from_secs(5);
 
@@ -51,7 +58,10 @@ pub struct Config {
     pub sealer: Sealer,
     pub nonce_key: hmac::Key,
     pub receipt_key: Ed25519KeyPair,
-    pub ca_pem: String,
+    /// The CA that hosts trust.
+    pub trust: Trust,
+    /// The config server.
+    pub configs: ConfigSettings,
     pub pin_sha256: String,
     pub kernel_arguments: KernelArguments,
     /// How BMC certificates are judged, unless a host says otherwise.
@@ -82,6 +92,10 @@ pub(crate) struct Inner {
     pub(crate) discovered: Objects<DiscoveredHost>,
     pub(crate) halts: Objects<Halt>,
     pub(crate) receipts: Objects<Receipt>,
+    pub(crate) pool_objects: Objects<MachineConfigPool>,
+    pub(crate) config_objects: Objects<MachineConfig>,
+    pub(crate) pools: Pools,
+    pub(crate) origins: Origins,
     pub(crate) journals: Journals,
     pub(crate) logs: HostLogs,
     pub(crate) metrics: Metrics,
@@ -131,9 +145,11 @@ impl Drop for Stepping<'_> {
 
 impl Control {
     /// # Errors
-    /// When the registry lacks a kind that control needs.
+    /// When the registry lacks a kind that control needs, or the settings of the config server are wrong.
     pub fn new(config: Config) -> Result<Self, Status> {
         let core = &config.core;
+        let origins = config.configs.origins(&config.endpoints);
+        let origins = origins.map_err(|error| Status::bad_request(format!("--config-host: {error}")))?;
         let journals = Objects::<HostJournal>::new(core, "firesteel.dev", "HostJournal")?;
         let (notes, notes_end) = mpsc::channel(NOTES_MAX);
         let (events, events_end) = mpsc::channel(events::EVENTS_MAX);
@@ -146,6 +162,10 @@ impl Control {
                 discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
                 halts: Objects::new(core, "firesteel.dev", "Halt")?,
                 receipts: Objects::new(core, "firesteel.dev", "Receipt")?,
+                pool_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfigPool")?,
+                config_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfig")?,
+                pools: Pools::default(),
+                origins,
                 journals: Journals::new(journals),
                 logs: HostLogs::default(),
                 metrics: Metrics::default(),
@@ -180,6 +200,7 @@ impl Control {
         tasks.push(runtime.spawn(watched(self.clone().follow_hosts(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_secrets(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_halts(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_pools(), &failures)));
         tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end), &failures)));
         tasks.push(runtime.spawn(watched(events::run(self.clone(), events_end), &failures)));
         for _ in 0..STEPPERS {
@@ -346,6 +367,7 @@ impl Control {
                         self.free_slot(&key);
                     }
                     self.views().consoles.end(&key);
+                    self.inner.pools.host_changed(true);
                     self.inner.logs.forget(&key);
                     if let Err(status) = self.inner.journals.remove(&key, &host.metadata.uid).await {
                         tracing::warn!(host = %key, error = %status.message, "removing the journal");
@@ -388,7 +410,13 @@ impl Control {
         let mut changes = self.inner.secrets.subscribe().await.map_err(|status| status.message)?;
         loop {
             match changes.next().await.map_err(|status| status.message)? {
-                Change::Applied(secret) | Change::Deleted(secret) => {
+                Change::Applied(secret) => {
+                    self.inner.pools.secret_seen(&secret, &self.inner.origins.urls);
+                    let namespace = &secret.metadata.namespace;
+                    self.wake_hosts(|key| key.namespace == *namespace);
+                }
+                Change::Deleted(secret) => {
+                    self.inner.pools.secret_gone(&secret);
                     let namespace = &secret.metadata.namespace;
                     self.wake_hosts(|key| key.namespace == *namespace);
                 }

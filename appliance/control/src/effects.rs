@@ -20,6 +20,8 @@ use firesteel_wire as wire;
 
 use crate::{Control, HostKey, control::key_of, seen::sha256_hex};
 
+/// Where a new OS says that its first boot failed.
+pub const FIRST_BOOT_FAILED_PATH: &str = "/first-boot-failed";
 /// Longest name that a UEFI boot entry gets; firmware menus cut longer ones.
 const LABEL_CHARS_MAX: usize = 40;
 
@@ -279,7 +281,7 @@ impl Control {
             return Err(format!("the Secret {name} changed after the plan was made: retry the host"));
         }
         let token = self.instance_token(&host.metadata.uid, attempt).map_err(|error| error.to_string())?;
-        let stub = ignition::with_config_token(config, &self.config_origin(), &token)
+        let stub = ignition::with_config_token(config, self.config_origins(), &token)
             .map_err(|error| format!("adding the host's token to the user data: {error}"))?;
         // For people and other tools; the appliance itself goes by the disk's GUID, which says the same.
         let mark = Mark::parse(&write.disk_guid);
@@ -295,9 +297,16 @@ impl Control {
             "writtenAt": self.now().to_string(),
         });
         let guid = &write.disk_guid;
+        // Where a unit in the initramfs reports a first boot that failed, in lines that a shell reads as well.
+        let report = format!(
+            "FIRESTEEL_REPORT_URL={}{FIRST_BOOT_FAILED_PATH}\nFIRESTEEL_REPORT_TOKEN={token}\n",
+            self.config().endpoints.agent_base()
+        );
         Ok(vec![
             file("ignition/config.ign", 0o600, &stub),
             file("firesteel/marker.json", 0o644, marker.to_string().as_bytes()),
+            file("firesteel/report.conf", 0o600, report.as_bytes()),
+            file("firesteel/ca.crt", 0o644, self.config().trust.pem().as_bytes()),
             file("firesteel/disk.cfg", 0o644, format!("set firesteel_disk={guid}\n").as_bytes()),
             // Last: without it the OS would not look for a config at all.
             file("ignition.firstboot", 0o644, b""),

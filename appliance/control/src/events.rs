@@ -6,7 +6,7 @@ use firesteel_resources::ObjectMeta;
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
-use crate::Control;
+use crate::{Control, HostKey};
 
 /// Events waiting for the database; more come only when thousands of hosts change at once.
 pub(crate) const EVENTS_MAX: usize = 4096;
@@ -19,14 +19,9 @@ impl Control {
         if !self.config().tells_events {
             return;
         }
+        let key = HostKey { namespace: host.namespace.clone(), name: host.name.clone() };
         for event in events {
-            let regarding = Regarding {
-                api_version: "metal3.io/v1alpha1".to_owned(),
-                kind: "BareMetalHost".to_owned(),
-                namespace: host.namespace.clone(),
-                name: host.name.clone(),
-                uid: host.uid.clone(),
-            };
+            let regarding = regarding(&key, &host.uid);
             let happened = Occurrence {
                 regarding,
                 is_warning: event.kind == EventKind::Warning,
@@ -38,6 +33,35 @@ impl Control {
                 tracing::warn!(host = %host.name, reason = %event.reason, "too many events are waiting: one is in the timeline alone");
             }
         }
+    }
+}
+
+impl Control {
+    /// Has an event written about a host that no step made.
+    pub(crate) fn tell_of(&self, key: &HostKey, uid: &str, reason: &str, is_warning: bool, message: String) {
+        self.tell_about(regarding(key, uid), reason, is_warning, message);
+    }
+
+    /// The same about any object.
+    pub(crate) fn tell_about(&self, regarding: Regarding, reason: &str, is_warning: bool, message: String) {
+        if !self.config().tells_events {
+            return;
+        }
+        let name = regarding.name.clone();
+        let happened = Occurrence { regarding, is_warning, reason: reason.to_owned(), message, at: self.now() };
+        if self.events().try_send(happened).is_err() {
+            tracing::warn!(%name, reason, "too many events are waiting: one is not written");
+        }
+    }
+}
+
+fn regarding(key: &HostKey, uid: &str) -> Regarding {
+    Regarding {
+        api_version: "metal3.io/v1alpha1".to_owned(),
+        kind: "BareMetalHost".to_owned(),
+        namespace: key.namespace.clone(),
+        name: key.name.clone(),
+        uid: uid.to_owned(),
     }
 }
 

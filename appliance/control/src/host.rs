@@ -13,6 +13,7 @@ use crate::{
     control::key_of,
     journals::{self, event},
     metrics::Standing,
+    pools::Member,
     views::{Identity, NetworkView},
 };
 
@@ -59,6 +60,7 @@ impl Control {
         let shut = plan::host::gate::shut(&seen).map(|shut| shut.text);
         self.publish(&seen, &step.memory, network, shut).await;
         self.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
+        self.note_member(key, Member::of(&seen.host, &step.memory, &journal.status));
         // Without its finalizer the host goes as soon as somebody deletes it: that comes before anybody is told of it.
         let is_first = |effect: &&plan::host::Effect| matches!(effect, plan::host::Effect::AddFinalizer);
         for effect in step.effects.iter().filter(is_first) {
@@ -68,6 +70,7 @@ impl Control {
         for effect in step.effects.iter().filter(|effect| !is_first(effect)) {
             self.act(&seen.host, &step.memory, &journal.status, effect).await?;
         }
+        self.answer_rehandoff(&seen.host).await?;
         if let Some(delay) = step.wake {
             let delay = delay.max(jiff::SignedDuration::from_millis(10));
             self.inner.queue.wake_in(key, delay.unsigned_abs());

@@ -1,34 +1,41 @@
-//! The new OS: its config, and its word that it runs.
+//! The new OS: its token, and its word that it runs or that it does not.
 //!
 //! *Config fetched* and *running* are two events. The config carries a nonce that only this appliance can
 //! make and that only who fetched the config can know; a unit in the real root sends it back. That
-//! ends the instance token.
+//! ends the instance token. Where the first boot fails before that, a unit in the initramfs says so with the token.
 
 use std::net::IpAddr;
 
 use firesteel_boot::{Claims, Purpose};
 use firesteel_ignition as ignition;
-use firesteel_resources::{
-    Secret,
-    host_journal::{HostJournalStatus, InstanceRecord},
-};
+use firesteel_resources::host_journal::{FirstBootFailure, HostJournalStatus, InstanceRecord};
+use jiff::Timestamp;
 use ring::hmac;
 
-use crate::{Control, Denied, HostKey, control::unix_seconds, journals::event, map};
+use crate::{
+    Control, Denied, HostKey,
+    console::ConsoleText,
+    control::unix_seconds,
+    journals::{self, event},
+};
 
-/// Type of the Secrets that hold configs for hosts; no other Secret is ever served to one.
-pub(crate) const CONFIG_SECRET_TYPE: &str = "firesteel.dev/config";
-/// Key of the config in such a Secret.
-const CONFIG_KEY: &str = "config.ign";
-/// How long a new OS may take from its installation to its config; long, because a host may be
-/// shut down in between. What bounds its harm is that *running* ends it.
-const INSTANCE_TOKEN_S: u64 = 30 * 24 * 3600;
+/// Of a report of a first boot that failed: the tail of Ignition's log.
+pub const FAILURE_BYTES_MAX: usize = 16 << 10;
+/// Lines of it that are kept with the host.
+const FAILURE_LINES_MAX: usize = 40;
+/// The same in bytes: it is read in a condition.
+const FAILURE_KEPT_BYTES_MAX: usize = 4 << 10;
 
-/// What may still be asked for an installation.
-enum Instance {
+/// What a token still opens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
     Open,
+    /// The OS runs.
     Ended,
-    OtherAttempt,
+    /// What it was made for is not on the disk any more.
+    Replaced,
+    /// Its deadline is over.
+    Expired,
 }
 
 impl Control {
@@ -38,7 +45,7 @@ impl Control {
             purpose: Purpose::Instance,
             subject: uid.to_owned(),
             attempt,
-            expires_unix_s: unix_seconds(self.now()) + INSTANCE_TOKEN_S,
+            expires_unix_s: unix_seconds(self.now() + self.config().configs.token_life),
         };
         self.config().sealer.seal(&claims).map(firesteel_boot::SealedToken::into_string)
     }
@@ -48,71 +55,8 @@ impl Control {
         tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// The config `name` for the host of this token.
-    ///
-    /// # Errors
-    /// When the token opens nothing (any more), or there is no such config in the host's namespace.
-    pub async fn config_for(&self, name: &str, token: &str, remote: IpAddr) -> Result<Vec<u8>, Denied> {
-        let claims = self
-            .config()
-            .sealer
-            .open(token, unix_seconds(self.now()), Purpose::Instance)
-            .map_err(|error| Denied::Token(error.to_string()))?;
-        if !self.knows_hosts().await {
-            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
-        }
-        let key = self
-            .views()
-            .by_uid
-            .get(&claims.subject)
-            .cloned()
-            .ok_or_else(|| Denied::Token("the host of this token is gone".to_owned()))?;
-        self.check_named(&key, name).await?;
-        let secret = self.config_secret(&key, name).await?;
-        let config = secret.get(CONFIG_KEY).ok_or_else(|| {
-            Denied::Invalid(format!("the Secret {name} has no key {CONFIG_KEY}: put the Ignition config there"))
-        })?;
-        let served = ignition::with_files(config, &self.instance_files(&key, &claims)).map_err(|error| {
-            Denied::Invalid(format!("the Secret {name} holds no Ignition config that can be served: {error}"))
-        })?;
-        self.config_fetched(&key, claims.attempt, name, remote).await?;
-        Ok(served)
-    }
-
-    /// A token opens the configs that the host's own user data fetches, and no other of its namespace.
-    async fn check_named(&self, key: &HostKey, name: &str) -> Result<(), Denied> {
-        let internal = |status: firesteel_kube::Status| Denied::Internal(status.message);
-        let host = self.inner.hosts.get(&key.namespace, &key.name).await.map_err(internal)?;
-        let reference = host.and_then(|host| host.spec.user_data).unwrap_or_default();
-        let secret = self.inner.secrets.get(&key.namespace, &reference.name).await.map_err(internal)?;
-        let url = format!("{}{name}", self.config_origin());
-        if secret.as_ref().and_then(Secret::user_data).is_some_and(|config| ignition::fetches(config, &url)) {
-            return Ok(());
-        }
-        Err(Denied::NotFound(format!(
-            "the user data of host {key} does not fetch the config {name}: let it merge {url} to have it served to this host"
-        )))
-    }
-
-    async fn config_secret(&self, key: &HostKey, name: &str) -> Result<Secret, Denied> {
-        let nothing = || {
-            Denied::NotFound(format!(
-                "there is no config {name} in namespace {}: it must be a Secret of type {CONFIG_SECRET_TYPE}",
-                key.namespace
-            ))
-        };
-        let secret = self
-            .inner
-            .secrets
-            .get(&key.namespace, name)
-            .await
-            .map_err(|status| Denied::Internal(status.message))?
-            .ok_or_else(nothing)?;
-        if secret.type_ == CONFIG_SECRET_TYPE { Ok(secret) } else { Err(nothing()) }
-    }
-
     /// What the unit in the new OS needs to report back.
-    fn instance_files(&self, key: &HostKey, claims: &Claims) -> Vec<ignition::NewFile> {
+    pub(crate) fn instance_files(&self, key: &HostKey, claims: &Claims) -> Vec<ignition::NewFile> {
         let instance = serde_json::json!({
             "nonce": self.nonce(&claims.subject, claims.attempt),
             "reportUrl": format!("{}/running", self.config().endpoints.agent_base()),
@@ -128,43 +72,9 @@ impl Control {
             ignition::NewFile {
                 path: "/etc/firesteel/ca.crt".to_owned(),
                 mode: 0o644,
-                contents: self.config().ca_pem.clone().into_bytes(),
+                contents: self.config().trust.pem().into_bytes(),
             },
         ]
-    }
-
-    /// On disk before the config leaves.
-    async fn config_fetched(&self, key: &HostKey, attempt: u64, name: &str, remote: IpAddr) -> Result<(), Denied> {
-        let now = self.now();
-        let name = map::field(name);
-        let state = self
-            .inner
-            .journals
-            .change(key, |status| {
-                let state = instance(status, attempt);
-                if matches!(state, Instance::Open) {
-                    let record = status.instance.get_or_insert_with(InstanceRecord::default);
-                    if record.attempt != attempt {
-                        *record = InstanceRecord { attempt, ..InstanceRecord::default() };
-                    }
-                    if record.config_fetched_at.is_none() {
-                        record.config_fetched_at = Some(now);
-                        status.note(event(now, attempt, "config_fetched", format!("{name} by {remote}")));
-                    }
-                }
-                state
-            })
-            .await
-            .map_err(|status| Denied::Internal(status.message))?;
-        self.inner.queue.wake(key);
-        match state {
-            Some(Instance::Open) => Ok(()),
-            Some(Instance::Ended) => {
-                Err(Denied::Token("the OS of this token has reported that it runs, which ended the token".to_owned()))
-            }
-            Some(Instance::OtherAttempt) => Err(Denied::Token("the token's installation was replaced".to_owned())),
-            None => Err(Denied::Token("the host of this token has no journal".to_owned())),
-        }
     }
 
     /// The new OS says that it runs.
@@ -203,16 +113,146 @@ impl Control {
         self.inner.queue.wake(&key);
         Ok(())
     }
+
+    /// The first boot of a new OS failed; `log` is the tail of what it said. A token whose deadline is over is good
+    /// enough for this: it may be why the boot failed.
+    ///
+    /// # Errors
+    /// When the token is of no installation that is on a disk and does not run.
+    pub async fn first_boot_failed(&self, token: &str, log: &[u8], remote: IpAddr) -> Result<(), Denied> {
+        let claims =
+            self.config().sealer.read(token, Purpose::Instance).map_err(|error| Denied::Token(error.to_string()))?;
+        if !self.knows_hosts().await {
+            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
+        }
+        let key = self.views().by_uid.get(&claims.subject).cloned();
+        let key = key.ok_or_else(|| Denied::Token("the host of this token is gone".to_owned()))?;
+        let (now, log) = (self.now(), plain(log));
+        let last = log.last().cloned().unwrap_or_else(|| "it sent no log".to_owned());
+        let changed = self
+            .inner
+            .journals
+            .change(&key, |status| {
+                let standing = standing(status, &claims, now);
+                if matches!(standing, Standing::Ended | Standing::Replaced) {
+                    return standing;
+                }
+                let detail = format!("from {remote}: {last}");
+                status.note_again(event(now, claims.attempt, "first_boot_failed", detail));
+                let record = record_of(status, claims.attempt);
+                // The same again changes nothing, so that a host in a loop writes no store full.
+                if record.failed.as_ref().is_none_or(|failed| failed.log != log) {
+                    record.failed = Some(FirstBootFailure { at: now, log: log.clone() });
+                }
+                standing
+            })
+            .await
+            .map_err(|status| Denied::Internal(status.message))?;
+        match changed {
+            Some(Standing::Open | Standing::Expired) => {
+                tracing::warn!(host = %key, attempt = claims.attempt, "the first boot failed");
+                self.tell_of(&key, &claims.subject, "FirstBootFailed", true, format!("the first boot failed: {last}"));
+                self.inner.queue.wake(&key);
+                Ok(())
+            }
+            Some(Standing::Ended) => {
+                Err(Denied::Forbidden("the OS of this token has reported that it runs".to_owned()))
+            }
+            Some(Standing::Replaced) => Err(Denied::Forbidden("the token's installation was replaced".to_owned())),
+            None => Err(Denied::Token("the host of this token has no journal".to_owned())),
+        }
+    }
+}
+
+/// What is known of the OS that this attempt installed, begun where nothing is.
+pub(crate) fn record_of(status: &mut HostJournalStatus, attempt: u64) -> &mut InstanceRecord {
+    let record = status.instance.get_or_insert_with(InstanceRecord::default);
+    if record.attempt != attempt {
+        *record = InstanceRecord { attempt, ..InstanceRecord::default() };
+    }
+    record
 }
 
 /// Whether an installation of this attempt may still fetch its config.
-fn instance(status: &HostJournalStatus, attempt: u64) -> Instance {
-    // The attempt that installed what is on the disk: later attempts (a reboot into the agent, a cleaning) end it.
-    if crate::journals::attempt(status) != attempt {
-        return Instance::OtherAttempt;
+pub(crate) fn standing(status: &HostJournalStatus, claims: &Claims, now: Timestamp) -> Standing {
+    if !journals::is_of_disk(status, claims.attempt) {
+        return Standing::Replaced;
     }
-    match &status.instance {
-        Some(record) if record.attempt == attempt && record.running_at.is_some() => Instance::Ended,
-        Some(_) | None => Instance::Open,
+    let record = status.instance.as_ref().filter(|record| record.attempt == claims.attempt);
+    if record.is_some_and(|record| record.running_at.is_some()) {
+        return Standing::Ended;
+    }
+    let renewed = record.and_then(|record| record.renewed_until).map_or(0, unix_seconds);
+    if unix_seconds(now) >= claims.expires_unix_s.max(renewed) { Standing::Expired } else { Standing::Open }
+}
+
+/// The last lines of a log from a host, without what moves a cursor or opens something.
+fn plain(log: &[u8]) -> Vec<String> {
+    let mut text = ConsoleText::default();
+    let mut lines = text.feed(log);
+    lines.extend(text.flush());
+    lines.retain(|line| !line.trim().is_empty());
+    let mut bytes = 0;
+    let kept = lines.iter().rev().take(FAILURE_LINES_MAX).take_while(|line| {
+        bytes += line.len() + 1;
+        bytes <= FAILURE_KEPT_BYTES_MAX
+    });
+    let count = kept.count();
+    lines[lines.len() - count..].to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn claims(attempt: u64, expires_unix_s: u64) -> Claims {
+        Claims { purpose: Purpose::Instance, subject: "u".into(), attempt, expires_unix_s }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).unwrap()
+    }
+
+    #[test]
+    fn a_token_opens_until_its_deadline_or_until_the_os_runs() {
+        let mut status =
+            HostJournalStatus { memory: serde_json::json!({"attempt": 3}), ..HostJournalStatus::default() };
+        let (token, old) = (claims(3, 100), claims(2, 100));
+        assert_eq!(standing(&status, &token, at(99)), Standing::Open);
+        assert_eq!(standing(&status, &token, at(100)), Standing::Expired);
+        assert_eq!(standing(&status, &old, at(1)), Standing::Replaced);
+        record_of(&mut status, 3).renewed_until = Some(at(200));
+        assert_eq!(standing(&status, &token, at(199)), Standing::Open, "its deadline was put off");
+        assert_eq!(standing(&status, &token, at(200)), Standing::Expired);
+        record_of(&mut status, 3).running_at = Some(at(150));
+        assert_eq!(standing(&status, &token, at(160)), Standing::Ended);
+        record_of(&mut status, 4);
+        assert_eq!(standing(&status, &token, at(99)), Standing::Open, "what was said of another installation is gone");
+    }
+
+    #[test]
+    fn an_installation_outlives_a_boot_that_changed_nothing_on_its_disk() {
+        let memory =
+            |state: &str| serde_json::json!({"attempt": 5, "state": {"name": state}, "applied": {"attempt": 3}});
+        let status = |state: &str| HostJournalStatus { memory: memory(state), ..HostJournalStatus::default() };
+        assert_eq!(standing(&status("provisioned"), &claims(3, 100), at(1)), Standing::Open);
+        assert_eq!(standing(&status("deprovisioning"), &claims(3, 100), at(1)), Standing::Replaced);
+        assert_eq!(standing(&status("provisioned"), &claims(4, 100), at(1)), Standing::Replaced);
+    }
+
+    #[test]
+    fn a_log_is_told_in_plain_lines_and_without_secrets() {
+        let log = b"a\n\x1b[31mignition[712]: failed\r\n\n\xff\xfe password: hunter2hunter2\nlast\n";
+        let lines = plain(log);
+        assert_eq!(lines.first().unwrap(), "a");
+        assert_eq!(lines.last().unwrap(), "last");
+        let all = lines.join("\n");
+        assert!(!all.contains('\x1b') && !all.contains("hunter2") && all.contains("ignition[712]: failed"), "{all}");
+        let long = "x".repeat(100).into_bytes();
+        let many: Vec<u8> = std::iter::repeat_n([long, b"\n".to_vec()].concat(), 1000).flatten().collect();
+        let lines = plain(&many);
+        assert!(lines.len() <= FAILURE_LINES_MAX && lines.join("\n").len() <= FAILURE_KEPT_BYTES_MAX);
+        assert_eq!(plain(b""), [""; 0]);
     }
 }

@@ -105,6 +105,13 @@ pub(crate) fn state(status: &HostJournalStatus) -> State {
     State::deserialize(&status.memory["state"]).unwrap_or_default()
 }
 
+/// Whether what this attempt installed is on the disk, or is being put there: attempts of later boots that left the
+/// disk alone end nothing.
+pub(crate) fn is_of_disk(status: &HostJournalStatus, installed: u64) -> bool {
+    let applied = status.memory["applied"]["attempt"].as_u64();
+    attempt(status) == installed || (state(status) == State::Provisioned && applied == Some(installed))
+}
+
 /// When a person asked for another try last.
 pub(crate) fn retried_at(status: &HostJournalStatus) -> Option<Timestamp> {
     status.memory.get("retriedAt").and_then(serde_json::Value::as_str)?.parse().ok()

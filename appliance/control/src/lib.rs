@@ -28,6 +28,7 @@
 mod agents;
 mod bmc_record;
 mod boot;
+mod configs;
 mod console;
 mod control;
 mod discovery;
@@ -47,26 +48,33 @@ mod network;
 pub mod network_data;
 mod notes;
 mod pace;
+mod pools;
 mod power;
 mod queue;
 pub mod receipts;
 pub mod runtime;
 mod seen;
 pub mod streams;
+mod trust;
 mod views;
 
 use std::fmt;
 
 pub use boot::BootGrant;
+pub use configs::{ConfigAsk, ConfigRefusal, ConfigSettings, settings::TOKEN_DAYS_DEFAULT};
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};
 pub use discovery::DISCOVERED_MAX;
 pub use images::{Acquiring, ImageFault, Images, ready};
+pub use effects::FIRST_BOOT_FAILED_PATH;
+pub use firesteel_ignition::{CONFIG_BYTES_MAX, stub::make::CONFIG_PORT};
+pub use instances::FAILURE_BYTES_MAX;
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};
 pub use metrics::{Fleet, HOSTS_NAMED_MAX, Survey};
 pub use network::NetworkEvent;
 pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, SchemeDriver};
 pub use receipts::verify as verify_receipt;
+pub use trust::{Bundle, Trust};
 
 /// A host's place in the API.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -86,6 +94,9 @@ impl fmt::Display for HostKey {
 pub enum Denied {
     #[error("{0}")]
     Token(String),
+    /// The token is good, and opens this no more.
+    #[error("{0}")]
+    Forbidden(String),
     #[error("{0}")]
     NotFound(String),
     #[error("{0}")]

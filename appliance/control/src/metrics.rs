@@ -90,6 +90,11 @@ struct OfNetwork {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Asked {
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Fetched {
     outcome: &'static str,
 }
@@ -134,6 +139,7 @@ struct Inner {
     erased_bytes: Family<Erasure, Counter>,
     images: Family<Fetched, Counter>,
     agents_refused: Counter,
+    configs: Family<Asked, Counter>,
     network: Family<OfNetwork, Counter>,
 }
 
@@ -173,6 +179,7 @@ impl Default for Metrics {
             erased_bytes: Family::default(),
             images: Family::default(),
             agents_refused: Counter::default(),
+            configs: Family::default(),
             network: Family::default(),
         }))
     }
@@ -194,6 +201,8 @@ impl Metrics {
         to.register("firesteel_erased_bytes", erased, all.erased_bytes.clone());
         let network = "What DHCP, TFTP and HTTP boot gave to machines, and what they refused";
         to.register("firesteel_network_events", network, all.network.clone());
+        let configs = "Configs that hosts asked for, by what they got: served, head, or why they were refused";
+        to.register("firesteel_config_requests", configs, all.configs.clone());
         to.register("firesteel_images_fetched", "Images fetched or refused", all.images.clone());
     }
 
@@ -325,6 +334,11 @@ impl Metrics {
     /// `event`: one of the names that [`crate::NetworkEvent::name`] has.
     pub(crate) fn network(&self, event: &'static str) {
         self.0.network.get_or_create(&OfNetwork { event }).inc();
+    }
+
+    /// A config was asked for; the outcomes are words of ours.
+    pub(crate) fn config_asked(&self, outcome: &'static str) {
+        bump(&self.0.configs.get_or_create(&Asked { outcome }));
     }
 
     pub(crate) fn agent_refused(&self) {

@@ -75,6 +75,7 @@ impl Control {
                 attempt: record.attempt,
                 config_fetched_at: record.config_fetched_at,
                 running_at: record.running_at,
+                failed: record.failed.as_ref().map(|failed| (failed.at, failed.log.join("\n"))),
             };
         }
         let mut views = self.views();
@@ -147,7 +148,7 @@ impl Control {
         }
         Ok(UserDataSeen::Ready {
             sha256: sha256_hex(config),
-            reports_running: ignition::fetches_from(config, &self.config_origin()),
+            reports_running: ignition::fetches_from(config, self.config_origins()),
         })
     }
 
@@ -176,11 +177,6 @@ impl Control {
                 (NetworkDataSeen::Invalid(error), NetworkView::Unusable(text))
             }
         })
-    }
-
-    /// What a stub's config source begins with when this appliance serves it.
-    pub(crate) fn config_origin(&self) -> String {
-        format!("{}/config/", self.config().endpoints.agent_base())
     }
 }
 

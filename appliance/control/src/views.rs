@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::{
     HostKey,
+    configs::Refusals,
     console::Consoles,
     halts::Halts,
     images::ImageView,
@@ -24,6 +25,7 @@ use crate::{
     metrics::Standing,
     network::Addresses,
     pace::{Pace, Speed},
+    pools::Member,
     power::PowerView,
 };
 
@@ -81,6 +83,10 @@ pub(crate) struct HostView {
     pub(crate) power: PowerView,
     /// As the newest step left it.
     pub(crate) standing: Option<Standing>,
+    /// As its pool sees it; absent until the first step.
+    pub(crate) member: Option<Member>,
+    /// How often its config was refused.
+    pub(crate) refusals: Refusals,
     /// The ramdisk's network, published together with the boot entry.
     pub(crate) network: NetworkView,
 }

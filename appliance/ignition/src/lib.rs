@@ -105,56 +105,71 @@ pub fn validate(config: &[u8]) -> Findings {
 /// Never panics, whatever the bytes.
 pub fn check(bytes: &[u8]) {
     if validate(bytes).errors.is_empty() {
-        drop(with_config_token(bytes, "https://192.0.2.1:8443/config/", "token"));
+        drop(with_config_token(bytes, &["https://192.0.2.1:8443/config/"], "token"));
         drop(with_files(bytes, &[NewFile { path: "/etc/x".into(), mode: 0o600, contents: vec![1] }]));
     }
 }
 
-/// Whether the config merges with or is replaced by one whose URL begins with `origin`.
+/// Whether the config merges with or is replaced by one whose URL begins with one of the origins.
 #[must_use]
-pub fn fetches_from(config: &[u8], origin: &str) -> bool {
-    validate::read(config).is_ok_and(|mut value| !own_sources(&mut value, origin).is_empty())
+pub fn fetches_from(config: &[u8], origins: &[impl AsRef<str>]) -> bool {
+    validate::read(config).is_ok_and(|mut value| !own_sources(&mut value, origins).is_empty())
 }
 
-/// Whether the config merges with or is replaced by the one at exactly this URL.
+/// The names of the configs below the origins that the config merges with or is replaced by, as its URLs have them.
 #[must_use]
-pub fn fetches(config: &[u8], url: &str) -> bool {
-    let is_it = |source: &&mut Value| source["source"] == url;
-    validate::read(config).is_ok_and(|mut value| own_sources(&mut value, url).iter().any(is_it))
+pub fn fetched_from(config: &[u8], origins: &[impl AsRef<str>]) -> Vec<String> {
+    let Ok(mut value) = validate::read(config) else { return Vec::new() };
+    let name = |source: &mut Value| {
+        let url = source["source"].as_str()?;
+        let path = origins.iter().find_map(|origin| url.strip_prefix(origin.as_ref()))?;
+        path.split(['?', '#']).next().filter(|name| !name.is_empty()).map(str::to_owned)
+    };
+    own_sources(&mut value, origins).into_iter().filter_map(name).collect()
 }
 
-fn is_own(resource: &Value, origin: &str) -> bool {
-    resource["source"].as_str().is_some_and(|source| source.starts_with(origin))
+fn is_own(resource: &Value, origins: &[impl AsRef<str>]) -> bool {
+    let is_below = |source: &str| origins.iter().any(|origin| source.starts_with(origin.as_ref()));
+    resource["source"].as_str().is_some_and(is_below)
 }
 
-/// The `merge` and `replace` resources that point to `origin`.
-fn own_sources<'a>(config: &'a mut Value, origin: &str) -> Vec<&'a mut Value> {
+/// The resources that point below one of the origins: spec 3's `merge`, spec 2's `append`, and `replace`.
+fn own_sources<'a>(config: &'a mut Value, origins: &[impl AsRef<str>]) -> Vec<&'a mut Value> {
+    let list_of_sources = match config.pointer("/ignition/version").and_then(Value::as_str) {
+        Some(version) if is_spec_2(version) => "append",
+        Some(_) | None => "merge",
+    };
     let Some(section) = config.pointer_mut("/ignition/config").and_then(Value::as_object_mut) else {
         return Vec::new();
     };
     let mut found = Vec::new();
     for (name, value) in section {
-        match (name.as_str(), value) {
-            ("merge", Value::Array(list)) => found.extend(list.iter_mut().filter(|item| is_own(item, origin))),
-            ("replace", value) if is_own(value, origin) => found.push(value),
-            _ => {}
+        if name == list_of_sources {
+            let list = value.as_array_mut().into_iter().flatten();
+            found.extend(list.filter(|item| is_own(item, origins)));
+        } else if name == "replace" && is_own(value, origins) {
+            found.push(value);
         }
     }
     found
 }
 
-/// The host's own copy: every config source below `origin` gets the header `Authorization: Bearer TOKEN`.
+fn is_spec_2(version: &str) -> bool {
+    version.starts_with("2.")
+}
+
+/// The host's own copy: every config source below an origin gets the header `Authorization: Bearer TOKEN`.
 ///
 /// # Errors
 /// When the config is not JSON, or too old to carry headers.
-pub fn with_config_token(config: &[u8], origin: &str, token: &str) -> Result<Vec<u8>, IgnitionError> {
+pub fn with_config_token(config: &[u8], origins: &[impl AsRef<str>], token: &str) -> Result<Vec<u8>, IgnitionError> {
     let mut value = validate::read(config).map_err(IgnitionError::Invalid)?;
     let version = value.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default().to_owned();
-    let own = own_sources(&mut value, origin);
+    let own = own_sources(&mut value, origins);
     if own.is_empty() {
         return Ok(config.to_vec());
     }
-    if validate::minor(&version) == Ok(0) {
+    if validate::minor(&version) == Ok(0) || is_spec_2(&version) {
         return Err(IgnitionError::NoHeaders { version });
     }
     for resource in own {

@@ -75,28 +75,28 @@ fn a_stub_gets_its_token_where_it_points_to_us_and_nowhere_else() {
         {"source": format!("{ORIGIN}web"), "httpHeaders": [{"name": "authorization", "value": "old"}]},
     ]}}});
     let copy: Value =
-        serde_json::from_slice(&with_config_token(stub.to_string().as_bytes(), ORIGIN, "T").unwrap()).unwrap();
+        serde_json::from_slice(&with_config_token(stub.to_string().as_bytes(), &[ORIGIN], "T").unwrap()).unwrap();
     let merge = copy.pointer("/ignition/config/merge").unwrap();
     assert_eq!(merge[0], json!({"source": "https://elsewhere.example/config/x"}), "a token never goes elsewhere");
     assert_eq!(merge[1]["httpHeaders"], json!([{"name": "Authorization", "value": "Bearer T"}]));
-    assert!(fetches_from(stub.to_string().as_bytes(), ORIGIN));
+    assert!(fetches_from(stub.to_string().as_bytes(), &[ORIGIN]));
     let nulls = json!({"ignition": {"version": "3.3.0", "config": {"replace":
         {"source": format!("{ORIGIN}web"), "httpHeaders": null}}}});
-    let copy = with_config_token(nulls.to_string().as_bytes(), ORIGIN, "T").unwrap();
+    let copy = with_config_token(nulls.to_string().as_bytes(), &[ORIGIN], "T").unwrap();
     assert!(String::from_utf8(copy).unwrap().contains("Bearer T"), "null headers are no headers");
     let twice = format!(
         r#"{{"ignition":{{"version":"3.3.0"}},"ignition":{{"version":"3.3.0","config":{{"merge":[{{"source":"{ORIGIN}x"}}]}}}}}}"#
     );
-    assert!(with_config_token(twice.as_bytes(), ORIGIN, "T").is_err(), "a copy would lose one of the two");
+    assert!(with_config_token(twice.as_bytes(), &[ORIGIN], "T").is_err(), "a copy would lose one of the two");
 }
 
 #[test]
 fn a_config_that_fetches_nothing_from_us_stays_as_it_is_byte_for_byte() {
     let text = b"{ \"ignition\" : {\"version\":\"3.0.0\", \"config\":{\"replace\":{\"source\":\"https://192.0.2.1:8444/config/x\"}}} }\n";
-    assert_eq!(with_config_token(text, ORIGIN, "T").unwrap(), text);
-    assert!(!fetches_from(text, ORIGIN));
+    assert_eq!(with_config_token(text, &[ORIGIN], "T").unwrap(), text);
+    assert!(!fetches_from(text, &[ORIGIN]));
     let old = json!({"ignition": {"version": "3.0.0", "config": {"replace": {"source": format!("{ORIGIN}x")}}}});
-    let refused = with_config_token(old.to_string().as_bytes(), ORIGIN, "T");
+    let refused = with_config_token(old.to_string().as_bytes(), &[ORIGIN], "T");
     assert!(matches!(refused, Err(IgnitionError::NoHeaders { .. })), "3.0 would drop the header silently");
 }
 

@@ -70,6 +70,9 @@ pub struct HostJournalStatus {
     /// What the running OS said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<InstanceRecord>,
+    /// What became of the last wish to put the deadline of its token off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rehandoff: Option<Rehandoff>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -240,6 +243,42 @@ pub struct InstanceRecord {
     pub config_fetched_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub running_at: Option<Timestamp>,
+    /// The config that it fetched last: a pool's name, or a Secret's.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub config: String,
+    /// What of the pool was rendered then.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub rendered: String,
+    /// Until when its token is honoured, where that was put off.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub renewed_until: Option<Timestamp>,
+    /// Its first boot failed, by its own word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FirstBootFailure>,
+}
+
+/// The answer to one wish.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Rehandoff {
+    /// The wish, as it was written.
+    pub asked: String,
+    pub at: Timestamp,
+    /// The new deadline.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Timestamp>,
+    /// Why it was refused; empty where it was granted.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub refused: String,
+}
+
+/// What a host reported whose first boot failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct FirstBootFailure {
+    pub at: Timestamp,
+    /// The last lines of its log, made plain.
+    pub log: Vec<String>,
 }
 
 /// Where the current plan stands; replaced often, so it is small.

@@ -7,7 +7,7 @@
 
 use std::{
     fmt,
-    sync::{Arc, OnceLock},
+    sync::{Arc, OnceLock, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -38,7 +38,11 @@ const UID_TEXT: &str = "1.3.6.1.4.1.57683.2";
 const BACKDATE: Duration = Duration::from_secs(48 * 3600);
 
 /// Signs clients' certificates, and judges them.
-pub struct ClientCa {
+pub struct ClientCa(RwLock<Arc<Made>>);
+
+/// The CA as it is now; its key stays.
+struct Made {
+    pem: String,
     issuer: Issuer<'static, KeyPair>,
     judge: Arc<dyn ClientCertVerifier>,
 }
@@ -84,6 +88,28 @@ impl ClientCa {
     /// # Errors
     /// When a file can be neither read nor written, or does not hold what it should.
     pub fn open(data: &DataDir, now: Timestamp) -> anyhow::Result<Self> {
+        Ok(Self(RwLock::new(Arc::new(Self::made(data, now)?))))
+    }
+
+    /// Makes the CA's certificate anew where it is near its end. Certificates that it signed stay good, and handshakes
+    /// ask for the same name.
+    ///
+    /// # Errors
+    /// As [`ClientCa::open`]; the CA of before stays.
+    pub fn renew(&self, data: &DataDir, now: Timestamp) -> anyhow::Result<()> {
+        let made = Self::made(data, now)?;
+        let mut held = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        if held.pem != made.pem {
+            *held = Arc::new(made);
+        }
+        Ok(())
+    }
+
+    fn now(&self) -> Arc<Made> {
+        Arc::clone(&self.0.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn made(data: &DataDir, now: Timestamp) -> anyhow::Result<Made> {
         let ca = pki::authority(data, "client-ca", "Firesteel client CA", now)?;
         let mut roots = RootCertStore::empty();
         roots
@@ -93,13 +119,13 @@ impl ClientCa {
         let judge = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider)
             .build()
             .context("preparing the verification of client certificates")?;
-        Ok(Self { issuer: ca.issuer, judge })
+        Ok(Made { pem: ca.pem, issuer: ca.issuer, judge })
     }
 
     /// What TLS needs to ask clients for a certificate, and to go on without one.
     #[must_use]
     pub fn verifier(&self) -> Arc<dyn ClientCertVerifier> {
-        Arc::new(Lenient(Arc::clone(&self.judge)))
+        Arc::new(Lenient(Arc::clone(&self.now().judge)))
     }
 
     /// Signs a request (PKCS #10 in PEM), of which nothing but the key counts.
@@ -129,7 +155,7 @@ impl ClientCa {
         params.not_before = at(now) - BACKDATE;
         params.not_after = at(until);
         request.params = params;
-        Ok(request.signed_by(&self.issuer).context("signing the certificate")?.pem())
+        Ok(request.signed_by(&self.now().issuer).context("signing the certificate")?.pem())
     }
 
     /// Whom a shown certificate speaks for, if it is one of ours and good now.
@@ -142,7 +168,7 @@ impl ClientCa {
 
     fn judge(&self, der: &CertificateDer<'_>, now: Timestamp) -> Option<Identity> {
         let seconds = Duration::from_secs(u64::try_from(now.as_second()).ok()?);
-        if let Err(error) = self.judge.verify_client_cert(der, &[], UnixTime::since_unix_epoch(seconds)) {
+        if let Err(error) = self.now().judge.verify_client_cert(der, &[], UnixTime::since_unix_epoch(seconds)) {
             tracing::debug!(%error, "a client certificate is not good");
             return None;
         }

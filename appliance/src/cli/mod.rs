@@ -13,8 +13,10 @@ mod kinds;
 mod kubeconfig;
 mod plan;
 mod receipt;
+mod rehandoff;
 mod rekey;
 mod request;
+mod rotate_ca;
 mod table;
 mod watch;
 
@@ -174,8 +176,8 @@ pub enum Command {
     /// Fetch all objects of the appliance, as of one moment, into a file
     ///
     /// Private keys are not in it: keep a copy of the folders `pki` and `secrets` of the data folder, and of the
-    /// key that Secrets are sealed with, at another place. They stay the same until `firesteel rekey`: a backup that
-    /// is made after it needs a copy that is. Images are not in it either: hosts name where they come from.
+    /// key that Secrets are sealed with, at another place. They stay the same until `firesteel rekey` or a rotation of
+    /// the CA: a backup that is made after it needs a copy that is. Images are not in it either: hosts name where they come from.
     Backup {
         /// Written whole or not at all, mode 0600
         file: PathBuf,
@@ -216,6 +218,22 @@ pub enum Command {
     /// seconds for a large database; hosts go on booting. Needs free disk space as large as the database. A
     /// backup that was made before needs the key file of that time.
     Rekey,
+    /// Put off the deadline of the token with which an installed host fetches its config
+    ///
+    /// For a host that was switched off between its installation and its first boot for longer than its token is
+    /// honoured (`serve --config-token-days`). Nothing is written to the host: the appliance honours the token on its
+    /// disk again, from now on for as long as a new one.
+    Rehandoff { host: String },
+    /// Replace the CA of the appliance's certificates, while it serves
+    ///
+    /// Begins an overlap in which the old CA and the new one are both good: stubs get both, and clients that know
+    /// either of them are served. A rotation begins by itself when the CA is eight years old (`serve --ca-years`), and
+    /// ends by itself before the old CA does.
+    RotateCa {
+        /// End the overlap: who trusts the old CA alone is refused from then on
+        #[arg(long)]
+        finish: bool,
+    },
     /// Print a shell's completion script
     Completions { shell: clap_complete::Shell },
 }
@@ -264,6 +282,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
             backup::restore(Order { backup: file, data, keys, force, now: jiff::Timestamp::now() })
         }
         Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
+        Command::Rehandoff { host } => rehandoff::run(&client()?, &host).await,
+        Command::RotateCa { finish } => rotate_ca::run(&client()?, finish).await,
         Command::Rekey => rekey::run(&client()?).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut std::io::stdout());

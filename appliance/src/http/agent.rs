@@ -1,16 +1,16 @@
-//! HTTPS on the provisioning network: the agent's protocol, first-boot configs, and the report of
-//! the OS that came up.
+//! HTTPS on the provisioning network: the agent's protocol, and what a new OS says of itself.
 //!
 //! | request | who | proof |
 //! |---|---|---|
 //! | `POST /agent/v1/hello`, `/agent/v1/report` | the agent | sealed token, and a signature by the key it was bound to |
-//! | `GET /config/NAME` | Ignition in the new OS's initramfs | the instance token, as bearer |
+//! | `GET`, `HEAD /config/NAME` | Ignition, by stubs that lead here and not to the config server | as there ([`super::config`]) |
+//! | `POST /first-boot-failed` | a unit in the new OS's initramfs, with the tail of Ignition's log | the instance token, as bearer |
 //! | `POST /running` | a unit in the new OS | the nonce of the config that it fetched |
 
 use std::net::SocketAddr;
 
 use bytes::Bytes;
-use firesteel_control::{Control, Denied};
+use firesteel_control::{Control, Denied, FAILURE_BYTES_MAX, FIRST_BOOT_FAILED_PATH};
 use firesteel_wire::{
     HELLO_PATH, Hello, PublicKey, REPORT_PATH, Refusal, RefusalReason, Report, SIGNATURE_HEADER, limits, signing_input,
 };
@@ -22,7 +22,8 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     bearer,
-    body::{ResponseBody, json, text, with_type},
+    body::{ResponseBody, full, json, text},
+    config::ConfigServer,
     known::Known,
     places::{Door, Guest, Share},
     server::RequestBody,
@@ -47,15 +48,16 @@ struct Running {
 #[derive(Clone, Debug)]
 pub struct AgentServer {
     control: Control,
+    configs: ConfigServer,
     known: Known,
     bodies: Door,
 }
 
 impl AgentServer {
     #[must_use]
-    pub fn new(control: Control, known: Known) -> Self {
+    pub fn new(control: Control, configs: ConfigServer, known: Known) -> Self {
         let bodies = Door::new(BODIES, known.is_known());
-        Self { control, known, bodies }
+        Self { control, configs, known, bodies }
     }
 
     /// Answers one request.
@@ -77,13 +79,13 @@ impl AgentServer {
                 Ok(report) => answer(self.control.report(report, remote.ip()).await),
                 Err(refusal) => refuse(&refusal),
             },
-            (&Method::GET | &Method::HEAD, path) if path.starts_with("/config/") => {
-                let name = path.trim_start_matches("/config/");
-                config(&self.control, name, bearer::token(request.headers()), remote).await
-            }
+            (_, path) if path.starts_with("/config/") => self.configs.handle(request, remote).await,
+            (&Method::POST, FIRST_BOOT_FAILED_PATH) => failed(&self.control, request, remote).await,
             (&Method::POST, "/running") => running(&self.control, request, remote).await,
-            (_, HELLO_PATH | REPORT_PATH | "/running") => text(StatusCode::METHOD_NOT_ALLOWED, "use POST"),
-            _ => text(StatusCode::NOT_FOUND, "nothing is served here; this port is for agents and first-boot configs"),
+            (_, HELLO_PATH | REPORT_PATH | FIRST_BOOT_FAILED_PATH | "/running") => {
+                text(StatusCode::METHOD_NOT_ALLOWED, "use POST")
+            }
+            _ => text(StatusCode::NOT_FOUND, "nothing is served here; this port is for agents and new systems"),
         }
     }
 
@@ -160,16 +162,6 @@ fn refuse(refusal: &Refusal) -> Response<ResponseBody> {
     json(status, refusal)
 }
 
-async fn config(control: &Control, name: &str, bearer: Option<&str>, remote: SocketAddr) -> Response<ResponseBody> {
-    let Some(token) = bearer else {
-        return text(StatusCode::UNAUTHORIZED, "a config is given only for the token of its host");
-    };
-    match control.config_for(name, token, remote.ip()).await {
-        Ok(bytes) => with_type(StatusCode::OK, "application/vnd.coreos.ignition+json", bytes),
-        Err(denied) => deny(&denied),
-    }
-}
-
 async fn running(control: &Control, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
     let body = match read(request, RUNNING_BYTES_MAX).await {
         Ok(body) => body,
@@ -184,9 +176,29 @@ async fn running(control: &Control, request: Request<RequestBody>, remote: Socke
     }
 }
 
+/// The first boot of a new OS failed.
+async fn failed(control: &Control, request: Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
+    let Some(token) = bearer::token(request.headers()).map(str::to_owned) else {
+        return text(StatusCode::UNAUTHORIZED, "show the host's token, as the hand-off wrote it beside the config");
+    };
+    let log = match read(request, FAILURE_BYTES_MAX).await {
+        Ok(log) => log,
+        Err(message) => return text(StatusCode::PAYLOAD_TOO_LARGE, message),
+    };
+    match control.first_boot_failed(&token, &log, remote.ip()).await {
+        Ok(()) => {
+            let mut response = Response::new(full(Bytes::new()));
+            *response.status_mut() = StatusCode::NO_CONTENT;
+            response
+        }
+        Err(denied) => deny(&denied),
+    }
+}
+
 fn deny(denied: &Denied) -> Response<ResponseBody> {
     let status = match denied {
         Denied::Token(_) => StatusCode::UNAUTHORIZED,
+        Denied::Forbidden(_) => StatusCode::FORBIDDEN,
         Denied::NotFound(_) => StatusCode::NOT_FOUND,
         Denied::Invalid(_) => StatusCode::UNPROCESSABLE_ENTITY,
         Denied::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,

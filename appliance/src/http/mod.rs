@@ -3,7 +3,8 @@
 //! | listener | module | who calls |
 //! |---|---|---|
 //! | boot, plain HTTP on the provisioning network | [`boot`] | firmware, iPXE, agents (images) |
-//! | agent, HTTPS on the provisioning network | [`agent`] | agents, Ignition, first-boot units |
+//! | agent, HTTPS on the provisioning network | [`agent`] | agents, first-boot units |
+//! | config, HTTPS on the provisioning network, and HTTP where it is turned on | [`config`] | Ignition |
 //! | API, HTTPS on loopback unless told otherwise | [`api`] | people and their tools |
 //!
 //! [`own`] has the API's paths that are no Kubernetes' objects: for the appliance's owner alone, but for the dry
@@ -18,6 +19,7 @@ pub mod bearer;
 pub mod body;
 pub mod boot;
 pub mod busy;
+pub mod config;
 mod dry_run;
 pub mod file;
 pub mod known;

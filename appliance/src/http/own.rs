@@ -9,6 +9,7 @@
 //! | `GET /firesteel.dev/receipt-key` | the public key of receipts, in PEM |
 //! | `GET /firesteel.dev/store` | which store this is, and from which backups it was restored |
 //! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
+//! | `POST /firesteel.dev/rotate-ca?finish=true` | begins an overlap with a new CA, or ends it |
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use futures_util::TryStreamExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
@@ -29,7 +31,7 @@ use super::{
 use crate::{
     audit::{Asked, Audit, Noting, Outcome, Who},
     backup::Backups,
-    serve::at_rest::KeyFile,
+    serve::{at_rest::KeyFile, renewal::Certificates},
 };
 
 const PREFIX: &str = "/firesteel.dev/";
@@ -45,18 +47,34 @@ pub struct Own {
     receipt_key: Arc<str>,
     /// None where no machine is served.
     control: Option<Control>,
+    /// None until the API's listener has them.
+    certificates: Option<Certificates>,
 }
 
 impl Own {
     #[must_use]
     pub fn new(store: &Store, key_file: Arc<KeyFile>, audit: Audit, backups: Backups, receipt_key: &str) -> Self {
-        Self { store: store.clone(), key_file, audit, backups, receipt_key: receipt_key.into(), control: None }
+        Self {
+            store: store.clone(),
+            key_file,
+            audit,
+            backups,
+            receipt_key: receipt_key.into(),
+            control: None,
+            certificates: None,
+        }
     }
 
     /// The same with hosts that are worked on.
     #[must_use]
     pub fn with_control(self, control: Control) -> Self {
         Self { control: Some(control), ..self }
+    }
+
+    /// The same with certificates that may be rotated.
+    #[must_use]
+    pub fn with_certificates(self, certificates: Certificates) -> Self {
+        Self { certificates: Some(certificates), ..self }
     }
 
     /// Begins the record of a request; without a caller nobody proved who he is.
@@ -89,11 +107,12 @@ impl Own {
         match (request.method(), request.uri().path().strip_prefix(PREFIX)) {
             (&Method::GET, Some("audit")) => self.audit(request.uri().query().unwrap_or("")).await,
             (&Method::POST, Some("rekey")) => self.rekey().await,
+            (&Method::POST, Some("rotate-ca")) => self.rotate_ca(request.uri().query().unwrap_or("")).await,
             (&Method::GET, Some("backup")) => self.backups.answer().await,
             (&Method::GET, Some("store")) => self.backups.lineage(),
             (&Method::GET, Some("fleet")) => self.fleet(),
             (&Method::GET, Some("receipt-key")) => json(StatusCode::OK, &json!({ "publicKey": *self.receipt_key })),
-            (_, Some("audit" | "backup" | "fleet" | "rekey" | "store" | "receipt-key")) => {
+            (_, Some("audit" | "backup" | "fleet" | "rekey" | "rotate-ca" | "store" | "receipt-key")) => {
                 refuse(&Status::method_not_allowed())
             }
             _ => refuse(&Status::no_route()),
@@ -131,6 +150,33 @@ impl Own {
                 response
             }
             Err(error) => refuse(&Status::internal(format!("reading the audit log: {error}"))),
+        }
+    }
+
+    async fn rotate_ca(&self, query: &str) -> Response<ResponseBody> {
+        let Some(certificates) = self.certificates.clone() else {
+            return refuse(&Status::unavailable("the appliance is starting: try again"));
+        };
+        let is_end = query.split('&').any(|pair| matches!(pair, "finish=true" | "finish=1"));
+        let now = Timestamp::now();
+        let rotated = tokio::task::spawn_blocking(move || {
+            if is_end { certificates.finish(now) } else { certificates.rotate(now).map(Some) }
+        });
+        match rotated.await.map_err(anyhow::Error::from).and_then(|rotated| rotated) {
+            Ok(Some(state)) => {
+                let value = json!({
+                    "ends": state.ends.to_string(),
+                    "nextEnds": state.next_ends.map(|ends| ends.to_string()),
+                });
+                json(StatusCode::OK, &value)
+            }
+            Ok(None) => {
+                refuse(&Status::bad_request("no rotation of the CA is under way: firesteel rotate-ca begins one"))
+            }
+            Err(error) => {
+                tracing::error!(error = format!("{error:#}"), "rotating the CA");
+                refuse(&Status::internal(format!("rotating the CA: {error:#}")))
+            }
         }
     }
 

@@ -84,9 +84,10 @@ impl Metrics {
         }
     }
 
-    /// Tells when this certificate ends as well.
+    /// Tells when this certificate ends as well, or that it ends at another time.
     pub fn with_certificate(&self, name: &'static str, not_after: Timestamp) {
         let mut certificates = self.0.now.certificates.lock().unwrap_or_else(PoisonError::into_inner);
+        certificates.retain(|known| known.name != name);
         certificates.push(Certificate { name, not_after });
     }
 

@@ -11,7 +11,11 @@ use firesteel_kube::{Api, Core, logs::Logs};
 use jiff::Timestamp;
 use tokio::{net::TcpListener, task::JoinSet};
 
-use super::{data_dir::DataDir, pki::Pki};
+use super::{
+    data_dir::DataDir,
+    pki::{Names, Pki},
+    renewal::Certificates,
+};
 use crate::{
     access::{Access, AdminToken},
     http::{
@@ -24,12 +28,20 @@ use crate::{
 };
 
 /// Bound, and reachable by the kubeconfig in the data folder; nobody is answered yet.
-#[derive(Debug)]
 pub struct ApiListener {
     pub pki: Pki,
     listener: TcpListener,
     access: Access,
+    data: DataDir,
+    admin: String,
     logs: Option<Arc<dyn Logs>>,
+}
+
+/// It holds the admin's token.
+impl std::fmt::Debug for ApiListener {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ApiListener").field("listener", &self.listener).finish_non_exhaustive()
+    }
 }
 
 impl ApiListener {
@@ -38,20 +50,25 @@ impl ApiListener {
     ///
     /// # Errors
     /// When the address cannot be had, or a file can be neither read nor written.
-    pub async fn open(data: &DataDir, core: &Core, address: SocketAddr, others: &[IpAddr]) -> anyhow::Result<Self> {
+    pub async fn open(
+        data: &DataDir,
+        core: &Core,
+        address: SocketAddr,
+        mut names: Names,
+        ca_years: u8,
+    ) -> anyhow::Result<Self> {
         let listener = TcpListener::bind(address)
             .await
             .with_context(|| format!("listening for the API at {address} (see --api)"))?;
-        let addresses: Vec<IpAddr> =
-            others.iter().copied().chain([IpAddr::V4(Ipv4Addr::LOCALHOST), address.ip()]).collect();
+        names.addresses.extend([IpAddr::V4(Ipv4Addr::LOCALHOST), address.ip()]);
         let now = Timestamp::now();
-        let pki = Pki::open(data, &addresses, now)?;
+        let pki = Pki::open_for(data, names, ca_years, now)?;
         let bound = listener.local_addr().context("asking for the API's port")?;
         // The kubeconfig says that the listener is there: what else can fail comes before it.
         let admin = hex::encode(data.secret_key("admin.token")?);
         let access = Access::open(data, core, AdminToken::new(&admin)?, now).await?;
         admin_access(data, bound, &pki, &admin)?;
-        Ok(Self { pki, listener, access, logs: None })
+        Ok(Self { pki, listener, access, data: data.clone(), admin, logs: None })
     }
 
     /// The same with logs for `kubectl logs`.
@@ -80,7 +97,8 @@ impl ApiListener {
         known: &Known,
         metrics: &Metrics,
     ) -> anyhow::Result<()> {
-        let Self { pki, listener, access, logs } = self;
+        let address = self.address()?;
+        let Self { pki, listener, access, data, admin, logs } = self;
         let (is_known, patience) = (known.is_known(), Patience::default());
         let tls = Some(pki.server_for(access.credentials.clients.verifier())?);
         let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, is_known, patience };
@@ -89,10 +107,12 @@ impl ApiListener {
         if let Some(logs) = logs {
             kube = kube.logging(logs);
         }
-        for (name, not_after) in &pki.ends {
-            metrics.with_certificate(name, *not_after);
+        let certificates = Certificates::new(&pki, &data, &access, metrics, (address, &admin));
+        for (name, not_after) in pki.ends()? {
+            metrics.with_certificate(name, not_after);
         }
-        let api = ApiServer::new(kube, access, own, metrics.clone());
+        tasks.spawn(certificates.clone().keep());
+        let api = ApiServer::new(kube, access, own.with_certificates(certificates), metrics.clone());
         let requests = metrics.requests().clone();
         tasks.spawn(
             server.run(move |request, remote| requests.clone().counted("API", api.clone().handle(request, remote))),
@@ -102,7 +122,7 @@ impl ApiListener {
 }
 
 /// The admin's token, in a kubeconfig that `firesteel` and `kubectl` read; made at the first start.
-fn admin_access(data: &DataDir, address: SocketAddr, pki: &Pki, token: &str) -> anyhow::Result<()> {
+pub(super) fn admin_access(data: &DataDir, address: SocketAddr, pki: &Pki, token: &str) -> anyhow::Result<()> {
     let server = match address.ip() {
         ip if ip.is_unspecified() => SocketAddr::from((Ipv4Addr::LOCALHOST, address.port())),
         _ => address,
@@ -113,7 +133,7 @@ fn admin_access(data: &DataDir, address: SocketAddr, pki: &Pki, token: &str) -> 
         "kind": "Config",
         "clusters": [{"name": name, "cluster": {
             "server": format!("https://{server}"),
-            "certificate-authority-data": STANDARD.encode(&pki.ca_pem),
+            "certificate-authority-data": STANDARD.encode(pki.ca_pem()),
         }}],
         "users": [{"name": "admin", "user": {"token": token}}],
         "contexts": [{"name": name, "context": {"cluster": name, "user": "admin", "namespace": "default"}}],

@@ -1,11 +1,18 @@
 //! What serves machines: the provisioning network, boot files, agents, and the control loop behind them.
 
-use std::{net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::Arc,
+};
 
 use anyhow::Context as _;
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
-use firesteel_control::{Config, Control, Images, SchemeDriver, runtime::Tokio};
+use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, runtime::Tokio};
 use firesteel_kube::{Core, logs::Logs};
+use firesteel_resources::NetworkMode;
+use jiff::SignedDuration;
 use ring::hmac;
 use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use tokio::{net::TcpListener, task::JoinSet};
@@ -20,6 +27,7 @@ use super::{
 use crate::http::{
     agent::AgentServer,
     boot::{BootFiles, BootServer},
+    config::{self, ConfigServer},
     known::Known,
     server::{CONNECTIONS, Patience, Server},
 };
@@ -38,9 +46,12 @@ pub struct Machines {
 struct Listeners {
     http: TcpListener,
     agents: TcpListener,
+    /// With TLS, and without where the settings ask for it.
+    configs: Vec<(TcpListener, bool)>,
     agent_tls: rustls::ServerConfig,
     boot: BootServer,
     agent: AgentServer,
+    config: ConfigServer,
 }
 
 impl Machines {
@@ -58,19 +69,23 @@ impl Machines {
         let boot_files = settings.boot_files.as_deref().context("--boot-files is needed to serve machines")?;
         let files = BootFiles::load(boot_files, &settings.loaders)?;
         let images = streams.store();
-        let control = Control::new(control_config(data, settings, core, pki, endpoints, streams.for_hosts())?)
+        let control =
+            Control::new(control_config(data, (network, settings), core, pki, endpoints, streams.for_hosts())?)
             .map_err(|status| anyhow::anyhow!(status.message))?;
         let known = Known::default();
         let services = network::Services::open(network, settings, data, &control, (&files, &known), endpoints).await?;
         // Agents and first boots speak HTTP/1.1, and what is not offered cannot be abused.
         let mut agent_tls = (*pki.server).clone();
         agent_tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+        let config = ConfigServer::new(control.clone());
         let listeners = Listeners {
             http: bind("boot files", endpoints, endpoints.http_port, "http-port").await?,
             agents: bind("agents", endpoints, endpoints.agent_port, "agent-port").await?,
+            configs: config_listeners(endpoints, settings).await?,
             agent_tls,
             boot: BootServer { control: control.clone(), files, images: Arc::new(images) },
-            agent: AgentServer::new(control.clone(), known.clone()),
+            agent: AgentServer::new(control.clone(), config.clone(), known.clone()),
+            config,
         };
         Ok(Self { control, services, listeners, known })
     }
@@ -96,7 +111,8 @@ impl Machines {
     /// Starts all of it.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, metrics: &Metrics) {
         let Self { control, services, listeners, known } = self;
-        let Listeners { http, agents, agent_tls, boot, agent } = listeners;
+        let Listeners { http, agents, configs, agent_tls, boot, agent, config } = listeners;
+        let agent_tls = Arc::new(agent_tls);
         let server = |name, listener, tls| {
             let (is_known, patience) = (known.is_known(), Patience::default());
             Server { name, listener, tls, share: CONNECTIONS, is_known, patience }
@@ -107,7 +123,15 @@ impl Machines {
         tasks.spawn(server("boot", http, None).run(on_boot));
         let requests = metrics.requests().clone();
         let on_agent = move |request, remote| requests.clone().counted("agent", agent.clone().handle(request, remote));
-        tasks.spawn(server("agent", agents, Some(Arc::new(agent_tls))).run(on_agent));
+        tasks.spawn(server("agent", agents, Some(Arc::clone(&agent_tls))).run(on_agent));
+        for (listener, is_secure) in configs {
+            let (requests, config) = (metrics.requests().clone(), config.clone());
+            let on_config =
+                move |request, remote| requests.clone().counted("config", config.clone().handle(request, remote));
+            let tls = is_secure.then(|| Arc::clone(&agent_tls));
+            let server = Server { share: config::CONNECTIONS, ..server("config", listener, tls) };
+            tasks.spawn(server.run(on_config));
+        }
         services.spawn(tasks, core, known.clone());
         tasks.spawn(async move { control.run().await.map_err(|error| anyhow::anyhow!(error)) });
     }
@@ -118,9 +142,45 @@ async fn bind(what: &str, endpoints: Endpoints, port: u16, flag: &str) -> anyhow
     TcpListener::bind(address).await.with_context(|| format!("listening for {what} at {address} (see --{flag})"))
 }
 
+/// At the provisioning address, and at the address that stubs name where that is another one.
+async fn config_listeners(endpoints: Endpoints, settings: &Settings) -> anyhow::Result<Vec<(TcpListener, bool)>> {
+    let named = settings.config_host.as_deref().and_then(config_address);
+    let addresses: BTreeSet<IpAddr> = [IpAddr::V4(endpoints.address)].into_iter().chain(named).collect();
+    let ports = [Some((settings.config_port, true)), settings.config_plain_port.map(|port| (port, false))];
+    let mut bound = Vec::new();
+    for address in addresses {
+        for (port, is_secure) in ports.into_iter().flatten() {
+            let at = SocketAddr::from((address, port));
+            let listener = TcpListener::bind(at).await;
+            bound.push((
+                listener.with_context(|| format!("listening for configs at {at} (see --config-port)"))?,
+                is_secure,
+            ));
+        }
+    }
+    Ok(bound)
+}
+
+/// The address that stubs name; none where it is a name.
+pub(super) fn config_address(host: &str) -> Option<IpAddr> {
+    host.trim_start_matches('[').trim_end_matches(']').parse().ok()
+}
+
+fn config_settings(network: &Served, settings: &Settings) -> ConfigSettings {
+    ConfigSettings {
+        host: settings.config_host.clone(),
+        port: settings.config_port,
+        plain_port: settings.config_plain_port,
+        // Somebody else's DHCP tells what the owner has it tell.
+        hosts_have_dns: network.network.mode != NetworkMode::Managed || network.network.dns,
+        without_token: settings.config_without_token,
+        token_life: SignedDuration::from_hours(24 * i64::from(settings.config_token_days)),
+    }
+}
+
 fn control_config(
     data: &DataDir,
-    settings: &Settings,
+    (network, settings): (&Served, &Settings),
     core: &Core,
     pki: &Pki,
     endpoints: Endpoints,
@@ -143,7 +203,8 @@ fn control_config(
         sealer: Sealer::new(&data.secret_key("token.key")?),
         nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &data.secret_key("nonce.key")?),
         receipt_key: data.receipt_key()?,
-        ca_pem: pki.ca_pem.clone(),
+        trust: pki.trust().clone(),
+        configs: config_settings(network, settings),
         pin_sha256: pki.pin_sha256.clone(),
         kernel_arguments,
         bmc_tls,

@@ -4,7 +4,7 @@
 //! What its owner asks for comes on top: hosts (each at most the agent's last report, 1 MiB),
 //! answers of the API, and the import of an image, for which a decoder of xz may take 256 MiB.
 
-use firesteel_control::{CONSOLES_BYTES_MAX, DISCOVERED_MAX, LOG_BYTES_MAX};
+use firesteel_control::{CONFIG_BYTES_MAX, CONSOLES_BYTES_MAX, DISCOVERED_MAX, LOG_BYTES_MAX};
 use firesteel_dhcp::{LEASES_MAX, OFFERS_MAX};
 use firesteel_wire::limits::BODY_BYTES_MAX;
 
@@ -12,6 +12,7 @@ use crate::{
     http::{
         agent::{BODIES, SMALL_BODY_BYTES},
         boot::BOOT_FILES_BYTES_MAX,
+        config,
         file::READ_BYTES,
         server::{API_CONNECTIONS, BUFFER_BYTES, CONNECTIONS, STREAMS_MAX, WINDOW_BYTES},
     },
@@ -30,6 +31,8 @@ const TLS_BYTES: usize = 48 * KIB;
 const HTTP_BYTES: usize = 2 * BUFFER_BYTES;
 /// A body as it came, put together, and read.
 const BODY_COPIES: usize = 3;
+/// A config as it is stored, read, merged with what is added, and written in the client's version.
+const CONFIG_COPIES: usize = 8;
 /// A lease with its name in three tables: by MAC, by address, and as an address that is known.
 const LEASE_BYTES: usize = 384;
 /// An agent that nobody owns, as it is remembered.
@@ -47,7 +50,7 @@ const fn part(what: &'static str, bytes: usize) -> Part {
 }
 
 /// What is summed up.
-pub const PARTS: [Part; 14] = [
+pub const PARTS: [Part; 17] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
     // While one piece of a file waits for the client, the next is read.
@@ -56,6 +59,10 @@ pub const PARTS: [Part; 14] = [
         "agent connections",
         CONNECTIONS.total * (TASK_BYTES + TLS_BYTES + HTTP_BYTES + BODY_COPIES * SMALL_BODY_BYTES),
     ),
+    // With and without TLS.
+    part("config connections", 2 * config::CONNECTIONS.total * (TASK_BYTES + TLS_BYTES + HTTP_BYTES)),
+    part("configs on their way", config::ANSWERS_BYTES_MAX),
+    part("configs being made", config::MAKING_MAX * CONFIG_COPIES * CONFIG_BYTES_MAX),
     part("large bodies of agents", BODIES.total * BODY_COPIES * BODY_BYTES_MAX),
     part(
         "API connections",
@@ -84,4 +91,4 @@ pub const BOUND_BYTES: usize = {
 };
 
 // A part that grows beyond what a small machine has is to be noticed here.
-const _: () = assert!(BOUND_BYTES <= 900 * MIB);
+const _: () = assert!(BOUND_BYTES <= 1000 * MIB);

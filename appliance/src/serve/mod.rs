@@ -25,6 +25,7 @@ pub mod network;
 mod no_controller;
 pub mod pki;
 mod pods;
+pub mod renewal;
 pub mod settings;
 pub mod streams;
 mod upkeep;
@@ -50,6 +51,7 @@ use api::ApiListener;
 use at_rest::KeyFile;
 use data_dir::DataDir;
 use machines::Machines;
+use pki::Names;
 use settings::Settings;
 use streams::FollowedStreams;
 
@@ -94,7 +96,8 @@ async fn serve_alone(
     core: &Core,
     (own, metrics): (Own, Metrics),
 ) -> anyhow::Result<()> {
-    let api = ApiListener::open(data, core, settings.api, &[]).await?;
+    let names = Names { addresses: Vec::new(), names: Vec::new() };
+    let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
     let address = api.address()?;
     api.spawn(tasks, core, own, &Known::default(), &metrics)?;
     tasks.spawn(alone::tell_hosts(core.clone()));
@@ -114,7 +117,13 @@ async fn serve_machines(
     (own, metrics): (Own, Metrics),
 ) -> anyhow::Result<()> {
     let network = network::open(core, settings).await?;
-    let api = ApiListener::open(data, core, settings.api, &[IpAddr::V4(network.address)]).await?;
+    let mut names = Names { addresses: vec![IpAddr::V4(network.address)], names: Vec::new() };
+    match settings.config_host.as_deref().map(|host| (host, machines::config_address(host))) {
+        Some((_, Some(address))) => names.addresses.push(address),
+        Some((name, None)) => names.names.push(name.to_ascii_lowercase()),
+        None => {}
+    }
+    let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
     let address = api.address()?;
     let streams = FollowedStreams::open(data, settings, core)?;
     let machines = Machines::open(&network, settings, data, core, (&api.pki, &streams)).await?;

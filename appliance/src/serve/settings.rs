@@ -5,17 +5,18 @@
 
 use std::{
     net::SocketAddr,
-    num::NonZeroUsize,
+    num::{NonZeroU16, NonZeroUsize},
     path::{Path, PathBuf},
 };
 
 use anyhow::Context as _;
+use firesteel_control::{CONFIG_PORT, TOKEN_DAYS_DEFAULT};
 use firesteel_dhcp::{Network, Pool, Subnet};
 use firesteel_plan::admission::AT_ONCE;
 use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};
 
-use super::at_rest;
+use super::{at_rest, pki::CA_YEARS_DEFAULT};
 use crate::{
     depot::Quota,
     text_file::{self, TEXT_FILE_BYTES_MAX},
@@ -57,9 +58,29 @@ pub struct RawSettings {
     /// Port for boot scripts, kernel, initramfs and images [default: 8080]
     #[arg(long, value_name = "PORT")]
     pub http_port: Option<u16>,
-    /// Port for agents and first-boot configs, HTTPS [default: 8443]
+    /// Port for agents, HTTPS [default: 8443]
     #[arg(long, value_name = "PORT")]
     pub agent_port: Option<u16>,
+    /// Port for the configs of hosts, HTTPS [default: 22623]
+    #[arg(long, value_name = "PORT")]
+    pub config_port: Option<u16>,
+    /// Port for the same without TLS, as upstream's 22624: whoever listens on the wire reads tokens and configs
+    /// [default: none]
+    #[arg(long, value_name = "PORT")]
+    pub config_plain_port: Option<u16>,
+    /// DNS name or address by which managed stubs lead hosts here; a name only where hosts have DNS
+    /// [default: the address on the provisioning network]
+    #[arg(long, value_name = "HOST")]
+    pub config_host: Option<String>,
+    /// Serve the configs of pools to whoever asks, without a token; every pool's status warns of it
+    #[arg(long)]
+    pub config_without_token: bool,
+    /// Days from an installation to the deadline of its token for the config [default: 30]
+    #[arg(long, value_name = "DAYS")]
+    pub config_token_days: Option<NonZeroU16>,
+    /// Age of the CA, in years of its ten, at which its rotation begins [default: 8]
+    #[arg(long, value_name = "YEARS", value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub ca_years: Option<u8>,
     /// Console of the ramdisk's kernel, may be repeated [default: tty0 ttyS0]
     #[arg(long, value_name = "TTY")]
     pub console: Vec<String>,
@@ -115,6 +136,12 @@ pub struct Settings {
     pub api: SocketAddr,
     pub http_port: u16,
     pub agent_port: u16,
+    pub config_port: u16,
+    pub config_plain_port: Option<u16>,
+    pub config_host: Option<String>,
+    pub config_without_token: bool,
+    pub config_token_days: u16,
+    pub ca_years: u8,
     pub console: Vec<String>,
     pub allow_other_dhcp: bool,
     #[serde(skip)]
@@ -153,6 +180,8 @@ impl RawSettings {
                 "--console {name}: use a kernel console such as ttyS0 or ttyS1,115200"
             );
         }
+        let ca_years = merged.ca_years.unwrap_or(CA_YEARS_DEFAULT);
+        anyhow::ensure!((1..=9).contains(&ca_years), "ca-years: must be 1 to 9, for the CA lives ten years");
         let data = merged.data.with_context(|| needed("data"))?;
         anyhow::ensure!(merged.api_only || merged.boot_files.is_some(), needed("boot-files"));
         Ok(Settings {
@@ -166,6 +195,12 @@ impl RawSettings {
             api: merged.api.unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], 6443))),
             http_port: merged.http_port.unwrap_or(8080),
             agent_port: merged.agent_port.unwrap_or(8443),
+            config_port: merged.config_port.unwrap_or(CONFIG_PORT),
+            config_plain_port: merged.config_plain_port,
+            config_host: merged.config_host,
+            config_without_token: merged.config_without_token,
+            config_token_days: merged.config_token_days.map_or(TOKEN_DAYS_DEFAULT, NonZeroU16::get),
+            ca_years,
             console,
             allow_other_dhcp: merged.allow_other_dhcp,
             relayed: merged.relayed.iter().map(|text| relayed(text)).collect::<anyhow::Result<_>>()?,
@@ -195,6 +230,12 @@ impl RawSettings {
             api: self.api.or(file.api),
             http_port: self.http_port.or(file.http_port),
             agent_port: self.agent_port.or(file.agent_port),
+            config_port: self.config_port.or(file.config_port),
+            config_plain_port: self.config_plain_port.or(file.config_plain_port),
+            config_host: self.config_host.or(file.config_host),
+            config_without_token: self.config_without_token || file.config_without_token,
+            config_token_days: self.config_token_days.or(file.config_token_days),
+            ca_years: self.ca_years.or(file.ca_years),
             console: if self.console.is_empty() { file.console } else { self.console },
             allow_other_dhcp: self.allow_other_dhcp || file.allow_other_dhcp,
             relayed: if self.relayed.is_empty() { file.relayed } else { self.relayed },

@@ -11,10 +11,10 @@ pub(super) fn check(input: &[u8]) {
     for text in findings.errors.iter().chain(&findings.warnings) {
         super::assert_plain(text);
     }
-    let fetches = ignition::fetches_from(input, ORIGIN);
-    if let Ok(own) = ignition::with_config_token(input, ORIGIN, TOKEN) {
+    let fetches = ignition::fetches_from(input, &[ORIGIN]);
+    if let Ok(own) = ignition::with_config_token(input, &[ORIGIN], TOKEN) {
         if fetches {
-            assert_eq!(ignition::with_config_token(&own, ORIGIN, TOKEN).unwrap(), own, "once is enough");
+            assert_eq!(ignition::with_config_token(&own, &[ORIGIN], TOKEN).unwrap(), own, "once is enough");
         } else {
             assert_eq!(own, input, "a config that fetches nothing from us is handed over byte for byte");
         }

@@ -11,7 +11,7 @@ use firesteel_appliance::serve::at_rest::{self, KeyFile};
 use firesteel_appliance::serve::kinds;
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
 use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
-use firesteel_control::{Config, Control, SchemeDriver};
+use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver, Trust};
 use firesteel_images::http::Limits;
 use firesteel_images::import::{Acquirer, ImageStore};
 use firesteel_kube::{Core, Objects, Status, life};
@@ -75,6 +75,7 @@ pub(crate) struct Appliance {
     journals: Objects<HostJournal>,
     pub(crate) receipts: Objects<Receipt>,
     pub(crate) ahead_s: Arc<AtomicI64>,
+    pub(crate) trust: Trust,
     looped: tokio::task::JoinHandle<Result<(), String>>,
     /// What becomes of objects by their owners and namespaces.
     lives: tokio::task::JoinHandle<Result<(), Status>>,
@@ -93,6 +94,15 @@ impl Appliance {
     }
 
     pub(crate) async fn start_with(data: &Path, limits: Limits) -> Self {
+        Self::start_whole(data, limits, "a certificate".into(), ConfigSettings::default()).await
+    }
+
+    /// One whose config server is set up so.
+    pub(crate) async fn start_serving(data: &Path, trust: Trust, configs: ConfigSettings) -> Self {
+        Self::start_whole(data, LIMITS, trust, configs).await
+    }
+
+    async fn start_whole(data: &Path, limits: Limits, trust: Trust, configs: ConfigSettings) -> Self {
         let database = data.join("resources.db");
         let key_file = KeyFile::open(&data.join(at_rest::DEFAULT_FILE), &database).unwrap();
         let store = key_file.open_store(&database, Durability::default()).unwrap();
@@ -110,7 +120,8 @@ impl Appliance {
             sealer: Sealer::new(&[7; 32]),
             nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
             receipt_key: Ed25519KeyPair::from_seed_unchecked(&RECEIPT_SEED).unwrap(),
-            ca_pem: "a certificate".into(),
+            trust: trust.clone(),
+            configs,
             pin_sha256: "ab".repeat(32),
             kernel_arguments: KernelArguments::default(),
             bmc_tls: firesteel_bmc::Tls::default(),
@@ -129,6 +140,7 @@ impl Appliance {
             journals: Objects::new(&core, "firesteel.dev", "HostJournal").unwrap(),
             receipts: Objects::new(&core, "firesteel.dev", "Receipt").unwrap(),
             ahead_s,
+            trust,
             looped: tokio::spawn(async move { running.run().await }),
             lives,
             core,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use firesteel_control::{ConfigAsk, ConfigRefusal};
 use firesteel_resources::SecretReference;
 use firesteel_wire::{Refusal, RefusalReason, Step, Verdict};
 
@@ -175,6 +176,11 @@ fn config_in(plan: &[Step]) -> (String, String) {
     (name, bearer.strip_prefix("Bearer ").unwrap().to_owned())
 }
 
+async fn asked_for(appliance: &Appliance, name: &str, token: &str) -> Result<Vec<u8>, ConfigRefusal> {
+    let ask = ConfigAsk { name, token: Some(token), accept: None, head: false, remote: REMOTE };
+    appliance.control.host_config(ask).await
+}
+
 /// A token of one host opened the configs, and so the secrets, of every other host of its namespace.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_config_is_given_to_the_host_whose_user_data_fetches_it() {
@@ -184,7 +190,7 @@ async fn a_config_is_given_to_the_host_whose_user_data_fetches_it() {
     let mut tokens = Vec::new();
     for (name, mac, key) in [("one", "02:00:00:00:03:21", 1), ("two", "02:00:00:00:03:22", 2)] {
         let config = format!("config-{name}");
-        let url = format!("{}/config/{config}", crate::appliance::ENDPOINTS.agent_base());
+        let url = format!("https://192.0.2.1:22623/config/{config}");
         let stub = serde_json::json!({"ignition": {"version": "3.4.0", "config": {"merge": [{"source": url}]}}});
         appliance.add_secret(&format!("user-data-{name}"), "userData", stub.to_string().as_bytes()).await;
         appliance.add_config(&config, br#"{"ignition": {"version": "3.4.0"}}"#).await;
@@ -196,18 +202,18 @@ async fn a_config_is_given_to_the_host_whose_user_data_fetches_it() {
         };
         let (asked, token) = config_in(&plan.steps);
         assert_eq!(asked, config);
-        let denied = appliance.control.config_for(&config, &agent.token, REMOTE).await.unwrap_err().to_string();
+        let denied = asked_for(&appliance, &config, &agent.token).await.unwrap_err().to_string();
         assert!(denied.contains("another purpose"), "{denied}");
         tokens.push((config, token));
     }
     for (config, token) in &tokens {
         for (other, _) in &tokens {
-            let served = appliance.control.config_for(other, token, REMOTE).await;
+            let served = asked_for(&appliance, other, token).await;
             if other == config {
                 assert!(served.is_ok(), "{served:?}");
             } else {
                 let denied = served.unwrap_err().to_string();
-                let told = format!("does not fetch the config {other}: let it merge https://192.0.2.1:8443/config/");
+                let told = format!("does not fetch the config {other}: let it merge https://192.0.2.1:22623/config/");
                 assert!(denied.contains(&told), "{denied}");
             }
         }

@@ -6,6 +6,7 @@
 //! | module | what is bad |
 //! |---|---|
 //! | `images` | what an origin sends, with `firesteel image import` as the second way in |
+//! | `configs` | tokens, pools and stubs of the config server, over its listener |
 //! | `consoles` | what serial ports say, and BMCs through which they are heard |
 //! | `deletions` | how a host with an OS is deleted: it is cleaned whatever is asked |
 //! | `hosts` | disks, hints, Secrets, Ignition configs |
@@ -22,6 +23,7 @@
 
 mod agent;
 mod appliance;
+mod configs;
 mod consoles;
 mod deletions;
 mod hosts;

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{REASON_CHARS_MIN, fault_of, repository};
 
 /// The lines that must be there, and in how many clauses. A clause that goes is seen here.
-const LINES: [(&str, usize); 43] = [
+const LINES: [(&str, usize); 47] = [
     ("S1.1", 2),
     ("S1.2", 1),
     ("S1.3", 1),
@@ -27,8 +27,12 @@ const LINES: [(&str, usize); 43] = [
     ("S1.16", 2),
     ("S1.17", 1),
     ("S1.18", 2),
+    ("S1.19", 1),
     ("S1.20", 3),
-    ("S1.22", 3),
+    ("S1.21", 2),
+    ("S1.22", 4),
+    ("S1.23", 3),
+    ("S1.24", 1),
     ("S1.25", 3),
     ("S1.26", 2),
     ("S1.27", 2),

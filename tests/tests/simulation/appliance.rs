@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use firesteel_appliance::serve::{kinds, network};
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
-use firesteel_control::{Acquiring, Config, Control, ImageFault, Images};
+use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images};
 use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects};
@@ -112,7 +112,8 @@ impl Appliance {
             sealer: Sealer::new(&[7; 32]),
             nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
             receipt_key: Ed25519KeyPair::from_seed_unchecked(&[9; 32]).expect("a seed has 32 bytes"),
-            ca_pem: "a certificate".into(),
+            trust: "a certificate".into(),
+            configs: ConfigSettings::default(),
             pin_sha256: "ab".repeat(32),
             kernel_arguments: KernelArguments::default(),
             bmc_tls: firesteel_bmc::Tls::default(),

@@ -400,7 +400,7 @@ impl World {
                 return;
             }
             // Refused for good: this installation was replaced, or has reported already.
-            Answer::Config(Err(firesteel_control::Denied::Token(_))) => {
+            Answer::Config(Err(refusal)) if matches!(refusal.status(), 401 | 403) => {
                 os.tries = OS_TRIES;
                 return;
             }

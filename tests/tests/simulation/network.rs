@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use firesteel_boot::ScriptRequest;
-use firesteel_control::{Control, Denied};
+use firesteel_control::{ConfigAsk, ConfigRefusal, Control, Denied};
 use firesteel_wire::{Hello, HelloReply, Refusal, Report, ReportReply, Seed};
 
 #[derive(Clone, Debug)]
@@ -25,7 +25,7 @@ pub(crate) enum Answer {
     Seed(Result<Seed, Denied>),
     Hello(Result<HelloReply, Refusal>),
     Report(Result<ReportReply, Refusal>),
-    Config(Result<Vec<u8>, Denied>),
+    Config(Result<Vec<u8>, ConfigRefusal>),
     Running(Result<(), Denied>),
     /// Nobody answered.
     Lost,
@@ -46,7 +46,10 @@ pub(crate) async fn serve(control: &Control, ask: Ask, remote: IpAddr) -> Answer
         Ask::Initramfs(token) => Answer::Seed(control.open_boot(&token).map(|grant| grant.seed)),
         Ask::Hello(hello) => Answer::Hello(control.hello(*hello, remote).await),
         Ask::Report(report) => Answer::Report(control.report(*report, remote).await),
-        Ask::Config { name, token } => Answer::Config(control.config_for(&name, &token, remote).await),
+        Ask::Config { name, token } => {
+            let ask = ConfigAsk { name: &name, token: Some(&token), accept: None, head: false, remote };
+            Answer::Config(control.host_config(ask).await)
+        }
         Ask::Running { uid, nonce } => Answer::Running(control.running(&uid, &nonce, remote).await),
     }
 }

@@ -237,6 +237,10 @@ fn running(memory: &HostMemory, seen: &Seen) -> Condition {
             condition.status = ConditionStatus::Unknown;
             condition
         }
+        (None, _) if of_this && seen.instance.failed.is_some() => {
+            let (at, log) = seen.instance.failed.clone().unwrap_or_default();
+            Condition::new("Running", false, "FirstBootFailed", format!("the first boot failed at {at:.0}:\n{log}"))
+        }
         (None, Some(at)) => {
             let text = format!("the OS fetched its config at {at:.0} and has not reported that it runs");
             Condition::new("Running", false, "ConfigFetched", text)

@@ -42,6 +42,11 @@ pub(super) fn running_text(turn: &Turn<'_>, applied: &Applied) -> String {
         (None, _) if !applied.reports_running => {
             "provisioned; whether the OS runs is unverified: its config does not report to this appliance".to_owned()
         }
+        (None, _) if ours && instance.failed.is_some() => {
+            let (at, log) = instance.failed.clone().unwrap_or_default();
+            let last = log.lines().next_back().unwrap_or("it sent no log").to_owned();
+            format!("provisioned; the first boot of the OS failed at {at:.0}: {last}")
+        }
         (None, fetched) => {
             let last = if fetched.is_some() { "fetched its config" } else { "was handed over" };
             if waited > turn.limits().running {

@@ -337,4 +337,6 @@ pub struct InstanceSeen {
     pub attempt: u64,
     pub config_fetched_at: Option<Timestamp>,
     pub running_at: Option<Timestamp>,
+    /// When its first boot failed last, and the tail of its log.
+    pub failed: Option<(Timestamp, String)>,
 }

@@ -239,12 +239,26 @@ const ROWS: &[Row] = &[
             let mut world = ran();
             let attempt = world.memory().applied.as_ref().unwrap().attempt;
             let now = Some(world.now);
-            world.seen.instance = InstanceSeen { attempt, config_fetched_at: now, running_at: None };
+            world.seen.instance = InstanceSeen { attempt, config_fetched_at: now, ..InstanceSeen::default() };
             world.settle();
             world
         },
         is: "+Manageable -NotAvailable +Provisioned +Provisioned -NotProgressing ?Unknown \
              PowerControl+Driver Running-ConfigFetched",
+    },
+    Row {
+        situation: "the OS said that its first boot failed",
+        state: S::Provisioned,
+        make: || {
+            let mut world = ran();
+            let attempt = world.memory().applied.as_ref().unwrap().attempt;
+            let failed = Some((world.now, "no such device".to_owned()));
+            world.seen.instance = InstanceSeen { attempt, failed, ..InstanceSeen::default() };
+            world.settle();
+            world
+        },
+        is: "+Manageable -NotAvailable +Provisioned +Provisioned -NotProgressing ?Unknown \
+             PowerControl+Driver Running-FirstBootFailed",
     },
     Row {
         situation: "the OS returned its nonce",
@@ -253,7 +267,7 @@ const ROWS: &[Row] = &[
             let mut world = ran();
             let attempt = world.memory().applied.as_ref().unwrap().attempt;
             let now = Some(world.now);
-            world.seen.instance = InstanceSeen { attempt, config_fetched_at: now, running_at: now };
+            world.seen.instance = InstanceSeen { attempt, config_fetched_at: now, running_at: now, failed: None };
             world.settle();
             world
         },
@@ -526,4 +540,27 @@ fn the_agents_way_is_told_where_there_is_network_data() {
     world.agent().network = Some(Ok("VLAN 100".into()));
     world.step();
     assert_eq!(found(&world), Some((ConditionStatus::True, "NetworkData".into())));
+}
+
+#[test]
+fn a_first_boot_that_failed_is_told_until_the_os_runs() {
+    let mut world = ran();
+    let attempt = world.memory().applied.as_ref().unwrap().attempt;
+    let (now, log) = (world.now, "GET config: attempt #5\nno such device".to_owned());
+    world.seen.instance = InstanceSeen { attempt, failed: Some((now, log)), ..InstanceSeen::default() };
+    world.settle();
+    assert!(world.reason().contains("the first boot of the OS failed"), "{}", world.reason());
+    let told = |world: &World| {
+        let status = world.seen.host.status.clone().unwrap();
+        status.conditions.into_iter().find(|condition| condition.type_ == "Running").unwrap()
+    };
+    assert!(told(&world).message.contains("attempt #5\nno such device"), "{}", told(&world).message);
+    world.seen.instance.running_at = Some(now);
+    world.settle();
+    assert_eq!(told(&world).reason, "NonceReturned");
+    // What an earlier installation said is none of this one's.
+    world.seen.instance = InstanceSeen { attempt: attempt + 1, ..world.seen.instance.clone() };
+    world.seen.instance.running_at = None;
+    world.settle();
+    assert_eq!(told(&world).reason, "Waiting");
 }

@@ -30,7 +30,7 @@ fn with_a_bmc_from_new_to_running_to_another_image_to_gone() {
     assert_eq!(condition(&world, "Running").0, ConditionStatus::False);
 
     let (attempt, now) = (applied.attempt, world.now);
-    world.seen.instance = InstanceSeen { attempt, config_fetched_at: Some(now), running_at: Some(now) };
+    world.seen.instance = InstanceSeen { attempt, config_fetched_at: Some(now), running_at: Some(now), failed: None };
     world.settle();
     assert_eq!(condition(&world, "Running").0, ConditionStatus::True);
     assert_eq!(condition(&world, "Provisioned").0, ConditionStatus::True);

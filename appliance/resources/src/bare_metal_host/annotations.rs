@@ -30,6 +30,9 @@ pub const HARDWARE_DETAILS: &str = "inspect.metal3.io/hardwaredetails";
 pub const REBOOT: &str = "reboot.metal3.io";
 /// One-shot: forget the error's delay and the count of failed attempts, and try now.
 pub const RETRY: &str = "firesteel.dev/retry";
+/// Asks for a later deadline of the token with which the installed OS fetches its config. Any word; another one is
+/// another wish.
+pub const REHANDOFF: &str = "firesteel.dev/rehandoff";
 /// The address that DHCP gives to the boot MAC, always.
 pub const RESERVED_ADDRESS: &str = "firesteel.dev/reserved-address";
 /// Let the object go without cleaning; a tombstone keeps the hardware's identity.

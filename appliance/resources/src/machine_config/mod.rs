@@ -5,7 +5,7 @@
 
 pub mod pool;
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::{
@@ -54,7 +54,7 @@ pub struct MachineConfigSpec {
     /// An Ignition config of any version that Ignition had.
     #[serde(skip_serializing_if = "Value::is_null")]
     pub config: Value,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(skip_serializing_if = "Vec::is_empty", deserialize_with = "or_none")]
     pub kernel_arguments: Vec<String>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub kernel_type: String,
@@ -66,6 +66,11 @@ pub struct MachineConfigSpec {
     pub os_image_url: String,
     #[serde(rename = "baseOSExtensionsContainerImage", skip_serializing_if = "String::is_empty")]
     pub base_os_extensions_container_image: String,
+}
+
+/// Null is none, as upstream's tools write it.
+fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }
 
 /// The appliance hands these on in the config that it serves; only an OS with upstream's first-boot service acts on

@@ -180,7 +180,7 @@ async fn http2(
     let data = DataDir::open(folder.path()).unwrap();
     let pki = Pki::open(&data, &["127.0.0.1".parse().unwrap()], Timestamp::now()).unwrap();
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(pki.ca_pem.as_bytes()).unwrap()).unwrap();
+    roots.add(CertificateDer::from_pem_slice(pki.ca_pem().as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let builder = rustls::ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap();
     let mut tls = builder.with_root_certificates(roots).with_no_client_auth();

@@ -1,0 +1,288 @@
+//! The config server (systems.md S1-6): which config a host gets that asks by its token, and why it gets none.
+//!
+//! ```text
+//! request ─► Accept ─► token ─► host ─► its stub leads there? ─► still to be had? ─► Secret of the host, or pool
+//!                                                                                         │
+//!            refusal: counted, and told of the host where one is known ◄──────────────────┤
+//!                                                on disk before it leaves (*fetched*) ◄───┘
+//! ```
+//!
+//! A name is that of a Secret of the type `firesteel.dev/config` in the host's namespace, or else of a pool. A host
+//! gets what its own user data fetches, and nothing else. A request without a token gets a pool's config where the
+//! operator has said so, as upstream's server answers everybody.
+//!
+//! HEAD is answered as GET would be and changes nothing. Repeats of a host are answered alike until its OS says that
+//! it runs: Ignition takes every answer below 500 for final, so a reply that was lost must not end a host.
+
+mod refusal;
+mod rehandoff;
+pub(crate) mod settings;
+
+use std::{net::IpAddr, sync::Arc};
+
+use firesteel_boot::{Claims, Purpose};
+use firesteel_ignition::{
+    self as ignition, SpecVersion, accept, down,
+    render::{self, Additions},
+};
+use firesteel_kube::Status;
+use firesteel_resources::{
+    Secret,
+    secret::{CONFIG_KEY, CONFIG_TYPE},
+};
+use serde_json::Value;
+
+use crate::{
+    Control, HostKey,
+    instances::{self, Standing},
+    journals::event,
+    map,
+};
+
+pub use refusal::ConfigRefusal;
+pub(crate) use refusal::Refusals;
+pub use settings::ConfigSettings;
+
+/// Who does not name it in `Accept` is no Ignition and gets a Secret's config as it stands.
+const MEDIA_TYPE: &str = "vnd.coreos.ignition+json";
+
+/// What somebody asks for.
+#[derive(Clone, Copy)]
+pub struct ConfigAsk<'a> {
+    pub name: &'a str,
+    pub token: Option<&'a str>,
+    /// The header `Accept`.
+    pub accept: Option<&'a str>,
+    /// HEAD: nothing is changed by it.
+    pub head: bool,
+    pub remote: IpAddr,
+}
+
+/// Without the token.
+impl std::fmt::Debug for ConfigAsk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ConfigAsk").field("name", &self.name).field("remote", &self.remote).finish_non_exhaustive()
+    }
+}
+
+/// A host that proved itself.
+struct Asker {
+    key: HostKey,
+    claims: Claims,
+}
+
+/// What there is to serve by a name.
+enum Found {
+    Secret(Secret),
+    Pool(Arc<render::Rendered>),
+}
+
+impl Found {
+    /// The name of what was rendered; none for a Secret.
+    fn rendered(&self) -> &str {
+        match self {
+            Self::Secret(_) => "",
+            Self::Pool(rendered) => &rendered.name,
+        }
+    }
+}
+
+impl Control {
+    /// The config that somebody asks for.
+    ///
+    /// # Errors
+    /// Why there is none for him.
+    pub async fn host_config(&self, ask: ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
+        let answer = self.config_of(&ask).await;
+        let word = match &answer {
+            Ok(_) if ask.head => "head",
+            Ok(_) => "served",
+            Err(refusal) => refusal.word(),
+        };
+        self.inner.metrics.config_asked(word);
+        answer
+    }
+
+    async fn config_of(&self, ask: &ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
+        let version = accept::negotiate(ask.accept.unwrap_or_default()).map_err(|_| ConfigRefusal::Accept)?;
+        let Some(token) = ask.token else {
+            return self.config_for_anybody(ask, version).await;
+        };
+        let claims = self.config().sealer.read(token, Purpose::Instance).map_err(ConfigRefusal::BadToken)?;
+        if !self.knows_hosts().await {
+            return Err(ConfigRefusal::Starting);
+        }
+        let key = self.views().by_uid.get(&claims.subject).cloned().ok_or(ConfigRefusal::NoHost)?;
+        let asker = Asker { key, claims };
+        let answer = self.config_for_host(ask, version, &asker).await;
+        if let Err(refusal) = &answer {
+            self.refused(&asker, ask, refusal).await;
+        }
+        answer
+    }
+
+    /// As upstream serves: whoever reaches the port may read what is in a pool's config.
+    async fn config_for_anybody(&self, ask: &ConfigAsk<'_>, version: SpecVersion) -> Result<Vec<u8>, ConfigRefusal> {
+        if !self.config().configs.without_token {
+            return Err(ConfigRefusal::NoToken);
+        }
+        let rendered = self.pool_of(ask.name).await?;
+        let served = render::serve(&rendered, &Additions::default(), version)?;
+        tracing::info!(remote = %ask.remote, config = ask.name, "a config was served without a token");
+        Ok(served.bytes)
+    }
+
+    async fn config_for_host(
+        &self,
+        ask: &ConfigAsk<'_>,
+        version: SpecVersion,
+        asker: &Asker,
+    ) -> Result<Vec<u8>, ConfigRefusal> {
+        self.check_standing(asker).await?;
+        self.check_leads_there(&asker.key, ask.name).await?;
+        let found = self.find_config(&asker.key, ask.name).await?;
+        let files = self.instance_files(&asker.key, &asker.claims);
+        let bytes = match &found {
+            Found::Pool(rendered) => {
+                render::serve(rendered, &Additions { files, ..Additions::default() }, version)?.bytes
+            }
+            Found::Secret(secret) => {
+                let config = secret.get(CONFIG_KEY).ok_or_else(|| {
+                    ConfigRefusal::Unfit(format!(
+                        "the Secret {} has no key {CONFIG_KEY}: put the config there",
+                        ask.name
+                    ))
+                })?;
+                let whole = ignition::with_files(config, &files).map_err(|error| {
+                    ConfigRefusal::Unfit(format!("the Secret {} holds no config that can be served: {error}", ask.name))
+                })?;
+                for_client(whole, ask.accept.filter(|accept| accept.contains(MEDIA_TYPE)).map(|_| version))?
+            }
+        };
+        if !ask.head {
+            self.fetched(ask, asker, found.rendered()).await?;
+        }
+        Ok(bytes)
+    }
+
+    async fn check_standing(&self, asker: &Asker) -> Result<(), ConfigRefusal> {
+        let journal = self.inner.journals.read(&asker.key).await.map_err(store)?;
+        let journal = journal.ok_or(ConfigRefusal::NoHost)?;
+        open(instances::standing(&journal, &asker.claims, self.now()))
+    }
+
+    /// A token opens the configs that the host's own user data fetches, and no other.
+    async fn check_leads_there(&self, key: &HostKey, name: &str) -> Result<(), ConfigRefusal> {
+        let host = self.inner.hosts.get(&key.namespace, &key.name).await.map_err(store)?;
+        let reference = host.and_then(|host| host.spec.user_data).unwrap_or_default();
+        let secret = self.inner.secrets.get(&key.namespace, &reference.name).await.map_err(store)?;
+        let names = secret
+            .as_ref()
+            .and_then(Secret::user_data)
+            .map(|config| ignition::fetched_from(config, self.config_origins()))
+            .unwrap_or_default();
+        if names.iter().any(|own| own == name) {
+            return Ok(());
+        }
+        let origin = self.config_origins().first().cloned().unwrap_or_default();
+        Err(ConfigRefusal::Other(format!(
+            "the user data of host {key} does not fetch the config {}: let it merge {origin}{} to have it served to this \
+             host",
+            map::field(name),
+            map::field(name),
+        )))
+    }
+
+    async fn pool_of(&self, name: &str) -> Result<Arc<render::Rendered>, ConfigRefusal> {
+        if !self.inner.pools.are_read(&*self.config().runtime).await {
+            return Err(ConfigRefusal::Starting);
+        }
+        self.inner.pools.rendered(name)
+    }
+
+    async fn find_config(&self, key: &HostKey, name: &str) -> Result<Found, ConfigRefusal> {
+        let secret = self.inner.secrets.get(&key.namespace, name).await.map_err(store)?;
+        if let Some(secret) = secret.filter(|secret| secret.type_ == CONFIG_TYPE) {
+            return Ok(Found::Secret(secret));
+        }
+        self.pool_of(name).await.map(Found::Pool)
+    }
+
+    /// On disk before the config leaves.
+    async fn fetched(&self, ask: &ConfigAsk<'_>, asker: &Asker, rendered: &str) -> Result<(), ConfigRefusal> {
+        let (now, attempt) = (self.now(), asker.claims.attempt);
+        let name = map::field(ask.name);
+        let standing = self
+            .inner
+            .journals
+            .change(&asker.key, |status| {
+                let standing = instances::standing(status, &asker.claims, now);
+                if standing == Standing::Open {
+                    let record = instances::record_of(status, attempt);
+                    let is_first = record.config_fetched_at.is_none();
+                    record.config_fetched_at.get_or_insert(now);
+                    record.config.clone_from(&name);
+                    rendered.clone_into(&mut record.rendered);
+                    if is_first {
+                        let what = if rendered.is_empty() { name.clone() } else { format!("{name} ({rendered})") };
+                        status.note(event(now, attempt, "config_fetched", format!("{what} by {}", ask.remote)));
+                    }
+                }
+                standing
+            })
+            .await
+            .map_err(store)?;
+        self.inner.queue.wake(&asker.key);
+        open(standing.ok_or(ConfigRefusal::NoHost)?)
+    }
+
+    /// Told on the host: in its timeline and as an event, but not more often than each [`refusal::TOLD_EVERY`].
+    async fn refused(&self, asker: &Asker, ask: &ConfigAsk<'_>, refusal: &ConfigRefusal) {
+        if !refusal.is_told() {
+            return;
+        }
+        let now = self.now();
+        let Asker { key, claims } = asker;
+        let told = self.views().hosts.get_mut(key).and_then(|view| view.refusals.next(now));
+        // So many came since the last one that was told.
+        let Some(before) = told else { return };
+        let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
+        let text = format!("{} was refused its config {}: {refusal}{also}", ask.remote, map::field(ask.name));
+        tracing::warn!(host = %key, remote = %ask.remote, why = refusal.word(), "a config was refused");
+        let noted = event(now, claims.attempt, "config_refused", text.clone());
+        if let Err(status) = self.inner.journals.change(key, |status| status.note_again(noted.clone())).await {
+            tracing::warn!(host = %key, error = %status.message, "writing the timeline");
+        }
+        self.tell_of(key, &claims.subject, "ConfigRefused", true, text);
+    }
+
+    /// What every URL of a config of ours begins with; that of managed stubs comes first.
+    pub(crate) fn config_origins(&self) -> &[String] {
+        &self.inner.origins.urls
+    }
+}
+
+/// A Secret's config as it stands, unless the client said that it reads an older version alone.
+fn for_client(config: Vec<u8>, asked: Option<SpecVersion>) -> Result<Vec<u8>, ConfigRefusal> {
+    let Some(version) = asked else { return Ok(config) };
+    let value: Value = serde_json::from_slice(&config).map_err(|_| ConfigRefusal::Unfit("it is no JSON".to_owned()))?;
+    let own = value.pointer("/ignition/version").and_then(Value::as_str).and_then(SpecVersion::named);
+    if own.is_none_or(|own| own <= version) {
+        return Ok(config);
+    }
+    let fault = |fault| ConfigRefusal::Serve(render::ServeError::Unsaid { version, fault });
+    Ok(down::convert(value, version).map_err(fault)?.to_string().into_bytes())
+}
+
+fn open(standing: Standing) -> Result<(), ConfigRefusal> {
+    match standing {
+        Standing::Open => Ok(()),
+        Standing::Ended => Err(ConfigRefusal::Ended),
+        Standing::Replaced => Err(ConfigRefusal::Replaced),
+        Standing::Expired => Err(ConfigRefusal::Expired),
+    }
+}
+
+fn store(status: Status) -> ConfigRefusal {
+    ConfigRefusal::Store(status.message)
+}

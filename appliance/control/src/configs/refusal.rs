@@ -1,0 +1,127 @@
+//! Why a config is not served, with upstream's status codes and those of the token.
+
+use firesteel_boot::TokenError;
+use firesteel_ignition::render::ServeError;
+use jiff::{SignedDuration, Timestamp};
+
+/// Between two refusals that are told of one host; those between are counted.
+pub(crate) const TOLD_EVERY: SignedDuration = SignedDuration::from_secs(60);
+
+/// Texts are for people and go into a header: they hold no secret.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigRefusal {
+    #[error("the client asks for a version of Ignition's config that is not served: 2.2 to 3.5 are")]
+    Accept,
+    #[error("a config is given only for the token of its host")]
+    NoToken,
+    #[error("{0}")]
+    BadToken(TokenError),
+    #[error("the host of this token is gone")]
+    NoHost,
+    #[error("the token's deadline is over: firesteel rehandoff puts it off")]
+    Expired,
+    #[error("the OS of this token has reported that it runs, which ended the token")]
+    Ended,
+    #[error("the token's installation was replaced")]
+    Replaced,
+    /// Another host's config.
+    #[error("{0}")]
+    Other(String),
+    #[error("there is no config of this name: it is a MachineConfigPool's, or a Secret's of type firesteel.dev/config")]
+    Unknown,
+    /// What a person has to mend.
+    #[error("{0}")]
+    Unfit(String),
+    #[error(transparent)]
+    Serve(#[from] ServeError),
+    #[error("the appliance is starting: try again")]
+    Starting,
+    #[error("{0}")]
+    Store(String),
+}
+
+impl ConfigRefusal {
+    /// Of HTTP. Ignition asks again after 500 and above, and gives up after less.
+    #[must_use]
+    pub fn status(&self) -> u16 {
+        match self {
+            Self::Accept => 400,
+            Self::NoToken | Self::BadToken(_) | Self::NoHost | Self::Expired => 401,
+            Self::Ended | Self::Replaced | Self::Other(_) => 403,
+            Self::Unknown => 404,
+            Self::Unfit(_) | Self::Store(_) => 500,
+            Self::Serve(error) => error.status(),
+            Self::Starting => 503,
+        }
+    }
+
+    /// For counting.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Accept => "accept",
+            Self::NoToken => "no-token",
+            Self::BadToken(_) | Self::NoHost => "bad-token",
+            Self::Expired => "expired",
+            Self::Ended => "ended",
+            Self::Replaced => "replaced",
+            Self::Other(_) => "other-host",
+            Self::Unknown => "unknown",
+            Self::Serve(error) if error.status() < 500 => "version",
+            Self::Unfit(_) | Self::Serve(_) => "unfit",
+            Self::Starting | Self::Store(_) => "unavailable",
+        }
+    }
+
+    /// Whether the host is told of it: what passes by itself is not worth a line.
+    pub(crate) fn is_told(&self) -> bool {
+        match self {
+            Self::Starting | Self::Store(_) => false,
+            Self::Accept
+            | Self::NoToken
+            | Self::BadToken(_)
+            | Self::NoHost
+            | Self::Expired
+            | Self::Ended
+            | Self::Replaced
+            | Self::Other(_)
+            | Self::Unknown
+            | Self::Unfit(_)
+            | Self::Serve(_) => true,
+        }
+    }
+}
+
+/// How often one host was refused.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Refusals {
+    told_at: Option<Timestamp>,
+    untold: u64,
+}
+
+impl Refusals {
+    /// One more; with how many untold ones before it, where it is told.
+    pub(crate) fn next(&mut self, now: Timestamp) -> Option<u64> {
+        if self.told_at.is_some_and(|at| now >= at && now.duration_since(at) < TOLD_EVERY) {
+            self.untold += 1;
+            return None;
+        }
+        self.told_at = Some(now);
+        Some(std::mem::take(&mut self.untold))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn a_flood_is_counted_and_told_once_a_minute() {
+        let mut refusals = Refusals::default();
+        let at = |second| Timestamp::from_second(second).unwrap();
+        let told: Vec<(i64, u64)> = (0..150).filter_map(|second| Some((second, refusals.next(at(second))?))).collect();
+        assert_eq!(told, [(0, 0), (60, 59), (120, 59)]);
+        assert_eq!(refusals.next(at(5)), Some(29), "a clock that was set back silences nothing");
+    }
+}

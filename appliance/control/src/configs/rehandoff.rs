@@ -1,0 +1,128 @@
+//! A later deadline for the token of an installation whose first boot is still to come.
+//!
+//! The token on the disk stays as it is: it names the installation, and until when it is honoured is in the journal.
+//! So nothing is written to the host, which may be switched off, and nothing can be lost on the way: the wish is an
+//! annotation, the answer stands in the journal before the annotation goes. (The other way, an agent that puts a new
+//! token onto the disk, would have to boot the host and write to a disk with data on it, for the same end.)
+
+use firesteel_kube::{Part, Status};
+use firesteel_plan::host::State;
+use firesteel_resources::{
+    BareMetalHost,
+    bare_metal_host::annotations::REHANDOFF,
+    host_journal::{HostJournalStatus, Rehandoff},
+};
+use jiff::{SignedDuration, Timestamp};
+
+use crate::{
+    Control,
+    control::key_of,
+    instances,
+    journals::{self, event},
+    map,
+};
+
+impl Control {
+    /// Answers the wish of a host's owner, if there is one.
+    pub(crate) async fn answer_rehandoff(&self, host: &BareMetalHost) -> Result<(), Status> {
+        let Some(asked) = host.metadata.annotation(REHANDOFF).map(map::field) else { return Ok(()) };
+        let (key, now, life) = (key_of(host), self.now(), self.config().configs.token_life);
+        let answer = self
+            .inner
+            .journals
+            .change(&key, |status| {
+                // Answered already, and cut off before the annotation went.
+                if status.rehandoff.as_ref().is_some_and(|answer| answer.asked == asked) {
+                    return None;
+                }
+                Some(answer(status, &asked, now, life))
+            })
+            .await?
+            .flatten();
+        if let Some(answer) = answer {
+            let (reason, text) = match (&answer.until, answer.refused.as_str()) {
+                (Some(until), _) => ("RehandedOff", format!("its token is honoured until {until:.0}")),
+                (None, why) => ("RehandoffRefused", format!("its token stays as it is: {why}")),
+            };
+            tracing::info!(host = %key, reason, "{text}");
+            self.tell_of(&key, &host.metadata.uid, reason, answer.until.is_none(), text);
+        }
+        let forget = |host: &mut BareMetalHost| {
+            if host.metadata.annotation(REHANDOFF).map(map::field).as_ref() == Some(&asked) {
+                host.metadata.annotations.remove(REHANDOFF);
+            }
+        };
+        self.inner.hosts.modify(&key.namespace, &key.name, Part::Main, forget).await.map(|_| ())
+    }
+}
+
+fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, life: SignedDuration) -> Rehandoff {
+    let mut answer = Rehandoff { asked: asked.to_owned(), at: now, ..Rehandoff::default() };
+    match renewed(status, now, life) {
+        Ok((attempt, until)) => {
+            instances::record_of(status, attempt).renewed_until = Some(until);
+            answer.until = Some(until);
+            status.note(event(now, attempt, "rehandoff", format!("the token is honoured until {until:.0}")));
+        }
+        Err(why) => {
+            let attempt = journals::attempt(status);
+            status.note(event(now, attempt, "rehandoff_refused", why.clone()));
+            answer.refused = why;
+        }
+    }
+    status.rehandoff = Some(answer.clone());
+    answer
+}
+
+/// The installation's attempt and its new deadline, or why there is none.
+fn renewed(status: &HostJournalStatus, now: Timestamp, life: SignedDuration) -> Result<(u64, Timestamp), String> {
+    let applied = &status.memory["applied"];
+    let installed = applied["attempt"].as_u64().filter(|_| journals::state(status) == State::Provisioned);
+    let Some(attempt) = installed else {
+        return Err("no OS of this appliance is installed on it".to_owned());
+    };
+    if !applied["reportsRunning"].as_bool().unwrap_or_default() {
+        return Err("its user data fetches nothing from this appliance, so there is no token".to_owned());
+    }
+    let record = status.instance.as_ref().filter(|record| record.attempt == attempt);
+    if let Some(at) = record.and_then(|record| record.running_at) {
+        return Err(format!("its OS has its config and runs since {at:.0}"));
+    }
+    let until = now.checked_add(life).map_err(|_| "the new deadline is beyond all time".to_owned())?;
+    Ok((attempt, until))
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    fn status(state: &str, reports: bool) -> HostJournalStatus {
+        let applied = json!({"attempt": 3, "reportsRunning": reports});
+        let memory = json!({"attempt": 4, "state": {"name": state}, "applied": applied});
+        HostJournalStatus { memory, ..HostJournalStatus::default() }
+    }
+
+    #[test]
+    fn a_later_deadline_is_given_to_an_installation_that_waits_and_to_no_other() {
+        let (now, life) = (Timestamp::from_second(1000).unwrap(), SignedDuration::from_secs(500));
+        let mut waits = status("provisioned", true);
+        let granted = answer(&mut waits, "a", now, life);
+        assert_eq!((granted.until.unwrap().as_second(), granted.refused.as_str()), (1500, ""));
+        let record = waits.instance.clone().unwrap();
+        assert_eq!((record.attempt, record.renewed_until), (3, granted.until));
+        assert_eq!(waits.rehandoff.as_ref(), Some(&granted));
+
+        for (mut other, why) in [
+            (status("deprovisioning", true), "no OS of this appliance"),
+            (status("provisioned", false), "fetches nothing"),
+        ] {
+            assert!(answer(&mut other, "a", now, life).refused.contains(why));
+            assert_eq!(other.instance, None);
+        }
+        instances::record_of(&mut waits, 3).running_at = Some(now);
+        assert!(answer(&mut waits, "b", now, life).refused.contains("runs since"));
+    }
+}

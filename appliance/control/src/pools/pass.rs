@@ -1,0 +1,389 @@
+//! One pass over all pools: render, stubs, status.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use firesteel_ignition::{
+    Authority,
+    render::{self, Defaults, RenderError},
+    stub::{
+        make::{self, StubSpec},
+        spec2::Sectors,
+        upgrade::Ours,
+    },
+};
+use firesteel_kube::{Objects, Part, Regarding, Status};
+use firesteel_resources::{
+    Secret,
+    machine_config::{MachineConfig, ROLE_LABEL, pool::MachineConfigPool},
+    meta::OwnerReference,
+    provisioning,
+};
+use serde_json::{Value, json};
+
+use super::{
+    PoolView,
+    follow::{Due, Followed},
+    status::{self, Machines, PoolSeen},
+    stubs::{self, Work},
+};
+use crate::Control;
+
+const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
+/// Upstream's mark of what a controller made of others.
+const GENERATED: &str = "machineconfiguration.openshift.io/generated-by-controller-version";
+
+/// What is kept between passes.
+#[derive(Debug)]
+pub(super) struct Pass {
+    control: Control,
+    /// What each pool was last rendered from: the same again is the same.
+    rendered_from: BTreeMap<String, Vec<(String, String)>>,
+}
+
+impl Pass {
+    pub(super) fn new(control: Control) -> Self {
+        Self { control, rendered_from: BTreeMap::new() }
+    }
+
+    /// Whether everything that was due was done; what failed is told in the log.
+    pub(super) async fn run(&mut self, followed: &Followed, due: Due) -> bool {
+        let mut is_done = true;
+        if due.render {
+            is_done &= self.render(followed).await;
+        }
+        if due.stubs {
+            is_done &= self.stubs(followed).await;
+            is_done &= noted("telling whether configs are served without a token", self.tell_all().await);
+        }
+        for pool in followed.pools.values() {
+            let machines = self.machines(pool);
+            is_done &= noted("writing the status of a pool", self.tell(pool, &machines).await);
+        }
+        is_done
+    }
+
+    async fn render(&mut self, followed: &Followed) -> bool {
+        let pools = &self.control.inner.pools;
+        pools.lock().pools.retain(|name, _| followed.pools.contains_key(name));
+        self.rendered_from.retain(|name, _| followed.pools.contains_key(name));
+        let mut is_done = true;
+        for (name, pool) in &followed.pools {
+            let selected = selected(pool, followed);
+            if self.rendered_from.get(name) == Some(&selected) && !selected.is_empty() {
+                continue;
+            }
+            let view = match self.read(&selected).await {
+                Ok(configs) => view(name, &configs, pools.lock().pools.get(name)),
+                Err(status) => {
+                    tracing::warn!(pool = %name, error = %status.message, "reading the machine configs of a pool");
+                    is_done = false;
+                    continue;
+                }
+            };
+            match (&view.rendered, &view.fault) {
+                (_, Some(fault)) => tracing::warn!(pool = %name, %fault, "a pool cannot be rendered"),
+                (Some(rendered), None) => tracing::info!(pool = %name, rendered = %rendered.name, "rendered"),
+                (None, None) => {}
+            }
+            pools.lock().pools.insert(name.clone(), view);
+            self.rendered_from.insert(name.clone(), selected);
+        }
+        is_done
+    }
+
+    async fn read(&self, selected: &[(String, String)]) -> Result<Vec<render::MachineConfig>, Status> {
+        let mut configs = Vec::with_capacity(selected.len());
+        for (name, _) in selected {
+            // One that went meanwhile is a change of its own.
+            configs.extend(self.control.inner.config_objects.get("", name).await?.map(mapped));
+        }
+        Ok(configs)
+    }
+
+    fn machines(&self, pool: &MachineConfigPool) -> Machines {
+        let pools = &self.control.inner.pools;
+        let name = pool.metadata.name.as_str();
+        let view = pools.lock().pools.get(name).cloned().unwrap_or_default();
+        let rendered = view.rendered.as_ref().map_or("", |rendered| rendered.name.as_str());
+        let mut all = self.control.machines_of(pools, std::iter::once((name, rendered)));
+        all.remove(name).unwrap_or_default()
+    }
+
+    async fn tell(&self, pool: &MachineConfigPool, machines: &Machines) -> Result<(), Status> {
+        let (control, name) = (&self.control, pool.metadata.name.as_str());
+        let view = control.inner.pools.lock().pools.get(name).cloned().unwrap_or_default();
+        let now = control.now();
+        let of = |generation: i64, old: &Value| {
+            let seen = PoolSeen {
+                generation,
+                rendered: view.rendered.as_deref(),
+                fault: view.fault.as_deref(),
+                stub_faults: &view.stub_faults,
+                machines,
+                without_token: control.config().configs.without_token,
+            };
+            status::status(old, &seen, now)
+        };
+        let Some(stored) = control.inner.pool_objects.get("", name).await? else { return Ok(()) };
+        // Another pool of its name has its own spec, which comes as a change.
+        if stored.metadata.uid != pool.metadata.uid || of(pool.metadata.generation, &stored.status) == stored.status {
+            return Ok(());
+        }
+        let change = |pool: &mut MachineConfigPool| pool.status = of(pool.metadata.generation, &pool.status);
+        control.inner.pool_objects.modify("", name, Part::Status, change).await.map(drop)
+    }
+
+    /// The standing warning on the Provisioning object, beside those of the pools.
+    async fn tell_all(&self) -> Result<(), Status> {
+        let control = &self.control;
+        let objects: Objects<Value> = Objects::new(&control.config().core, "metal3.io", "Provisioning")?;
+        let Some(stored) = objects.get("", provisioning::SINGLETON).await? else { return Ok(()) };
+        let (stands, now) = (control.config().configs.without_token, control.now());
+        let told = |object: &mut Value| {
+            if !object["status"].is_object() {
+                object["status"] = json!({});
+            }
+            let mut conditions = object["status"]["conditions"].as_array().cloned().unwrap_or_default();
+            if stands {
+                let text = status::WITHOUT_TOKEN_TEXT;
+                status::set(&mut conditions, status::WITHOUT_TOKEN, true, "OperatorSetting", text, now);
+            } else {
+                conditions.retain(|condition| condition["type"] != status::WITHOUT_TOKEN);
+            }
+            object["status"]["conditions"] = Value::Array(conditions);
+        };
+        let has = stored["status"]["conditions"].as_array().into_iter().flatten();
+        let is_told = has.clone().any(|condition| condition["type"] == status::WITHOUT_TOKEN);
+        if is_told == stands {
+            return Ok(());
+        }
+        objects.modify("", provisioning::SINGLETON, Part::Status, told).await.map(drop)
+    }
+
+    async fn stubs(&mut self, followed: &Followed) -> bool {
+        let control = self.control.clone();
+        let authority = match control.config().trust.authority() {
+            Ok(authority) => authority,
+            Err(error) => {
+                self.fault_of_all(&format!("the appliance's CA cannot stand in a stub: {error}"));
+                return true;
+            }
+        };
+        let (hosts, namespaces) = self.user_data_of_hosts();
+        let mut is_done = true;
+        let mut faults: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+        for (pool, object) in followed.pools.iter().filter(|(_, pool)| !pool.metadata.is_deleting()) {
+            let leading = control.inner.pools.leading_to(pool);
+            let mut names: BTreeSet<(String, String)> =
+                leading.into_iter().filter(|name| hosts.contains(name)).collect();
+            for namespace in &namespaces {
+                names.extend(
+                    [stubs::managed_name(pool), stubs::owners_name(pool)].map(|name| (namespace.clone(), name)),
+                );
+            }
+            for name in &names {
+                match self.stub(object, name, &authority).await {
+                    Ok(None) => {}
+                    Ok(Some(fault)) => {
+                        faults.entry(pool.as_str()).or_default().push(format!("{}/{}: {fault}", name.0, name.1));
+                    }
+                    Err(status) => {
+                        tracing::warn!(namespace = %name.0, secret = %name.1, error = %status.message, "a stub");
+                        is_done = false;
+                    }
+                }
+            }
+        }
+        is_done &= self.others(followed, &hosts, &authority).await;
+        let mut known = control.inner.pools.lock();
+        for (name, view) in &mut known.pools {
+            view.stub_faults = faults.remove(name.as_str()).unwrap_or_default();
+        }
+        is_done
+    }
+
+    /// Stubs of hosts that lead to configs of Secrets: their CA is ours as well.
+    async fn others(&self, followed: &Followed, hosts: &BTreeSet<(String, String)>, authority: &Authority) -> bool {
+        let mut is_done = true;
+        for name in self.control.inner.pools.leading_elsewhere(|name| followed.pools.contains_key(name)) {
+            if !hosts.contains(&name) {
+                continue;
+            }
+            match self.change(&name, None, authority).await {
+                Ok((work, _)) => {
+                    if let Work::LeftAlone(why) = work {
+                        tracing::info!(namespace = %name.0, secret = %name.1, %why, "a stub is left as it is");
+                    }
+                }
+                Err(status) => {
+                    tracing::warn!(namespace = %name.0, secret = %name.1, error = %status.message, "a stub");
+                    is_done = false;
+                }
+            }
+        }
+        is_done
+    }
+
+    /// Brings one Secret of a pool up to date; what a person has to see.
+    async fn stub(
+        &self,
+        pool: &MachineConfigPool,
+        name: &(String, String),
+        authority: &Authority,
+    ) -> Result<Option<String>, Status> {
+        let (control, pool_name) = (&self.control, pool.metadata.name.as_str());
+        let managed = if name.1 == stubs::managed_name(pool_name) {
+            match make::managed(pool_name, &control.inner.origins.managed, authority, StubSpec::V3_2) {
+                Ok(stub) => Some(stub),
+                Err(error) => return Ok(Some(error.to_string())),
+            }
+        } else {
+            None
+        };
+        let (work, is_there) = self.change(name, managed.as_deref(), authority).await?;
+        let told = match work {
+            Work::Nothing if is_there => return Ok(None),
+            Work::Nothing => {
+                let Some(stub) = managed else { return Ok(None) };
+                match control.inner.secrets.create(&stubs::made(&name.0, &name.1, &stub, owner(pool))).await {
+                    Err(status) if status.is_already_exists() => return Ok(None),
+                    // Its namespace is going.
+                    Err(status) if status.code == 403 || status.is_not_found() => return Ok(None),
+                    made => made.map(|_| "made".to_owned())?,
+                }
+            }
+            Work::Write { what, .. } => what,
+            Work::LeftAlone(why) => return Ok(Some(why)),
+        };
+        tracing::info!(pool = pool_name, namespace = %name.0, secret = %name.1, %told, "a stub was changed");
+        let text = format!("stub {}/{}: {told}", name.0, name.1);
+        control.tell_about(regarding(pool), "StubChanged", false, text);
+        Ok(None)
+    }
+
+    /// What was done with a Secret, and whether there is one.
+    async fn change(
+        &self,
+        name: &(String, String),
+        managed: Option<&str>,
+        authority: &Authority,
+    ) -> Result<(Work, bool), Status> {
+        let control = &self.control;
+        let ours = Ours { endpoints: &control.inner.origins.endpoints, authority, sectors: Sectors::Unknown };
+        let Some(secret) = control.inner.secrets.get(&name.0, &name.1).await? else {
+            return Ok((Work::Nothing, false));
+        };
+        let work = stubs::decide(&secret, managed, &ours);
+        if let Work::Write { .. } = work {
+            let now = control.now();
+            let write = |secret: &mut Secret| {
+                if let Work::Write { bytes, is_ours, what } = stubs::decide(secret, managed, &ours) {
+                    stubs::apply(secret, bytes, is_ours, &what, now);
+                }
+            };
+            control.inner.secrets.modify(&name.0, &name.1, Part::Main, write).await?;
+        }
+        Ok((work, true))
+    }
+
+    /// The Secrets with user data of hosts, and the namespaces that have hosts.
+    fn user_data_of_hosts(&self) -> (BTreeSet<(String, String)>, BTreeSet<String>) {
+        let views = self.control.views();
+        let known = views.hosts.iter().filter(|(_, view)| !view.uid.is_empty());
+        let user_data = known.clone().filter_map(|(key, view)| {
+            let name = view.member.as_ref().map(|member| member.user_data.clone()).filter(|name| !name.is_empty())?;
+            Some((key.namespace.clone(), name))
+        });
+        (user_data.collect(), known.map(|(key, _)| key.namespace.clone()).collect())
+    }
+
+    fn fault_of_all(&self, fault: &str) {
+        for view in self.control.inner.pools.lock().pools.values_mut() {
+            view.stub_faults = vec![fault.to_owned()];
+        }
+    }
+}
+
+impl super::Pools {
+    /// The Secrets whose user data leads to the pool.
+    fn leading_to(&self, pool: &str) -> Vec<(String, String)> {
+        let known = self.lock();
+        let leads = known.leads.iter().filter(|(_, names)| names.iter().any(|name| name == pool));
+        leads.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Those that lead to configs of ours and to no pool.
+    fn leading_elsewhere(&self, is_pool: impl Fn(&str) -> bool) -> Vec<(String, String)> {
+        let known = self.lock();
+        let leads = known.leads.iter().filter(|(_, names)| !names.iter().any(|name| is_pool(name)));
+        leads.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// What failed is told and tried again.
+fn noted(what: &str, result: Result<(), Status>) -> bool {
+    if let Err(status) = &result {
+        tracing::warn!(error = %status.message, "{what}");
+    }
+    result.is_ok()
+}
+
+/// The machine configs of a pool with their versions. A pool without a selector selects none, as upstream's.
+fn selected(pool: &MachineConfigPool, followed: &Followed) -> Vec<(String, String)> {
+    let Some(selector) = &pool.spec.machine_config_selector else { return Vec::new() };
+    let matching = followed.configs.iter().filter(|(_, config)| selector.matches(&config.labels));
+    matching.map(|(name, config)| (name.clone(), config.version.clone())).collect()
+}
+
+fn view(name: &str, configs: &[render::MachineConfig], before: Option<&PoolView>) -> PoolView {
+    let stub_faults = before.map(|before| before.stub_faults.clone()).unwrap_or_default();
+    match render::render(name, configs, &Defaults::default()) {
+        Ok(rendered) => PoolView { rendered: Some(Arc::new(rendered)), fault: None, stub_faults },
+        // Who takes all configs away means it.
+        Err(error @ RenderError::Empty) => PoolView { rendered: None, fault: Some(error.to_string()), stub_faults },
+        Err(error) => {
+            let rendered = before.and_then(|before| before.rendered.clone());
+            PoolView { rendered, fault: Some(error.to_string()), stub_faults }
+        }
+    }
+}
+
+fn mapped(config: MachineConfig) -> render::MachineConfig {
+    let MachineConfig { metadata, spec, .. } = config;
+    render::MachineConfig {
+        role: metadata.labels.get(ROLE_LABEL).cloned().unwrap_or_default(),
+        generated: metadata.annotation(GENERATED).is_some_and(|version| !version.is_empty()),
+        name: metadata.name,
+        config: Some(spec.config),
+        kernel_arguments: spec.kernel_arguments,
+        extensions: spec.extensions,
+        fips: spec.fips,
+        kernel_type: spec.kernel_type,
+        os_image_url: spec.os_image_url,
+        extensions_image: spec.base_os_extensions_container_image,
+    }
+}
+
+fn owner(pool: &MachineConfigPool) -> OwnerReference {
+    OwnerReference {
+        api_version: API_VERSION.to_owned(),
+        kind: "MachineConfigPool".to_owned(),
+        name: pool.metadata.name.clone(),
+        uid: pool.metadata.uid.clone(),
+        controller: Some(true),
+        ..OwnerReference::default()
+    }
+}
+
+fn regarding(pool: &MachineConfigPool) -> Regarding {
+    Regarding {
+        api_version: API_VERSION.to_owned(),
+        kind: "MachineConfigPool".to_owned(),
+        namespace: String::new(),
+        name: pool.metadata.name.clone(),
+        uid: pool.metadata.uid.clone(),
+    }
+}

@@ -1,0 +1,271 @@
+//! What is done with the Secrets that lead hosts to a pool: pure, but for the table of which there are.
+//!
+//! | Secret | what it is | what is done |
+//! |---|---|---|
+//! | `<pool>-user-data-managed` | ours: made where hosts are, owned by the pool | written anew while nobody changed it |
+//! | the same, changed by somebody | customised | as the next |
+//! | `<pool>-user-data`, and user data of hosts that leads here | the owner's | spec 2 becomes 3.2, our CA the present one; all else stays |
+//!
+//! Whether somebody changed a managed stub is told by a digest in an annotation: of what was written last. Upstream has
+//! its stubs in the namespace of the machines; a host finds its user data in its own namespace, so each namespace with
+//! hosts has the stubs of all pools.
+
+use firesteel_ignition::stub::{
+    authority::CaState,
+    upgrade::{Change, Ours, Upgrade, upgrade},
+};
+use firesteel_resources::{
+    Secret,
+    meta::OwnerReference,
+    secret::{SecretBytes, USER_DATA_KEYS},
+};
+use jiff::Timestamp;
+
+use crate::seen::sha256_hex;
+
+/// Digest of the user data that was written last; other user data is somebody's.
+pub(super) const WRITTEN: &str = "firesteel.dev/stub-sha256";
+/// When the owner's stub was changed, and how.
+const UPGRADED: &str = "firesteel.dev/stub-upgraded";
+const MANAGED: &str = "-user-data-managed";
+const OWNERS: &str = "-user-data";
+/// As the installer writes it: the user data is no template.
+const DISABLE_TEMPLATING: &str = "disableTemplating";
+
+/// The stub that is made for a pool.
+pub(super) fn managed_name(pool: &str) -> String {
+    format!("{pool}{MANAGED}")
+}
+
+/// The stub that an installer makes for it.
+pub(super) fn owners_name(pool: &str) -> String {
+    format!("{pool}{OWNERS}")
+}
+
+/// Whether a Secret's name is one of these for some pool.
+pub(super) fn may_be_of_pool(name: &str) -> bool {
+    name.ends_with(MANAGED) || name.ends_with(OWNERS)
+}
+
+/// What is to be done with a Secret that is there.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Work {
+    Nothing,
+    /// Its user data becomes this; in words what that is.
+    Write {
+        bytes: SecretBytes,
+        is_ours: bool,
+        what: String,
+    },
+    /// A person has to look at it.
+    LeftAlone(String),
+}
+
+/// A Secret for a pool that has none yet.
+pub(super) fn made(namespace: &str, name: &str, stub: &str, owner: OwnerReference) -> Secret {
+    let mut secret = Secret::default();
+    namespace.clone_into(&mut secret.metadata.namespace);
+    name.clone_into(&mut secret.metadata.name);
+    secret.metadata.annotations.insert(WRITTEN.to_owned(), sha256_hex(stub.as_bytes()));
+    secret.metadata.owner_references.push(owner);
+    secret.data.insert(USER_DATA_KEYS[0].to_owned(), SecretBytes(stub.as_bytes().to_vec()));
+    secret.data.insert(DISABLE_TEMPLATING.to_owned(), SecretBytes(b"true\n".to_vec()));
+    secret
+}
+
+/// `managed`: the stub that is wanted in this Secret, where it is one of ours.
+pub(super) fn decide(secret: &Secret, managed: Option<&str>, ours: &Ours<'_>) -> Work {
+    let Some(bytes) = secret.user_data() else {
+        return Work::LeftAlone("it has no userData: delete it, and it is made anew".to_owned())
+            .unless(managed.is_none());
+    };
+    let is_untouched = secret.metadata.annotation(WRITTEN) == Some(sha256_hex(bytes).as_str());
+    let work = match managed.filter(|_| is_untouched) {
+        Some(wanted) if wanted.as_bytes() == bytes => return Work::Nothing,
+        Some(wanted) => Work::Write {
+            bytes: SecretBytes(wanted.as_bytes().to_vec()),
+            is_ours: true,
+            what: "written anew".to_owned(),
+        },
+        None => owners(upgrade(bytes, ours)),
+    };
+    match work {
+        Work::Write { .. } if secret.immutable == Some(true) => {
+            Work::LeftAlone("it is immutable, and would have to be changed: replace it".to_owned())
+        }
+        work => work,
+    }
+}
+
+impl Work {
+    fn unless(self, is_nothing: bool) -> Self {
+        if is_nothing { Self::Nothing } else { self }
+    }
+}
+
+fn owners(upgrade: Upgrade) -> Work {
+    match upgrade {
+        Upgrade::Ignored(_) => Work::Nothing,
+        Upgrade::Refused(error) => Work::LeftAlone(error.to_string()),
+        Upgrade::Unchanged { authority: CaState::LeftAlone(why), .. } => Work::LeftAlone(why.to_string()),
+        Upgrade::Unchanged { authority: CaState::None | CaState::Current | CaState::Rotated, .. } => Work::Nothing,
+        Upgrade::Changed(change) => {
+            let Change { bytes, from_version, to_version, authority, notes, .. } = *change;
+            let mut what = Vec::new();
+            if from_version != to_version {
+                what.push(format!("brought from {from_version} to {to_version}"));
+            }
+            match authority {
+                CaState::Rotated => what.push("its certificate authority replaced".to_owned()),
+                CaState::LeftAlone(why) => what.push(why.to_string()),
+                CaState::None | CaState::Current => {}
+            }
+            what.extend(notes);
+            Work::Write { bytes: SecretBytes(bytes), is_ours: false, what: what.join("; ") }
+        }
+    }
+}
+
+/// Carries the work out on the Secret; whoever calls stores it.
+pub(super) fn apply(secret: &mut Secret, bytes: SecretBytes, is_ours: bool, what: &str, now: Timestamp) {
+    let key = USER_DATA_KEYS.into_iter().find(|key| secret.data.contains_key(*key)).unwrap_or(USER_DATA_KEYS[0]);
+    let digest = sha256_hex(&bytes.0);
+    secret.data.insert(key.to_owned(), bytes);
+    let annotations = &mut secret.metadata.annotations;
+    if is_ours {
+        annotations.insert(WRITTEN.to_owned(), digest);
+    } else {
+        annotations.insert(UPGRADED.to_owned(), format!("{now:.0} {what}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+    use firesteel_ignition::{
+        Authority,
+        stub::{
+            make::{Endpoint, StubSpec, managed},
+            spec2::Sectors,
+        },
+    };
+
+    use super::*;
+
+    fn certificate(seed: &str) -> String {
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode(format!("ca {seed}")))
+    }
+
+    struct World {
+        endpoints: Vec<Endpoint>,
+        authority: Authority,
+    }
+
+    impl World {
+        fn new(ca: &str, past: &[&str]) -> Self {
+            let past: Vec<String> = past.iter().map(|seed| certificate(seed)).collect();
+            let past: Vec<&str> = past.iter().map(String::as_str).collect();
+            let endpoints = vec![Endpoint::new("192.0.2.1", 22623).unwrap()];
+            Self { endpoints, authority: Authority::new(&certificate(ca), &past).unwrap() }
+        }
+
+        fn stub(&self) -> String {
+            managed("worker", &self.endpoints[0], &self.authority, StubSpec::V3_2).unwrap()
+        }
+
+        fn decide(&self, secret: &Secret, is_managed: bool) -> Work {
+            let stub = self.stub();
+            let (endpoints, authority) = (self.endpoints.as_slice(), &self.authority);
+            let ours = Ours { endpoints, authority, sectors: Sectors::Unknown };
+            decide(secret, is_managed.then_some(stub.as_str()), &ours)
+        }
+    }
+
+    fn secret(bytes: &[u8]) -> Secret {
+        let mut secret = made("default", "worker-user-data", "", OwnerReference::default());
+        secret.metadata.annotations.clear();
+        secret.data.insert("userData".to_owned(), SecretBytes(bytes.to_vec()));
+        secret
+    }
+
+    fn written(work: Work) -> String {
+        match work {
+            Work::Write { bytes, .. } => String::from_utf8(bytes.0).unwrap(),
+            other @ (Work::Nothing | Work::LeftAlone(_)) => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_managed_stub_is_written_anew_until_somebody_changes_it() {
+        let (old, new) = (World::new("old", &[]), World::new("new", &["old"]));
+        let mut stored = made("default", "worker-user-data-managed", &old.stub(), OwnerReference::default());
+        assert_eq!(old.decide(&stored, true), Work::Nothing);
+        let Work::Write { bytes, is_ours, what } = new.decide(&stored, true) else { panic!("it is out of date") };
+        assert!(is_ours);
+        apply(&mut stored, bytes, is_ours, &what, Timestamp::UNIX_EPOCH);
+        assert_eq!(new.decide(&stored, true), Work::Nothing);
+
+        // A partition of the owner's, in bytes that are not ours.
+        let own = old.stub().replacen(
+            r#"{"ignition""#,
+            r#"{ "storage":{"disks":[{"device":"/dev/sdb","wipeTable":true}]},"ignition""#,
+            1,
+        );
+        stored.data.insert("userData".to_owned(), SecretBytes(own.clone().into_bytes()));
+        assert_eq!(old.decide(&stored, true), Work::Nothing, "customised, and well");
+        let rotated = written(new.decide(&stored, true));
+        assert!(rotated.starts_with(r#"{ "storage":{"disks":[{"device":"/dev/sdb""#), "{rotated}");
+        assert!(rotated.contains(&STANDARD.encode(certificate("new"))));
+        let moved = World { endpoints: vec![Endpoint::new("192.0.2.7", 22623).unwrap()], ..World::new("old", &[]) };
+        assert_eq!(moved.decide(&stored, true), Work::Nothing, "another address is the owner's to write");
+    }
+
+    #[test]
+    fn an_owners_stub_is_lifted_or_rotated_or_left_alone() {
+        let world = World::new("new", &["old"]);
+        let spec_2 = managed("worker", &world.endpoints[0], &world.authority, StubSpec::V2_2).unwrap();
+        let lifted = secret(spec_2.as_bytes());
+        let text = written(world.decide(&lifted, false));
+        assert!(text.contains(r#""version":"3.2.0""#) && text.contains("192.0.2.1:22623/config/worker"), "{text}");
+        assert_eq!(world.decide(&secret(world.stub().as_bytes()), false), Work::Nothing, "byte for byte");
+        for (bytes, why) in [
+            (&b"{"[..], "not valid JSON"),
+            (b"{\"ignition\":{}}", "ignition.version"),
+            (b"{\"ignition\":{\"version\":\"4.0.0\"}}", "not a version that is known"),
+        ] {
+            let Work::LeftAlone(told) = world.decide(&secret(bytes), false) else { panic!("{why}") };
+            assert!(told.contains(why), "{told}");
+        }
+        assert_eq!(world.decide(&secret(b"#cloud-config\n"), false), Work::Nothing);
+        let immutable = Secret { immutable: Some(true), ..secret(spec_2.as_bytes()) };
+        assert!(matches!(world.decide(&immutable, false), Work::LeftAlone(why) if why.contains("immutable")));
+    }
+
+    #[test]
+    fn two_authorities_are_left_alone_and_told() {
+        let world = World::new("new", &["old"]);
+        let source = |seed: &str| {
+            let data = STANDARD.encode(certificate(seed));
+            format!(r#"{{"source":"data:;base64,{data}"}}"#)
+        };
+        let two = format!(
+            r#"{{"ignition":{{"version":"3.2.0","config":{{"merge":[{{"source":"https://192.0.2.1:22623/config/worker"}}]}},"security":{{"tls":{{"certificateAuthorities":[{},{}]}}}}}}}}"#,
+            source("old"),
+            source("theirs")
+        );
+        let Work::LeftAlone(why) = world.decide(&secret(two.as_bytes()), false) else { panic!("it is the owner's") };
+        assert!(why.contains("2 certificate authorities"), "{why}");
+    }
+
+    #[test]
+    fn names_are_those_of_upstream() {
+        assert_eq!(
+            (managed_name("worker").as_str(), owners_name("worker").as_str()),
+            ("worker-user-data-managed", "worker-user-data")
+        );
+        assert!(
+            may_be_of_pool("worker-user-data") && may_be_of_pool("worker-user-data-managed") && !may_be_of_pool("bmc")
+        );
+    }
+}

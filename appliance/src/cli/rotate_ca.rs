@@ -1,0 +1,21 @@
+//! `firesteel rotate-ca`: another CA for the appliance's certificates, with an overlap.
+
+use serde_json::json;
+
+use super::Client;
+
+/// # Errors
+/// When the appliance does not answer, or could not do it.
+pub(crate) async fn run(client: &Client, finish: bool) -> anyhow::Result<()> {
+    let path = if finish { "/firesteel.dev/rotate-ca?finish=true" } else { "/firesteel.dev/rotate-ca" };
+    let done = client.create(path, &json!({})).await?;
+    let (ends, next) = (done["ends"].as_str().unwrap_or("?"), done["nextEnds"].as_str());
+    super::print_text(&match next {
+        Some(next) => format!(
+            "the new CA ends at {next}, the old one at {ends}; both are trusted until `firesteel rotate-ca --finish`.\n\
+             Managed stubs get both now; give pki/ca.crt to whoever has the old one, and make other kubeconfigs anew\n"
+        ),
+        None => format!("the new CA is the only one now and ends at {ends}; who trusts the old one alone is refused\n"),
+    });
+    Ok(())
+}

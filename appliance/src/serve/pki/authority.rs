@@ -1,0 +1,231 @@
+//! CAs of ours. The one that signs for the server has generations: while one takes the place of another, both are
+//! trusted.
+//!
+//! | | the server's chain | what hosts and people are told to trust |
+//! |---|---|---|
+//! | one CA | server ← CA | the CA |
+//! | overlap | server ← old CA, and a certificate of the old CA's key by the new CA | the new CA and the old one |
+//! | after it | server ← new CA | the new CA |
+//!
+//! So a client that trusts either of them takes the chain of the overlap. (The other way round, a certificate of the
+//! new key by the old CA, is of no use to clients that mind the length of paths: our first CAs allow none below them.)
+//!
+//! What there is stands in one file, `pki/authorities.json`, which is replaced whole; keys lie beside it.
+
+use anyhow::Context as _;
+use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
+use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa, Issuer, KeyPair, KeyUsagePurpose};
+use ring::digest;
+use serde::{Deserialize, Serialize};
+
+use super::{BACKDATE, MadeFor, key, set_validity};
+use crate::serve::data_dir::DataDir;
+
+pub(super) const CA_YEARS: i64 = 10;
+const BOOK: &str = "pki/authorities.json";
+const COMMON_NAME: &str = "Firesteel appliance CA";
+/// Earlier CAs that are remembered, so that stubs which still hold one are known as ours: 60 years of them.
+const PAST_MAX: usize = 8;
+
+/// A CA that is not rotated.
+pub(crate) struct Authority {
+    /// Its certificate.
+    pub(crate) pem: String,
+    pub(crate) issuer: Issuer<'static, KeyPair>,
+}
+
+/// Loads or makes a CA: its key stays, its certificate is made anew when the clock says that it must.
+pub(crate) fn authority(data: &DataDir, name: &str, common_name: &str, now: Timestamp) -> anyhow::Result<Authority> {
+    let [key_file, file, made_file] = ["key", "crt", "json"].map(|extension| format!("pki/{name}.{extension}"));
+    let key = key(data, &key_file)?;
+    let made = validity(now)?;
+    let params = ca_params(common_name, &made, 0)?;
+    let fits = MadeFor::read(data, &made_file).is_some_and(|made| made.fits(now));
+    if !fits || !data.path(&file).exists() {
+        let certificate = params.self_signed(&key).with_context(|| format!("signing {file}"))?;
+        data.write_public(&file, certificate.pem().as_bytes())?;
+        data.write_public(&made_file, &serde_json::to_vec(&made)?)?;
+    }
+    Ok(Authority { pem: data.read_text(&file)?, issuer: Issuer::new(params, key) })
+}
+
+/// The CAs that sign for the server.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Book {
+    pub(super) current: Generation,
+    /// During an overlap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) next: Option<Generation>,
+    /// In PEM, the oldest first.
+    #[serde(default)]
+    pub(super) past: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Generation {
+    number: u32,
+    pub(super) pem: String,
+    pub(super) made: MadeFor,
+}
+
+impl Generation {
+    fn make(data: &DataDir, number: u32, now: Timestamp) -> anyhow::Result<Self> {
+        let made = validity(now)?;
+        let key = key(data, &key_file(number))?;
+        let params = ca_params(&common_name(number), &made, path_length(number))?;
+        let certificate = params.self_signed(&key).context("signing a CA")?;
+        Ok(Self { number, pem: certificate.pem(), made })
+    }
+
+    /// With its key.
+    pub(super) fn issuer(&self, data: &DataDir) -> anyhow::Result<Issuer<'static, KeyPair>> {
+        let params = ca_params(&common_name(self.number), &self.made, path_length(self.number))?;
+        Ok(Issuer::new(params, key(data, &key_file(self.number))?))
+    }
+
+    /// Names this certificate.
+    pub(super) fn fingerprint(&self) -> String {
+        hex::encode(digest::digest(&digest::SHA256, self.pem.as_bytes()))
+    }
+}
+
+impl Book {
+    /// Reads what there is, makes what is missing, and does what the clock says. `years`: the age at which a rotation
+    /// begins.
+    pub(super) fn open(data: &DataDir, years: u8, now: Timestamp) -> anyhow::Result<Self> {
+        let stored: Option<Self> = if data.path(BOOK).exists() {
+            Some(serde_json::from_str(&data.read_text(BOOK)?).with_context(|| format!("reading {BOOK}"))?)
+        } else {
+            Self::before_generations(data)?
+        };
+        let mut book = match stored.clone() {
+            Some(book) => book,
+            None => Self { current: Generation::make(data, 1, now)?, next: None, past: Vec::new() },
+        };
+        book.mind(data, years, now)?;
+        if stored.as_ref() != Some(&book) {
+            book.store(data)?;
+        }
+        let bundle = book.bundle();
+        if !data.path("pki/ca.crt").exists() || data.read_text("pki/ca.crt")? != bundle {
+            data.write_public("pki/ca.crt", bundle.as_bytes())?;
+        }
+        Ok(book)
+    }
+
+    /// As earlier versions left it: one CA, its certificate and what that was made for in files.
+    fn before_generations(data: &DataDir) -> anyhow::Result<Option<Self>> {
+        let Some(made) = MadeFor::read(data, "pki/ca.json").filter(|_| data.path("pki/ca.crt").exists()) else {
+            return Ok(None);
+        };
+        let current = Generation { number: 1, pem: data.read_text("pki/ca.crt")?, made };
+        Ok(Some(Self { current, next: None, past: Vec::new() }))
+    }
+
+    fn mind(&mut self, data: &DataDir, years: u8, now: Timestamp) -> anyhow::Result<()> {
+        if let Some(next) = &mut self.next
+            && !next.made.is_valid(now)
+        {
+            *next = Generation::make(data, next.number, now)?;
+        }
+        if self.next.is_some() && !self.current.made.fits(now) && self.current.made.not_before <= now {
+            // The old CA ends: whoever trusts it alone can be helped no longer.
+            self.finish(data, now)?;
+        }
+        // Of another time than the clock's, or about to end with nothing that took its place.
+        if !self.current.made.fits(now) {
+            let number = self.current.number;
+            let made = Generation::make(data, number, now)?;
+            let old = std::mem::replace(&mut self.current, made);
+            self.remember(old.pem);
+        }
+        let age = i64::from(years).years();
+        let due = self.current.made.not_before.to_zoned(TimeZone::UTC).checked_add(age)?.timestamp();
+        if self.next.is_none() && due <= now {
+            self.begin(data, now)?;
+        }
+        Ok(())
+    }
+
+    /// Begins an overlap; once is enough.
+    pub(super) fn begin(&mut self, data: &DataDir, now: Timestamp) -> anyhow::Result<()> {
+        if self.next.is_none() {
+            let number = self.current.number.checked_add(1).context("counting CAs")?;
+            self.next = Some(Generation::make(data, number, now)?);
+            self.store(data)?;
+            tracing::info!(number, "a new CA: both are trusted until `firesteel rotate-ca --finish`");
+        }
+        Ok(())
+    }
+
+    /// Ends an overlap. `false`: there is none.
+    pub(super) fn finish(&mut self, data: &DataDir, now: Timestamp) -> anyhow::Result<bool> {
+        let Some(next) = self.next.take() else { return Ok(false) };
+        let old = std::mem::replace(&mut self.current, next);
+        self.remember(old.pem);
+        self.store(data)?;
+        // It signs nothing any more, and what nobody has nobody can steal.
+        let gone = data.path(&key_file(old.number));
+        if let Err(error) = std::fs::remove_file(&gone) {
+            tracing::warn!(file = %gone.display(), %error, "removing the key of the old CA");
+        }
+        tracing::info!(number = self.current.number, at = %now, "the new CA is the only one");
+        Ok(true)
+    }
+
+    fn remember(&mut self, pem: String) {
+        self.past.push(pem);
+        let excess = self.past.len().saturating_sub(PAST_MAX);
+        self.past.drain(..excess);
+    }
+
+    fn store(&self, data: &DataDir) -> anyhow::Result<()> {
+        data.write_public(BOOK, &serde_json::to_vec_pretty(self)?)
+    }
+
+    /// What is trusted now: the new CA first.
+    pub(super) fn bundle(&self) -> String {
+        self.next.iter().chain([&self.current]).map(|one| one.pem.as_str()).collect()
+    }
+
+    /// The current CA's key, signed by the next CA.
+    pub(super) fn crossed(&self, data: &DataDir) -> anyhow::Result<Option<String>> {
+        let Some(next) = &self.next else { return Ok(None) };
+        let number = self.current.number;
+        let until = self.current.made.not_after.min(next.made.not_after);
+        let made = MadeFor { not_after: until, not_before: next.made.not_before, ..MadeFor::default() };
+        let mut params = ca_params(&common_name(number), &made, 0)?;
+        params.use_authority_key_identifier_extension = true;
+        let certificate = params.signed_by(&key(data, &key_file(number))?, &next.issuer(data)?);
+        Ok(Some(certificate.context("signing the old CA by the new one")?.pem()))
+    }
+}
+
+fn key_file(number: u32) -> String {
+    if number == 1 { "pki/ca.key".to_owned() } else { format!("pki/ca-{number}.key") }
+}
+
+/// Each has its own: two CAs of one name are one to a client that looks for a name.
+fn common_name(number: u32) -> String {
+    if number == 1 { COMMON_NAME.to_owned() } else { format!("{COMMON_NAME} {number}") }
+}
+
+/// The first one was made without rotations in mind.
+fn path_length(number: u32) -> u8 {
+    u8::from(number > 1)
+}
+
+fn validity(now: Timestamp) -> anyhow::Result<MadeFor> {
+    let not_after = now.to_zoned(TimeZone::UTC).checked_add(CA_YEARS.years())?.timestamp();
+    Ok(MadeFor { not_before: now - BACKDATE, not_after, ..MadeFor::default() })
+}
+
+fn ca_params(common_name: &str, made: &MadeFor, path_length: u8) -> anyhow::Result<CertificateParams> {
+    let mut params = CertificateParams::default();
+    params.distinguished_name = DistinguishedName::new();
+    params.distinguished_name.push(DnType::CommonName, common_name);
+    params.is_ca = IsCa::Ca(BasicConstraints::Constrained(path_length));
+    params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
+    set_validity(&mut params, made)?;
+    Ok(params)
+}

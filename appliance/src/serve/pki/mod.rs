@@ -1,0 +1,277 @@
+//! The appliance's certificates: an own CA made at first start, and one server certificate for all
+//! listeners. Those of its clients have a CA of their own (`crate::access::certificates`).
+//!
+//! The server's *key* stays for good, because agents pin it (`pin_sha256`, RFC 7469 section 2.4). Its certificate is
+//! made anew when an address changes or its end is near; the CA, which stubs on disks trust, is rotated with an overlap
+//! ([`authority`]); and both are made anew when the clock says that they are of another time: an appliance whose clock
+//! was wrong by years when it first started would otherwise be refused by everybody once it is right. All of it happens
+//! while the process serves ([`Pki::renew`]).
+
+mod authority;
+mod server;
+
+use std::{
+    net::IpAddr,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use anyhow::Context as _;
+use firesteel_control::{Bundle, Trust};
+use jiff::{SignedDuration, Timestamp, tz::TimeZone};
+use rcgen::{CertificateParams, KeyPair, PublicKeyData as _};
+use ring::digest;
+use rustls::{
+    ConfigBuilder, ServerConfig, WantsVerifier, pki_types::CertificateDer, server::danger::ClientCertVerifier,
+};
+
+use super::data_dir::DataDir;
+use authority::Book;
+pub(crate) use authority::authority;
+pub use server::Names;
+use server::Reloaded;
+
+/// Age of the CA at which its rotation begins, two years before its end (systems.md S1-3.3).
+pub const CA_YEARS_DEFAULT: u8 = 8;
+/// Renewed this long before the end, as upstream does (systems.md S0: one year, 30 days).
+const RENEW_BEFORE: SignedDuration = SignedDuration::from_hours(30 * 24);
+/// Clocks of fresh hosts lag behind; a certificate that begins "now" would be refused by them.
+const BACKDATE: SignedDuration = SignedDuration::from_hours(48);
+
+/// Everything that TLS needs. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Pki {
+    pub ca_file: PathBuf,
+    /// sha256 of the server's SubjectPublicKeyInfo, hexadecimal.
+    pub pin_sha256: String,
+    /// TLS 1.2 and 1.3: Ignition, curl, kubectl, agents.
+    pub server: Arc<ServerConfig>,
+    trust: Trust,
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    data: DataDir,
+    names: Names,
+    ca_years: u8,
+    key: KeyPair,
+    resolver: Arc<Reloaded>,
+    /// What is on disk is changed by one at a time.
+    held: Mutex<Held>,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("names", &self.names).finish_non_exhaustive()
+    }
+}
+
+struct Held {
+    book: Book,
+    chain: Vec<CertificateDer<'static>>,
+}
+
+/// How the CA is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CaState {
+    /// When the CA ends that signs for the server.
+    pub ends: Timestamp,
+    /// When the one ends that takes its place, during an overlap.
+    pub next_ends: Option<Timestamp>,
+}
+
+/// What a certificate was made for; kept beside it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(default)]
+struct MadeFor {
+    /// None for the CA.
+    addresses: Vec<IpAddr>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    names: Vec<String>,
+    /// Digest of the CA that signed it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    issuer: String,
+    not_before: Timestamp,
+    not_after: Timestamp,
+}
+
+impl MadeFor {
+    fn read(data: &DataDir, name: &str) -> Option<Self> {
+        serde_json::from_str(&data.read_text(name).ok()?).ok()
+    }
+
+    fn is_for(&self, other: &Self) -> bool {
+        (&self.addresses, &self.names, &self.issuer) == (&other.addresses, &other.names, &other.issuer)
+    }
+
+    fn is_valid(&self, now: Timestamp) -> bool {
+        self.not_before <= now && now < self.not_after
+    }
+
+    /// Valid, and for some time yet.
+    fn fits(&self, now: Timestamp) -> bool {
+        self.not_before <= now && now + RENEW_BEFORE < self.not_after
+    }
+}
+
+impl Pki {
+    /// Loads or makes CA, key and certificate.
+    ///
+    /// # Errors
+    /// When a file can be neither read nor written, or does not hold what it should.
+    pub fn open(data: &DataDir, addresses: &[IpAddr], now: Timestamp) -> anyhow::Result<Self> {
+        let names = Names { addresses: addresses.to_vec(), names: Vec::new() };
+        Self::open_for(data, names, CA_YEARS_DEFAULT, now)
+    }
+
+    /// The same with names beside addresses, and another age at which the CA is rotated.
+    ///
+    /// # Errors
+    /// As [`Pki::open`].
+    pub fn open_for(data: &DataDir, names: Names, ca_years: u8, now: Timestamp) -> anyhow::Result<Self> {
+        let key = key(data, "pki/server.key")?;
+        let pin = digest::digest(&digest::SHA256, &key.subject_public_key_info());
+        let book = Book::open(data, ca_years, now)?;
+        let chain = server::chain(data, &names, now, &book, &key)?;
+        let resolver = Arc::new(Reloaded::new(chain.clone(), &key)?);
+        let certificates: Arc<Reloaded> = Arc::clone(&resolver);
+        let mut server = server_config()?.with_no_client_auth().with_cert_resolver(certificates);
+        server.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+        let trust = Trust::new(trusted(&book));
+        let inner =
+            Inner { data: data.clone(), names, ca_years, key, resolver, held: Mutex::new(Held { book, chain }) };
+        Ok(Self {
+            ca_file: data.path("pki/ca.crt"),
+            pin_sha256: hex::encode(pin),
+            server: Arc::new(server),
+            trust,
+            inner: Arc::new(inner),
+        })
+    }
+
+    /// PEM of the CA, for clients and stubs; of both during an overlap.
+    #[must_use]
+    pub fn ca_pem(&self) -> String {
+        self.trust.pem()
+    }
+
+    /// The same as it changes.
+    #[must_use]
+    pub fn trust(&self) -> &Trust {
+        &self.trust
+    }
+
+    /// When the certificates in use end.
+    ///
+    /// # Errors
+    /// When one of ours cannot be read.
+    pub fn ends(&self) -> anyhow::Result<Vec<(&'static str, Timestamp)>> {
+        let held = self.inner.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let server = held.chain.first().map(end).transpose()?;
+        Ok(server.map(|ends| ("server", ends)).into_iter().chain([("ca", held.book.current.made.not_after)]).collect())
+    }
+
+    /// How the CA is.
+    #[must_use]
+    pub fn ca_state(&self) -> CaState {
+        let held = self.inner.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let next_ends = held.book.next.as_ref().map(|next| next.made.not_after);
+        CaState { ends: held.book.current.made.not_after, next_ends }
+    }
+
+    /// Makes anew what is near its end, begins and ends rotations by age, and serves what there is then.
+    ///
+    /// # Errors
+    /// As [`Pki::open`]; what was served before is served on.
+    pub fn renew(&self, now: Timestamp) -> anyhow::Result<()> {
+        self.change(now, |_, _| Ok(()))
+    }
+
+    /// Begins an overlap with a new CA; once is enough.
+    ///
+    /// # Errors
+    /// As [`Pki::open`].
+    pub fn rotate(&self, now: Timestamp) -> anyhow::Result<()> {
+        self.change(now, |book, data| book.begin(data, now))
+    }
+
+    /// Ends the overlap: the new CA is the only one. `false`: there is no overlap.
+    ///
+    /// # Errors
+    /// As [`Pki::open`].
+    pub fn finish(&self, now: Timestamp) -> anyhow::Result<bool> {
+        self.change(now, |book, data| book.finish(data, now))
+    }
+
+    fn change<R>(
+        &self,
+        now: Timestamp,
+        change: impl FnOnce(&mut Book, &DataDir) -> anyhow::Result<R>,
+    ) -> anyhow::Result<R> {
+        let Inner { data, names, ca_years, key, resolver, held } = &*self.inner;
+        let mut held = held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut book = Book::open(data, *ca_years, now)?;
+        let changed = change(&mut book, data)?;
+        // What it left is written out, `pki/ca.crt` too.
+        let book = Book::open(data, *ca_years, now)?;
+        let is_other = book != held.book;
+        let chain = server::chain(data, names, now, &book, key)?;
+        // The certificate in the middle is signed anew each time.
+        if is_other || chain.first() != held.chain.first() {
+            resolver.set(chain.clone(), key)?;
+            *held = Held { book, chain };
+            self.trust.set(trusted(&held.book));
+            tracing::info!("other certificates are served from now on");
+        }
+        Ok(changed)
+    }
+
+    /// The same listener, which asks clients for a certificate and does without one.
+    ///
+    /// # Errors
+    /// When TLS cannot be prepared.
+    pub fn server_for(&self, clients: Arc<dyn ClientCertVerifier>) -> anyhow::Result<Arc<ServerConfig>> {
+        let resolver = Arc::clone(&self.server.cert_resolver);
+        let mut server = server_config()?.with_client_cert_verifier(clients).with_cert_resolver(resolver);
+        server.alpn_protocols.clone_from(&self.server.alpn_protocols);
+        Ok(Arc::new(server))
+    }
+}
+
+fn trusted(book: &Book) -> Bundle {
+    Bundle { current: book.bundle(), past: book.past.clone() }
+}
+
+/// When a certificate ends, as it says itself.
+fn end(certificate: &CertificateDer<'_>) -> anyhow::Result<Timestamp> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).context("reading a certificate of ours")?;
+    Timestamp::from_second(certificate.validity().not_after.timestamp()).context("reading a certificate's end")
+}
+
+/// TLS 1.2 and 1.3, for all listeners.
+fn server_config() -> anyhow::Result<ConfigBuilder<ServerConfig, WantsVerifier>> {
+    ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+        .context("choosing TLS versions")
+}
+
+fn key(data: &DataDir, name: &str) -> anyhow::Result<KeyPair> {
+    if !data.path(name).exists() {
+        let made = KeyPair::generate().context("making a key pair")?;
+        data.write_private(name, made.serialize_pem().as_bytes())?;
+    }
+    KeyPair::from_pem(&data.read_text(name)?).with_context(|| format!("reading {name}"))
+}
+
+fn set_validity(params: &mut CertificateParams, made: &MadeFor) -> anyhow::Result<()> {
+    let date = |at: Timestamp| -> anyhow::Result<_> {
+        let day = at.to_zoned(TimeZone::UTC);
+        Ok(rcgen::date_time_ymd(i32::from(day.year()), u8::try_from(day.month())?, u8::try_from(day.day())?))
+    };
+    params.not_before = date(made.not_before)?;
+    params.not_after = date(made.not_after)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+use rustls::pki_types::pem::PemObject as _;
+
+use super::*;
+
+#[test]
+fn the_key_outlives_a_change_of_address_and_the_certificate_does_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDir::open(directory.path()).unwrap();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let first = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    let certificate = data.read_text("pki/server.crt").unwrap();
+    let again = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    assert_eq!(data.read_text("pki/server.crt").unwrap(), certificate);
+    let moved = Pki::open(&data, &["192.0.2.2".parse().unwrap()], now).unwrap();
+    assert_ne!(data.read_text("pki/server.crt").unwrap(), certificate);
+    assert_eq!(first.pin_sha256, moved.pin_sha256);
+    let days = |index: usize| first.ends().unwrap()[index].1.duration_since(now).as_hours() / 24;
+    assert!((363..=365).contains(&days(0)) && (3649..=3653).contains(&days(1)), "{:?}", first.ends());
+    assert_eq!((first.ca_pem(), again.ca_pem()), (moved.ca_pem(), moved.ca_pem()));
+    let later = now + SignedDuration::from_hours(24 * 340);
+    let before = data.read_text("pki/server.crt").unwrap();
+    Pki::open(&data, &["192.0.2.2".parse().unwrap()], later).unwrap();
+    assert_ne!(data.read_text("pki/server.crt").unwrap(), before, "renewed within 30 days of its end");
+}
+
+/// The first start had a clock that was ahead, or had stood still: for years everybody would have refused
+/// certificates that were not valid yet, or not any more.
+#[test]
+fn certificates_of_a_clock_that_was_wrong_by_years_are_made_anew_by_the_same_keys() {
+    let address = ["192.0.2.1".parse().unwrap()];
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    for wrong in [0, 2_500_000_000] {
+        let directory = tempfile::tempdir().unwrap();
+        let data = DataDir::open(directory.path()).unwrap();
+        let wrong = Timestamp::from_second(wrong).unwrap();
+        let first = Pki::open(&data, &address, wrong).unwrap();
+        let again = Pki::open(&data, &address, now).unwrap();
+        assert_eq!(first.pin_sha256, again.pin_sha256, "agents pin the key, whatever the clock says");
+        assert_ne!(first.ca_pem(), again.ca_pem(), "{wrong}");
+
+        trusts(&again.ca_pem(), &data, now).unwrap();
+        assert!(trusts(&again.ca_pem(), &data, wrong).is_err(), "the judge has a clock");
+        // A disk that was installed meanwhile has the old CA, whose key is the same.
+        trusts(&first.ca_pem(), &data, now).unwrap();
+    }
+}
+
+/// Whether a client with this CA and this clock takes the server's certificate.
+fn trusts(ca_pem: &str, data: &DataDir, now: Timestamp) -> Result<(), rustls::Error> {
+    use rustls::client::danger::ServerCertVerifier as _;
+    let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(certificate(ca_pem)).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let judge = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let shown = certificate(&data.read_text("pki/server.crt").unwrap());
+    let at = std::time::Duration::from_secs(u64::try_from(now.as_second()).unwrap());
+    let at = rustls::pki_types::UnixTime::since_unix_epoch(at);
+    judge.verify_server_cert(&shown, &[], &"192.0.2.1".try_into().unwrap(), &[], at).map(drop)
+}
+
+/// Years of 365 days after the first start.
+fn years(years: i64) -> SignedDuration {
+    SignedDuration::from_hours(24 * 365 * years)
+}
+
+fn certificates(pem: &str) -> Vec<CertificateDer<'static>> {
+    CertificateDer::pem_slice_iter(pem.as_bytes()).map(Result::unwrap).collect()
+}
+
+/// Whether a client that trusts this CA alone takes what the server shows now.
+fn takes(pki: &Pki, ca: &CertificateDer<'static>, now: Timestamp) -> bool {
+    use rustls::client::danger::ServerCertVerifier as _;
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(ca.clone()).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let judge = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
+    let held = pki.inner.held.lock().unwrap();
+    let (shown, above) = held.chain.split_first().unwrap();
+    let at = std::time::Duration::from_secs(u64::try_from(now.as_second()).unwrap());
+    let at = rustls::pki_types::UnixTime::since_unix_epoch(at);
+    judge.verify_server_cert(shown, above, &"192.0.2.1".try_into().unwrap(), &[], at).is_ok()
+}
+
+/// The same asked of OpenSSL, which minds the length of paths. `None` where it is not there.
+fn openssl_takes(pki: &Pki, ca_pem: &str, now: Timestamp) -> Option<bool> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| folder.path().join(name);
+    let held = pki.inner.held.lock().unwrap();
+    let pem = |der: &CertificateDer<'_>| {
+        let body = base64::Engine::encode(&base64::engine::general_purpose::STANDARD, der);
+        let lines: Vec<&str> = body.as_bytes().chunks(64).map(|line| std::str::from_utf8(line).unwrap()).collect();
+        format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", lines.join("\n"))
+    };
+    std::fs::write(file("ca"), ca_pem).unwrap();
+    std::fs::write(file("leaf"), pem(&held.chain[0])).unwrap();
+    std::fs::write(file("above"), pem(&held.chain[1])).unwrap();
+    let mut command = std::process::Command::new("openssl");
+    command.args(["verify", "-no-CApath", "-no-CAstore", "-attime", &now.as_second().to_string(), "-CAfile"]);
+    command.arg(file("ca")).arg("-untrusted").arg(file("above")).arg(file("leaf"));
+    Some(command.output().ok()?.status.success())
+}
+
+#[test]
+fn during_an_overlap_either_ca_is_enough_and_after_it_the_new_one() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDir::open(directory.path()).unwrap();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let pki = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    let old = certificates(&pki.ca_pem())[0].clone();
+    assert!(!pki.finish(now).unwrap(), "there is no overlap");
+    pki.rotate(now).unwrap();
+    let bundle = pki.ca_pem();
+    let both = certificates(&bundle);
+    assert_eq!((both.len(), &both[1]), (2, &old), "the new one comes first");
+    assert_eq!(data.read_text("pki/ca.crt").unwrap(), bundle);
+    pki.rotate(now).unwrap();
+    assert_eq!(pki.ca_pem(), bundle, "once is enough");
+    let again = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    assert_eq!((again.ca_pem(), &again.pin_sha256), (bundle.clone(), &pki.pin_sha256), "after a restart");
+    for pki in [&pki, &again] {
+        assert!(both.iter().all(|ca| takes(pki, ca, now)));
+    }
+    let pems: Vec<&str> = bundle.split_inclusive("-----END CERTIFICATE-----\n").collect();
+    match openssl_takes(&pki, pems[0], now).zip(openssl_takes(&pki, pems[1], now)) {
+        Some(taken) => assert_eq!(taken, (true, true), "as OpenSSL sees it"),
+        None => println!("skipped: no openssl here"),
+    }
+
+    assert!(pki.finish(now).unwrap());
+    assert_eq!(certificates(&pki.ca_pem()), [both[0].clone()]);
+    assert!(takes(&pki, &both[0], now) && !takes(&pki, &old, now));
+    assert_eq!(pki.trust().bundle().past.len(), 1, "stubs with the old one are known as ours");
+    assert!(!data.path("pki/ca.key").exists(), "its key is of no more use");
+    let last = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    assert!(takes(&last, &both[0], now));
+    last.rotate(now).unwrap();
+    assert!(takes(&last, &both[0], now), "and once more");
+}
+
+#[test]
+fn a_rotation_begins_at_eight_years_and_ends_before_the_old_ca_does() {
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDir::open(directory.path()).unwrap();
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let pki = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    let old = certificates(&pki.ca_pem())[0].clone();
+    pki.renew(now + years(7)).unwrap();
+    assert_eq!(pki.ca_state().next_ends, None);
+    pki.renew(now + years(8) + SignedDuration::from_hours(24 * 10)).unwrap();
+    let begun = pki.ca_state();
+    assert!(begun.next_ends.is_some_and(|ends| ends > now + years(17)), "{begun:?}");
+    let late = now + years(9);
+    pki.renew(late).unwrap();
+    assert!(takes(&pki, &old, late));
+    // Ten days before its end.
+    let end = begun.ends - SignedDuration::from_hours(24 * 10);
+    pki.renew(end).unwrap();
+    assert_eq!((pki.ca_state().next_ends, pki.ca_state().ends), (None, begun.next_ends.unwrap()));
+    assert!(!takes(&pki, &old, end));
+
+    // Another age, by the settings.
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDir::open(directory.path()).unwrap();
+    let early = Pki::open_for(&data, Names::default(), 1, now).unwrap();
+    early.renew(now + years(1) + SignedDuration::from_hours(24 * 10)).unwrap();
+    assert!(early.ca_state().next_ends.is_some());
+}
+
+/// A handshake after the change shows the new certificate, and the listener was not started again.
+#[tokio::test]
+async fn a_listener_takes_other_certificates_without_a_restart() {
+    use tokio::net::{TcpListener, TcpStream};
+    let directory = tempfile::tempdir().unwrap();
+    let data = DataDir::open(directory.path()).unwrap();
+    let now = Timestamp::now();
+    let pki = Pki::open(&data, &["127.0.0.1".parse().unwrap()], now).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let acceptor = tokio_rustls::TlsAcceptor::from(Arc::clone(&pki.server));
+    let served = tokio::spawn(async move {
+        loop {
+            let (stream, _) = listener.accept().await.unwrap();
+            // A client that does not trust us ends the handshake.
+            drop(acceptor.accept(stream).await);
+        }
+    });
+    let connects = async |ca: CertificateDer<'static>| {
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(ca).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let client = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = TcpStream::connect(address).await.unwrap();
+        let connector = tokio_rustls::TlsConnector::from(Arc::new(client));
+        connector.connect("127.0.0.1".try_into().unwrap(), stream).await.is_ok()
+    };
+    let old = certificates(&pki.ca_pem())[0].clone();
+    assert!(connects(old.clone()).await);
+    pki.rotate(now).unwrap();
+    let new = certificates(&pki.ca_pem())[0].clone();
+    assert!(connects(old.clone()).await && connects(new.clone()).await, "both in the overlap");
+    pki.finish(now).unwrap();
+    assert!(connects(new).await && !connects(old).await);
+    served.abort();
+}

@@ -1,0 +1,103 @@
+//! Certificates while the process serves: renewed by time, rotated by their owner, told to whoever shows them.
+
+use std::{net::SocketAddr, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+
+use super::{
+    api,
+    data_dir::DataDir,
+    pki::{CaState, Pki},
+};
+use crate::{access::Access, metrics::Metrics};
+
+/// Certificates are renewed thirty days before their end: an hour is soon enough, and a clock that was set right
+/// after the start is noticed in time.
+const LOOKED_EVERY: Duration = Duration::from_secs(3600);
+
+/// What depends on certificates. Clones share it.
+#[derive(Clone, Debug)]
+pub struct Certificates(Arc<Inner>);
+
+struct Inner {
+    pki: Pki,
+    data: DataDir,
+    access: Access,
+    metrics: Metrics,
+    address: SocketAddr,
+    /// The admin's token.
+    admin: String,
+}
+
+impl std::fmt::Debug for Inner {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Inner").field("pki", &self.pki).finish_non_exhaustive()
+    }
+}
+
+impl Certificates {
+    /// Of the API that listens at this address.
+    #[must_use]
+    pub fn new(
+        pki: &Pki,
+        data: &DataDir,
+        access: &Access,
+        metrics: &Metrics,
+        (address, admin): (SocketAddr, &str),
+    ) -> Self {
+        let (pki, data, access, metrics) = (pki.clone(), data.clone(), access.clone(), metrics.clone());
+        Self(Arc::new(Inner { pki, data, access, metrics, address, admin: admin.to_owned() }))
+    }
+
+    /// Makes anew what is near its end.
+    ///
+    /// # Errors
+    /// When a file can be neither read nor written; what was served before is served on.
+    pub fn renew(&self, now: Timestamp) -> anyhow::Result<()> {
+        self.0.pki.renew(now)?;
+        self.0.access.credentials.clients.renew(&self.0.data, now)?;
+        self.told()
+    }
+
+    /// Begins an overlap with a new CA, or says which there is.
+    ///
+    /// # Errors
+    /// As [`Certificates::renew`].
+    pub fn rotate(&self, now: Timestamp) -> anyhow::Result<CaState> {
+        self.0.pki.rotate(now)?;
+        self.told()?;
+        Ok(self.0.pki.ca_state())
+    }
+
+    /// Ends the overlap; `None`: there is none.
+    ///
+    /// # Errors
+    /// As [`Certificates::renew`].
+    pub fn finish(&self, now: Timestamp) -> anyhow::Result<Option<CaState>> {
+        let is_done = self.0.pki.finish(now)?;
+        self.told()?;
+        Ok(is_done.then(|| self.0.pki.ca_state()))
+    }
+
+    /// The admin's kubeconfig has the CA, and monitoring the ends.
+    fn told(&self) -> anyhow::Result<()> {
+        let Inner { pki, data, metrics, address, admin, .. } = &*self.0;
+        for (name, ends) in pki.ends()? {
+            metrics.with_certificate(name, ends);
+        }
+        api::admin_access(data, *address, pki, admin)
+    }
+
+    /// For as long as the process lives.
+    pub(super) async fn keep(self) -> anyhow::Result<()> {
+        loop {
+            tokio::time::sleep(LOOKED_EVERY).await;
+            let certificates = self.clone();
+            // It makes keys and writes files.
+            let renewed = tokio::task::spawn_blocking(move || certificates.renew(Timestamp::now())).await;
+            if let Err(error) = renewed.map_err(anyhow::Error::from).and_then(|renewed| renewed) {
+                tracing::error!(error = format!("{error:#}"), "renewing certificates");
+            }
+        }
+    }
+}

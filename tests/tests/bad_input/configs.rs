@@ -1,0 +1,508 @@
+//! The config server as hosts meet it: over its real listener, with TLS, with tokens that are not what they should be,
+//! with pools that contradict each other, and with stubs that somebody changed.
+
+use std::{net::SocketAddr, sync::Arc};
+
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use firesteel_appliance::{
+    http::{
+        agent::AgentServer,
+        config::{self, ConfigServer},
+        known::Known,
+        server::{Patience, Server},
+    },
+    serve::{data_dir::DataDir, pki::Pki},
+};
+use firesteel_kube::{Objects, Part};
+use firesteel_resources::{MachineConfigPool, SecretReference};
+use firesteel_wire::Step;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use crate::agent::{Agent, End, REMOTE};
+use crate::appliance::{Appliance, NAMESPACE, until};
+use crate::images::{noise, published};
+
+const IGNITION: &str = "application/vnd.coreos.ignition+json;version=3.3.0, */*;q=0.1";
+const ORIGIN: &str = "https://192.0.2.1:22623/config/";
+
+/// An appliance with its listeners, and a client that trusts it.
+struct Site {
+    appliance: Appliance,
+    configs: SocketAddr,
+    agents: SocketAddr,
+    client: reqwest::Client,
+    pools: Objects<Value>,
+    machine_configs: Objects<Value>,
+    _data: tempfile::TempDir,
+}
+
+impl Site {
+    async fn start(change: impl FnOnce(&mut firesteel_control::ConfigSettings)) -> Self {
+        let data = tempfile::tempdir().unwrap();
+        let folder = DataDir::open(data.path()).unwrap();
+        let pki = Pki::open(&folder, &["127.0.0.1".parse().unwrap()], Timestamp::now()).unwrap();
+        let mut settings = firesteel_control::ConfigSettings::default();
+        change(&mut settings);
+        let appliance = Appliance::start_serving(data.path(), pki.trust().clone(), settings).await;
+        let server = ConfigServer::new(appliance.control.clone());
+        let agent = AgentServer::new(appliance.control.clone(), server.clone(), Known::default());
+        let configs = listen(&pki, move |request, remote| server.clone().handle(request, remote)).await;
+        let agents = listen(&pki, move |request, remote| agent.clone().handle(request, remote)).await;
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(ca_der(&pki.ca_pem())).unwrap();
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = rustls::ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let client = reqwest::Client::builder().tls_backend_preconfigured(tls).build().unwrap();
+        let group = "machineconfiguration.openshift.io";
+        Self {
+            pools: Objects::new(&appliance.core, group, "MachineConfigPool").unwrap(),
+            machine_configs: Objects::new(&appliance.core, group, "MachineConfig").unwrap(),
+            appliance,
+            configs,
+            agents,
+            client,
+            _data: data,
+        }
+    }
+
+    async fn pool(&self, name: &str) {
+        let selector = json!({"matchLabels": {"machineconfiguration.openshift.io/role": name}});
+        let pool = json!({"metadata": {"name": name}, "spec": {"machineConfigSelector": selector}});
+        self.pools.create(&pool).await.unwrap();
+    }
+
+    async fn machine_config(&self, name: &str, role: &str, spec: Value) {
+        let labels = json!({"machineconfiguration.openshift.io/role": role});
+        let object = json!({"metadata": {"name": name, "labels": labels}, "spec": spec});
+        self.machine_configs.create(&object).await.unwrap();
+    }
+
+    /// A pool with a file in its config.
+    async fn worker(&self) {
+        self.pool("worker").await;
+        self.machine_config("00-worker", "worker", json!({"config": file("3.2.0", "/etc/role", "worker")})).await;
+        until("the pool is rendered", async || {
+            let pool = self.pools.get("", "worker").await.unwrap().unwrap();
+            pool["status"]["configuration"]["name"].as_str().is_some_and(|name| name.starts_with("rendered-worker-"))
+        })
+        .await;
+    }
+
+    async fn condition(&self, pool: &str, kind: &str) -> Value {
+        let pool = self.pools.get("", pool).await.unwrap().unwrap();
+        let conditions = pool["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
+    }
+
+    /// Installs a host that boots by the pool's managed stub; its token.
+    async fn install(&self, name: &str, mac: &str, key: u8, image: &firesteel_resources::Image, stub: &str) -> String {
+        let user_data = SecretReference { name: stub.to_owned(), namespace: NAMESPACE.into() };
+        let image = Some(image.clone());
+        self.appliance.add_with(name, mac, image, |host| host.spec.user_data = Some(user_data)).await;
+        let mut agent = Agent::boot(&self.appliance, mac, key).await;
+        let End::WritePlan(plan) = agent.work(&self.appliance, name).await else {
+            panic!("{}", self.appliance.error(name).await);
+        };
+        let stub: Value = serde_json::from_slice(&handed_off(&plan.steps, "ignition/config.ign")).unwrap();
+        let merge = &stub["ignition"]["config"]["merge"][0];
+        let report = String::from_utf8(handed_off(&plan.steps, "firesteel/report.conf")).unwrap();
+        let bearer = merge["httpHeaders"][0]["value"].as_str().unwrap();
+        let token = bearer.strip_prefix("Bearer ").unwrap().to_owned();
+        let lines: Vec<&str> = report.lines().collect();
+        let told = format!("FIRESTEEL_REPORT_TOKEN={token}");
+        assert_eq!(lines, ["FIRESTEEL_REPORT_URL=https://192.0.2.1:8443/first-boot-failed", told.as_str()]);
+        let ca = handed_off(&plan.steps, "firesteel/ca.crt");
+        assert!(ca.starts_with(b"-----BEGIN CERTIFICATE-----"));
+        token
+    }
+
+    async fn ask(&self, method: &str, path: &str, accept: &str, token: Option<&str>) -> Answer {
+        let method = reqwest::Method::from_bytes(method.as_bytes()).unwrap();
+        let mut request = self.client.request(method, format!("https://{}{path}", self.configs));
+        if !accept.is_empty() {
+            request = request.header("Accept", accept);
+        }
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        Answer::of(request.send().await.unwrap()).await
+    }
+
+    async fn get(&self, path: &str, token: &str) -> Answer {
+        self.ask("GET", path, IGNITION, Some(token)).await
+    }
+
+    /// What the OS sends when it runs, by the config that it fetched.
+    async fn report_running(&self, config: &[u8]) {
+        let config: Value = serde_json::from_slice(config).unwrap();
+        let files = config["storage"]["files"].as_array().unwrap();
+        let file = files.iter().find(|file| file["path"] == "/etc/firesteel/instance.json").unwrap();
+        let data = file["contents"]["source"].as_str().unwrap().rsplit(',').next().unwrap();
+        let instance: Value = serde_json::from_slice(&STANDARD.decode(data).unwrap()).unwrap();
+        let (uid, nonce) = (instance["host"].as_str().unwrap(), instance["nonce"].as_str().unwrap());
+        self.appliance.control.running(uid, nonce, REMOTE).await.unwrap();
+    }
+
+    async fn events(&self, name: &str) -> Vec<(String, String)> {
+        let journal = self.appliance.journal(name).await;
+        journal.status.timeline.into_iter().map(|event| (event.event, event.detail)).collect()
+    }
+}
+
+fn ca_der(pem: &str) -> rustls::pki_types::CertificateDer<'static> {
+    use rustls::pki_types::pem::PemObject as _;
+    rustls::pki_types::CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
+}
+
+async fn listen<H, F>(pki: &Pki, handler: H) -> SocketAddr
+where
+    H: Fn(http::Request<firesteel_appliance::http::server::RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
+    F: Future<Output = http::Response<firesteel_appliance::http::body::ResponseBody>> + Send + 'static,
+{
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut tls = (*pki.server).clone();
+    tls.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let server = Server {
+        name: "config",
+        listener,
+        tls: Some(Arc::new(tls)),
+        share: config::CONNECTIONS,
+        is_known: Known::default().is_known(),
+        patience: Patience::default(),
+    };
+    tokio::spawn(server.run(handler));
+    address
+}
+
+struct Answer {
+    status: u16,
+    headers: reqwest::header::HeaderMap,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    async fn of(response: reqwest::Response) -> Self {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        Self { status, headers, body: response.bytes().await.unwrap().to_vec() }
+    }
+
+    fn header(&self, name: &str) -> &str {
+        self.headers.get(name).map_or("", |value| value.to_str().unwrap())
+    }
+
+    /// Refused with this status, without a body, and with these words for a person.
+    fn assert_refused(&self, status: u16, why: &str) {
+        assert_eq!((self.status, self.body.len()), (status, 0), "{}", self.header("x-firesteel-reason"));
+        assert_eq!(self.header("content-length"), "0");
+        assert!(self.header("x-firesteel-reason").contains(why), "{}", self.header("x-firesteel-reason"));
+    }
+}
+
+fn handed_off(plan: &[Step], path: &str) -> Vec<u8> {
+    let files = plan.iter().find_map(|step| match step {
+        Step::HandOff { files, .. } => Some(files),
+        _ => None,
+    });
+    let file = files.unwrap().iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path}"));
+    STANDARD.decode(&file.content_base64).unwrap()
+}
+
+fn file(version: &str, path: &str, contents: &str) -> Value {
+    let source = format!("data:,{contents}");
+    json!({"ignition": {"version": version}, "storage": {"files": [{"path": path, "contents": {"source": source}}]}})
+}
+
+/// S1.19
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn paths_methods_and_unknown_pools_are_answered_as_upstream_does() {
+    let site = Site::start(|settings| settings.without_token = true).await;
+    site.worker().await;
+    let served = site.ask("GET", "/config/worker", IGNITION, None).await;
+    assert_eq!((served.status, served.header("content-type")), (200, "application/json"));
+    assert_eq!(served.header("content-length"), served.body.len().to_string());
+    let head = site.ask("HEAD", "/config/worker", IGNITION, None).await;
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.header("content-length"), served.body.len().to_string());
+    for (method, path, status) in [
+        ("GET", "/healthz", 200),
+        ("HEAD", "/healthz", 200),
+        ("GET", "/", 404),
+        ("GET", "/config", 400),
+        ("GET", "/config/", 400),
+        ("POST", "/config/worker", 405),
+        ("DELETE", "/healthz", 405),
+        ("GET", "/config/nobody", 404),
+        ("HEAD", "/config/nobody", 404),
+    ] {
+        let answer = site.ask(method, path, "", None).await;
+        assert_eq!((answer.status, answer.body.len()), (status, 0), "{method} {path}");
+    }
+    // A pool without machine configs is there, and has nothing that could be served.
+    site.pool("empty").await;
+    until("the empty pool is known", async || site.condition("empty", "RenderDegraded").await["status"] == "True")
+        .await;
+    site.ask("GET", "/config/empty", "", None).await.assert_refused(500, "no machine config is selected");
+}
+
+/// S1.20: upstream's vectors, over TLS.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn upstreams_vectors_of_the_header_accept_hold_over_the_wire() {
+    let path =
+        std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../shared/fixtures/vectors/mcs-accept-header.json");
+    let Ok(vectors) = std::fs::read(&path) else {
+        println!("skipped: the fixtures are not beside the project ({})", path.display());
+        return;
+    };
+    let site = Site::start(|settings| settings.without_token = true).await;
+    site.worker().await;
+    let vectors: Value = serde_json::from_slice(&vectors).unwrap();
+    for vector in vectors.as_array().unwrap() {
+        let answer = site.ask("GET", "/config/worker", vector["accept"].as_str().unwrap(), None).await;
+        assert_eq!(u64::from(answer.status), vector["http"].as_u64().unwrap(), "{vector}");
+        let version = serde_json::from_slice::<Value>(&answer.body).unwrap_or_default()["ignition"]["version"].clone();
+        assert_eq!(version, vector["served"], "{vector}");
+    }
+    let old = "application/vnd.coreos.ignition+json;version=3.0.0";
+    let served = site.ask("GET", "/config/worker", old, None).await;
+    let config: Value = serde_json::from_slice(&served.body).unwrap();
+    assert_eq!(config["ignition"]["version"], "3.0.0", "nothing in it needs more");
+    // What a 3.0 client cannot read is named, and never 500.
+    let newer = json!({"ignition": {"version": "3.3.0"}, "storage": {"disks": [{"device": "/dev/sdb",
+        "partitions": [{"number": 1, "resize": true, "sizeMiB": 100}]}]}});
+    site.machine_config("50-disks", "worker", json!({"config": newer})).await;
+    until("it is rendered", async || site.ask("GET", "/config/worker", old, None).await.status != 200).await;
+    site.ask("GET", "/config/worker", old, None).await.assert_refused(406, "storage.disks[0].partitions[0].resize");
+}
+
+/// S1.23
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_is_served_to_its_own_hosts_until_they_run() {
+    let site = Site::start(|_| {}).await;
+    site.worker().await;
+    site.pool("infra").await;
+    site.machine_config("00-infra", "infra", json!({"config": file("3.2.0", "/etc/role", "infra")})).await;
+    let (_origin, image) = published(noise(2 << 20));
+    let token = site.install("one", "02:00:00:00:07:01", 1, &image, "worker-user-data-managed").await;
+    let other = site.install("two", "02:00:00:00:07:02", 2, &image, "infra-user-data-managed").await;
+
+    site.ask("GET", "/config/worker", IGNITION, None).await.assert_refused(401, "only for the token of its host");
+    site.get("/config/worker", "nonsense").await.assert_refused(401, "not a token");
+    let mut forged = token.clone();
+    let last = if forged.pop() == Some('A') { 'B' } else { 'A' };
+    forged.push(last);
+    assert_eq!(site.get("/config/worker", &forged).await.status, 401);
+    site.get("/config/worker", &other).await.assert_refused(403, "does not fetch the config worker");
+    site.get("/config/nobody", &token).await.assert_refused(403, "does not fetch the config nobody");
+
+    // HEAD changes nothing.
+    let head = site.ask("HEAD", "/config/worker", IGNITION, Some(&token)).await;
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(site.appliance.journal("one").await.status.instance, None);
+
+    // Repeats are answered alike, by header and by URL.
+    let first = site.get("/config/worker", &token).await;
+    assert_eq!(first.status, 200);
+    let again = site.ask("GET", &format!("/config/worker?token={token}"), IGNITION, None).await;
+    assert_eq!((again.status, &again.body), (200, &first.body));
+    let record = site.appliance.journal("one").await.status.instance.unwrap();
+    assert!(record.config_fetched_at.is_some() && record.running_at.is_none());
+    assert_eq!(record.config, "worker");
+    assert!(record.rendered.starts_with("rendered-worker-"), "{record:?}");
+    let fetched = site.events("one").await.iter().filter(|(event, _)| event == "config_fetched").count();
+    assert_eq!(fetched, 1, "once in the timeline");
+
+    site.report_running(&first.body).await;
+    site.get("/config/worker", &token).await.assert_refused(403, "has reported that it runs");
+    for _ in 0..20 {
+        assert_eq!(site.get("/config/worker", &token).await.status, 403);
+    }
+    let told: Vec<_> = site.events("one").await.into_iter().filter(|(event, _)| event == "config_refused").collect();
+    assert_eq!(told.len(), 1, "a flood is one line: {told:?}");
+    assert!(site.events("two").await.iter().any(|(event, detail)| {
+        event == "config_refused" && detail.contains("127.0.0.1 was refused its config worker")
+    }));
+    // The OS runs as it was rendered: the pool counts it.
+    until("the pool counts its machine", async || {
+        let pool = site.pools.get("", "worker").await.unwrap().unwrap();
+        pool["status"]["machineCount"] == 1
+    })
+    .await;
+}
+
+/// S1.23: the deadline, and how it is put off without a word to the host.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_ends_at_its_deadline_unless_that_is_put_off() {
+    let site = Site::start(|_| {}).await;
+    site.worker().await;
+    let (_origin, image) = published(noise(2 << 20));
+    let token = site.install("late", "02:00:00:00:07:11", 1, &image, "worker-user-data-managed").await;
+    site.appliance.ahead_s.store(31 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
+    site.get("/config/worker", &token).await.assert_refused(401, "deadline is over");
+    // What is not installed has no token to renew.
+    let wish = |word: &'static str| {
+        move |host: &mut firesteel_resources::BareMetalHost| {
+            host.metadata.annotations.insert("firesteel.dev/rehandoff".to_owned(), word.to_owned());
+        }
+    };
+    site.appliance.hosts.modify(NAMESPACE, "late", Part::Main, wish("first")).await.unwrap();
+    until("the wish is answered", async || site.appliance.journal("late").await.status.rehandoff.is_some()).await;
+    let answer = site.appliance.journal("late").await.status.rehandoff.unwrap();
+    assert!(answer.refused.contains("no OS of this appliance is installed"), "{answer:?}");
+    until("the annotation goes", async || {
+        let host = site.appliance.hosts.get(NAMESPACE, "late").await.unwrap().unwrap();
+        !host.metadata.annotations.contains_key("firesteel.dev/rehandoff")
+    })
+    .await;
+}
+
+/// S1.24
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_first_boot_that_failed_is_told_on_the_host_with_the_end_of_its_log() {
+    let site = Site::start(|_| {}).await;
+    site.worker().await;
+    let (_origin, image) = published(noise(2 << 20));
+    let token = site.install("broken", "02:00:00:00:07:21", 1, &image, "worker-user-data-managed").await;
+    let report = async |token: Option<&str>, body: Vec<u8>| {
+        let url = format!("https://{}/first-boot-failed", site.agents);
+        let mut request = site.client.post(url).header("Content-Type", "text/plain").body(body);
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        request.send().await.unwrap().status().as_u16()
+    };
+    let log = b"ignition[712]: GET https://192.0.2.1:22623/config/worker: attempt #5\n\x1b[31mIgnition failed: \
+                disks: no such device /dev/sdz\x1b[0m\n";
+    assert_eq!(report(None, log.to_vec()).await, 401);
+    assert_eq!(report(Some("nonsense"), log.to_vec()).await, 401);
+    assert_eq!(report(Some(&token), vec![b'x'; (16 << 10) + 1]).await, 413);
+    assert_eq!(report(Some(&token), log.to_vec()).await, 204);
+    assert_eq!(report(Some(&token), log.to_vec()).await, 204, "the same again");
+    let failed = site.appliance.journal("broken").await.status.instance.unwrap().failed.unwrap();
+    let text = failed.log.join("\n");
+    assert!(text.contains("Ignition failed: disks: no such device /dev/sdz"), "{text}");
+    assert!(!text.contains('\x1b'), "{text:?}");
+    let told = site.events("broken").await.into_iter().filter(|(event, _)| event == "first_boot_failed").count();
+    assert_eq!(told, 1);
+    // Who fails may try again with the same token; who runs may not report a failure any more.
+    let config = site.get("/config/worker", &token).await;
+    assert_eq!(config.status, 200);
+    site.report_running(&config.body).await;
+    assert_eq!(report(Some(&token), log.to_vec()).await, 403);
+}
+
+/// What bad input gets: pools that contradict themselves.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_contradiction_is_told_on_its_pool_and_the_others_go_on() {
+    let site = Site::start(|settings| settings.without_token = true).await;
+    site.worker().await;
+    let before = site.ask("GET", "/config/worker", IGNITION, None).await.body;
+    site.machine_config("10-realtime", "worker", json!({"kernelType": "realtime"})).await;
+    site.machine_config("20-large", "worker", json!({"kernelType": "64k-pages"})).await;
+    until("the contradiction is told", async || {
+        let told = site.condition("worker", "RenderDegraded").await;
+        let text = told["message"].as_str().unwrap_or_default().to_owned();
+        told["status"] == "True" && text.contains("10-realtime") && text.contains("20-large")
+    })
+    .await;
+    assert_eq!(site.condition("worker", "Degraded").await["reason"], "RenderFailed");
+    let after = site.ask("GET", "/config/worker", IGNITION, None).await;
+    assert_eq!((after.status, after.body), (200, before), "what was rendered before is served");
+    // Another pool, with arguments of a kernel that an older client is not told of.
+    site.pool("infra").await;
+    let config = json!({"ignition": {"version": "3.3.0"}, "kernelArguments": {"shouldExist": ["quiet"]}});
+    site.machine_config("00-infra", "infra", json!({"config": config, "kernelArguments": null})).await;
+    until("the other one is rendered", async || site.ask("GET", "/config/infra", IGNITION, None).await.status == 200)
+        .await;
+    let old = site.ask("GET", "/config/infra", "application/vnd.coreos.ignition+json;version=3.2.0", None).await;
+    let old: Value = serde_json::from_slice(&old.body).unwrap();
+    assert_eq!(old["kernelArguments"], Value::Null, "S1.30: moved to where its first boot looks");
+    // Mended, it is rendered anew.
+    site.machine_configs.delete("", "20-large").await.unwrap();
+    until("it is mended", async || site.condition("worker", "RenderDegraded").await["status"] == "False").await;
+    let warned = site.condition("worker", "ServedWithoutToken").await;
+    assert_eq!((&warned["status"], &warned["reason"]), (&json!("True"), &json!("OperatorSetting")));
+}
+
+/// S1.14 to S1.18, S1.22: stubs in Secrets, as they are found.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stubs_are_made_lifted_rotated_and_left_alone() {
+    let site = Site::start(|_| {}).await;
+    let ca = site.appliance.trust.pem();
+    let data = |pem: &str| format!("data:text/plain;charset=utf-8;base64,{}", STANDARD.encode(pem));
+    let spec_2 = json!({"ignition": {"version": "2.2.0", "config": {"append": [{"source": format!("{ORIGIN}worker")}]},
+        "security": {"tls": {"certificateAuthorities": [{"source": data(&ca)}]}}},
+        "systemd": {"units": [{"name": "mine.service", "enabled": true, "contents": "[Service]\n"}]}});
+    site.appliance.add_secret("worker-user-data", "userData", spec_2.to_string().as_bytes()).await;
+    site.appliance.add_secret("infra-user-data", "userData", b"#cloud-config\nhostname: a\n").await;
+    site.worker().await;
+    site.pool("infra").await;
+    site.machine_config("00-infra", "infra", json!({"config": file("3.2.0", "/etc/role", "infra")})).await;
+    site.appliance.add("host", "02:00:00:00:07:31", None).await;
+    let text = async |name: &str| {
+        let secret = site.appliance.secrets.get(NAMESPACE, name).await.unwrap();
+        secret.and_then(|secret| String::from_utf8(secret.user_data()?.to_vec()).ok()).unwrap_or_default()
+    };
+    until("the stubs are there", async || !text("infra-user-data-managed").await.is_empty()).await;
+    let made = text("worker-user-data-managed").await;
+    let expected = format!(
+        r#"{{"ignition":{{"version":"3.2.0","config":{{"merge":[{{"source":"{ORIGIN}worker"}}]}},"security":{{"tls":{{"certificateAuthorities":[{{"source":"{}"}}]}}}}}}}}"#,
+        data(&ca)
+    );
+    assert_eq!(made, expected);
+    let secret = site.appliance.secrets.get(NAMESPACE, "worker-user-data-managed").await.unwrap().unwrap();
+    assert_eq!(secret.get("disableTemplating"), Some(&b"true\n"[..]));
+    assert_eq!(secret.metadata.owner_references[0].name, "worker");
+    until("spec 2 is lifted", async || text("worker-user-data").await.contains(r#""version":"3.2.0""#)).await;
+    assert!(text("worker-user-data").await.contains("mine.service"), "the owner's unit stays");
+    assert_eq!(text("infra-user-data").await, "#cloud-config\nhostname: a\n");
+
+    // The owner's own spec 3 stub, with a space that no program would write, and one with two CAs.
+    let own = expected.replacen("{\"ignition\"", "{ \"ignition\"", 1);
+    let two = expected.replacen(
+        "certificateAuthorities\":[",
+        &format!("certificateAuthorities\":[{{\"source\":\"{}\"}},", data(&ca)),
+        1,
+    );
+    let write = |content: String| {
+        move |secret: &mut firesteel_resources::Secret| {
+            secret
+                .data
+                .insert("userData".to_owned(), firesteel_resources::secret::SecretBytes(content.clone().into_bytes()));
+        }
+    };
+    site.appliance.secrets.modify(NAMESPACE, "worker-user-data", Part::Main, write(own.clone())).await.unwrap();
+    site.appliance
+        .secrets
+        .modify(NAMESPACE, "infra-user-data", Part::Main, write(two.replace("worker", "infra")))
+        .await
+        .unwrap();
+    let new = {
+        let folder = tempfile::tempdir().unwrap();
+        let pki = Pki::open(&DataDir::open(folder.path()).unwrap(), &[], Timestamp::now()).unwrap();
+        pki.ca_pem()
+    };
+    let overlap = format!("{new}{ca}");
+    site.appliance.trust.set(firesteel_control::Bundle { current: overlap.clone(), past: Vec::new() });
+    until("the owner's stub is rotated", async || text("worker-user-data").await.contains(&data(&overlap))).await;
+    assert_eq!(text("worker-user-data").await, own.replace(&data(&ca), &data(&overlap)), "no other byte changed");
+    until("the managed one is rotated", async || text("worker-user-data-managed").await.contains(&data(&overlap)))
+        .await;
+    until("two CAs are told", async || {
+        let told = site.condition("infra", "StubsManaged").await;
+        told["message"].as_str().unwrap_or_default().contains("default/infra-user-data: the stub has 2 certificate")
+    })
+    .await;
+    assert_eq!(text("infra-user-data").await, two.replace("worker", "infra"), "left alone");
+    // With the pool its stub goes, and the owner's stays.
+    let pools: Objects<MachineConfigPool> =
+        Objects::new(&site.appliance.core, "machineconfiguration.openshift.io", "MachineConfigPool").unwrap();
+    pools.delete("", "worker").await.unwrap();
+    until("the managed stub goes", async || text("worker-user-data-managed").await.is_empty()).await;
+    assert!(!text("worker-user-data").await.is_empty());
+}
