@@ -72,6 +72,9 @@ pub(super) fn obstacle(seen: &Seen<'_>, image: &ImageReference, host: &HostSeen)
     if let Some(why) = conflict(seen, host) {
         return Some(why);
     }
+    if let Some(why) = seen.stub_fault {
+        return Some(why.to_owned());
+    }
     let wanted = seen.catalogue.stored(image).map(|entry| entry.architecture).or(seen.architecture)?;
     let has = host.architecture.filter(|has| *has != wanted)?;
     Some(format!("it is {has}, and the group's image {} is for {wanted}", target::name(image)))
