@@ -67,9 +67,7 @@ impl Control {
         let mut changes = self.inner.boot_streams.subscribe().await.map_err(|status| status.message)?;
         loop {
             let is_news = match changes.next().await.map_err(|status| status.message)? {
-                Change::Applied(stream) => {
-                    self.inner.streams.learn(&stream.metadata.name, Some(entries_of(&stream)))
-                }
+                Change::Applied(stream) => self.inner.streams.learn(&stream.metadata.name, Some(entries_of(&stream))),
                 Change::Deleted(stream) => self.inner.streams.learn(&stream.metadata.name, None),
                 Change::Synced => {
                     // Told again by a watch that began anew.

@@ -41,6 +41,20 @@ impl Control {
     }
 }
 
+impl Control {
+    /// Has something written that happened to an object.
+    pub(crate) fn tell_object(&self, regarding: Regarding, reason: &str, is_warning: bool, message: String) {
+        if !self.config().tells_events {
+            return;
+        }
+        let name = regarding.name.clone();
+        let happened = Occurrence { regarding, is_warning, reason: reason.to_owned(), message, at: self.now() };
+        if self.events().try_send(happened).is_err() {
+            tracing::warn!(%name, reason, "too many events are waiting: one is in the log alone");
+        }
+    }
+}
+
 /// Writes events one after the other.
 pub(crate) async fn run(control: Control, mut events: mpsc::Receiver<Occurrence>) -> Result<(), String> {
     let mut recorder = Recorder::new(&control.config().core, COMPONENT);

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use crate::{
     HostKey,
     console::Consoles,
+    groups::Place,
     halts::Halts,
     images::ImageView,
     logins::Logins,
@@ -81,6 +82,8 @@ pub(crate) struct HostView {
     pub(crate) power: PowerView,
     /// As the newest step left it.
     pub(crate) standing: Option<Standing>,
+    /// Where it stands with images of groups.
+    pub(crate) place: Option<Place>,
     /// The ramdisk's network, published together with the boot entry.
     pub(crate) network: NetworkView,
 }

@@ -34,9 +34,15 @@ pub(crate) struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Stand {
     /// Nothing is on its disk that would be lost by another image; the image that its spec names now.
-    Open { wanted: Option<Image>, failed: Option<Failed> },
+    Open {
+        wanted: Option<Image>,
+        failed: Option<Failed>,
+    },
     Installing(Image),
-    Installed { image: Image, os: Os },
+    Installed {
+        image: Image,
+        os: Os,
+    },
     /// No group has a say: why.
     Closed(String),
 }
@@ -156,9 +162,10 @@ fn stand(host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus)
 /// away. What is tried again by itself, such as a download, is none.
 fn failed(memory: &HostMemory, wanted: Option<&Image>) -> Option<Failed> {
     let is_of_it = wanted.is_some_and(|wanted| {
-        memory.last_attempted_image.as_ref().is_some_and(|tried| {
-            (&tried.url, &tried.checksum) == (&wanted.url, &wanted.checksum)
-        })
+        memory
+            .last_attempted_image
+            .as_ref()
+            .is_some_and(|tried| (&tried.url, &tried.checksum) == (&wanted.url, &wanted.checksum))
     });
     let failure = memory.failure.as_ref().filter(|failure| failure.kind == ErrorType::Provisioning);
     let is_stuck = failure.is_some_and(|failure| failure.until_edit);
@@ -230,7 +237,8 @@ mod tests {
             assert_eq!(place.open(), None);
         }
         let says = |attempt| {
-            let record = InstanceRecord { attempt, running_at: Some(Timestamp::UNIX_EPOCH), ..InstanceRecord::default() };
+            let record =
+                InstanceRecord { attempt, running_at: Some(Timestamp::UNIX_EPOCH), ..InstanceRecord::default() };
             let journal = HostJournalStatus { instance: Some(record), ..HostJournalStatus::default() };
             Place::of(&host("a"), &provisioned, &journal).stand
         };

@@ -50,7 +50,8 @@ impl World {
         let host = |name: &&str| to_install((*name).to_owned(), Some(X86_64));
         let entries = ["3", "2", "1"].map(|name| entry("stable", name, X86_64)).into();
         let hosts = hosts.iter().map(host).collect();
-        let mut world = Self { group, hosts, entries, contested: Contested::new(), stub_fault: None, by: "ann", now: 1000 };
+        let mut world =
+            Self { group, hosts, entries, contested: Contested::new(), stub_fault: None, by: "ann", now: 1000 };
         world.step();
         if let Some(canaries) = canaries {
             world.group.spec.rollout.mode = RolloutMode::Canary;
@@ -385,9 +386,7 @@ fn history_tells_of_group_and_hosts_and_is_bounded() {
         world.group.status.history.iter().map(|entry| (entry.host.as_str(), entry.by.as_str(), entry.entry)).collect();
     assert_eq!(entries, [("", POLICY, 1), ("a", POLICY, 2)]);
     // More hosts than there is room for, and images for years.
-    world.hosts = (0..600)
-        .map(|number| to_install(format!("h{number}"), None))
-        .collect();
+    world.hosts = (0..600).map(|number| to_install(format!("h{number}"), None)).collect();
     for round in 0..50 {
         let name = ["1", "2", "3"][round % 3];
         for host in &mut world.hosts {
@@ -491,7 +490,9 @@ impl Model {
                 Stage::Running(_) | Stage::Foreign(_) => None,
             }),
             Edit::Fail(host) => on_host(*host, &|stage, _| match stage {
-                Stage::Installing(image) => Some(Stage::Failed { image: image.clone(), message: "no".into(), at: now, is_on_disk: false }),
+                Stage::Installing(image) => {
+                    Some(Stage::Failed { image: image.clone(), message: "no".into(), at: now, is_on_disk: false })
+                }
                 _ => None,
             }),
             Edit::Reinstall(host) => on_host(*host, &|stage, _| {
