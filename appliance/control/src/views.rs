@@ -270,6 +270,11 @@ impl Views {
         }
     }
 
+    /// The hosts that are there, without those that went and that a step has not taken leave of.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (&HostKey, &HostView)> {
+        self.hosts.iter().filter(|(key, view)| self.by_uid.get(&view.uid) == Some(*key))
+    }
+
     /// A host is gone: nobody is this host any more. Which orders its BMC was given is known until a step
     /// finds that it is gone, since one that is under way must not give them again.
     pub(crate) fn host_went(&mut self, key: &HostKey, uid: &str) {

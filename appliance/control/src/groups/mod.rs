@@ -197,8 +197,7 @@ impl Control {
         let unknown: Vec<(HostKey, String)> = {
             let views = self.views();
             let of = |key: &HostKey| namespace.is_none_or(|namespace| key.namespace == namespace);
-            let missing =
-                views.hosts.iter().filter(|(key, view)| of(key) && view.place.is_none() && !view.uid.is_empty());
+            let missing = views.present().filter(|(key, view)| of(key) && view.place.is_none());
             missing.map(|(key, view)| (key.clone(), view.uid.clone())).collect()
         };
         for (key, uid) in unknown {
@@ -211,7 +210,7 @@ impl Control {
     /// The architectures of all hosts that were inspected.
     pub(crate) fn architectures(&self) -> BTreeSet<Architecture> {
         let views = self.views();
-        let places = views.hosts.values().filter_map(|view| view.place.as_ref());
+        let places = views.present().filter_map(|(_, view)| view.place.as_ref());
         places.filter(|place| place.is_inspected).filter_map(|place| place.architecture).collect()
     }
 }

@@ -67,7 +67,7 @@ impl Control {
     fn sight(&self, namespace: &str, groups: &[HostGroup]) -> Sight {
         let hosts: BTreeMap<String, Place> = {
             let views = self.views();
-            let own = views.hosts.iter().filter(|(key, _)| key.namespace == namespace);
+            let own = views.present().filter(|(key, _)| key.namespace == namespace);
             own.filter_map(|(key, view)| Some((key.name.clone(), view.place.clone()?))).collect()
         };
         let entries = self.inner.streams.entries();

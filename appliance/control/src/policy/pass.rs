@@ -109,9 +109,14 @@ impl Keeper {
     /// Events of sets that cannot be changed, once each until they can.
     fn tell(&mut self, decided: &Decided, sets: &Sets) {
         for (key, decision) in &decided.decisions {
-            let Decision::Degraded(why) = decision else {
-                self.told.remove(key);
-                continue;
+            let why = match decision {
+                Decision::Degraded(why) => why,
+                // It may be tried again, and fail again.
+                Decision::Patch { .. } | Decision::Wait(_) => continue,
+                Decision::NotSelected | Decision::Done | Decision::Skip(_) => {
+                    self.told.remove(key);
+                    continue;
+                }
             };
             if self.told.insert(key.clone())
                 && let Some(place) = sets.places.get(key)
@@ -165,7 +170,7 @@ impl Control {
     /// Hosts that were not stepped since the start.
     fn unseen_hosts(&self) -> Vec<String> {
         let views = self.views();
-        let unseen = views.hosts.iter().filter(|(_, view)| !view.uid.is_empty() && view.boot_entry.is_none());
+        let unseen = views.present().filter(|(_, view)| view.boot_entry.is_none());
         let mut names: Vec<String> = unseen.map(|(key, _)| key.to_string()).collect();
         names.sort();
         names
