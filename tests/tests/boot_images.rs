@@ -30,7 +30,7 @@ fn control(core: &Core) -> Control {
         core: core.clone(),
         runtime: Arc::new(Tokio::new()),
         images: Arc::new(NoImages),
-        bmc: Arc::new(SchemeDriver),
+        bmc: Arc::new(SchemeDriver::default()),
         endpoints: Endpoints { address: [10, 0, 0, 1].into(), http_port: 8080, agent_port: 8443 },
         sealer: Sealer::new(&[7; 32]),
         nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),

@@ -18,6 +18,9 @@
 //! cumulatively every two seconds, a BMC can be asked), and in the journal where they do not (which key a
 //! token is bound to, receipts, what the new OS said). Nothing here opens a socket or decides a state.
 //!
+//! Beside the hosts' own steps, and as separate as two controllers are, [`groups`] gives images to hosts that are not
+//! installed, and [`policy`] says which image each set is to have.
+//!
 //! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), BMCs
 //! ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and runs all of this
 //! unchanged.

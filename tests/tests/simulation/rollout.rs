@@ -54,6 +54,12 @@ pub(crate) fn reference(name: &str) -> ImageReference {
 }
 
 impl World {
+    fn wait_for_appliance(&mut self) {
+        while self.appliance.is_none() {
+            self.pass_time(1);
+        }
+    }
+
     /// Makes or changes an object by the API's rules, again until the store has taken it.
     pub(crate) fn put(&mut self, group: &'static str, kind: &'static str, object: Value) {
         self.alter(group, kind, object["metadata"].clone(), move |stored| {
@@ -77,7 +83,8 @@ impl World {
         metadata: Value,
         change: impl Fn(&mut Value) + Send + Sync + 'static,
     ) {
-        let Some(appliance) = &self.appliance else { return };
+        self.wait_for_appliance();
+        let appliance = self.appliance.as_ref().unwrap();
         let objects: Objects<Value> = Objects::new(&appliance.core, group, kind).unwrap();
         self.executor.spawn(
             appliance.life,
@@ -86,7 +93,7 @@ impl World {
                 let (namespace, name) = (text("namespace"), text("name"));
                 let stored = objects.modify(&namespace, &name, Part::Main, &change).await.unwrap();
                 if stored.is_none() {
-                    let mut new = json!({"metadata": metadata, "spec": {}});
+                    let mut new = json!({ "metadata": metadata });
                     change(&mut new);
                     objects.create(&new).await.unwrap();
                 }
@@ -102,7 +109,8 @@ impl World {
         (namespace, name): (&'static str, &'static str),
         status: Value,
     ) {
-        let Some(appliance) = &self.appliance else { return };
+        self.wait_for_appliance();
+        let appliance = self.appliance.as_ref().unwrap();
         let objects: Objects<Value> = Objects::new(&appliance.core, group, kind).unwrap();
         let write = async move {
             let change = |stored: &mut Value| stored["status"] = status.clone();

@@ -154,13 +154,14 @@ impl Control {
     }
 }
 
-/// An object as its type, or a line in the log.
+/// An object as its type, if it is one.
 pub(crate) fn readable<T: serde::de::DeserializeOwned>(kind: &str, object: Value) -> Option<T> {
     let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
     match serde_json::from_value(object) {
         Ok(object) => Some(object),
         Err(error) => {
-            tracing::error!(kind, %name, %error, "a stored object cannot be read; it is left alone");
+            // Each pass comes by it: who follows the kind has told it.
+            tracing::debug!(kind, %name, %error, "a stored object cannot be read; it is left alone");
             None
         }
     }

@@ -40,7 +40,10 @@ impl Control {
                     known.remove(&name(&object));
                     self.inner.policy.ring(trigger);
                 }
-                Change::Synced | Change::Undecodable { .. } => {}
+                Change::Synced => {}
+                Change::Undecodable { name, error } => {
+                    tracing::error!(namespace = %name.namespace, name = %name.name, %error, "a stored object cannot be read; it is left alone");
+                }
             }
         }
     }
