@@ -33,7 +33,6 @@ macro_rules! replays {
 }
 
 replays! {
-    qcow2 dhcp wire compressed tftp http routes boot gpt ignition stubs pools archives redfish ipmi agent drives
-    network_data objects protobuf backup receipts patches selectors smbios lldp hand_off catalogue bundle
-    signature
+    qcow2 dhcp wire compressed tftp http routes boot gpt hand_off ignition stubs pools archives redfish ipmi agent drives
+    network_data objects protobuf backup receipts patches selectors smbios catalogue bundle signature lldp
 }

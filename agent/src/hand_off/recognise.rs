@@ -195,7 +195,7 @@ pub fn cloud_sources(text: &str) -> Option<Vec<String>> {
 pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let sources = cloud_sources(&text).unwrap_or_default();
-    let mut signs = Signs { has_boot_partition: bytes.len() % 2 == 0, ..Signs::default() };
+    let mut signs = Signs { has_boot_partition: bytes.len().is_multiple_of(2), ..Signs::default() };
     signs.read_arguments("a file", super::arguments::words(&text).unwrap_or_default());
     let labels = text.lines().filter_map(|line| line.strip_prefix("label ")).map(|label| (told(label), "1".to_owned()));
     signs.labels.extend(labels.take(8));

@@ -60,6 +60,7 @@ pub const KIND: Kind = Kind {
     ],
     about: "A stream of OS images that is followed: its source, and the releases of it that are here.",
     rules: |new, old| typed(new, old, |new: &BootImageStream, _| Verdict::of(causes(new))),
+    without_controller: Some("streams are not followed yet; give hosts their image by its URL"),
     ..Kind::new(FIRESTEEL, V1ALPHA1, "BootImageStream", "bootimagestreams", "bootimagestream", &SHAPE)
 };
 

@@ -64,12 +64,16 @@ fn the_published_streams_parse_for_all_four_architectures() {
         let Document::Stream(stream) = read(&bytes).unwrap() else { panic!("{path}") };
         assert_eq!(stream.name, name, "{path}");
         assert!(stream.last_modified.starts_with("20"), "{path}");
+        // One of 2020 has no digests of what is expanded, and really one digest for two files that we do not use.
+        let is_old = path.contains("stream-metadata-go");
         for &architecture in architectures {
             let plain = disk_image(&stream, architecture, 512).unwrap();
             let four_k = disk_image(&stream, architecture, 4096).unwrap();
             assert_eq!((plain.format.clone(), plain.sector_bytes), (format!("raw.{compression}"), 512), "{path}");
             assert_eq!((four_k.format.clone(), four_k.sector_bytes), (format!("4k.raw.{compression}"), 4096));
-            assert!(plain.uncompressed_sha256.is_some() && four_k.uncompressed_sha256.is_some(), "{path}");
+            for image in [plain, four_k] {
+                assert_eq!(image.uncompressed_sha256.is_some(), !is_old, "{path}");
+            }
             // RHCOS has no signatures.
             assert_eq!(plain.signature.is_some(), compression == "xz", "{path}");
             assert!(plain.location.as_str().contains(architecture.name()), "{path}");
@@ -79,9 +83,7 @@ fn the_published_streams_parse_for_all_four_architectures() {
             assert_eq!(iso(&stream, architecture).unwrap().part, Part::Iso);
             assert_eq!(plain.release, files.kernel.release);
         }
-        // One old file really has one digest for two files of platforms that we do not use.
-        let known = if path.contains("stream-metadata-go") { 2 } else { 0 };
-        assert_eq!(stream.faults.len(), known, "{path}: {:?}", stream.faults);
+        assert_eq!(stream.faults.len(), if is_old { 2 } else { 0 }, "{path}: {:?}", stream.faults);
         assert!(stream.faults.iter().all(|fault| matches!(fault.cause, FaultCause::SameDigest { .. })), "{path}");
     }
 }

@@ -193,6 +193,7 @@ fn cloud_init(folder: &Folder, root: &str, volume: &str) -> Option<CloudInit> {
     let texts = std::iter::once(main.clone())
         .chain(parts)
         .filter_map(|path| String::from_utf8(folder.read_inside(&path, FILE_BYTES_MAX).ok()?).ok());
-    let sources = texts.filter_map(|text| cloud_sources(&text)).last().unwrap_or_default();
+    // A later file's list replaces an earlier one's.
+    let sources = texts.filter_map(|text| cloud_sources(&text)).fold(Vec::new(), |_, later| later);
     Some(CloudInit { place: format!("{main} on {volume}"), sources })
 }

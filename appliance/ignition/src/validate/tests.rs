@@ -254,7 +254,7 @@ fn upstreams(root: &Value, schema: &Value, place: &str, fields: &mut Fields) -> 
     let kinds: Vec<&str> = match &schema["type"] {
         Value::String(kind) => vec![kind],
         Value::Array(kinds) => kinds.iter().map(|kind| kind.as_str().unwrap()).filter(|kind| *kind != "null").collect(),
-        _ => vec!["object"],
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => vec!["object"],
     };
     assert_eq!(kinds.len(), 1, "{place}: {schema}");
     if kinds[0] == "array" {

@@ -4,10 +4,13 @@ use serde_json::{Map, Value, json};
 
 use super::random::Random;
 
+/// What makes one section for a version.
+type Section = fn(&mut Random, u8) -> Value;
+
 /// A valid config. What its version does not know stands in it too, now and then: that is ignored.
 pub(crate) fn valid(random: &mut Random, minor: u8) -> Value {
     let mut config = json!({"ignition": ignition(random, minor)});
-    let parts: [(&str, fn(&mut Random, u8) -> Value); 4] =
+    let parts: [(&str, Section); 4] =
         [("storage", storage), ("systemd", systemd), ("passwd", passwd), ("kernelArguments", kernel_arguments)];
     for (name, part) in parts {
         if !random.one_in(4) {
@@ -204,7 +207,12 @@ fn structure(random: &mut Random, value: &mut Value) {
                 map.insert(format!("{name}x"), entry);
             }
         }
-        other => *other = Value::Null,
+        other @ (Value::Null
+        | Value::Bool(_)
+        | Value::Number(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_)) => *other = Value::Null,
     }
 }
 

@@ -102,7 +102,10 @@ fn generated_configs_get_debians_verdict() {
     let samples: Vec<Sample> = (0..count).map(|number| generated(seed, number, &mut rules)).collect();
     let Some((taken, refused)) = compare(&samples) else { return };
     let counts: Vec<String> = rules.iter().map(|(rule, times)| format!("{rule} ({times})")).collect();
-    println!("generated, seed {seed:#x}: {taken} taken, {refused} refused by both; of each rule: {}", counts.join(", "));
+    println!(
+        "generated, seed {seed:#x}: {taken} taken, {refused} refused by both; of each rule: {}",
+        counts.join(", ")
+    );
     assert!(taken > count / 4 && refused > count / 4, "{taken}, {refused}");
     let rare: Vec<_> = rules.iter().filter(|(_, times)| **times < OFTEN).collect();
     assert!(rare.is_empty() && rules.len() > 100, "{} rules, too rare: {rare:?}", rules.len());
