@@ -60,7 +60,6 @@ pub const KIND: Kind = Kind {
     ],
     about: "Which sets of machines and groups of hosts have their boot images kept current, and how old these may be.",
     rules: |new, old| typed(new, old, |typed, was| rules::judge(new, typed, was)),
-    without_controller: Some("boot images are not kept current yet"),
     ..Kind::new(
         "operator.openshift.io",
         "v1",
