@@ -30,7 +30,11 @@ use firesteel_plan::{
     HostMemory,
     policy::{Architecture, Trigger},
 };
-use firesteel_resources::{BareMetalHost, HostGroup, host_group::ImageReference, host_journal::HostJournalStatus};
+use firesteel_resources::{
+    BareMetalHost, HostGroup,
+    host_group::{CanaryState, ImageReference},
+    host_journal::HostJournalStatus,
+};
 
 pub(crate) use pass::readable;
 pub(crate) use place::Place;
@@ -62,6 +66,7 @@ struct Seen {
     is_deleting: bool,
     golden: Option<ImageReference>,
     current: Option<ImageReference>,
+    is_halted: bool,
 }
 
 impl Seen {
@@ -75,6 +80,7 @@ impl Seen {
             is_deleting: metadata.is_deleting(),
             golden: group.status.golden.clone(),
             current: group.status.current.clone(),
+            is_halted: group.status.canary.as_ref().is_some_and(|canary| canary.state == CanaryState::Halted),
         }
     }
 }
@@ -103,6 +109,11 @@ impl Groups {
         if has_groups {
             self.queue.wake_in(&namespace_key(namespace), SETTLE);
         }
+    }
+
+    /// Groups whose rollout halted.
+    pub(crate) fn halted(&self) -> u64 {
+        self.lock().values().filter(|group| group.is_halted).count() as u64
     }
 
     pub(crate) fn wake_all(&self) {

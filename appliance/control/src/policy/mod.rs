@@ -23,12 +23,15 @@ pub(crate) mod stubs;
 mod write;
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use firesteel_plan::policy::Trigger;
+use firesteel_plan::{
+    policy::{Decided, Decision, Trigger},
+    skew::Upgradeable,
+};
 use tokio::sync::Notify;
 
 use crate::Control;
@@ -51,6 +54,9 @@ struct State {
     trigger: Option<Trigger>,
     /// Secrets that the last pass looked at: namespace and name.
     secrets: BTreeSet<(String, String)>,
+    /// Sets by what the last pass decided.
+    sets: BTreeMap<&'static str, u64>,
+    new_enough: Option<bool>,
 }
 
 impl Policy {
@@ -71,6 +77,34 @@ impl Policy {
 
     fn mind(&self, secrets: BTreeSet<(String, String)>) {
         self.lock().secrets = secrets;
+    }
+
+    /// Notes what a pass found, for whoever asks.
+    fn tell(&self, decided: &Decided, upgradeable: &Upgradeable) {
+        let mut sets = BTreeMap::new();
+        for decision in decided.decisions.values() {
+            let word = match decision {
+                Decision::NotSelected => continue,
+                Decision::Done => "done",
+                Decision::Patch { .. } | Decision::Wait(_) => "waiting",
+                Decision::Skip(_) => "skipped",
+                Decision::Degraded(_) => "degraded",
+            };
+            *sets.entry(word).or_default() += 1;
+        }
+        let mut state = self.lock();
+        state.sets = sets;
+        state.new_enough = match upgradeable {
+            Upgradeable::NotChecked(_) => None,
+            Upgradeable::Yes(_) => Some(true),
+            Upgradeable::No(_) => Some(false),
+        };
+    }
+
+    /// Sets by what became of them, and whether their images are new enough for an upgrade, as far as somebody looks.
+    pub(crate) fn told(&self) -> (BTreeMap<&'static str, u64>, Option<bool>) {
+        let state = self.lock();
+        (state.sets.clone(), state.new_enough)
     }
 
     fn is_rung(&self) -> bool {

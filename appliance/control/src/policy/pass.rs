@@ -65,6 +65,7 @@ impl Keeper {
             let stored = MachineConfiguration { status, ..configuration };
             control.inner.configurations.update_status(&stored).await?;
         }
+        control.inner.policy.tell(&decided, &skew.upgradeable);
         self.tell(&decided, &sets);
         let has_failed = self.write(&decided, &sets, &mut kept).await?;
         if has_failed {
