@@ -41,6 +41,7 @@ mod laws;
 mod logins;
 mod machine;
 mod network;
+mod objects;
 mod owner;
 mod planted;
 mod policy;

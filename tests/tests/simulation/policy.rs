@@ -9,8 +9,8 @@ use firesteel_resources::{MachineConfiguration, Secret};
 use serde_json::{Value, json};
 
 use crate::executor::lock;
+use crate::objects::{digest, location, release, release_at, world};
 use crate::owner::{Birth, NAMESPACE};
-use crate::rollout::{digest, location, release, release_at, world};
 use crate::world::World;
 
 const SETS: &str = "machine.openshift.io";
