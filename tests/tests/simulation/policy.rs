@@ -137,10 +137,10 @@ fn each_rule_names_the_set_that_it_stops_and_the_others_go_on() {
                       "template": {"metadata": {"labels": {"a": "b"}}, "spec": machine}});
     world.put("cluster.x-k8s.io", "MachineSet", json!({"metadata": metadata, "spec": spec}));
 
-    world.until("those that may are changed", |world| {
+    world.wait_until("those that may are changed", |world| {
         ["plain", "lifted", "cloud"].iter().all(|name| world.image_in(name) == digest("2"))
     });
-    world.until("the status says the rest", |world| {
+    world.wait_until("the status says the rest", |world| {
         world.policy_says("BootImageUpdateProgressing").message.contains("reconciled 4 of")
     });
     for (name, reason) in [
@@ -179,7 +179,7 @@ fn each_rule_names_the_set_that_it_stops_and_the_others_go_on() {
 
     // It is picked up as soon as it says what was missing.
     world.put_set(behind("nowhere"));
-    world.until("it is changed", |world| {
+    world.wait_until("it is changed", |world| {
         world.image_in("nowhere") == digest("2") && world.skipped("nowhere").is_empty()
     });
 }
@@ -190,24 +190,24 @@ fn the_architecture_of_the_only_hosts_is_that_of_sets_that_do_not_say() {
     world.stream(vec![release("2"), release("1")]);
     world.stub("stub", r#"{"ignition":{"version":"3.2.0"}}"#);
     world.put_set(edited("plain", |set| set["metadata"]["annotations"] = json!({})));
-    world.until("it is named", |world| world.skipped("plain") == "ArchitectureUnknown");
+    world.wait_until("it is named", |world| world.skipped("plain") == "ArchitectureUnknown");
     world.create(0, Birth::WithBmc);
-    world.until("the inspection tells", |world| world.image_in("plain") == digest("2"));
-    world.until("nothing is left", |world| world.policy_status().skipped_boot_images.is_empty());
+    world.wait_until("the inspection tells", |world| world.image_in("plain") == digest("2"));
+    world.wait_until("nothing is left", |world| world.policy_status().skipped_boot_images.is_empty());
 }
 
 #[test]
 fn the_three_meanings_are_in_force_and_opting_out_leaves_everything() {
     let mut world = sets_world();
     world.put_set(behind("a"));
-    world.until("the default is in force", |world| world.image_in("a") == digest("2"));
+    world.wait_until("the default is in force", |world| world.image_in("a") == digest("2"));
     let modes = |world: &World| -> Vec<SelectionMode> {
         let managed = world.policy_status().managed_boot_images_status.unwrap_or_default();
         managed.machine_managers.unwrap_or_default().iter().map(|manager| manager.selection.mode).collect()
     };
     assert_eq!(modes(&world), [SelectionMode::All; 3]);
     world.managers(json!([]));
-    world.until("nothing is managed", |world| modes(world) == [SelectionMode::None; 3]);
+    world.wait_until("nothing is managed", |world| modes(world) == [SelectionMode::None; 3]);
     world.stream(vec![release("3"), release("2"), release("1")]);
     world.pass_time(30);
     assert_eq!(world.image_in("a"), digest("2"), "it is left as it is");
@@ -221,7 +221,7 @@ fn the_three_meanings_are_in_force_and_opting_out_leaves_everything() {
     let partial =
         json!({"resource": "machinesets", "apiGroup": SETS, "selection": {"mode": "Partial", "partial": selector}});
     world.managers(json!([partial]));
-    world.until("it is in the status", |world| modes(world).contains(&SelectionMode::Partial));
+    world.wait_until("it is in the status", |world| modes(world).contains(&SelectionMode::Partial));
     world.pass_time(10);
     assert_eq!(world.image_in("a"), digest("2"), "not selected");
     world.put_set(edited("a", |set| {
@@ -229,7 +229,7 @@ fn the_three_meanings_are_in_force_and_opting_out_leaves_everything() {
         set["spec"]["template"]["spec"]["providerSpec"]["value"]["image"] =
             json!({"url": location("2"), "checksum": digest("2")});
     }));
-    world.until("it is selected", |world| world.image_in("a") == digest("3"));
+    world.wait_until("it is selected", |world| world.image_in("a") == digest("3"));
     assert_eq!(world.configuration().status.observed_generation, world.configuration().metadata.generation);
 }
 
@@ -241,11 +241,11 @@ fn a_fight_ends_after_three_writes_with_the_remedy_and_a_new_start() {
     // Somebody writes the old one back each time.
     let lost = Cell::new(0);
     while lost.get() < 3 {
-        world.until("it is changed", |world| world.image_in("fought") == digest("2"));
+        world.wait_until("it is changed", |world| world.image_in("fought") == digest("2"));
         lost.set(lost.get() + 1);
         world.put_set(behind("fought"));
     }
-    world.until("it stops", |world| world.degraded().contains("fought"));
+    world.wait_until("it stops", |world| world.degraded().contains("fought"));
     world.pass_time(300);
     assert_eq!((world.image_in("fought"), world.image_in("other")), (digest("1"), digest("2")));
     let told = world.degraded();
@@ -258,11 +258,13 @@ fn a_fight_ends_after_three_writes_with_the_remedy_and_a_new_start() {
     world.put_set(edited("fought", |set| {
         set["metadata"]["labels"] = json!({"firesteel.dev/managed-boot-images": "false"})
     }));
-    world.until("it is left alone", |world| world.skipped("fought") == "OptedOut");
+    world.wait_until("it is left alone", |world| world.skipped("fought") == "OptedOut");
     assert_eq!(world.image_in("fought"), digest("1"));
     world.put_set(edited("fought", |set| set["metadata"]["labels"] = json!({})));
-    world.until("it begins anew", |world| world.image_in("fought") == digest("2"));
-    world.until("all is well", |world| world.policy_says("BootImageUpdateDegraded").status == ConditionStatus::False);
+    world.wait_until("it begins anew", |world| world.image_in("fought") == digest("2"));
+    world.wait_until("all is well", |world| {
+        world.policy_says("BootImageUpdateDegraded").status == ConditionStatus::False
+    });
 }
 
 #[test]
@@ -281,14 +283,14 @@ fn what_fails_is_tried_fifteen_times_and_then_each_minute() {
         let number = told.split(" tries").next().and_then(|text| text.rsplit('(').next()).unwrap_or_default();
         number.parse().unwrap_or(0)
     };
-    world.until("it is tried some times", |world| tries(world) >= 5);
+    world.wait_until("it is tried some times", |world| tries(world) >= 5);
     assert!(
         world.degraded().contains("immutable") && world.degraded().contains("the next try is at"),
         "{}",
         world.degraded()
     );
     assert_eq!((world.image_in("a"), world.image_in("b")), (digest("1"), digest("2")), "the others go on");
-    world.until("fifteen tries are over", |world| tries(world) >= 16);
+    world.wait_until("fifteen tries are over", |world| tries(world) >= 16);
     let (before, writes) = (tries(&world), world.configuration().metadata.resource_version);
     world.pass_time(600);
     let after = tries(&world);
@@ -302,7 +304,7 @@ fn what_fails_is_tried_fifteen_times_and_then_each_minute() {
     assert!(tries(&world) >= after, "{}", world.degraded());
     // Whoever puts it right need not wait.
     world.put_set(behind("a"));
-    world.until("it is changed", |world| world.image_in("a") == digest("2"));
+    world.wait_until("it is changed", |world| world.image_in("a") == digest("2"));
 }
 
 #[test]
@@ -311,7 +313,9 @@ fn a_store_that_refuses_delays_the_policy_and_changes_nothing_of_it() {
     for name in ["a", "b", "c", "d"] {
         world.put_set(behind(name));
     }
-    world.until("all are changed", |world| ["a", "b", "c", "d"].iter().all(|name| world.image_in(name) == digest("2")));
+    world.wait_until("all are changed", |world| {
+        ["a", "b", "c", "d"].iter().all(|name| world.image_in(name) == digest("2"))
+    });
     lock(&world.laws).refuses = 150;
     world.pass_time(20);
     lock(&world.laws).refuses = 0;
@@ -320,10 +324,10 @@ fn a_store_that_refuses_delays_the_policy_and_changes_nothing_of_it() {
     lock(&world.laws).refuses = 150;
     world.pass_time(60);
     lock(&world.laws).refuses = 0;
-    world.until("all are changed again", |world| {
+    world.wait_until("all are changed again", |world| {
         ["a", "b", "c", "d"].iter().all(|name| world.image_in(name) == digest("3"))
     });
-    world.until("the status says so", |world| {
+    world.wait_until("the status says so", |world| {
         let progress = world.policy_says("BootImageUpdateProgressing");
         progress.status == ConditionStatus::False && progress.message.contains("reconciled 4 of 4")
     });
@@ -340,12 +344,12 @@ fn old_images_stand_against_an_upgrade_until_they_are_replaced_or_their_version_
     world.put_set(set("a", (&url, &sum), "stub"));
     let says = |world: &World| world.policy_says("Upgradeable");
     let mode = |world: &World| world.policy_status().boot_image_skew_enforcement_status.unwrap_or_default().mode;
-    world.until("it stands against it", |world| says(world).status == ConditionStatus::False);
+    world.wait_until("it stands against it", |world| says(world).status == ConditionStatus::False);
     let told = says(&world);
     assert_eq!((told.reason.as_str(), mode(&world)), ("ClusterBootImageSkewError", SkewMode::Automatic));
     assert!(told.message.contains(OLD) && told.message.contains("4.13.0 (RHCOS 9.2)"), "{}", told.message);
     world.stream(vec![release_at(NEW, &location(NEW)), release_at(OLD, &location(OLD))]);
-    world.until("it does not any more", |world| says(world).status == ConditionStatus::True);
+    world.wait_until("it does not any more", |world| says(world).status == ConditionStatus::True);
     let version = |world: &World| {
         let status = world.policy_status().boot_image_skew_enforcement_status.unwrap_or_default();
         status.automatic.and_then(|version| version.rhcos_version).unwrap_or_default()
@@ -354,10 +358,10 @@ fn old_images_stand_against_an_upgrade_until_they_are_replaced_or_their_version_
 
     let manual = json!({"mode": "Manual", "manual": {"mode": "OCPVersion", "ocpVersion": "4.12.1"}});
     world.policy(json!({"bootImageSkewEnforcement": manual}));
-    world.until("what is stated counts", |world| mode(world) == SkewMode::Manual);
+    world.wait_until("what is stated counts", |world| mode(world) == SkewMode::Manual);
     assert!(says(&world).status == ConditionStatus::False && says(&world).message.contains("4.12.1"));
     world.policy(json!({"bootImageSkewEnforcement": {"mode": "None"}}));
-    world.until("nobody looks", |world| mode(world) == SkewMode::None);
+    world.wait_until("nobody looks", |world| mode(world) == SkewMode::None);
     assert_eq!(says(&world).status, ConditionStatus::Unknown);
 }
 
@@ -366,7 +370,7 @@ fn old_images_stand_against_an_upgrade_until_they_are_replaced_or_their_version_
 fn the_policy_is_there_where_nobody_made_it_and_is_written_only_when_it_changes() {
     let mut world = sets_world();
     world.put_set(behind("a"));
-    world.until("it is changed", |world| world.image_in("a") == digest("2"));
+    world.wait_until("it is changed", |world| world.image_in("a") == digest("2"));
     world.pass_time(10);
     let before = world.configuration();
     assert_eq!(before.metadata.name, "cluster");

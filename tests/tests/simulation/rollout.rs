@@ -74,7 +74,7 @@ impl World {
             && instance.is_some_and(|one| one.attempt == applied.attempt && one.running_at.is_some())
     }
 
-    pub(crate) fn until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
+    pub(crate) fn wait_until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
         let end = self.now() + PATIENCE;
         while !holds(self) {
             let group = serde_json::to_string_pretty(&self.status()).unwrap_or_default();
@@ -85,7 +85,7 @@ impl World {
         }
     }
 
-    fn restore(&mut self, entry: Option<u32>) {
+    fn restore_group(&mut self, entry: Option<u32>) {
         let restore = entry.map(|entry| Restore { entry });
         self.alter("firesteel.dev", "HostGroup", json!({"name": "workers", "namespace": NAMESPACE}), move |group| {
             group["spec"]["restore"] = json!(restore);
@@ -111,7 +111,7 @@ fn settled(machines: usize, rollout: Value) -> World {
     world.stream(vec![release("1")]);
     world.group(json!({"mode": "all"}));
     world.member(0);
-    world.until("the first host runs", |world| world.runs("host-0"));
+    world.wait_until("the first host runs", |world| world.runs("host-0"));
     world.group(rollout);
     world
 }
@@ -122,16 +122,16 @@ fn hosts_get_the_groups_image_also_those_that_come_later_and_none_that_is_instal
     assert_eq!((world.current().as_str(), world.wants("host-0")), ("1", location("1")));
     let before = world.host_object("host-0").unwrap();
     world.stream(vec![release("2"), release("1")]);
-    world.until("the group is at the new release", |world| world.current() == "2");
+    world.wait_until("the group is at the new release", |world| world.current() == "2");
     world.pass_time(120);
     let after = world.host_object("host-0").unwrap();
     assert_eq!((after.metadata.generation, &after.spec), (before.metadata.generation, &before.spec), "untouched");
     assert!(world.runs("host-0") && world.writes() == 1);
 
     world.member(1);
-    world.until("the later host runs", |world| world.runs("host-1"));
+    world.wait_until("the later host runs", |world| world.runs("host-1"));
     assert_eq!((world.wants("host-1"), world.wants("host-0")), (location("2"), location("1")));
-    world.until("both are counted", |world| world.status().hosts.running == 2);
+    world.wait_until("both are counted", |world| world.status().hosts.running == 2);
     let status = world.status();
     assert_eq!((status.hosts.total, status.hosts.foreign, status.previous), (2, 0, Some(reference("1"))));
     let told: Vec<(String, String)> =
@@ -156,8 +156,8 @@ fn a_host_with_an_image_of_its_own_stays_as_it_is() {
     world.settle_tasks();
     world.edit("host-0", Box::new(own), false);
     world.group(json!({"mode": "all"}));
-    world.until("it runs", |world| world.runs("host-0"));
-    world.until("it is counted", |world| world.status().hosts.foreign == 1);
+    world.wait_until("it runs", |world| world.runs("host-0"));
+    world.wait_until("it is counted", |world| world.status().hosts.foreign == 1);
     assert_eq!(world.wants("host-0"), "http://images.example/own.raw");
 }
 
@@ -171,7 +171,7 @@ fn a_host_gets_the_stub_of_the_groups_pool_and_waits_for_it() {
         spec
     });
     world.member(0);
-    world.until("it is told", |world| world.says_of_group("workers", DEGRADED).1 == "NoStub");
+    world.wait_until("it is told", |world| world.says_of_group("workers", DEGRADED).1 == "NoStub");
     let (_, _, why) = world.says_of_group("workers", DEGRADED);
     assert!(why.contains("worker-user-data-managed"), "{why}");
     world.pass_time(60);
@@ -181,10 +181,10 @@ fn a_host_gets_the_stub_of_the_groups_pool_and_waits_for_it() {
     let stub = SecretBytes(source.user_data().unwrap().to_vec());
     let metadata = json!({"name": "worker-user-data-managed", "namespace": NAMESPACE});
     world.put("", "Secret", json!({"metadata": metadata, "data": {"userData": stub}}));
-    world.until("it runs", |world| world.runs("host-0"));
+    world.wait_until("it runs", |world| world.runs("host-0"));
     let host = world.host_object("host-0").unwrap();
     assert_eq!(host.spec.user_data.unwrap().name, "worker-user-data-managed");
-    world.until("all is well", |world| world.says_of_group("workers", DEGRADED).0 == ConditionStatus::False);
+    world.wait_until("all is well", |world| world.says_of_group("workers", DEGRADED).0 == ConditionStatus::False);
 }
 
 #[test]
@@ -193,12 +193,12 @@ fn the_second_host_waits_for_the_canary_also_over_a_restart() {
     world.member(1);
     world.member(2);
     // Release 1 is known to boot: nobody waits for it.
-    world.until("both are registered", |world| world.status().hosts.total == 3);
+    world.wait_until("both are registered", |world| world.status().hosts.total == 3);
     world.stream(vec![release("2"), release("1")]);
-    world.until("the trial begins", |world| world.status().canary.is_some());
+    world.wait_until("the trial begins", |world| world.status().canary.is_some());
     let canary = world.status().canary.unwrap();
     assert_eq!((canary.image, canary.state), (reference("2"), CanaryState::Trying));
-    world.until("the canary is installed", |world| {
+    world.wait_until("the canary is installed", |world| {
         ["host-1", "host-2"]
             .iter()
             .any(|name| world.wants(name) == location("2") && world.state_of(name) == Some(S::Provisioning))
@@ -215,7 +215,7 @@ fn the_second_host_waits_for_the_canary_also_over_a_restart() {
         let is_over = world.runs(first);
         assert!(is_over || world.wants(second) != location("2"), "it did not wait for the canary");
     }
-    world.until("the second host runs", |world| world.runs(second));
+    world.wait_until("the second host runs", |world| world.runs(second));
     assert_eq!((world.wants(second), world.wants("host-0")), (location("2"), location("1")));
     let status = world.status();
     assert_eq!(status.canary.map(|canary| canary.state), Some(CanaryState::Promoted));
@@ -229,20 +229,22 @@ fn a_canary_that_fails_halts_the_rollout_and_all_get_the_old_image() {
     let mut world = settled(3, json!({"mode": "canary"}));
     world.stream(vec![release_at("2", WRONG_IMAGE), release("1")]);
     world.member(1);
-    world.until("the rollout halts", |world| world.says_of_group("workers", CANARY_HALTED).0 == ConditionStatus::True);
+    world.wait_until("the rollout halts", |world| {
+        world.says_of_group("workers", CANARY_HALTED).0 == ConditionStatus::True
+    });
     let (_, reason, message) = world.says_of_group("workers", CANARY_HALTED);
     assert!(
         reason == "CanaryFailed" && message.contains("host-1 failed with it") && message.contains("checksum"),
         "{message}"
     );
-    world.until("the canary gets the old image", |world| world.runs("host-1"));
+    world.wait_until("the canary gets the old image", |world| world.runs("host-1"));
     world.member(2);
-    world.until("so does the next", |world| world.runs("host-2"));
+    world.wait_until("so does the next", |world| world.runs("host-2"));
     assert_eq!((world.wants("host-1"), world.wants("host-2")), (location("1"), location("1")));
     assert_eq!(world.current(), "1");
     // Another release begins another trial.
     world.stream(vec![release("3"), release("1")]);
-    world.until("it is tried", |world| {
+    world.wait_until("it is tried", |world| {
         world
             .status()
             .canary
@@ -259,9 +261,11 @@ fn a_canary_that_is_late_halts_the_rollout_and_a_higher_attempt_tries_again() {
     let nowhere = |host: &mut BareMetalHost| host.spec.user_data.as_mut().unwrap().name = "nowhere".to_owned();
     world.edit("host-1", Box::new(nowhere), false);
     world.stream(vec![release("2"), release("1")]);
-    world.until("the trial begins", |world| world.status().canary.is_some_and(|canary| !canary.hosts.is_empty()));
+    world.wait_until("the trial begins", |world| world.status().canary.is_some_and(|canary| !canary.hosts.is_empty()));
     let began = world.now();
-    world.until("the rollout halts", |world| world.says_of_group("workers", CANARY_HALTED).0 == ConditionStatus::True);
+    world.wait_until("the rollout halts", |world| {
+        world.says_of_group("workers", CANARY_HALTED).0 == ConditionStatus::True
+    });
     let took = (world.now() - began).as_secs();
     assert!((590..620).contains(&took), "{took} s");
     assert!(world.says_of_group("workers", CANARY_HALTED).2.contains("not running 10 minutes"));
@@ -271,7 +275,7 @@ fn a_canary_that_is_late_halts_the_rollout_and_a_higher_attempt_tries_again() {
     world.settle_tasks();
     world.group(json!({"mode": "canary", "deadlineSeconds": 600, "attempt": 1}));
     // Whichever image it is being installed with, it gets one of the two, and whole.
-    world.until("it runs", |world| world.runs("host-1"));
+    world.wait_until("it runs", |world| world.runs("host-1"));
     let had = world.wants("host-1");
     assert!(had == location("1") || had == location("2"), "{had}");
 }
@@ -281,26 +285,26 @@ fn a_restore_brings_the_old_image_back_until_it_is_taken_away() {
     let mut world = settled(3, json!({"mode": "canary"}));
     world.member(1);
     world.stream(vec![release("2"), release("1")]);
-    world.until("release 2 is promoted", |world| world.current() == "2");
+    world.wait_until("release 2 is promoted", |world| world.current() == "2");
     let old = world.status().history.iter().find(|entry| entry.host.is_empty()).map(|entry| entry.entry);
-    world.restore(old);
-    world.until("release 1 is back", |world| world.current() == "1");
+    world.restore_group(old);
+    world.wait_until("release 1 is back", |world| world.current() == "1");
     assert_eq!(world.says_of_group("workers", PROGRESSING).1, "Restored");
     let newest = world.status().history.into_iter().rfind(|entry| entry.host.is_empty()).unwrap();
     assert!(newest.image == reference("1") && newest.by.contains("generation"), "{newest:?}");
     world.member(2);
-    world.until("a new host runs it", |world| world.runs("host-2"));
+    world.wait_until("a new host runs it", |world| world.runs("host-2"));
     assert_eq!((world.wants("host-2"), world.wants("host-1")), (location("1"), location("2")));
     // A newer golden image does not move a group that was restored.
     world.stream(vec![release("3"), release("2"), release("1")]);
     world.pass_time(60);
     assert_eq!((world.current().as_str(), world.status().golden), ("1", Some(reference("2"))));
-    world.restore(Some(99));
-    world.until("an entry that is not there is told", |world| {
+    world.restore_group(Some(99));
+    world.wait_until("an entry that is not there is told", |world| {
         world.says_of_group("workers", DEGRADED).1 == "NoSuchImage"
     });
-    world.restore(None);
-    world.until("the newest is tried", |world| {
+    world.restore_group(None);
+    world.wait_until("the newest is tried", |world| {
         world.status().canary.is_some_and(|canary| canary.image == reference("3"))
     });
 }
@@ -315,18 +319,18 @@ fn two_groups_of_one_host_are_told_on_both_and_give_it_nothing() {
     world.group_with("others", other);
     world.member(0);
     for (group, with) in [("workers", "others"), ("others", "workers")] {
-        world.until("the conflict is told", |world| world.says_of_group(group, DEGRADED).1 == "Conflict");
+        world.wait_until("the conflict is told", |world| world.says_of_group(group, DEGRADED).1 == "Conflict");
         let (_, _, message) = world.says_of_group(group, DEGRADED);
         assert!(message.contains("host-0") && message.contains(with), "{message}");
     }
-    world.until("it is available", |world| world.state_of("host-0") == Some(S::Available));
+    world.wait_until("it is available", |world| world.state_of("host-0") == Some(S::Available));
     world.pass_time(300);
     assert_eq!((world.wants("host-0").as_str(), world.writes()), ("", 0));
     // Whoever is left has it.
     world.alter("firesteel.dev", "HostGroup", json!({"name": "others", "namespace": NAMESPACE}), |group| {
         group["spec"]["selector"] = json!({"matchLabels": {"role": "other"}});
     });
-    world.until("it runs", |world| world.runs("host-0"));
+    world.wait_until("it runs", |world| world.runs("host-0"));
     for group in ["workers", "others"] {
         assert_eq!(world.says_of_group(group, DEGRADED).0, ConditionStatus::False, "{group}");
     }
@@ -349,8 +353,8 @@ fn refused_writes_and_restarts_lose_nothing() {
         }
         world.pass_time(30);
         lock(&world.laws).refuses = 0;
-        world.until("all run", |world| (0..3).all(|id| world.runs(&format!("host-{id}"))));
-        world.until("the group says so", |world| world.status().hosts.running == 3);
+        world.wait_until("all run", |world| (0..3).all(|id| world.runs(&format!("host-{id}"))));
+        world.wait_until("the group says so", |world| world.status().hosts.running == 3);
         let status = world.status();
         assert_eq!(
             (status.current, status.canary.map(|canary| canary.state)),
@@ -378,7 +382,7 @@ fn a_custom_image_and_a_pinned_release_are_given_too() {
         host.metadata.labels = [("kubernetes.io/name".to_owned(), "one".to_owned())].into();
     };
     world.edit("host-0", Box::new(label), false);
-    world.until("both run", |world| world.runs("host-0") && world.runs("host-1"));
+    world.wait_until("both run", |world| world.runs("host-0") && world.runs("host-1"));
     assert_eq!(
         (world.wants("host-0").as_str(), world.wants("host-1")),
         ("http://images.example/own.raw", location("1"))
