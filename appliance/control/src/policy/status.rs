@@ -50,14 +50,18 @@ pub(super) fn status(
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
+    use firesteel_resources::MachineConfiguration;
+
     use firesteel_plan::policy::{Catalogue, DEGRADED, PROGRESSING, Seen, Trigger, decide};
 
     use super::*;
 
     fn decided(trigger: Trigger) -> (Decided, skew::Decided) {
         let (catalogue, fleet) = (Catalogue::default(), BTreeSet::new());
+        let mut policy = MachineConfiguration::default();
+        policy.metadata.generation = 3;
         let seen = Seen {
-            policy: None,
+            policy: Some(&policy),
             catalogue: &catalogue,
             sets: &[],
             fleet: &fleet,
