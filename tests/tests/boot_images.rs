@@ -97,8 +97,7 @@ async fn nothing_is_changed_before_a_new_version_has_looked_at_all_hosts() {
     const SETS: (&str, &str) = ("machine.openshift.io", "MachineSet");
     let world = World { core: Core::new(Store::in_memory(&Memory::new()), kinds::registry()) };
     world.core.ensure_namespace("default").await.unwrap();
-    let host =
-        json!({"metadata": {"name": "h", "namespace": "default"}, "spec": {"bootMACAddress": "52:54:00:00:00:01"}});
+    let host = json!({"metadata": {"name": "h", "namespace": "default"}, "spec": {"online": true, "bootMACAddress": "52:54:00:00:00:01"}});
     let host = world.create("metal3.io", "BareMetalHost", host).await;
     let owner = json!([{"apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "name": "h", "uid": host["metadata"]["uid"]}]);
     world

@@ -77,8 +77,10 @@ impl World {
     pub(crate) fn wait_until(&mut self, what: &str, holds: impl Fn(&Self) -> bool) {
         let end = self.now() + PATIENCE;
         while !holds(self) {
-            let group = serde_json::to_string_pretty(&self.status()).unwrap_or_default();
-            assert!(self.now() < end, "{what} did not happen\n{group}\n{}", self.story());
+            if self.now() >= end {
+                let group = serde_json::to_string_pretty(&self.status()).unwrap_or_default();
+                panic!("{what} did not happen\n{group}\n{}\n{}", self.policy_text(), self.story());
+            }
             if let Err(violation) = self.run_for(Duration::from_secs(1)) {
                 panic!("{violation}\n{}", self.story());
             }

@@ -50,9 +50,8 @@ pub(super) fn status(
 mod tests {
     use std::collections::{BTreeMap, BTreeSet};
 
-    use firesteel_resources::MachineConfiguration;
-
     use firesteel_plan::policy::{Catalogue, DEGRADED, PROGRESSING, Seen, Trigger, decide};
+    use firesteel_resources::MachineConfiguration;
 
     use super::*;
 

@@ -23,6 +23,9 @@ fn give(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus, host: &HostS
     if let Some(why) = conflict(seen, host) {
         return Give::Wait(why);
     }
+    if let Some(why) = seen.stub_fault {
+        return Give::Wait(why.to_owned());
+    }
     let halted = match &status.canary {
         Some(canary) if canary.state == CanaryState::Trying => {
             if canary.hosts.iter().any(|own| own.name == host.name) {
