@@ -10,24 +10,29 @@ use std::{
 
 use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
 use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
+use firesteel_plan::policy::Trigger;
 use firesteel_resources::{
-    BareMetalHost, DiscoveredHost, Halt, HardwareData, HostJournal, MachineConfig, MachineConfigPool, ObjectMeta,
-    Receipt, Secret,
+    BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, HostJournal, MachineConfig,
+    MachineConfigPool, MachineConfiguration, ObjectMeta, Receipt, Secret,
 };
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
+use serde_json::Value;
 use tokio::sync::{SetOnce, mpsc};
 
 use crate::{
     HostKey,
+    catalogue::Streams,
     configs::{ConfigSettings, settings::Origins},
     events,
+    groups::Groups,
     images::Images,
     journals::Journals,
     logs::HostLogs,
     metrics::Metrics,
     notes,
+    policy::Policy,
     pools::Pools,
     power::BmcDriver,
     queue::Queue,
@@ -96,6 +101,17 @@ pub(crate) struct Inner {
     pub(crate) config_objects: Objects<MachineConfig>,
     pub(crate) pools: Pools,
     pub(crate) origins: Origins,
+    pub(crate) boot_streams: Objects<BootImageStream>,
+    pub(crate) host_groups: Objects<HostGroup>,
+    /// The same, each to be decoded by itself: one that cannot be read holds nothing up.
+    pub(crate) group_values: Objects<Value>,
+    pub(crate) configurations: Objects<MachineConfiguration>,
+    pub(crate) configuration_values: Objects<Value>,
+    pub(crate) machine_api_sets: Objects<Value>,
+    pub(crate) cluster_api_sets: Objects<Value>,
+    pub(crate) streams: Streams,
+    pub(crate) groups: Groups,
+    pub(crate) policy: Policy,
     pub(crate) journals: Journals,
     pub(crate) logs: HostLogs,
     pub(crate) metrics: Metrics,
@@ -117,6 +133,13 @@ pub(crate) struct Inner {
 impl fmt::Debug for Inner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Control").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Inner {
+    /// Waits until all hosts have been read after a start.
+    pub(crate) async fn hosts_read(&self) {
+        self.synced.wait().await;
     }
 }
 
@@ -166,6 +189,16 @@ impl Control {
                 config_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfig")?,
                 pools: Pools::default(),
                 origins,
+                boot_streams: Objects::new(core, "firesteel.dev", "BootImageStream")?,
+                host_groups: Objects::new(core, "firesteel.dev", "HostGroup")?,
+                group_values: Objects::new(core, "firesteel.dev", "HostGroup")?,
+                configurations: Objects::new(core, "operator.openshift.io", "MachineConfiguration")?,
+                configuration_values: Objects::new(core, "operator.openshift.io", "MachineConfiguration")?,
+                machine_api_sets: Objects::new(core, "machine.openshift.io", "MachineSet")?,
+                cluster_api_sets: Objects::new(core, "cluster.x-k8s.io", "MachineSet")?,
+                streams: Streams::default(),
+                groups: Groups::new(Arc::clone(&config.runtime)),
+                policy: Policy::default(),
                 journals: Journals::new(journals),
                 logs: HostLogs::default(),
                 metrics: Metrics::default(),
@@ -201,6 +234,13 @@ impl Control {
         tasks.push(runtime.spawn(watched(self.clone().follow_secrets(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_halts(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_pools(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_streams(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_groups(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().run_groups(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_configuration(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_machine_api_sets(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().follow_cluster_api_sets(), &failures)));
+        tasks.push(runtime.spawn(watched(self.clone().run_policy(), &failures)));
         tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end), &failures)));
         tasks.push(runtime.spawn(watched(events::run(self.clone(), events_end), &failures)));
         for _ in 0..STEPPERS {
@@ -305,13 +345,26 @@ impl Control {
     }
 
     async fn one_step_now(&self, key: &HostKey) -> Result<(), Status> {
-        let stepping = loop {
+        let stepping = self.wait_for_step(key).await;
+        self.step_begun(key, stepping).await
+    }
+
+    async fn wait_for_step(&self, key: &HostKey) -> Stepping<'_> {
+        loop {
             match self.begin_step(key) {
-                Some(stepping) => break stepping,
+                Some(stepping) => return stepping,
                 None => self.sleep(Duration::from_millis(5)).await,
             }
-        };
-        self.step_begun(key, stepping).await
+        }
+    }
+
+    /// Does something while no step of the host is under way: the journal that is read in it stays as it is, as far as
+    /// the planner writes it.
+    pub(crate) async fn between_steps<R>(&self, key: &HostKey, work: impl Future<Output = R>) -> R {
+        let stepping = self.wait_for_step(key).await;
+        let result = work.await;
+        stepping.end();
+        result
     }
 
     async fn step_begun(&self, key: &HostKey, stepping: Stepping<'_>) -> Result<(), Status> {
@@ -376,6 +429,7 @@ impl Control {
                     self.spawn(async move { control.tidy_receipts(&namespace).await });
                     // A step under way may still publish what it decided for it; the next one takes that back.
                     self.inner.queue.wake(&key);
+                    self.inner.groups.wake(&key.namespace);
                     self.wake_hosts(|_| true);
                 }
                 Change::Synced => {
@@ -405,6 +459,16 @@ impl Control {
         keys.iter().for_each(|key| self.inner.queue.wake(key));
     }
 
+    /// Has everybody look again who may have read this Secret.
+    fn secret_changed(&self, secret: &ObjectMeta) {
+        let namespace = &secret.namespace;
+        self.wake_hosts(|key| key.namespace == *namespace);
+        if self.inner.policy.minds(namespace, &secret.name) {
+            self.inner.policy.ring(Trigger::StubChanged);
+            self.inner.groups.wake(namespace);
+        }
+    }
+
     /// A changed Secret may be what a host of its namespace waits for.
     async fn follow_secrets(self) -> Result<(), String> {
         let mut changes = self.inner.secrets.subscribe().await.map_err(|status| status.message)?;
@@ -412,13 +476,11 @@ impl Control {
             match changes.next().await.map_err(|status| status.message)? {
                 Change::Applied(secret) => {
                     self.inner.pools.secret_seen(&secret, &self.inner.origins.urls);
-                    let namespace = &secret.metadata.namespace;
-                    self.wake_hosts(|key| key.namespace == *namespace);
+                    self.secret_changed(&secret.metadata);
                 }
                 Change::Deleted(secret) => {
                     self.inner.pools.secret_gone(&secret);
-                    let namespace = &secret.metadata.namespace;
-                    self.wake_hosts(|key| key.namespace == *namespace);
+                    self.secret_changed(&secret.metadata);
                 }
                 Change::Synced | Change::Undecodable { .. } => {}
             }

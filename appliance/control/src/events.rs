@@ -21,7 +21,7 @@ impl Control {
         }
         let key = HostKey { namespace: host.namespace.clone(), name: host.name.clone() };
         for event in events {
-            let regarding = regarding(&key, &host.uid);
+            let regarding = regarding_host(&key, &host.uid);
             let happened = Occurrence {
                 regarding,
                 is_warning: event.kind == EventKind::Warning,
@@ -39,7 +39,7 @@ impl Control {
 impl Control {
     /// Has an event written about a host that no step made.
     pub(crate) fn tell_of(&self, key: &HostKey, uid: &str, reason: &str, is_warning: bool, message: String) {
-        self.tell_about(regarding(key, uid), reason, is_warning, message);
+        self.tell_about(regarding_host(key, uid), reason, is_warning, message);
     }
 
     /// The same about any object.
@@ -50,12 +50,23 @@ impl Control {
         let name = regarding.name.clone();
         let happened = Occurrence { regarding, is_warning, reason: reason.to_owned(), message, at: self.now() };
         if self.events().try_send(happened).is_err() {
-            tracing::warn!(%name, reason, "too many events are waiting: one is not written");
+            tracing::warn!(%name, reason, "too many events are waiting: one is in the log alone");
         }
     }
 }
 
-fn regarding(key: &HostKey, uid: &str) -> Regarding {
+/// What an event about an object names.
+pub(crate) fn regarding(api_version: &str, kind: &str, metadata: &ObjectMeta) -> Regarding {
+    Regarding {
+        api_version: api_version.to_owned(),
+        kind: kind.to_owned(),
+        namespace: metadata.namespace.clone(),
+        name: metadata.name.clone(),
+        uid: metadata.uid.clone(),
+    }
+}
+
+fn regarding_host(key: &HostKey, uid: &str) -> Regarding {
     Regarding {
         api_version: "metal3.io/v1alpha1".to_owned(),
         kind: "BareMetalHost".to_owned(),

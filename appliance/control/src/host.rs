@@ -39,6 +39,7 @@ impl Control {
         let Some(memory) = memory_of(key, &journal) else {
             // Nothing is done with it.
             self.free_slot(key);
+            self.note_unreadable(key, &host.metadata.uid);
             return Ok(());
         };
         let now = self.now();
@@ -59,6 +60,7 @@ impl Control {
         self.announce(&seen.host.metadata, &step.events, now);
         let shut = plan::host::gate::shut(&seen).map(|shut| shut.text);
         self.publish(&seen, &step.memory, network, shut).await;
+        self.note_place(key, &seen.host, &step.memory, &journal.status);
         self.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
         self.note_member(key, Member::of(&seen.host, &step.memory, &journal.status));
         // Without its finalizer the host goes as soon as somebody deletes it: that comes before anybody is told of it.

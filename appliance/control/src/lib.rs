@@ -18,8 +18,9 @@
 //! cumulatively every two seconds, a BMC can be asked), and in the journal where they do not (which key a
 //! token is bound to, receipts, what the new OS said). Nothing here opens a socket or decides a state.
 //!
-//! Beside it [`streams`] follows boot image streams; it shares nothing with the hosts but the store of images, so that it
-//! also runs where no machine is served.
+//! Beside the hosts' own steps, and as separate as controllers are, [`groups`] gives images to hosts that are not
+//! installed, and [`policy`] says which image each set is to have. [`streams`] follows boot image streams; it shares
+//! nothing with the hosts but the store of images, so that it also runs where no machine is served.
 //!
 //! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), BMCs
 //! ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and runs all of this
@@ -28,12 +29,14 @@
 mod agents;
 mod bmc_record;
 mod boot;
+mod catalogue;
 mod configs;
 mod console;
 mod control;
 mod discovery;
 mod effects;
 mod events;
+mod groups;
 mod halts;
 mod host;
 mod identity;
@@ -49,6 +52,7 @@ pub mod network_data;
 mod notes;
 mod pace;
 mod pools;
+mod policy;
 mod power;
 mod queue;
 pub mod receipts;

@@ -19,6 +19,7 @@ use crate::{
     HostKey,
     configs::Refusals,
     console::Consoles,
+    groups::Place,
     halts::Halts,
     images::ImageView,
     logins::Logins,
@@ -87,6 +88,8 @@ pub(crate) struct HostView {
     pub(crate) member: Option<Member>,
     /// How often its config was refused.
     pub(crate) refusals: Refusals,
+    /// Where it stands with images of groups.
+    pub(crate) place: Option<Place>,
     /// The ramdisk's network, published together with the boot entry.
     pub(crate) network: NetworkView,
 }
@@ -271,6 +274,11 @@ impl Views {
             slots: Slots::new(at_once),
             running: HashSet::new(),
         }
+    }
+
+    /// The hosts that are there, without those that went and that a step has not taken leave of.
+    pub(crate) fn present(&self) -> impl Iterator<Item = (&HostKey, &HostView)> {
+        self.hosts.iter().filter(|(key, view)| self.by_uid.get(&view.uid) == Some(*key))
     }
 
     /// A host is gone: nobody is this host any more. Which orders its BMC was given is known until a step

@@ -1,10 +1,11 @@
-//! `firesteel describe host NAME`: everything that a person needs who asks "why?".
+//! `firesteel describe host NAME`: everything that a person needs who asks "why?"; and the same of a group of hosts.
 
+mod group;
 mod hardware;
 
 use anyhow::bail;
 use firesteel_resources::{
-    BareMetalHost, HostJournal,
+    BareMetalHost, HostGroup, HostJournal,
     host_journal::{ReceiptRecord, TimelineEvent},
 };
 use jiff::Timestamp;
@@ -20,11 +21,21 @@ use super::{
 pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output) -> anyhow::Result<()> {
     let found = kinds::by_name(kind)?;
     let object = client.get(&format!("{}/{name}", kinds::collection(found, &client.namespace))).await?;
+    if found.kind == "HostGroup" && output != Output::Json {
+        let group: HostGroup = serde_json::from_value(object)?;
+        let hosts: Vec<BareMetalHost> = get::list(client, "baremetalhosts").await?;
+        print_text(&group::render(&group, &hosts, Timestamp::now(), table::terminal_width()));
+        return Ok(());
+    }
     if found.kind != "BareMetalHost" {
         if output == Output::Json {
             print_text(&(serde_json::to_string_pretty(&object)? + "\n"));
         } else {
-            bail!("describe knows hosts; for {} use `firesteel get {} {name} -o json`", found.plural, found.plural);
+            bail!(
+                "describe knows hosts and hostgroups; for {} use `firesteel get {} {name} -o json`",
+                found.plural,
+                found.plural
+            );
         }
         return Ok(());
     }

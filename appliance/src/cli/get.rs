@@ -1,7 +1,11 @@
 //! `firesteel get KIND [NAME]`.
 
 use anyhow::Context as _;
-use firesteel_resources::{BareMetalHost, DiscoveredHost, HostJournal};
+use firesteel_resources::{
+    BareMetalHost, ConditionStatus, DiscoveredHost, HostGroup, HostJournal,
+    condition::find_condition,
+    host_group::{CANARY_HALTED, DEGRADED, ImageReference},
+};
 use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -29,6 +33,9 @@ pub(crate) async fn run(client: &Client, kind: &str, name: Option<&str>, output:
     if found.kind == "BareMetalHost" {
         let discovered = if name.is_none() { discovered(client).await? } else { Vec::new() };
         return hosts(client, items, &discovered).await;
+    }
+    if found.kind == "HostGroup" && !items.is_empty() {
+        return groups(items);
     }
     let rows: Vec<Vec<String>> = items
         .iter()
@@ -90,6 +97,36 @@ async fn hosts(client: &Client, items: Vec<Value>, discovered: &[DiscoveredHost]
     }
     print_text(&table::render(&["NAME", "STATE", "POWER", "DONE", "REASON"], &rows, table::terminal_width()));
     Ok(())
+}
+
+fn groups(items: Vec<Value>) -> anyhow::Result<()> {
+    let groups: Vec<HostGroup> = serde_json::from_value(Value::Array(items)).context("reading the list of groups")?;
+    let rows: Vec<Vec<String>> = groups.iter().map(group_row).collect();
+    let header = ["NAME", "STREAM", "CURRENT", "GOLDEN", "CANARY", "HOSTS", "RUNNING", "WRONG"];
+    print_text(&table::render(&header, &rows, table::terminal_width()));
+    Ok(())
+}
+
+fn group_row(group: &HostGroup) -> Vec<String> {
+    let (image, status) = (&group.spec.image, &group.status);
+    let release = |image: Option<&ImageReference>| match image {
+        None => "-".to_owned(),
+        Some(image) if image.release.is_empty() => "own".to_owned(),
+        Some(image) => clean(&image.release),
+    };
+    let wrong = [DEGRADED, CANARY_HALTED].into_iter().find_map(|type_| {
+        find_condition(&status.conditions, type_).filter(|found| found.status == ConditionStatus::True)
+    });
+    vec![
+        clean(&group.metadata.name),
+        clean(if image.stream.is_empty() { "-" } else { &image.stream }),
+        release(status.current.as_ref()),
+        release(status.golden.as_ref()),
+        status.canary.as_ref().map_or_else(|| "-".to_owned(), |canary| format!("{:?}", canary.state)),
+        status.hosts.total.to_string(),
+        status.hosts.running.to_string(),
+        wrong.map_or_else(|| "-".to_owned(), |found| clean(&format!("{}: {}", found.reason, found.message))),
+    ]
 }
 
 fn row(host: &BareMetalHost, journal: Option<&HostJournal>) -> Vec<String> {

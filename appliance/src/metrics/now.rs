@@ -189,6 +189,19 @@ impl Page<'_> {
         self.gauge("firesteel_hosts_login_refused", help, number(survey.refused))?;
         self.gauge("firesteel_queue", "Hosts that are looked at now or later", number(survey.queued))?;
         self.gauge("firesteel_discovered_machines", "Machines that nobody adopted", number(survey.discovered))?;
+        let help = "Groups of hosts whose rollout of a new image halted";
+        self.gauge("firesteel_host_groups_halted", help, number(survey.halted_groups))?;
+        let help = "Sets whose boot images are managed, by what became of them";
+        self.gauges("firesteel_boot_image_sets", help, by(&survey.boot_image_sets, "state"))?;
+        let help = "Whether nobody looks at how old boot images are: 0 or 1";
+        self.gauge(
+            "firesteel_boot_image_skew_unchecked",
+            help,
+            number(u64::from(survey.boot_images_new_enough.is_none())),
+        )?;
+        let help = "Whether boot images are too old for an upgrade: 0 or 1";
+        let is_old = survey.boot_images_new_enough == Some(false);
+        self.gauge("firesteel_boot_images_too_old", help, number(u64::from(is_old)))?;
         let help = "Images that hosts want, by how far they are";
         self.gauges("firesteel_images_wanted", help, by(&survey.images, "state"))
     }

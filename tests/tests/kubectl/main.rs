@@ -14,6 +14,7 @@ mod client;
 mod deleting;
 mod events;
 mod getting;
+mod groups;
 mod logging;
 mod looking_around;
 mod metrics;

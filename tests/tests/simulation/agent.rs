@@ -556,6 +556,7 @@ impl Agent {
         wire::Inventory {
             system: wire::System { uuid: self.uuid.clone(), serial: "S".into(), ..wire::System::default() },
             firmware: wire::Firmware { mode: wire::FirmwareMode::Uefi, ..wire::Firmware::default() },
+            cpu: wire::Cpu { arch: "x86_64".into(), ..wire::Cpu::default() },
             memory: wire::Memory { total_mib: 4096, installed_mib: 4096 },
             disks: seen(disks).into_iter().map(|seen| self.told(seen.disk)).collect(),
             ..wire::Inventory::default()

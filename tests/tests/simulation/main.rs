@@ -12,6 +12,8 @@
 //! | `kill_points` | the same, with the appliance killed at every write and effect, one after the other |
 //! | `wild` | many hosts, owners, faults; then peace, in which every host reaches its goal |
 //! | `restores` | the store is restored from a backup in the middle of all this: nothing newer is destroyed |
+//! | `rollout` | groups of hosts: images from streams, canaries, restores, conflicts, refused writes and restarts |
+//! | `policy` | which sets have their boot images kept current, and what is told of those that have not |
 //! | `planted` | bugs put in on purpose: the law that each breaks is found broken |
 //!
 //! A failure names its seed; `FIRESTEEL_SIM_SEED` and `FIRESTEEL_SIM_STEPS` set those of
@@ -39,10 +41,13 @@ mod laws;
 mod logins;
 mod machine;
 mod network;
+mod objects;
 mod owner;
 mod planted;
+mod policy;
 mod random;
 mod restores;
+mod rollout;
 mod settle;
 mod trouble;
 mod wild;

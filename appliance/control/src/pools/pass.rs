@@ -14,7 +14,7 @@ use firesteel_ignition::{
         upgrade::Ours,
     },
 };
-use firesteel_kube::{Objects, Part, Regarding, Status};
+use firesteel_kube::{Objects, Part, Status};
 use firesteel_resources::{
     Secret,
     machine_config::{MachineConfig, ROLE_LABEL, pool::MachineConfigPool},
@@ -29,7 +29,7 @@ use super::{
     status::{self, Machines, PoolSeen},
     stubs::{self, Work},
 };
-use crate::Control;
+use crate::{Control, events::regarding};
 
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 /// Upstream's mark of what a controller made of others.
@@ -260,7 +260,7 @@ impl Pass {
         };
         tracing::info!(pool = pool_name, namespace = %name.0, secret = %name.1, %told, "a stub was changed");
         let text = format!("stub {}/{}: {told}", name.0, name.1);
-        control.tell_about(regarding(pool), "StubChanged", false, text);
+        control.tell_about(regarding(API_VERSION, "MachineConfigPool", &pool.metadata), "StubChanged", false, text);
         Ok(None)
     }
 
@@ -378,12 +378,3 @@ fn owner(pool: &MachineConfigPool) -> OwnerReference {
     }
 }
 
-fn regarding(pool: &MachineConfigPool) -> Regarding {
-    Regarding {
-        api_version: API_VERSION.to_owned(),
-        kind: "MachineConfigPool".to_owned(),
-        namespace: String::new(),
-        name: pool.metadata.name.clone(),
-        uid: pool.metadata.uid.clone(),
-    }
-}

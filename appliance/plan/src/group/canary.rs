@@ -92,12 +92,14 @@ fn look(seen: &Seen<'_>, canary: &mut Canary) {
                 return true;
             }
             // What failed before it was tried anew does not count.
-            Some(Stage::Failed { image: has, message, at }) if *has == image && *at > host.since => {
+            Some(Stage::Failed { image: has, message, at, .. }) if *has == image && *at > host.since => {
                 halts.get_or_insert_with(|| format!("the host {} failed with it: {message}", host.name));
                 return true;
             }
             Some(Stage::Installing(has) | Stage::Provisioned(has)) if *has == image => {}
-            Some(Stage::ToInstall | Stage::Failed { .. }) => {}
+            Some(Stage::ToInstall | Stage::Failed { is_on_disk: false, .. }) => {}
+            // It failed before with this image, and has it still: it shows nothing anew.
+            Some(Stage::Failed { is_on_disk: true, .. }) => return false,
             // It left the group, or got another image from somebody else: its place is free.
             Some(Stage::Running(_) | Stage::Installing(_) | Stage::Provisioned(_) | Stage::Foreign(_)) | None => {
                 return false;
@@ -123,6 +125,7 @@ fn fill(seen: &Seen<'_>, canary: &mut Canary) {
     let taken: BTreeSet<&str> = canary.hosts.iter().map(|host| host.name.as_str()).collect();
     let suits = |host: &&HostSeen| {
         host.stage.is_open()
+            && host.is_ready
             && !taken.contains(host.name.as_str())
             && give::obstacle(seen, &canary.image, host).is_none()
     };

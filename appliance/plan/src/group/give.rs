@@ -23,6 +23,9 @@ fn give(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus, host: &HostS
     if let Some(why) = conflict(seen, host) {
         return Give::Wait(why);
     }
+    if let Some(why) = seen.stub_fault {
+        return Give::Wait(why.to_owned());
+    }
     let halted = match &status.canary {
         Some(canary) if canary.state == CanaryState::Trying => {
             if canary.hosts.iter().any(|own| own.name == host.name) {
@@ -71,6 +74,9 @@ fn usable(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Result<
 pub(super) fn obstacle(seen: &Seen<'_>, image: &ImageReference, host: &HostSeen) -> Option<String> {
     if let Some(why) = conflict(seen, host) {
         return Some(why);
+    }
+    if let Some(why) = seen.stub_fault {
+        return Some(why.to_owned());
     }
     let wanted = seen.catalogue.stored(image).map(|entry| entry.architecture).or(seen.architecture)?;
     let has = host.architecture.filter(|has| *has != wanted)?;

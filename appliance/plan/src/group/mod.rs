@@ -45,6 +45,8 @@ pub struct Seen<'a> {
     pub architecture: Option<Architecture>,
     /// Hosts of this group that another group selects, too.
     pub contested: &'a Contested,
+    /// Why hosts cannot be led to the group's pool: its stub is missing, or cannot be read.
+    pub stub_fault: Option<&'a str>,
     /// Who changed the group's spec last.
     pub by: &'a str,
     pub now: Timestamp,
@@ -56,6 +58,8 @@ pub struct HostSeen {
     /// Of its newest inspection.
     pub architecture: Option<Architecture>,
     pub stage: Stage,
+    /// It is installed at once where it is given an image: it is inspected and on, and nobody holds it.
+    pub is_ready: bool,
 }
 
 /// Where a host stands with the images of groups. The image that it has is known by its digest; one that is of no group
@@ -71,7 +75,13 @@ pub enum Stage {
     /// Its OS reported itself.
     Running(ImageReference),
     /// Its installation failed, or its OS reported that it could not be configured.
-    Failed { image: ImageReference, message: String, at: Timestamp },
+    Failed {
+        image: ImageReference,
+        message: String,
+        at: Timestamp,
+        /// The image is on its disk all the same: only its owner takes that away.
+        is_on_disk: bool,
+    },
     /// It has an image that no group gave it, or is not to be installed: whose it is, in words.
     Foreign(String),
 }
@@ -81,7 +91,8 @@ impl Stage {
     #[must_use]
     pub fn is_open(&self) -> bool {
         match self {
-            Self::ToInstall | Self::Failed { .. } => true,
+            Self::ToInstall => true,
+            Self::Failed { is_on_disk, .. } => !is_on_disk,
             Self::Installing(_) | Self::Provisioned(_) | Self::Running(_) | Self::Foreign(_) => false,
         }
     }

@@ -84,6 +84,9 @@ fn degraded(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told 
     if let Target::Wrong(why) = target {
         return (true, "NoSuchImage", why.clone());
     }
+    if let Some(why) = seen.stub_fault {
+        return (true, "NoStub", why.to_owned());
+    }
     match &status.current {
         Some(current) if !target::is_stored(seen, current) => {
             (true, "ImageGone", format!("{} is not in the store any more", target::name(current)))

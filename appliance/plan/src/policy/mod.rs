@@ -210,7 +210,9 @@ pub fn decide(seen: &Seen<'_>, memory: &Memory) -> Decided {
     }
     let wake = next.sets.values().filter_map(|own| own.tries.next(seen.now)).min();
     let generation = seen.policy.map_or(0, |policy| policy.metadata.generation);
-    let conditions = summary::conditions(&decisions, seen.trigger, generation);
+    let retried = next.sets.iter().filter(|(key, _)| matches!(decisions.get(key), Some(Decision::Patch { .. })));
+    let retried = retried.filter_map(|(key, own)| Some((key.clone(), own.tries.tried()?))).collect();
+    let conditions = summary::conditions(&decisions, &retried, seen.trigger, generation);
     let skipped = summary::skipped(&decisions);
     Decided { effective, decisions, memory: next, wake, conditions, skipped }
 }

@@ -74,13 +74,22 @@ impl Counts {
     }
 }
 
-pub(super) fn conditions(decisions: &BTreeMap<SetKey, Decision>, trigger: Trigger, generation: i64) -> [Condition; 2] {
+/// `retried`: sets that are patched now after failures, each with what went wrong; who reads the condition is not to see
+/// them well for the moment of a try.
+pub(super) fn conditions(
+    decisions: &BTreeMap<SetKey, Decision>,
+    retried: &BTreeMap<SetKey, String>,
+    trigger: Trigger,
+    generation: i64,
+) -> [Condition; 2] {
     let is_under_way = |decision: &Decision| matches!(decision, Decision::Patch { .. } | Decision::Wait(_));
     let progressing = decisions.values().any(is_under_way);
     let condition = |type_, is_so: bool, message: String| {
         Condition::new(type_, is_so, trigger.word(), message).observed(generation)
     };
-    let errors: Vec<String> = decisions.iter().filter_map(|(key, decision)| degraded(key, decision)).collect();
+    let again = |key: &SetKey| retried.get(key).map(|why| format!("{key}: {why}"));
+    let errors: Vec<String> =
+        decisions.iter().filter_map(|(key, decision)| degraded(key, decision).or_else(|| again(key))).collect();
     let message = if errors.is_empty() {
         "0 degraded".to_owned()
     } else {

@@ -57,6 +57,12 @@ impl Tries {
         Some(format!("it could not be changed ({failures} tries): {message}; the next try is at {next_at:.0}"))
     }
 
+    /// What went wrong with the tries so far: until one succeeds, the set is not well.
+    pub(super) fn tried(&self) -> Option<String> {
+        let Self { failures, message, .. } = self;
+        (*failures > 0).then(|| format!("it could not be changed ({failures} tries): {message}; it is tried now"))
+    }
+
     /// When the next try is due, where it is not now.
     pub(super) fn next(&self, now: Timestamp) -> Option<Timestamp> {
         self.next_at.filter(|next_at| *next_at > now)

@@ -394,6 +394,13 @@ fn fifteen_tries_and_then_one_a_minute() {
         last = wait;
         world.now += 61;
     }
+    // A set that is tried again is not well before it is changed.
+    let decided = world.look(std::slice::from_ref(&set));
+    assert_eq!(decided.decisions[&set.key], patch("2", X86_64, false));
+    let condition = told(&decided, DEGRADED);
+    assert_eq!(condition.status, ConditionStatus::True);
+    assert!(condition.message.contains("(40 tries): the store is away; it is tried now"), "{}", condition.message);
+    world.memory.failed(&set.key, "the store is away", at(world.now));
     // An aim that is new is tried at once.
     let decision = world.one(&Set { stub: Stub::Changed { digest: "x".into() }, ..set.clone() });
     assert_eq!(decision, patch("2", X86_64, true));

@@ -24,11 +24,16 @@ fn release(name: &str) -> ImageReference {
     image("stable", name, X86_64)
 }
 
+fn to_install(name: String, architecture: Option<Architecture>) -> HostSeen {
+    HostSeen { name, architecture, stage: Stage::ToInstall, is_ready: true }
+}
+
 struct World {
     group: HostGroup,
     hosts: Vec<HostSeen>,
     entries: Vec<Entry>,
     contested: Contested,
+    stub_fault: Option<&'static str>,
     by: &'static str,
     now: i64,
 }
@@ -42,11 +47,11 @@ impl World {
         }))
         .unwrap();
         group.status.golden = Some(release("1"));
-        let host =
-            |name: &&str| HostSeen { name: (*name).to_owned(), architecture: Some(X86_64), stage: Stage::ToInstall };
+        let host = |name: &&str| to_install((*name).to_owned(), Some(X86_64));
         let entries = ["3", "2", "1"].map(|name| entry("stable", name, X86_64)).into();
         let hosts = hosts.iter().map(host).collect();
-        let mut world = Self { group, hosts, entries, contested: Contested::new(), by: "ann", now: 1000 };
+        let mut world =
+            Self { group, hosts, entries, contested: Contested::new(), stub_fault: None, by: "ann", now: 1000 };
         world.step();
         if let Some(canaries) = canaries {
             world.group.spec.rollout.mode = RolloutMode::Canary;
@@ -71,6 +76,7 @@ impl World {
             catalogue: &catalogue,
             architecture: Some(X86_64),
             contested: &self.contested,
+            stub_fault: self.stub_fault,
             by: self.by,
             now: at(self.now),
         })
@@ -124,7 +130,7 @@ fn why(step: &Step, host: &str) -> String {
 }
 
 fn failed(name: &str, at_second: i64) -> Stage {
-    Stage::Failed { image: release(name), message: "no disk".into(), at: at(at_second) }
+    Stage::Failed { image: release(name), message: "no disk".into(), at: at(at_second), is_on_disk: false }
 }
 
 #[test]
@@ -183,6 +189,48 @@ fn a_canary_that_fails_halts_the_rollout_and_the_others_get_the_old_image() {
     assert_eq!(world.canary_state(), Some(CanaryState::Halted));
     let step = world.golden("3");
     assert_eq!((given(&step, "a"), world.canary_state()), (Some(release("3")), Some(CanaryState::Trying)));
+}
+
+/// A host that is switched off would be waited for until the deadline.
+#[test]
+fn who_cannot_be_installed_now_is_no_canary() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.host("a").is_ready = false;
+    let step = world.golden("2");
+    assert_eq!((given(&step, "a"), given(&step, "b")), (None, Some(release("2"))));
+    world.stage("b", Stage::Running(release("2")));
+    let step = world.step();
+    assert_eq!(given(&step, "a"), Some(release("2")), "it gets it when it comes");
+}
+
+/// Its disk is its owner's: another image would be an erasure that nobody asked for.
+#[test]
+fn an_os_that_failed_on_its_first_boot_halts_the_rollout_and_keeps_its_disk() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.golden("2");
+    world.stage("a", Stage::Provisioned(release("2")));
+    let failed = Stage::Failed { image: release("2"), message: "Ignition".into(), at: at(1002), is_on_disk: true };
+    let step = world.stage("a", failed);
+    assert_eq!(world.canary_state(), Some(CanaryState::Halted));
+    assert!(!step.gives.contains_key("a"), "nothing is given to it");
+    assert_eq!((given(&step, "b"), world.group.status.hosts.failed), (Some(release("1")), 1));
+    // The next trial goes on with another host.
+    world.group.spec.rollout.attempt = 1;
+    let step = world.step();
+    assert_eq!(given(&step, "b"), Some(release("2")));
+    assert!(!step.gives.contains_key("a"));
+}
+
+#[test]
+fn without_its_stub_nobody_gets_anything_and_no_canary_is_chosen() {
+    let mut world = World::new(Some(1), &["a"]);
+    world.stub_fault = Some("the Secret worker-user-data-managed is missing");
+    let step = world.golden("2");
+    assert!(why(&step, "a").contains("worker-user-data-managed"));
+    assert!(world.group.status.canary.as_ref().is_some_and(|canary| canary.hosts.is_empty()));
+    assert_eq!(world.condition(DEGRADED).1, "NoStub");
+    world.stub_fault = None;
+    assert_eq!(given(&world.step(), "a"), Some(release("2")));
 }
 
 #[test]
@@ -338,9 +386,7 @@ fn history_tells_of_group_and_hosts_and_is_bounded() {
         world.group.status.history.iter().map(|entry| (entry.host.as_str(), entry.by.as_str(), entry.entry)).collect();
     assert_eq!(entries, [("", POLICY, 1), ("a", POLICY, 2)]);
     // More hosts than there is room for, and images for years.
-    world.hosts = (0..600)
-        .map(|number| HostSeen { name: format!("h{number}"), architecture: None, stage: Stage::ToInstall })
-        .collect();
+    world.hosts = (0..600).map(|number| to_install(format!("h{number}"), None)).collect();
     for round in 0..50 {
         let name = ["1", "2", "3"][round % 3];
         for host in &mut world.hosts {
@@ -444,7 +490,9 @@ impl Model {
                 Stage::Running(_) | Stage::Foreign(_) => None,
             }),
             Edit::Fail(host) => on_host(*host, &|stage, _| match stage {
-                Stage::Installing(image) => Some(Stage::Failed { image: image.clone(), message: "no".into(), at: now }),
+                Stage::Installing(image) => {
+                    Some(Stage::Failed { image: image.clone(), message: "no".into(), at: now, is_on_disk: false })
+                }
                 _ => None,
             }),
             Edit::Reinstall(host) => on_host(*host, &|stage, _| {

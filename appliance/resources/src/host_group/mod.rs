@@ -49,7 +49,6 @@ pub const KIND: Kind = Kind {
     ],
     about: "Hosts that are installed alike: which image they get, and how a new one is rolled out.",
     rules: |new, old| typed(new, old, |new: &HostGroup, _| Verdict { causes: causes(new), unacted: unacted(new) }),
-    without_controller: Some("groups are not acted on yet; give each BareMetalHost its image"),
     ..Kind::new(FIRESTEEL, V1ALPHA1, "HostGroup", "hostgroups", "hostgroup", &shape::SHAPE)
 };
 

@@ -6,6 +6,7 @@
 //! - Upstream refuses the kind's `managedBootImages` where the platform is none of four clouds. Here is bare metal, and
 //!   nothing is refused for it.
 //! - `status.skippedBootImages` names each set that is left alone, with the reason.
+//! - `status.bootImageMemory` is what the appliance counts and remembers.
 //!
 //! `spec.managedBootImages` has three meanings: without a list the default holds ([`MachineManager::defaults`]); an
 //! empty list gives up everything; a list is as written. [`ManagedBootImages::effective`] tells which, and is what the
@@ -59,7 +60,6 @@ pub const KIND: Kind = Kind {
     ],
     about: "Which sets of machines and groups of hosts have their boot images kept current, and how old these may be.",
     rules: |new, old| typed(new, old, |typed, was| rules::judge(new, typed, was)),
-    without_controller: Some("boot images are not kept current yet"),
     ..Kind::new(
         "operator.openshift.io",
         "v1",
@@ -105,6 +105,9 @@ pub struct MachineConfigurationStatus {
     /// Each set that is left alone, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub skipped_boot_images: Vec<SkippedBootImage>,
+    /// What the appliance remembers of what it changed; its shape belongs to whoever decides.
+    #[serde(skip_serializing_if = "Value::is_null")]
+    pub boot_image_memory: Value,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
     #[serde(flatten)]

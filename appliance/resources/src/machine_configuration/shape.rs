@@ -169,6 +169,7 @@ const SKIPPED: Shape = Shape::object(&[
 ]);
 
 const STATUS: Shape = Shape::object(&[
+    Field::new("bootImageMemory", Shape::object(&[]).open()).about("What the appliance remembers of its changes."),
     Field::new("bootImageSkewEnforcementStatus", SKEW_STATUS).about("How old boot images may be, as it is enforced."),
     Field::new("conditions", condition::LIST_SHAPE).about("How far the boot images are."),
     Field::new("managedBootImagesStatus", MANAGED).about("The setting in force: what is wanted, or the default."),

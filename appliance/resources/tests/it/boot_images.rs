@@ -153,6 +153,7 @@ fn a_full_status_has_its_shape() {
     let version = |mode| BootImageVersion { mode, rhcos_version: Some("9.6.20250701-0".into()), ocp_version: None };
     status.conditions = vec![Condition::new("BootImageUpdateProgressing", false, "Started", "m")];
     status.skipped_boot_images = vec![SkippedBootImage { name: "a".into(), ..SkippedBootImage::default() }];
+    status.boot_image_memory = json!({"version": "1", "sets": {}});
     for skew in [
         SkewEnforcement { mode: SkewMode::Automatic, automatic: Some(version(None)), manual: None },
         SkewEnforcement { mode: SkewMode::Manual, automatic: None, manual: Some(version(Some(VersionMode::Rhcos))) },

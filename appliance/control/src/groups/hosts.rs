@@ -1,0 +1,111 @@
+//! Hosts: read where they stand, and given images.
+
+use firesteel_kube::{Part, Status};
+use firesteel_plan::HostMemory;
+use firesteel_resources::{BareMetalHost, Image, SecretReference, host_journal::HostJournalStatus};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::Place;
+use crate::{Control, HostKey};
+
+/// What is to stand in a host's spec.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Wanted {
+    /// `None`: an image that a group gave is taken back.
+    pub(super) image: Option<Image>,
+    /// The Secret with its user data; `None` for the host's own.
+    pub(super) user_data: Option<String>,
+}
+
+impl Wanted {
+    /// Whether the host has it already.
+    pub(super) fn is_there(&self, image: Option<&Image>, user_data: &str) -> bool {
+        let named = |image: &Image| (image.url.clone(), image.checksum.clone());
+        let has_user_data = self.user_data.as_ref().is_none_or(|name| name == user_data);
+        image.map(named) == self.image.as_ref().map(named) && (has_user_data || self.image.is_none())
+    }
+
+    fn put(&self, host: &mut BareMetalHost) {
+        host.spec.image.clone_from(&self.image);
+        if let (Some(name), Some(_)) = (&self.user_data, &self.image) {
+            let namespace = host.metadata.namespace.clone();
+            host.spec.user_data = Some(SecretReference { name: name.clone(), namespace });
+        }
+    }
+}
+
+/// Of a host's journal that was read again.
+struct Known {
+    memory: HostMemory,
+    journal: HostJournalStatus,
+}
+
+impl Control {
+    pub(super) async fn read_place(&self, key: &HostKey, uid: &str) -> Result<Place, Status> {
+        let Some(host) = self.inner.hosts.get(&key.namespace, &key.name).await? else {
+            return Ok(Place::unreadable(uid, "it is gone".to_owned()));
+        };
+        Ok(match self.known(key).await? {
+            Ok(known) => Place::of(&host, &known.memory, &known.journal),
+            Err(why) => Place::unreadable(uid, why),
+        })
+    }
+
+    /// The inner error: why nothing can be said of it.
+    async fn known(&self, key: &HostKey) -> Result<Result<Known, String>, Status> {
+        let journal = self.inner.journals.read(key).await?.unwrap_or_default();
+        if journal.memory == Value::Null {
+            return Ok(Ok(Known { memory: HostMemory::default(), journal }));
+        }
+        Ok(match HostMemory::deserialize(&journal.memory) {
+            Ok(memory) => Ok(Known { memory, journal }),
+            Err(_) => Err("its memory cannot be read by this appliance".to_owned()),
+        })
+    }
+
+    /// Puts an image into a host's spec, or takes one away that a group gave, where nothing is lost by it. No step of the
+    /// host comes between the look at its journal and the write. Whether it was written.
+    ///
+    /// `is_given`: whether an image is one that groups give.
+    pub(super) async fn give(
+        &self,
+        key: &HostKey,
+        uid: &str,
+        wanted: &Wanted,
+        is_given: &(dyn Fn(&Image) -> bool + Sync),
+    ) -> Result<bool, Status> {
+        self.between_steps(key, self.write(key, uid, wanted, is_given)).await
+    }
+
+    async fn write(
+        &self,
+        key: &HostKey,
+        uid: &str,
+        wanted: &Wanted,
+        is_given: &(dyn Fn(&Image) -> bool + Sync),
+    ) -> Result<bool, Status> {
+        let Ok(known) = self.known(key).await? else { return Ok(false) };
+        // Judged for each try of the write: its owner writes to the same spec.
+        let may = |host: &BareMetalHost| {
+            let place = Place::of(host, &known.memory, &known.journal);
+            let has = place.open();
+            host.metadata.uid == uid
+                && has.is_some_and(|image| image.is_none_or(is_given) && !wanted.is_there(image, &place.user_data))
+        };
+        match self.inner.hosts.get(&key.namespace, &key.name).await? {
+            Some(host) if may(&host) => {}
+            Some(_) | None => return Ok(false),
+        }
+        let write = |host: &mut BareMetalHost| {
+            if may(host) {
+                wanted.put(host);
+            }
+        };
+        let stored = self.inner.hosts.modify(&key.namespace, &key.name, Part::Main, write).await?;
+        Ok(stored.is_some_and(|host| {
+            let user_data = host.spec.user_data.as_ref().map_or("", |reference| reference.name.as_str());
+            wanted.is_there(host.spec.wanted_image(), user_data)
+        }))
+    }
+}

@@ -1,0 +1,227 @@
+//! HostGroups: the image that their hosts are installed with next.
+//!
+//! ```text
+//! HostGroup ─────────┐                       ┌─► status: counts, canary, history, conditions; events
+//! streams, stubs ────┼─► a namespace is due ─► pass ─► plan::group::step, one for each group
+//! steps of hosts ────┘   (queue)             └─► spec.image and spec.userData of hosts that are not installed
+//! ```
+//!
+//! A pass ([`pass`]) reads the groups of one namespace anew and takes the hosts as their newest steps left them
+//! ([`place`]). A group's status is stored before a host is given anything, and is what a restarted process goes on from.
+//! A host is written to while no step of it is under way ([`Control::between_steps`]), and only after its journal was
+//! read again: what is on a disk then, or comes onto it, stays.
+//!
+//! A group that is deleted leaves its hosts as they are, and so does a host that leaves its group.
+
+mod hosts;
+mod images;
+mod pass;
+mod place;
+mod tell;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use firesteel_kube::Change;
+use firesteel_plan::{
+    HostMemory,
+    policy::{Architecture, Trigger},
+};
+use firesteel_resources::{
+    BareMetalHost, HostGroup,
+    host_group::{CanaryState, ImageReference},
+    host_journal::HostJournalStatus,
+};
+
+pub(crate) use pass::readable;
+pub(crate) use place::Place;
+pub(crate) use tell::name as name_of_image;
+
+use crate::{Control, HostKey, queue::Queue, runtime::Runtime};
+
+/// From a change to the pass: what changes together is one pass.
+const SETTLE: Duration = Duration::from_millis(100);
+/// From a pass in which the store failed to the next one.
+const AGAIN: Duration = Duration::from_secs(5);
+
+/// Which namespaces are due.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    /// By namespace; its keys name no host.
+    queue: Queue,
+    /// The groups that there are, with what the policy looks at.
+    known: Mutex<BTreeMap<HostKey, Seen>>,
+}
+
+/// Of a group no more than what decides whether the policy looks at it again.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Seen {
+    generation: i64,
+    labels: BTreeMap<String, String>,
+    annotations: BTreeMap<String, String>,
+    owners: usize,
+    is_deleting: bool,
+    golden: Option<ImageReference>,
+    current: Option<ImageReference>,
+    is_halted: bool,
+}
+
+impl Seen {
+    fn of(group: &HostGroup) -> Self {
+        let metadata = &group.metadata;
+        Self {
+            generation: metadata.generation,
+            labels: metadata.labels.clone(),
+            annotations: metadata.annotations.clone(),
+            owners: metadata.owner_references.len(),
+            is_deleting: metadata.is_deleting(),
+            golden: group.status.golden.clone(),
+            current: group.status.current.clone(),
+            is_halted: group.status.canary.as_ref().is_some_and(|canary| canary.state == CanaryState::Halted),
+        }
+    }
+}
+
+fn namespace_key(namespace: &str) -> HostKey {
+    HostKey { namespace: namespace.to_owned(), name: String::new() }
+}
+
+fn key_of(group: &HostGroup) -> HostKey {
+    HostKey { namespace: group.metadata.namespace.clone(), name: group.metadata.name.clone() }
+}
+
+impl Groups {
+    pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
+        Self { queue: Queue::new(runtime), known: Mutex::default() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<HostKey, Seen>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Something that the groups of a namespace look at changed.
+    pub(crate) fn wake(&self, namespace: &str) {
+        let has_groups =
+            self.lock().range(namespace_key(namespace)..).next().is_some_and(|(key, _)| key.namespace == namespace);
+        if has_groups {
+            self.queue.wake_in(&namespace_key(namespace), SETTLE);
+        }
+    }
+
+    /// Groups whose rollout halted.
+    pub(crate) fn halted(&self) -> u64 {
+        self.lock().values().filter(|group| group.is_halted).count() as u64
+    }
+
+    pub(crate) fn wake_all(&self) {
+        let namespaces: BTreeSet<String> = self.lock().keys().map(|key| key.namespace.clone()).collect();
+        namespaces.iter().for_each(|namespace| self.wake(namespace));
+    }
+}
+
+impl Control {
+    pub(crate) async fn follow_groups(self) -> Result<(), String> {
+        let mut changes = self.inner.host_groups.subscribe().await.map_err(|status| status.message)?;
+        loop {
+            match changes.next().await.map_err(|status| status.message)? {
+                Change::Applied(group) => {
+                    let seen = Seen::of(&group);
+                    let before = self.inner.groups.lock().insert(key_of(&group), seen.clone());
+                    if before != Some(seen) {
+                        self.inner.policy.ring(Trigger::GroupChanged);
+                    }
+                    self.inner.groups.wake(&group.metadata.namespace);
+                }
+                Change::Deleted(group) => {
+                    // The others of the namespace may have had to share hosts with it.
+                    self.inner.groups.wake(&group.metadata.namespace);
+                    self.inner.groups.lock().remove(&key_of(&group));
+                    self.inner.policy.ring(Trigger::GroupChanged);
+                }
+                Change::Synced => {}
+                Change::Undecodable { name, error } => {
+                    tracing::error!(namespace = %name.namespace, group = %name.name, %error, "a stored group cannot be read; it is left alone");
+                }
+            }
+        }
+    }
+
+    /// Works on the namespaces that are due, one after the other.
+    pub(crate) async fn run_groups(self) -> Result<(), String> {
+        // A host that is not known yet would seem to have left its group.
+        self.inner.hosts_read().await;
+        self.inner.streams.read.wait().await;
+        loop {
+            let key = self.inner.groups.queue.next().await;
+            match self.groups_pass(&key.namespace).await {
+                Ok(None) => {}
+                Ok(Some(delay)) => self.inner.groups.queue.wake_in(&key, delay),
+                Err(status) => {
+                    tracing::warn!(namespace = %key.namespace, error = %status.message, "looking at the groups of a namespace");
+                    self.inner.groups.queue.wake_in(&key, AGAIN);
+                }
+            }
+        }
+    }
+
+    /// Takes in how a step left a host.
+    pub(crate) fn note_place(
+        &self,
+        key: &HostKey,
+        host: &BareMetalHost,
+        memory: &HostMemory,
+        journal: &HostJournalStatus,
+    ) {
+        self.put_place(key, Place::of(host, memory, journal));
+    }
+
+    /// Nothing can be said of a host whose memory cannot be read.
+    pub(crate) fn note_unreadable(&self, key: &HostKey, uid: &str) {
+        self.put_place(key, Place::unreadable(uid, "its memory cannot be read by this appliance".to_owned()));
+    }
+
+    fn put_place(&self, key: &HostKey, place: Place) {
+        let before = {
+            let mut views = self.views();
+            // Of another host of its name.
+            let Some(view) = views.hosts.get_mut(key).filter(|view| view.uid == place.uid) else { return };
+            if view.place.as_ref() == Some(&place) {
+                return;
+            }
+            view.place.replace(place.clone())
+        };
+        let inspected = |place: &Place| place.architecture.filter(|_| place.is_inspected);
+        if before.as_ref().and_then(inspected) != inspected(&place) {
+            self.inner.policy.ring(Trigger::FleetChanged);
+        }
+        self.inner.groups.wake(&key.namespace);
+    }
+
+    /// Reads where the hosts stand that were not stepped since the start.
+    ///
+    /// # Errors
+    /// When a host cannot be read from the store.
+    pub(crate) async fn learn_places(&self, namespace: Option<&str>) -> Result<(), firesteel_kube::Status> {
+        let unknown: Vec<(HostKey, String)> = {
+            let views = self.views();
+            let of = |key: &HostKey| namespace.is_none_or(|namespace| key.namespace == namespace);
+            let missing = views.present().filter(|(key, view)| of(key) && view.place.is_none());
+            missing.map(|(key, view)| (key.clone(), view.uid.clone())).collect()
+        };
+        for (key, uid) in unknown {
+            let place = self.read_place(&key, &uid).await?;
+            self.put_place(&key, place);
+        }
+        Ok(())
+    }
+
+    /// The architectures of all hosts that were inspected.
+    pub(crate) fn architectures(&self) -> BTreeSet<Architecture> {
+        let views = self.views();
+        let places = views.present().filter_map(|(_, view)| view.place.as_ref());
+        places.filter(|place| place.is_inspected).filter_map(|place| place.architecture).collect()
+    }
+}

@@ -1,0 +1,221 @@
+//! One pass over the groups of a namespace.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use firesteel_kube::Status;
+use firesteel_plan::{
+    group::{self, Contested, Give, Member},
+    policy::{self, Entry, Set, Stub},
+};
+use firesteel_resources::HostGroup;
+use jiff::Timestamp;
+use serde_json::Value;
+
+use super::{
+    AGAIN, Place, SETTLE,
+    hosts::Wanted,
+    images::{self, Given},
+    tell,
+};
+use crate::{Control, HostKey, events::regarding, policy::stubs};
+
+/// What one pass looks at, beside a group itself.
+struct Sight {
+    namespace: String,
+    hosts: BTreeMap<String, Place>,
+    entries: Vec<Entry>,
+    given: Given,
+    contested: BTreeMap<String, Contested>,
+}
+
+impl Control {
+    /// When to look again, though nothing happens.
+    ///
+    /// # Errors
+    /// When the store fails, for whatever group.
+    pub(super) async fn groups_pass(&self, namespace: &str) -> Result<Option<Duration>, Status> {
+        let groups = self.groups_of(namespace).await?;
+        if groups.is_empty() {
+            return Ok(None);
+        }
+        self.learn_places(Some(namespace)).await?;
+        let sight = self.sight(namespace, &groups);
+        let mut wake: Option<Duration> = None;
+        for group in groups {
+            let name = group.metadata.name.clone();
+            let next = match self.step_group(group, &sight).await {
+                Ok(next) => next,
+                // Somebody wrote to it in between: that is to be seen first.
+                Err(status) if status.is_conflict() => Some(SETTLE),
+                Err(status) => {
+                    tracing::warn!(namespace, group = %name, error = %status.message, "looking at a group");
+                    Some(AGAIN)
+                }
+            };
+            wake = wake.into_iter().chain(next).min();
+        }
+        Ok(wake)
+    }
+
+    /// The groups of a namespace that can be read and are not going.
+    async fn groups_of(&self, namespace: &str) -> Result<Vec<HostGroup>, Status> {
+        let (objects, _) = self.inner.group_values.list(Some(namespace)).await?;
+        let groups = objects.into_iter().filter_map(|object| readable("HostGroup", object));
+        Ok(groups.filter(|group: &HostGroup| !group.metadata.is_deleting()).collect())
+    }
+
+    fn sight(&self, namespace: &str, groups: &[HostGroup]) -> Sight {
+        let hosts: BTreeMap<String, Place> = {
+            let views = self.views();
+            let own = views.present().filter(|(key, _)| key.namespace == namespace);
+            own.filter_map(|(key, view)| Some((key.name.clone(), view.place.clone()?))).collect()
+        };
+        let entries = self.inner.streams.entries();
+        let given = Given::of_all(groups, &entries);
+        let selectors: Vec<_> =
+            groups.iter().map(|group| (group.metadata.name.as_str(), &group.spec.selector)).collect();
+        let members: Vec<Member<'_>> =
+            hosts.iter().map(|(name, place)| Member { name, labels: &place.labels }).collect();
+        let contested = group::contested(&selectors, &members);
+        Sight { namespace: namespace.to_owned(), hosts, entries, given, contested }
+    }
+
+    async fn step_group(&self, group: HostGroup, sight: &Sight) -> Result<Option<Duration>, Status> {
+        let now = self.now();
+        let (stub, _) = self.stub_of_group(&group).await?;
+        let fault = stubs::fault(&stub);
+        let fleet = self.architectures();
+        let own = Given::of_group(&group);
+        let members = sight.hosts.iter().filter(|(_, place)| group.spec.selector.matches(&place.labels));
+        let hosts: Vec<_> = members.map(|(name, place)| images::seen(name, place, &own, &sight.given)).collect();
+        let catalogue = self.inner.streams.catalogue(Vec::new());
+        let none = Contested::new();
+        let step = group::step(&group::Seen {
+            group: &group,
+            hosts: &hosts,
+            catalogue: &catalogue,
+            architecture: policy::architecture_of(&Set::of_group(&group, Stub::NotReferenced), &fleet).ok(),
+            contested: sight.contested.get(&group.metadata.name).unwrap_or(&none),
+            stub_fault: fault.as_deref(),
+            by: &changed_by(&group),
+            now,
+        });
+        if step.status != group.status {
+            let stored = HostGroup { status: step.status.clone(), ..group.clone() };
+            self.inner.host_groups.update_status(&stored).await?;
+            for told in tell::changes(&group.status, &step.status) {
+                tracing::info!(namespace = %sight.namespace, group = %group.metadata.name, reason = told.reason, "{}", told.message);
+                self.tell_about(regarding("firesteel.dev/v1alpha1", "HostGroup", &group.metadata), told.reason, told.is_warning, told.message);
+            }
+        }
+        let mut wake = step.wake.map(|at| until(at, now));
+        for (name, give) in &step.gives {
+            if self.give_one(&group, sight, name, give).await.is_err() {
+                wake = wake.into_iter().chain([AGAIN]).min();
+            }
+        }
+        Ok(wake)
+    }
+
+    /// An error was told already; the other hosts go on.
+    async fn give_one(&self, group: &HostGroup, sight: &Sight, name: &str, give: &Give) -> Result<(), ()> {
+        let Some(place) = sight.hosts.get(name) else { return Ok(()) };
+        let Some(image) = place.open() else { return Ok(()) };
+        let pool = &group.spec.pool;
+        let wanted = match give {
+            Give::Image(reference) => Wanted {
+                image: Some(images::image_for(reference, place, &sight.entries)),
+                user_data: (!pool.is_empty()).then(|| stubs::managed_name(pool)),
+            },
+            Give::Wait(_) => Wanted { image: None, user_data: None },
+        };
+        if wanted.is_there(image, &place.user_data) {
+            return Ok(());
+        }
+        let key = HostKey { namespace: sight.namespace.clone(), name: name.to_owned() };
+        let is_given = |image: &firesteel_resources::Image| sight.given.find(image).is_some();
+        match self.give(&key, &place.uid, &wanted, &is_given).await {
+            Ok(false) => {}
+            Ok(true) => {
+                let group = &group.metadata.name;
+                let (reason, message) = match give {
+                    Give::Image(image) => ("ImageGiven", format!("the group {group} gives it {}", tell::name(image))),
+                    Give::Wait(why) => ("ImageTakenBack", format!("the group {group} lets it wait: {why}")),
+                };
+                tracing::info!(host = %key, reason, "{message}");
+                self.tell_of(&key, &place.uid, reason, false, message);
+            }
+            Err(status) => {
+                tracing::warn!(host = %key, group = %group.metadata.name, error = %status.message, "giving an image to a host");
+                return Err(());
+            }
+        }
+        Ok(())
+    }
+}
+
+/// An object as its type, if it is one.
+pub(crate) fn readable<T: serde::de::DeserializeOwned>(kind: &str, object: Value) -> Option<T> {
+    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+    match serde_json::from_value(object) {
+        Ok(object) => Some(object),
+        Err(error) => {
+            // Each pass comes by it: who follows the kind has told it.
+            tracing::debug!(kind, %name, %error, "a stored object cannot be read; it is left alone");
+            None
+        }
+    }
+}
+
+fn until(at: Timestamp, now: Timestamp) -> Duration {
+    let left = at.duration_since(now);
+    if left.is_positive() { left.unsigned_abs() } else { Duration::ZERO }
+}
+
+/// Who wrote the group's spec last, as the object itself tells: the program and the generation. The audit log has the
+/// person of each change.
+fn changed_by(group: &HostGroup) -> String {
+    let generation = group.metadata.generation;
+    let entries = group.metadata.rest.get("managedFields").and_then(Value::as_array);
+    let of_spec = |entry: &&Value| {
+        entry["subresource"].as_str().unwrap_or_default().is_empty() && entry["fieldsV1"].get("f:spec").is_some()
+    };
+    let time = |entry: &Value| entry["time"].as_str().unwrap_or_default().to_owned();
+    let newest = entries.into_iter().flatten().filter(of_spec).max_by_key(|entry| time(entry));
+    match newest.and_then(|entry| entry["manager"].as_str()) {
+        Some(manager) => format!("{manager}, generation {generation}"),
+        None => format!("generation {generation}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn who_wrote_the_spec_last_is_told_by_the_object() {
+        let mut group = HostGroup::default();
+        group.metadata.generation = 4;
+        assert_eq!(changed_by(&group), "generation 4");
+        let entry = |manager: &str, time: &str, subresource: &str, part: &str| json!({"manager": manager, "time": time, "subresource": subresource, "fieldsV1": {part: {}}});
+        group.metadata.rest.insert(
+            "managedFields".to_owned(),
+            json!([
+                entry("kubectl-create", "2026-01-01T00:00:00Z", "", "f:spec"),
+                entry("kubectl-edit", "2026-01-02T00:00:00Z", "", "f:spec"),
+                entry("firesteel", "2026-01-03T00:00:00Z", "status", "f:status"),
+                entry("kubectl-label", "2026-01-03T00:00:00Z", "", "f:metadata"),
+            ]),
+        );
+        assert_eq!(changed_by(&group), "kubectl-edit, generation 4");
+    }
+
+    #[test]
+    fn what_is_due_already_is_due_now() {
+        let at = |second| Timestamp::from_second(second).unwrap_or_default();
+        assert_eq!(until(at(9), at(2)), Duration::from_secs(7));
+        assert_eq!(until(at(2), at(9)), Duration::ZERO);
+    }
+}

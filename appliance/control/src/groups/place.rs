@@ -1,0 +1,304 @@
+//! Where a host stands with images, as its newest step left it: what a group needs of a host, and no more. Pure.
+//!
+//! The planner's memory decides, and not the object's status, which follows it: an image that is given to a host whose
+//! disk has just been written would be another installation.
+
+use std::collections::BTreeMap;
+
+use firesteel_plan::{HostMemory, host::State, policy::Architecture, select_disk};
+use firesteel_resources::{
+    BareMetalHost, Image,
+    bare_metal_host::{ErrorType, annotations},
+    host_journal::HostJournalStatus,
+};
+use jiff::Timestamp;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Of the host's object.
+    pub(crate) uid: String,
+    pub(crate) labels: BTreeMap<String, String>,
+    /// Of its newest inspection, or as its owner says.
+    pub(crate) architecture: Option<Architecture>,
+    /// It was found by an inspection.
+    pub(crate) is_inspected: bool,
+    /// Of the disk that would be written, where that is known.
+    pub(crate) sector_bytes: Option<u32>,
+    pub(crate) stand: Stand,
+    /// It is installed at once where it is given an image.
+    pub(crate) is_ready: bool,
+    /// The Secret with its user data.
+    pub(crate) user_data: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Stand {
+    /// Nothing is on its disk that would be lost by another image; the image that its spec names now.
+    Open {
+        wanted: Option<Image>,
+        failed: Option<Failed>,
+    },
+    Installing(Image),
+    Installed {
+        image: Image,
+        os: Os,
+    },
+    /// No group has a say: why.
+    Closed(String),
+}
+
+/// The installation of the wanted image failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    pub(crate) message: String,
+    pub(crate) at: Timestamp,
+}
+
+/// What the installed OS said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Os {
+    Silent,
+    Running,
+}
+
+impl Place {
+    /// `journal` is the one that holds this memory.
+    pub(crate) fn of(host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus) -> Self {
+        let metadata = &host.metadata;
+        let hardware = journal.hardware.as_ref();
+        let inspected = hardware.and_then(|record| Architecture::read(&record.cpu.arch));
+        let stand = stand(host, memory, journal);
+        let is_let_alone = [annotations::PAUSED, annotations::DETACHED, annotations::LOCK]
+            .iter()
+            .any(|key| metadata.annotations.contains_key(*key));
+        let hints = host.spec.root_device_hints.clone().unwrap_or_default();
+        let sector_bytes = hardware.and_then(|record| {
+            let choice = select_disk(&hints, &record.disks).ok()?;
+            let disk = record.disks.iter().find(|disk| disk.device == choice.device)?;
+            (disk.logical_block_bytes != 0).then_some(disk.logical_block_bytes)
+        });
+        Self {
+            uid: metadata.uid.clone(),
+            labels: metadata.labels.clone(),
+            architecture: inspected.or_else(|| Architecture::read(&host.spec.architecture)),
+            is_inspected: inspected.is_some(),
+            sector_bytes,
+            is_ready: memory.state == State::Available && host.spec.online && !is_let_alone && memory.frozen.is_none(),
+            stand,
+            user_data: host.spec.user_data.as_ref().map(|reference| reference.name.clone()).unwrap_or_default(),
+        }
+    }
+
+    /// A host of which nothing can be read.
+    pub(crate) fn unreadable(uid: &str, why: String) -> Self {
+        Self {
+            uid: uid.to_owned(),
+            labels: BTreeMap::new(),
+            architecture: None,
+            is_inspected: false,
+            sector_bytes: None,
+            stand: Stand::Closed(why),
+            is_ready: false,
+            user_data: String::new(),
+        }
+    }
+
+    /// The image that its spec names, where another one may be put there.
+    pub(crate) fn open(&self) -> Option<Option<&Image>> {
+        match &self.stand {
+            Stand::Open { wanted, .. } => Some(wanted.as_ref()),
+            Stand::Installing(_) | Stand::Installed { .. } | Stand::Closed(_) => None,
+        }
+    }
+}
+
+fn stand(host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus) -> Stand {
+    let spec = &host.spec;
+    let closed = |why: &str| Stand::Closed(why.to_owned());
+    if host.metadata.is_deleting() {
+        return closed("it is being deleted");
+    }
+    match memory.state {
+        State::PoweringOff | State::Deleting => return closed("it is being deleted"),
+        State::Provisioned => {
+            return match &memory.applied {
+                Some(applied) => {
+                    let instance = journal.instance.as_ref().filter(|record| record.attempt == applied.attempt);
+                    let runs = instance.is_some_and(|record| record.running_at.is_some());
+                    Stand::Installed { image: applied.image.clone(), os: if runs { Os::Running } else { Os::Silent } }
+                }
+                None => closed("what is on its disk is not known"),
+            };
+        }
+        State::ExternallyProvisioned => return closed("somebody else installed its OS"),
+        State::New
+        | State::Unmanaged
+        | State::Registering
+        | State::Inspecting
+        | State::Preparing
+        | State::Available
+        | State::Provisioning
+        | State::Deprovisioning => {}
+    }
+    let wanted = spec.wanted_image().cloned();
+    let failed = failed(memory, wanted.as_ref());
+    if memory.state == State::Provisioning && (memory.disk_dirty || failed.is_none()) {
+        let image = memory.last_attempted_image.clone().or(wanted).unwrap_or_default();
+        return Stand::Installing(image);
+    }
+    if spec.externally_provisioned {
+        return closed("somebody else installs its OS");
+    }
+    if let Some(method) = &spec.custom_deploy {
+        return Stand::Closed(format!("it is deployed by the method {}", method.method));
+    }
+    if let Some(consumer) = &spec.consumer_ref {
+        return Stand::Closed(format!("it belongs to {} {}", consumer.kind, consumer.name));
+    }
+    Stand::Open { wanted, failed }
+}
+
+/// What stands against the image that is wanted: installations of it that failed, or an obstacle that only an edit takes
+/// away. What is tried again by itself, such as a download, is none.
+fn failed(memory: &HostMemory, wanted: Option<&Image>) -> Option<Failed> {
+    let is_of_it = wanted.is_some_and(|wanted| {
+        memory
+            .last_attempted_image
+            .as_ref()
+            .is_some_and(|tried| (&tried.url, &tried.checksum) == (&wanted.url, &wanted.checksum))
+    });
+    let failure = memory.failure.as_ref().filter(|failure| failure.kind == ErrorType::Provisioning);
+    let is_stuck = failure.is_some_and(|failure| failure.until_edit);
+    if !is_of_it || (memory.provision_failures == 0 && !is_stuck) {
+        return None;
+    }
+    Some(match failure {
+        Some(failure) => Failed { message: failure.message.clone(), at: failure.at },
+        None => Failed { message: "its installation failed".to_owned(), at: memory.since },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_plan::host::{Applied, Failure, ReadyImage};
+    use firesteel_resources::{ObjectReference, host_journal::InstanceRecord};
+
+    use super::*;
+
+    fn image(name: &str) -> Image {
+        Image { url: format!("http://a/{name}"), checksum: name.to_owned(), ..Image::default() }
+    }
+
+    fn host(wanted: &str) -> BareMetalHost {
+        let mut host = BareMetalHost::default();
+        host.spec.online = true;
+        host.spec.image = Some(image(wanted));
+        host
+    }
+
+    fn memory(state: State) -> HostMemory {
+        HostMemory { state, last_attempted_image: Some(image("a")), ..HostMemory::default() }
+    }
+
+    fn stand_of(host: &BareMetalHost, memory: &HostMemory) -> Stand {
+        Place::of(host, memory, &HostJournalStatus::default()).stand
+    }
+
+    fn failure(until_edit: bool) -> Option<Failure> {
+        Some(Failure {
+            kind: ErrorType::Provisioning,
+            message: "no".into(),
+            count: 1,
+            at: Timestamp::UNIX_EPOCH,
+            retry_at: None,
+            until_edit,
+            inputs: String::new(),
+        })
+    }
+
+    #[test]
+    fn what_is_on_a_disk_or_comes_onto_it_is_closed_to_groups() {
+        let mut provisioned = memory(State::Provisioned);
+        provisioned.applied = Some(Applied {
+            image: image("a"),
+            ready: ReadyImage::default(),
+            disk_guid: String::new(),
+            attempt: 3,
+            at: Timestamp::UNIX_EPOCH,
+            user_data_sha256: None,
+            reports_running: true,
+            left_properly: true,
+        });
+        // What its spec asks for meanwhile changes nothing of what is there.
+        for wanted in ["a", "b"] {
+            let place = Place::of(&host(wanted), &provisioned, &HostJournalStatus::default());
+            assert_eq!(place.stand, Stand::Installed { image: image("a"), os: Os::Silent });
+            assert_eq!(place.open(), None);
+        }
+        let says = |attempt| {
+            let record =
+                InstanceRecord { attempt, running_at: Some(Timestamp::UNIX_EPOCH), ..InstanceRecord::default() };
+            let journal = HostJournalStatus { instance: Some(record), ..HostJournalStatus::default() };
+            Place::of(&host("a"), &provisioned, &journal).stand
+        };
+        assert_eq!(says(3), Stand::Installed { image: image("a"), os: Os::Running });
+        assert_eq!(says(2), Stand::Installed { image: image("a"), os: Os::Silent }, "of an earlier installation");
+        assert_eq!(stand_of(&host("b"), &memory(State::Provisioning)), Stand::Installing(image("a")));
+        let dirty = HostMemory { disk_dirty: true, failure: failure(true), ..memory(State::Provisioning) };
+        assert_eq!(stand_of(&host("a"), &dirty), Stand::Installing(image("a")));
+    }
+
+    #[test]
+    fn an_installation_that_failed_opens_the_host_and_a_retry_of_it_does_not() {
+        let open = |wanted: &str, memory: &HostMemory| match stand_of(&host(wanted), memory) {
+            Stand::Open { failed, .. } => Some(failed.is_some()),
+            Stand::Installing(_) | Stand::Installed { .. } | Stand::Closed(_) => None,
+        };
+        let failed = HostMemory { provision_failures: 1, failure: failure(false), ..memory(State::Available) };
+        assert_eq!(open("a", &failed), Some(true));
+        assert_eq!(open("b", &failed), Some(false), "that was another image");
+        let cleaning = HostMemory { state: State::Deprovisioning, ..failed.clone() };
+        assert_eq!(open("a", &cleaning), Some(true));
+        let stuck = HostMemory { failure: failure(true), ..memory(State::Provisioning) };
+        assert_eq!(open("a", &stuck), Some(true));
+        let slow = HostMemory { failure: failure(false), ..memory(State::Provisioning) };
+        assert_eq!(open("a", &slow), None, "it is tried again by itself");
+    }
+
+    #[test]
+    fn hosts_of_others_are_closed_with_a_reason() {
+        let closed = |edit: fn(&mut BareMetalHost), state: State| {
+            let mut host = host("a");
+            edit(&mut host);
+            match stand_of(&host, &memory(state)) {
+                Stand::Closed(why) => !why.is_empty(),
+                Stand::Open { .. } | Stand::Installing(_) | Stand::Installed { .. } => false,
+            }
+        };
+        assert!(closed(|host| host.metadata.deletion_timestamp = Some(Timestamp::UNIX_EPOCH), State::Available));
+        assert!(closed(|host| host.spec.externally_provisioned = true, State::Registering));
+        assert!(closed(|host| host.spec.consumer_ref = Some(ObjectReference::default()), State::Available));
+        assert!(closed(|host| host.spec.custom_deploy = Some(Default::default()), State::Available));
+        assert!(closed(|_| {}, State::ExternallyProvisioned));
+        assert!(closed(|_| {}, State::Deleting));
+        assert!(!closed(|_| {}, State::Available));
+    }
+
+    #[test]
+    fn only_a_host_that_would_be_installed_at_once_is_ready() {
+        let ready = |edit: fn(&mut BareMetalHost), state: State| {
+            let mut host = host("a");
+            edit(&mut host);
+            Place::of(&host, &memory(state), &HostJournalStatus::default()).is_ready
+        };
+        assert!(ready(|_| {}, State::Available));
+        assert!(!ready(|_| {}, State::Inspecting));
+        assert!(!ready(|host| host.spec.online = false, State::Available));
+        for key in [annotations::PAUSED, annotations::DETACHED, annotations::LOCK] {
+            let mut host = host("a");
+            host.metadata.annotations.insert(key.to_owned(), String::new());
+            assert!(!Place::of(&host, &memory(State::Available), &HostJournalStatus::default()).is_ready, "{key}");
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The stubs that sets lead their machines to: looked at, and brought to spec 3 in place (systems.md S1-3.2, step 7).
+//! Their CA is not changed here: that is the pools' part.
+
+use firesteel_ignition::{
+    Authority,
+    stub::{
+        spec2::Sectors,
+        upgrade::{Change, Ours, Upgrade, upgrade},
+    },
+};
+use firesteel_kube::{Part, Status};
+use firesteel_plan::policy::Stub;
+use firesteel_resources::{
+    HostGroup, Secret,
+    secret::{SecretBytes, USER_DATA_KEYS},
+};
+use jiff::Timestamp;
+
+use crate::{Control, seen::sha256_hex};
+
+/// When a stub was changed, and how.
+const UPGRADED: &str = "firesteel.dev/stub-upgraded";
+
+/// The Secret with the stub that is made for a pool, in the hosts' own namespace.
+pub(crate) fn managed_name(pool: &str) -> String {
+    format!("{pool}-user-data-managed")
+}
+
+/// Why hosts cannot be led by this stub, if so.
+pub(crate) fn fault(stub: &Stub) -> Option<String> {
+    match stub {
+        Stub::NotReferenced | Stub::Unchanged | Stub::Changed { .. } | Stub::Ignored => None,
+        Stub::Refused(why) => Some(format!("the stub of the group's pool cannot be used: {why}")),
+        Stub::Missing(name) => {
+            Some(format!("the Secret {name} with the stub of the group's pool is missing or has no userData"))
+        }
+    }
+}
+
+/// Another text for a stub, and what it is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rewrite {
+    pub(super) secret: String,
+    pub(super) change: Box<Change>,
+}
+
+fn judge(name: &str, secret: Option<&Secret>, authority: &Authority) -> (Stub, Option<Rewrite>) {
+    let Some(bytes) = secret.and_then(Secret::user_data) else { return (Stub::Missing(name.to_owned()), None) };
+    // Without an endpoint no stub is one whose CA would be ours to change.
+    let ours = Ours { endpoints: &[], authority, sectors: Sectors::Unknown };
+    match upgrade(bytes, &ours) {
+        Upgrade::Unchanged { .. } => (Stub::Unchanged, None),
+        Upgrade::Ignored(_) => (Stub::Ignored, None),
+        Upgrade::Refused(error) => (Stub::Refused(format!("Secret {name}: {error}")), None),
+        Upgrade::Changed(change) => {
+            let stub = Stub::Changed { digest: change.after_sha256.clone() };
+            (stub, Some(Rewrite { secret: name.to_owned(), change }))
+        }
+    }
+}
+
+/// Puts the new text in, where the old one still stands.
+fn put(secret: &mut Secret, change: &Change, now: Timestamp) {
+    let Some(key) = USER_DATA_KEYS.into_iter().find(|key| secret.data.contains_key(*key)) else { return };
+    if secret.get(key).map(sha256_hex).as_deref() != Some(&change.before_sha256) {
+        return;
+    }
+    secret.data.insert(key.to_owned(), SecretBytes(change.bytes.clone()));
+    let told = format!("{now:.0} brought from {} to {}", change.from_version, change.to_version);
+    secret.metadata.annotations.insert(UPGRADED.to_owned(), told);
+}
+
+impl Control {
+    /// The stub in a Secret, and what it is to become.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(super) async fn stub_in(&self, namespace: &str, name: &str) -> Result<(Stub, Option<Rewrite>), Status> {
+        let secret = self.inner.secrets.get(namespace, name).await?;
+        Ok(match Authority::new(&self.config().ca_pem, &[]) {
+            Ok(authority) => judge(name, secret.as_ref(), &authority),
+            Err(error) => {
+                (Stub::Refused(format!("the appliance's own certificate authority is damaged: {error}")), None)
+            }
+        })
+    }
+
+    /// The stub of the pool that a group names.
+    ///
+    /// # Errors
+    /// When the store fails.
+    pub(crate) async fn stub_of_group(&self, group: &HostGroup) -> Result<(Stub, Option<String>), Status> {
+        let pool = &group.spec.pool;
+        if pool.is_empty() {
+            return Ok((Stub::NotReferenced, None));
+        }
+        let name = managed_name(pool);
+        let (stub, _) = self.stub_in(&group.metadata.namespace, &name).await?;
+        Ok((stub, Some(name)))
+    }
+
+    /// # Errors
+    /// When the store fails or refuses it, or somebody wrote another stub meanwhile.
+    pub(super) async fn rewrite_stub(&self, namespace: &str, rewrite: &Rewrite) -> Result<(), Status> {
+        let (now, name) = (self.now(), &rewrite.secret);
+        let write = |secret: &mut Secret| put(secret, &rewrite.change, now);
+        let stored = self.inner.secrets.modify(namespace, name, Part::Main, write).await?;
+        let is_there = stored.as_ref().and_then(Secret::user_data) == Some(rewrite.change.bytes.as_slice());
+        if is_there { Ok(()) } else { Err(Status::internal(format!("the Secret {name} was changed meanwhile"))) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use base64::{Engine as _, engine::general_purpose::STANDARD};
+
+    use super::*;
+
+    fn authority() -> Authority {
+        let pem = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode("ca"));
+        Authority::new(&pem, &[]).unwrap()
+    }
+
+    fn secret(text: &str) -> Secret {
+        let mut secret = Secret::default();
+        secret.data.insert("userData".to_owned(), SecretBytes(text.as_bytes().to_vec()));
+        secret
+    }
+
+    fn stub(text: &str) -> Stub {
+        judge("s", Some(&secret(text)), &authority()).0
+    }
+
+    const SPEC_2: &str = r#"{"ignition":{"version":"2.2.0","config":{"append":[{"source":"https://a:22623/config/worker","verification":{}}]}}}"#;
+
+    #[test]
+    fn each_sort_of_user_data_is_told_apart() {
+        assert_eq!(stub(r#"{"ignition":{"version":"3.2.0"}}"#), Stub::Unchanged);
+        assert_eq!(stub("#cloud-config\n"), Stub::Ignored);
+        assert!(matches!(stub(SPEC_2), Stub::Changed { .. }));
+        for (text, word) in [("{", "JSON"), (r#"{"ignition":{"version":"9.0.0"}}"#, "version"), ("???", "neither")] {
+            assert!(
+                matches!(stub(text), Stub::Refused(why) if why.contains(word) && why.contains("Secret s")),
+                "{text}"
+            );
+        }
+        assert_eq!(judge("s", None, &authority()).0, Stub::Missing("s".into()));
+        assert_eq!(judge("s", Some(&Secret::default()), &authority()).0, Stub::Missing("s".into()));
+        assert!(fault(&Stub::Missing("s".into())).is_some() && fault(&Stub::Refused("w".into())).is_some());
+        assert!(fault(&Stub::Ignored).is_none() && fault(&Stub::Unchanged).is_none());
+    }
+
+    #[test]
+    fn a_stub_is_written_only_over_the_one_that_was_looked_at() {
+        let mut stored = secret(SPEC_2);
+        let (_, rewrite) = judge("s", Some(&stored), &authority());
+        let change = rewrite.unwrap().change;
+        let mut other = secret("{}");
+        put(&mut other, &change, Timestamp::UNIX_EPOCH);
+        assert_eq!(other, secret("{}"));
+        put(&mut stored, &change, Timestamp::UNIX_EPOCH);
+        assert_eq!(judge("s", Some(&stored), &authority()).0, Stub::Unchanged);
+        assert!(stored.metadata.annotations[UPGRADED].ends_with("brought from 2.2.0 to 3.2.0"));
+        let kept = String::from_utf8(stored.user_data().unwrap().to_vec()).unwrap();
+        assert!(kept.contains("https://a:22623/config/worker"), "{kept}");
+    }
+}

@@ -1,0 +1,168 @@
+//! `firesteel describe hostgroup NAME`: which image the group's hosts get, how its rollout stands, what it had.
+
+use firesteel_resources::{
+    BareMetalHost, HostGroup,
+    host_group::{CanaryState, ImageReference, RolloutMode},
+};
+use jiff::Timestamp;
+
+use super::{Page, ago, conditions, get, table};
+
+/// The whole page for a person, as wide as the terminal. `hosts`: of the group's namespace.
+#[must_use]
+pub(super) fn render(group: &HostGroup, hosts: &[BareMetalHost], now: Timestamp, width: usize) -> String {
+    let mut page = Page { text: String::new(), width };
+    let (spec, status) = (&group.spec, &group.status);
+    page.field("Name", &group.metadata.name);
+    page.field("Hosts", &spec.selector.to_string());
+    page.field("Pool", &spec.pool);
+    let follows = if spec.image.url.is_empty() { &spec.image.stream } else { &spec.image.url };
+    let pin = [&spec.image.release, &spec.image.digest].into_iter().find(|pin| !pin.is_empty());
+    page.field("Follows", &pin.map_or_else(|| follows.clone(), |pin| format!("{follows}, pinned to {pin}")));
+    if let Some(restore) = &spec.restore {
+        page.field("Restored", &format!("to entry {}, until spec.restore is taken away", restore.entry));
+    }
+    page.field("Current", &image(status.current.as_ref()));
+    if status.golden != status.current {
+        page.field("Golden", &image(status.golden.as_ref()));
+    }
+    page.field("Previous", &image(status.previous.as_ref()));
+    canary(&mut page, group, now);
+    conditions(&mut page, &status.conditions, now);
+    members(&mut page, group, hosts);
+    history(&mut page, group, now);
+    page.text
+}
+
+/// `41.2 of stable`, or the URL of an image of one's own.
+fn image(image: Option<&ImageReference>) -> String {
+    match image {
+        None => String::new(),
+        Some(image) if image.stream.is_empty() => image.url.clone(),
+        Some(image) => format!("{} of {}", image.release, image.stream),
+    }
+}
+
+fn canary(page: &mut Page, group: &HostGroup, now: Timestamp) {
+    let Some(canary) = &group.status.canary else {
+        if group.spec.rollout.mode == RolloutMode::Canary {
+            page.field("Canary", &format!("{} hosts try each new image", group.spec.rollout.canaries()));
+        }
+        return;
+    };
+    let state = match canary.state {
+        CanaryState::Trying => "tried",
+        CanaryState::Promoted => "promoted",
+        CanaryState::Halted => "halted",
+    };
+    let hosts: Vec<String> = canary
+        .hosts
+        .iter()
+        .map(|host| format!("{} {}", host.name, if host.running { "runs it" } else { "does not run it yet" }))
+        .collect();
+    let hosts = if hosts.is_empty() { "no host is ready to try it".to_owned() } else { hosts.join(", ") };
+    let since = ago(canary.since, now);
+    page.field("Canary", &format!("{} is {state}, since {since}: {hosts}", image(Some(&canary.image))));
+    page.field("", &canary.message);
+}
+
+fn members(page: &mut Page, group: &HostGroup, hosts: &[BareMetalHost]) {
+    let members = hosts.iter().filter(|host| group.spec.selector.matches(&host.metadata.labels));
+    let named = |host: &BareMetalHost| {
+        let image = host.spec.wanted_image()?;
+        let known = group.status.history.iter().rev().map(|entry| &entry.image);
+        let of_canary = group.status.canary.iter().map(|canary| &canary.image);
+        let found = of_canary.chain(known).find(|known| known.digest == image.checksum);
+        Some(found.map_or_else(|| image.url.clone(), |found| self::image(Some(found))))
+    };
+    let rows: Vec<Vec<String>> = members
+        .map(|host| {
+            let image = named(host).unwrap_or_else(|| "none yet".to_owned());
+            vec![format!("  {}", table::clean(&host.metadata.name)), get::state(host), table::clean(&image)]
+        })
+        .collect();
+    if !rows.is_empty() {
+        page.title("Hosts");
+        page.text.push_str(&table::render(&["  NAME", "STATE", "IMAGE"], &rows, page.width));
+    }
+}
+
+fn history(page: &mut Page, group: &HostGroup, now: Timestamp) {
+    if group.status.history.is_empty() {
+        return;
+    }
+    page.title("History (spec.restore.entry names an entry to go back to)");
+    let rows: Vec<Vec<String>> = group
+        .status
+        .history
+        .iter()
+        .map(|entry| {
+            let digest: String = entry.image.digest.chars().take(12).collect();
+            let host = if entry.host.is_empty() { "the group" } else { &entry.host };
+            let name = image(Some(&entry.image));
+            let cells = [host, &name, &digest, &ago(entry.at, now), &entry.by].map(table::clean);
+            std::iter::once(format!("  {}", entry.entry)).chain(cells).collect()
+        })
+        .collect();
+    let header = ["  ENTRY", "WHO", "IMAGE", "DIGEST", "AGO", "BY"];
+    page.text.push_str(&table::render(&header, &rows, page.width));
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_page_says_what_hosts_get_and_why_and_what_to_go_back_to() {
+        let image = |release: &str| json!({"stream": "stable", "release": release, "digest": format!("d{release}"), "url": "u"});
+        let entry = |number: u32, release: &str, host: &str| {
+            let mut entry = image(release);
+            for (key, value) in [
+                ("entry", json!(number)),
+                ("at", json!("2026-01-01T00:00:00Z")),
+                ("by", json!("boot image policy")),
+                ("host", json!(host)),
+            ] {
+                entry[key] = value;
+            }
+            entry
+        };
+        let group: HostGroup = serde_json::from_value(json!({
+            "metadata": {"name": "workers"},
+            "spec": {"selector": {"matchLabels": {"role": "worker"}}, "image": {"stream": "stable"}, "pool": "worker",
+                     "rollout": {"mode": "canary"}},
+            "status": {"current": image("1"), "golden": image("2"),
+                       "canary": {"image": image("2"), "state": "Halted", "since": "2026-01-01T00:00:00Z",
+                                  "hosts": [{"name": "a", "since": "2026-01-01T00:00:00Z", "running": false}],
+                                  "message": "the host a failed with it: no disk"},
+                       "history": [entry(1, "1", ""), entry(2, "1", "b")]},
+        }))
+        .unwrap();
+        let host = |name: &str, checksum: &str| -> BareMetalHost {
+            serde_json::from_value(json!({"metadata": {"name": name, "labels": {"role": "worker"}},
+                                          "spec": {"image": {"url": "http://i/x", "checksum": checksum}}}))
+            .unwrap()
+        };
+        let stranger = BareMetalHost::default();
+        let hosts = [host("a", "d2"), host("b", "d1"), host("c", "other"), stranger];
+        let now = "2026-01-01T02:00:00Z".parse().unwrap();
+        let page = render(&group, &hosts, now, 100);
+        for text in [
+            "Hosts:        role=worker",
+            "Current:      1 of stable",
+            "Golden:       2 of stable",
+            "2 of stable is halted",
+            "a does not run it yet",
+            "the host a failed with it: no disk",
+            "  1      the group  1 of stable  d1",
+        ] {
+            assert!(page.contains(text), "{text}\n{page}");
+        }
+        let line = |name: &str| page.lines().find(|line| line.starts_with(&format!("  {name} "))).unwrap_or_default();
+        assert!(line("a").contains("2 of stable") && line("b").contains("1 of stable"), "{page}");
+        assert!(line("c").contains("http://i/x"), "{page}");
+    }
+}
