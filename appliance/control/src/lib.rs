@@ -31,6 +31,7 @@ mod discovery;
 mod effects;
 mod events;
 mod halts;
+mod hand_off;
 mod host;
 mod identity;
 mod images;
