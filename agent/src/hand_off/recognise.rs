@@ -58,18 +58,20 @@ pub struct Choice {
 pub enum ChooseError {
     #[error(
         "nothing on the image says how it takes its configuration: no partition is labelled config-2 or CIDATA, no boot \
-         loader has ignition.platform.id, and no filesystem has cloud-init{}. Declare `handOff` for the image",
+         loader has ignition.platform.id, and no filesystem has cloud-init{}. Say which form it takes by the host's \
+         annotation firesteel.dev/hand-off",
         list(.0)
     )]
     Nothing(Vec<String>),
     #[error(
         "the image is made for Ignition's platform {platform:?} ({place}), which takes its configuration from a service \
-         that is not here. Use an image for `metal` or `openstack`, or declare `handOff` for it"
+         that is not here. Use an image for `metal` or `openstack`, or say which form it takes by the host's annotation \
+         firesteel.dev/hand-off"
     )]
     Platform { platform: String, place: String },
     #[error(
         "the image wants {wanted} ({signs}), and the plan has no contents for that. Give the host user data of that \
-         kind, or declare another `handOff` for the image"
+         kind, or say by the host's annotation firesteel.dev/hand-off that the image takes another form"
     )]
     NotOffered { wanted: Form, signs: String },
 }
@@ -270,7 +272,7 @@ mod tests {
         let cloud_init = vec![CloudInit { place: "etc/cloud".into(), sources: vec!["Ec2".into()] }];
         let signs = Signs { cloud_init, unread: vec!["partition 3 (lvm)".into()], ..Signs::default() };
         let error = choose(&signs, &ALL).unwrap_err().to_string();
-        assert!(error.contains("Declare `handOff`") && error.contains("not looked into: partition 3 (lvm)"), "{error}");
+        assert!(error.contains("firesteel.dev/hand-off") && error.contains("not looked into: partition 3 (lvm)"), "{error}");
     }
 
     #[test]

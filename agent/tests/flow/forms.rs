@@ -283,7 +283,7 @@ fn an_image_that_says_nothing_is_not_guessed_at() {
     let failed = fail(run, auto());
     assert_says(
         &failed,
-        &["nothing on the image says", "Declare `handOff`", "partition 1, \"root\", has no known filesystem"],
+        &["nothing on the image says", "firesteel.dev/hand-off", "partition 1, \"root\", has no known filesystem"],
     );
 }
 

@@ -218,7 +218,9 @@ fn is_path(path: &str) -> bool {
     path.len() <= HAND_OFF_PATH_BYTES_MAX && path.split('/').all(is_name)
 }
 
-fn is_argument(argument: &str) -> bool {
+/// Whether a kernel argument is one word that every boot loader's file can hold.
+#[must_use]
+pub fn is_argument(argument: &str) -> bool {
     let is_plain = |letter: char| letter.is_ascii_graphic() && !matches!(letter, '"' | '\'' | '\\' | '`' | '$');
     (1..=COMMAND_LINE_BYTES_MAX).contains(&argument.len()) && argument.chars().all(is_plain)
 }

@@ -140,6 +140,18 @@ impl NetworkPlan {
     /// # Errors
     /// The first thing that is wrong, in words that name the link.
     pub fn check(&self) -> Result<(), String> {
+        self.check_links()?;
+        if !self.links.iter().any(Link::has_ipv4) {
+            return Err("no link has an IPv4 address, by which the appliance is reached".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Whether the plan can be carried out by the order of its links alone.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, in words that name the link.
+    pub fn check_links(&self) -> Result<(), String> {
         if self.links.is_empty() || self.links.len() > LINKS_MAX {
             return Err(format!("there must be 1 to {LINKS_MAX} links"));
         }
@@ -170,11 +182,7 @@ impl NetworkPlan {
                 return Err(format!("link {name:?}: the member of a bond has no address of its own"));
             }
         }
-        self.check_routes(&before)?;
-        if !self.links.iter().any(Link::has_ipv4) {
-            return Err("no link has an IPv4 address, by which the appliance is reached".to_owned());
-        }
-        Ok(())
+        self.check_routes(&before)
     }
 
     fn check_kind<'a>(

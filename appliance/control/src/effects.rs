@@ -1,6 +1,5 @@
 //! Effects: what a step wants done. Each is idempotent, and may run again after a restart.
 
-use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_ignition as ignition;
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{
@@ -18,7 +17,11 @@ use firesteel_resources::{
 };
 use firesteel_wire as wire;
 
-use crate::{Control, HostKey, control::key_of, seen::sha256_hex};
+use crate::{
+    Control, HostKey,
+    control::key_of,
+    hand_off::{self, Reading, User, file},
+};
 
 /// Where a new OS says that its first boot failed.
 pub const FIRST_BOOT_FAILED_PATH: &str = "/first-boot-failed";
@@ -256,8 +259,8 @@ impl Control {
             },
         ];
         if let Some(sha256) = &write.user_data_sha256 {
-            let files = self.hand_off(host, memory.attempt, write, sha256).await?;
-            steps.push(wire::Step::HandOff { disk: disk.clone(), files, forms: None });
+            let forms = self.hand_off(host, memory.attempt, write, sha256).await?;
+            steps.push(wire::Step::HandOff { disk: disk.clone(), files: Vec::new(), forms: Some(Box::new(forms)) });
         }
         let label: String = format!("Firesteel {}", host.metadata.name).chars().take(LABEL_CHARS_MAX).collect();
         steps.push(wire::Step::SetBootEntry { disk, label });
@@ -265,25 +268,54 @@ impl Control {
         Ok(steps)
     }
 
-    /// The files for the boot partition.
+    /// What the OS is handed, in every form that its image may want.
     async fn hand_off(
         &self,
         host: &BareMetalHost,
         attempt: u64,
         write: &WritePlan,
         sha256: &str,
-    ) -> Result<Vec<wire::HandOffFile>, String> {
-        let name = host.spec.user_data.as_ref().map(|reference| reference.name.as_str()).unwrap_or_default();
-        let secret = self.inner.secrets.get(&host.metadata.namespace, name).await.map_err(|status| status.message)?;
-        let secret = secret.ok_or_else(|| format!("the user-data Secret {name} is gone"))?;
-        let config = secret.user_data().ok_or_else(|| format!("the Secret {name} has no user data"))?;
-        if sha256_hex(config) != sha256 {
-            return Err(format!("the Secret {name} changed after the plan was made: retry the host"));
-        }
-        let token = self.instance_token(&host.metadata.uid, attempt).map_err(|error| error.to_string())?;
-        let stub = ignition::with_config_token(config, self.config_origins(), &token)
-            .map_err(|error| format!("adding the host's token to the user data: {error}"))?;
-        // For people and other tools; the appliance itself goes by the disk's GUID, which says the same.
+    ) -> Result<wire::hand_off::Forms, String> {
+        let given = match self.given(host).await.map_err(|status| status.message)? {
+            Reading::Ready(given) if given.sha256 == sha256 => given,
+            Reading::Nothing | Reading::Missing | Reading::Invalid(_) | Reading::Ready(_) => {
+                return Err("a Secret of what the OS is handed changed after the plan was made: retry the host".to_owned());
+            }
+        };
+        let mut marks = vec![
+            file("firesteel/marker.json", 0o644, self.marker(host, attempt, write).as_bytes()),
+            file("firesteel/disk.cfg", 0o644, format!("set firesteel_disk={}\n", write.disk_guid).as_bytes()),
+        ];
+        let stub = match &given.user {
+            User::None | User::CloudInit(_) => None,
+            User::Ignition(config) => {
+                let token = self.instance_token(&host.metadata.uid, attempt).map_err(|error| error.to_string())?;
+                let stub = ignition::with_config_token(config, self.config_origins(), &token)
+                    .map_err(|error| format!("adding the host's token to the user data: {error}"))?;
+                marks.extend(self.report_files(&token));
+                Some(stub)
+            }
+        };
+        // The first digits of a random number that is the installation's own.
+        let digits = write.disk_guid.get(..8).unwrap_or_default();
+        let volume_id = u32::from_str_radix(digits, 16).unwrap_or_default();
+        Ok(hand_off::compose(host, &given, &hand_off::Extras { stub, marks, volume_id }))
+    }
+
+    /// Where a unit in the initramfs reports a first boot that failed, in lines that a shell reads as well.
+    fn report_files(&self, token: &str) -> [wire::HandOffFile; 2] {
+        let report = format!(
+            "FIRESTEEL_REPORT_URL={}{FIRST_BOOT_FAILED_PATH}\nFIRESTEEL_REPORT_TOKEN={token}\n",
+            self.config().endpoints.agent_base()
+        );
+        [
+            file("firesteel/report.conf", 0o600, report.as_bytes()),
+            file("firesteel/ca.crt", 0o644, self.config().trust.pem().as_bytes()),
+        ]
+    }
+
+    /// For people and other tools; the appliance itself goes by the disk's GUID, which says the same.
+    fn marker(&self, host: &BareMetalHost, attempt: u64, write: &WritePlan) -> String {
         let mark = Mark::parse(&write.disk_guid);
         let marker = serde_json::json!({
             "store": mark.map(|mark| format!("{:06x}", mark.store)),
@@ -296,21 +328,7 @@ impl Control {
             "diskGuid": write.disk_guid,
             "writtenAt": self.now().to_string(),
         });
-        let guid = &write.disk_guid;
-        // Where a unit in the initramfs reports a first boot that failed, in lines that a shell reads as well.
-        let report = format!(
-            "FIRESTEEL_REPORT_URL={}{FIRST_BOOT_FAILED_PATH}\nFIRESTEEL_REPORT_TOKEN={token}\n",
-            self.config().endpoints.agent_base()
-        );
-        Ok(vec![
-            file("ignition/config.ign", 0o600, &stub),
-            file("firesteel/marker.json", 0o644, marker.to_string().as_bytes()),
-            file("firesteel/report.conf", 0o600, report.as_bytes()),
-            file("firesteel/ca.crt", 0o644, self.config().trust.pem().as_bytes()),
-            file("firesteel/disk.cfg", 0o644, format!("set firesteel_disk={guid}\n").as_bytes()),
-            // Last: without it the OS would not look for a config at all.
-            file("ignition.firstboot", 0o644, b""),
-        ])
+        marker.to_string()
     }
 }
 
@@ -352,10 +370,6 @@ fn name_own(plan: &mut wire::Plan, names: &[String]) {
             own_names.extend(names.iter().filter(|name| !own_names.contains(name)).cloned().collect::<Vec<_>>());
         }
     }
-}
-
-fn file(path: &str, mode: u32, content: &[u8]) -> wire::HandOffFile {
-    wire::HandOffFile { path: path.to_owned(), mode, content_base64: STANDARD.encode(content) }
 }
 
 /// One disk of a plan to erase some.

@@ -38,6 +38,7 @@ mod effects;
 mod events;
 mod groups;
 mod halts;
+mod hand_off;
 mod host;
 mod identity;
 mod images;

@@ -154,7 +154,7 @@ fn signed_bytes(receipt: &ReceiptRecord) -> Vec<u8> {
 
 /// Signs a receipt.
 pub(crate) fn sign(key: &Ed25519KeyPair, mut receipt: ReceiptRecord) -> ReceiptRecord {
-    receipt.signature = hex_of(key.sign(&signed_bytes(&receipt)).as_ref());
+    receipt.signature = hex::encode(key.sign(&signed_bytes(&receipt)).as_ref());
     receipt
 }
 
@@ -163,10 +163,6 @@ pub(crate) fn sign(key: &Ed25519KeyPair, mut receipt: ReceiptRecord) -> ReceiptR
 pub fn verify(public_key: &[u8], receipt: &ReceiptRecord) -> bool {
     let Some(signature) = bytes_of(&receipt.signature) else { return false };
     UnparsedPublicKey::new(&ED25519, public_key).verify(&signed_bytes(receipt), &signature).is_ok()
-}
-
-fn hex_of(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn bytes_of(text: &str) -> Option<Vec<u8>> {

@@ -20,7 +20,13 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey, boot::mac_with_colons, control::key_of, logins::Account, network_data, pace, views::NetworkView,
+    Control, HostKey,
+    boot::mac_with_colons,
+    control::key_of,
+    hand_off::{Reading, User},
+    logins::Account,
+    network_data, pace,
+    views::NetworkView,
 };
 
 /// A discovery agent that has not reported for this long is gone.
@@ -37,7 +43,7 @@ impl Control {
     ) -> Result<Seen, Status> {
         let key = key_of(&host);
         let (credentials, account) = self.credentials_seen(&key, &host).await?;
-        let user_data = self.user_data_seen(&key, &host).await?;
+        let user_data = self.user_data_seen(&host).await?;
         let looks = match memory.state {
             State::New | State::Unmanaged | State::Registering | State::Inspecting => true,
             State::Preparing
@@ -137,19 +143,18 @@ impl Control {
         })
     }
 
-    async fn user_data_seen(&self, key: &HostKey, host: &BareMetalHost) -> Result<UserDataSeen, Status> {
-        let Some(reference) = &host.spec.user_data else { return Ok(UserDataSeen::NotReferenced) };
-        let secret = self.inner.secrets.get(&key.namespace, &reference.name).await?;
-        let Some(secret) = secret else { return Ok(UserDataSeen::Missing) };
-        let Some(config) = secret.user_data() else { return Ok(UserDataSeen::Missing) };
-        let findings = ignition::validate(config);
-        if !findings.errors.is_empty() {
-            return Ok(UserDataSeen::Invalid(findings.errors.join("; ")));
-        }
-        Ok(UserDataSeen::Ready {
-            sha256: sha256_hex(config),
-            reports_running: ignition::fetches_from(config, self.config_origins()),
-        })
+    async fn user_data_seen(&self, host: &BareMetalHost) -> Result<UserDataSeen, Status> {
+        let given = match self.given(host).await? {
+            Reading::Nothing => return Ok(UserDataSeen::NotReferenced),
+            Reading::Missing => return Ok(UserDataSeen::Missing),
+            Reading::Invalid(why) => return Ok(UserDataSeen::Invalid(why)),
+            Reading::Ready(given) => given,
+        };
+        let reports_running = match &given.user {
+            User::Ignition(config) => ignition::fetches_from(config, self.config_origins()),
+            User::None | User::CloudInit(_) => false,
+        };
+        Ok(UserDataSeen::Ready { sha256: given.sha256, reports_running })
     }
 
     /// The network of the host's ramdisk, as it is now in the Secret: what the planner looks at, and what the next
@@ -178,11 +183,6 @@ impl Control {
             }
         })
     }
-}
-
-pub(crate) fn sha256_hex(bytes: &[u8]) -> String {
-    let digest = ring::digest::digest(&ring::digest::SHA256, bytes);
-    digest.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// The agent of the newest binding, with what this process heard from it.

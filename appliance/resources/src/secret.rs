@@ -9,6 +9,10 @@ use crate::meta::ObjectMeta;
 
 /// Key of a host's user data, and the older name that some tools still write.
 pub const USER_DATA_KEYS: [&str; 2] = ["userData", "value"];
+/// Key of a host's metadata.
+pub const META_DATA_KEYS: [&str; 1] = ["metaData"];
+/// Key of network data in OpenStack's format, and the older name that some tools still write.
+pub const NETWORK_DATA_KEYS: [&str; 2] = ["networkData", "value"];
 /// Type of Secrets that `GET /config/<name>` serves.
 pub const CONFIG_TYPE: &str = "firesteel.dev/config";
 /// Key of the served Ignition config in a Secret of [`CONFIG_TYPE`].

@@ -95,13 +95,13 @@ fn cases() -> Vec<Case> {
             name: "invalid-ignition",
             disks: vec![disk("sda", "A", 20)],
             change: |host| user_data(host, "spoilt"),
-            told: &["the Ignition config in Secret spoilt is not valid, correct it there", "storage.files"],
+            told: &["Secret spoilt, key userData: the Ignition config is not valid", "storage.files"],
         },
         Case {
             name: "ignition that is no JSON",
             disks: vec![disk("sda", "A", 20)],
             change: |host| user_data(host, "no-json"),
-            told: &["the Ignition config in Secret no-json is not valid, correct it there"],
+            told: &["Secret no-json, key userData", "neither an Ignition config"],
         },
     ]
 }
@@ -113,7 +113,7 @@ async fn what_does_not_fit_is_told_before_anything_is_destroyed() {
     let (_origin, image) = published(noise(2 << 20));
     let spoilt = br#"{"ignition": {"version": "3.4.0"}, "storage": {"files": [{"path": "not/absolute"}]}}"#;
     appliance.add_secret("spoilt", "userData", spoilt).await;
-    appliance.add_secret("no-json", "userData", b"#cloud-config\nusers: []\n").await;
+    appliance.add_secret("no-json", "userData", b"users: []\n").await;
     appliance.add_secret("other-key", "user-data", CONFIG).await;
     for (index, case) in cases().into_iter().enumerate() {
         println!("{}", case.name);

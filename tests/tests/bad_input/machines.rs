@@ -165,10 +165,10 @@ async fn two_machines_with_one_uuid_are_two_hosts() {
 /// The config's name and the token that a stub fetches it with.
 fn config_in(plan: &[Step]) -> (String, String) {
     let files = plan.iter().find_map(|step| match step {
-        Step::HandOff { files, .. } => Some(files),
+        Step::HandOff { forms, .. } => forms.as_ref()?.boot_partition.as_ref(),
         _ => None,
     });
-    let stub = files.unwrap().iter().find(|file| file.path == "ignition/config.ign").unwrap();
+    let stub = files.unwrap().files.iter().find(|file| file.path == "ignition/config.ign").unwrap();
     let stub: serde_json::Value = serde_json::from_slice(&STANDARD.decode(&stub.content_base64).unwrap()).unwrap();
     let merge = &stub["ignition"]["config"]["merge"][0];
     let name = merge["source"].as_str().unwrap().rsplit('/').next().unwrap().to_owned();

@@ -511,7 +511,9 @@ impl Agent {
                     overridden: Vec::new(),
                 }))
             }
-            Step::HandOff { disk: named, files, .. } => {
+            Step::HandOff { disk: named, forms, .. } => {
+                let forms = forms.as_ref().and_then(|forms| forms.boot_partition.as_ref());
+                let Some(files) = forms.map(|forms| &forms.files) else { return Err("nothing for it".to_owned()) };
                 let disk = self.open(job, step, disks, touched, "hand-off")?;
                 let stub = files.iter().find(|file| file.path == "ignition/config.ign");
                 let stub = stub.and_then(|file| STANDARD.decode(&file.content_base64).ok());
@@ -527,7 +529,7 @@ impl Agent {
                     device: String::new(),
                     filesystem: "ext4".into(),
                     files: files.iter().map(digest).collect(),
-                    form: None,
+                    form: Some(wire::hand_off::Form::BootPartition),
                     recognised: Vec::new(),
                     warnings: Vec::new(),
                     loader: Vec::new(),

@@ -14,14 +14,16 @@ mod nmstate;
 mod node;
 mod openstack;
 
-use firesteel_resources::Secret;
+use std::net::IpAddr;
+
+use firesteel_resources::{Secret, secret::NETWORK_DATA_KEYS};
 use firesteel_wire::NetworkPlan;
 use serde_json::Value;
 
 use node::Node;
 
-/// Keys of a Secret with OpenStack's format: upstream's, and the older name that some tools still write.
-const OPENSTACK_KEYS: [&str; 2] = ["networkData", "value"];
+/// More than the C library of an OS asks (`MAXNS` is 3), and few enough for a command line.
+const RESOLVERS_MAX: usize = 8;
 const NMSTATE_KEY: &str = "nmstate";
 /// Of the text. A plan of the most links has less than half of it.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -35,13 +37,13 @@ const REASON_BYTES_MAX: usize = 512;
 /// # Errors
 /// What is wrong, with the key of the Secret and the path of the field.
 pub(crate) fn read(secret: &Secret) -> Result<NetworkPlan, String> {
-    let openstack = OPENSTACK_KEYS.iter().find_map(|key| Some((*key, secret.get(key)?)));
+    let openstack = NETWORK_DATA_KEYS.iter().find_map(|key| Some((*key, secret.get(key)?)));
     let nmstate = secret.get(NMSTATE_KEY).map(|bytes| (NMSTATE_KEY, bytes));
     let plan = match (openstack, nmstate) {
         (Some((key, _)), Some(_)) => Err(format!("it has both {key} and {NMSTATE_KEY}: keep one of them")),
         (Some((key, bytes)), None) => parse(bytes, Format::OpenStack).map_err(|error| format!("{key}: {error}")),
         (None, Some((key, bytes))) => parse(bytes, Format::Nmstate).map_err(|error| format!("{key}: {error}")),
-        (None, None) => Err(format!("it has neither the key {} nor {NMSTATE_KEY}", OPENSTACK_KEYS[0])),
+        (None, None) => Err(format!("it has neither the key {} nor {NMSTATE_KEY}", NETWORK_DATA_KEYS[0])),
     };
     plan.map_err(|error| firesteel_wire::text::clean(&error, REASON_BYTES_MAX))
 }
@@ -62,14 +64,9 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<NetworkPlan, String> {
     }
     let value: Value = firesteel_kube::yaml::read(bytes).map_err(|error| error.to_string())?;
     let root = Node::root(&value);
-    let mut plan = match format {
+    let plan = sorted(match format {
         Format::OpenStack => openstack::plan(&root)?,
         Format::Nmstate => nmstate::plan(&root)?,
-    };
-    plan.links.sort_by_key(|link| match link.kind {
-        firesteel_wire::network::LinkKind::Nic { .. } => 0,
-        firesteel_wire::network::LinkKind::Bond { .. } => 1,
-        firesteel_wire::network::LinkKind::Vlan { .. } => 2,
     });
     plan.check()?;
     let bytes = serde_json::to_vec(&plan).map_or(usize::MAX, |json| json.len());
@@ -79,9 +76,64 @@ pub fn parse(bytes: &[u8], format: Format) -> Result<NetworkPlan, String> {
     Ok(plan)
 }
 
+/// NICs before bonds, bonds before VLANs.
+fn sorted(mut plan: NetworkPlan) -> NetworkPlan {
+    plan.links.sort_by_key(|link| match link.kind {
+        firesteel_wire::network::LinkKind::Nic { .. } => 0,
+        firesteel_wire::network::LinkKind::Bond { .. } => 1,
+        firesteel_wire::network::LinkKind::Vlan { .. } => 2,
+    });
+    plan
+}
+
+/// The network of an OS, `spec.networkData`, as its values: `network_data.json`, as JSON or YAML.
+pub(crate) fn document(bytes: &[u8]) -> Result<Value, String> {
+    if bytes.len() > TEXT_BYTES_MAX {
+        return Err(format!("it has more than {TEXT_BYTES_MAX} bytes"));
+    }
+    let value: Value = firesteel_kube::yaml::read(bytes)
+        .map_err(|error| firesteel_wire::text::clean(&error.to_string(), REASON_BYTES_MAX))?;
+    if value.is_object() { Ok(value) } else { Err("it must be an object with links, networks and services".to_owned()) }
+}
+
+/// The network of an OS as a plan. The appliance is not reached by it, so it needs no IPv4 address.
+///
+/// # Errors
+/// What is not understood, with its path.
+pub(crate) fn plan_of_os(document: &Value) -> Result<NetworkPlan, String> {
+    let plan = sorted(openstack::plan(&Node::root(document))?);
+    plan.check_links()?;
+    Ok(plan)
+}
+
+/// The name servers of a document, wherever they stand in it.
+pub(crate) fn resolvers(document: &Value) -> Vec<IpAddr> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let of_services = |value: &Value| {
+        let services = list(&value["services"]).into_iter().filter(|service| service["type"] == "dns");
+        services.map(|service| service["address"].clone()).collect::<Vec<_>>()
+    };
+    let mut all = of_services(document);
+    for network in list(&document["networks"]) {
+        all.extend(of_services(&network));
+        all.extend(list(&network["dns_nameservers"]));
+        all.extend(list(&network["routes"]).iter().flat_map(of_services));
+    }
+    let mut found: Vec<IpAddr> = Vec::new();
+    for ip in all.iter().filter_map(|value| value.as_str()?.parse().ok()) {
+        if !found.contains(&ip) && found.len() < RESOLVERS_MAX {
+            found.push(ip);
+        }
+    }
+    found
+}
+
 /// For fuzzing: reads any bytes as either format; what is read is a plan that can be carried out, within its bounds,
-/// and the same after it has travelled.
+/// and the same after it has travelled. As the network of an OS it has words for every reader.
 pub fn check(data: &[u8]) {
+    if let Ok(document) = document(data) {
+        crate::hand_off::check_network(&document);
+    }
     for format in [Format::OpenStack, Format::Nmstate] {
         match parse(data, format) {
             Ok(plan) => {

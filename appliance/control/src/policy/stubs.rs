@@ -8,6 +8,7 @@ use firesteel_ignition::{
         upgrade::{Change, Ours, Upgrade, upgrade},
     },
 };
+use firesteel_images::Sha256;
 use firesteel_kube::{Part, Status};
 use firesteel_plan::policy::Stub;
 use firesteel_resources::{
@@ -16,7 +17,7 @@ use firesteel_resources::{
 };
 use jiff::Timestamp;
 
-use crate::{Control, seen::sha256_hex};
+use crate::Control;
 
 /// When a stub was changed, and how.
 const UPGRADED: &str = "firesteel.dev/stub-upgraded";
@@ -62,7 +63,7 @@ fn judge(name: &str, secret: Option<&Secret>, authority: &Authority) -> (Stub, O
 /// Puts the new text in, where the old one still stands.
 fn put(secret: &mut Secret, change: &Change, now: Timestamp) {
     let Some(key) = USER_DATA_KEYS.into_iter().find(|key| secret.data.contains_key(*key)) else { return };
-    if secret.get(key).map(sha256_hex).as_deref() != Some(&change.before_sha256) {
+    if secret.get(key).map(|stub| Sha256::of(stub).to_string()).as_deref() != Some(&change.before_sha256) {
         return;
     }
     secret.data.insert(key.to_owned(), SecretBytes(change.bytes.clone()));

@@ -21,7 +21,6 @@ use firesteel_resources::{
 };
 use jiff::Timestamp;
 
-use crate::seen::sha256_hex;
 
 /// Digest of the user data that was written last; other user data is somebody's.
 pub(super) const WRITTEN: &str = "firesteel.dev/stub-sha256";
@@ -66,7 +65,7 @@ pub(super) fn made(namespace: &str, name: &str, stub: &str, owner: OwnerReferenc
     let mut secret = Secret::default();
     namespace.clone_into(&mut secret.metadata.namespace);
     name.clone_into(&mut secret.metadata.name);
-    secret.metadata.annotations.insert(WRITTEN.to_owned(), sha256_hex(stub.as_bytes()));
+    secret.metadata.annotations.insert(WRITTEN.to_owned(), Sha256::of(stub.as_bytes()).to_string());
     secret.metadata.owner_references.push(owner);
     secret.data.insert(USER_DATA_KEYS[0].to_owned(), SecretBytes(stub.as_bytes().to_vec()));
     secret.data.insert(DISABLE_TEMPLATING.to_owned(), SecretBytes(b"true\n".to_vec()));
@@ -79,7 +78,7 @@ pub(super) fn decide(secret: &Secret, managed: Option<&str>, ours: &Ours<'_>) ->
         return Work::LeftAlone("it has no userData: delete it, and it is made anew".to_owned())
             .unless(managed.is_none());
     };
-    let is_untouched = secret.metadata.annotation(WRITTEN) == Some(sha256_hex(bytes).as_str());
+    let is_untouched = secret.metadata.annotation(WRITTEN) == Some(Sha256::of(bytes).to_string().as_str());
     let work = match managed.filter(|_| is_untouched) {
         Some(wanted) if wanted.as_bytes() == bytes => return Work::Nothing,
         Some(wanted) => Work::Write {
@@ -129,7 +128,7 @@ fn owners(upgrade: Upgrade) -> Work {
 /// Carries the work out on the Secret; whoever calls stores it.
 pub(super) fn apply(secret: &mut Secret, bytes: SecretBytes, is_ours: bool, what: &str, now: Timestamp) {
     let key = USER_DATA_KEYS.into_iter().find(|key| secret.data.contains_key(*key)).unwrap_or(USER_DATA_KEYS[0]);
-    let digest = sha256_hex(&bytes.0);
+    let digest = Sha256::of(&bytes.0).to_string();
     secret.data.insert(key.to_owned(), bytes);
     let annotations = &mut secret.metadata.annotations;
     if is_ours {

@@ -55,7 +55,7 @@ pub struct NoKey;
 pub fn sign(key: &Ed25519KeyPair, document: &Document) -> Option<String> {
     let json = serde_json::to_string(document).ok()?;
     let body = format!("{FIRST}{json}\n");
-    let signature = hex(key.sign(body.as_bytes()).as_ref());
+    let signature = hex::encode(key.sign(body.as_bytes()).as_ref());
     let file = format!("{body}{LAST}{signature}\n");
     (file.len() <= FILE_BYTES_MAX).then_some(file)
 }
@@ -103,7 +103,7 @@ fn content(json: &[u8]) -> Result<Document, String> {
 /// sha256 of a public key, hexadecimal: what people compare.
 #[must_use]
 pub fn fingerprint(public_key: &[u8]) -> String {
-    hex(digest::digest(&digest::SHA256, public_key).as_ref())
+    hex::encode(digest::digest(&digest::SHA256, public_key).as_ref())
 }
 
 /// The public key in PEM (RFC 8410), as OpenSSL reads it.
@@ -129,10 +129,6 @@ pub fn read_public_pem(text: &[u8]) -> Result<[u8; 32], NoKey> {
         .ok_or(NoKey)?;
     let der = base64::engine::general_purpose::STANDARD.decode(inner.trim()).map_err(|_| NoKey)?;
     der.strip_prefix(&KEY_PREFIX[..]).and_then(|key| key.try_into().ok()).ok_or(NoKey)
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Lower-case digits alone: `AB` and `ab` would be two signatures of one receipt.
@@ -325,7 +321,7 @@ mod tests {
         let json = serde_json::to_string(&made("failed")).unwrap();
         let signed = |json: &str| {
             let body = format!("{FIRST}{json}\n");
-            let signature = hex(key.sign(body.as_bytes()).as_ref());
+            let signature = hex::encode(key.sign(body.as_bytes()).as_ref());
             verify(key.public_key().as_ref(), format!("{body}{LAST}{signature}\n").as_bytes())
         };
         assert!(signed(&json).is_ok());

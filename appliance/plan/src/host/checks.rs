@@ -85,8 +85,7 @@ pub(super) fn user_data(turn: &mut Turn<'_>) -> Result<(Option<String>, bool), R
             Err(turn.blocked(KIND, wake, format!("Secret {secret} with the key userData does not exist: create it")))
         }
         UserDataSeen::Invalid(text) => {
-            let text = format!("the Ignition config in Secret {secret} is not valid, correct it there: {text}");
-            Err(turn.stuck(KIND, text))
+            Err(turn.stuck(KIND, format!("the OS cannot be handed its configuration: {text}")))
         }
     }
 }

@@ -162,7 +162,7 @@ pub enum UserDataSeen {
     NotReferenced,
     /// No such Secret, or it has no user data.
     Missing,
-    /// Not a config that Ignition would take; the text names each fault.
+    /// Something of it cannot be handed over; the text names the Secret and each fault.
     Invalid(String),
     Ready {
         sha256: String,

@@ -51,6 +51,10 @@ pub const CLEANING: &str = "firesteel.dev/cleaning";
 /// host ([`cleaning::overridden`]).
 pub const OVERRIDE_GUARD: &str = "firesteel.dev/override-guard";
 
+/// The form in which the image takes its configuration, where it is not recognised on it: one of [`HAND_OFF_WORDS`].
+pub const HAND_OFF: &str = "firesteel.dev/hand-off";
+pub const HAND_OFF_WORDS: [&str; 4] = ["auto", "boot-partition", "config-drive", "no-cloud"];
+
 /// All requests of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
@@ -160,6 +164,9 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
             DETACHED => parse::<Detached>(value).err(),
             INSPECT if !matches!(value.as_str(), "" | "disabled") => {
                 Some("allowed are \"disabled\" or \"\"".to_owned())
+            }
+            HAND_OFF if !HAND_OFF_WORDS.contains(&value.as_str()) => {
+                Some(format!("must be one of {}", HAND_OFF_WORDS.join(", ")))
             }
             CLEANING => cleaning::policies(value).err(),
             OVERRIDE_GUARD => cleaning::overridden(value).err(),

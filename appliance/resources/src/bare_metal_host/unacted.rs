@@ -17,7 +17,7 @@ pub fn unacted(host: &BareMetalHost) -> Vec<String> {
 pub fn unacted_fields(spec: &BareMetalHostSpec) -> Vec<String> {
     let image = spec.image.as_ref();
     let bmc = spec.usable_bmc().map(|bmc| bmc.address.as_str());
-    let rows: [(&str, bool, &str); 13] = [
+    let rows: [(&str, bool, &str); 11] = [
         (
             "spec.bmc.address",
             bmc.is_some_and(address::is_virtual_media),
@@ -35,8 +35,6 @@ pub fn unacted_fields(spec: &BareMetalHostSpec) -> Vec<String> {
             spec.boot_mode == Some(BootMode::Legacy) && bmc.is_none(),
             "without a BMC the firmware's own mode is used",
         ),
-        ("spec.networkData", spec.network_data.is_some(), "network data is not handed to the OS; use userData"),
-        ("spec.metaData", spec.meta_data.is_some(), "metadata is not handed to the OS; use userData"),
         ("spec.customDeploy", spec.custom_deploy.is_some(), "no deploy method other than writing spec.image exists"),
         ("spec.raid", spec.raid.is_some(), "RAID sets are not built"),
         (

@@ -1,0 +1,231 @@
+//! What a host's OS is to be handed, read out of its Secrets and judged. Pure.
+
+use std::net::IpAddr;
+
+use firesteel_ignition::{
+    self as ignition,
+    stub::form::{self, Read},
+};
+use firesteel_resources::{
+    BareMetalHost, Secret,
+    bare_metal_host::annotations::{HAND_OFF, HAND_OFF_WORDS},
+    secret::{META_DATA_KEYS, NETWORK_DATA_KEYS},
+};
+use firesteel_wire::{NetworkPlan, hand_off::Form, text::clean};
+use ring::digest::{Context, SHA256};
+use serde_json::{Map, Value};
+
+use super::forms::{self, Extras};
+use crate::network_data;
+
+/// Of metadata. Upstream's has some names; a config drive has room for more.
+const META_DATA_BYTES_MAX: usize = 64 << 10;
+/// Of what a host's status says of a Secret.
+const REASON_BYTES_MAX: usize = 512;
+
+/// A Secret that the host names.
+pub(crate) struct Referenced {
+    pub(crate) name: String,
+    pub(crate) secret: Option<Secret>,
+}
+
+/// What came of reading.
+#[derive(Debug)]
+pub(crate) enum Reading {
+    /// The host names no Secret for its OS.
+    Nothing,
+    /// The Secret of the user data is not there, or has none.
+    Missing,
+    /// A sentence that names the Secret and the fault.
+    Invalid(String),
+    Ready(Box<Given>),
+}
+
+/// The user data, by who reads it.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum User {
+    None,
+    /// An Ignition config, unpacked.
+    Ignition(Vec<u8>),
+    /// What cloud-init reads, as it is.
+    CloudInit(Vec<u8>),
+}
+
+/// The OS's network, as its owner wrote it.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Network {
+    /// `network_data.json`, for who reads it as it is.
+    pub(crate) document: Value,
+    /// The same, for who does not; `None` where it says what only its reader understands.
+    pub(crate) plan: Option<NetworkPlan>,
+    pub(crate) resolvers: Vec<IpAddr>,
+}
+
+/// What the OS is handed.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Given {
+    /// The form that the owner wants; `auto` where nothing is said.
+    pub(crate) form: Form,
+    pub(crate) user: User,
+    pub(crate) meta: Map<String, Value>,
+    pub(crate) network: Option<Network>,
+    /// Of everything together; of user data alone it is the digest of that.
+    pub(crate) sha256: String,
+}
+
+/// It holds what only the host may see.
+impl std::fmt::Debug for Given {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Given").field("form", &self.form).field("sha256", &self.sha256).finish_non_exhaustive()
+    }
+}
+
+/// Reads the Secrets; `None` for those that the host does not name.
+pub(super) fn read(
+    host: &BareMetalHost,
+    user: Option<&Referenced>,
+    meta: Option<&Referenced>,
+    network: Option<&Referenced>,
+) -> Reading {
+    if user.is_none() && meta.is_none() && network.is_none() {
+        return Reading::Nothing;
+    }
+    if user.is_some_and(|user| user.bytes().is_none()) {
+        return Reading::Missing;
+    }
+    match given(host, user, meta, network) {
+        Ok(given) => Reading::Ready(Box::new(given)),
+        Err(why) => Reading::Invalid(why),
+    }
+}
+
+impl Referenced {
+    fn bytes(&self) -> Option<&[u8]> {
+        self.secret.as_ref().and_then(Secret::user_data)
+    }
+
+    /// The value of the first of these keys that is there. `field` names the reference to people.
+    fn value(&self, field: &str, keys: &[&str]) -> Result<&[u8], String> {
+        let name = &self.name;
+        let Some(secret) = &self.secret else {
+            return Err(format!("Secret {name} that {field} names does not exist: create it"));
+        };
+        let found = keys.iter().find_map(|key| secret.get(key));
+        found.ok_or_else(|| format!("Secret {name} that {field} names has no key {}: put it there", keys[0]))
+    }
+}
+
+fn given(
+    host: &BareMetalHost,
+    user: Option<&Referenced>,
+    meta: Option<&Referenced>,
+    network: Option<&Referenced>,
+) -> Result<Given, String> {
+    let form = form_of(host)?;
+    let mut digest = Digest::default();
+    let user = match user.and_then(|user| Some((&user.name, user.bytes()?))) {
+        None => User::None,
+        Some((name, bytes)) => {
+            digest.add(bytes);
+            user_data(bytes).map_err(|why| format!("Secret {name}, key userData: {why}"))?
+        }
+    };
+    let meta = match meta {
+        None => Map::new(),
+        Some(meta) => {
+            let bytes = meta.value("spec.metaData", &META_DATA_KEYS)?;
+            digest.add(bytes);
+            meta_data(bytes).map_err(|why| format!("Secret {}, key {}: {why}", meta.name, META_DATA_KEYS[0]))?
+        }
+    };
+    let network = match network {
+        None => None,
+        Some(network) => {
+            let bytes = network.value("spec.networkData", &NETWORK_DATA_KEYS)?;
+            digest.add(bytes);
+            let read = network_of(bytes, form);
+            Some(read.map_err(|why| format!("Secret {}, key {}: {why}", network.name, NETWORK_DATA_KEYS[0]))?)
+        }
+    };
+    let given = Given { form, user, meta, network, sha256: digest.end() };
+    // The very forms that the agent will get, but for what comes with an attempt.
+    let forms = forms::compose(host, &given, &Extras::default());
+    forms.check().map_err(|why| clean(&why.to_string(), REASON_BYTES_MAX))?;
+    Ok(given)
+}
+
+/// The words of [`HAND_OFF_WORDS`].
+fn form_of(host: &BareMetalHost) -> Result<Form, String> {
+    match host.metadata.annotation(HAND_OFF) {
+        None | Some("auto") => Ok(Form::Auto),
+        Some("boot-partition") => Ok(Form::BootPartition),
+        Some("config-drive") => Ok(Form::ConfigDrive),
+        Some("no-cloud") => Ok(Form::NoCloud),
+        Some(_) => Err(format!("metadata.annotations[{HAND_OFF}] must be one of {}", HAND_OFF_WORDS.join(", "))),
+    }
+}
+
+fn user_data(bytes: &[u8]) -> Result<User, String> {
+    // An empty one is what it is for cloud-init, which may take the metadata alone; Ignition takes none.
+    match form::read(bytes).map_err(|error| error.to_string())? {
+        Read::NotIgnition(_) => Ok(User::CloudInit(bytes.to_vec())),
+        Read::Json { text, .. } => {
+            let findings = ignition::validate(text.as_bytes());
+            if !findings.errors.is_empty() {
+                return Err(format!("the Ignition config is not valid: {}", findings.errors.join("; ")));
+            }
+            Ok(User::Ignition(text.into_bytes()))
+        }
+    }
+}
+
+fn meta_data(bytes: &[u8]) -> Result<Map<String, Value>, String> {
+    if bytes.len() > META_DATA_BYTES_MAX {
+        return Err(format!("it has more than {META_DATA_BYTES_MAX} bytes"));
+    }
+    let value: Value = firesteel_kube::yaml::read(bytes).map_err(|error| clean(&error.to_string(), REASON_BYTES_MAX))?;
+    match value {
+        Value::Object(map) => Ok(map),
+        Value::Null => Ok(Map::new()),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_) => {
+            Err("it must be an object of names and values".to_owned())
+        }
+    }
+}
+
+fn network_of(bytes: &[u8], form: Form) -> Result<Network, String> {
+    let document = network_data::document(bytes)?;
+    let resolvers = network_data::resolvers(&document);
+    match network_data::plan_of_os(&document) {
+        Ok(plan) => Ok(Network { document, plan: Some(plan), resolvers }),
+        // A config drive holds it as it is.
+        Err(_) if form == Form::ConfigDrive => Ok(Network { document, plan: None, resolvers }),
+        Err(why) => Err(clean(
+            &format!("{why}. If the image takes a config drive, say so by the annotation {HAND_OFF}: config-drive"),
+            REASON_BYTES_MAX,
+        )),
+    }
+}
+
+/// One text alone has its own digest, whatever else could have been there.
+#[derive(Default)]
+struct Digest(Vec<Vec<u8>>);
+
+impl Digest {
+    fn add(&mut self, bytes: &[u8]) {
+        self.0.push(bytes.to_vec());
+    }
+
+    fn end(self) -> String {
+        let mut context = Context::new(&SHA256);
+        if let [only] = self.0.as_slice() {
+            context.update(only);
+        } else {
+            for bytes in &self.0 {
+                context.update(&u64::try_from(bytes.len()).unwrap_or(u64::MAX).to_be_bytes());
+                context.update(bytes);
+            }
+        }
+        hex::encode(context.finish())
+    }
+}
