@@ -21,6 +21,7 @@ use crate::{
     bmc::chassis::{self, ChassisOptions},
     console,
     demo::{self, DemoOptions},
+    image::System,
     lab::LabConfig,
     machine::Accel,
     probe,
@@ -100,6 +101,9 @@ enum Command {
     Console { host: String },
     /// Build the OS image and say where it is
     Image {
+        /// What is in it
+        #[arg(long, value_enum, default_value = "ignition")]
+        system: System,
         /// Its forms
         #[arg(value_enum, default_values = ["raw", "gz", "xz", "zst", "qcow2"])]
         formats: Vec<ImageFormat>,
@@ -203,8 +207,9 @@ pub fn run() -> anyhow::Result<ExitCode> {
             runtime.shutdown_background();
             ended?;
         }
-        Command::Image { formats } => {
-            let wanted: Vec<_> = formats.iter().copied().map(WantedImage::from).collect();
+        Command::Image { system, formats } => {
+            let image = |format: &ImageFormat| WantedImage { system: *system, ..WantedImage::from(*format) };
+            let wanted: Vec<_> = formats.iter().map(image).collect();
             for image in Artefacts::make_images(&tools, &wanted)? {
                 print(&format!("{:8} {}", image.format.name(), image.path.display()));
             }

@@ -193,7 +193,7 @@ impl Scenario {
     fn images(self) -> Vec<WantedImage> {
         match self {
             Self::OlderCopy => {
-                vec![ImageFormat::Gz.into(), WantedImage { version: NEXT_VERSION, format: ImageFormat::Qcow2 }]
+                vec![ImageFormat::Gz.into(), WantedImage::of_version(NEXT_VERSION, ImageFormat::Qcow2)]
             }
             Self::NoBmc | Self::HttpBoot | Self::Three | Self::Ipmi | Self::Sushy | Self::Vlan | Self::Bond => {
                 vec![ImageFormat::Zst.into()]
