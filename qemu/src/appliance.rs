@@ -66,6 +66,8 @@ pub struct ApplianceConfig {
     pub provisioning: PathBuf,
     /// Chain-load our own iPXE from a network card's older one.
     pub upgrade_ipxe: bool,
+    /// More flags.
+    pub serve: Vec<&'static str>,
 }
 
 #[derive(Debug)]
@@ -230,6 +232,7 @@ fn spawn(config: &ApplianceConfig) -> io::Result<Child> {
     if config.upgrade_ipxe {
         command.arg("--upgrade-ipxe");
     }
+    command.args(&config.serve);
     os::die_with_parent(command.as_std_mut(), Signal::SIGTERM);
     command.spawn()
 }

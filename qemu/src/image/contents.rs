@@ -18,11 +18,14 @@ pub(super) fn write_boot_file(raw: &Path, path: &str, content: &str, work: &Path
     write_file(raw, BOOT_NUMBER, path, content, work)
 }
 
-/// Copies a file out of the boot filesystem, while it is ext4.
-pub(super) fn read_boot_file(raw: &Path, path: &str, to: &Path) -> anyhow::Result<()> {
+/// Copies a file out of the boot filesystem of an image or of a disk with it, while it is ext4.
+pub fn read_boot_file(raw: &Path, path: &str, to: &Path) -> anyhow::Result<()> {
     let place = place_of(&open_table(raw)?, BOOT_NUMBER);
-    run(command("debugfs", ["-R", &format!("dump {path} {}", text(to)?)])
-        .arg(format!("{}?offset={}", text(raw)?, place.start)))?;
+    run(command("debugfs", ["-R", &format!("dump {path} {}", text(to)?)]).arg(format!(
+        "{}?offset={}",
+        text(raw)?,
+        place.start
+    )))?;
     // debugfs ends well whatever became of its commands.
     let bytes = fs::metadata(to).map(|meta| meta.len()).unwrap_or(0);
     ensure!(bytes > 0, "the image has no {path} on its boot partition");
@@ -124,8 +127,9 @@ mod tests {
         make_fat(&raw, esp, "ESP", "F15E57EE").unwrap();
         let entry = tree.join("grub/grub.cfg");
         fill_fat(&raw, esp, &["loader", "loader/entries"], &[(&entry, "loader/entries/a.conf")]).unwrap();
-        run(command("mcopy", ["-i", &format!("{}@@{}", raw.display(), esp.start), "::/loader/entries/a.conf"]).arg(&copy))
-            .unwrap();
+        run(command("mcopy", ["-i", &format!("{}@@{}", raw.display(), esp.start), "::/loader/entries/a.conf"])
+            .arg(&copy))
+        .unwrap();
         assert_eq!(fs::read(&copy).unwrap(), b"old and longer\n");
     }
 }

@@ -10,10 +10,10 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
+use super::contents::{fill_fat, make_fat};
 use super::overlay::GRUB_UEFI_CONFIG;
 use super::rootfs::Files;
 use super::system::Tree;
-use super::contents::{fill_fat, make_fat};
 use super::tool::{command, run, text};
 
 /// Raised when this module makes another disk of the same tree.
@@ -120,7 +120,9 @@ pub(super) fn empty_for_systemd_boot(disk: &mut fs::File) -> anyhow::Result<(Pla
     gpt[BOOT_NUMBER].partition_type_guid = guid_bytes(TYPE_XBOOTLDR)?;
     gpt.write_into(disk)?;
     let (esp, boot) = (place_of(&gpt, ESP_NUMBER), place_of(&gpt, BOOT_NUMBER));
-    disk.seek(SeekFrom::Start(0)).and_then(|_| disk.write_all(&[0; BOOT_CODE_BYTES])).context("clearing the boot code")?;
+    disk.seek(SeekFrom::Start(0))
+        .and_then(|_| disk.write_all(&[0; BOOT_CODE_BYTES]))
+        .context("clearing the boot code")?;
     // A filesystem of another kind would be found in what a new one leaves as it was.
     for place in [esp, boot] {
         disk.seek(SeekFrom::Start(place.start)).context("clearing a partition")?;
@@ -164,8 +166,9 @@ pub(super) fn add_ballast(raw: &Path, mib: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same bytes in every build, and nothing in them to compress (splitmix64).
-fn noise(state: &mut u64) -> Vec<u8> {
+/// A MiB of bytes that are the same in every run, and nothing in them to compress (splitmix64).
+#[must_use]
+pub fn noise(state: &mut u64) -> Vec<u8> {
     let words = BALLAST_PIECE_BYTES / 8;
     let next = |_| {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -351,7 +354,13 @@ mod tests {
         let layout = layout(10 * MIB);
         disk.set_len(layout.disk_bytes).unwrap();
         write_partition_table(&mut disk, &layout).unwrap();
-        for start in [0, layout.esp.start, layout.boot.start + 1024, layout.boot.start + layout.boot.bytes - 512, layout.root.start] {
+        for start in [
+            0,
+            layout.esp.start,
+            layout.boot.start + 1024,
+            layout.boot.start + layout.boot.bytes - 512,
+            layout.root.start,
+        ] {
             disk.seek(SeekFrom::Start(start)).unwrap();
             disk.write_all(&[7; 400]).unwrap();
         }

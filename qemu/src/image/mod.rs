@@ -31,6 +31,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use firesteel_ramdisk::sha256_hex;
 
+pub use contents::read_boot_file;
+pub use disk::noise;
 pub use formats::Format;
 pub use system::System;
 

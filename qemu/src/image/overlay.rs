@@ -35,6 +35,7 @@ static FILES: &[OverlayFile] = &[
     file!(0o644, "usr/lib/dracut/modules.d/35firesteel/firesteel-copy-config.service"),
     file!(0o644, "usr/lib/dracut/modules.d/35firesteel/firesteel-network.service"),
     file!(0o644, "usr/lib/dracut/modules.d/35firesteel/firesteel-report-failure.service"),
+    file!(0o755, "usr/lib/dracut/modules.d/35firesteel/kargs.sh"),
     file!(0o755, "usr/lib/dracut/modules.d/35firesteel/module-setup.sh"),
     file!(0o755, "usr/lib/dracut/modules.d/35firesteel/report-failure.sh"),
     file!(0o755, "usr/lib/dracut/modules.d/35firesteel/setfiles.sh"),

@@ -148,12 +148,7 @@ pub(super) struct Files {
 }
 
 /// Unpacks the packages and makes them into the image's tree.
-pub(super) fn prepare(
-    tree: Tree,
-    tar: &Path,
-    work: &Path,
-    progress: &mut dyn FnMut(&str),
-) -> anyhow::Result<Files> {
+pub(super) fn prepare(tree: Tree, tar: &Path, work: &Path, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Files> {
     progress("unpacking the tree");
     let root = work.join("root");
     fs::create_dir(&root).context("creating the tree's folder")?;

@@ -162,16 +162,23 @@ fn systemd_boot(cache: &Path, raw: &Path, work: &Path) -> anyhow::Result<()> {
     drop(file);
     let loader = unpacked.join(program);
     contents::make_fat(raw, esp, "ESP", disk::ESP_ID)?;
-    contents::fill_fat(raw, esp, &["EFI", "EFI/BOOT", "loader"], &[
-        (&loader, "EFI/BOOT/BOOTX64.EFI"),
-        (&config, "loader/loader.conf"),
-    ])?;
+    contents::fill_fat(
+        raw,
+        esp,
+        &["EFI", "EFI/BOOT", "loader"],
+        &[(&loader, "EFI/BOOT/BOOTX64.EFI"), (&config, "loader/loader.conf")],
+    )?;
     contents::make_fat(raw, boot_place, "BOOT", disk::BOOT_ID)?;
-    contents::fill_fat(raw, boot_place, &["loader", "loader/entries"], &[
-        (&boot.join("vmlinuz"), "vmlinuz"),
-        (&boot.join("initrd.img"), "initrd.img"),
-        (&entry, "loader/entries/firesteel.conf"),
-    ])
+    contents::fill_fat(
+        raw,
+        boot_place,
+        &["loader", "loader/entries"],
+        &[
+            (&boot.join("vmlinuz"), "vmlinuz"),
+            (&boot.join("initrd.img"), "initrd.img"),
+            (&entry, "loader/entries/firesteel.conf"),
+        ],
+    )
 }
 
 #[cfg(test)]

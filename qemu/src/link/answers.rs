@@ -125,7 +125,11 @@ mod tests {
         let end = [record(20, 1), record(APPLICATION_DATA, 69)].concat();
         assert_eq!(talk(MACHINE, end.clone()), (true, true), "its handshake's end");
         assert_eq!(talk(MACHINE, Vec::new()), (true, true), "an acknowledgement");
-        assert_eq!(talk(MACHINE, record(APPLICATION_DATA, 200)), (true, false), "the request is carried, its answer not");
+        assert_eq!(
+            talk(MACHINE, record(APPLICATION_DATA, 200)),
+            (true, false),
+            "the request is carried, its answer not"
+        );
         assert_eq!(talk(MACHINE, record(APPLICATION_DATA, 200)), (false, false), "nor is the request again");
         let other = (50, 40_001);
         assert_eq!(talk(other, [end, record(APPLICATION_DATA, 200)].concat()), (true, true), "the next is answered");

@@ -102,9 +102,10 @@ async fn carry(shared: Arc<Shared>, way: Way) {
         };
         while late.try_join_next().is_some() {}
         let from_machine = matches!(way, Way::ToBridge);
-        let mut model = shared.model.lock().unwrap_or_else(PoisonError::into_inner);
-        let copies = model.copies(from_machine, &frame[..length]);
-        drop(model);
+        let copies = {
+            let mut model = shared.model.lock().unwrap_or_else(PoisonError::into_inner);
+            model.copies(from_machine, &frame[..length])
+        };
         for delay in copies {
             if delay.is_zero() {
                 shared.deliver(way, &frame[..length]).await;

@@ -73,7 +73,14 @@ mod tests {
 
     #[test]
     fn faults_come_as_often_as_they_say_and_alike_for_one_seed() {
-        let faults = LinkFaults { loss_permille: 50, duplicate_permille: 20, delay_ms: 3, jitter_ms: 4, seed: 9, lost_answers: None };
+        let faults = LinkFaults {
+            loss_permille: 50,
+            duplicate_permille: 20,
+            delay_ms: 3,
+            jitter_ms: 4,
+            seed: 9,
+            lost_answers: None,
+        };
         let frames = run(faults);
         assert_eq!(frames, run(faults));
         assert_ne!(frames, run(LinkFaults { seed: 10, ..faults }));

@@ -11,6 +11,8 @@ install() {
     inst_script "$moddir/copy-config.sh" /usr/sbin/firesteel-copy-config
     # Ignition calls it after writing files; there is nothing to relabel.
     inst_script "$moddir/setfiles.sh" /usr/sbin/setfiles
+    # Debian's own, which is there already, knows no boot loader and refuses.
+    install -m 755 "$moddir/kargs.sh" "$initdir/usr/sbin/ignition-kargs-helper"
     inst_simple /etc/systemd/network/80-firesteel.network
     for unit in firesteel-copy-config.service firesteel-network.service; do
         inst_simple "$moddir/$unit" "$systemdsystemunitdir/$unit"
