@@ -18,6 +18,7 @@ use crate::{
     artefacts::{Artefacts, ImageFormat, PROFILE, WantedImage, build_programs, cargo, programs},
     attack::{self, AttackOptions},
     bench,
+    bench_serve::{self, ServeOptions},
     bmc::chassis::{self, ChassisOptions},
     console,
     demo::{self, DemoOptions},
@@ -152,6 +153,8 @@ enum Bench {
     },
     /// The agent's zeroing of each kind of disk against blkdiscard and dd, in one guest
     Wipe(WipeOptions),
+    /// Many clients fetch one image over HTTP and over TLS, from the appliance and from nginx
+    Serve(ServeOptions),
     /// The API with 10,000 hosts, over TLS; the store beside etcd
     Api {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -222,7 +225,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Command::Simulate { steps, seed } => simulate(steps.zip(*seed))?,
         Command::Fuzz { targets, minutes, keep } => fuzz(targets, minutes, *keep)?,
         Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
-        Command::Demo(_) | Command::Test { .. } | Command::Up(_) | Command::Bench(Bench::Boot) => {
+        Command::Demo(_) | Command::Test { .. } | Command::Up(_) | Command::Bench(Bench::Boot | Bench::Serve(_)) => {
             return in_two_lives(&cli, tools);
         }
     }
@@ -245,8 +248,7 @@ fn in_one_guest(
     let run = RunFolder::create(&tools.cache)?;
     let accel = runtime()?.block_on(accel(cli, tools, &artefacts, &run))?;
     let folder = run.path().to_owned();
-    let done =
-        work(&LabConfig { tools: tools.clone(), artefacts, accel, folder, upgrade_ipxe: false, serve: Vec::new() });
+    let done = work(&LabConfig { tools: tools.clone(), artefacts, accel, folder, upgrade_ipxe: false });
     if done.is_err() {
         let saved = tools.cache.join("last-failure");
         run.save_logs(&saved).with_context(|| format!("saving the logs to {}", saved.display()))?;
@@ -315,6 +317,9 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
     {
         artefacts.wipe_guest = crate::artefacts::build_wipe_guest()?;
     }
+    if matches!(command, Command::Bench(Bench::Serve(_))) {
+        artefacts.firesteel = bench::appliance()?;
+    }
     Ok(artefacts)
 }
 
@@ -371,20 +376,15 @@ fn fuzz(targets: &[String], minutes: &str, keep: bool) -> anyhow::Result<()> {
 
 async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder) -> anyhow::Result<ExitCode> {
     let accel = accel(cli, tools, &artefacts, run).await?;
-    let config = LabConfig {
-        tools: tools.clone(),
-        artefacts,
-        accel,
-        folder: run.path().to_owned(),
-        upgrade_ipxe: false,
-        serve: Vec::new(),
-    };
+    let config =
+        LabConfig { tools: tools.clone(), artefacts, accel, folder: run.path().to_owned(), upgrade_ipxe: false };
     match &cli.command {
         Command::Demo(options) => unless_interrupted(demo::run(config, options)).await,
         Command::Test { all, scenario } => {
             unless_interrupted(scenario::run_all(&chosen(*all, scenario)?, &config, run)).await
         }
         Command::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await,
+        Command::Bench(Bench::Serve(options)) => unless_interrupted(bench_serve::serve(config, options)).await,
         Command::Up(options) => standing::keep(config, options, interrupted()).await.map(|()| ExitCode::SUCCESS),
         Command::Down
         | Command::Exec { .. }

@@ -105,8 +105,6 @@ pub struct LabConfig {
     /// The run's folder.
     pub folder: PathBuf,
     pub upgrade_ipxe: bool,
-    /// More flags of the appliance.
-    pub serve: Vec<&'static str>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -176,6 +174,8 @@ pub struct Wish {
     /// Network data and metadata of its OS.
     pub os_network_data: Option<String>,
     pub os_meta_data: Option<String>,
+    /// What its stub wants of the kernel.
+    pub kernel_arguments: Vec<String>,
     pub labels: BTreeMap<String, String>,
 }
 
@@ -219,7 +219,6 @@ impl Lab {
             loaders: config.tools.loaders.clone(),
             provisioning,
             upgrade_ipxe: config.upgrade_ipxe,
-            serve: config.serve.clone(),
         })
         .await?;
         Ok(Self { hosts: BTreeMap::new(), libvirt: None, appliance, files, digests: BTreeMap::new(), network, config })
@@ -460,6 +459,7 @@ impl Lab {
             in_group: wish.in_group,
             os_network_data: wish.os_network_data.clone(),
             os_meta_data: wish.os_meta_data.clone(),
+            kernel_arguments: wish.kernel_arguments.clone(),
             labels: wish.labels.clone(),
         };
         let failed = |source| LabError::File { path: self.appliance.data(), source };

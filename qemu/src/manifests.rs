@@ -68,6 +68,8 @@ pub struct HostManifest {
     pub os_network_data: Option<String>,
     /// Metadata of its OS.
     pub os_meta_data: Option<String>,
+    /// What its stub wants of the kernel.
+    pub kernel_arguments: Vec<String>,
     pub labels: BTreeMap<String, String>,
 }
 
@@ -137,7 +139,7 @@ pub fn host(host: &HostManifest, ca_pem: &str) -> String {
         let text = match &host.user_data {
             UserData::Text(text) => text.clone(),
             UserData::Own | UserData::Merging(_) | UserData::Unserved | UserData::OfGroup => {
-                stub(name, ca_pem).to_string()
+                stub(name, ca_pem, &host.kernel_arguments).to_string()
             }
         };
         objects.push(secret(&format!("{name}-user-data"), "Opaque", json!({"userData": encode(&text)})));
@@ -208,13 +210,17 @@ fn bare_metal_host(host: &HostManifest) -> Value {
 }
 
 /// What is written to the disk: where the real config is, and whom to trust for it.
-fn stub(name: &str, ca_pem: &str) -> Value {
+fn stub(name: &str, ca_pem: &str, kernel_arguments: &[String]) -> Value {
     let ca = format!("data:text/plain;base64,{}", encode(ca_pem));
-    json!({"ignition": {
+    let mut stub = json!({"ignition": {
         "version": IGNITION_VERSION,
         "config": {"merge": [{"source": format!("https://{APPLIANCE_ADDRESS}:{AGENT_PORT}/config/{name}-config")}]},
         "security": {"tls": {"certificateAuthorities": [{"source": ca}]}},
-    }})
+    }});
+    if !kernel_arguments.is_empty() {
+        stub["kernelArguments"] = json!({"shouldExist": kernel_arguments});
+    }
+    stub
 }
 
 /// What the stub fetches.
@@ -273,6 +279,7 @@ mod tests {
                 in_group: false,
                 os_network_data: Some("{}".to_owned()),
                 os_meta_data: None,
+                kernel_arguments: Vec::new(),
                 labels: BTreeMap::new(),
             },
             "PEM",
@@ -301,6 +308,7 @@ mod tests {
                 in_group: false,
                 os_network_data: None,
                 os_meta_data: None,
+                kernel_arguments: Vec::new(),
                 labels: BTreeMap::new(),
             };
             host(&manifest, "PEM")
@@ -310,6 +318,8 @@ mod tests {
         let cloud = "#cloud-config\n".to_owned();
         assert!(text(UserData::Text(cloud.clone())).contains(&encode(&cloud)));
         assert!(!text(UserData::OfGroup).contains("userData"));
+        let stub = stub("a", "PEM", &["quiet".to_owned()]);
+        assert_eq!(stub["kernelArguments"]["shouldExist"][0], "quiet");
         let merged = final_config("a", Some("http://x/y.ign"));
         assert_eq!(merged["ignition"]["config"]["merge"][0]["source"], "http://x/y.ign");
     }

@@ -24,7 +24,7 @@ macro_rules! file {
 static FILES: &[OverlayFile] = &[
     file!(0o644, "etc/dracut.conf.d/firesteel.conf"),
     file!(0o644, "etc/selinux/config"),
-    file!(0o644, "etc/systemd/network/80-firesteel.network"),
+    file!(0o644, "etc/systemd/network/95-firesteel.network"),
     file!(0o644, "etc/systemd/system/firesteel-banner.service"),
     file!(0o644, "etc/systemd/system/firesteel-firstboot-done.service"),
     file!(0o644, "etc/systemd/system/firesteel-report.service"),

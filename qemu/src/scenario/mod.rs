@@ -71,7 +71,7 @@ pub enum Scenario {
     /// Ignition on OpenStack's platform: without a config it reports, with one the next boot is configured
     #[value(name = "openstack")]
     OpenStack,
-    /// Kernel arguments through entries of systemd-boot, by which Ignition finds its config
+    /// Kernel arguments through entries of systemd-boot, and through GRUB's menu: there at the first boot and later
     SystemdBoot,
     /// Ignition's first boot has a fixed address, by network arguments
     FirstBootNetwork,
@@ -158,9 +158,6 @@ impl Chosen {
     async fn run(&self, mut config: LabConfig) -> anyhow::Result<()> {
         config.folder = config.folder.join(self.to_string());
         config.upgrade_ipxe = matches!(self, Self::Story(Scenario::Chain));
-        if matches!(self, Self::Story(Scenario::SystemdBoot)) {
-            config.serve.extend(boot_loader::SERVE);
-        }
         std::fs::create_dir_all(&config.folder).context("making the scenario's folder")?;
         if self.wipes() {
             let wiped = tokio::task::spawn_blocking(move || crate::wipe::full(&config));
@@ -252,7 +249,7 @@ impl Scenario {
             }
             Self::CloudInit => cloud::systems().map(WantedImage::of_system).collect(),
             Self::OpenStack => vec![WantedImage::of_system(System::OpenStack)],
-            Self::SystemdBoot => vec![WantedImage::of_system(System::SystemdBoot)],
+            Self::SystemdBoot => boot_loader::systems().map(WantedImage::of_system).collect(),
             Self::Life | Self::LifeBios | Self::LifeUefi | Self::Chain => vec![ImageFormat::Gz.into()],
             Self::Inspection | Self::FullWipe => Vec::new(),
         }
@@ -275,7 +272,7 @@ impl Scenario {
             Self::Bond => switched::bond(lab, config).await,
             Self::CloudInit => cloud::cloud_init(lab, config).await,
             Self::OpenStack => first_boot::openstack(lab, config).await,
-            Self::SystemdBoot => boot_loader::systemd_boot(lab, config).await,
+            Self::SystemdBoot => boot_loader::arguments(lab, config).await,
             Self::FirstBootNetwork => first_boot::network(lab, config).await,
             Self::FirstBootFails => first_boot::fails(lab, config).await,
             Self::Pool => pool::pool(lab, config).await,

@@ -13,7 +13,7 @@ install() {
     inst_script "$moddir/setfiles.sh" /usr/sbin/setfiles
     # Debian's own, which is there already, knows no boot loader and refuses.
     install -m 755 "$moddir/kargs.sh" "$initdir/usr/sbin/ignition-kargs-helper"
-    inst_simple /etc/systemd/network/80-firesteel.network
+    inst_simple /etc/systemd/network/95-firesteel.network
     for unit in firesteel-copy-config.service firesteel-network.service; do
         inst_simple "$moddir/$unit" "$systemdsystemunitdir/$unit"
         wanted_by="$systemdsystemunitdir/ignition-complete.target.requires"
