@@ -4,7 +4,7 @@
 //! | system | tree | boot loader | first configuration |
 //! |---|---|---|---|
 //! | Ignition | Ignition | GRUB | Ignition, platform `metal` |
-//! | OpenStack | Ignition | GRUB | Ignition, platform `openstack`: a drive labelled config-2 |
+//! | Openstack | Ignition | GRUB | Ignition, platform `openstack`: a drive labelled config-2 |
 //! | SystemdBoot | Ignition | systemd-boot, entries on a FAT boot partition | Ignition, platform `metal`; UEFI only |
 //! | CloudInit | cloud-init | GRUB | cloud-init, NoCloud: a volume labelled CIDATA |
 //! | ConfigDrive | cloud-init | GRUB | cloud-init, a drive labelled config-2 |
@@ -45,8 +45,7 @@ pub enum System {
     #[default]
     Ignition,
     /// Ignition for OpenStack, GRUB
-    #[value(name = "openstack")]
-    OpenStack,
+    Openstack,
     /// Ignition for bare metal, systemd-boot
     SystemdBoot,
     /// cloud-init with NoCloud, GRUB
@@ -92,7 +91,7 @@ impl System {
     pub fn name(self) -> &'static str {
         match self {
             Self::Ignition => "",
-            Self::OpenStack => "openstack-",
+            Self::Openstack => "openstack-",
             Self::SystemdBoot => "systemd-boot-",
             Self::CloudInit => "cloud-init-",
             Self::ConfigDrive => "config-drive-",
@@ -101,7 +100,7 @@ impl System {
 
     pub(super) fn tree(self) -> Tree {
         match self {
-            Self::Ignition | Self::OpenStack | Self::SystemdBoot => Tree::Ignition,
+            Self::Ignition | Self::Openstack | Self::SystemdBoot => Tree::Ignition,
             Self::CloudInit | Self::ConfigDrive => Tree::CloudInit,
         }
     }
@@ -116,7 +115,7 @@ pub(super) fn key() -> String {
 pub(super) fn adapt(system: System, cache: &Path, raw: &Path, work: &Path) -> anyhow::Result<()> {
     match system {
         System::Ignition | System::CloudInit => Ok(()),
-        System::OpenStack => {
+        System::Openstack => {
             contents::write_boot_file(raw, GRUB_MENU, &grub_for_openstack()?, work)?;
             // As such images are published: Ignition runs at the first boot whether or not somebody adds a file.
             contents::write_boot_file(raw, FIRST_BOOT, "", work)

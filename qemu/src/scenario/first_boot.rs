@@ -75,7 +75,7 @@ pub(super) async fn fails(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<(
 /// Ignition on OpenStack's platform, from a config drive. What its stub leads to is not there at first, which the host
 /// reports; then it is, and the next boot succeeds.
 pub(super) async fn openstack(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
-    let image = lab.publish(config.artefacts.image_of_system(System::OpenStack)?)?;
+    let image = lab.publish(config.artefacts.image_of_system(System::Openstack)?)?;
     let name = "openstack-1";
     lab.add_machine(HostPlan::new(name, Firmware::Bios, DiskBus::Virtio)).await?;
     let wish = Wish { image: Some(image), user_data: UserData::Unserved, ..Wish::default() };

@@ -69,8 +69,7 @@ pub enum Scenario {
     /// cloud-init reads a NoCloud volume and a config drive: hostname, user, key and address are what was asked for
     CloudInit,
     /// Ignition on OpenStack's platform: without a config it reports, with one the next boot is configured
-    #[value(name = "openstack")]
-    OpenStack,
+    Openstack,
     /// Kernel arguments through entries of systemd-boot, and through GRUB's menu: there at the first boot and later
     SystemdBoot,
     /// Ignition's first boot has a fixed address, by network arguments
@@ -216,7 +215,7 @@ impl Scenario {
         Self::Vlan,
         Self::Bond,
         Self::CloudInit,
-        Self::OpenStack,
+        Self::Openstack,
         Self::SystemdBoot,
         Self::FirstBootNetwork,
         Self::FirstBootFails,
@@ -248,7 +247,7 @@ impl Scenario {
                 vec![ImageFormat::Zst.into(), WantedImage::of_version(NEXT_VERSION, ImageFormat::Zst)]
             }
             Self::CloudInit => cloud::systems().map(WantedImage::of_system).collect(),
-            Self::OpenStack => vec![WantedImage::of_system(System::OpenStack)],
+            Self::Openstack => vec![WantedImage::of_system(System::Openstack)],
             Self::SystemdBoot => boot_loader::systems().map(WantedImage::of_system).collect(),
             Self::Life | Self::LifeBios | Self::LifeUefi | Self::Chain => vec![ImageFormat::Gz.into()],
             Self::Inspection | Self::FullWipe => Vec::new(),
@@ -271,7 +270,7 @@ impl Scenario {
             Self::Vlan => switched::vlan(lab, config).await,
             Self::Bond => switched::bond(lab, config).await,
             Self::CloudInit => cloud::cloud_init(lab, config).await,
-            Self::OpenStack => first_boot::openstack(lab, config).await,
+            Self::Openstack => first_boot::openstack(lab, config).await,
             Self::SystemdBoot => boot_loader::arguments(lab, config).await,
             Self::FirstBootNetwork => first_boot::network(lab, config).await,
             Self::FirstBootFails => first_boot::fails(lab, config).await,
