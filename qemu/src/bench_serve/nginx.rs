@@ -10,7 +10,10 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use nix::sys::signal::Signal;
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
 use tokio::{
     net::TcpStream,
     process::{Child, Command},
@@ -50,8 +53,7 @@ impl Nginx {
             .arg(&settings)
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(File::create(&log).context("making nginx's log")?)
-            .kill_on_drop(true);
+            .stderr(File::create(&log).context("making nginx's log")?);
         // The master passes it on to its workers.
         os::die_with_parent(command.as_std_mut(), Signal::SIGTERM);
         let mut nginx = Self {
@@ -75,6 +77,18 @@ impl Nginx {
     /// Its master's process id.
     pub(super) fn id(&self) -> u32 {
         self.child.id().unwrap_or_default()
+    }
+}
+
+/// Its workers outlive a master that is killed; told to end, it takes them along.
+impl Drop for Nginx {
+    fn drop(&mut self) {
+        let master = self.child.id().and_then(|id| i32::try_from(id).ok());
+        if let Some(master) = master
+            && let Err(error) = kill(Pid::from_raw(master), Signal::SIGTERM)
+        {
+            tracing::debug!(%error, "nginx is gone already");
+        }
     }
 }
 
