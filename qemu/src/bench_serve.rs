@@ -109,7 +109,7 @@ async fn in_turns(load: &Load, rounds: u8, own: &Target, peer: &Target) -> anyho
     for round in 1..=rounds {
         for (target, figures) in [own, peer].into_iter().zip(&mut figures) {
             let figure = load.run(target.label, &target.url, target.server).await?;
-            say(&format!("{} of {rounds}: {} {}: {figure}", round, target.label, scheme(&target.url)));
+            say(&format!("{round} of {rounds}: {} {}: {figure}", target.label, scheme(&target.url)));
             figures.push(figure);
         }
     }

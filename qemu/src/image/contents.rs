@@ -126,7 +126,7 @@ mod tests {
 
         make_fat(&raw, esp, "ESP", "F15E57EE").unwrap();
         let entry = tree.join("grub/grub.cfg");
-        fill_fat(&raw, esp, &["loader", "loader/entries"], &[(&entry, "loader/entries/a.conf")]).unwrap();
+        fill_fat(&raw, esp, &["loader", "loader/entries"], &[(&*entry, "loader/entries/a.conf")]).unwrap();
         run(command("mcopy", ["-i", &format!("{}@@{}", raw.display(), esp.start), "::/loader/entries/a.conf"])
             .arg(&copy))
         .unwrap();

@@ -259,7 +259,7 @@ fn make_esp(raw: &Path, place: Place, work: &Path) -> anyhow::Result<()> {
         .args(["fat", "regexp"]))
     .context("making the UEFI boot loader")?;
     make_fat(raw, place, "ESP", ESP_ID)?;
-    fill_fat(raw, place, &["EFI", "EFI/BOOT"], &[(&loader, "EFI/BOOT/BOOTX64.EFI")])
+    fill_fat(raw, place, &["EFI", "EFI/BOOT"], &[(&*loader, "EFI/BOOT/BOOTX64.EFI")])
 }
 
 /// What `grub-bios-setup` does, which wants a device: first sector, and core in its partition.

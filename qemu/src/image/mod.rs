@@ -132,7 +132,7 @@ fn make_base(
         "building the operating system image needs root: its files belong to several users"
     );
     let work = work_folder(stages)?;
-    progress(&format!("the tree is {}", tree.name()));
+    progress(&format!("making the tree with {}", tree.name()));
     let tar = rootfs::bootstrap(tree, cache, stages, progress)?;
     let files = rootfs::prepare(tree, &tar, work.path(), progress)?;
     progress("making the disk image");

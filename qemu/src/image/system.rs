@@ -165,7 +165,7 @@ fn systemd_boot(cache: &Path, raw: &Path, work: &Path) -> anyhow::Result<()> {
         raw,
         esp,
         &["EFI", "EFI/BOOT", "loader"],
-        &[(&loader, "EFI/BOOT/BOOTX64.EFI"), (&config, "loader/loader.conf")],
+        &[(&*loader, "EFI/BOOT/BOOTX64.EFI"), (&*config, "loader/loader.conf")],
     )?;
     contents::make_fat(raw, boot_place, "BOOT", disk::BOOT_ID)?;
     contents::fill_fat(
@@ -173,9 +173,9 @@ fn systemd_boot(cache: &Path, raw: &Path, work: &Path) -> anyhow::Result<()> {
         boot_place,
         &["loader", "loader/entries"],
         &[
-            (&boot.join("vmlinuz"), "vmlinuz"),
-            (&boot.join("initrd.img"), "initrd.img"),
-            (&entry, "loader/entries/firesteel.conf"),
+            (&*boot.join("vmlinuz"), "vmlinuz"),
+            (&*boot.join("initrd.img"), "initrd.img"),
+            (&*entry, "loader/entries/firesteel.conf"),
         ],
     )
 }
