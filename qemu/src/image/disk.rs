@@ -14,7 +14,7 @@ use super::contents::{fill_fat, make_fat};
 use super::overlay::GRUB_UEFI_CONFIG;
 use super::rootfs::Files;
 use super::system::Tree;
-use super::tool::{command, run, text};
+use super::tool::{command, run};
 
 /// Raised when this module makes another disk of the same tree.
 const REVISION: u32 = 1;
