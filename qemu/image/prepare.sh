@@ -4,7 +4,7 @@ set -eu
 export LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
 release=$(ls /lib/modules)
 
-printf '/dev/disk/firesteel-root / ext4 defaults 0 0\n/dev/disk/firesteel-boot /boot ext4 nodev,nosuid,noexec 0 0\n' >/etc/fstab
+printf '/dev/disk/firesteel-root / ext4 defaults 0 0\n/dev/disk/firesteel-boot /boot auto nodev,nosuid,noexec 0 0\n' >/etc/fstab
 # A lab's machine: its console is for looking around.
 echo root:firesteel | chpasswd
 printf 'Firesteel lab image, \\n on \\l (root / firesteel)\n\n' >/etc/issue
@@ -13,6 +13,7 @@ printf 'Firesteel lab image, \\n on \\l (root / firesteel)\n\n' >/etc/issue
 enable() { systemctl --quiet enable "$@"; }
 enable systemd-networkd.service systemd-networkd-wait-online.service serial-getty@ttyS0.service
 enable firesteel-firstboot-done.service firesteel-report.service firesteel-banner.service
+if [ -e /etc/systemd/system/firesteel-cloud.service ]; then enable firesteel-cloud.service; fi
 # Nothing that wakes up by itself, waits for a person or mends what is new.
 systemctl --quiet mask apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer \
     e2scrub_reap.service fstrim.timer getty@tty1.service systemd-firstboot.service systemd-pstore.service \

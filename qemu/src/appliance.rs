@@ -138,6 +138,11 @@ impl Appliance {
 
     /// Runs a client command and returns what it printed.
     pub async fn cli(&self, arguments: &[&str]) -> Result<String, ApplianceError> {
+        self.cli_within(arguments, COMMAND_TIMEOUT).await
+    }
+
+    /// The same for a command that does long work of its own.
+    pub async fn cli_within(&self, arguments: &[&str], limit: Duration) -> Result<String, ApplianceError> {
         let command = arguments.join(" ");
         let failed = |source| ApplianceError::Run { command: command.clone(), source };
         let running = Command::new(&self.config.program)
@@ -146,7 +151,7 @@ impl Appliance {
             .stdin(Stdio::null())
             .kill_on_drop(true)
             .output();
-        let output = match timeout(COMMAND_TIMEOUT, running).await {
+        let output = match timeout(limit, running).await {
             Ok(output) => output.map_err(failed)?,
             Err(_) => return Err(failed(io::ErrorKind::TimedOut.into())),
         };
@@ -161,6 +166,12 @@ impl Appliance {
     pub async fn json(&self, arguments: &[&str]) -> Result<Value, ApplianceError> {
         let text = self.cli(&[arguments, &["-o", "json"]].concat()).await?;
         serde_json::from_str(&text).map_err(|source| ApplianceError::NoJson { command: arguments.join(" "), source })
+    }
+
+    /// Its process id, while it runs.
+    #[must_use]
+    pub fn id(&self) -> Option<u32> {
+        self.child.id()
     }
 
     /// The most memory that this process ever held, in bytes, as the kernel says.

@@ -15,7 +15,7 @@ use firesteel_ramdisk::{Flavour, Set, apt::Apt, fetch_kernel};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    image,
+    image::{self, System},
     progress::{Step, bytes, say},
     tools::Tools,
 };
@@ -82,12 +82,28 @@ pub struct Artefacts {
 /// An image to build.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct WantedImage {
+    pub system: System,
     pub version: &'static str,
     pub format: ImageFormat,
 }
 
+impl WantedImage {
+    /// A version of the usual system.
+    #[must_use]
+    pub fn of_version(version: &'static str, format: ImageFormat) -> Self {
+        Self { system: System::Ignition, version, format }
+    }
+
+    /// Another system, in the form that is written fastest.
+    #[must_use]
+    pub fn of_system(system: System) -> Self {
+        Self { system, version: VERSION, format: ImageFormat::Zst }
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BuiltImage {
+    pub system: System,
     pub version: String,
     pub format: ImageFormat,
     pub path: PathBuf,
@@ -95,7 +111,7 @@ pub struct BuiltImage {
 
 impl From<ImageFormat> for WantedImage {
     fn from(format: ImageFormat) -> Self {
-        Self { version: VERSION, format }
+        Self::of_version(VERSION, format)
     }
 }
 
@@ -117,20 +133,21 @@ impl Artefacts {
 
     /// Builds images only.
     pub fn make_images(tools: &Tools, wanted: &[WantedImage]) -> anyhow::Result<Vec<BuiltImage>> {
-        let mut by_version: BTreeMap<&str, Vec<ImageFormat>> = BTreeMap::new();
-        for WantedImage { version, format } in wanted {
-            let formats = by_version.entry(*version).or_default();
+        let mut by_version: BTreeMap<(System, &str), Vec<ImageFormat>> = BTreeMap::new();
+        for WantedImage { system, version, format } in wanted {
+            let formats = by_version.entry((*system, *version)).or_default();
             if !formats.contains(format) {
                 formats.push(*format);
             }
         }
         let mut images = Vec::new();
-        for (version, formats) in by_version {
+        for ((system, version), formats) in by_version {
             let step = Step::begin("building the operating system image (the first time: some minutes)");
             let request = image::Request {
                 cache: tools.cache.clone(),
                 out: tools.cache.join("images"),
                 version: version.to_owned(),
+                system,
                 ballast_mib: if version == LARGE_VERSION { LARGE_BALLAST_MIB } else { 0 },
                 formats: formats.iter().map(|format| format.of_builder()).collect(),
             };
@@ -138,6 +155,7 @@ impl Artefacts {
             step.end_with(&built.iter().map(|image| bytes(image.bytes)).collect::<Vec<_>>().join(", "));
             let built = formats.into_iter().zip(built);
             images.extend(built.map(|(format, image)| BuiltImage {
+                system,
                 version: version.to_owned(),
                 format,
                 path: image.path,
@@ -152,8 +170,18 @@ impl Artefacts {
     }
 
     pub fn image_of(&self, version: &str, format: ImageFormat) -> anyhow::Result<&Path> {
-        let found = self.images.iter().find(|image| image.version == version && image.format == format);
-        let image = found.with_context(|| format!("no image {version} as {} was made", format.name()))?;
+        self.find(System::Ignition, version, format)
+    }
+
+    /// See [`WantedImage::of_system`].
+    pub fn image_of_system(&self, system: System) -> anyhow::Result<&Path> {
+        self.find(system, VERSION, ImageFormat::Zst)
+    }
+
+    fn find(&self, system: System, version: &str, format: ImageFormat) -> anyhow::Result<&Path> {
+        let mut all = self.images.iter();
+        let found = all.find(|image| image.system == system && image.version == version && image.format == format);
+        let image = found.with_context(|| format!("no image {version} of {system:?} as {} was made", format.name()))?;
         Ok(&image.path)
     }
 }

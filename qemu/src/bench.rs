@@ -3,7 +3,7 @@
 
 use std::{
     fs,
-    path::Path,
+    path::{Path, PathBuf},
     process::Command,
     time::{Duration, SystemTime},
 };
@@ -37,6 +37,14 @@ pub fn program(name: &str, arguments: &[String]) -> anyhow::Result<()> {
         bail!("the benchmark failed ({status})");
     }
     Ok(())
+}
+
+/// The appliance as users build it.
+pub fn appliance() -> anyhow::Result<PathBuf> {
+    let step = Step::begin("building the appliance as users do");
+    cargo(&[&["build", "--release", "--quiet", "--bin", "firesteel"][..], &WORKSPACE].concat(), &[])?;
+    step.end();
+    Ok(target_folder().join("release/firesteel"))
 }
 
 /// Seconds from power-on to the kernel's first line and to /init, by the whole network boot, with an

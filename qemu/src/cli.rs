@@ -18,9 +18,11 @@ use crate::{
     artefacts::{Artefacts, ImageFormat, PROFILE, WantedImage, build_programs, cargo, programs},
     attack::{self, AttackOptions},
     bench,
+    bench_serve::{self, ServeOptions},
     bmc::chassis::{self, ChassisOptions},
     console,
     demo::{self, DemoOptions},
+    image::System,
     lab::LabConfig,
     machine::Accel,
     probe,
@@ -100,6 +102,9 @@ enum Command {
     Console { host: String },
     /// Build the OS image and say where it is
     Image {
+        /// What is in it
+        #[arg(long, value_enum, default_value = "ignition")]
+        system: System,
         /// Its forms
         #[arg(value_enum, default_values = ["raw", "gz", "xz", "zst", "qcow2"])]
         formats: Vec<ImageFormat>,
@@ -148,6 +153,8 @@ enum Bench {
     },
     /// The agent's zeroing of each kind of disk against blkdiscard and dd, in one guest
     Wipe(WipeOptions),
+    /// Many clients fetch one image over HTTP and over TLS, from the appliance and from nginx
+    Serve(ServeOptions),
     /// The API with 10,000 hosts, over TLS; the store beside etcd
     Api {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -203,8 +210,9 @@ pub fn run() -> anyhow::Result<ExitCode> {
             runtime.shutdown_background();
             ended?;
         }
-        Command::Image { formats } => {
-            let wanted: Vec<_> = formats.iter().copied().map(WantedImage::from).collect();
+        Command::Image { system, formats } => {
+            let image = |format: &ImageFormat| WantedImage { system: *system, ..WantedImage::from(*format) };
+            let wanted: Vec<_> = formats.iter().map(image).collect();
             for image in Artefacts::make_images(&tools, &wanted)? {
                 print(&format!("{:8} {}", image.format.name(), image.path.display()));
             }
@@ -217,7 +225,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Command::Simulate { steps, seed } => simulate(steps.zip(*seed))?,
         Command::Fuzz { targets, minutes, keep } => fuzz(targets, minutes, *keep)?,
         Command::Up(_) if !standing::is_keeper() => runtime()?.block_on(standing::up(&tools))?,
-        Command::Demo(_) | Command::Test { .. } | Command::Up(_) | Command::Bench(Bench::Boot) => {
+        Command::Demo(_) | Command::Test { .. } | Command::Up(_) | Command::Bench(Bench::Boot | Bench::Serve(_)) => {
             return in_two_lives(&cli, tools);
         }
     }
@@ -309,6 +317,9 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
     {
         artefacts.wipe_guest = crate::artefacts::build_wipe_guest()?;
     }
+    if matches!(command, Command::Bench(Bench::Serve(_))) {
+        artefacts.firesteel = bench::appliance()?;
+    }
     Ok(artefacts)
 }
 
@@ -373,6 +384,7 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
             unless_interrupted(scenario::run_all(&chosen(*all, scenario)?, &config, run)).await
         }
         Command::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await,
+        Command::Bench(Bench::Serve(options)) => unless_interrupted(bench_serve::serve(config, options)).await,
         Command::Up(options) => standing::keep(config, options, interrupted()).await.map(|()| ExitCode::SUCCESS),
         Command::Down
         | Command::Exec { .. }

@@ -31,7 +31,7 @@ use crate::{
         Accel, BootOrder, DiskBus, DiskConfig, DiskError, Firmware, Machine, MachineConfig, MachineError, NetBoot,
         create_empty, create_from,
     },
-    manifests::{self, HostManifest, ImageSource},
+    manifests::{self, HostManifest, ImageSource, UserData},
     net::{APPLIANCE_ADDRESS, NetError, Network},
     serial::SerialLog,
     switch::{ROUTER_ADDRESS, Switch, SwitchMode, VLAN_CIDR, extra_macs},
@@ -91,6 +91,8 @@ pub enum LabError {
         #[source]
         source: serde_json::Error,
     },
+    #[error("gave up waiting for {what} of {name}; it says\n{object:#}")]
+    GaveUpOn { name: String, what: String, object: Box<serde_json::Value> },
     #[error("{name}: gave up waiting for {what}; state {state:?}, {reason}\nThe serial console ends with:\n{serial}")]
     GaveUp { name: String, what: String, state: String, reason: String, serial: String },
 }
@@ -166,6 +168,15 @@ pub struct Wish {
     pub uninspected: bool,
     /// Network data of its ramdisk: the key of the Secret, and the text.
     pub network_data: Option<(&'static str, String)>,
+    pub user_data: UserData,
+    /// Its group says which image it gets.
+    pub in_group: bool,
+    /// Network data and metadata of its OS.
+    pub os_network_data: Option<String>,
+    pub os_meta_data: Option<String>,
+    /// What its stub wants of the kernel.
+    pub kernel_arguments: Vec<String>,
+    pub labels: BTreeMap<String, String>,
 }
 
 #[derive(Debug)]
@@ -358,6 +369,12 @@ impl Lab {
         Ok(())
     }
 
+    /// How many of its requests got no answer, by its link's faults.
+    pub fn lost_answers(&self, name: &str) -> Result<u32, LabError> {
+        let link = self.host(name)?.link.as_ref();
+        Ok(link.ok_or_else(|| LabError::Unknown(format!("link of {name}")))?.lost_answers())
+    }
+
     /// Puts a hostile machine into the rack, which begins at once.
     pub async fn attack(&self, kinds: &[Attack]) -> anyhow::Result<Attacker> {
         let victim = self.hosts.values().next().map(|host| host.machine.config().mac).unwrap_or_default();
@@ -397,6 +414,18 @@ impl Lab {
         Ok(ImageSource { url, sha256, format })
     }
 
+    /// Publishes any file, in a folder of its own, and says where it is.
+    pub fn publish_file(&self, folder: &str, file: &Path, faults: Vec<OriginFault>) -> Result<String, LabError> {
+        let failed = |source| LabError::File { path: file.to_owned(), source };
+        self.files.publish_below(folder, file, faults).map_err(failed)
+    }
+
+    /// The run's folder, for files that a scenario makes.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.config.folder
+    }
+
     /// Applies objects, as `firesteel apply -f FILE`.
     pub async fn apply(&self, yaml: &str) -> Result<(), LabError> {
         // A file of its own: hosts are applied at the same time.
@@ -426,6 +455,12 @@ impl Lab {
             online: !wish.offline,
             uninspected: wish.uninspected,
             network_data: wish.network_data.clone(),
+            user_data: wish.user_data.clone(),
+            in_group: wish.in_group,
+            os_network_data: wish.os_network_data.clone(),
+            os_meta_data: wish.os_meta_data.clone(),
+            kernel_arguments: wish.kernel_arguments.clone(),
+            labels: wish.labels.clone(),
         };
         let failed = |source| LabError::File { path: self.appliance.data(), source };
         Ok(manifests::host(&manifest, &self.appliance.ca_pem().map_err(failed)?))
@@ -467,6 +502,42 @@ impl Lab {
                     reason: [view.reason(), view.error()].join("; "),
                     serial: serial.tail(20),
                 });
+            }
+            sleep(LOOK_EVERY).await;
+        }
+    }
+
+    /// From which bytes on a published file was asked for.
+    #[must_use]
+    pub fn starts(&self, url: &str) -> Vec<u64> {
+        self.files.starts(url)
+    }
+
+    /// An object as the API has it.
+    pub async fn object(&self, kind: &str, name: &str) -> Result<serde_json::Value, LabError> {
+        Ok(self.appliance.json(&["get", kind, name]).await?)
+    }
+
+    /// Waits until an object is so; gives up when nothing of it has changed for [`PATIENCE`].
+    pub async fn wait_object(
+        &self,
+        (kind, name): (&str, &str),
+        what: &str,
+        mut is_so: impl FnMut(&serde_json::Value) -> bool,
+    ) -> Result<serde_json::Value, LabError> {
+        let begun = Instant::now();
+        let (mut last, mut moved) = (serde_json::Value::Null, begun);
+        loop {
+            let object = self.object(kind, name).await?;
+            if is_so(&object) {
+                return Ok(object);
+            }
+            if object["status"] != last["status"] {
+                (last, moved) = (object, Instant::now());
+            }
+            if moved.elapsed() > PATIENCE || begun.elapsed() > LIMIT {
+                let (name, what) = (format!("{kind} {name}"), what.to_owned());
+                return Err(LabError::GaveUpOn { name, what, object: Box::new(last) });
             }
             sleep(LOOK_EVERY).await;
         }

@@ -22,6 +22,7 @@ pub mod appliance;
 pub mod artefacts;
 pub mod attack;
 pub mod bench;
+pub mod bench_serve;
 pub mod bmc;
 pub mod cli;
 pub mod console;

@@ -1,6 +1,8 @@
 //! The YAML that a user of the lab would write: the network, a host with its secrets, and the two
 //! Ignition configs of its OS (the stub, and the config that the stub fetches).
 
+use std::collections::BTreeMap;
+
 use base64::{Engine as _, prelude::BASE64_STANDARD};
 use serde_json::{Value, json};
 
@@ -25,6 +27,22 @@ pub struct ImageSource {
     pub format: &'static str,
 }
 
+/// What a host's OS is configured by at its first boot.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum UserData {
+    /// A stub that fetches the host's own config from the appliance, which names the host.
+    #[default]
+    Own,
+    /// The same, and that config fetches one more from this address.
+    Merging(String),
+    /// The same stub, and no config that it could fetch.
+    Unserved,
+    /// User data as it stands: cloud-init's, for instance.
+    Text(String),
+    /// What its group's pool has.
+    OfGroup,
+}
+
 /// A host to be.
 #[derive(Clone, Debug)]
 pub struct HostManifest {
@@ -43,6 +61,16 @@ pub struct HostManifest {
     pub uninspected: bool,
     /// Network data of its ramdisk: the key of the Secret, and the text.
     pub network_data: Option<(&'static str, String)>,
+    pub user_data: UserData,
+    /// Its group says which image it gets.
+    pub in_group: bool,
+    /// Network data of its OS, as OpenStack has it.
+    pub os_network_data: Option<String>,
+    /// Metadata of its OS.
+    pub os_meta_data: Option<String>,
+    /// What its stub wants of the kernel.
+    pub kernel_arguments: Vec<String>,
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The Provisioning object.
@@ -99,17 +127,43 @@ pub fn host(host: &HostManifest, ca_pem: &str) -> String {
         let credentials = json!({"username": encode(bmc::USER), "password": encode(bmc::PASSWORD)});
         objects.push(secret(&format!("{name}-bmc"), "Opaque", credentials));
     }
-    if host.image.is_some() {
-        let config = json!({"config.ign": encode(&final_config(&host.hostname).to_string())});
-        objects.push(secret(&format!("{name}-config"), "firesteel.dev/config", config));
-        let stub = json!({"userData": encode(&stub(name, ca_pem).to_string())});
-        objects.push(secret(&format!("{name}-user-data"), "Opaque", stub));
+    if host.has_user_data() {
+        let config = match &host.user_data {
+            UserData::Own => Some(final_config(&host.hostname, None)),
+            UserData::Merging(url) => Some(final_config(&host.hostname, Some(url))),
+            UserData::Unserved | UserData::Text(_) | UserData::OfGroup => None,
+        };
+        if let Some(config) = config {
+            objects.push(served_config(&format!("{name}-config"), &config));
+        }
+        let text = match &host.user_data {
+            UserData::Text(text) => text.clone(),
+            UserData::Own | UserData::Merging(_) | UserData::Unserved | UserData::OfGroup => {
+                stub(name, ca_pem, &host.kernel_arguments).to_string()
+            }
+        };
+        objects.push(secret(&format!("{name}-user-data"), "Opaque", json!({"userData": encode(&text)})));
     }
-    if let Some((key, text)) = &host.network_data {
-        objects.push(secret(&format!("{name}-network"), "Opaque", json!({*key: encode(text)})));
+    let ramdisk = host.network_data.as_ref().map(|(key, text)| ("network", *key, text));
+    let network = host.os_network_data.as_ref().map(|text| ("os-network", "networkData", text));
+    let meta = host.os_meta_data.as_ref().map(|text| ("os-meta", "metaData", text));
+    for (suffix, key, text) in [ramdisk, network, meta].into_iter().flatten() {
+        objects.push(secret(&format!("{name}-{suffix}"), "Opaque", json!({key: encode(text)})));
     }
     objects.push(bare_metal_host(host));
     yaml(&objects)
+}
+
+impl HostManifest {
+    fn has_user_data(&self) -> bool {
+        (self.image.is_some() || self.in_group) && self.user_data != UserData::OfGroup
+    }
+}
+
+/// The config that a host fetches, as a Secret.
+#[must_use]
+pub fn served_config(name: &str, config: &Value) -> Value {
+    secret(name, "firesteel.dev/config", json!({"config.ign": encode(&config.to_string())}))
 }
 
 fn bare_metal_host(host: &HostManifest) -> Value {
@@ -130,7 +184,15 @@ fn bare_metal_host(host: &HostManifest) -> Value {
         spec["image"] = json!({
             "url": image.url, "checksum": image.sha256, "checksumType": "sha256", "format": image.format,
         });
+    }
+    if host.has_user_data() {
         spec["userData"] = json!({"name": format!("{name}-user-data"), "namespace": NAMESPACE});
+    }
+    if host.os_network_data.is_some() {
+        spec["networkData"] = json!({"name": format!("{name}-os-network"), "namespace": NAMESPACE});
+    }
+    if host.os_meta_data.is_some() {
+        spec["metaData"] = json!({"name": format!("{name}-os-meta"), "namespace": NAMESPACE});
     }
     if host.uninspected {
         spec["inspectionMode"] = json!("disabled");
@@ -143,32 +205,42 @@ fn bare_metal_host(host: &HostManifest) -> Value {
     }
     json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-        "metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec,
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": host.labels}, "spec": spec,
     })
 }
 
 /// What is written to the disk: where the real config is, and whom to trust for it.
-fn stub(name: &str, ca_pem: &str) -> Value {
+fn stub(name: &str, ca_pem: &str, kernel_arguments: &[String]) -> Value {
     let ca = format!("data:text/plain;base64,{}", encode(ca_pem));
-    json!({"ignition": {
+    let mut stub = json!({"ignition": {
         "version": IGNITION_VERSION,
         "config": {"merge": [{"source": format!("https://{APPLIANCE_ADDRESS}:{AGENT_PORT}/config/{name}-config")}]},
         "security": {"tls": {"certificateAuthorities": [{"source": ca}]}},
-    }})
+    }});
+    if !kernel_arguments.is_empty() {
+        stub["kernelArguments"] = json!({"shouldExist": kernel_arguments});
+    }
+    stub
 }
 
 /// What the stub fetches.
-fn final_config(hostname: &str) -> Value {
-    json!({
+#[must_use]
+pub fn final_config(hostname: &str, merged: Option<&str>) -> Value {
+    let mut config = json!({
         "ignition": {"version": IGNITION_VERSION},
         "storage": {"files": [{
             "path": "/etc/hostname", "overwrite": true, "mode": 0o644,
             "contents": {"source": format!("data:,{hostname}")},
         }]},
-    })
+    });
+    if let Some(url) = merged {
+        config["ignition"]["config"] = json!({"merge": [{"source": url}]});
+    }
+    config
 }
 
-fn secret(name: &str, kind: &str, data: Value) -> Value {
+#[must_use]
+pub fn secret(name: &str, kind: &str, data: Value) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Secret", "type": kind,
         "metadata": {"name": name, "namespace": NAMESPACE}, "data": data,
@@ -180,7 +252,8 @@ fn encode(text: &str) -> String {
 }
 
 /// JSON is YAML; documents are separated as in any manifest.
-fn yaml(objects: &[Value]) -> String {
+#[must_use]
+pub fn yaml(objects: &[Value]) -> String {
     objects.iter().map(|object| format!("---\n{object:#}\n")).collect()
 }
 
@@ -202,12 +275,52 @@ mod tests {
                 online: true,
                 uninspected: false,
                 network_data: None,
+                user_data: UserData::Own,
+                in_group: false,
+                os_network_data: Some("{}".to_owned()),
+                os_meta_data: None,
+                kernel_arguments: Vec::new(),
+                labels: BTreeMap::new(),
             },
             "PEM",
         );
-        for named in ["host-1-bmc", "host-1-user-data", "host-1-config"] {
+        for named in ["host-1-bmc", "host-1-user-data", "host-1-config", "host-1-os-network"] {
             assert!(text.contains(&format!("\"name\": \"{named}\"")), "{named} in {text}");
         }
-        assert_eq!(text.matches("---\n").count(), 4);
+        assert_eq!(text.matches("---\n").count(), 5);
+    }
+
+    #[test]
+    fn user_data_is_the_hosts_own_or_as_given_or_its_groups() {
+        let text = |user_data: UserData| {
+            let manifest = HostManifest {
+                name: "a".to_owned(),
+                mac: String::new(),
+                firmware: Firmware::Uefi,
+                bmc: None,
+                image: Some(ImageSource { url: "http://x/i".to_owned(), sha256: "00".to_owned(), format: "raw" }),
+                hostname: "a".to_owned(),
+                root_serial: None,
+                online: true,
+                uninspected: false,
+                network_data: None,
+                user_data,
+                in_group: false,
+                os_network_data: None,
+                os_meta_data: None,
+                kernel_arguments: Vec::new(),
+                labels: BTreeMap::new(),
+            };
+            host(&manifest, "PEM")
+        };
+        let count = |user_data: UserData| text(user_data).matches("---\n").count();
+        assert_eq!((count(UserData::Own), count(UserData::Unserved), count(UserData::OfGroup)), (3, 2, 1));
+        let cloud = "#cloud-config\n".to_owned();
+        assert!(text(UserData::Text(cloud.clone())).contains(&encode(&cloud)));
+        assert!(!text(UserData::OfGroup).contains("userData"));
+        let stub = stub("a", "PEM", &["quiet".to_owned()]);
+        assert_eq!(stub["kernelArguments"]["shouldExist"][0], "quiet");
+        let merged = final_config("a", Some("http://x/y.ign"));
+        assert_eq!(merged["ignition"]["config"]["merge"][0]["source"], "http://x/y.ign");
     }
 }

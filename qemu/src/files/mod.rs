@@ -26,6 +26,8 @@ use tokio::{
 const CHUNK_BYTES: usize = 256 * 1024;
 /// A client's request is a few hundred bytes.
 const HEAD_BYTES_MAX: usize = 8 * 1024;
+/// Requests for one file that are remembered; no scenario looks at more.
+const STARTS_MAX: usize = 1000;
 /// A stall is longer than whoever waits for its end.
 const STALL: Duration = Duration::from_secs(3600);
 
@@ -33,6 +35,8 @@ const STALL: Duration = Duration::from_secs(3600);
 struct Published {
     file: PathBuf,
     origin: Origin,
+    /// The first byte of each answer, in the order of the requests.
+    starts: Vec<u64>,
 }
 
 type All = Arc<Mutex<HashMap<String, Published>>>;
@@ -60,8 +64,15 @@ impl FileServer {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         let place = if folder.is_empty() { format!("/{name}") } else { format!("/{folder}/{name}") };
         let origin = Origin::new(path.metadata()?.len(), faults);
-        lock(&self.published).insert(place.clone(), Published { file: path.to_owned(), origin });
+        lock(&self.published).insert(place.clone(), Published { file: path.to_owned(), origin, starts: Vec::new() });
         Ok(format!("http://{}{place}", self.address))
+    }
+
+    /// From which byte on each request for this URL was answered; HEAD apart.
+    #[must_use]
+    pub fn starts(&self, url: &str) -> Vec<u64> {
+        let place = url.strip_prefix(&format!("http://{}", self.address)).unwrap_or_default();
+        lock(&self.published).get(place).map(|published| published.starts.clone()).unwrap_or_default()
     }
 }
 
@@ -93,7 +104,11 @@ async fn serve(mut stream: TcpStream, published: &All) -> io::Result<()> {
     let found = asked.as_ref().and_then(|asked| {
         let mut published = lock(published);
         let found = published.get_mut(&asked.path)?;
-        Some((found.file.clone(), found.origin.answer(asked)))
+        let answer = found.origin.answer(asked);
+        if !asked.is_head && found.starts.len() < STARTS_MAX {
+            found.starts.push(answer.start);
+        }
+        Some((found.file.clone(), answer))
     });
     let (file, answer) = match (asked, found) {
         (_, Some((file, answer))) => (file, answer),

@@ -10,13 +10,15 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 
-use super::overlay::{GRUB_CONFIG, GRUB_UEFI_CONFIG};
-use super::rootfs::Tree;
-use super::tool::{command, run, text};
+use super::contents::{fill_fat, make_fat};
+use super::overlay::GRUB_UEFI_CONFIG;
+use super::rootfs::Files;
+use super::system::Tree;
+use super::tool::{command, run};
 
 /// Raised when this module makes another disk of the same tree.
 const REVISION: u32 = 1;
-const SECTOR_BYTES: u64 = 512;
+pub(super) const SECTOR_BYTES: u64 = 512;
 const MIB: u64 = 1 << 20;
 /// Room for GRUB's core (150 kB here), which the partition exists for.
 const BIOS_MIB: u64 = 1;
@@ -40,7 +42,14 @@ const TYPE_LINUX: &str = "0FC63DAF-8483-4772-8E79-3D69D8477DE4";
 const TYPE_ROOT: &str = "4F68BCE3-E8CD-4DB1-96E7-FBCAF984B709";
 const BOOT_UUID: &str = "f15e57ee-1b00-4000-8000-000000000003";
 const ROOT_UUID: &str = "f15e57ee-1b00-4000-8000-000000000004";
-const ESP_ID: &str = "F15E57EE";
+pub(super) const ESP_ID: &str = "F15E57EE";
+/// Of a boot partition that is no ext4, in the form that FAT has.
+pub(super) const BOOT_ID: &str = "F15E57EF";
+/// A boot partition that is not the EFI system partition, as systemd-boot looks for it (Boot Loader Specification).
+const TYPE_XBOOTLDR: &str = "BC13C2FF-59E6-4262-A352-B275FD6F7172";
+pub(super) const ESP_NUMBER: u32 = 2;
+pub(super) const BOOT_NUMBER: u32 = 3;
+pub(super) const ROOT_NUMBER: u32 = 4;
 
 const GRUB_FOLDER: &str = "/usr/lib/grub";
 const GRUB_MODULES: [&str; 9] = ["normal", "part_gpt", "ext2", "configfile", "linux", "echo", "test", "ls", "reboot"];
@@ -53,9 +62,9 @@ const CORE_NEXT_SECTOR_AT: usize = 500;
 
 /// Where a partition lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Place {
-    start: u64,
-    bytes: u64,
+pub(super) struct Place {
+    pub(super) start: u64,
+    pub(super) bytes: u64,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -68,53 +77,58 @@ struct Layout {
 }
 
 /// Names what the layout is made of.
-pub(super) fn key() -> String {
+pub(super) fn key(tree: Tree) -> String {
     format!(
-        "{REVISION} {BIOS_MIB} {ESP_MIB} {BOOT_MIB} {ROOT_FREE_MIB} {GRUB_MODULES:?}\n{GRUB_CONFIG}{GRUB_UEFI_CONFIG}"
+        "{REVISION} {BIOS_MIB} {ESP_MIB} {BOOT_MIB} {ROOT_FREE_MIB} {GRUB_MODULES:?}\n{}{GRUB_UEFI_CONFIG}",
+        tree.grub_config()
     )
 }
 
 /// Writes the disk image `raw`.
-pub(super) fn make(tree: &Tree, raw: &Path, work: &Path) -> anyhow::Result<()> {
-    let layout = layout(folder_bytes(&tree.root)?);
-    let grub = tree.boot.join("grub");
+pub(super) fn make(tree: Tree, files: &Files, raw: &Path, work: &Path) -> anyhow::Result<()> {
+    let layout = layout(folder_bytes(&files.root)?);
+    let grub = files.boot.join("grub");
     fs::create_dir(&grub).context("creating the boot loader's folder")?;
-    fs::write(grub.join("grub.cfg"), GRUB_CONFIG).context("writing the boot loader's menu")?;
+    fs::write(grub.join("grub.cfg"), tree.grub_config()).context("writing the boot loader's menu")?;
 
     let file = OpenOptions::new().create_new(true).read(true).write(true).open(raw);
     let mut file = file.with_context(|| format!("creating {}", raw.display()))?;
     file.set_len(layout.disk_bytes).context("setting the size of the disk image")?;
     write_partition_table(&mut file, &layout).context("writing the partition table")?;
     drop(file);
-    make_ext4(raw, layout.boot, "boot", BOOT_UUID, &tree.boot)?;
-    make_ext4(raw, layout.root, "root", ROOT_UUID, &tree.root)?;
+    make_ext4(raw, layout.boot, "boot", BOOT_UUID, &files.boot)?;
+    make_ext4(raw, layout.root, "root", ROOT_UUID, &files.root)?;
     make_esp(raw, layout.esp, work)?;
     install_bios_loader(raw, layout.bios, work)
 }
 
-/// Writes the version into the root filesystem of the image `raw`.
-pub(super) fn set_version(raw: &Path, version: &str, work: &Path) -> anyhow::Result<()> {
+pub(super) fn open_table(raw: &Path) -> anyhow::Result<gptman::GPT> {
     let mut file = OpenOptions::new().read(true).open(raw).with_context(|| format!("opening {}", raw.display()))?;
-    let gpt = gptman::GPT::read_from(&mut file, SECTOR_BYTES).context("reading the image's partition table")?;
-    let root_at = gpt[4].starting_lba * SECTOR_BYTES;
-    let marker = work.join("version");
-    fs::write(&marker, format!("{version}\n")).context("writing the version")?;
-    let commands = work.join("debugfs-commands");
-    let name = super::VERSION_FILE;
-    fs::write(&commands, format!("write {} {name}\nset_inode_field {name} mode 0100644\nset_inode_field {name} uid 0\nset_inode_field {name} gid 0\n", text(&marker)?))
-        .context("writing debugfs's commands")?;
-    run(command("debugfs", ["-w", "-f", text(&commands)?]).arg(format!("{}?offset={root_at}", text(raw)?)))?;
-    // debugfs ends well whatever became of its commands: what is in the image is looked at.
-    let read_back = command("debugfs", ["-R", &format!("cat {name}")])
-        .arg(format!("{}?offset={root_at}", text(raw)?))
-        .output()
-        .context("running debugfs")?;
-    ensure!(
-        read_back.stdout == format!("{version}\n").as_bytes(),
-        "the version was not written into the image: {}",
-        String::from_utf8_lossy(&read_back.stderr)
-    );
-    Ok(())
+    gptman::GPT::read_from(&mut file, SECTOR_BYTES).context("reading the image's partition table")
+}
+
+pub(super) fn place_of(gpt: &gptman::GPT, number: u32) -> Place {
+    let partition = &gpt[number];
+    let sectors = (partition.ending_lba + 1).saturating_sub(partition.starting_lba);
+    Place { start: partition.starting_lba * SECTOR_BYTES, bytes: sectors * SECTOR_BYTES }
+}
+
+/// Takes GRUB off the disk: no code in the boot sector, and an EFI system partition and a boot partition without
+/// anything. The latter gets the type by which systemd-boot knows it. Where the two lie.
+pub(super) fn empty_for_systemd_boot(disk: &mut fs::File) -> anyhow::Result<(Place, Place)> {
+    let mut gpt = gptman::GPT::read_from(disk, SECTOR_BYTES).context("reading the image's partition table")?;
+    gpt[BOOT_NUMBER].partition_type_guid = guid_bytes(TYPE_XBOOTLDR)?;
+    gpt.write_into(disk)?;
+    let (esp, boot) = (place_of(&gpt, ESP_NUMBER), place_of(&gpt, BOOT_NUMBER));
+    disk.seek(SeekFrom::Start(0))
+        .and_then(|_| disk.write_all(&[0; BOOT_CODE_BYTES]))
+        .context("clearing the boot code")?;
+    // A filesystem of another kind would be found in what a new one leaves as it was.
+    for place in [esp, boot] {
+        disk.seek(SeekFrom::Start(place.start)).context("clearing a partition")?;
+        std::io::copy(&mut std::io::repeat(0).take(place.bytes), disk).context("clearing a partition")?;
+    }
+    Ok((esp, boot))
 }
 
 /// Adds a last partition that no compression makes smaller, to the image `raw`.
@@ -152,8 +166,9 @@ pub(super) fn add_ballast(raw: &Path, mib: u64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The same bytes in every build, and nothing in them to compress (splitmix64).
-fn noise(state: &mut u64) -> Vec<u8> {
+/// A MiB of bytes that are the same in every run, and nothing in them to compress (splitmix64).
+#[must_use]
+pub fn noise(state: &mut u64) -> Vec<u8> {
     let words = BALLAST_PIECE_BYTES / 8;
     let next = |_| {
         *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -243,16 +258,8 @@ fn make_esp(raw: &Path, place: Place, work: &Path) -> anyhow::Result<()> {
         .args(GRUB_MODULES)
         .args(["fat", "regexp"]))
     .context("making the UEFI boot loader")?;
-    run(command("mkfs.vfat", ["-F", "16", "-n", "ESP", "-i", ESP_ID, "--invariant"])
-        .arg(format!("--offset={}", place.start / SECTOR_BYTES))
-        .arg(raw)
-        .arg((place.bytes / 1024).to_string()))
-    .context("making the EFI system partition")?;
-    let partition = format!("{}@@{}", text(raw)?, place.start);
-    run(&mut command("mmd", ["-i", &partition, "::/EFI", "::/EFI/BOOT"]))
-        .context("filling the EFI system partition")?;
-    run(&mut command("mcopy", ["-i", &partition, text(&loader)?, "::/EFI/BOOT/BOOTX64.EFI"]))
-        .context("filling the EFI system partition")
+    make_fat(raw, place, "ESP", ESP_ID)?;
+    fill_fat(raw, place, &["EFI", "EFI/BOOT"], &[(&*loader, "EFI/BOOT/BOOTX64.EFI")])
 }
 
 /// What `grub-bios-setup` does, which wants a device: first sector, and core in its partition.
@@ -339,6 +346,39 @@ mod tests {
         let start = usize::try_from(gpt[5].starting_lba * SECTOR_BYTES).unwrap();
         let packed = zstd::encode_all(&all[start..start + 3 * 1024 * 1024], 3).unwrap();
         assert!(packed.len() >= 3 * 1024 * 1024, "the ballast can be compressed to {}", packed.len());
+    }
+
+    #[test]
+    fn for_systemd_boot_only_the_root_stays() {
+        let mut disk = tempfile::tempfile().unwrap();
+        let layout = layout(10 * MIB);
+        disk.set_len(layout.disk_bytes).unwrap();
+        write_partition_table(&mut disk, &layout).unwrap();
+        for start in [
+            0,
+            layout.esp.start,
+            layout.boot.start + 1024,
+            layout.boot.start + layout.boot.bytes - 512,
+            layout.root.start,
+        ] {
+            disk.seek(SeekFrom::Start(start)).unwrap();
+            disk.write_all(&[7; 400]).unwrap();
+        }
+        let places = empty_for_systemd_boot(&mut disk).unwrap();
+        assert_eq!(places, (layout.esp, layout.boot));
+        let gpt = gptman::GPT::read_from(&mut disk, SECTOR_BYTES).unwrap();
+        assert_eq!(gpt[3].partition_type_guid, guid_bytes(TYPE_XBOOTLDR).unwrap());
+        assert_eq!((gpt[3].partition_name.to_string(), gpt.header.disk_guid), ("boot".to_owned(), DISK_GUID));
+        let mut at = |start: u64| {
+            let mut bytes = [1; 400];
+            disk.seek(SeekFrom::Start(start)).unwrap();
+            disk.read_exact(&mut bytes).unwrap();
+            bytes
+        };
+        for start in [0, layout.esp.start, layout.boot.start + 1024, layout.boot.start + layout.boot.bytes - 512] {
+            assert_eq!(at(start), [0; 400], "at {start}");
+        }
+        assert_eq!(at(layout.root.start), [7; 400]);
     }
 
     #[test]

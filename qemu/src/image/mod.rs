@@ -1,22 +1,28 @@
-//! Builds the lab's operating system: a small, real, bootable Debian with Ignition, as a disk image.
+//! Builds the lab's operating systems: a small, real, bootable Debian with Ignition or with cloud-init, as disk images.
 //!
 //! ```text
-//!   Debian packages ─ rootfs ─► tree ─ disk ─► GPT: BIOS boot │ ESP │ boot │ root ─ formats ─► raw, raw.gz,
-//!   overlay, prepare.sh ───────┘                (no loop device, no mount)        raw.xz, raw.zst, qcow2
+//!   Debian packages ─ rootfs ─► tree ─ disk ─► GPT: BIOS boot │ ESP │ boot │ root ─ system ─► another boot loader, …
+//!   overlay, prepare.sh ───────┘                (no loop device, no mount)            └─ formats ─► raw, raw.gz,
+//!                                                                                        raw.xz, raw.zst, qcow2
 //! ```
 //!
 //! It starts on BIOS and UEFI from virtio, NVMe, SATA and SCSI disks, and it tells the disk it was
 //! started from apart from a copy (see `image/grub/grub.cfg` and the dracut module in
 //! `image/overlay`). In the real root a unit reports to the appliance, with the nonce of the config
-//! that Ignition fetched. The image knows the appliance by that config alone.
+//! that Ignition fetched. The image knows the appliance by that config alone. Where Ignition fails, a unit of the
+//! initramfs reports that, with what was handed over beside the config.
+//!
+//! Which systems there are says [`System`]; those of one tree share everything but a few files.
 //!
 //! Every stage is kept under a name made of its inputs. Another version is another marker file in
 //! the same filesystem: seconds, not minutes.
 
+mod contents;
 mod disk;
 mod formats;
 mod overlay;
 mod rootfs;
+mod system;
 mod tool;
 
 use std::fs::{self, File};
@@ -25,7 +31,12 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use firesteel_ramdisk::sha256_hex;
 
+pub use contents::read_boot_file;
+pub use disk::noise;
 pub use formats::Format;
+pub use system::System;
+
+use system::Tree;
 
 /// The file in the image that holds its version.
 pub const VERSION_FILE: &str = "/etc/firesteel-image-version";
@@ -42,6 +53,7 @@ pub struct Request {
     pub out: PathBuf,
     /// Written into the image, so that two images can be told apart: letters, digits, `.`, `-`, `_`.
     pub version: String,
+    pub system: System,
     /// One more partition of so many MiB that nothing makes smaller. The version must say so.
     pub ballast_mib: u64,
     pub formats: Vec<Format>,
@@ -70,9 +82,11 @@ pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
     for folder in [&stages, &request.out] {
         fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
     }
-    let base_key = base_key();
-    let name = format!("firesteel-lab-{}", request.version);
-    let path_of = |format: Format| request.out.join(format!("{name}-{base_key}.{}", format.suffix()));
+    let tree = request.system.tree();
+    let base_key = base_key(tree);
+    let key = key(request.system, &base_key);
+    let name = format!("firesteel-lab-{}{}", request.system.name(), request.version);
+    let path_of = |format: Format| request.out.join(format!("{name}-{key}.{}", format.suffix()));
     if request.formats.iter().all(|format| path_of(*format).is_file()) {
         return request.formats.iter().map(|format| image(*format, path_of(*format))).collect();
     }
@@ -82,17 +96,18 @@ pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
     remove_stale(&stages)?;
     let base = stages.join(format!("base-{base_key}.raw"));
     if !base.is_file() {
-        make_base(&request.cache, &stages, &base, progress)?;
+        make_base(tree, &request.cache, &stages, &base, progress)?;
     }
     let work = work_folder(&stages)?;
     let raw = work.path().join("image.raw");
     progress(&format!("setting the version to {}", request.version));
     formats::copy_sparse(&base, &raw)?;
-    disk::set_version(&raw, &request.version, work.path())?;
+    contents::write_root_file(&raw, VERSION_FILE, &format!("{}\n", request.version), work.path())?;
+    system::adapt(request.system, &request.cache, &raw, work.path())?;
     if request.ballast_mib > 0 {
         disk::add_ballast(&raw, request.ballast_mib)?;
     }
-    remove_others(&request.out, &name, &base_key)?;
+    remove_others(&request.out, &name, &key)?;
     let mut images = Vec::new();
     for (done, format) in request.formats.iter().enumerate() {
         let path = path_of(*format);
@@ -105,25 +120,40 @@ pub fn build(request: &Request, progress: &mut dyn FnMut(&str)) -> anyhow::Resul
     Ok(images)
 }
 
-fn make_base(cache: &Path, stages: &Path, base: &Path, progress: &mut dyn FnMut(&str)) -> anyhow::Result<()> {
+fn make_base(
+    tree: Tree,
+    cache: &Path,
+    stages: &Path,
+    base: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> anyhow::Result<()> {
     ensure!(
         nix::unistd::geteuid().is_root(),
         "building the operating system image needs root: its files belong to several users"
     );
     let work = work_folder(stages)?;
-    let tar = rootfs::bootstrap(cache, stages, progress)?;
-    let tree = rootfs::prepare(&tar, work.path(), progress)?;
+    progress(&format!("making the tree with {}", tree.name()));
+    let tar = rootfs::bootstrap(tree, cache, stages, progress)?;
+    let files = rootfs::prepare(tree, &tar, work.path(), progress)?;
     progress("making the disk image");
     let raw = work.path().join("base.raw");
-    disk::make(&tree, &raw, work.path())?;
+    disk::make(tree, &files, &raw, work.path())?;
     fs::rename(&raw, base).with_context(|| format!("keeping {}", base.display()))
 }
 
-/// Names everything that an image is made of but the version.
-fn base_key() -> String {
-    let mut inputs = rootfs::key();
-    inputs.push_str(&disk::key());
-    for file in overlay::FILES {
+/// Names everything that an image is made of but the version: of the usual system its tree, of others more.
+fn key(system: System, base_key: &str) -> String {
+    if system == System::Ignition {
+        return base_key.to_owned();
+    }
+    sha256_hex(format!("{base_key} {}", system::key()).as_bytes())[..12].to_owned()
+}
+
+/// Names everything that a tree's disk is made of.
+fn base_key(tree: Tree) -> String {
+    let mut inputs = rootfs::key(tree);
+    inputs.push_str(&disk::key(tree));
+    for file in overlay::files(tree) {
         inputs.push_str(&format!("{} {:o} {}\n", file.path, file.mode, sha256_hex(file.content.as_bytes())));
     }
     inputs.push_str(overlay::PREPARE);
@@ -221,6 +251,7 @@ mod tests {
                 cache: folder.path().into(),
                 out: folder.path().into(),
                 version: version.into(),
+                system: System::Ignition,
                 ballast_mib: 0,
                 formats: vec![],
             };

@@ -1,5 +1,7 @@
 //! The files that make a Debian tree into this image. They lie as they will lie in the image in
-//! `qemu/image/overlay`, and are part of the program.
+//! `qemu/image/overlay` and, for the tree with cloud-init, in `qemu/image/cloud-init`, and are part of the program.
+
+use super::system::Tree;
 
 /// One file of the overlay.
 #[derive(Debug)]
@@ -12,14 +14,17 @@ pub(super) struct OverlayFile {
 
 macro_rules! file {
     ($mode:literal, $path:literal) => {
-        OverlayFile { path: $path, mode: $mode, content: include_str!(concat!("../../image/overlay/", $path)) }
+        file!("overlay", $mode, $path)
+    };
+    ($folder:literal, $mode:literal, $path:literal) => {
+        OverlayFile { path: $path, mode: $mode, content: include_str!(concat!("../../image/", $folder, "/", $path)) }
     };
 }
 
-pub(super) static FILES: &[OverlayFile] = &[
+static FILES: &[OverlayFile] = &[
     file!(0o644, "etc/dracut.conf.d/firesteel.conf"),
     file!(0o644, "etc/selinux/config"),
-    file!(0o644, "etc/systemd/network/80-firesteel.network"),
+    file!(0o644, "etc/systemd/network/95-firesteel.network"),
     file!(0o644, "etc/systemd/system/firesteel-banner.service"),
     file!(0o644, "etc/systemd/system/firesteel-firstboot-done.service"),
     file!(0o644, "etc/systemd/system/firesteel-report.service"),
@@ -29,16 +34,43 @@ pub(super) static FILES: &[OverlayFile] = &[
     file!(0o755, "usr/lib/dracut/modules.d/35firesteel/disk-rules.sh"),
     file!(0o644, "usr/lib/dracut/modules.d/35firesteel/firesteel-copy-config.service"),
     file!(0o644, "usr/lib/dracut/modules.d/35firesteel/firesteel-network.service"),
+    file!(0o644, "usr/lib/dracut/modules.d/35firesteel/firesteel-report-failure.service"),
+    file!(0o755, "usr/lib/dracut/modules.d/35firesteel/kargs.sh"),
     file!(0o755, "usr/lib/dracut/modules.d/35firesteel/module-setup.sh"),
+    file!(0o755, "usr/lib/dracut/modules.d/35firesteel/report-failure.sh"),
     file!(0o755, "usr/lib/dracut/modules.d/35firesteel/setfiles.sh"),
     file!(0o755, "usr/lib/firesteel/banner"),
+    file!(0o755, "usr/lib/firesteel/firstboot-done"),
     file!(0o755, "usr/lib/firesteel/report"),
 ];
+
+/// Of the tree with cloud-init, beside those of all.
+static CLOUD_INIT: &[OverlayFile] = &[
+    file!("cloud-init", 0o644, "etc/cloud/cloud.cfg.d/95_firesteel.cfg"),
+    file!("cloud-init", 0o644, "etc/systemd/system/firesteel-cloud.service"),
+    file!("cloud-init", 0o755, "usr/lib/firesteel/cloud"),
+];
+
+/// What is laid over a tree of packages.
+pub(super) fn files(tree: Tree) -> impl Iterator<Item = &'static OverlayFile> {
+    let own = match tree {
+        Tree::Ignition => &[][..],
+        Tree::CloudInit => CLOUD_INIT,
+    };
+    FILES.iter().chain(own)
+}
 
 /// Runs in the tree after the overlay was laid over it.
 pub(super) static PREPARE: &str = include_str!("../../image/prepare.sh");
 /// The boot loader's menu, on the boot partition.
 pub(super) static GRUB_CONFIG: &str = include_str!("../../image/grub/grub.cfg");
+/// The same of a system without Ignition.
+pub(super) static GRUB_CLOUD_CONFIG: &str = include_str!("../../image/grub/cloud-init.cfg");
+/// Which of cloud-init's sources is read, among other settings.
+pub(super) static CLOUD_CONFIG: &str = include_str!("../../image/cloud-init/etc/cloud/cloud.cfg.d/95_firesteel.cfg");
+/// systemd-boot's settings, and its entry for the one kernel.
+pub(super) static SYSTEMD_BOOT_CONFIG: &str = include_str!("../../image/systemd-boot/loader.conf");
+pub(super) static SYSTEMD_BOOT_ENTRY: &str = include_str!("../../image/systemd-boot/firesteel.conf");
 /// How the UEFI boot loader finds that partition.
 pub(super) static GRUB_UEFI_CONFIG: &str = include_str!("../../image/grub/uefi.cfg");
 
@@ -62,14 +94,16 @@ mod tests {
 
     #[test]
     fn every_file_in_the_folder_is_in_the_image() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("image/overlay");
-        let mut found = Vec::new();
-        files_below(&folder, &mut found);
-        let mut found: Vec<_> =
-            found.iter().map(|path| path.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
-        found.sort_unstable();
-        let mut listed: Vec<_> = FILES.iter().map(|file| file.path).collect();
-        listed.sort_unstable();
-        assert_eq!(found, listed);
+        for (name, files) in [("overlay", FILES), ("cloud-init", CLOUD_INIT)] {
+            let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("image").join(name);
+            let mut found = Vec::new();
+            files_below(&folder, &mut found);
+            let mut found: Vec<_> =
+                found.iter().map(|path| path.strip_prefix(&folder).unwrap().to_str().unwrap()).collect();
+            found.sort_unstable();
+            let mut listed: Vec<_> = files.iter().map(|file| file.path).collect();
+            listed.sort_unstable();
+            assert_eq!(found, listed);
+        }
     }
 }

@@ -11,9 +11,10 @@ use firesteel_ramdisk::apt::Apt;
 use firesteel_ramdisk::{Flavour, Kernel, Set, fetch_kernel, sha256_hex};
 
 use super::overlay;
+use super::system::Tree;
 use super::tool::{command, run};
 
-const SUITE: &str = "bookworm";
+pub(super) const SUITE: &str = "bookworm";
 /// What a small server with Ignition needs; `gdisk` and the filesystem tools are Ignition's.
 const PACKAGES: [&str; 19] = [
     "ca-certificates",
@@ -55,13 +56,23 @@ const EXCLUDED: [&str; 10] = [
 const TIME_MAX: &str = "1767225600";
 
 /// Names what the tree of packages is made of.
-pub(super) fn key() -> String {
-    format!("{SUITE} {PACKAGES:?} {MODULES:?} {EXCLUDED:?} {:?} {TIME_MAX}\n", Set::Lab.module_names())
+pub(super) fn key(tree: Tree) -> String {
+    let packages = packages(tree);
+    format!("{SUITE} {packages:?} {MODULES:?} {EXCLUDED:?} {:?} {TIME_MAX}\n", Set::Lab.module_names())
+}
+
+fn packages(tree: Tree) -> Vec<&'static str> {
+    PACKAGES.iter().chain(tree.packages()).copied().collect()
 }
 
 /// Debian's packages as a tar file, made unless it is there.
-pub(super) fn bootstrap(cache: &Path, stages: &Path, progress: &mut dyn FnMut(&str)) -> anyhow::Result<PathBuf> {
-    let tar = stages.join(format!("packages-{}.tar", &sha256_hex(key().as_bytes())[..12]));
+pub(super) fn bootstrap(
+    tree: Tree,
+    cache: &Path,
+    stages: &Path,
+    progress: &mut dyn FnMut(&str),
+) -> anyhow::Result<PathBuf> {
+    let tar = stages.join(format!("packages-{}.tar", &sha256_hex(key(tree).as_bytes())[..12]));
     if tar.is_file() {
         return Ok(tar);
     }
@@ -76,7 +87,7 @@ pub(super) fn bootstrap(cache: &Path, stages: &Path, progress: &mut dyn FnMut(&s
     let new = work.path().join("packages.tar");
     let mut bootstrap = command("mmdebstrap", ["--variant=minbase", "--mode=root"]);
     bootstrap
-        .arg(format!("--include={}", PACKAGES.join(",")))
+        .arg(format!("--include={}", packages(tree).join(",")))
         .arg(format!("--dpkgopt={}", filter.display()))
         .arg("--aptopt=Acquire::Languages \"none\"")
         .arg("--aptopt=APT::Install-Recommends \"false\"")
@@ -131,19 +142,19 @@ fn run_with_progress(command: &mut std::process::Command, progress: &mut dyn FnM
 
 /// The finished tree, in two parts.
 #[derive(Debug)]
-pub(super) struct Tree {
+pub(super) struct Files {
     pub(super) root: PathBuf,
     pub(super) boot: PathBuf,
 }
 
 /// Unpacks the packages and makes them into the image's tree.
-pub(super) fn prepare(tar: &Path, work: &Path, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Tree> {
+pub(super) fn prepare(tree: Tree, tar: &Path, work: &Path, progress: &mut dyn FnMut(&str)) -> anyhow::Result<Files> {
     progress("unpacking the tree");
     let root = work.join("root");
     fs::create_dir(&root).context("creating the tree's folder")?;
     fs::set_permissions(&root, fs::Permissions::from_mode(0o755)).context("opening the tree's folder to all")?;
     run(command("tar", ["--numeric-owner", "-xpf"]).arg(tar).arg("-C").arg(&root))?;
-    for file in overlay::FILES {
+    for file in overlay::files(tree) {
         let path = root.join(file.path);
         let folder = path.parent().unwrap_or(&root);
         fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
@@ -166,5 +177,5 @@ pub(super) fn prepare(tar: &Path, work: &Path, progress: &mut dyn FnMut(&str)) -
     let boot = work.join("boot");
     fs::rename(root.join("boot"), &boot).context("taking the boot folder out of the tree")?;
     fs::create_dir(root.join("boot")).context("creating the boot partition's mount point")?;
-    Ok(Tree { root, boot })
+    Ok(Files { root, boot })
 }

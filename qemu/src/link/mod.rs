@@ -2,6 +2,7 @@
 //! datagram; the bridge's end is a tap that this process holds. `model` decides what becomes of a
 //! frame. (The kernel's own means, netem, is a module that not every kernel has.)
 
+mod answers;
 mod model;
 
 use std::{
@@ -15,6 +16,7 @@ use std::{
     time::Duration,
 };
 
+pub use answers::LostAnswers;
 pub use model::LinkFaults;
 use model::Model;
 use tokio::{
@@ -67,6 +69,12 @@ impl Link {
         Ok(Self { shared, tasks: tasks.to_vec() })
     }
 
+    /// How many requests got no answer, since the faults were set.
+    #[must_use]
+    pub fn lost_answers(&self) -> u32 {
+        self.shared.model.lock().unwrap_or_else(PoisonError::into_inner).lost_answers()
+    }
+
     /// From now on it is like this.
     pub fn set_faults(&self, faults: LinkFaults) {
         *self.shared.model.lock().unwrap_or_else(PoisonError::into_inner) = Model::new(faults);
@@ -93,7 +101,11 @@ async fn carry(shared: Arc<Shared>, way: Way) {
             continue;
         };
         while late.try_join_next().is_some() {}
-        let copies = shared.model.lock().unwrap_or_else(PoisonError::into_inner).copies();
+        let from_machine = matches!(way, Way::ToBridge);
+        let copies = {
+            let mut model = shared.model.lock().unwrap_or_else(PoisonError::into_inner);
+            model.copies(from_machine, &frame[..length])
+        };
         for delay in copies {
             if delay.is_zero() {
                 shared.deliver(way, &frame[..length]).await;

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::answers::{Answers, LostAnswers};
+
 /// Faults of a wire, as scenario files write them; each direction suffers them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
@@ -16,21 +18,32 @@ pub struct LinkFaults {
     pub delay_ms: u64,
     pub jitter_ms: u64,
     pub seed: u64,
+    /// Connections that end when their request is through.
+    pub lost_answers: Option<LostAnswers>,
 }
 
 #[derive(Debug)]
 pub(super) struct Model {
     faults: LinkFaults,
     state: u64,
+    answers: Option<Answers>,
 }
 
 impl Model {
     pub(super) fn new(faults: LinkFaults) -> Self {
-        Self { faults, state: faults.seed }
+        Self { faults, state: faults.seed, answers: faults.lost_answers.map(Answers::new) }
+    }
+
+    /// How many requests got no answer.
+    pub(super) fn lost_answers(&self) -> u32 {
+        self.answers.as_ref().map_or(0, Answers::lost)
     }
 
     /// How late each copy of a frame comes; no copy at all where it is lost.
-    pub(super) fn copies(&mut self) -> Vec<Duration> {
+    pub(super) fn copies(&mut self, from_machine: bool, frame: &[u8]) -> Vec<Duration> {
+        if self.answers.as_mut().is_some_and(|answers| !answers.carries(from_machine, frame)) {
+            return Vec::new();
+        }
         if self.below(1000) < u64::from(self.faults.loss_permille) {
             return Vec::new();
         }
@@ -55,12 +68,19 @@ mod tests {
 
     fn run(faults: LinkFaults) -> Vec<Vec<Duration>> {
         let mut model = Model::new(faults);
-        (0..100_000).map(|_| model.copies()).collect()
+        (0..100_000).map(|_| model.copies(true, b"any")).collect()
     }
 
     #[test]
     fn faults_come_as_often_as_they_say_and_alike_for_one_seed() {
-        let faults = LinkFaults { loss_permille: 50, duplicate_permille: 20, delay_ms: 3, jitter_ms: 4, seed: 9 };
+        let faults = LinkFaults {
+            loss_permille: 50,
+            duplicate_permille: 20,
+            delay_ms: 3,
+            jitter_ms: 4,
+            seed: 9,
+            lost_answers: None,
+        };
         let frames = run(faults);
         assert_eq!(frames, run(faults));
         assert_ne!(frames, run(LinkFaults { seed: 10, ..faults }));

@@ -305,7 +305,7 @@ pub fn parse(text: &str) -> Result<Plan, FileError> {
             return Err(FileError::Expect { name: name.clone(), what });
         }
     }
-    let image = WantedImage { version: if raw.large_image { LARGE_VERSION } else { VERSION }, format: raw.image };
+    let image = WantedImage::of_version(if raw.large_image { LARGE_VERSION } else { VERSION }, raw.image);
     Ok(Plan { about: raw.about, image, machines, appliance: raw.appliance, steps, expect: raw.expect })
 }
 

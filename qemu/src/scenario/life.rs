@@ -95,9 +95,7 @@ fn wish(name: &str, target: &DiskConfig, image: &ImageSource, generation: u32) -
         image: Some(image.clone()),
         hostname: Some(format!("{name}-{generation}")),
         root_serial: Some(target.serial.clone()),
-        offline: false,
-        uninspected: false,
-        network_data: None,
+        ..Wish::default()
     }
 }
 

@@ -3,12 +3,19 @@
 //! faults, and steps. A scenario names what it saw when it fails.
 
 mod bmcs;
+mod boot_loader;
+mod cloud;
 pub mod file;
+mod first_boot;
+mod import;
 mod inspection;
 mod judge;
 mod life;
 mod paths;
 mod play;
+mod pool;
+mod releases;
+mod stream;
 mod switched;
 
 pub(crate) use play::is_blank;
@@ -18,13 +25,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use clap::ValueEnum as _;
 
 use crate::{
     artefacts::{ImageFormat, NEXT_VERSION, WantedImage, repository},
     bmc::BmcKind,
-    lab::{Lab, LabConfig},
+    image::System,
+    lab::{Lab, LabConfig, PATIENCE},
     machine::Firmware,
     progress::{Step, say},
     runs::RunFolder,
@@ -58,6 +66,22 @@ pub enum Scenario {
     Vlan,
     /// The agent's way is an LACP bond of two ports of a switch
     Bond,
+    /// cloud-init reads a NoCloud volume and a config drive: hostname, user, key and address are what was asked for
+    CloudInit,
+    /// Ignition on OpenStack's platform: without a config it reports, with one the next boot is configured
+    Openstack,
+    /// Kernel arguments through entries of systemd-boot, and through GRUB's menu: there at the first boot and later
+    SystemdBoot,
+    /// Ignition's first boot has a fixed address, by network arguments
+    FirstBootNetwork,
+    /// Ignition refuses its config: the host shows it with the end of the log
+    FirstBootFails,
+    /// Hosts of a pool: managed stubs, a lost answer, a rotation of the CA, refusals
+    Pool,
+    /// A group follows a stream: a canary, the next host, restore
+    Releases,
+    /// An image of 2 GiB is imported through a stall, a kill and a cut; a wrong digest is no release
+    Import,
     /// Four kinds of disks wiped by the agent's own steps and read from outside, signatures that stop a wipe,
     /// and a wipe whose power is cut; without an appliance
     FullWipe,
@@ -72,6 +96,9 @@ pub enum Chosen {
 
 /// The usual way, the one thing that must never happen, and the bounds: eight minutes.
 const STANDARD: [&str; 3] = ["life", "altered-block", "floods"];
+
+/// No log is as large; disks, images and what is stored of them are.
+const LARGE_BYTES: u64 = 64 << 20;
 
 /// Where the files lie.
 #[must_use]
@@ -187,17 +214,41 @@ impl Scenario {
         Self::Inspection,
         Self::Vlan,
         Self::Bond,
+        Self::CloudInit,
+        Self::Openstack,
+        Self::SystemdBoot,
+        Self::FirstBootNetwork,
+        Self::FirstBootFails,
+        Self::Pool,
+        Self::Releases,
+        Self::Import,
         Self::FullWipe,
     ];
 
     fn images(self) -> Vec<WantedImage> {
         match self {
             Self::OlderCopy => {
-                vec![ImageFormat::Gz.into(), WantedImage { version: NEXT_VERSION, format: ImageFormat::Qcow2 }]
+                vec![ImageFormat::Gz.into(), WantedImage::of_version(NEXT_VERSION, ImageFormat::Qcow2)]
             }
-            Self::NoBmc | Self::HttpBoot | Self::Three | Self::Ipmi | Self::Sushy | Self::Vlan | Self::Bond => {
+            Self::NoBmc
+            | Self::HttpBoot
+            | Self::Three
+            | Self::Ipmi
+            | Self::Sushy
+            | Self::Vlan
+            | Self::Bond
+            | Self::FirstBootNetwork
+            | Self::FirstBootFails
+            | Self::Pool
+            | Self::Import => {
                 vec![ImageFormat::Zst.into()]
             }
+            Self::Releases => {
+                vec![ImageFormat::Zst.into(), WantedImage::of_version(NEXT_VERSION, ImageFormat::Zst)]
+            }
+            Self::CloudInit => cloud::systems().map(WantedImage::of_system).collect(),
+            Self::Openstack => vec![WantedImage::of_system(System::Openstack)],
+            Self::SystemdBoot => boot_loader::systems().map(WantedImage::of_system).collect(),
             Self::Life | Self::LifeBios | Self::LifeUefi | Self::Chain => vec![ImageFormat::Gz.into()],
             Self::Inspection | Self::FullWipe => Vec::new(),
         }
@@ -218,10 +269,26 @@ impl Scenario {
             Self::Inspection => inspection::inspection(lab).await,
             Self::Vlan => switched::vlan(lab, config).await,
             Self::Bond => switched::bond(lab, config).await,
+            Self::CloudInit => cloud::cloud_init(lab, config).await,
+            Self::Openstack => first_boot::openstack(lab, config).await,
+            Self::SystemdBoot => boot_loader::arguments(lab, config).await,
+            Self::FirstBootNetwork => first_boot::network(lab, config).await,
+            Self::FirstBootFails => first_boot::fails(lab, config).await,
+            Self::Pool => pool::pool(lab, config).await,
+            Self::Releases => releases::releases(lab, config).await,
+            Self::Import => import::import(lab, config).await,
             // It has no lab: see `Chosen::run`.
             Self::FullWipe => Ok(()),
         }
     }
+}
+
+/// Waits until a machine has said this on its console, after `position`.
+async fn console(lab: &Lab, name: &str, wanted: &str, position: u64) -> anyhow::Result<()> {
+    let serial = lab.serial(name)?;
+    let seen = serial.wait_for(wanted, position, PATIENCE).await?;
+    ensure!(seen.is_some(), "{name}: no {wanted:?} on the console, which ends with:\n{}", serial.tail(25));
+    Ok(())
 }
 
 /// Runs scenarios one after the other, all of them, and says which failed.
@@ -237,18 +304,28 @@ pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, run: &RunFolder) 
                 failed.push(scenario.to_string());
             }
         }
-        // Disks are large; logs of a failed scenario stay until the run ends.
-        for machine in
-            std::fs::read_dir(run.path().join(scenario.to_string()).join("hosts")).into_iter().flatten().flatten()
-        {
-            for file in std::fs::read_dir(machine.path()).into_iter().flatten().flatten() {
-                if file.path().extension().is_some_and(|extension| extension == "raw") {
-                    std::fs::remove_file(file.path()).context("removing a disk")?;
-                }
-            }
+        // Disks and stores are large; logs of a failed scenario stay until the run ends.
+        remove_large(&run.path().join(scenario.to_string())).context("removing disks")?;
+    }
+    ensure!(failed.is_empty(), "these scenarios failed: {}", failed.join(", "));
+    Ok(())
+}
+
+/// Removes files that no scenario after this one needs room for.
+fn remove_large(folder: &Path) -> std::io::Result<()> {
+    let entries = match std::fs::read_dir(folder) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let metadata = entry.metadata()?;
+        if metadata.is_dir() {
+            remove_large(&entry.path())?;
+        } else if metadata.len() > LARGE_BYTES {
+            std::fs::remove_file(entry.path())?;
         }
     }
-    anyhow::ensure!(failed.is_empty(), "these scenarios failed: {}", failed.join(", "));
     Ok(())
 }
 
@@ -256,6 +333,18 @@ pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, run: &RunFolder) 
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_files_go_and_logs_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let host = folder.path().join("hosts/a");
+        std::fs::create_dir_all(&host).unwrap();
+        std::fs::write(host.join("serial.log"), "x").unwrap();
+        std::fs::File::create(host.join("disk0.raw")).unwrap().set_len(LARGE_BYTES + 1).unwrap();
+        remove_large(folder.path()).unwrap();
+        assert!(host.join("serial.log").exists() && !host.join("disk0.raw").exists());
+        remove_large(&folder.path().join("none")).unwrap();
+    }
 
     #[test]
     fn names_are_stories_or_files_and_an_unknown_one_is_told_the_others() {

@@ -14,13 +14,13 @@ use firesteel_ignition::stub::{
     authority::CaState,
     upgrade::{Change, Ours, Upgrade, upgrade},
 };
+use firesteel_images::Sha256;
 use firesteel_resources::{
     Secret,
     meta::OwnerReference,
     secret::{SecretBytes, USER_DATA_KEYS},
 };
 use jiff::Timestamp;
-
 
 /// Digest of the user data that was written last; other user data is somebody's.
 pub(super) const WRITTEN: &str = "firesteel.dev/stub-sha256";
