@@ -7,7 +7,7 @@ use std::{sync::Arc, time::Duration};
 
 use firesteel_appliance::serve::kinds;
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
-use firesteel_control::{Acquiring, Config, Control, ImageFault, Images, SchemeDriver, runtime::Tokio};
+use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver, runtime::Tokio};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects, Part};
 use firesteel_store::{Memory, Store};
@@ -35,7 +35,8 @@ fn control(core: &Core) -> Control {
         sealer: Sealer::new(&[7; 32]),
         nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
         receipt_key: Ed25519KeyPair::from_seed_unchecked(&[9; 32]).unwrap(),
-        ca_pem: "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n".into(),
+        trust: "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n".into(),
+        configs: ConfigSettings::default(),
         pin_sha256: "ab".repeat(32),
         kernel_arguments: KernelArguments::default(),
         bmc_tls: firesteel_bmc::Tls::default(),

@@ -113,7 +113,7 @@ impl Appliance {
             sealer: Sealer::new(&[7; 32]),
             nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
             receipt_key: Ed25519KeyPair::from_seed_unchecked(&[9; 32]).expect("a seed has 32 bytes"),
-            trust: "a certificate".into(),
+            trust: "-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n".into(),
             configs: ConfigSettings::default(),
             pin_sha256: "ab".repeat(32),
             kernel_arguments: KernelArguments::default(),

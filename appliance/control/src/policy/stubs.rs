@@ -78,7 +78,7 @@ impl Control {
     /// When the store fails.
     pub(super) async fn stub_in(&self, namespace: &str, name: &str) -> Result<(Stub, Option<Rewrite>), Status> {
         let secret = self.inner.secrets.get(namespace, name).await?;
-        Ok(match Authority::new(&self.config().ca_pem, &[]) {
+        Ok(match self.config().trust.authority() {
             Ok(authority) => judge(name, secret.as_ref(), &authority),
             Err(error) => {
                 (Stub::Refused(format!("the appliance's own certificate authority is damaged: {error}")), None)

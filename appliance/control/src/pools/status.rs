@@ -197,14 +197,14 @@ mod tests {
             machines: &machines,
             without_token: false,
         };
-        let old = json!({"certExpirys": [], "conditions": [{"type": "NoController", "status": "True"}]});
+        let old = json!({"certExpirys": [], "conditions": [{"type": "PinnedImageSetsDegraded", "status": "True"}]});
         let first = status(&old, &seen, at(10));
         assert_eq!(first["configuration"]["name"], rendered.name.as_str());
         assert_eq!(first["configuration"]["source"][0]["name"], "00-worker");
         assert_eq!((&first["machineCount"], &first["unavailableMachineCount"]), (&json!(2), &json!(1)));
         assert_eq!(first["certExpirys"], json!([]), "what others keep stays");
         for (kind, word) in
-            [("NoController", "True"), ("Updated", "False"), ("Updating", "True"), ("Degraded", "False")]
+            [("PinnedImageSetsDegraded", "True"), ("Updated", "False"), ("Updating", "True"), ("Degraded", "False")]
         {
             assert_eq!(condition(&first, kind)["status"], word, "{kind}");
         }
