@@ -115,21 +115,26 @@ fn entry(stream: &str, release: &Release, artifact: &Artifact) -> Option<Entry> 
         architecture: Architecture::read(&artifact.architecture)?,
         format: artifact.format.clone(),
         sector_bytes,
+        is_verified,
         is_stamped: release.stamped_at.is_some() && is_verified,
         is_withdrawn: release.withdrawn,
     })
 }
 
-/// The same image for a disk with sectors of another size.
+/// The same image for a disk with sectors of another size. Its stream may have it at another place now.
 pub(crate) fn for_sectors<'a>(entries: &'a [Entry], image: &ImageReference, bytes: u32) -> Option<&'a Entry> {
-    let own = entries.iter().find(|entry| entry.image == *image)?;
+    let own = entries.iter().find(|entry| {
+        entry.image.stream == image.stream
+            && entry.image.release == image.release
+            && entry.image.digest.eq_ignore_ascii_case(&image.digest)
+    })?;
     entries.iter().find(|entry| {
         entry.sector_bytes == bytes
             && entry.image.stream == own.image.stream
             && entry.image.release == own.image.release
             && entry.architecture == own.architecture
             && entry.format == own.format
-            && entry.is_stamped == own.is_stamped
+            && entry.is_verified == own.is_verified
     })
 }
 
@@ -173,6 +178,8 @@ mod tests {
         assert_eq!(for_sectors(&entries, &plain, 4096).unwrap().image.digest, "14");
         assert_eq!(for_sectors(&entries, &entries[2].image, 512).unwrap().image, plain);
         assert!(for_sectors(&entries, &entries[0].image, 4096).is_none(), "that release has none");
+        let moved = ImageReference { url: "https://mirror.example/11".into(), ..plain };
+        assert_eq!(for_sectors(&entries, &moved, 4096).unwrap().image.digest, "14", "its place is not what it is");
     }
 
     #[test]

@@ -91,7 +91,13 @@ pub(super) fn seen(name: &str, place: &Place, own: &Given, all: &Given) -> HostS
             (Some(image), Os::Running) => Stage::Running(image),
         },
     };
-    HostSeen { name: name.to_owned(), architecture: place.architecture, stage, is_ready: place.is_ready }
+    HostSeen {
+        name: name.to_owned(),
+        architecture: place.architecture,
+        sector_bytes: place.sector_bytes,
+        stage,
+        is_ready: place.is_ready,
+    }
 }
 
 /// What a host's spec is to name for an image: of a stream, the form that fits the sectors of its disk.
@@ -129,6 +135,7 @@ mod tests {
             architecture: Architecture::X86_64,
             format: "metal".into(),
             sector_bytes,
+            is_verified: true,
             is_stamped: true,
             is_withdrawn: false,
         }

@@ -9,6 +9,9 @@ use super::{
     target::{self, Target},
 };
 
+/// Sectors that images are made for: an image for the one boots from no disk with the other.
+const SECTOR_BYTES: [u32; 2] = [512, 4096];
+
 /// What an open host gets, each by name.
 pub(super) fn gives(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> BTreeMap<String, Give> {
     let open = seen.hosts.iter().filter(|host| host.stage.is_open());
@@ -78,9 +81,18 @@ pub(super) fn obstacle(seen: &Seen<'_>, image: &ImageReference, host: &HostSeen)
     if let Some(why) = seen.stub_fault {
         return Some(why.to_owned());
     }
-    let wanted = seen.catalogue.stored(image).map(|entry| entry.architecture).or(seen.architecture)?;
-    let has = host.architecture.filter(|has| *has != wanted)?;
-    Some(format!("it is {has}, and the group's image {} is for {wanted}", target::name(image)))
+    let wanted = seen.catalogue.stored(image).map(|entry| entry.architecture).or(seen.architecture);
+    if let (Some(wanted), Some(has)) = (wanted, host.architecture)
+        && has != wanted
+    {
+        return Some(format!("it is {has}, and the group's image {} is for {wanted}", target::name(image)));
+    }
+    // Of other sizes there are no images.
+    let bytes = host.sector_bytes.filter(|bytes| SECTOR_BYTES.contains(bytes))?;
+    let is_fit = image.stream.is_empty() || seen.catalogue.suits_sectors(image, bytes);
+    (!is_fit).then(|| {
+        format!("its disk has sectors of {bytes} bytes, and of {} no image for such is here", target::name(image))
+    })
 }
 
 fn conflict(seen: &Seen<'_>, host: &HostSeen) -> Option<String> {

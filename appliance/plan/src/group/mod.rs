@@ -57,6 +57,8 @@ pub struct HostSeen {
     pub name: String,
     /// Of its newest inspection.
     pub architecture: Option<Architecture>,
+    /// Of the disk that would be written, where that is known.
+    pub sector_bytes: Option<u32>,
     pub stage: Stage,
     /// It is installed at once where it is given an image: it is inspected and on, and nobody holds it.
     pub is_ready: bool,

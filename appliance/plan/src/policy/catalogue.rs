@@ -17,7 +17,9 @@ pub struct Entry {
     pub format: String,
     /// Of a disk.
     pub sector_bytes: u32,
-    /// All of it is here and verified.
+    /// It is here, and its bytes are what its stream says.
+    pub is_verified: bool,
+    /// And so is all the rest of its release. A release that gets something new loses its stamp until that is here.
     pub is_stamped: bool,
     pub is_withdrawn: bool,
 }
@@ -105,10 +107,43 @@ impl Catalogue {
         Some((&former.stream, ImageForm::DISK))
     }
 
-    /// The entry of an image that can be given to hosts.
+    /// Whether what a set names now is newer than the golden image of its kind, and as good: only its release is not
+    /// whole, because something was added to it. Nobody goes back for that.
+    #[must_use]
+    pub fn is_ahead(&self, current: &Current, golden: &ImageReference) -> bool {
+        let Some(at) = self.entries.iter().position(|entry| entry.image == *golden) else { return false };
+        let (newer, golden) = (&self.entries[..at], &self.entries[at]);
+        newer.iter().any(|entry| {
+            entry.is_verified
+                && !entry.is_withdrawn
+                && entry.image.stream == golden.image.stream
+                && (entry.architecture, &entry.format, entry.sector_bytes)
+                    == (golden.architecture, &golden.format, golden.sector_bytes)
+                && super::image::is(current, &entry.image)
+        })
+    }
+
+    /// The entry of an image that was golden and can still be given to hosts.
     #[must_use]
     pub fn stored(&self, image: &ImageReference) -> Option<&Entry> {
-        self.entries.iter().find(|entry| entry.is_stamped && entry.image.digest == image.digest)
+        let has_it = |entry: &&Entry| entry.is_verified && entry.image.digest == image.digest;
+        // Of streams and releases with the same bytes, the one that is meant.
+        let is_it = |entry: &&Entry| (&entry.image.stream, &entry.image.release) == (&image.stream, &image.release);
+        let all = || self.entries.iter().filter(has_it);
+        all().find(is_it).or_else(|| all().next())
+    }
+
+    /// Whether an image of a stream suits disks with sectors of this size, by itself or by its form for them.
+    #[must_use]
+    pub fn suits_sectors(&self, image: &ImageReference, bytes: u32) -> bool {
+        let Some(own) = self.stored(image) else { return true };
+        self.entries.iter().any(|entry| {
+            entry.is_verified
+                && entry.sector_bytes == bytes
+                && entry.image.stream == own.image.stream
+                && entry.image.release == own.image.release
+                && (entry.architecture, &entry.format) == (own.architecture, &own.format)
+        })
     }
 
     /// A disk image that can be given to hosts, withdrawn or not, by its release and digest; either may be empty.
@@ -122,11 +157,11 @@ impl Catalogue {
     ) -> Option<&Entry> {
         self.entries.iter().find(|entry| {
             let ImageForm { format, sector_bytes } = ImageForm::DISK;
-            // A digest says all.
+            // A digest says all, but that it is a disk.
             let fits = if digest.is_empty() {
                 Some(entry.architecture) == architecture && entry.format == format && entry.sector_bytes == sector_bytes
             } else {
-                entry.image.digest == digest
+                entry.image.digest == digest && entry.format == format
             };
             entry.is_stamped
                 && fits

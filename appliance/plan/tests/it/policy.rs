@@ -30,6 +30,7 @@ pub(crate) fn entry(stream: &str, release: &str, architecture: Architecture) -> 
         architecture,
         format: "metal".into(),
         sector_bytes: 512,
+        is_verified: true,
         is_stamped: true,
         is_withdrawn: false,
     }
@@ -259,6 +260,22 @@ fn a_set_without_architecture_is_of_the_only_one_or_waits_for_it() {
     assert_eq!(decided.decisions[&group("b").key], patch("2", X86_64, false));
     let torn = Set { architecture: "amd64".into(), ..annotated("firesteel.dev/architecture", "arm64") };
     assert!(degraded(world.one(&torn)).contains("agree"));
+}
+
+/// The stream got an image for another architecture: the release is not whole until that is here.
+#[test]
+fn nobody_goes_back_because_something_is_added_to_his_release() {
+    let with = |edit: fn(&mut Entry)| {
+        let mut entries = vec![entry("stable", "2", X86_64), entry("stable", "1", X86_64)];
+        entries[0].is_stamped = false;
+        edit(&mut entries[0]);
+        World { catalogue: Catalogue::new(vec!["stable".into()], entries, Vec::new()), ..World::new() }
+    };
+    assert_eq!(with(|_| {}).one(&machine_set("a", "2")), Decision::Done);
+    assert_eq!(with(|entry| entry.is_verified = false).one(&machine_set("a", "2")), patch("1", X86_64, false));
+    assert_eq!(with(|entry| entry.is_withdrawn = true).one(&machine_set("a", "2")), patch("1", X86_64, false));
+    let catalogue = with(|_| {}).catalogue;
+    assert!(catalogue.stored(&image("stable", "2", X86_64)).is_some(), "hosts may have it all the same");
 }
 
 #[test]

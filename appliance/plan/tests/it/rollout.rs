@@ -25,7 +25,7 @@ fn release(name: &str) -> ImageReference {
 }
 
 fn to_install(name: String, architecture: Option<Architecture>) -> HostSeen {
-    HostSeen { name, architecture, stage: Stage::ToInstall, is_ready: true }
+    HostSeen { name, architecture, sector_bytes: None, stage: Stage::ToInstall, is_ready: true }
 }
 
 struct World {
@@ -353,6 +353,27 @@ fn a_group_waits_for_its_streams_image_and_a_host_for_its_architecture() {
     world.entries.clear();
     assert!(why(&world.step(), "a").contains("not in the store"));
     assert_eq!(world.condition(DEGRADED).1, "ImageGone");
+}
+
+#[test]
+fn a_host_waits_for_an_image_that_suits_the_sectors_of_its_disk() {
+    let mut world = World::new(None, &["a", "b", "c"]);
+    world.host("a").sector_bytes = Some(4096);
+    world.host("b").sector_bytes = Some(512);
+    world.host("c").sector_bytes = Some(520);
+    let step = world.step();
+    assert!(why(&step, "a").contains("4096"), "{}", why(&step, "a"));
+    assert_eq!((given(&step, "b"), given(&step, "c")), (Some(release("1")), Some(release("1"))));
+    let form = Entry {
+        sector_bytes: 4096,
+        image: ImageReference { digest: "1-4k".into(), ..release("1") },
+        ..entry("stable", "1", X86_64)
+    };
+    world.entries.push(Entry { is_verified: false, ..form.clone() });
+    assert!(why(&world.step(), "a").contains("4096"), "it is not here yet");
+    world.entries.pop();
+    world.entries.push(form);
+    assert_eq!(given(&world.step(), "a"), Some(release("1")), "who writes it takes the form that fits");
 }
 
 #[test]
