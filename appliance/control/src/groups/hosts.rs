@@ -67,15 +67,15 @@ impl Control {
     /// Puts an image into a host's spec, or takes one away that a group gave, where nothing is lost by it. No step of the
     /// host comes between the look at its journal and the write. Whether it was written.
     ///
-    /// `is_given`: whether an image is one that groups give.
+    /// `may`: whether it is the group's to write to such a host.
     pub(super) async fn give(
         &self,
         key: &HostKey,
         uid: &str,
         wanted: &Wanted,
-        is_given: &(dyn Fn(&Image) -> bool + Sync),
+        may: &(dyn Fn(&Place) -> bool + Sync),
     ) -> Result<bool, Status> {
-        self.between_steps(key, self.write(key, uid, wanted, is_given)).await
+        self.between_steps(key, self.write(key, uid, wanted, may)).await
     }
 
     async fn write(
@@ -83,15 +83,18 @@ impl Control {
         key: &HostKey,
         uid: &str,
         wanted: &Wanted,
-        is_given: &(dyn Fn(&Image) -> bool + Sync),
+        may: &(dyn Fn(&Place) -> bool + Sync),
     ) -> Result<bool, Status> {
         let Ok(known) = self.known(key).await? else { return Ok(false) };
+        // It is of before a restore of the store, and its host has not taken note of that: one that is paused does not.
+        if known.memory.timeline != self.config().core.store().lineage().timeline() {
+            return Ok(false);
+        }
         // Judged for each try of the write: its owner writes to the same spec.
         let may = |host: &BareMetalHost| {
             let place = Place::of(host, &known.memory, &known.journal);
-            let has = place.open();
-            host.metadata.uid == uid
-                && has.is_some_and(|image| image.is_none_or(is_given) && !wanted.is_there(image, &place.user_data))
+            let is_due = place.open().is_some_and(|image| !wanted.is_there(image, &place.user_data));
+            host.metadata.uid == uid && is_due && may(&place)
         };
         match self.inner.hosts.get(&key.namespace, &key.name).await? {
             Some(host) if may(&host) => {}

@@ -6,7 +6,11 @@ use firesteel_plan::{
     group::{HostSeen, Stage},
     policy::Entry,
 };
-use firesteel_resources::{HostGroup, Image, bare_metal_host::ChecksumType, host_group::ImageReference};
+use firesteel_resources::{
+    HostGroup, Image,
+    bare_metal_host::{ChecksumType, ImageFormat},
+    host_group::ImageReference,
+};
 
 use super::place::{Failed, Os, Place, Stand};
 use crate::catalogue::for_sectors;
@@ -65,6 +69,10 @@ impl Given {
     }
 
     pub(super) fn find(&self, image: &Image) -> Option<&ImageReference> {
+        // A live system runs from it: no group gives that.
+        if image.format == Some(ImageFormat::LiveIso) {
+            return None;
+        }
         let of_stream = self.by_digest.get(&image.checksum.to_ascii_lowercase());
         of_stream.or_else(|| self.by_place.get(&(image.url.clone(), image.checksum.clone())))
     }
@@ -89,6 +97,9 @@ pub(super) fn seen(name: &str, place: &Place, own: &Given, all: &Given) -> HostS
             (None, _) => foreign(image),
             (Some(image), Os::Silent) => Stage::Provisioned(image),
             (Some(image), Os::Running) => Stage::Running(image),
+            (Some(image), Os::Failed(Failed { message, at })) => {
+                Stage::Failed { image, message: message.clone(), at: *at, is_on_disk: true }
+            }
         },
     };
     HostSeen {
@@ -162,6 +173,8 @@ mod tests {
         assert_eq!(stage(open(image("http://own/a", "cc"))), Stage::ToInstall);
         // Another file with the same checksum is another person's.
         assert!(matches!(stage(open(image("http://own/b", "cc"))), Stage::Foreign(_)));
+        let live = Image { format: Some(ImageFormat::LiveIso), ..image("http://own/a", "cc") };
+        assert!(matches!(stage(open(live)), Stage::Foreign(_)), "a live system is its owner's");
         // By its digest, wherever it came from.
         assert_eq!(stage(Stand::Installing(image("http://mirror/x", "DD"))), Stage::Installing(reference("2", "dd")));
         let running = Stand::Installed { image: image("http://a/d4", "d4"), os: Os::Running };
@@ -169,6 +182,9 @@ mod tests {
         let failed = Some(Failed { message: "no".into(), at: Timestamp::UNIX_EPOCH });
         let stand = Stand::Open { wanted: Some(image("http://a/dd", "dd")), failed };
         assert!(matches!(stage(stand), Stage::Failed { is_on_disk: false, .. }));
+        let failed = Failed { message: "no".into(), at: Timestamp::UNIX_EPOCH };
+        let failed = Stand::Installed { image: image("http://a/dd", "dd"), os: Os::Failed(failed) };
+        assert!(matches!(stage(failed), Stage::Failed { is_on_disk: true, .. }));
         let stranger = Stand::Installed { image: image("http://theirs/x", "ee"), os: Os::Silent };
         assert!(matches!(stage(stranger), Stage::Foreign(_)));
     }

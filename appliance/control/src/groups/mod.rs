@@ -200,11 +200,9 @@ impl Control {
         self.inner.groups.wake(&key.namespace);
     }
 
-    /// Reads where the hosts stand that were not stepped since the start.
-    ///
-    /// # Errors
-    /// When a host cannot be read from the store.
-    pub(crate) async fn learn_places(&self, namespace: Option<&str>) -> Result<(), firesteel_kube::Status> {
+    /// Reads where the hosts stand that were not stepped since the start. One that cannot be read holds up no other: its
+    /// first step tells more.
+    pub(crate) async fn learn_places(&self, namespace: Option<&str>) {
         let unknown: Vec<(HostKey, String)> = {
             let views = self.views();
             let of = |key: &HostKey| namespace.is_none_or(|namespace| key.namespace == namespace);
@@ -212,10 +210,15 @@ impl Control {
             missing.map(|(key, view)| (key.clone(), view.uid.clone())).collect()
         };
         for (key, uid) in unknown {
-            let place = self.read_place(&key, &uid).await?;
+            let place = match self.read_place(&key, &uid).await {
+                Ok(place) => place,
+                Err(status) => {
+                    tracing::warn!(host = %key, error = %status.message, "a host cannot be read for its groups");
+                    Place::unreadable(&uid, "it cannot be read from the store".to_owned())
+                }
+            };
             self.put_place(&key, place);
         }
-        Ok(())
     }
 
     /// The architectures of all hosts that were inspected.

@@ -7,7 +7,7 @@ use firesteel_plan::{
     group::{self, Contested, Give, Member},
     policy::{self, Entry, Set, Stub},
 };
-use firesteel_resources::HostGroup;
+use firesteel_resources::{HostGroup, Image};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -38,7 +38,7 @@ impl Control {
         if groups.is_empty() {
             return Ok(None);
         }
-        self.learn_places(Some(namespace)).await?;
+        self.learn_places(Some(namespace)).await;
         let sight = self.sight(namespace, &groups);
         let mut wake: Option<Duration> = None;
         for group in groups {
@@ -126,25 +126,29 @@ impl Control {
     async fn give_one(&self, group: &HostGroup, sight: &Sight, name: &str, give: &Give) -> Result<(), ()> {
         let Some(place) = sight.hosts.get(name) else { return Ok(()) };
         let Some(image) = place.open() else { return Ok(()) };
-        let pool = &group.spec.pool;
-        let wanted = match give {
-            Give::Image(reference) => Wanted {
-                image: Some(images::image_for(reference, place, &sight.entries)),
-                user_data: (!pool.is_empty()).then(|| stubs::managed_name(pool)),
-            },
-            Give::Wait(_) => Wanted { image: None, user_data: None },
-        };
+        let wanted = wanted(group, place, give, &sight.entries);
         if wanted.is_there(image, &place.user_data) {
             return Ok(());
         }
         let key = HostKey { namespace: sight.namespace.clone(), name: name.to_owned() };
-        let is_given = |image: &firesteel_resources::Image| sight.given.find(image).is_some();
-        match self.give(&key, &place.uid, &wanted, &is_given).await {
+        let may = |now: &Place| {
+            let is_given = |image: &Image| sight.given.find(image).is_some();
+            // Its labels, and what is known of its hardware, may be others by now.
+            group.spec.selector.matches(&now.labels)
+                && (now.is_measured, now.sector_bytes) == (place.is_measured, place.sector_bytes)
+                && now.open().is_some_and(|image| image.is_none_or(is_given))
+        };
+        match self.give(&key, &place.uid, &wanted, &may).await {
             Ok(false) => {}
             Ok(true) => {
                 let group = &group.metadata.name;
                 let (reason, message) = match give {
-                    Give::Image(image) => ("ImageGiven", format!("the group {group} gives it {}", tell::name(image))),
+                    Give::Image(image) if wanted.image.is_some() => {
+                        ("ImageGiven", format!("the group {group} gives it {}", tell::name(image)))
+                    }
+                    Give::Image(_) => {
+                        ("ImageTakenBack", format!("the group {group} lets it wait until its hardware is known"))
+                    }
                     Give::Wait(why) => ("ImageTakenBack", format!("the group {group} lets it wait: {why}")),
                 };
                 tracing::info!(host = %key, reason, "{message}");
@@ -157,6 +161,20 @@ impl Control {
         }
         Ok(())
     }
+}
+
+/// What a host's spec is to say. A host whose hardware is not known yet may keep what it has, and is given nothing else:
+/// which form of an image suits it is known when it was inspected, and then it is too late to take another one back.
+fn wanted(group: &HostGroup, place: &Place, give: &Give, entries: &[Entry]) -> Wanted {
+    let nothing = Wanted { image: None, user_data: None };
+    let Give::Image(reference) = give else { return nothing };
+    let pool = &group.spec.pool;
+    let whole = Wanted {
+        image: Some(images::image_for(reference, place, entries)),
+        user_data: (!pool.is_empty()).then(|| stubs::managed_name(pool)),
+    };
+    let has_it = || place.open().is_some_and(|image| whole.is_there(image, &place.user_data));
+    if place.is_measured || has_it() { whole } else { nothing }
 }
 
 /// An object as its type, if it is one.
@@ -195,9 +213,30 @@ fn changed_by(group: &HostGroup) -> String {
 
 #[cfg(test)]
 mod tests {
+    use firesteel_resources::host_group::ImageReference;
     use serde_json::json;
 
+    use super::super::place::Stand;
     use super::*;
+
+    #[test]
+    fn a_host_gets_nothing_new_before_its_hardware_is_known() {
+        let reference = ImageReference { url: "http://a/own".into(), digest: "dd".into(), ..ImageReference::default() };
+        let image = Image { url: "http://a/own".into(), checksum: "dd".into(), ..Image::default() };
+        let group = HostGroup::default();
+        let of = |has: Option<&Image>, is_measured: bool, give: &Give| {
+            let stand = Stand::Open { wanted: has.cloned(), failed: None };
+            let place = Place { stand, is_measured, ..Place::unreadable("u", String::new()) };
+            wanted(&group, &place, give, &[]).image
+        };
+        let give = Give::Image(reference);
+        let old = Image { url: "http://a/old".into(), ..image.clone() };
+        assert_eq!(of(None, true, &give), Some(image.clone()));
+        assert_eq!(of(None, false, &give), None);
+        assert_eq!(of(Some(&old), false, &give), None, "it would be installed at once when it was inspected");
+        assert_eq!(of(Some(&image), false, &give), Some(image.clone()), "nobody writes twice what stands there");
+        assert_eq!(of(Some(&image), true, &Give::Wait("w".into())), None);
+    }
 
     #[test]
     fn who_wrote_the_spec_last_is_told_by_the_object() {

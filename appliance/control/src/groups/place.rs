@@ -8,10 +8,13 @@ use std::collections::BTreeMap;
 use firesteel_plan::{HostMemory, host::State, policy::Architecture, select_disk};
 use firesteel_resources::{
     BareMetalHost, Image,
-    bare_metal_host::{ErrorType, annotations},
-    host_journal::HostJournalStatus,
+    bare_metal_host::{ErrorType, ProvisioningState as Word, annotations},
+    host_journal::{HostJournalStatus, InstanceRecord},
 };
 use jiff::Timestamp;
+
+/// Of a log's line: it stands in a group's condition.
+const LINE_CHARS_MAX: usize = 256;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
@@ -27,6 +30,11 @@ pub(crate) struct Place {
     pub(crate) stand: Stand,
     /// It is installed at once where it is given an image.
     pub(crate) is_ready: bool,
+    /// Its hardware is as well known as it will be before something is written. Until then nobody knows which form of an
+    /// image suits it, and once it is known the installation of an image that stands in its spec begins at once.
+    pub(crate) is_measured: bool,
+    /// Neither its object nor its memory tells anything.
+    pub(crate) is_unreadable: bool,
     /// The Secret with its user data.
     pub(crate) user_data: String,
 }
@@ -47,7 +55,7 @@ pub(crate) enum Stand {
     Closed(String),
 }
 
-/// The installation of the wanted image failed.
+/// The installation of the wanted image failed, or the first boot of the installed one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
     pub(crate) message: String,
@@ -55,10 +63,12 @@ pub(crate) struct Failed {
 }
 
 /// What the installed OS said.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Os {
     Silent,
     Running,
+    /// Its first boot failed, by its own word.
+    Failed(Failed),
 }
 
 impl Place {
@@ -85,6 +95,8 @@ impl Place {
             sector_bytes,
             is_ready: memory.state == State::Available && host.spec.online && !is_let_alone && memory.frozen.is_none(),
             stand,
+            is_measured: is_measured(memory.state.word(), hardware.is_some()),
+            is_unreadable: false,
             user_data: host.spec.user_data.as_ref().map(|reference| reference.name.clone()).unwrap_or_default(),
         }
     }
@@ -99,6 +111,8 @@ impl Place {
             sector_bytes: None,
             stand: Stand::Closed(why),
             is_ready: false,
+            is_measured: false,
+            is_unreadable: true,
             user_data: String::new(),
         }
     }
@@ -109,6 +123,23 @@ impl Place {
             Stand::Open { wanted, .. } => Some(wanted.as_ref()),
             Stand::Installing(_) | Stand::Installed { .. } | Stand::Closed(_) => None,
         }
+    }
+}
+
+fn is_measured(state: Word, has_record: bool) -> bool {
+    match state {
+        Word::New | Word::Inspecting => false,
+        // It may have been inspected before.
+        Word::Unmanaged | Word::Registering => has_record,
+        // With or without an inspection: it may be switched off.
+        Word::Preparing
+        | Word::Available
+        | Word::Provisioning
+        | Word::Provisioned
+        | Word::ExternallyProvisioned
+        | Word::Deprovisioning
+        | Word::PoweringOff
+        | Word::Deleting => true,
     }
 }
 
@@ -124,15 +155,16 @@ fn stand(host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus)
             return match &memory.applied {
                 Some(applied) => {
                     let instance = journal.instance.as_ref().filter(|record| record.attempt == applied.attempt);
-                    let runs = instance.is_some_and(|record| record.running_at.is_some());
-                    Stand::Installed { image: applied.image.clone(), os: if runs { Os::Running } else { Os::Silent } }
+                    Stand::Installed { image: applied.image.clone(), os: instance.map_or(Os::Silent, os) }
                 }
                 None => closed("what is on its disk is not known"),
             };
         }
         State::ExternallyProvisioned => return closed("somebody else installed its OS"),
-        State::New
-        | State::Unmanaged
+        // It may have been moved here, or its journal may be lost: its first step takes over what its status says of it. As
+        // long as it is paused there is no such step.
+        State::New => return closed("nothing is known of it yet"),
+        State::Unmanaged
         | State::Registering
         | State::Inspecting
         | State::Preparing
@@ -146,6 +178,14 @@ fn stand(host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus)
         let image = memory.last_attempted_image.clone().or(wanted).unwrap_or_default();
         return Stand::Installing(image);
     }
+    // Whatever runs on it, an image would have it reboot for a look at its disks.
+    if let Some(frozen) = &memory.frozen {
+        return Stand::Closed(format!("its disks are kept as they are: {}", frozen.message));
+    }
+    let looked_in = journal.hardware.as_ref().map(|record| record.timeline);
+    if memory.restored.is_some() && looked_in != Some(memory.timeline) {
+        return closed("the store was restored from a backup, and its disks were not looked at since: inspect it");
+    }
     if spec.externally_provisioned {
         return closed("somebody else installs its OS");
     }
@@ -156,6 +196,18 @@ fn stand(host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus)
         return Stand::Closed(format!("it belongs to {} {}", consumer.kind, consumer.name));
     }
     Stand::Open { wanted, failed }
+}
+
+fn os(record: &InstanceRecord) -> Os {
+    match (record.running_at, &record.failed) {
+        (Some(_), _) => Os::Running,
+        (None, None) => Os::Silent,
+        (None, Some(failure)) => {
+            let last = failure.log.last().map_or("it sent no log", String::as_str);
+            let last: String = last.chars().take(LINE_CHARS_MAX).collect();
+            Os::Failed(Failed { message: format!("its first boot failed: {last}"), at: failure.at })
+        }
+    }
 }
 
 /// What stands against the image that is wanted: installations of it that failed, or an obstacle that only an edit takes
@@ -181,8 +233,12 @@ fn failed(memory: &HostMemory, wanted: Option<&Image>) -> Option<Failed> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_plan::host::{Applied, Failure, ReadyImage};
-    use firesteel_resources::{ObjectReference, host_journal::InstanceRecord};
+    use firesteel_plan::host::{Applied, Failure, Frozen, FrozenWhy, ReadyImage, Restored};
+    use firesteel_resources::{
+        ObjectReference,
+        hardware::HardwareRecord,
+        host_journal::{FirstBootFailure, InstanceRecord},
+    };
 
     use super::*;
 
@@ -244,6 +300,15 @@ mod tests {
         };
         assert_eq!(says(3), Stand::Installed { image: image("a"), os: Os::Running });
         assert_eq!(says(2), Stand::Installed { image: image("a"), os: Os::Silent }, "of an earlier installation");
+        let failure = FirstBootFailure { at: Timestamp::UNIX_EPOCH, log: vec!["no config".into()] };
+        let record = InstanceRecord { attempt: 3, failed: Some(failure), ..InstanceRecord::default() };
+        let mut journal = HostJournalStatus { instance: Some(record), ..HostJournalStatus::default() };
+        let failed = Failed { message: "its first boot failed: no config".into(), at: Timestamp::UNIX_EPOCH };
+        let stand = Place::of(&host("a"), &provisioned, &journal).stand;
+        assert_eq!(stand, Stand::Installed { image: image("a"), os: Os::Failed(failed) });
+        journal.instance.as_mut().unwrap().running_at = Some(Timestamp::UNIX_EPOCH);
+        let stand = Place::of(&host("a"), &provisioned, &journal).stand;
+        assert_eq!(stand, Stand::Installed { image: image("a"), os: Os::Running }, "it came up all the same");
         assert_eq!(stand_of(&host("b"), &memory(State::Provisioning)), Stand::Installing(image("a")));
         let dirty = HostMemory { disk_dirty: true, failure: failure(true), ..memory(State::Provisioning) };
         assert_eq!(stand_of(&host("a"), &dirty), Stand::Installing(image("a")));
@@ -264,6 +329,42 @@ mod tests {
         assert_eq!(open("a", &stuck), Some(true));
         let slow = HostMemory { failure: failure(false), ..memory(State::Provisioning) };
         assert_eq!(open("a", &slow), None, "it is tried again by itself");
+    }
+
+    /// An image that is given to a host that was moved here would be another one than that on its disk.
+    #[test]
+    fn a_host_of_which_nothing_is_known_or_whose_disks_are_in_doubt_is_closed() {
+        assert!(matches!(stand_of(&host("a"), &HostMemory::default()), Stand::Closed(_)));
+        let frozen = Frozen {
+            why: FrozenWhy::NewerThanStore,
+            disk: "sda".into(),
+            guid: String::new(),
+            message: "newer".into(),
+            since: Timestamp::UNIX_EPOCH,
+        };
+        let frozen = HostMemory { frozen: Some(frozen), ..memory(State::Available) };
+        assert!(matches!(stand_of(&host("a"), &frozen), Stand::Closed(why) if why.contains("newer")));
+        let restored = Restored { at: Timestamp::UNIX_EPOCH, unfinished: String::new() };
+        let restored = HostMemory { restored: Some(restored), timeline: 2, ..memory(State::Available) };
+        assert!(matches!(stand_of(&host("a"), &restored), Stand::Closed(_)));
+        let looked_in = |timeline| {
+            let hardware = Some(HardwareRecord { timeline, ..HardwareRecord::default() });
+            let journal = HostJournalStatus { hardware, ..HostJournalStatus::default() };
+            Place::of(&host("a"), &restored, &journal).open().is_some()
+        };
+        assert_eq!((looked_in(1), looked_in(2)), (false, true));
+    }
+
+    #[test]
+    fn a_host_is_measured_once_it_was_inspected_or_will_not_be() {
+        let measured = |state: State, is_inspected: bool| {
+            let hardware = is_inspected.then(HardwareRecord::default);
+            let journal = HostJournalStatus { hardware, ..HostJournalStatus::default() };
+            Place::of(&host("a"), &memory(state), &journal).is_measured
+        };
+        assert!(!measured(State::Registering, false) && measured(State::Registering, true));
+        assert!(!measured(State::Inspecting, true), "it may be another disk now");
+        assert!(measured(State::Available, false), "it is not inspected at all");
     }
 
     #[test]

@@ -16,7 +16,10 @@ use super::{
     sets::Sets,
     status::{self},
 };
-use crate::{Control, groups::name_of_image};
+use crate::{
+    Control,
+    groups::{Place, name_of_image},
+};
 
 /// Of this appliance.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -40,7 +43,7 @@ impl Keeper {
     /// When the store fails, or somebody wrote to the policy meanwhile.
     pub(super) async fn pass(&mut self, trigger: Trigger) -> Result<Option<Duration>, Status> {
         let control = self.control.clone();
-        control.learn_places(None).await?;
+        control.learn_places(None).await;
         let configuration = control.configuration().await?;
         let sets = control.sets().await?;
         control.inner.policy.mind(sets.secrets.clone());
@@ -168,10 +171,13 @@ impl Control {
         self.inner.configurations.create(&new).await
     }
 
-    /// Hosts that were not stepped since the start.
+    /// Hosts that were not stepped since the start, without those that cannot be: they would hold up all others forever.
     fn unseen_hosts(&self) -> Vec<String> {
         let views = self.views();
-        let unseen = views.present().filter(|(_, view)| view.boot_entry.is_none());
+        let cannot_be = |place: &Place| place.is_unreadable;
+        let unseen = views
+            .present()
+            .filter(|(_, view)| view.boot_entry.is_none() && !view.place.as_ref().is_some_and(cannot_be));
         let mut names: Vec<String> = unseen.map(|(key, _)| key.to_string()).collect();
         names.sort();
         names
