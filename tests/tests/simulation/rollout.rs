@@ -190,6 +190,26 @@ fn a_host_gets_the_stub_of_the_groups_pool_and_waits_for_it() {
 }
 
 #[test]
+fn a_groups_stub_of_spec_2_is_brought_to_the_current_one_before_its_image_is_golden() {
+    let mut world = world(1);
+    world.stream(vec![release("1")]);
+    let name = "worker-user-data-managed";
+    let text = r#"{"ignition":{"version":"2.2.0","config":{"append":[{"source":"https://192.0.2.1:22623/config/worker","verification":{}}]}}}"#;
+    let stub = SecretBytes(text.as_bytes().to_vec());
+    let metadata = json!({"name": name, "namespace": NAMESPACE});
+    world.put("", "Secret", json!({"metadata": metadata, "data": {"userData": stub}}));
+    world.group_with("workers", {
+        let mut spec = spec(json!({"mode": "all"}));
+        spec["pool"] = json!("worker");
+        spec
+    });
+    world.wait_until("the image is golden", |world| world.status().golden == Some(reference("1")));
+    let stored: Secret = world.stored("", "secrets", NAMESPACE, name).unwrap();
+    let stub: Value = serde_json::from_slice(stored.user_data().unwrap()).unwrap();
+    assert!(stub["ignition"]["version"].as_str().is_some_and(|version| version.starts_with('3')), "{stub}");
+}
+
+#[test]
 fn the_second_host_waits_for_the_canary_also_over_a_restart() {
     let mut world = settled(3, json!({"mode": "canary", "canaries": 1}));
     world.member(1);

@@ -82,7 +82,7 @@ impl Control {
 
     async fn step_group(&self, group: HostGroup, sight: &Sight) -> Result<Option<Duration>, Status> {
         let now = self.now();
-        let (stub, _) = self.stub_of_group(&group).await?;
+        let stub = self.stub_of_group(&group).await?;
         let fault = stubs::fault(&stub);
         let fleet = self.architectures();
         let own = Given::of_group(&group);

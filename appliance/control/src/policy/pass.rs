@@ -77,7 +77,8 @@ impl Keeper {
         }
         let next = decided.wake.map(|at| at.duration_since(now)).filter(|left| left.is_positive());
         let next = next.map(|left| left.unsigned_abs());
-        Ok(next.into_iter().chain(upgrade.map(|_| AGAIN)).min())
+        let again = (upgrade.is_some() || sets.is_partial).then_some(AGAIN);
+        Ok(next.into_iter().chain(again).min())
     }
 
     /// Changes the sets; whether that failed for one. The others go on.

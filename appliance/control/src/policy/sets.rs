@@ -11,7 +11,7 @@ use firesteel_resources::{
 };
 use serde_json::Value;
 
-use super::stubs::Rewrite;
+use super::stubs::{Rewrite, stub_name_of};
 use crate::{Control, events::regarding, groups::readable};
 
 /// All sets, and what is needed to change them.
@@ -27,6 +27,8 @@ pub(super) struct Sets {
     pub(super) former: Vec<ImageReference>,
     /// Secrets with stubs of theirs.
     pub(super) secrets: BTreeSet<(String, String)>,
+    /// Something of them could not be read, and is to be looked at again.
+    pub(super) is_partial: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,7 +44,7 @@ impl Control {
         let mut all = Sets::default();
         let (groups, _) = self.inner.group_values.list(None).await?;
         for group in groups.into_iter().filter_map(|object| readable::<HostGroup>("HostGroup", object)) {
-            self.add_group(&group, &mut all).await?;
+            self.add_group(&group, &mut all).await;
         }
         let entries = self.inner.streams.entries();
         let kinds = [
@@ -52,48 +54,47 @@ impl Control {
         for (kind, objects) in kinds {
             let (sets, _) = objects.list(None).await?;
             for set in sets {
-                self.add_machines(kind, &set, &entries, &mut all).await?;
+                self.add_machines(kind, &set, &entries, &mut all).await;
             }
         }
         Ok(all)
     }
 
-    async fn add_group(&self, group: &HostGroup, all: &mut Sets) -> Result<(), Status> {
-        let (stub, secret) = self.stub_of_group(group).await?;
+    /// The stub in a Secret that a set names, and what it is to become. A Secret that cannot be read is one set's trouble.
+    async fn stub_of_set(&self, namespace: &str, name: Option<&str>, all: &mut Sets) -> (Stub, Option<Rewrite>) {
+        let Some(name) = name else { return (Stub::NotReferenced, None) };
+        all.secrets.insert((namespace.to_owned(), name.to_owned()));
+        self.stub_in(namespace, name).await.unwrap_or_else(|status| {
+            tracing::warn!(namespace, secret = name, error = %status.message, "a stub cannot be read");
+            all.is_partial = true;
+            (Stub::Refused(format!("Secret {name} cannot be read from the store")), None)
+        })
+    }
+
+    async fn add_group(&self, group: &HostGroup, all: &mut Sets) {
+        let secret = stub_name_of(group);
+        let (stub, rewrite) = self.stub_of_set(&group.metadata.namespace, secret.as_deref(), all).await;
         let set = Set::of_group(group, stub);
         let metadata = &group.metadata;
-        all.secrets.extend(secret.map(|name| (metadata.namespace.clone(), name)));
         let status = &group.status;
         if let Some(current) = status.current.as_ref().filter(|current| !current.release.is_empty()) {
             all.releases.insert(set.key.clone(), current.release.clone());
         }
         let now = [&status.golden, &status.current, &status.previous].into_iter().flatten();
         all.former.extend(now.cloned().chain(status.history.iter().map(|entry| entry.image.clone())));
-        let place =
-            SetPlace { regarding: regarding("firesteel.dev/v1alpha1", "HostGroup", metadata), ..SetPlace::default() };
-        all.places.insert(set.key.clone(), place);
+        let regarding = regarding("firesteel.dev/v1alpha1", "HostGroup", metadata);
+        all.places.insert(set.key.clone(), SetPlace { regarding, image: None, rewrite });
         all.sets.push(set);
-        Ok(())
     }
 
-    async fn add_machines(
-        &self,
-        kind: SetKind,
-        object: &Value,
-        entries: &[Entry],
-        all: &mut Sets,
-    ) -> Result<(), Status> {
-        let Some(metadata) = readable::<ObjectMeta>("MachineSet", object["metadata"].clone()) else { return Ok(()) };
+    async fn add_machines(&self, kind: SetKind, object: &Value, entries: &[Entry], all: &mut Sets) {
+        let Some(metadata) = readable::<ObjectMeta>("MachineSet", object["metadata"].clone()) else { return };
         let secret = match kind {
             SetKind::MachineApiSet => machine_set::user_data(object),
             SetKind::HostGroup | SetKind::ClusterApiSet => None,
         };
-        let (stub, rewrite) = match secret {
-            Some(name) => self.stub_in(&metadata.namespace, name).await?,
-            None => (Stub::NotReferenced, None),
-        };
+        let (stub, rewrite) = self.stub_of_set(&metadata.namespace, secret, all).await;
         let set = Set::of_machine_set(kind, &metadata, object, stub);
-        all.secrets.extend(secret.map(|name| (metadata.namespace.clone(), name.to_owned())));
         let image = match kind {
             SetKind::MachineApiSet => machine_set::image(object),
             SetKind::HostGroup | SetKind::ClusterApiSet => None,
@@ -109,6 +110,5 @@ impl Control {
         let place = SetPlace { regarding: regarding(api_version, "MachineSet", &metadata), image, rewrite };
         all.places.insert(set.key.clone(), place);
         all.sets.push(set);
-        Ok(())
     }
 }

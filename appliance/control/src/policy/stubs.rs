@@ -27,6 +27,11 @@ pub(crate) fn managed_name(pool: &str) -> String {
     format!("{pool}-user-data-managed")
 }
 
+/// The Secret with the stub that a group leads its hosts to; `None` where each host has its own.
+pub(super) fn stub_name_of(group: &HostGroup) -> Option<String> {
+    (!group.spec.pool.is_empty()).then(|| managed_name(&group.spec.pool))
+}
+
 /// Why hosts cannot be led by this stub, if so.
 pub(crate) fn fault(stub: &Stub) -> Option<String> {
     match stub {
@@ -90,14 +95,11 @@ impl Control {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn stub_of_group(&self, group: &HostGroup) -> Result<(Stub, Option<String>), Status> {
-        let pool = &group.spec.pool;
-        if pool.is_empty() {
-            return Ok((Stub::NotReferenced, None));
+    pub(crate) async fn stub_of_group(&self, group: &HostGroup) -> Result<Stub, Status> {
+        match stub_name_of(group) {
+            Some(name) => Ok(self.stub_in(&group.metadata.namespace, &name).await?.0),
+            None => Ok(Stub::NotReferenced),
         }
-        let name = managed_name(pool);
-        let (stub, _) = self.stub_in(&group.metadata.namespace, &name).await?;
-        Ok((stub, Some(name)))
     }
 
     /// # Errors

@@ -5,6 +5,8 @@
 //! tries and may be restored to at once; its history is a record of the past. A stream counts with what it follows and
 //! with what is golden until that is here.
 
+use std::collections::BTreeSet;
+
 use firesteel_images::{Sha256, catalogue::Architecture};
 use firesteel_resources::{
     BootImageStream, HostGroup,
@@ -28,6 +30,8 @@ pub const KINDS: [(&str, &str); 6] = [
 ];
 /// Nothing that is stored is nested deeper.
 const DEPTH_MAX: usize = 64;
+/// The part of an artifact that is written to disks.
+const DISK: &str = "disk";
 
 /// What any object refers to, outside of its metadata.
 #[must_use]
@@ -68,12 +72,8 @@ fn add(found: &mut InUse, url: &str, digest: &str) {
 #[must_use]
 pub fn of_group(group: &HostGroup) -> InUse {
     let mut found = InUse::default();
-    let (spec, status) = (&group.spec, &group.status);
-    let restored = spec.restore.map(|Restore { entry }| entry);
-    let restored = status.history.iter().find(|known| Some(known.entry) == restored).map(|known| &known.image);
-    let canary = status.canary.as_ref().map(|canary| &canary.image);
-    let of_status = [status.golden.as_ref(), status.current.as_ref(), status.previous.as_ref(), canary, restored];
-    for ImageReference { url, digest, .. } in of_status.into_iter().flatten() {
+    let spec = &group.spec;
+    for ImageReference { url, digest, .. } in may_give(group) {
         add(&mut found, url, digest);
     }
     add(&mut found, &spec.image.url, &spec.image.checksum);
@@ -87,14 +87,33 @@ fn pinned<'a>(group: &'a HostGroup, stream: &str) -> Option<&'a str> {
     (image.stream == stream && !image.release.is_empty()).then_some(image.release.as_str())
 }
 
-/// What a stream itself refers to, and what of it groups pin by name.
+/// What a group may give now. A group names the form for sectors of 512 bytes; which form a host gets tells its disk.
+fn may_give(group: &HostGroup) -> Vec<&ImageReference> {
+    let (spec, status) = (&group.spec, &group.status);
+    let restored = spec.restore.map(|Restore { entry }| entry);
+    let restored = status.history.iter().find(|known| Some(known.entry) == restored).map(|known| &known.image);
+    let canary = status.canary.as_ref().map(|canary| &canary.image);
+    let of_status = [status.golden.as_ref(), status.current.as_ref(), status.previous.as_ref(), canary, restored];
+    of_status.into_iter().flatten().collect()
+}
+
+/// What a stream itself refers to, and what of it groups pin by name, and the other forms of what they give.
 #[must_use]
 pub fn of_stream(stream: &BootImageStream, groups: &[HostGroup]) -> InUse {
     let mut found = InUse::default();
     let of_releases = &stream.status.releases;
     let pins: Vec<&str> = groups.iter().filter_map(|group| pinned(group, &stream.metadata.name)).collect();
     let of_pins = of_releases.iter().filter(|release| pins.contains(&release.release.as_str()));
-    let artifacts = releases::in_use(of_releases).into_iter().chain(of_pins.flat_map(|release| &release.artifacts));
+    let given: BTreeSet<&str> = groups
+        .iter()
+        .flat_map(may_give)
+        .filter(|image| image.stream == stream.metadata.name)
+        .map(|image| image.release.as_str())
+        .collect();
+    let of_given = of_releases.iter().filter(|release| given.contains(release.release.as_str()));
+    let disks = of_given.flat_map(|release| &release.artifacts).filter(|artifact| artifact.part == DISK);
+    let of_pins = of_pins.flat_map(|release| &release.artifacts);
+    let artifacts = releases::in_use(of_releases).into_iter().chain(of_pins).chain(disks);
     for artifact in artifacts {
         add(&mut found, "", &artifact.sha256);
         add(&mut found, "", &artifact.raw_sha256);
@@ -180,6 +199,32 @@ mod tests {
         let found = of_stream(&stream, &[group]).digests;
         let kept: Vec<bool> = ["4", "3", "2", "1"].iter().map(|name| found.contains(&digest(name))).collect();
         assert_eq!(kept, [true, true, false, true]);
+    }
+
+    #[test]
+    fn a_release_that_a_group_gives_is_kept_in_the_forms_for_all_disks() {
+        let artifact = |name: &str, part: &str, sectors: u32| {
+            json!({"architecture": "x86_64", "platform": "metal", "format": "metal", "part": part, "sectorBytes": sectors,
+                   "location": "l", "sha256": digest(name).to_string(), "signature": "none", "state": "verified"})
+        };
+        let release = |name: &str| {
+            let artifacts = [
+                artifact(name, "disk", 512),
+                artifact(&format!("{name}-4k"), "disk", 4096),
+                artifact(&format!("{name}-kernel"), "kernel", 0),
+            ];
+            json!({"release": name, "seenAt": "2026-01-01T00:00:00Z", "withdrawn": false,
+                   "stampedAt": "2026-01-01T00:00:00Z", "artifacts": artifacts})
+        };
+        let stream: BootImageStream = serde_json::from_value(
+            json!({"metadata": {"name": "s"}, "status": {"releases": [release("2"), release("1")]}}),
+        )
+        .unwrap();
+        let mut group = HostGroup::default();
+        assert!(!of_stream(&stream, &[group.clone()]).digests.contains(&digest("1-4k")), "it is superseded");
+        group.status.current = Some(ImageReference { stream: "s".into(), release: "1".into(), ..reference("1") });
+        let found = of_stream(&stream, &[group]).digests;
+        assert!(found.contains(&digest("1-4k")) && !found.contains(&digest("1-kernel")));
     }
 
     #[test]
