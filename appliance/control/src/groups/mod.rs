@@ -13,6 +13,7 @@
 //!
 //! A group that is deleted leaves its hosts as they are, and so does a host that leaves its group.
 
+mod gives;
 mod hosts;
 mod images;
 mod pass;
@@ -54,6 +55,7 @@ pub(crate) struct Groups {
     queue: Queue,
     /// The groups that there are, with what the policy looks at.
     known: Mutex<BTreeMap<HostKey, Seen>>,
+    gives: Mutex<gives::Gives>,
 }
 
 /// Of a group no more than what decides whether the policy looks at it again.
@@ -95,11 +97,15 @@ fn key_of(group: &HostGroup) -> HostKey {
 
 impl Groups {
     pub(crate) fn new(runtime: Arc<dyn Runtime>) -> Self {
-        Self { queue: Queue::new(runtime), known: Mutex::default() }
+        Self { queue: Queue::new(runtime), known: Mutex::default(), gives: Mutex::default() }
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<HostKey, Seen>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gives(&self) -> MutexGuard<'_, gives::Gives> {
+        self.gives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Something that the groups of a namespace look at changed.

@@ -13,6 +13,7 @@ use serde_json::Value;
 
 use super::{
     AGAIN, Place, SETTLE,
+    gives::GIVES_MAX,
     hosts::Wanted,
     images::{self, Given},
     tell,
@@ -40,6 +41,10 @@ impl Control {
         }
         self.learn_places(Some(namespace)).await;
         let sight = self.sight(namespace, &groups);
+        {
+            let mut gives = self.inner.groups.gives();
+            sight.hosts.values().filter(|place| place.open().is_none()).for_each(|place| gives.forget(&place.uid));
+        }
         let mut wake: Option<Duration> = None;
         for group in groups {
             let name = group.metadata.name.clone();
@@ -130,6 +135,10 @@ impl Control {
         if wanted.is_there(image, &place.user_data) {
             return Ok(());
         }
+        let value = value_of(group, &wanted);
+        if self.inner.groups.gives().refuses(&place.uid, &value) {
+            return Ok(());
+        }
         let key = HostKey { namespace: sight.namespace.clone(), name: name.to_owned() };
         let may = |now: &Place| {
             let is_given = |image: &Image| sight.given.find(image).is_some();
@@ -141,6 +150,7 @@ impl Control {
         match self.give(&key, &place.uid, &wanted, &may).await {
             Ok(false) => {}
             Ok(true) => {
+                let is_last = self.inner.groups.gives().count(&place.uid, &value);
                 let group = &group.metadata.name;
                 let (reason, message) = match give {
                     Give::Image(image) if wanted.image.is_some() => {
@@ -153,6 +163,14 @@ impl Control {
                 };
                 tracing::info!(host = %key, reason, "{message}");
                 self.tell_of(&key, &place.uid, reason, false, message);
+                if is_last {
+                    let message = format!(
+                        "the group {group} has written its image {GIVES_MAX} times; if something else sets it back again, \
+                         it stays so: find and stop the other writer, then change the group's spec"
+                    );
+                    tracing::warn!(host = %key, "{message}");
+                    self.tell_of(&key, &place.uid, "ImageFought", true, message);
+                }
             }
             Err(status) => {
                 tracing::warn!(host = %key, group = %group.metadata.name, error = %status.message, "giving an image to a host");
@@ -175,6 +193,13 @@ fn wanted(group: &HostGroup, place: &Place, give: &Give, entries: &[Entry]) -> W
     };
     let has_it = || place.open().is_some_and(|image| whole.is_there(image, &place.user_data));
     if place.is_measured || has_it() { whole } else { nothing }
+}
+
+/// What is written, for telling the same from another: an edit of the group begins anew.
+fn value_of(group: &HostGroup, wanted: &Wanted) -> String {
+    let image = wanted.image.as_ref().map_or("", |image| image.checksum.as_str());
+    let user_data = wanted.user_data.as_deref().unwrap_or_default();
+    format!("{} {} {user_data} {image}", group.metadata.uid, group.metadata.generation)
 }
 
 /// An object as its type, if it is one.
