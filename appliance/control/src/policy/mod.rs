@@ -52,8 +52,10 @@ pub(crate) struct Policy {
 struct State {
     /// The first since the last pass.
     trigger: Option<Trigger>,
-    /// Secrets that the last pass looked at: namespace and name.
+    /// Secrets that were looked at since the newest pass began: namespace and name.
     secrets: BTreeSet<(String, String)>,
+    /// Those of before, until that pass has come by all of its own.
+    before: BTreeSet<(String, String)>,
     /// Sets by what the last pass decided.
     sets: BTreeMap<&'static str, u64>,
     new_enough: Option<bool>,
@@ -72,11 +74,25 @@ impl Policy {
 
     /// Whether a stub of a set is in this Secret.
     pub(crate) fn minds(&self, namespace: &str, name: &str) -> bool {
-        self.lock().secrets.contains(&(namespace.to_owned(), name.to_owned()))
+        let (state, secret) = (self.lock(), (namespace.to_owned(), name.to_owned()));
+        state.secrets.contains(&secret) || state.before.contains(&secret)
     }
 
-    fn mind(&self, secrets: BTreeSet<(String, String)>) {
-        self.lock().secrets = secrets;
+    /// Before a Secret is read: a change that comes between is heard, also that it is made.
+    fn mind(&self, namespace: &str, name: &str) {
+        self.lock().secrets.insert((namespace.to_owned(), name.to_owned()));
+    }
+
+    /// A pass begins to look at all Secrets that matter.
+    fn begin(&self) {
+        let mut state = self.lock();
+        let known = std::mem::take(&mut state.secrets);
+        state.before.extend(known);
+    }
+
+    /// It has looked at all of them; what it did not come by is of sets that are gone.
+    fn end(&self) {
+        self.lock().before.clear();
     }
 
     /// Notes what a pass found, for whoever asks.
@@ -179,7 +195,12 @@ mod tests {
         policy.ring(Trigger::GroupChanged);
         assert!(policy.is_rung());
         assert_eq!((policy.take(), policy.take()), (Some(Trigger::CatalogueChanged), None));
-        policy.mind(BTreeSet::from([("a".to_owned(), "b".to_owned())]));
+        policy.mind("a", "b");
         assert!(policy.minds("a", "b") && !policy.minds("b", "a"));
+        policy.begin();
+        policy.mind("b", "c");
+        assert!(policy.minds("a", "b"), "until the pass has come by all");
+        policy.end();
+        assert!(!policy.minds("a", "b") && policy.minds("b", "c"));
     }
 }

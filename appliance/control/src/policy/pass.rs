@@ -45,8 +45,9 @@ impl Keeper {
         let control = self.control.clone();
         control.learn_places(None).await;
         let configuration = control.configuration().await?;
+        control.inner.policy.begin();
         let sets = control.sets().await?;
-        control.inner.policy.mind(sets.secrets.clone());
+        control.inner.policy.end();
         let mut kept = Kept::of(&configuration);
         let upgrade = kept.upgrade(VERSION, &control.unseen_hosts());
         let now = control.now();

@@ -1,6 +1,6 @@
 //! The sets as they are now.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use firesteel_kube::{Regarding, Status};
 use firesteel_plan::policy::{Entry, Set, SetKey, SetKind, Stub};
@@ -25,8 +25,6 @@ pub(super) struct Sets {
     pub(super) images: BTreeMap<SetKey, ImageReference>,
     /// Images that groups have or had.
     pub(super) former: Vec<ImageReference>,
-    /// Secrets with stubs of theirs.
-    pub(super) secrets: BTreeSet<(String, String)>,
     /// Something of them could not be read, and is to be looked at again.
     pub(super) is_partial: bool,
 }
@@ -63,7 +61,6 @@ impl Control {
     /// The stub in a Secret that a set names, and what it is to become. A Secret that cannot be read is one set's trouble.
     async fn stub_of_set(&self, namespace: &str, name: Option<&str>, all: &mut Sets) -> (Stub, Option<Rewrite>) {
         let Some(name) = name else { return (Stub::NotReferenced, None) };
-        all.secrets.insert((namespace.to_owned(), name.to_owned()));
         self.stub_in(namespace, name).await.unwrap_or_else(|status| {
             tracing::warn!(namespace, secret = name, error = %status.message, "a stub cannot be read");
             all.is_partial = true;

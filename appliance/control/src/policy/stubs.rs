@@ -82,6 +82,7 @@ impl Control {
     /// # Errors
     /// When the store fails.
     pub(super) async fn stub_in(&self, namespace: &str, name: &str) -> Result<(Stub, Option<Rewrite>), Status> {
+        self.inner.policy.mind(namespace, name);
         let secret = self.inner.secrets.get(namespace, name).await?;
         Ok(match self.config().trust.authority() {
             Ok(authority) => judge(name, secret.as_ref(), &authority),

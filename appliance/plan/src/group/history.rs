@@ -35,8 +35,11 @@ pub(super) fn note_hosts(seen: &Seen<'_>, status: &mut HostGroupStatus) {
     let mut room = HOST_HISTORY_MAX.saturating_sub(with_entry + 1);
     for host in seen.hosts {
         let image = match &host.stage {
-            Stage::Installing(image) | Stage::Provisioned(image) | Stage::Running(image) => image,
-            Stage::ToInstall | Stage::Failed { .. } | Stage::Foreign(_) => continue,
+            Stage::Installing(image)
+            | Stage::Provisioned(image)
+            | Stage::Running(image)
+            | Stage::Failed { image, is_on_disk: true, .. } => image,
+            Stage::ToInstall | Stage::Failed { is_on_disk: false, .. } | Stage::Foreign(_) => continue,
         };
         match newest.get(&host.name) {
             Some(known) if known == image => continue,

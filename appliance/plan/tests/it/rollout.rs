@@ -210,7 +210,10 @@ fn an_os_that_failed_on_its_first_boot_halts_the_rollout_and_keeps_its_disk() {
     world.golden("2");
     world.stage("a", Stage::Provisioned(release("2")));
     let failed = Stage::Failed { image: release("2"), message: "Ignition".into(), at: at(1002), is_on_disk: true };
+    // Nobody looked while it was installed.
+    world.group.status.history.retain(|entry| entry.host.is_empty());
     let step = world.stage("a", failed);
+    assert!(world.group.status.history.iter().any(|entry| entry.host == "a" && entry.image == release("2")));
     assert_eq!(world.canary_state(), Some(CanaryState::Halted));
     assert!(!step.gives.contains_key("a"), "nothing is given to it");
     assert_eq!((given(&step, "b"), world.group.status.hosts.failed), (Some(release("1")), 1));
