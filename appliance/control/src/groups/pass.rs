@@ -105,7 +105,12 @@ impl Control {
             self.inner.host_groups.update_status(&stored).await?;
             for told in tell::changes(&group.status, &step.status) {
                 tracing::info!(namespace = %sight.namespace, group = %group.metadata.name, reason = told.reason, "{}", told.message);
-                self.tell_about(regarding("firesteel.dev/v1alpha1", "HostGroup", &group.metadata), told.reason, told.is_warning, told.message);
+                self.tell_about(
+                    regarding("firesteel.dev/v1alpha1", "HostGroup", &group.metadata),
+                    told.reason,
+                    told.is_warning,
+                    told.message,
+                );
             }
         }
         let mut wake = step.wake.map(|at| until(at, now));
