@@ -279,27 +279,29 @@ impl Control {
         let given = match self.given(host).await.map_err(|status| status.message)? {
             Reading::Ready(given) if given.sha256 == sha256 => given,
             Reading::Nothing | Reading::Missing | Reading::Invalid(_) | Reading::Ready(_) => {
-                return Err("a Secret of what the OS is handed changed after the plan was made: retry the host".to_owned());
+                return Err(
+                    "a Secret of what the OS is handed changed after the plan was made: retry the host".to_owned()
+                );
             }
         };
         let mut marks = vec![
             file("firesteel/marker.json", 0o644, self.marker(host, attempt, write).as_bytes()),
             file("firesteel/disk.cfg", 0o644, format!("set firesteel_disk={}\n", write.disk_guid).as_bytes()),
         ];
-        let stub = match &given.user {
-            User::None | User::CloudInit(_) => None,
+        let (stub, token) = match &given.user {
+            User::None | User::CloudInit(_) => (None, String::new()),
             User::Ignition(config) => {
                 let token = self.instance_token(&host.metadata.uid, attempt).map_err(|error| error.to_string())?;
                 let stub = ignition::with_config_token(config, self.config_origins(), &token)
                     .map_err(|error| format!("adding the host's token to the user data: {error}"))?;
                 marks.extend(self.report_files(&token));
-                Some(stub)
+                (Some(stub), token)
             }
         };
         // The first digits of a random number that is the installation's own.
         let digits = write.disk_guid.get(..8).unwrap_or_default();
         let volume_id = u32::from_str_radix(digits, 16).unwrap_or_default();
-        Ok(hand_off::compose(host, &given, &hand_off::Extras { stub, marks, volume_id }))
+        Ok(hand_off::compose(host, &given, &hand_off::Extras { stub, token, marks, volume_id }))
     }
 
     /// Where a unit in the initramfs reports a first boot that failed, in lines that a shell reads as well.

@@ -5,6 +5,7 @@
 //! | `POST /agent/v1/hello`, `/agent/v1/report` | the agent | sealed token, and a signature by the key it was bound to |
 //! | `GET`, `HEAD /config/NAME` | Ignition, by stubs that lead here and not to the config server | as there ([`super::config`]) |
 //! | `POST /first-boot-failed` | a unit in the new OS's initramfs, with the tail of Ignition's log | the instance token, as bearer |
+//! | `GET`, `HEAD /images/DIGEST` | who wants an image by TLS; most fetch it without | none: what it is, its digest says |
 //! | `POST /running` | a unit in the new OS | the nonce of the config that it fetched |
 
 use std::net::SocketAddr;
@@ -14,7 +15,7 @@ use firesteel_control::{Control, Denied, FAILURE_BYTES_MAX, FIRST_BOOT_FAILED_PA
 use firesteel_wire::{
     HELLO_PATH, Hello, PublicKey, REPORT_PATH, Refusal, RefusalReason, Report, SIGNATURE_HEADER, limits, signing_input,
 };
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::body::Body as _;
 use ring::signature::{ED25519, UnparsedPublicKey};
@@ -22,8 +23,9 @@ use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{
     bearer,
-    body::{ResponseBody, full, json, text},
+    body::{Held, ResponseBody, full, json, text},
     config::ConfigServer,
+    images::{IMAGES_PATH, ImageFiles},
     known::Known,
     places::{Door, Guest, Share},
     server::RequestBody,
@@ -32,6 +34,8 @@ use super::{
 /// Bodies that are read at a time and are not small. Reports have some kilobytes; an inspection of a large
 /// machine, or a long kernel log, has more.
 pub const BODIES: Share = Share { total: 24, per_client: 4 };
+/// Images that are sent by TLS at a time.
+pub const IMAGE_ANSWERS: Share = Share { total: 256, per_client: 16 };
 /// A body that needs no place of its own: every connection may have one.
 pub const SMALL_BODY_BYTES: usize = 16 << 10;
 /// A report of the OS: a nonce and a name.
@@ -49,15 +53,18 @@ struct Running {
 pub struct AgentServer {
     control: Control,
     configs: ConfigServer,
+    images: ImageFiles,
+    image_answers: Door,
     known: Known,
     bodies: Door,
 }
 
 impl AgentServer {
     #[must_use]
-    pub fn new(control: Control, configs: ConfigServer, known: Known) -> Self {
-        let bodies = Door::new(BODIES, known.is_known());
-        Self { control, configs, known, bodies }
+    pub fn new(control: Control, configs: ConfigServer, images: ImageFiles, known: Known) -> Self {
+        let bodies = Door::new(BODIES, known.standings());
+        let image_answers = Door::new(IMAGE_ANSWERS, known.standings());
+        Self { control, configs, images, image_answers, known, bodies }
     }
 
     /// Answers one request.
@@ -79,6 +86,7 @@ impl AgentServer {
                 Ok(report) => answer(self.control.report(report, remote.ip()).await),
                 Err(refusal) => refuse(&refusal),
             },
+            (&Method::GET | &Method::HEAD, path) if path.starts_with(IMAGES_PATH) => self.image(&request, remote).await,
             (_, path) if path.starts_with("/config/") => self.configs.handle(request, remote).await,
             (&Method::POST, FIRST_BOOT_FAILED_PATH) => failed(&self.control, request, remote).await,
             (&Method::POST, "/running") => running(&self.control, request, remote).await,
@@ -87,6 +95,18 @@ impl AgentServer {
             }
             _ => text(StatusCode::NOT_FOUND, "nothing is served here; this port is for agents and new systems"),
         }
+    }
+
+    /// An image, where not too many are being sent: each takes memory until its client has it.
+    async fn image(&self, request: &Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
+        let Ok(place) = self.image_answers.enter(remote.ip()) else {
+            let mut response = text(StatusCode::SERVICE_UNAVAILABLE, "too many images are being sent: try again");
+            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("10"));
+            return response;
+        };
+        let name = request.uri().path().strip_prefix(IMAGES_PATH).unwrap_or_default();
+        let response = self.images.answer(request.method(), request.headers(), name).await;
+        response.map(|body| Held { body, _place: place }.boxed_unsync())
     }
 
     /// Reads a body, checks that its sender holds the key it names, and decodes it.

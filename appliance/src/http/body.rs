@@ -58,6 +58,32 @@ impl Body for Shared {
     }
 }
 
+/// A body that keeps something until it is sent, or nobody wants it any more.
+pub struct Held<G> {
+    pub body: ResponseBody,
+    pub _place: G,
+}
+
+impl<G: Unpin> Body for Held<G> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> task::Poll<Option<io::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.get_mut().body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// A short answer for people and firmware.
 #[must_use]
 pub fn text(status: StatusCode, message: impl Into<String>) -> Response<ResponseBody> {

@@ -3,27 +3,19 @@
 //! Integrity does not come from here: the agent checks the image against digests that it got by
 //! TLS, and its own identity is a sealed token. Paths are read by [`firesteel_boot::RoutePath`].
 
-use std::{
-    collections::HashMap,
-    net::SocketAddr,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use firesteel_boot::{RoutePath, ScriptRequest, first_stage, seed_archive};
 use firesteel_control::{Control, NetworkEvent};
-use firesteel_images::{
-    Sha256,
-    import::{ImageStore, Lease, StoreError},
-};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use ring::digest;
 
 use super::{
     body::{Observed, ResponseBody, text, with_type},
-    file::{Content, answer_bytes, answer_file},
+    file::{Content, answer_bytes},
+    images::{IMAGES_PATH, ImageFiles},
     server::RequestBody,
 };
 
@@ -114,7 +106,7 @@ fn check_manifest(folder: &Path, files: &[(&str, &Blob)]) -> anyhow::Result<()> 
 pub struct BootServer {
     pub control: Control,
     pub files: BootFiles,
-    pub images: Arc<ImageStore>,
+    pub images: ImageFiles,
 }
 
 impl BootServer {
@@ -124,9 +116,8 @@ impl BootServer {
             return text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD are served here");
         }
         let path = request.uri().path();
-        if let Some(name) = path.strip_prefix("/images/") {
-            let name = name.to_owned();
-            return self.image(&request, &name).await;
+        if let Some(name) = path.strip_prefix(IMAGES_PATH) {
+            return self.images.answer(request.method(), request.headers(), name).await;
         }
         let Some(route) = RoutePath::parse(path) else {
             return text(StatusCode::NOT_FOUND, "no such file; boot scripts are at /boot.ipxe?mac=…");
@@ -223,43 +214,6 @@ impl BootServer {
     ) -> Response<ResponseBody> {
         observed(request, &blob.content(), std::slice::from_ref(&blob.bytes), done)
     }
-
-    async fn image(&self, request: &Request<RequestBody>, name: &str) -> Response<ResponseBody> {
-        let is_digest = |digest: &&str| digest.len() == 64 && digest.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let (digest, is_image) = name.strip_suffix(IMAGE_SUFFIX).map_or((name, false), |digest| (digest, true));
-        let Some(digest) = Some(digest).filter(is_digest) else {
-            let named = "images are named <sha256 of the stream>.raw.zst, files by their sha256";
-            return text(StatusCode::NOT_FOUND, named);
-        };
-        let (images, wanted) = (Arc::clone(&self.images), digest.parse::<Sha256>());
-        let found = tokio::task::spawn_blocking(move || held(&images, &wanted.ok()?, is_image)).await;
-        match found.ok().flatten() {
-            Some((path, _held)) => {
-                let content_type = if is_image { "application/zstd" } else { "application/octet-stream" };
-                answer_file(request.method(), request.headers(), digest, content_type, &path).await
-            }
-            None => text(StatusCode::NOT_FOUND, "no such image; `firesteel image ls` lists them"),
-        }
-    }
-}
-
-/// What stands behind the digest of the stream of an image.
-const IMAGE_SUFFIX: &str = ".raw.zst";
-
-/// Where an image's stream or a file is, held until it is opened: who makes room sees that it is used.
-fn held(images: &ImageStore, digest: &Sha256, is_image: bool) -> Option<(PathBuf, Lease)> {
-    let find = || -> Result<_, StoreError> {
-        if !is_image {
-            let Some(file) = images.file(digest)? else { return Ok(None) };
-            return Ok(images.lease_file(digest)?.map(|lease| (file.path, lease)));
-        }
-        let Some(image) = images.by_stream(digest)? else { return Ok(None) };
-        Ok(images.lease_image(&image.meta.raw_sha256)?.map(|lease| (image.path, lease)))
-    };
-    find().unwrap_or_else(|error| {
-        tracing::error!(%error, "looking for an image");
-        None
-    })
 }
 
 /// Answers from memory and tells `done` when a whole answer (not a part, not a `HEAD`) was sent.
@@ -280,30 +234,4 @@ fn observed(
             }
         })
     })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_images::import::{Importer, Origin};
-
-    use super::*;
-
-    #[test]
-    fn an_image_is_found_by_its_stream_and_held_while_it_is_opened() {
-        let dir = tempfile::tempdir().unwrap();
-        let store = ImageStore::open(dir.path()).unwrap();
-        let mut bytes = vec![7; 4 << 20];
-        (bytes[510], bytes[511]) = (0x55, 0xaa);
-        let image = Importer::new(store.clone()).import(&bytes[..], &Origin::default(), &|_| {}).unwrap();
-        let (path, lease) = held(&store, &image.meta.stream_sha256, true).unwrap();
-        assert_eq!(path, image.path);
-        let item = firesteel_images::collect::Item::Image(image.meta.raw_sha256);
-        assert!(!store.discard(item).unwrap(), "it is held");
-        drop(lease);
-        assert!(held(&store, &image.meta.stream_sha256, false).is_none(), "it is no file");
-        assert!(held(&store, &image.meta.raw_sha256, true).is_none(), "hosts name it by its stream");
-        assert!(store.discard(item).unwrap());
-        assert!(held(&store, &image.meta.stream_sha256, true).is_none());
-    }
 }

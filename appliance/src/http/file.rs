@@ -4,8 +4,10 @@
 
 use std::{
     fs::File,
-    io::{self, Read as _, Seek as _, SeekFrom},
+    io,
+    os::unix::fs::FileExt as _,
     path::Path,
+    sync::{Mutex, PoisonError},
 };
 
 use bytes::Bytes;
@@ -13,6 +15,7 @@ use futures_util::stream;
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
+use rustix::io::{Errno, ReadWriteFlags, preadv2};
 
 use super::body::{ResponseBody, full, shared, text};
 
@@ -198,24 +201,74 @@ pub async fn answer_file(
 }
 
 fn stream_file(file: File, start: u64, length: u64) -> ResponseBody {
-    let chunks = stream::try_unfold((file, start, length), |(mut file, position, left)| async move {
+    let chunks = stream::try_unfold((file, start, length), |(file, position, left)| async move {
         if left == 0 {
             return Ok(None);
         }
-        let read = tokio::task::spawn_blocking(move || -> io::Result<(File, Vec<u8>)> {
-            let want = usize::try_from(left).unwrap_or(READ_BYTES).min(READ_BYTES);
-            let mut buffer = vec![0; want];
-            file.seek(SeekFrom::Start(position))?;
+        let want = usize::try_from(left).unwrap_or(READ_BYTES).min(READ_BYTES);
+        let mut piece = Piece::new();
+        let (file, piece, count) = match read_cached(&file, &mut piece.bytes[..want], position) {
+            Some(count) => (file, piece, count?),
+            None => tokio::task::spawn_blocking(move || -> io::Result<(File, Piece, usize)> {
+                let count = file.read_at(&mut piece.bytes[..want], position)?;
+                Ok((file, piece, count))
+            })
+            .await
+            .map_err(io::Error::other)??,
+        };
+        if count == 0 {
             // A file that shrank under us must not look like a complete answer.
-            file.read_exact(&mut buffer)?;
-            Ok((file, buffer))
-        })
-        .await;
-        let (file, buffer) = read.map_err(io::Error::other)??;
-        let count = buffer.len() as u64;
-        Ok(Some((Frame::data(Bytes::from(buffer)), (file, position + count, left - count))))
+            return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+        }
+        let next = (file, position + count as u64, left - count as u64);
+        Ok(Some((Frame::data(piece.cut(count)), next)))
     });
     StreamBody::new(chunks).boxed_unsync()
+}
+
+/// What of a file is in memory already, read without waiting for a disk; `None` where a disk would have to be waited
+/// for, or the filesystem cannot tell. Another thread for each piece would take longer than the reading.
+fn read_cached(file: &File, buffer: &mut [u8], position: u64) -> Option<io::Result<usize>> {
+    match preadv2(file, &mut [io::IoSliceMut::new(buffer)], position, ReadWriteFlags::NOWAIT) {
+        Err(Errno::AGAIN | Errno::OPNOTSUPP | Errno::NOSYS | Errno::INTR) => None,
+        other => Some(other.map_err(io::Error::from)),
+    }
+}
+
+/// A buffer for a part of a file, used again when what was read is sent: it is still in the processor's cache then.
+struct Piece {
+    bytes: Box<[u8]>,
+}
+
+static SPARE: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
+/// Buffers that are kept for later.
+const SPARE_MAX: usize = 64;
+
+impl Piece {
+    fn new() -> Self {
+        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        Self { bytes: spare.unwrap_or_else(|| vec![0; READ_BYTES].into()) }
+    }
+
+    /// The first bytes of it.
+    fn cut(self, count: usize) -> Bytes {
+        Bytes::from_owner(self).slice(..count)
+    }
+}
+
+impl AsRef<[u8]> for Piece {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for Piece {
+    fn drop(&mut self) {
+        let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
+        if spare.len() < SPARE_MAX {
+            spare.push(std::mem::take(&mut self.bytes));
+        }
+    }
 }
 
 #[cfg(test)]

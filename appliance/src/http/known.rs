@@ -11,7 +11,7 @@ use std::{
 
 use firesteel_dhcp::{LEASES_MAX, Mac};
 
-use super::places::IsKnown;
+use super::places::{Standing, Standings};
 
 /// Addresses that proved themselves and are remembered; the oldest goes first. More than hosts that
 /// are installed at a time.
@@ -26,9 +26,17 @@ struct Inner {
     hosts: HashSet<Mac>,
     leases: HashMap<Ipv4Addr, Mac>,
     proved: VecDeque<IpAddr>,
+    /// The appliance's own: who comes from there is on this machine.
+    own: Option<IpAddr>,
 }
 
 impl Known {
+    /// Where the appliance itself is.
+    #[must_use]
+    pub fn at(own: IpAddr) -> Self {
+        Self(Arc::new(Mutex::new(Inner { own: Some(own), ..Inner::default() })))
+    }
+
     /// These are the boot MACs of all hosts.
     pub fn set_hosts(&self, macs: impl IntoIterator<Item = Mac>) {
         self.lock().hosts = macs.into_iter().collect();
@@ -64,9 +72,19 @@ impl Known {
 
     /// For those who ask.
     #[must_use]
-    pub fn is_known(&self) -> IsKnown {
+    pub fn standings(&self) -> Standings {
         let known = self.clone();
-        IsKnown::new(move |address| known.is(address))
+        Standings::new(move |address| known.standing(address))
+    }
+
+    fn standing(&self, address: IpAddr) -> Standing {
+        if address.is_loopback() || self.lock().own == Some(address) {
+            Standing::Owner
+        } else if self.is(address) {
+            Standing::Known
+        } else {
+            Standing::Stranger
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -80,6 +98,21 @@ mod tests {
 
     const HOST: Mac = Mac([2, 0, 0, 0, 0, 1]);
     const STRANGER: Mac = Mac([2, 0, 0, 0, 0, 2]);
+
+    #[test]
+    fn who_is_on_this_machine_is_its_owner() {
+        let known = Known::at([10, 0, 0, 1].into());
+        known.proved([10, 0, 0, 2].into());
+        for (address, standing) in [
+            ([127, 0, 0, 1], Standing::Owner),
+            ([10, 0, 0, 1], Standing::Owner),
+            ([10, 0, 0, 2], Standing::Known),
+            ([10, 0, 0, 3], Standing::Stranger),
+        ] {
+            assert_eq!(known.standing(address.into()), standing);
+        }
+        assert_eq!(Known::default().standing([10, 0, 0, 1].into()), Standing::Stranger);
+    }
 
     #[test]
     fn a_leased_address_is_known_while_its_mac_is_a_hosts() {

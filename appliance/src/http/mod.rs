@@ -22,6 +22,7 @@ pub mod busy;
 pub mod config;
 mod dry_run;
 pub mod file;
+pub mod images;
 pub mod known;
 pub mod own;
 pub mod pace;

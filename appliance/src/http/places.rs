@@ -103,27 +103,19 @@ impl Places {
     }
 }
 
-/// Whether an address is that of a known host, now.
+/// What an address is to us, now.
 #[derive(Clone)]
-pub struct IsKnown(Arc<dyn Fn(IpAddr) -> bool + Send + Sync>);
+pub struct Standings(Arc<dyn Fn(IpAddr) -> Standing + Send + Sync>);
 
-impl IsKnown {
-    pub fn new(is_known: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Self {
-        Self(Arc::new(is_known))
-    }
-
-    fn standing(&self, client: IpAddr) -> Standing {
-        match client {
-            client if client.is_loopback() => Standing::Owner,
-            client if (self.0)(client) => Standing::Known,
-            _ => Standing::Stranger,
-        }
+impl Standings {
+    pub fn new(standing: impl Fn(IpAddr) -> Standing + Send + Sync + 'static) -> Self {
+        Self(Arc::new(standing))
     }
 }
 
-impl fmt::Debug for IsKnown {
+impl fmt::Debug for Standings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("IsKnown(…)")
+        f.write_str("Standings(…)")
     }
 }
 
@@ -131,13 +123,13 @@ impl fmt::Debug for IsKnown {
 #[derive(Clone, Debug)]
 pub struct Door {
     places: Arc<Mutex<Places>>,
-    is_known: IsKnown,
+    standings: Standings,
 }
 
 impl Door {
     #[must_use]
-    pub fn new(share: Share, is_known: IsKnown) -> Self {
-        Self { places: Arc::new(Mutex::new(Places::new(share))), is_known }
+    pub fn new(share: Share, standings: Standings) -> Self {
+        Self { places: Arc::new(Mutex::new(Places::new(share))), standings }
     }
 
     /// A place, for as long as the guest is kept.
@@ -145,7 +137,7 @@ impl Door {
     /// # Errors
     /// When this client may have none.
     pub fn enter(&self, client: IpAddr) -> Result<Guest, Refused> {
-        let standing = self.is_known.standing(client);
+        let standing = (self.standings.0)(client);
         self.lock().enter(client, standing)?;
         Ok(Guest { door: self.clone(), client, standing })
     }
@@ -178,6 +170,10 @@ mod tests {
 
     fn address(number: u8) -> IpAddr {
         IpAddr::from([10, 0, 0, number])
+    }
+
+    fn standings(is_known: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Standings {
+        Standings::new(move |client| if is_known(client) { Standing::Known } else { Standing::Stranger })
     }
 
     /// Fills what the client can get.
@@ -223,7 +219,7 @@ mod tests {
 
     #[test]
     fn who_left_is_forgotten() {
-        let door = Door::new(SHARE, IsKnown::new(|client| client == address(9)));
+        let door = Door::new(SHARE, standings(|client| client == address(9)));
         let guests: Vec<_> = (1..=9).map(|number| door.enter(address(number)).unwrap()).collect();
         {
             let places = door.lock();
@@ -239,7 +235,7 @@ mod tests {
     fn a_place_is_given_back_as_it_was_taken() {
         let known = Arc::new(std::sync::atomic::AtomicBool::new(false));
         let seen = Arc::clone(&known);
-        let door = Door::new(SHARE, IsKnown::new(move |_| seen.load(std::sync::atomic::Ordering::Relaxed)));
+        let door = Door::new(SHARE, standings(move |_| seen.load(std::sync::atomic::Ordering::Relaxed)));
         let before = door.enter(address(1)).unwrap();
         known.store(true, std::sync::atomic::Ordering::Relaxed);
         let after = door.enter(address(1)).unwrap();

@@ -28,7 +28,7 @@ use super::{
     body::ResponseBody,
     busy::{self, Busy, Counted},
     pace::{Paced, Until},
-    places::{Door, IsKnown, Share},
+    places::{Door, Share, Standings},
 };
 use crate::access::certificates::PeerCertificate;
 
@@ -83,7 +83,7 @@ pub struct Server {
     pub listener: TcpListener,
     pub tls: Option<Arc<rustls::ServerConfig>>,
     pub share: Share,
-    pub is_known: IsKnown,
+    pub standings: Standings,
     pub patience: Patience,
 }
 
@@ -96,7 +96,7 @@ impl Server {
     {
         let places = Arc::new(Semaphore::new(self.share.total));
         let acceptor = self.tls.map(TlsAcceptor::from);
-        let door = Door::new(self.share, self.is_known);
+        let door = Door::new(self.share, self.standings);
         let mut connections = JoinSet::new();
         loop {
             let place = Arc::clone(&places).acquire_owned().await?;

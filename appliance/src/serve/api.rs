@@ -99,9 +99,9 @@ impl ApiListener {
     ) -> anyhow::Result<()> {
         let address = self.address()?;
         let Self { pki, listener, access, data, admin, logs } = self;
-        let (is_known, patience) = (known.is_known(), Patience::default());
+        let (standings, patience) = (known.standings(), Patience::default());
         let tls = Some(pki.server_for(access.credentials.clients.verifier())?);
-        let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, is_known, patience };
+        let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, standings, patience };
         tasks.spawn(Arc::clone(&access.rights).follow());
         let mut kube = Api::new(core.clone());
         if let Some(logs) = logs {

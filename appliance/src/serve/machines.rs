@@ -28,6 +28,7 @@ use crate::http::{
     agent::AgentServer,
     boot::{BootFiles, BootServer},
     config::{self, ConfigServer},
+    images::ImageFiles,
     known::Known,
     server::{CONNECTIONS, Patience, Server},
 };
@@ -68,11 +69,11 @@ impl Machines {
             Endpoints { address: network.address, http_port: settings.http_port, agent_port: settings.agent_port };
         let boot_files = settings.boot_files.as_deref().context("--boot-files is needed to serve machines")?;
         let files = BootFiles::load(boot_files, &settings.loaders)?;
-        let images = streams.store();
+        let images = ImageFiles::new(streams.store());
         let control =
             Control::new(control_config(data, (network, settings), core, pki, endpoints, streams.for_hosts())?)
-            .map_err(|status| anyhow::anyhow!(status.message))?;
-        let known = Known::default();
+                .map_err(|status| anyhow::anyhow!(status.message))?;
+        let known = Known::at(network.address.into());
         let services = network::Services::open(network, settings, data, &control, (&files, &known), endpoints).await?;
         // Agents and first boots speak HTTP/1.1, and what is not offered cannot be abused.
         let mut agent_tls = (*pki.server).clone();
@@ -83,8 +84,8 @@ impl Machines {
             agents: bind("agents", endpoints, endpoints.agent_port, "agent-port").await?,
             configs: config_listeners(endpoints, settings).await?,
             agent_tls,
-            boot: BootServer { control: control.clone(), files, images: Arc::new(images) },
-            agent: AgentServer::new(control.clone(), config.clone(), known.clone()),
+            boot: BootServer { control: control.clone(), files, images: images.clone() },
+            agent: AgentServer::new(control.clone(), config.clone(), images, known.clone()),
             config,
         };
         Ok(Self { control, services, listeners, known })
@@ -114,10 +115,10 @@ impl Machines {
         let Listeners { http, agents, configs, agent_tls, boot, agent, config } = listeners;
         let agent_tls = Arc::new(agent_tls);
         let server = |name, listener, tls| {
-            let (is_known, patience) = (known.is_known(), Patience::default());
-            Server { name, listener, tls, share: CONNECTIONS, is_known, patience }
+            let (standings, patience) = (known.standings(), Patience::default());
+            Server { name, listener, tls, share: CONNECTIONS, standings, patience }
         };
-        metrics.with_control(&control, (*boot.images).clone());
+        metrics.with_control(&control, boot.images.store().clone());
         let requests = metrics.requests().clone();
         let on_boot = move |request, remote| requests.clone().counted("boot", boot.clone().handle(request, remote));
         tasks.spawn(server("boot", http, None).run(on_boot));

@@ -10,7 +10,7 @@ use firesteel_wire::limits::BODY_BYTES_MAX;
 
 use crate::{
     http::{
-        agent::{BODIES, SMALL_BODY_BYTES},
+        agent::{BODIES, IMAGE_ANSWERS, SMALL_BODY_BYTES},
         boot::BOOT_FILES_BYTES_MAX,
         config,
         file::READ_BYTES,
@@ -50,7 +50,7 @@ const fn part(what: &'static str, bytes: usize) -> Part {
 }
 
 /// What is summed up.
-pub const PARTS: [Part; 17] = [
+pub const PARTS: [Part; 18] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
     // While one piece of a file waits for the client, the next is read.
@@ -59,6 +59,7 @@ pub const PARTS: [Part; 17] = [
         "agent connections",
         CONNECTIONS.total * (TASK_BYTES + TLS_BYTES + HTTP_BYTES + BODY_COPIES * SMALL_BODY_BYTES),
     ),
+    part("images by TLS", IMAGE_ANSWERS.total * 2 * READ_BYTES),
     // With and without TLS.
     part("config connections", 2 * config::CONNECTIONS.total * (TASK_BYTES + TLS_BYTES + HTTP_BYTES)),
     part("configs on their way", config::ANSWERS_BYTES_MAX),

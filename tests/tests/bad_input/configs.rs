@@ -8,11 +8,13 @@ use firesteel_appliance::{
     http::{
         agent::AgentServer,
         config::{self, ConfigServer},
+        images::ImageFiles,
         known::Known,
         server::{Patience, Server},
     },
     serve::{data_dir::DataDir, pki::Pki},
 };
+use firesteel_images::import::ImageStore;
 use firesteel_kube::{Objects, Part};
 use firesteel_resources::{MachineConfigPool, SecretReference};
 use firesteel_wire::Step;
@@ -46,7 +48,8 @@ impl Site {
         change(&mut settings);
         let appliance = Appliance::start_serving(data.path(), pki.trust().clone(), settings).await;
         let server = ConfigServer::new(appliance.control.clone());
-        let agent = AgentServer::new(appliance.control.clone(), server.clone(), Known::default());
+        let images = ImageFiles::new(ImageStore::open(&data.path().join("images")).unwrap());
+        let agent = AgentServer::new(appliance.control.clone(), server.clone(), images, Known::default());
         let configs = listen(&pki, move |request, remote| server.clone().handle(request, remote)).await;
         let agents = listen(&pki, move |request, remote| agent.clone().handle(request, remote)).await;
         let mut roots = rustls::RootCertStore::empty();
@@ -173,7 +176,7 @@ where
         listener,
         tls: Some(Arc::new(tls)),
         share: config::CONNECTIONS,
-        is_known: Known::default().is_known(),
+        standings: Known::default().standings(),
         patience: Patience::default(),
     };
     tokio::spawn(server.run(handler));

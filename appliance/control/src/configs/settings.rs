@@ -49,6 +49,8 @@ pub(crate) struct Origins {
     pub(crate) endpoints: Vec<Endpoint>,
     /// That which managed stubs name.
     pub(crate) managed: Endpoint,
+    /// What URLs of configs without TLS begin with, where there is a listener for them.
+    pub(crate) plain: Option<String>,
 }
 
 impl ConfigSettings {
@@ -70,6 +72,7 @@ impl ConfigSettings {
             }
         }
         let mut urls: Vec<String> = endpoints.iter().map(Endpoint::configs).collect();
+        let plain = self.plain_port.map(|port| format!("http://{address}:{port}/config/"));
         if let Some(port) = self.plain_port {
             let plain = |endpoint: &Endpoint| {
                 let url = endpoint.configs().replacen("https://", "http://", 1);
@@ -79,7 +82,7 @@ impl ConfigSettings {
                 endpoints.iter().map(plain).filter(|url| url.contains(&format!(":{port}/"))).collect();
             urls.extend(all);
         }
-        Ok(Origins { urls, endpoints, managed })
+        Ok(Origins { urls, endpoints, managed, plain })
     }
 }
 
@@ -113,7 +116,9 @@ mod tests {
             plain_port: Some(22624),
             ..ConfigSettings::default()
         };
-        let mut urls = plain.origins(&AT).unwrap().urls;
+        let origins = plain.origins(&AT).unwrap();
+        assert_eq!(origins.plain.as_deref(), Some("http://192.0.2.1:22624/config/"));
+        let mut urls = origins.urls;
         urls.sort();
         assert_eq!(
             urls,

@@ -86,9 +86,9 @@ fn addresses(plan: &NetworkPlan, link: &Link, host: &str) -> Vec<String> {
 
 fn gateway(plan: &NetworkPlan, link: &Link, address: &Address) -> Option<IpAddr> {
     let own = plan.routes.iter().filter(|route| route.on.as_deref() == Some(&link.name));
-    own.filter(|route| route.to.prefix == 0).filter_map(|route| route.via).find(|via| {
-        via.is_ipv4() == address.ip.is_ipv4()
-    })
+    own.filter(|route| route.to.prefix == 0)
+        .filter_map(|route| route.via)
+        .find(|via| via.is_ipv4() == address.ip.is_ipv4())
 }
 
 /// `255.255.255.0` for 24.

@@ -26,6 +26,8 @@ const DRIVE_NETWORK_DATA: &str = "openstack/latest/network_data.json";
 pub(crate) struct Extras {
     /// The Ignition config with the host's token; the owner's own where there is none to add.
     pub(crate) stub: Option<Vec<u8>>,
+    /// What lets the host fetch its config.
+    pub(crate) token: String,
     /// Files that say which installation this is, for people and boot loaders.
     pub(crate) marks: Vec<HandOffFile>,
     /// The number of a volume that is made.
@@ -46,7 +48,10 @@ pub(crate) fn compose(host: &BareMetalHost, given: &Given, extras: &Extras) -> F
     Forms {
         form: given.form,
         boot_partition: config.map(|config| boot_partition(host, given, config, extras)),
-        kernel_arguments: None,
+        kernel_arguments: given.url.as_ref().map(|url| Arguments {
+            append: vec![format!("ignition.config.url={url}?token={}", extras.token)],
+            delete: Vec::new(),
+        }),
         config_drive: Some(config_drive(host, given, user, extras)),
         no_cloud: config.is_none().then(|| no_cloud(host, given, user, extras)),
         arguments: config.and_then(|config| wanted_arguments(config)),
@@ -79,10 +84,8 @@ fn config_drive(host: &BareMetalHost, given: &Given, user: Option<&Vec<u8>>, ext
 fn no_cloud(host: &BareMetalHost, given: &Given, user: Option<&Vec<u8>>, extras: &Extras) -> Volume {
     let meta = Value::Object(cloud::no_cloud_meta_data(&host.metadata, &given.meta));
     let nothing = b"#cloud-config\n{}\n".to_vec();
-    let mut files = vec![
-        file("meta-data", 0o600, meta.to_string().as_bytes()),
-        file("user-data", 0o600, user.unwrap_or(&nothing)),
-    ];
+    let mut files =
+        vec![file("meta-data", 0o600, meta.to_string().as_bytes()), file("user-data", 0o600, user.unwrap_or(&nothing))];
     let plan = given.network.as_ref().and_then(|network| Some((network, network.plan.as_ref()?)));
     if let Some((network, plan)) = plan {
         let config = cloud::network_config(plan, &network.resolvers);

@@ -69,8 +69,19 @@ pub(crate) struct Given {
     pub(crate) user: User,
     pub(crate) meta: Map<String, Value>,
     pub(crate) network: Option<Network>,
+    /// Where the kernel's command line may send Ignition for the config that the user data leads to. It has no token yet.
+    pub(crate) url: Option<String>,
     /// Of everything together; of user data alone it is the digest of that.
     pub(crate) sha256: String,
+}
+
+/// Where configs of this appliance are.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ways<'a> {
+    /// What all their URLs begin with.
+    pub(crate) urls: &'a [String],
+    /// Those without TLS.
+    pub(crate) plain: Option<&'a str>,
 }
 
 /// It holds what only the host may see.
@@ -82,6 +93,7 @@ impl std::fmt::Debug for Given {
 
 /// Reads the Secrets; `None` for those that the host does not name.
 pub(super) fn read(
+    ways: Ways<'_>,
     host: &BareMetalHost,
     user: Option<&Referenced>,
     meta: Option<&Referenced>,
@@ -93,7 +105,7 @@ pub(super) fn read(
     if user.is_some_and(|user| user.bytes().is_none()) {
         return Reading::Missing;
     }
-    match given(host, user, meta, network) {
+    match given(ways, host, user, meta, network) {
         Ok(given) => Reading::Ready(Box::new(given)),
         Err(why) => Reading::Invalid(why),
     }
@@ -116,6 +128,7 @@ impl Referenced {
 }
 
 fn given(
+    ways: Ways<'_>,
     host: &BareMetalHost,
     user: Option<&Referenced>,
     meta: Option<&Referenced>,
@@ -147,7 +160,17 @@ fn given(
             Some(read.map_err(|why| format!("Secret {}, key {}: {why}", network.name, NETWORK_DATA_KEYS[0]))?)
         }
     };
-    let given = Given { form, user, meta, network, sha256: digest.end() };
+    let url = match &user {
+        User::Ignition(config) => plain_url(config, ways),
+        User::None | User::CloudInit(_) => None,
+    };
+    if form == Form::KernelArguments && url.is_none() {
+        return Err(format!(
+            "the annotation {HAND_OFF}: kernel-arguments needs a stub that leads to one config of this appliance and says \
+             nothing else, and configs without TLS (`firesteel serve --config-plain-port`): a kernel argument brings no CA"
+        ));
+    }
+    let given = Given { form, user, meta, network, url, sha256: digest.end() };
     // The very forms that the agent will get, but for what comes with an attempt.
     let forms = forms::compose(host, &given, &Extras::default());
     forms.check().map_err(|why| clean(&why.to_string(), REASON_BYTES_MAX))?;
@@ -159,10 +182,22 @@ fn form_of(host: &BareMetalHost) -> Result<Form, String> {
     match host.metadata.annotation(HAND_OFF) {
         None | Some("auto") => Ok(Form::Auto),
         Some("boot-partition") => Ok(Form::BootPartition),
+        Some("kernel-arguments") => Ok(Form::KernelArguments),
         Some("config-drive") => Ok(Form::ConfigDrive),
         Some("no-cloud") => Ok(Form::NoCloud),
         Some(_) => Err(format!("metadata.annotations[{HAND_OFF}] must be one of {}", HAND_OFF_WORDS.join(", "))),
     }
+}
+
+/// A kernel argument replaces the stub and all that it says, and it has no CA of ours.
+fn plain_url(config: &[u8], ways: Ways<'_>) -> Option<String> {
+    let plain = ways.plain?;
+    let [name]: [String; 1] = ignition::fetched_from(config, ways.urls).try_into().ok()?;
+    let stub: Value = serde_json::from_slice(config).ok()?;
+    let says_more = stub.as_object()?.keys().any(|key| key != "ignition");
+    let merges = stub.pointer("/ignition/config/merge").and_then(Value::as_array).map_or(0, Vec::len);
+    let replaces = usize::from(stub.pointer("/ignition/config/replace").is_some());
+    (!says_more && merges + replaces == 1).then(|| format!("{plain}{name}"))
 }
 
 fn user_data(bytes: &[u8]) -> Result<User, String> {
@@ -183,7 +218,8 @@ fn meta_data(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     if bytes.len() > META_DATA_BYTES_MAX {
         return Err(format!("it has more than {META_DATA_BYTES_MAX} bytes"));
     }
-    let value: Value = firesteel_kube::yaml::read(bytes).map_err(|error| clean(&error.to_string(), REASON_BYTES_MAX))?;
+    let value: Value =
+        firesteel_kube::yaml::read(bytes).map_err(|error| clean(&error.to_string(), REASON_BYTES_MAX))?;
     match value {
         Value::Object(map) => Ok(map),
         Value::Null => Ok(Map::new()),

@@ -11,7 +11,7 @@
 //!
 //! | user data | forms that are offered |
 //! |---|---|
-//! | Ignition config | boot partition; config drive, for images of platform `openstack` |
+//! | Ignition config | boot partition; config drive, for images of platform `openstack`; the boot loader's kernel arguments, where the config server has a port without TLS and the stub leads there alone |
 //! | cloud-init's | config drive; NoCloud |
 //! | none, but metadata or network data | config drive; NoCloud |
 //!
@@ -49,7 +49,9 @@ impl Control {
         let user = self.referenced(host, host.spec.user_data.as_ref()).await?;
         let meta = self.referenced(host, host.spec.meta_data.as_ref()).await?;
         let network = self.referenced(host, host.spec.network_data.as_ref()).await?;
-        Ok(given::read(host, user.as_ref(), meta.as_ref(), network.as_ref()))
+        let origins = &self.inner.origins;
+        let ways = given::Ways { urls: &origins.urls, plain: origins.plain.as_deref() };
+        Ok(given::read(ways, host, user.as_ref(), meta.as_ref(), network.as_ref()))
     }
 
     /// `None`: nothing is referenced. Secrets of the host's own namespace alone are read.

@@ -11,10 +11,11 @@ use serde_json::{Value, json};
 
 use super::{
     Extras, Reading, User, compose, file,
-    given::{self, Given, Referenced},
+    given::{self, Given, Referenced, Ways},
 };
 
-const STUB: &str = r#"{"ignition":{"version":"3.3.0"},"kernelArguments":{"shouldExist":["nosmt","a b"],"shouldNotExist":["quiet"]}}"#;
+const STUB: &str =
+    r#"{"ignition":{"version":"3.3.0"},"kernelArguments":{"shouldExist":["nosmt","a b"],"shouldNotExist":["quiet"]}}"#;
 const CLOUD: &str = "#cloud-config\nusers: [{name: ann}]\n";
 
 fn host() -> BareMetalHost {
@@ -85,12 +86,18 @@ fn network() -> Value {
 }
 
 fn with_network(text: &Value, user_data: &str) -> Reading {
-    given::read(&host(), Some(&user(user_data)), None, Some(&secret("net", "networkData", &text.to_string())))
+    given::read(
+        Ways::default(),
+        &host(),
+        Some(&user(user_data)),
+        None,
+        Some(&secret("net", "networkData", &text.to_string())),
+    )
 }
 
 #[test]
 fn an_ignition_config_goes_to_the_boot_partition_or_onto_a_config_drive() {
-    let given = ready(given::read(&host(), Some(&user(STUB)), None, None));
+    let given = ready(given::read(Ways::default(), &host(), Some(&user(STUB)), None, None));
     let forms = forms(&given);
     assert_eq!((forms.form, forms.check()), (Form::Auto, Ok(())));
     assert_eq!(forms.offers(), [Form::BootPartition, Form::ConfigDrive]);
@@ -102,7 +109,10 @@ fn an_ignition_config_goes_to_the_boot_partition_or_onto_a_config_drive() {
     assert_eq!(drive.volume_id, 7);
     assert_eq!(text(&drive.files, "openstack/latest/user_data").unwrap(), "with a token");
     let meta = value(&drive.files, "openstack/latest/meta_data.json");
-    assert_eq!((&meta["uuid"], &meta["hostname"], &meta["metal3-name"]), (&json!("u-1"), &json!("rack1-07"), &json!("rack1-07")));
+    assert_eq!(
+        (&meta["uuid"], &meta["hostname"], &meta["metal3-name"]),
+        (&json!("u-1"), &json!("rack1-07"), &json!("rack1-07"))
+    );
     assert_eq!(text(&drive.files, "openstack/latest/network_data.json"), None);
     // What the boot loader's file can hold, besides.
     let arguments = forms.arguments.unwrap();
@@ -113,14 +123,18 @@ fn an_ignition_config_goes_to_the_boot_partition_or_onto_a_config_drive() {
 fn cloud_inits_user_data_goes_onto_a_volume_that_it_reads() {
     let meta = secret("meta", "metaData", "local-hostname: other\nrole: worker\n");
     let network = secret("net", "networkData", &network().to_string());
-    let given = ready(given::read(&host(), Some(&user(CLOUD)), Some(&meta), Some(&network)));
+    let given = ready(given::read(Ways::default(), &host(), Some(&user(CLOUD)), Some(&meta), Some(&network)));
     let forms = forms(&given);
     assert_eq!((forms.check(), forms.offers()), (Ok(()), vec![Form::ConfigDrive, Form::NoCloud]));
     let (drive, no_cloud) = (forms.config_drive.unwrap().files, forms.no_cloud.unwrap().files);
     assert_eq!(text(&drive, "openstack/latest/user_data").unwrap(), CLOUD);
     assert_eq!(text(&no_cloud, "user-data").unwrap(), CLOUD);
     let of_drive = value(&drive, "openstack/latest/meta_data.json");
-    assert_eq!((&of_drive["local-hostname"], &of_drive["role"]), (&json!("other"), &json!("worker")), "the owner's wins");
+    assert_eq!(
+        (&of_drive["local-hostname"], &of_drive["role"]),
+        (&json!("other"), &json!("worker")),
+        "the owner's wins"
+    );
     let of_no_cloud = value(&no_cloud, "meta-data");
     assert_eq!((&of_no_cloud["instance-id"], &of_no_cloud["local-hostname"]), (&json!("u-1"), &json!("other")));
     assert_eq!(value(&drive, "openstack/latest/network_data.json"), self::network(), "as it was given");
@@ -165,27 +179,33 @@ fn a_first_boots_network_stands_in_dracuts_words() {
 fn metadata_and_network_alone_are_handed_over_too() {
     let mut host = host();
     host.spec.user_data = None;
-    let given = ready(given::read(&host, None, Some(&secret("meta", "metaData", "a: 1")), None));
+    let given = ready(given::read(Ways::default(), &host, None, Some(&secret("meta", "metaData", "a: 1")), None));
     let forms = forms(&given);
     assert_eq!(forms.offers(), [Form::ConfigDrive, Form::NoCloud]);
     assert_eq!(text(&forms.config_drive.unwrap().files, "openstack/latest/user_data"), None);
-    assert!(text(&forms.no_cloud.unwrap().files, "user-data").unwrap().starts_with("#cloud-config"), "NoCloud needs one");
-    assert!(matches!(given::read(&host, None, None, None), Reading::Nothing));
+    assert!(
+        text(&forms.no_cloud.unwrap().files, "user-data").unwrap().starts_with("#cloud-config"),
+        "NoCloud needs one"
+    );
+    assert!(matches!(given::read(Ways::default(), &host, None, None, None), Reading::Nothing));
 }
 
 #[test]
 fn what_cannot_be_handed_over_is_told_with_its_secret_and_field() {
     let read = |user: &Referenced, meta: Option<&Referenced>, network: Option<&Referenced>| {
-        why(given::read(&host(), Some(user), meta, network))
+        why(given::read(Ways::default(), &host(), Some(user), meta, network))
     };
     let missing = || Referenced { name: "gone".into(), secret: None };
-    assert!(matches!(given::read(&host(), Some(&missing()), None, None), Reading::Missing));
+    assert!(matches!(given::read(Ways::default(), &host(), Some(&missing()), None, None), Reading::Missing));
     let told = read(&user(r#"{"ignition":{"version":"3.2.0"},"storage":{"files":[{"path":"a"}]}}"#), None, None);
     assert!(told.contains("Secret user, key userData") && told.contains("storage.files[0].path"), "{told}");
     assert!(read(&user(STUB), Some(&missing()), None).contains("Secret gone that spec.metaData names does not exist"));
     let other_key = secret("net", "nmstate", "{}");
     assert!(read(&user(STUB), None, Some(&other_key)).contains("no key networkData"));
-    assert!(read(&user(CLOUD), Some(&secret("meta", "metaData", "[1]")), None).contains("key metaData: it must be an object"));
+    assert!(
+        read(&user(CLOUD), Some(&secret("meta", "metaData", "[1]")), None)
+            .contains("key metaData: it must be an object")
+    );
     let odd = json!({"links": [{"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01", "odd": 1}]});
     let told = why(with_network(&odd, CLOUD));
     assert!(told.contains("links[0].odd: is not understood") && told.contains("config-drive"), "{told}");
@@ -193,7 +213,7 @@ fn what_cannot_be_handed_over_is_told_with_its_secret_and_field() {
     let wants = |form: &str, text: &str| {
         let mut host = host();
         host.metadata.annotations.insert(HAND_OFF.into(), form.into());
-        given::read(&host, Some(&user(text)), None, None)
+        given::read(Ways::default(), &host, Some(&user(text)), None, None)
     };
     assert!(why(wants("boot-partition", CLOUD)).contains("files on the boot partition"), "cloud-init reads none there");
     assert!(why(wants("no-cloud", STUB)).contains("NoCloud"), "Ignition reads none there");
@@ -208,7 +228,7 @@ fn an_owner_who_names_the_drive_may_use_all_of_its_words() {
     host.metadata.annotations.insert(HAND_OFF.into(), "config-drive".into());
     let odd = json!({"links": [{"id": "a", "type": "bridge", "members": []}]});
     let network = secret("net", "networkData", &odd.to_string());
-    let forms = forms(&ready(given::read(&host, Some(&user(CLOUD)), None, Some(&network))));
+    let forms = forms(&ready(given::read(Ways::default(), &host, Some(&user(CLOUD)), None, Some(&network))));
     assert_eq!(value(&forms.config_drive.unwrap().files, "openstack/latest/network_data.json"), odd);
 }
 
@@ -216,10 +236,38 @@ fn an_owner_who_names_the_drive_may_use_all_of_its_words() {
 fn each_change_of_what_is_handed_over_has_another_digest() {
     let of = |user_data: &str, meta: Option<&str>| {
         let meta = meta.map(|text| secret("meta", "metaData", text));
-        ready(given::read(&host(), Some(&user(user_data)), meta.as_ref(), None)).sha256
+        ready(given::read(Ways::default(), &host(), Some(&user(user_data)), meta.as_ref(), None)).sha256
     };
     let digest = ring::digest::digest(&ring::digest::SHA256, STUB.as_bytes());
     assert_eq!(of(STUB, None), hex::encode(digest), "of user data alone it is its own");
     let all = [of(STUB, None), of(STUB, Some("a: 1")), of(STUB, Some("a: 2")), of(CLOUD, Some("a: 1"))];
     assert!((0..all.len()).all(|at| !all[..at].contains(&all[at])), "{all:?}");
+}
+
+#[test]
+fn a_kernel_argument_takes_the_place_of_a_stub_that_says_nothing_else() {
+    let urls = ["https://192.0.2.1:22623/config/".to_owned(), "http://192.0.2.1:22624/config/".to_owned()];
+    let ways = Ways { urls: &urls, plain: Some("http://192.0.2.1:22624/config/") };
+    let stub = json!({"ignition": {
+        "version": "3.2.0",
+        "config": {"merge": [{"source": "https://192.0.2.1:22623/config/worker"}]},
+        "security": {"tls": {"certificateAuthorities": [{"source": "data:,x"}]}}
+    }});
+    let mut more = stub.clone();
+    more["passwd"] = json!({"users": [{"name": "core"}]});
+    let mut named = host();
+    named.metadata.annotations.insert(HAND_OFF.into(), "kernel-arguments".into());
+    let read = |ways: Ways<'_>, host: &BareMetalHost, stub: &Value| {
+        given::read(ways, host, Some(&user(&stub.to_string())), None, None)
+    };
+    let given = ready(read(ways, &named, &stub));
+    let extras = Extras { token: "t0".into(), ..Extras::default() };
+    let forms = compose(&named, &given, &extras);
+    let argument = "ignition.config.url=http://192.0.2.1:22624/config/worker?token=t0";
+    assert_eq!(forms.kernel_arguments.unwrap().append, [argument]);
+    assert_eq!(forms.form, Form::KernelArguments);
+    for (ways, stub) in [(ways, &more), (Ways { plain: None, ..ways }, &stub)] {
+        assert!(why(read(ways, &named, stub)).contains("--config-plain-port"));
+        assert!(ready(read(ways, &host(), stub)).url.is_none(), "of other forms it takes nothing away");
+    }
 }

@@ -377,4 +377,3 @@ fn owner(pool: &MachineConfigPool) -> OwnerReference {
         ..OwnerReference::default()
     }
 }
-

@@ -53,7 +53,7 @@ pub const OVERRIDE_GUARD: &str = "firesteel.dev/override-guard";
 
 /// The form in which the image takes its configuration, where it is not recognised on it: one of [`HAND_OFF_WORDS`].
 pub const HAND_OFF: &str = "firesteel.dev/hand-off";
-pub const HAND_OFF_WORDS: [&str; 4] = ["auto", "boot-partition", "config-drive", "no-cloud"];
+pub const HAND_OFF_WORDS: [&str; 5] = ["auto", "boot-partition", "kernel-arguments", "config-drive", "no-cloud"];
 
 /// All requests of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

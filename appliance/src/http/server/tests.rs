@@ -22,6 +22,7 @@ use crate::{
     http::{
         body::{Observed, text},
         file::{Content, answer_bytes},
+        places::Standing,
     },
     serve::{data_dir::DataDir, pki::Pki},
 };
@@ -39,8 +40,8 @@ where
 {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let is_known = IsKnown::new(|_| false);
-    let server = Server { name: "test", listener, tls, share: CONNECTIONS, is_known, patience };
+    let standings = Standings::new(|_| Standing::Stranger);
+    let server = Server { name: "test", listener, tls, share: CONNECTIONS, standings, patience };
     tokio::spawn(server.run(handler));
     address
 }
