@@ -272,7 +272,10 @@ mod tests {
         let cloud_init = vec![CloudInit { place: "etc/cloud".into(), sources: vec!["Ec2".into()] }];
         let signs = Signs { cloud_init, unread: vec!["partition 3 (lvm)".into()], ..Signs::default() };
         let error = choose(&signs, &ALL).unwrap_err().to_string();
-        assert!(error.contains("firesteel.dev/hand-off") && error.contains("not looked into: partition 3 (lvm)"), "{error}");
+        assert!(
+            error.contains("firesteel.dev/hand-off") && error.contains("not looked into: partition 3 (lvm)"),
+            "{error}"
+        );
     }
 
     #[test]

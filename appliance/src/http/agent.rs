@@ -35,7 +35,7 @@ use super::{
 /// machine, or a long kernel log, has more.
 pub const BODIES: Share = Share { total: 24, per_client: 4 };
 /// Images that are sent by TLS at a time.
-pub const IMAGE_ANSWERS: Share = Share { total: 256, per_client: 16 };
+pub const IMAGE_ANSWERS: Share = Share { total: 160, per_client: 16 };
 /// A body that needs no place of its own: every connection may have one.
 pub const SMALL_BODY_BYTES: usize = 16 << 10;
 /// A report of the OS: a nonce and a name.

@@ -59,6 +59,7 @@ impl Body for Shared {
 }
 
 /// A body that keeps something until it is sent, or nobody wants it any more.
+#[derive(Debug)]
 pub struct Held<G> {
     pub body: ResponseBody,
     pub _place: G,

@@ -92,4 +92,4 @@ pub const BOUND_BYTES: usize = {
 };
 
 // A part that grows beyond what a small machine has is to be noticed here.
-const _: () = assert!(BOUND_BYTES <= 1000 * MIB);
+const _: () = assert!(BOUND_BYTES <= 1024 * MIB);

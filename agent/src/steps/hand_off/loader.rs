@@ -219,5 +219,7 @@ fn nothing(survey: &Survey) -> anyhow::Error {
     if !survey.signs.unread.is_empty() {
         error = format!("{error}; not looked into: {}", survey.signs.unread.join("; "));
     }
-    anyhow!("{error}. Name another form by the annotation firesteel.dev/hand-off, or use an image with its arguments in it")
+    anyhow!(
+        "{error}. Name another form by the annotation firesteel.dev/hand-off, or use an image with its arguments in it"
+    )
 }

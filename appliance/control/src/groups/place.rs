@@ -300,8 +300,8 @@ mod tests {
         };
         assert_eq!(says(3), Stand::Installed { image: image("a"), os: Os::Running });
         assert_eq!(says(2), Stand::Installed { image: image("a"), os: Os::Silent }, "of an earlier installation");
-        let failure = FirstBootFailure { at: Timestamp::UNIX_EPOCH, log: vec!["no config".into()] };
-        let record = InstanceRecord { attempt: 3, failed: Some(failure), ..InstanceRecord::default() };
+        let report = FirstBootFailure { at: Timestamp::UNIX_EPOCH, log: vec!["no config".into()] };
+        let record = InstanceRecord { attempt: 3, failed: Some(report), ..InstanceRecord::default() };
         let mut journal = HostJournalStatus { instance: Some(record), ..HostJournalStatus::default() };
         let failed = Failed { message: "its first boot failed: no config".into(), at: Timestamp::UNIX_EPOCH };
         let stand = Place::of(&host("a"), &provisioned, &journal).stand;

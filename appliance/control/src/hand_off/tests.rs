@@ -61,7 +61,7 @@ fn value(files: &[HandOffFile], path: &str) -> Value {
 fn forms(given: &Given) -> Forms {
     let marks = vec![file("firesteel/marker.json", 0o644, b"{}")];
     let stub = matches!(given.user, User::Ignition(_)).then(|| b"with a token".to_vec());
-    compose(&host(), given, &Extras { stub, marks, volume_id: 7 })
+    compose(&host(), given, &Extras { stub, token: String::new(), marks, volume_id: 7 })
 }
 
 /// A bond with a VLAN on it, fixed addresses of both families, a NIC beside them.
