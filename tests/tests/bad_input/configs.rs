@@ -209,7 +209,7 @@ impl Answer {
 
 fn handed_off(plan: &[Step], path: &str) -> Vec<u8> {
     let files = plan.iter().find_map(|step| match step {
-        Step::HandOff { files, .. } => Some(files),
+        Step::HandOff { forms, .. } => forms.as_ref()?.boot_partition.as_ref().map(|boot| &boot.files),
         _ => None,
     });
     let file = files.unwrap().iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path}"));

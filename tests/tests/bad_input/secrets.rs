@@ -99,7 +99,7 @@ async fn nothing_of_a_secret_is_told_or_written_whatever_its_users_do() {
         appliance.add_with(name, &mac, Some(image.clone()), |host| host.spec.user_data = Some(user_data)).await;
         let mut agent = Agent::boot_with(&appliance, &mac, 1, "", vec![disk("sda", "A", 20)]).await;
         assert!(matches!(agent.work(&appliance, name).await, End::Error), "{name}: a disk was to be written");
-        appliance.assert_told(name, &["the Ignition config in Secret"]).await;
+        appliance.assert_told(name, &["the Ignition config is not valid"]).await;
     }
     for name in ["unknown", "forbidden", "refused", "wrong", "no-json"] {
         let told = appliance.page(name).await + &appliance.error(name).await;

@@ -54,7 +54,10 @@ pub(crate) fn compose(host: &BareMetalHost, given: &Given, extras: &Extras) -> F
         }),
         config_drive: Some(config_drive(host, given, user, extras)),
         no_cloud: config.is_none().then(|| no_cloud(host, given, user, extras)),
-        arguments: config.and_then(|config| wanted_arguments(config)),
+        arguments: match &given.user {
+            User::Ignition(config) => wanted_arguments(config),
+            User::None | User::CloudInit(_) => None,
+        },
     }
 }
 
