@@ -245,13 +245,31 @@ impl Acquirer {
     pub fn stored_artifact(&self, wanted: &Wanted) -> Result<Option<Acquired>, StoreError> {
         let is_it = |source: &SourceRecord| source.sha256 == wanted.sha256;
         let keys = wanted.signed().map(|(_, keyring)| keyring.fingerprints());
-        let is_checked = |source: &SourceRecord| {
-            source.witness == Witness::Here && keys.as_ref().is_none_or(|keys| keys.contains(&source.signed_by))
+        // A host's image, or the stream itself before its metadata changed, was compared with another digest or with none.
+        let is_expansion = |source: &SourceRecord| match (wanted.uncompressed_sha256, wanted.role) {
+            (None, _) => true,
+            // What is not compressed is its own expansion.
+            (Some(digest), None) => source.uncompressed_sha256.unwrap_or(source.sha256) == digest,
+            // A file is expanded only to be compared.
+            (Some(digest), Some(_)) => source.uncompressed_sha256 == Some(digest),
         };
+        let is_checked = |source: &SourceRecord| {
+            source.witness == Witness::Here
+                && is_expansion(source)
+                && keys.as_ref().is_none_or(|keys| keys.contains(&source.signed_by))
+        };
+        let is_claim = |source: &SourceRecord| is_it(source) && source.witness == Witness::Bundle;
         let (stored, sources, is_contradicted, is_proven) = match wanted.role {
             None => {
                 let checked = self.store().find_source(&|source| is_it(source) && is_checked(source))?;
-                let told = || self.store().find_source(&|source| is_it(source) && source.witness == Witness::Bundle);
+                let told = || -> Result<Option<StoredImage>, StoreError> {
+                    // Of several claims the one that the stream's own digest proves, and not just any.
+                    let proven = wanted.uncompressed_sha256.map(|raw| self.store().by_raw(&raw)).transpose()?.flatten();
+                    match proven.filter(|image| image.meta.sources.iter().any(is_claim)) {
+                        Some(image) => Ok(Some(image)),
+                        None => self.store().find_source(&is_claim),
+                    }
+                };
                 let Some(image) = checked.map_or_else(told, |image| Ok(Some(image)))? else { return Ok(None) };
                 // A raw image of whole sectors is what the stream calls uncompressed.
                 let is_raw = |source: &SourceRecord| source.formats.last() == Some(&format::Format::Raw);
@@ -262,11 +280,12 @@ impl Acquirer {
             }
             Some(_) => {
                 let Some(file) = self.store().file(&wanted.sha256)? else { return Ok(None) };
-                (Stored::File(file.clone()), file.meta.sources, false, true)
+                let differs = !file.meta.sources.iter().any(|source| is_it(source) && is_expansion(source));
+                (Stored::File(file.clone()), file.meta.sources, differs, true)
             }
         };
         let checked = sources.iter().find(|source| is_it(source) && is_checked(source));
-        let is_told = sources.iter().any(|source| is_it(source) && source.witness == Witness::Bundle);
+        let is_told = sources.iter().any(is_claim);
         Ok(match checked {
             Some(source) => Some(Acquired { stored, signature: state(wanted, &source.signed_by), is_seen_here: true }),
             None if is_told && !is_contradicted && (is_proven || keys.is_none()) => {
