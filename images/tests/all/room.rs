@@ -93,3 +93,19 @@ fn downloads_under_way_stay_and_those_that_nobody_goes_on_with_go_first() {
     let coming = store.collect_for(&HashSet::new(), Some(2 << 20), 1 << 20).unwrap();
     assert!(coming.removed.iter().any(|removal| removal.item == Item::Image(kept.meta.raw_sha256)), "{coming:?}");
 }
+
+/// A damaged file stood before every other image, every import and every collection.
+#[test]
+fn metadata_that_cannot_be_read_hides_its_own_image_alone_and_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = ImageStore::open(dir.path()).unwrap();
+    let (bad, good) = (image(&store, 1), image(&store, 2));
+    let raw = bad.meta.raw_sha256;
+    fs::write(dir.path().join(format!("{raw}.json")), b"{\"raw").unwrap();
+    fs::write(dir.path().join(format!("{raw}.file.json")), b"[]").unwrap();
+    assert_eq!(store.list().unwrap(), [good]);
+    assert_eq!((store.files().unwrap(), store.by_raw(&raw).unwrap()), (Vec::new(), None));
+    assert_eq!(store.collect(&HashSet::new(), Some(1)).unwrap().removed.len(), 1);
+    assert_eq!(image(&store, 1).meta.raw_sha256, raw);
+    assert!(store.by_raw(&raw).unwrap().is_some());
+}

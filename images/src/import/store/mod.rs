@@ -108,15 +108,21 @@ impl ImageStore {
         self.sync_dir()
     }
 
-    /// `None`: there is no such file.
+    /// `None`: there is no such file, or it is none of ours: one that a disk damaged must not stand before all others, and
+    /// the next import of the same replaces it.
     fn read_json<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>, StoreError> {
         let bytes = match read_bounded(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(StoreError::Read { path: path.to_path_buf(), source }),
         };
-        let value = serde_json::from_slice(&bytes);
-        value.map(Some).map_err(|source| StoreError::Meta { path: path.to_path_buf(), source })
+        match serde_json::from_slice(&bytes) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "metadata that cannot be read is left alone");
+                Ok(None)
+            }
+        }
     }
 
     /// Puts a finished file in its place, then its metadata. The lock is held until the metadata is there, lest another
