@@ -29,6 +29,8 @@ use crate::runtime::Runtime;
 const TOLD_EVERY: Duration = Duration::from_secs(3);
 /// How often a download under way is looked at.
 const TICK: Duration = Duration::from_secs(1);
+/// And so often until it is known how much room it takes: a fast one would be over before the first tick.
+const FIRST_LOOK: Duration = Duration::from_millis(50);
 /// Files are read this often: nobody tells when one is replaced.
 const FILE_EVERY: Duration = Duration::from_secs(10);
 /// What the store holds is seen this often; what is not there any more is fetched again.
@@ -389,25 +391,17 @@ impl Follower {
         // So far there is room.
         let mut room_until: Option<u64> = None;
         let (mut told_at, mut total) = (None, artifact.total_bytes);
+        let tells_from = self.uptime() + TICK;
         loop {
-            self.runtime().sleep_until(self.uptime() + TICK).await;
+            let is_quick = matches!(*lock(stage), None | Some(Stage::Downloading { .. }));
+            let is_early = is_quick && room_until.is_none();
+            self.runtime().sleep_until(self.uptime() + if is_early { FIRST_LOOK } else { TICK }).await;
             if !self.memory().is_wanted(release, artifact) {
                 return Broken::Unwanted;
             }
             let Some(now_at) = *lock(stage) else { continue };
             let underway = underway(now_at, &mut rate, self.uptime(), &mut total);
-            if let Stage::Downloading { done_bytes, total_bytes } = now_at
-                && (done_bytes > 0 || total_bytes.is_some())
-                && room_until.is_none_or(|until| done_bytes >= until)
-            {
-                let (coming, until) = match total_bytes {
-                    Some(total) => {
-                        // What is downloaded stays until it is packed beside it; a file is moved.
-                        let packed = if super::releases::role(&artifact.part).is_some() { 0 } else { total };
-                        (total.saturating_sub(done_bytes).saturating_add(packed), u64::MAX)
-                    }
-                    None => (ROOM_AHEAD, done_bytes.saturating_add(ROOM_AHEAD)),
-                };
+            if let Some((coming, until)) = coming(now_at, &artifact.part, room_until) {
                 match self.streams.make_room(coming).await {
                     Ok(None) => {
                         self.memory().troubles.room = None;
@@ -418,7 +412,7 @@ impl Follower {
                 }
                 room_until = Some(until);
             }
-            let is_due = told_at.is_none_or(|at| self.uptime() >= at + TOLD_EVERY);
+            let is_due = self.uptime() >= told_at.map_or(tells_from, |at: Duration| at + TOLD_EVERY);
             self.memory().underway(release, &artifact.sha256, &underway);
             if is_due {
                 told_at = Some(self.uptime());
@@ -441,6 +435,8 @@ impl Follower {
         if written.as_ref() == Some(&status) {
             return Ok(());
         }
+        // Who waits for this may be dropped, and then nobody knows what is stored.
+        *written = None;
         let (uid, ours) = (&self.uid, &status);
         let done = self.streams.inner.streams.modify("", &self.name, Part::Status, |stream| {
             if stream.metadata.uid == *uid {
@@ -480,6 +476,25 @@ impl Follower {
     }
 }
 
+/// What is about to come in of a download, and up to which of its bytes that is said; `None` where nothing is known, or
+/// there is room.
+fn coming(stage: Stage, part: &str, room_until: Option<u64>) -> Option<(u64, u64)> {
+    let Stage::Downloading { done_bytes, total_bytes } = stage else { return None };
+    if room_until.is_some_and(|until| done_bytes < until) {
+        return None;
+    }
+    match total_bytes {
+        Some(total) => {
+            // What is downloaded stays until it is packed beside it; a file is moved.
+            let packed = if super::releases::role(part).is_some() { 0 } else { total };
+            Some((total.saturating_sub(done_bytes).saturating_add(packed), u64::MAX))
+        }
+        // The server has not answered yet.
+        None if done_bytes == 0 => None,
+        None => Some((ROOM_AHEAD, done_bytes.saturating_add(ROOM_AHEAD))),
+    }
+}
+
 /// What is told of a stage. The total stays known while the bytes are packed.
 fn underway(stage: Stage, rate: &mut super::rate::Rate, now: Duration, total: &mut Option<u64>) -> Underway {
     let plain = |done_bytes, total_bytes, message| Underway { done_bytes, total_bytes, message, ..Underway::default() };
@@ -500,5 +515,26 @@ fn underway(stage: Stage, rate: &mut super::rate::Rate, now: Duration, total: &m
             let percent = tell::percent(source_bytes, done);
             plain(done, *total, format!("downloaded; checked and packed for disks: {percent}%"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a length nothing was asked for, and a download went on beyond the quota.
+    #[test]
+    fn room_is_made_for_what_is_known_and_piece_by_piece_for_what_is_not() {
+        let stage = |done_bytes, total_bytes| Stage::Downloading { done_bytes, total_bytes };
+        assert_eq!(coming(stage(0, None), "disk", None), None);
+        assert_eq!(coming(stage(10, Some(100)), "disk", None), Some((190, u64::MAX)), "it is packed beside itself");
+        assert_eq!(coming(stage(10, Some(100)), "iso", None), Some((90, u64::MAX)));
+        assert_eq!(coming(stage(20, Some(100)), "disk", Some(u64::MAX)), None, "it is made once");
+        let first = coming(stage(10, None), "disk", None);
+        assert_eq!(first, Some((ROOM_AHEAD, 10 + ROOM_AHEAD)));
+        let until = first.map(|(_, until)| until);
+        assert_eq!(coming(stage(ROOM_AHEAD, None), "disk", until), None);
+        assert_eq!(coming(stage(10 + ROOM_AHEAD, None), "disk", until), Some((ROOM_AHEAD, 10 + 2 * ROOM_AHEAD)));
+        assert_eq!(coming(Stage::Rereading { done_bytes: 1, total_bytes: 2 }, "disk", None), None);
     }
 }

@@ -265,6 +265,9 @@ impl Memory {
     }
 
     pub(super) fn underway(&mut self, release: &str, sha256: &str, told: &Underway) {
+        if self.is_here(release, sha256) {
+            return;
+        }
         self.update(release, sha256, |artifact| {
             artifact.state = ArtifactState::Fetching;
             artifact.done_bytes = told.done_bytes;
@@ -481,6 +484,7 @@ mod tests {
     fn what_was_found_meanwhile_stays_whatever_becomes_of_the_download() {
         let mut memory = memory();
         memory.found("2", &digest("2"), &found());
+        memory.underway("2", &digest("2"), &Underway { done_bytes: 3, ..Underway::default() });
         memory.put_back("2", &digest("2"));
         for is_permanent in [false, true] {
             memory.failed("2", &digest("2"), &fault(is_permanent), Duration::ZERO);
