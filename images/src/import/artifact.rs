@@ -230,8 +230,8 @@ impl Acquirer {
                 Stored::Image(imported.map_err(|error| of_import(error, url))?)
             }
             Some(role) => {
-                let (acquirer, wanted) = (self.clone(), wanted.clone());
-                let task = move || acquirer.keep_file(fetched, &wanted, role, signed_by);
+                let wanted = wanted.clone();
+                let task = move || keep_file(fetched, &wanted, role, signed_by);
                 let kept = tokio::task::spawn_blocking(task).await;
                 Stored::File(kept.map_err(|_| ArtifactError::Ended { url: url.clone() })??)
             }
@@ -303,40 +303,34 @@ impl Acquirer {
         let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Ok(Some(SignatureCheck { keyring: keyring.clone(), signature: bytes.into(), now_s }))
     }
+}
 
-    /// Publishes a file as it is.
-    fn keep_file(
-        &self,
-        fetched: Fetched,
-        wanted: &Wanted,
-        role: Role,
-        signed_by: String,
-    ) -> Result<StoredFile, ArtifactError> {
-        let Fetched { partial, .. } = fetched;
-        if let Some(expected) = wanted.uncompressed_sha256 {
-            let path = partial.path().to_path_buf();
-            let expanded = File::open(&path).and_then(expanded_sha256);
-            let found = expanded.map_err(|source| ArtifactError::Read { path, source })?;
-            if found != expected {
-                partial.remove()?;
-                return Err(ArtifactError::Uncompressed { url: wanted.url.clone(), expected, found });
-            }
+/// Publishes a file as it is.
+fn keep_file(fetched: Fetched, wanted: &Wanted, role: Role, signed_by: String) -> Result<StoredFile, ArtifactError> {
+    let Fetched { partial, .. } = fetched;
+    if let Some(expected) = wanted.uncompressed_sha256 {
+        let path = partial.path().to_path_buf();
+        let expanded = File::open(&path).and_then(expanded_sha256);
+        let found = expanded.map_err(|source| ArtifactError::Read { path, source })?;
+        if found != expected {
+            partial.remove()?;
+            return Err(ArtifactError::Uncompressed { url: wanted.url.clone(), expected, found });
         }
-        let bytes = partial.bytes();
-        let source = SourceRecord {
-            url: without_secrets(&wanted.url),
-            formats: Vec::new(),
-            bytes,
-            sha256: wanted.sha256,
-            checksum: format!("sha256:{}", wanted.sha256),
-            uncompressed_sha256: wanted.uncompressed_sha256,
-            release: wanted.release.clone(),
-            signed_by,
-            witness: Witness::Here,
-        };
-        let meta = FileMeta { sha256: wanted.sha256, bytes, role, name: String::new(), sources: vec![source] };
-        Ok(self.store().publish_file(partial.into_incoming()?, meta)?)
     }
+    let bytes = partial.bytes();
+    let source = SourceRecord {
+        url: without_secrets(&wanted.url),
+        formats: Vec::new(),
+        bytes,
+        sha256: wanted.sha256,
+        checksum: format!("sha256:{}", wanted.sha256),
+        uncompressed_sha256: wanted.uncompressed_sha256,
+        release: wanted.release.clone(),
+        signed_by,
+        witness: Witness::Here,
+    };
+    let meta = FileMeta { sha256: wanted.sha256, bytes, role, name: String::new(), sources: vec![source] };
+    Ok(partial.publish(meta)?)
 }
 
 fn of_import(error: AcquireError, url: &str) -> ArtifactError {
