@@ -61,6 +61,8 @@ pub enum HttpError {
     Length { url: String, expected: u64, found: u64 },
     #[error("{url} stalled at byte {at}: nothing came for {seconds} s")]
     Stalled { url: String, at: u64, seconds: u64 },
+    #[error("{url} did not come to its end within {seconds} s")]
+    Slow { url: String, seconds: u64 },
     #[error("{url} broke off at byte {at}")]
     Broken { url: String, at: u64, source: reqwest::Error },
     #[error("{url} ended at byte {at} of {expected}")]
@@ -78,7 +80,11 @@ impl HttpError {
         match self {
             Self::Address { .. } => "give an http or https address",
             Self::Client { .. } => "this is a fault of this program or its system's certificates",
-            Self::Request { .. } | Self::Stalled { .. } | Self::Broken { .. } | Self::Truncated { .. } => {
+            Self::Request { .. }
+            | Self::Stalled { .. }
+            | Self::Slow { .. }
+            | Self::Broken { .. }
+            | Self::Truncated { .. } => {
                 "see that the server and the network to it work, and that it sends the whole file"
             }
             Self::Status { status, .. } if status.is_client_error() => {
@@ -360,6 +366,7 @@ impl Download {
             HttpError::Status { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
             HttpError::Address { .. }
             | HttpError::Client { .. }
+            | HttpError::Slow { .. }
             | HttpError::TooLarge { .. }
             | HttpError::Length { .. }
             | HttpError::Changed { .. }

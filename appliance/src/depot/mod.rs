@@ -94,6 +94,7 @@ fn fault(error: &ArtifactError) -> Fault {
         is_permanent: error.is_permanent(),
         is_full: error.is_full(),
         is_signature: matches!(error, ArtifactError::Signature { .. }),
+        is_busy: matches!(error, ArtifactError::Busy { .. }),
     }
 }
 
@@ -131,12 +132,7 @@ impl Depot for OwnDepot {
         Box::pin(async move {
             let (acquirer, asked) = (self.acquirer.clone(), wanted.clone());
             let looked = blocking(move || acquirer.stored_artifact(&asked).map_err(ArtifactError::from)).await;
-            let looked = looked.map_err(|message| Fault {
-                message,
-                is_permanent: false,
-                is_full: false,
-                is_signature: false,
-            })?;
+            let looked = looked.map_err(|message| Fault { message, ..Fault::default() })?;
             Ok(looked.map_err(|error| fault(&error))?.map(|acquired| found(acquired, wanted)))
         })
     }

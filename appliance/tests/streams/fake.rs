@@ -99,7 +99,7 @@ impl Shop {
 }
 
 pub(crate) fn fault(message: &str) -> Fault {
-    Fault { message: message.to_owned(), is_permanent: false, is_full: false, is_signature: false }
+    Fault { message: message.to_owned(), ..Fault::default() }
 }
 
 fn found(wanted: &Wanted) -> Found {

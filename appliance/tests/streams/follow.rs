@@ -207,6 +207,26 @@ async fn without_the_keys_that_it_names_nothing_signed_is_fetched() {
     site.stamped("a", "1").await;
 }
 
+/// A download that began before the keys were named was golden until somebody looked at the store again.
+#[tokio::test]
+async fn keys_that_come_during_a_download_judge_it() {
+    let site = Site::open().await;
+    site.offer("https://s/1", metadata("1"));
+    let half = Stage::Downloading { done_bytes: 500, total_bytes: Some(1000) };
+    site.shop.state().fates.insert(digest(PLAIN), Fate::Stages(vec![half]));
+    site.make("a", source("https://s/1")).await;
+    site.until("a", "progress", |stream| stream.status.progress.contains("50%")).await;
+    let keyring = json!({"kind": "ConfigMap", "namespace": "default", "name": "keys"});
+    site.edit("a", |stream| stream["spec"]["keyring"] = keyring.clone()).await;
+    site.until("a", "the reason", |stream| said(stream, DEGRADED).0 == "KeyringUnusable").await;
+    site.shop.go_on.notify_one();
+    let state = |stream: &firesteel_resources::BootImageStream| stream.status.releases[0].artifacts[0].state;
+    let stream = site.until("a", "the end of it", |stream| state(stream) != ArtifactState::Fetching).await;
+    assert_eq!((state(&stream), stream.status.stamped), (ArtifactState::Wanted, false));
+    site.edit("a", |stream| drop(stream["spec"].as_object_mut().unwrap().remove("keyring"))).await;
+    site.stamped("a", "1").await;
+}
+
 #[tokio::test]
 async fn a_paused_stream_is_left_alone_and_all_formats_may_be_asked_for() {
     let site = Site::open().await;
@@ -248,7 +268,8 @@ async fn the_architectures_are_those_of_the_hosts() {
     document["architectures"]["aarch64"] = arm["architectures"]["x86_64"].take();
     document["architectures"]["aarch64"]["artifacts"]["metal"]["release"] = json!("1");
     site.offer("https://s/1", document.to_string().into_bytes());
-    site.make("a", source("https://s/1")).await;
+    // A new host does not wait until the source is asked again, in a week.
+    site.make("a", json!({"source": {"url": "https://s/1"}, "refreshSeconds": 7 * 24 * 3600})).await;
     let stream = site.stamped("a", "1").await;
     assert_eq!(stream.status.releases[0].artifacts.len(), 2, "those of the appliance's own machine");
     let hardware = json!({"metadata": {"namespace": "default", "name": "h"},

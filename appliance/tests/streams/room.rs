@@ -49,3 +49,22 @@ async fn a_full_store_is_told_and_what_is_in_use_is_never_offered_for_removal() 
     assert_eq!((said(&stream, STORED).0.as_str(), said(&stream, DEGRADED).0.as_str()), ("HasRoom", "AsExpected"));
     assert_eq!(site.shop.state().forgotten, [digest(&url("1.raw.gz"))]);
 }
+
+/// A server that does not say how long a file is went on beyond the quota until the disk was full.
+#[tokio::test]
+async fn what_has_no_end_that_is_known_stops_where_the_room_ends() {
+    let site = Site::open().await;
+    site.offer("https://s/1", metadata("1"));
+    // Two seconds of the wall's clock, and then the rest at once.
+    let mut told = vec![Stage::Downloading { done_bytes: 10, total_bytes: None }; 50];
+    told.push(Stage::Downloading { done_bytes: 900 << 20, total_bytes: None });
+    site.shop.state().fates.insert(digest("1.raw.gz"), Fate::Stages(told));
+    site.make("a", json!({"source": {"url": "https://s/1"}})).await;
+    site.until("a", "the download", |stream| !stream.status.progress.is_empty()).await;
+    site.shop.state().shortfall = Some("9 MiB are missing".to_owned());
+    let stream = site.until("a", "the reason", |stream| said(stream, STORED).0 == "StoreFull").await;
+    assert!(said(&stream, STORED).1.contains("9 MiB are missing"), "{stream:?}");
+    let tried = site.shop.fetched(&url("1.raw.gz"));
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    assert_eq!((tried, site.shop.fetched(&url("1.raw.gz"))), (1, 1), "nothing is begun in a store that is full");
+}

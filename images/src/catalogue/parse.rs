@@ -66,6 +66,11 @@ impl Place {
         let wanted = [architecture.name(), platform];
         self.0.iter().zip(wanted).all(|(name, wanted)| name == wanted)
     }
+
+    /// Whether this is about such a form, or about everything that holds one.
+    fn may_be(&self, kind: Kind, sector_bytes: u32) -> bool {
+        self.0.get(2).is_none_or(|format| of_format(format) == (kind, sector_bytes))
+    }
 }
 
 impl fmt::Display for Place {
@@ -111,6 +116,14 @@ pub enum FaultCause {
 }
 
 impl Stream {
+    /// Whether an image of this form may be missing only because what the stream says of it cannot be used.
+    #[must_use]
+    pub fn is_faulty(&self, architecture: Architecture, platform: &str, kind: Kind, sector_bytes: u32) -> bool {
+        self.faults
+            .iter()
+            .any(|fault| fault.place.covers(architecture, platform) && fault.place.may_be(kind, sector_bytes))
+    }
+
     pub(super) fn of_json(json: &Json) -> Result<Self, StreamError> {
         let shape = |field, wanted| StreamError::Shape { field, wanted };
         let root = json.object().ok_or(shape("the document", "an object"))?;

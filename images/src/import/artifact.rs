@@ -230,8 +230,8 @@ impl Acquirer {
                 Stored::Image(imported.map_err(|error| of_import(error, url))?)
             }
             Some(role) => {
-                let (acquirer, wanted) = (self.clone(), wanted.clone());
-                let task = move || acquirer.keep_file(fetched, &wanted, role, signed_by);
+                let wanted = wanted.clone();
+                let task = move || keep_file(fetched, &wanted, role, signed_by);
                 let kept = tokio::task::spawn_blocking(task).await;
                 Stored::File(kept.map_err(|_| ArtifactError::Ended { url: url.clone() })??)
             }
@@ -245,13 +245,31 @@ impl Acquirer {
     pub fn stored_artifact(&self, wanted: &Wanted) -> Result<Option<Acquired>, StoreError> {
         let is_it = |source: &SourceRecord| source.sha256 == wanted.sha256;
         let keys = wanted.signed().map(|(_, keyring)| keyring.fingerprints());
-        let is_checked = |source: &SourceRecord| {
-            source.witness == Witness::Here && keys.as_ref().is_none_or(|keys| keys.contains(&source.signed_by))
+        // A host's image, or the stream itself before its metadata changed, was compared with another digest or with none.
+        let is_expansion = |source: &SourceRecord| match (wanted.uncompressed_sha256, wanted.role) {
+            (None, _) => true,
+            // What is not compressed is its own expansion.
+            (Some(digest), None) => source.uncompressed_sha256.unwrap_or(source.sha256) == digest,
+            // A file is expanded only to be compared.
+            (Some(digest), Some(_)) => source.uncompressed_sha256 == Some(digest),
         };
+        let is_checked = |source: &SourceRecord| {
+            source.witness == Witness::Here
+                && is_expansion(source)
+                && keys.as_ref().is_none_or(|keys| keys.contains(&source.signed_by))
+        };
+        let is_claim = |source: &SourceRecord| is_it(source) && source.witness == Witness::Bundle;
         let (stored, sources, is_contradicted, is_proven) = match wanted.role {
             None => {
                 let checked = self.store().find_source(&|source| is_it(source) && is_checked(source))?;
-                let told = || self.store().find_source(&|source| is_it(source) && source.witness == Witness::Bundle);
+                let told = || -> Result<Option<StoredImage>, StoreError> {
+                    // Of several claims the one that the stream's own digest proves, and not just any.
+                    let proven = wanted.uncompressed_sha256.map(|raw| self.store().by_raw(&raw)).transpose()?.flatten();
+                    match proven.filter(|image| image.meta.sources.iter().any(is_claim)) {
+                        Some(image) => Ok(Some(image)),
+                        None => self.store().find_source(&is_claim),
+                    }
+                };
                 let Some(image) = checked.map_or_else(told, |image| Ok(Some(image)))? else { return Ok(None) };
                 // A raw image of whole sectors is what the stream calls uncompressed.
                 let is_raw = |source: &SourceRecord| source.formats.last() == Some(&format::Format::Raw);
@@ -262,11 +280,12 @@ impl Acquirer {
             }
             Some(_) => {
                 let Some(file) = self.store().file(&wanted.sha256)? else { return Ok(None) };
-                (Stored::File(file.clone()), file.meta.sources, false, true)
+                let differs = !file.meta.sources.iter().any(|source| is_it(source) && is_expansion(source));
+                (Stored::File(file.clone()), file.meta.sources, differs, true)
             }
         };
         let checked = sources.iter().find(|source| is_it(source) && is_checked(source));
-        let is_told = sources.iter().any(|source| is_it(source) && source.witness == Witness::Bundle);
+        let is_told = sources.iter().any(is_claim);
         Ok(match checked {
             Some(source) => Some(Acquired { stored, signature: state(wanted, &source.signed_by), is_seen_here: true }),
             None if is_told && !is_contradicted && (is_proven || keys.is_none()) => {
@@ -284,40 +303,34 @@ impl Acquirer {
         let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Ok(Some(SignatureCheck { keyring: keyring.clone(), signature: bytes.into(), now_s }))
     }
+}
 
-    /// Publishes a file as it is.
-    fn keep_file(
-        &self,
-        fetched: Fetched,
-        wanted: &Wanted,
-        role: Role,
-        signed_by: String,
-    ) -> Result<StoredFile, ArtifactError> {
-        let Fetched { partial, .. } = fetched;
-        if let Some(expected) = wanted.uncompressed_sha256 {
-            let path = partial.path().to_path_buf();
-            let expanded = File::open(&path).and_then(expanded_sha256);
-            let found = expanded.map_err(|source| ArtifactError::Read { path, source })?;
-            if found != expected {
-                partial.remove()?;
-                return Err(ArtifactError::Uncompressed { url: wanted.url.clone(), expected, found });
-            }
+/// Publishes a file as it is.
+fn keep_file(fetched: Fetched, wanted: &Wanted, role: Role, signed_by: String) -> Result<StoredFile, ArtifactError> {
+    let Fetched { partial, .. } = fetched;
+    if let Some(expected) = wanted.uncompressed_sha256 {
+        let path = partial.path().to_path_buf();
+        let expanded = File::open(&path).and_then(expanded_sha256);
+        let found = expanded.map_err(|source| ArtifactError::Read { path, source })?;
+        if found != expected {
+            partial.remove()?;
+            return Err(ArtifactError::Uncompressed { url: wanted.url.clone(), expected, found });
         }
-        let bytes = partial.bytes();
-        let source = SourceRecord {
-            url: without_secrets(&wanted.url),
-            formats: Vec::new(),
-            bytes,
-            sha256: wanted.sha256,
-            checksum: format!("sha256:{}", wanted.sha256),
-            uncompressed_sha256: wanted.uncompressed_sha256,
-            release: wanted.release.clone(),
-            signed_by,
-            witness: Witness::Here,
-        };
-        let meta = FileMeta { sha256: wanted.sha256, bytes, role, name: String::new(), sources: vec![source] };
-        Ok(self.store().publish_file(partial.into_incoming()?, meta)?)
     }
+    let bytes = partial.bytes();
+    let source = SourceRecord {
+        url: without_secrets(&wanted.url),
+        formats: Vec::new(),
+        bytes,
+        sha256: wanted.sha256,
+        checksum: format!("sha256:{}", wanted.sha256),
+        uncompressed_sha256: wanted.uncompressed_sha256,
+        release: wanted.release.clone(),
+        signed_by,
+        witness: Witness::Here,
+    };
+    let meta = FileMeta { sha256: wanted.sha256, bytes, role, name: String::new(), sources: vec![source] };
+    Ok(partial.publish(meta)?)
 }
 
 fn of_import(error: AcquireError, url: &str) -> ArtifactError {

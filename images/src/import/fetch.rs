@@ -23,6 +23,9 @@ use crate::{
 
 /// Times that a file may change on its server before we give up: somebody uploads it over and over.
 const RESTARTS_MAX: u32 = 3;
+/// A small file comes within so many stalls, five minutes: all attempts that bring nothing take less. One byte now and then
+/// is no stall, and would hold up for days whoever waits for the file.
+const SMALL_STALLS: u32 = 10;
 /// Progress of reading what is there already is told this often.
 const TOLD_BYTES: u64 = 16 << 20;
 
@@ -44,7 +47,8 @@ pub(crate) struct Fetch {
     pub(crate) url: String,
     pub(crate) sha256: Sha256,
     pub(crate) signature: Option<SignatureCheck>,
-    /// Whether what came stays after an error that another attempt may outlive. After a kill it stays in any case.
+    /// Whether what came stays after an error that another attempt may outlive. After a kill it stays in any case, and so
+    /// does what an earlier attempt left.
     pub(crate) keeps_parts: bool,
 }
 
@@ -92,6 +96,8 @@ impl Fetch {
         let (store, sha256, url) = (self.store.clone(), self.sha256, self.url.clone());
         let opened = blocking(move || Partial::open(&store, &sha256, &url)).await??;
         let mut partial = opened.ok_or(FetchError::Busy)?;
+        // Who began it may come again for it.
+        let keeps_parts = self.keeps_parts || partial.bytes() > 0;
         let (mut restarts, mut is_doubted) = (0, false);
         loop {
             let ended;
@@ -107,7 +113,7 @@ impl Fetch {
                 Err(FetchError::Http(HttpError::Changed { why, .. })) if restarts < RESTARTS_MAX => {
                     tracing::info!(url = self.url, why, "the file changed: downloading it anew");
                 }
-                Err(error) if is_hopeless(&error) || !self.keeps_parts => return Err(removed(partial, error).await),
+                Err(error) if is_hopeless(&error) || !keeps_parts => return Err(removed(partial, error).await),
                 Err(error) => return Err(error),
             }
             restarts += 1;
@@ -242,9 +248,14 @@ pub(crate) async fn fetch_small(
 ) -> Result<Vec<u8>, HttpError> {
     let limits = Limits { bytes_max: bytes_max as u64, ..limits };
     let mut download = Download::new(client.clone(), url, limits, None, false)?;
-    let mut bytes = Vec::new();
-    while let Some(more) = download.next().await? {
-        bytes.extend_from_slice(&more);
-    }
-    Ok(bytes)
+    let whole = async {
+        let mut bytes = Vec::new();
+        while let Some(more) = download.next().await? {
+            bytes.extend_from_slice(&more);
+        }
+        Ok::<_, HttpError>(bytes)
+    };
+    let within = limits.stall * SMALL_STALLS;
+    let in_time = tokio::time::timeout(within, whole).await;
+    in_time.unwrap_or_else(|_| Err(HttpError::Slow { url: url.to_owned(), seconds: within.as_secs() }))
 }

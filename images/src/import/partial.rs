@@ -22,7 +22,7 @@ use tempfile::{NamedTempFile, TempPath};
 
 use super::{
     spare::Room,
-    store::{ImageStore, StoreError, read_bounded, remove_if_there},
+    store::{FileMeta, ImageStore, StoreError, StoredFile, read_bounded, remove_if_there},
 };
 use crate::{digest::Sha256, http::Validator};
 
@@ -173,9 +173,16 @@ impl Partial {
         remove_if_there(&self.path)
     }
 
-    /// The file, to be published as it is; gone when dropped, locked until then.
-    pub(crate) fn into_incoming(self) -> Result<NamedTempFile, StoreError> {
-        remove_if_there(&record_path(&self.path))?;
+    /// Publishes the file as it is. Its record goes last: after a kill in between nothing is downloaded again.
+    pub(crate) fn publish(self, meta: FileMeta) -> Result<StoredFile, StoreError> {
+        let (store, record) = (self.store.clone(), record_path(&self.path));
+        let published = store.publish_file(self.into_incoming()?, meta);
+        remove_if_there(&record)?;
+        published
+    }
+
+    /// The file, gone when dropped, locked until then. A record without it speaks of no bytes.
+    fn into_incoming(self) -> Result<NamedTempFile, StoreError> {
         let own = |source| StoreError::Publish { path: self.path.clone(), source };
         let path = TempPath::try_from_path(&self.path).map_err(own)?;
         Ok(NamedTempFile::from_parts(self.file, path))
@@ -194,4 +201,29 @@ fn record_path(path: &Path) -> PathBuf {
 
 fn full() -> io::Error {
     io::ErrorKind::StorageFull.into()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+
+    /// A kill while a whole file was put in its place made all of it be downloaded again.
+    #[test]
+    fn a_kill_before_the_file_is_in_its_place_costs_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = ImageStore::open(dir.path()).unwrap();
+        let (bytes, url) = (vec![7_u8; 5000], "https://a.example/kernel");
+        let sha256 = Sha256::of(&bytes);
+        let mut partial = Partial::open(&store, &sha256, url).unwrap().unwrap();
+        partial.append(&bytes).unwrap();
+        partial.flush().unwrap();
+        // As a process that ends leaves it.
+        drop(partial.into_incoming().unwrap().keep().unwrap());
+        let partial = Partial::open(&store, &sha256, url).unwrap().unwrap();
+        assert_eq!(partial.bytes(), 5000);
+        // Where the bytes are gone, the record alone promises nothing.
+        drop(partial.into_incoming().unwrap());
+        assert_eq!(Partial::open(&store, &sha256, url).unwrap().unwrap().bytes(), 0);
+    }
 }

@@ -203,3 +203,24 @@ async fn parts_of_a_network_boot_are_kept_as_they_are() {
     acquire(dir.path(), &role(Role::Kernel)).await.0.unwrap();
     assert_eq!(store.file(&digest).unwrap().unwrap().meta.bytes, kernel.len() as u64);
 }
+
+/// An image that a host brought in by the same digest was the stream's, whatever the stream said that it expands to.
+#[tokio::test]
+async fn what_is_here_already_is_compared_with_the_expanded_digest_too() {
+    let dir = tempfile::tempdir().unwrap();
+    let image = gpt_image(4 << 20, 512);
+    let bytes = gzip(&image);
+    let server = FileServer::start();
+    let url = server.put(PATH, File::of(&bytes));
+    for role in [None, Some(Role::Kernel)] {
+        let plain = Wanted { role, ..wanted(&url, Sha256::of(&bytes)) };
+        acquire(dir.path(), &plain).await.0.unwrap();
+        let lying = Wanted { uncompressed_sha256: Some(Sha256::of(b"x")), ..plain.clone() };
+        assert_eq!(acquirer(dir.path()).stored_artifact(&lying).unwrap(), None, "{role:?}");
+        let error = acquire(dir.path(), &lying).await.0.unwrap_err();
+        assert!(matches!(error, ArtifactError::Uncompressed { .. }), "{role:?}: {error:?}");
+        let honest = Wanted { uncompressed_sha256: Some(Sha256::of(&image)), ..plain };
+        acquire(dir.path(), &honest).await.0.unwrap();
+        assert!(acquirer(dir.path()).stored_artifact(&honest).unwrap().is_some(), "{role:?}");
+    }
+}

@@ -176,6 +176,31 @@ async fn what_only_a_bundle_says_never_stands_before_what_was_seen_here() {
     assert_eq!(own.by_source(&checksum).unwrap().unwrap().meta.raw_sha256, raw);
 }
 
+/// A lie beside the truth would have sent a site without a network out for what it has.
+#[test]
+fn of_two_claims_the_one_counts_that_the_stream_proves() {
+    let (theirs, ours) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let site = store(theirs.path());
+    let (one, one_bytes) = stored(&site, "https://example.com/a.raw.gz", 4);
+    let (two, two_bytes) = stored(&site, "https://example.com/b.raw.gz", 6);
+    // The lie is what is found first.
+    let is_first = one.meta.raw_sha256 < two.meta.raw_sha256;
+    let (lie, truth, published) = if is_first { (one, two, two_bytes) } else { (two, one, one_bytes) };
+    let contents = Contents { images: vec![lie.meta.raw_sha256, truth.meta.raw_sha256], ..Contents::default() };
+    let mut bytes = Vec::new();
+    export(&site, &contents, &mut bytes, &quiet).unwrap();
+    let mut parts = taken_apart(&bytes);
+    let claim = Sha256::of(&published);
+    let manifest = String::from_utf8(parts[0].2.clone()).unwrap();
+    parts[0].2 = manifest.replace(&lie.meta.sources[0].sha256.to_string(), &claim.to_string()).into_bytes();
+    assert!(import_into(ours.path(), &put_together(&parts)).unwrap().is_whole());
+    let raw = truth.meta.raw_sha256;
+    let artifact = Wanted { uncompressed_sha256: Some(raw), ..wanted("http://127.0.0.1:9/x.raw.gz", claim) };
+    let found = acquirer(ours.path()).stored_artifact(&artifact).unwrap().unwrap();
+    let Stored::Image(image) = &found.stored else { panic!("{found:?}") };
+    assert!(image.meta.raw_sha256 == raw && !found.is_seen_here, "{image:?}");
+}
+
 /// A bundle brings no signature: where one must be good, its word counts only if the stream's own digests prove it.
 #[tokio::test]
 async fn where_a_key_is_configured_a_bundles_word_is_not_enough() {

@@ -299,3 +299,24 @@ async fn local_files_are_read_below_one_folder_only() {
     let other = Request { url: "ftp://127.0.0.1/x".to_owned(), ..Request::default() };
     assert!(matches!(acquire(dir.path(), None, &other).await, Err(AcquireError::Scheme { .. })));
 }
+
+/// A byte now and then is no stall: who waits for metadata waited for days.
+#[tokio::test]
+async fn a_small_file_that_trickles_ends() {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}/stream.json", listener.local_addr().unwrap());
+    thread::spawn(move || {
+        let (mut stream, _) = listener.accept().unwrap();
+        read_request(&stream);
+        stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n").unwrap();
+        // Until the client hangs up.
+        while stream.write_all(b" ").is_ok() {
+            thread::sleep(Duration::from_millis(20));
+        }
+    });
+    let dir = tempfile::tempdir().unwrap();
+    let limits = Limits { stall: Duration::from_millis(300), ..limits() };
+    let acquirer = Acquirer::new(ImageStore::open(dir.path()).unwrap(), None).unwrap().with_limits(limits);
+    let error = acquirer.document(&url, 1 << 20).await.unwrap_err();
+    assert!(matches!(error, HttpError::Slow { .. }), "{error:?}");
+}

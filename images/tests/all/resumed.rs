@@ -261,3 +261,22 @@ async fn a_hosts_image_with_a_sha256_goes_on_after_a_kill() {
     assert!(acquirer(dir.path()).acquire(&request, Arc::new(|_| {})).await.is_err());
     assert_eq!(names(dir.path()), Vec::<String>::new());
 }
+
+/// A host that wanted the same image threw away what a stream had downloaded for hours.
+#[tokio::test]
+async fn a_host_whose_download_fails_leaves_what_a_stream_began() {
+    let dir = tempfile::tempdir().unwrap();
+    let content = Content::Generated { bytes: 80 * MIB };
+    let sha256 = content.sha256();
+    let server = FileServer::start();
+    let url = server.put(PATH, stops_at(File::new(content.clone()), 40 * MIB));
+    assert!(acquire(dir.path(), &wanted(&url, sha256)).await.0.is_err());
+    server.put(PATH, stops_at(File::new(content.clone()), 70 * MIB));
+    let request = Request { url: url.clone(), checksum: sha256.to_string(), ..Request::default() };
+    assert!(acquirer(dir.path()).acquire(&request, Arc::new(|_| {})).await.is_err());
+    assert_eq!(names(dir.path()), [format!("partial-{sha256}"), format!("partial-{sha256}.json")]);
+    let before = server.seen(PATH).len();
+    server.put(PATH, File::new(content));
+    assert_eq!(image_of(&acquire(dir.path(), &wanted(&url, sha256)).await.0.unwrap()), sha256);
+    assert_eq!(server.seen(PATH)[before].headers["range"], format!("bytes={}-", 70 * MIB));
+}

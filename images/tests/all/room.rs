@@ -93,3 +93,40 @@ fn downloads_under_way_stay_and_those_that_nobody_goes_on_with_go_first() {
     let coming = store.collect_for(&HashSet::new(), Some(2 << 20), 1 << 20).unwrap();
     assert!(coming.removed.iter().any(|removal| removal.item == Item::Image(kept.meta.raw_sha256)), "{coming:?}");
 }
+
+/// A damaged file stood before every other image, every import and every collection.
+#[test]
+fn metadata_that_cannot_be_read_hides_its_own_image_alone_and_is_replaced() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = ImageStore::open(dir.path()).unwrap();
+    let (bad, good) = (image(&store, 1), image(&store, 2));
+    let raw = bad.meta.raw_sha256;
+    fs::write(dir.path().join(format!("{raw}.json")), b"{\"raw").unwrap();
+    fs::write(dir.path().join(format!("{raw}.file.json")), b"[]").unwrap();
+    assert_eq!(store.list().unwrap(), [good]);
+    assert_eq!((store.files().unwrap(), store.by_raw(&raw).unwrap()), (Vec::new(), None));
+    assert_eq!(store.collect(&HashSet::new(), Some(1)).unwrap().removed.len(), 1);
+    assert_eq!(image(&store, 1).meta.raw_sha256, raw);
+    assert!(store.by_raw(&raw).unwrap().is_some());
+}
+
+/// What was downloaded lay beside the image that it had become, for ever.
+#[test]
+fn a_download_whose_image_is_here_goes_when_the_folder_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = ImageStore::open(dir.path()).unwrap();
+    let image = image(&store, 1);
+    let (done, other) = (image.meta.sources[0].sha256, Sha256::of(b"other"));
+    for digest in [&done, &other] {
+        fs::write(dir.path().join(format!("partial-{digest}")), b"x").unwrap();
+        fs::write(dir.path().join(format!("partial-{digest}.json")), b"{}").unwrap();
+    }
+    // Of a file that was put in its place just before a kill.
+    let lone = dir.path().join(format!("partial-{}.json", Sha256::of(b"lone")));
+    fs::write(&lone, b"{}").unwrap();
+    let store = ImageStore::open(dir.path()).unwrap();
+    assert!(!lone.exists());
+    assert_eq!(store.unfinished().unwrap().iter().map(|one| one.sha256).collect::<Vec<_>>(), [other]);
+    assert!(!dir.path().join(format!("partial-{done}.json")).exists());
+    assert_eq!(store.list().unwrap().len(), 1);
+}

@@ -43,7 +43,7 @@ pub struct Found {
 }
 
 /// Why something is not there.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fault {
     /// For people, with all causes, and what to do.
     pub message: String,
@@ -53,6 +53,8 @@ pub struct Fault {
     pub is_full: bool,
     /// The signature is not that of the key.
     pub is_signature: bool,
+    /// Somebody else is downloading it: nothing is wrong.
+    pub is_busy: bool,
 }
 
 /// An image as an object names it, whose digest may be of any kind.

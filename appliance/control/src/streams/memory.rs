@@ -43,6 +43,20 @@ impl Tries {
         self.failed = self.failed.saturating_add(1);
         self.not_before = now + pause;
     }
+
+    /// Nothing failed: it is looked at again soon.
+    fn wait(&mut self, now: Duration) {
+        self.not_before = now + RETRY_FIRST;
+    }
+}
+
+/// What decides, beside its bytes, whether an artifact is good.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Terms {
+    uncompressed_sha256: String,
+    signature_location: String,
+    /// Of the keys that may have signed it, and whether they cannot be used.
+    keyring: Option<(Option<Sha256>, bool)>,
 }
 
 /// What is told of a download under way.
@@ -176,6 +190,14 @@ impl Memory {
         self.source_tries = Tries::default();
     }
 
+    /// Whether the source was read for machines of other architectures than there are now: it is asked again before its
+    /// time, for a new host waits for its image.
+    pub(super) fn is_of_another_fleet(&self, fleet: &[Architecture]) -> bool {
+        self.spec.architectures.is_empty()
+            && self.troubles.source.is_none()
+            && self.read.as_ref().is_some_and(|(_, _, of)| of != fleet)
+    }
+
     /// Whether it is time to see what the store holds.
     pub(super) fn is_look_due(&self, now: Duration, every: Duration) -> bool {
         self.looked_at.is_none_or(|at| now >= at + every)
@@ -215,6 +237,27 @@ impl Memory {
         times.filter(|at| *at > now).min()
     }
 
+    fn find(&self, release: &str, sha256: &str) -> Option<&Artifact> {
+        let releases = self.status.releases.iter().filter(|one| one.release == release);
+        releases.flat_map(|one| &one.artifacts).find(|artifact| artifact.sha256 == sha256)
+    }
+
+    /// Somebody else brought it in the meantime, and it was found in the store.
+    fn is_here(&self, release: &str, sha256: &str) -> bool {
+        self.find(release, sha256).is_some_and(releases::is_verified)
+    }
+
+    /// By what an artifact is judged now: other keys or digests may come while it is downloaded.
+    pub(super) fn terms(&self, release: &str, sha256: &str) -> Option<Terms> {
+        let artifact = self.find(release, sha256)?;
+        let is_signed = !artifact.signature_location.is_empty();
+        Some(Terms {
+            uncompressed_sha256: artifact.uncompressed_sha256.clone(),
+            signature_location: artifact.signature_location.clone(),
+            keyring: is_signed.then_some((self.keyring_sha256, self.troubles.keyring.is_some())),
+        })
+    }
+
     fn update(&mut self, release: &str, sha256: &str, change: impl Fn(&mut Artifact)) {
         let releases = self.status.releases.iter_mut().filter(|one| one.release == release);
         let artifacts = releases.flat_map(|one| &mut one.artifacts);
@@ -222,6 +265,9 @@ impl Memory {
     }
 
     pub(super) fn underway(&mut self, release: &str, sha256: &str, told: &Underway) {
+        if self.is_here(release, sha256) {
+            return;
+        }
         self.update(release, sha256, |artifact| {
             artifact.state = ArtifactState::Fetching;
             artifact.done_bytes = told.done_bytes;
@@ -234,6 +280,9 @@ impl Memory {
 
     /// It is not fetched any more, and nothing is wrong with it.
     pub(super) fn put_back(&mut self, release: &str, sha256: &str) {
+        if self.is_here(release, sha256) {
+            return;
+        }
         self.update(release, sha256, |artifact| {
             artifact.state = ArtifactState::Wanted;
             artifact.bytes_per_second = None;
@@ -285,6 +334,15 @@ impl Memory {
     }
 
     pub(super) fn failed(&mut self, release: &str, sha256: &str, fault: &Fault, now: Duration) {
+        if self.is_here(release, sha256) {
+            return;
+        }
+        if fault.is_busy {
+            self.tries.entry(sha256.to_owned()).or_default().wait(now);
+            self.put_back(release, sha256);
+            self.update(release, sha256, |artifact| artifact.message.clone_from(&fault.message));
+            return;
+        }
         let at_least = if fault.is_permanent { RETRY_PERMANENT } else { Duration::ZERO };
         self.tries.entry(sha256.to_owned()).or_default().fail(now, at_least);
         if fault.is_full {
@@ -363,7 +421,7 @@ mod tests {
     }
 
     fn fault(is_permanent: bool) -> Fault {
-        Fault { message: "no".into(), is_permanent, is_full: false, is_signature: false }
+        Fault { message: "no".into(), is_permanent, ..Fault::default() }
     }
 
     #[test]
@@ -394,6 +452,76 @@ mod tests {
         };
         memory.load(&changed);
         assert!(memory.next(now).is_some(), "whoever changes it wants it tried");
+    }
+
+    fn found() -> Found {
+        Found {
+            raw_sha256: None,
+            bytes: 9,
+            served: "/x".into(),
+            signature: SignatureState::None,
+            is_seen_here: true,
+            is_proven: false,
+        }
+    }
+
+    /// Two streams that name one artifact: the second one was degraded as long as the first one's download took.
+    #[test]
+    fn what_somebody_else_downloads_is_waited_for_and_nothing_is_wrong() {
+        let mut memory = memory();
+        let busy = Fault { message: "wait".into(), is_busy: true, ..Fault::default() };
+        for tries in 0..4 {
+            let now = Duration::from_secs(100 * tries);
+            memory.failed("2", &digest("2"), &busy, now);
+            let artifact = &memory.status.releases[0].artifacts[0];
+            assert_eq!((artifact.state, artifact.message.as_str()), (ArtifactState::Wanted, "wait"));
+            assert_eq!(memory.next_at(now), Some(now + RETRY_FIRST), "its end is not far, and costs little to see");
+        }
+    }
+
+    /// A host had brought the same image in; the stream's own download ended, and the release lost its stamp.
+    #[test]
+    fn what_was_found_meanwhile_stays_whatever_becomes_of_the_download() {
+        let mut memory = memory();
+        memory.found("2", &digest("2"), &found());
+        memory.underway("2", &digest("2"), &Underway { done_bytes: 3, ..Underway::default() });
+        memory.put_back("2", &digest("2"));
+        for is_permanent in [false, true] {
+            memory.failed("2", &digest("2"), &fault(is_permanent), Duration::ZERO);
+        }
+        assert_eq!(memory.status.releases[0].artifacts[0].state, ArtifactState::Verified);
+        assert_eq!(memory.conclude(Timestamp::UNIX_EPOCH), ["2"]);
+    }
+
+    #[test]
+    fn other_keys_and_digests_are_other_terms() {
+        let mut memory = memory();
+        let terms = |memory: &Memory| memory.terms("2", &digest("2")).unwrap();
+        let unsigned = terms(&memory);
+        memory.set_keyring(None, Err("there is none".into()));
+        assert_eq!(terms(&memory), unsigned, "no key concerns it");
+        memory.status.releases[0].artifacts[0].signature_location = "https://a/b.sig".into();
+        let without = terms(&memory);
+        memory.set_keyring(Some(Sha256::of(b"one")), Ok(None));
+        let one = terms(&memory);
+        memory.set_keyring(Some(Sha256::of(b"two")), Ok(None));
+        let two = terms(&memory);
+        memory.status.releases[0].artifacts[0].uncompressed_sha256 = digest("raw");
+        let expanded = terms(&memory);
+        assert!(unsigned != without && without != one && one != two && two != expanded);
+        assert_eq!(terms(&memory), expanded);
+        assert_eq!(memory.terms("2", &digest("1")), None);
+    }
+
+    #[test]
+    fn hosts_of_another_architecture_are_waited_for_by_nobody() {
+        let mut memory = memory();
+        let (one, two) = ([Architecture::X86_64], [Architecture::X86_64, Architecture::Aarch64]);
+        assert!(!memory.is_of_another_fleet(&two), "nothing was read yet");
+        memory.take(Offer::default(), Sha256::of(b"x"), &one, (Duration::ZERO, Timestamp::UNIX_EPOCH));
+        assert!(memory.is_of_another_fleet(&two) && !memory.is_of_another_fleet(&one));
+        memory.source_failed("gone".into(), Duration::ZERO);
+        assert!(!memory.is_of_another_fleet(&two), "then its pauses count");
     }
 
     #[test]

@@ -133,6 +133,16 @@ fn chosen<'a>(stream: &'a Stream, architecture: Architecture, formats: &[&str]) 
         let chosen: Result<Vec<&Artifact>, NoChoice> = match *format {
             "metal" => {
                 let forms = SECTORS.map(|sectors| catalogue::disk_image(stream, architecture, sectors));
+                let is_any = forms.iter().any(Result::is_ok);
+                for (sectors, form) in SECTORS.into_iter().zip(&forms) {
+                    // A stream need not have both forms; one that has it wrong is told.
+                    if let Err(error) = form
+                        && is_any
+                        && stream.is_faulty(architecture, METAL, Kind::Metal, sectors)
+                    {
+                        missing.push(error.to_string());
+                    }
+                }
                 let [plain, four_k] = forms;
                 match (plain, four_k) {
                     (Err(plain), Err(_)) => Err(plain),
@@ -219,6 +229,26 @@ mod tests {
         let offer = read(&broken, &BootImageStreamSpec::default(), &[Architecture::X86_64]).unwrap();
         assert!(offer.releases.is_empty() && offer.is_unreadable("x86_64"));
         assert!(offer.faults[0].contains("raw.gz"), "{:?}", offer.faults);
+    }
+
+    /// The image for disks of 4 KiB sectors was gone from a release by a slip of its publisher, and nobody was told.
+    #[test]
+    fn of_two_forms_the_faulty_one_is_told_and_the_other_one_taken() {
+        let read = |formats: Value| {
+            let bytes = stream(json!({"x86_64": metal("2", formats)}));
+            super::read(&bytes, &BootImageStreamSpec::default(), &[Architecture::X86_64]).unwrap()
+        };
+        let mut formats = disks("x");
+        formats["4k.raw.gz"]["disk"]["sha256"] = json!("no digest");
+        let offer = read(formats.clone());
+        assert_eq!(offer.releases["2"].len(), 1);
+        assert!(offer.is_unreadable("x86_64") && offer.faults[0].contains("4k.raw.gz"), "{:?}", offer.faults);
+        assert_eq!(offer.faults.len(), 1);
+        // One that it does not have is no fault, whatever else is wrong.
+        formats.as_object_mut().unwrap().remove("4k.raw.gz");
+        formats["iso"] = json!({"disk": {"location": "file:///x"}});
+        let offer = read(formats);
+        assert!(offer.faults.is_empty() && !offer.is_unreadable("x86_64"), "{:?}", offer.faults);
     }
 
     #[test]

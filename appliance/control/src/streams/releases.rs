@@ -123,9 +123,18 @@ pub(crate) fn merge(known: &[Release], offer: &Offer, spec: &BootImageStreamSpec
         let before = release.clone();
         let offered = offer.releases.get(&release.release);
         let current = offered.into_iter().flatten().map(|artifact| with_known(fresh(artifact), Some(&before)));
+        let current: Vec<Artifact> = current.collect();
         let (mut kept, mut taken_back) = (Vec::new(), Vec::new());
         for artifact in before.artifacts.clone() {
             match standing(index, &artifact.architecture) {
+                // The offer may have it where it cannot be read.
+                Standing::Current
+                    if offer.is_unreadable(&artifact.architecture)
+                        && spec.formats().contains(&artifact.format.as_str())
+                        && !current.iter().any(|one| is_same_place(one, &artifact)) =>
+                {
+                    kept.push(artifact);
+                }
                 // The offer has it, or has it no more.
                 Standing::Current | Standing::Unwanted => {}
                 // One that was never whole will not be.
@@ -134,7 +143,7 @@ pub(crate) fn merge(known: &[Release], offer: &Offer, spec: &BootImageStreamSpec
                 Standing::TakenBack => taken_back.push(artifact),
             }
         }
-        let artifacts: Vec<Artifact> = current.chain(kept).collect();
+        let artifacts: Vec<Artifact> = current.into_iter().chain(kept).collect();
         if offered.is_some() {
             release.withdrawn = false;
         }
@@ -368,6 +377,26 @@ mod tests {
         assert_eq!(after, releases);
         let narrowed = BootImageStreamSpec { architectures: vec!["aarch64".into()], ..BootImageStreamSpec::default() };
         assert!(merge(&releases, &Offer::default(), &narrowed, at(5)).is_empty(), "nobody asks for it");
+    }
+
+    /// One entry of a release that is here was broken, and the image that it had named was gone.
+    #[test]
+    fn an_entry_of_a_release_that_cannot_be_read_takes_nothing_of_it_back() {
+        let mut releases = next(&[], &[("x86_64", "1")]);
+        verify_all(&mut releases);
+        let spec = BootImageStreamSpec::default();
+        let mut offer = offered(&[("x86_64", "1")]);
+        for artifact in offer.releases.values_mut().flatten() {
+            artifact.sector_bytes = 4096;
+        }
+        let gone = merge(&releases, &offer, &spec, at(5));
+        assert_eq!(gone[0].artifacts.len(), 1, "its publisher has it no more");
+        offer.unreadable = vec![Architecture::X86_64];
+        let after = merge(&releases, &offer, &spec, at(5));
+        let told: Vec<_> = after[0].artifacts.iter().map(|one| (one.sector_bytes, is_verified(one))).collect();
+        assert_eq!(told, [(4096, false), (512, true)]);
+        let narrowed = BootImageStreamSpec { formats: vec!["iso".into()], ..spec };
+        assert_eq!(merge(&releases, &offer, &narrowed, at(5))[0].artifacts.len(), 1, "nobody asks for it");
     }
 
     #[test]

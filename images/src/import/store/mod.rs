@@ -21,6 +21,7 @@ mod meta;
 mod room;
 
 use std::{
+    collections::HashSet,
     fs::{self, File},
     io::{self, Read as _, Write as _},
     path::{Path, PathBuf},
@@ -29,7 +30,7 @@ use std::{
 use serde::{Serialize, de::DeserializeOwned};
 use tempfile::NamedTempFile;
 
-use crate::digest::Sha256;
+use crate::{collect::Item, digest::Sha256};
 
 pub use files::StoredFile;
 pub use images::StoredImage;
@@ -64,8 +65,32 @@ impl ImageStore {
             if name.starts_with(INCOMING) || orphan {
                 store.remove_unlocked(&name)?;
             }
+            let of_partial = name.strip_suffix(META).filter(|stem| stem.starts_with(PARTIAL));
+            if of_partial.is_some_and(|stem| !store.dir.join(stem).exists()) {
+                remove_if_there(&store.dir.join(&name))?;
+            }
         }
+        store.remove_done()?;
         Ok(store)
+    }
+
+    /// Removes downloads whose image is here: a kill came between the two, and nobody goes on with them.
+    fn remove_done(&self) -> Result<(), StoreError> {
+        let names = self.names()?;
+        let mut partials: HashSet<Sha256> =
+            names.iter().filter_map(|name| name.strip_prefix(PARTIAL)?.parse().ok()).collect();
+        if partials.is_empty() {
+            return Ok(());
+        }
+        let of_images = self.list()?.into_iter().flat_map(|image| image.meta.sources);
+        let of_files = self.files()?.into_iter().flat_map(|file| file.meta.sources);
+        for source in of_images.chain(of_files) {
+            if source.witness == Witness::Here && partials.remove(&source.sha256) {
+                // One that is locked is wanted anew, by other keys.
+                let _is_gone = self.discard(Item::Partial(source.sha256))?;
+            }
+        }
+        Ok(())
     }
 
     #[must_use]
@@ -108,15 +133,21 @@ impl ImageStore {
         self.sync_dir()
     }
 
-    /// `None`: there is no such file.
+    /// `None`: there is no such file, or it is none of ours: one that a disk damaged must not stand before all others, and
+    /// the next import of the same replaces it.
     fn read_json<T: DeserializeOwned>(&self, path: &Path) -> Result<Option<T>, StoreError> {
         let bytes = match read_bounded(path) {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(source) => return Err(StoreError::Read { path: path.to_path_buf(), source }),
         };
-        let value = serde_json::from_slice(&bytes);
-        value.map(Some).map_err(|source| StoreError::Meta { path: path.to_path_buf(), source })
+        match serde_json::from_slice(&bytes) {
+            Ok(value) => Ok(Some(value)),
+            Err(error) => {
+                tracing::error!(path = %path.display(), %error, "metadata that cannot be read is left alone");
+                Ok(None)
+            }
+        }
     }
 
     /// Puts a finished file in its place, then its metadata. The lock is held until the metadata is there, lest another
