@@ -165,6 +165,10 @@ impl Client {
         path: &str,
         body: Option<(&str, Vec<u8>)>,
     ) -> anyhow::Result<reqwest::Response> {
+        self.answered(self.request(method, path, body)).await
+    }
+
+    fn request(&self, method: Method, path: &str, body: Option<(&str, Vec<u8>)>) -> reqwest::RequestBuilder {
         let mut request = self.http.request(method, format!("{}{path}", self.server));
         if !self.token.is_empty() {
             request = request.bearer_auth(&self.token);
@@ -172,6 +176,10 @@ impl Client {
         if let Some((content_type, bytes)) = body {
             request = request.header("content-type", content_type).body(bytes);
         }
+        request
+    }
+
+    async fn answered(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
         let response = request.send().await.with_context(|| format!("asking the appliance at {}", self.server))?;
         for warning in response.headers().get_all("warning") {
             if let Ok(text) = warning.to_str() {
@@ -196,6 +204,16 @@ impl Client {
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let response = self.send(Method::GET, path, None).await?;
         response.json().await.context("reading the appliance's answer")
+    }
+
+    /// Like [`Client::get`], as the table that the appliance makes of it: `columnDefinitions` and `rows` with their `cells`.
+    ///
+    /// # Errors
+    /// When the appliance does not answer, or refuses.
+    pub(crate) async fn get_table(&self, path: &str) -> anyhow::Result<Value> {
+        const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
+        let request = self.request(Method::GET, path, None).header("accept", TABLE);
+        self.answered(request).await?.json().await.context("reading the appliance's answer")
     }
 
     /// Like [`Client::get`], with `None` for what does not exist.

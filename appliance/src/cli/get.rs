@@ -6,7 +6,6 @@ use firesteel_resources::{
     condition::find_condition,
     host_group::{CANARY_HALTED, DEGRADED, ImageReference},
 };
-use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -37,25 +36,33 @@ pub(crate) async fn run(client: &Client, kind: &str, name: Option<&str>, output:
     if found.kind == "HostGroup" && !items.is_empty() {
         return groups(items);
     }
-    let rows: Vec<Vec<String>> = items
-        .iter()
-        .map(|item| {
-            let text = |path: &str| item.pointer(path).and_then(Value::as_str).unwrap_or("-");
-            vec![clean(text("/metadata/name")), age(text("/metadata/creationTimestamp"))]
-        })
-        .collect();
-    if rows.is_empty() {
+    if items.is_empty() {
         print_text(&format!("no {} in namespace {}\n", found.plural, client.namespace));
-    } else {
-        print_text(&table::render(&["NAME", "AGE"], &rows, table::terminal_width()));
+        return Ok(());
     }
+    let (header, rows) = columns(&client.get_table(&path).await?);
+    let header: Vec<&str> = header.iter().map(String::as_str).collect();
+    print_text(&table::render(&header, &rows, table::terminal_width()));
     Ok(())
 }
 
-fn age(created: &str) -> String {
-    created
-        .parse::<Timestamp>()
-        .map_or_else(|_| "-".to_owned(), |at| table::duration(Timestamp::now().duration_since(at).as_secs()))
+/// What `kubectl get` shows of a table: its columns of priority 0.
+fn columns(answer: &Value) -> (Vec<String>, Vec<Vec<String>>) {
+    let list = |value: &Value, key: &str| value[key].as_array().cloned().unwrap_or_default();
+    let shown: Vec<(usize, String)> = list(answer, "columnDefinitions")
+        .iter()
+        .enumerate()
+        .filter(|(_, column)| column["priority"].as_i64().unwrap_or(0) == 0)
+        .map(|(at, column)| (at, clean(column["name"].as_str().unwrap_or_default()).to_uppercase()))
+        .collect();
+    let cell = |row: &Value, at: usize| match &row["cells"][at] {
+        Value::Null => "-".to_owned(),
+        Value::String(text) if text.is_empty() => "-".to_owned(),
+        Value::String(text) => clean(text),
+        other => clean(&other.to_string()),
+    };
+    let rows = list(answer, "rows").iter().map(|row| shown.iter().map(|(at, _)| cell(row, *at)).collect()).collect();
+    (shown.into_iter().map(|(_, name)| name).collect(), rows)
 }
 
 /// All objects of a kind, typed.

@@ -84,7 +84,11 @@ pub(super) fn walk(
     let mut report = Report::default();
     let failed = |source| BundleError::Read { source };
     let mut entries = archive.entries().map_err(failed)?.raw(true);
-    let mut first = entries.next().ok_or(BundleError::NoManifest)?.map_err(failed)?;
+    let mut first = match entries.next() {
+        None => return Err(BundleError::NoManifest),
+        Some(Err(error)) if is_no_archive(&error) => return Err(BundleError::NoManifest),
+        Some(entry) => entry.map_err(failed)?,
+    };
     if name_fault(&first, MANIFEST).is_some() || first.size() > MANIFEST_BYTES_MAX {
         return Err(BundleError::NoManifest);
     }
@@ -131,6 +135,12 @@ pub(super) fn walk(
         }
     }
     Ok(report)
+}
+
+/// Whether the archive's reader did not like what it read (these are its kinds), and not the system failed to read it.
+fn is_no_archive(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    [InvalidData, InvalidInput, Other, UnexpectedEof].contains(&error.kind())
 }
 
 /// Errors of readers quote what they read.

@@ -91,7 +91,12 @@ async fn nothing_of_a_secret_is_told_or_written_whatever_its_users_do() {
         "storage": {"files": [{"path": canary("path"), "contents": {"source": format!("data:,{}", canary("file"))}}]},
     });
     let (_origin, image) = published(noise(2 << 20));
-    for (number, (name, config)) in [("wrong", wrong.to_string()), ("no-json", canary("text"))].into_iter().enumerate()
+    for (number, (name, config, told)) in [
+        ("wrong", wrong.to_string(), "the Ignition config is not valid"),
+        ("no-json", canary("text"), "the user data is neither an Ignition config"),
+    ]
+    .into_iter()
+    .enumerate()
     {
         appliance.add_secret(name, "userData", config.as_bytes()).await;
         let mac = format!("02:00:00:00:07:1{number}");
@@ -99,7 +104,7 @@ async fn nothing_of_a_secret_is_told_or_written_whatever_its_users_do() {
         appliance.add_with(name, &mac, Some(image.clone()), |host| host.spec.user_data = Some(user_data)).await;
         let mut agent = Agent::boot_with(&appliance, &mac, 1, "", vec![disk("sda", "A", 20)]).await;
         assert!(matches!(agent.work(&appliance, name).await, End::Error), "{name}: a disk was to be written");
-        appliance.assert_told(name, &["the Ignition config is not valid"]).await;
+        appliance.assert_told(name, &[told]).await;
     }
     for name in ["unknown", "forbidden", "refused", "wrong", "no-json"] {
         let told = appliance.page(name).await + &appliance.error(name).await;

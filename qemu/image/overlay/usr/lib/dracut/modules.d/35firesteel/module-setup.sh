@@ -12,7 +12,8 @@ install() {
     # Ignition calls it after writing files; there is nothing to relabel.
     inst_script "$moddir/setfiles.sh" /usr/sbin/setfiles
     # Debian's own, which is there already, knows no boot loader and refuses.
-    install -m 755 "$moddir/kargs.sh" "$initdir/usr/sbin/ignition-kargs-helper"
+    cp --remove-destination "$moddir/kargs.sh" "$initdir/usr/sbin/ignition-kargs-helper"
+    chmod 755 "$initdir/usr/sbin/ignition-kargs-helper"
     inst_simple /etc/systemd/network/95-firesteel.network
     for unit in firesteel-copy-config.service firesteel-network.service; do
         inst_simple "$moddir/$unit" "$systemdsystemunitdir/$unit"
