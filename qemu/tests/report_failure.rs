@@ -93,7 +93,7 @@ fn the_end_of_the_log_goes_to_the_appliance_with_the_token_and_without_any_in_it
     let requests = served.join().unwrap();
     assert_eq!(requests[0], requests[1], "a report that does not arrive is sent again");
     let (head, body) = requests[1].split_once("\r\n\r\n").unwrap();
-    assert!(head.starts_with("POST /x/first-boot-failed HTTP/1.1\r\n"), "{head}");
+    assert!(head.starts_with("POST /x HTTP/1.1\r\n"), "{head}");
     assert!(head.contains("\r\nAuthorization: Bearer t0.k-en_==\r\n"), "{head}");
     assert!(head.contains("\r\nContent-Type: text/plain\r\n"), "{head}");
     assert!(body.len() <= 16 << 10 && body.len() > 15 << 10, "{} bytes", body.len());

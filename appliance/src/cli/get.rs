@@ -59,7 +59,7 @@ fn columns(answer: &Value) -> (Vec<String>, Vec<Vec<String>>) {
         Value::Null => "-".to_owned(),
         Value::String(text) if text.is_empty() => "-".to_owned(),
         Value::String(text) => clean(text),
-        other => clean(&other.to_string()),
+        value @ (Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_)) => clean(&value.to_string()),
     };
     let rows = list(answer, "rows").iter().map(|row| shown.iter().map(|(at, _)| cell(row, *at)).collect()).collect();
     (shown.into_iter().map(|(_, name)| name).collect(), rows)

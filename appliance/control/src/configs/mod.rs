@@ -73,7 +73,7 @@ struct Asker {
 
 /// What there is to serve by a name.
 enum Found {
-    Secret(Secret),
+    Secret(Box<Secret>),
     Pool(Arc<render::Rendered>),
 }
 
@@ -203,7 +203,7 @@ impl Control {
     async fn find_config(&self, key: &HostKey, name: &str) -> Result<Found, ConfigRefusal> {
         let secret = self.inner.secrets.get(&key.namespace, name).await.map_err(store)?;
         if let Some(secret) = secret.filter(|secret| secret.type_ == CONFIG_TYPE) {
-            return Ok(Found::Secret(secret));
+            return Ok(Found::Secret(Box::new(secret)));
         }
         self.pool_of(name).await.map(Found::Pool)
     }

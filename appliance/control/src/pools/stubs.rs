@@ -92,7 +92,7 @@ pub(super) fn decide(secret: &Secret, managed: Option<&str>, ours: &Ours<'_>) ->
         Work::Write { .. } if secret.immutable == Some(true) => {
             Work::LeftAlone("it is immutable, and would have to be changed: replace it".to_owned())
         }
-        work => work,
+        Work::Nothing | Work::Write { .. } | Work::LeftAlone(_) => work,
     }
 }
 

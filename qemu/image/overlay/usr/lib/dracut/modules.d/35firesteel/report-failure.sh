@@ -47,7 +47,7 @@ for ((try = 1; try <= tries; try++)); do
     log_tail
     answer=$(curl --silent --show-error --max-time 20 --cacert "$work/ca.crt" --header "@$work/header" \
         --header 'Content-Type: text/plain' --data-binary "@$work/log" --output /dev/null --write-out '%{http_code}' \
-        "$(setting FIRESTEEL_REPORT_URL)/first-boot-failed" 2>"$work/error")
+        "$(setting FIRESTEEL_REPORT_URL)" 2>"$work/error")
     case $answer in
     2??)
         say "reported that the first boot failed"
