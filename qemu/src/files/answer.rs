@@ -54,6 +54,24 @@ pub enum OriginFaultKind {
     Endless,
 }
 
+impl OriginFaultKind {
+    /// How an answer ends at the fault's place, if it does.
+    fn end(self) -> Option<End> {
+        match self {
+            Self::Cut => Some(End::Close),
+            Self::Reset => Some(End::Reset),
+            Self::Stall => Some(End::Stall),
+            Self::Status
+            | Self::Truncate
+            | Self::WrongLength
+            | Self::Alter
+            | Self::ChangeEtag
+            | Self::WrongRange
+            | Self::Endless => None,
+        }
+    }
+}
+
 /// A request, as far as an origin looks at it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Asked {
@@ -167,29 +185,30 @@ impl Origin {
         if let Some(fault) = self.meet(OriginFaultKind::Alter, start..end) {
             answer.altered.push(fault.at..fault.at + fault.bytes);
         }
-        for (kind, how) in [
-            (OriginFaultKind::Cut, End::Close),
-            (OriginFaultKind::Reset, End::Reset),
-            (OriginFaultKind::Stall, End::Stall),
-        ] {
-            if let Some(fault) = self.meet(kind, start..end) {
-                answer.bytes = answer.bytes.min(fault.at - start);
-                answer.end = how;
-            }
+        if let Some((at, how)) = self.meet_end(start..end) {
+            answer.bytes = at - start;
+            answer.end = how;
         }
         answer
+    }
+
+    /// The end that an answer with these bytes comes to first, with its place; counts it. Those behind it are not met.
+    fn meet_end(&mut self, range: std::ops::Range<u64>) -> Option<(u64, End)> {
+        let ends = self.faults.iter_mut().filter_map(|(fault, met)| {
+            let how = fault.kind.end().filter(|_| range.contains(&fault.at))?;
+            fault.times.is_none_or(|times| *met < times).then_some((fault.at, how, met))
+        });
+        let (at, how, met) = ends.min_by_key(|(at, ..)| *at)?;
+        *met += 1;
+        Some((at, how))
     }
 
     /// The fault of this kind that an answer with these bytes meets, if any; counts it.
     fn meet(&mut self, kind: OriginFaultKind, range: std::ops::Range<u64>) -> Option<OriginFault> {
         let found = self.faults.iter_mut().find(|(fault, met)| {
-            let applies = matches!(
-                kind,
-                OriginFaultKind::Cut | OriginFaultKind::Reset | OriginFaultKind::Stall | OriginFaultKind::Alter
-            );
             fault.kind == kind
                 && fault.times.is_none_or(|times| *met < times)
-                && (!applies || range.contains(&fault.at))
+                && (kind != OriginFaultKind::Alter || range.contains(&fault.at))
         });
         let (fault, met) = found?;
         *met += 1;
@@ -219,6 +238,18 @@ mod tests {
 
     fn asked(range: Option<(u64, Option<u64>)>) -> Asked {
         Asked { path: "/x".to_owned(), range, ..Asked::default() }
+    }
+
+    #[test]
+    fn an_end_behind_another_is_met_by_a_later_answer() {
+        let once = |kind, at| OriginFault { times: Some(1), ..fault(kind, at) };
+        let faults = vec![once(OriginFaultKind::Cut, 700), once(OriginFaultKind::Stall, 300)];
+        let mut origin = Origin::new(1000, faults);
+        let mut from = |start: u64| {
+            let answer = origin.answer(&asked(Some((start, None))));
+            (answer.bytes, answer.end)
+        };
+        assert_eq!([from(0), from(300), from(700)], [(300, End::Stall), (400, End::Close), (300, End::Close)]);
     }
 
     #[test]
