@@ -45,6 +45,8 @@ const REFRESH_SECONDS: (i64, i64) = (60, 7 * 24 * 3600);
 const REFRESH_SECONDS_DEFAULT: i64 = 3600;
 /// As file systems have it.
 const FILE_NAME_MAX: usize = 255;
+/// What is read of a stream is kept in a file of its name, written as `.NAME.json.new`.
+const NAME_MAX: usize = FILE_NAME_MAX - ".".len() - ".json".len() - ".new".len();
 
 pub const KIND: Kind = Kind {
     short_names: &["bis"],
@@ -330,6 +332,10 @@ const SHAPE: Shape = Shape::object(&[
 pub fn causes(new: &BootImageStream) -> Vec<Cause> {
     let Source { url, file, config_map } = &new.spec.source;
     let mut causes = Vec::new();
+    if new.metadata.name.len() > NAME_MAX {
+        let why = format!("must have at most {NAME_MAX} characters, for a file is named after it");
+        causes.push(Cause::invalid("metadata.name", &new.metadata.name, &why));
+    }
     let set = [!url.is_empty(), !file.is_empty(), config_map.is_some()];
     match set.iter().filter(|set| **set).count() {
         0 => causes.push(Cause::required("spec.source", "one of url, file and configMap")),
@@ -361,6 +367,16 @@ mod tests {
     fn fields(spec: Value) -> Vec<String> {
         let mut object = json!({"metadata": {"name": "stable"}, "spec": spec});
         admit(&KIND, &mut object, None).causes.into_iter().map(|cause| cause.field).collect()
+    }
+
+    #[test]
+    fn a_name_fits_a_file() {
+        for (length, told) in [(245, None), (246, Some("metadata.name"))] {
+            let spec = json!({"source": {"file": "stable.json"}});
+            let mut object = json!({"metadata": {"name": "s".repeat(length)}, "spec": spec});
+            let field = admit(&KIND, &mut object, None).causes.into_iter().map(|cause| cause.field).next();
+            assert_eq!(field.as_deref(), told, "{length}");
+        }
     }
 
     #[test]

@@ -62,24 +62,30 @@ impl StreamFolder {
         replace(&self.root.join(FOLLOWED), &format!("{stream}{JSON}"), document)
     }
 
-    /// The streams that are followed, or were, with what was read last, by name.
+    /// The streams that are followed, or were, by name: something was read of each.
     ///
     /// # Errors
     /// When the folder cannot be read.
-    pub fn followed(&self) -> anyhow::Result<Vec<(String, Vec<u8>)>> {
+    pub fn followed(&self) -> anyhow::Result<Vec<String>> {
         let folder = self.root.join(FOLLOWED);
         let mut found = Vec::new();
         let entries = fs::read_dir(&folder).with_context(|| format!("reading the folder {}", folder.display()))?;
         for entry in entries {
             let name = entry.with_context(|| format!("reading the folder {}", folder.display()))?.file_name();
-            let Some(stream) = name.to_str().and_then(|name| name.strip_suffix(JSON)).filter(|name| is_plain(name))
-            else {
-                continue;
-            };
-            found.push((stream.to_owned(), read(&folder.join(&name))?));
+            let stream = name.to_str().and_then(|name| name.strip_suffix(JSON)).filter(|name| is_plain(name));
+            found.extend(stream.map(str::to_owned));
         }
         found.sort();
         Ok(found)
+    }
+
+    /// What was read last of one of them.
+    ///
+    /// # Errors
+    /// When there is no such plain file, or it is too long.
+    pub fn last_read(&self, stream: &str) -> anyhow::Result<Vec<u8>> {
+        anyhow::ensure!(is_plain(stream), "{stream:?} cannot be the name of a file");
+        read(&self.root.join(FOLLOWED).join(format!("{stream}{JSON}")))
     }
 }
 
@@ -132,6 +138,7 @@ mod tests {
         assert!(format!("{:#}", folder.read("long").unwrap_err()).contains("more than"));
         folder.keep("b", b"2").unwrap();
         folder.keep("a", b"1").unwrap();
-        assert_eq!(folder.followed().unwrap(), [("a".to_owned(), b"1".to_vec()), ("b".to_owned(), b"2".to_vec())]);
+        assert_eq!(folder.followed().unwrap(), ["a", "b"]);
+        assert_eq!((folder.last_read("a").unwrap(), folder.last_read("b").unwrap()), (b"1".to_vec(), b"2".to_vec()));
     }
 }

@@ -93,6 +93,23 @@ fn what_is_no_bundle_or_a_cut_one_is_refused() {
         let said = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(!refused.status.success() && said.contains(text), "{what}: {said}");
     }
+    // What is kept of one stream cannot be read: the others can be exported by name.
+    fs::create_dir(site.data().join("streams/followed/bad.json")).unwrap();
+    let export = |arguments: &[&str]| {
+        let mut command = site.command();
+        command
+            .args(["image", "export", "--bundle"])
+            .arg(site.folder().join("b.bundle"))
+            .arg("--data")
+            .arg(site.data());
+        command.args(arguments);
+        run(&mut command)
+    };
+    let refused = export(&[]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("stream bad") && said.contains("bad.json"), "{said}");
+    assert!(!site.folder().join("b.bundle").exists());
+    assert!(export(&["--stream", "stable"]).status.success());
     let refused = run(&mut image(&["import"]));
     assert!(!refused.status.success(), "neither a source nor a bundle");
     let empty = run(&mut image(&["export", "--bundle", path.to_str().unwrap()]));

@@ -12,13 +12,12 @@ use serde_json::{Map, Value, json};
 /// Of an interface (`IFNAMSIZ` less its end).
 const INTERFACE_BYTES_MAX: usize = 15;
 
-/// `meta_data.json`: upstream's names (baremetal-operator, `getConfigDrive`), `hostname`, which cloud-init takes the
-/// name from, and over them the owner's.
+/// `meta_data.json`: upstream's names (baremetal-operator, `getConfigDrive`), and over them the owner's. cloud-init takes
+/// the name from `hostname` alone and puts it over `local-hostname`, so that this one's name stands in both.
 pub(super) fn config_drive_meta_data(host: &ObjectMeta, own: &Map<String, Value>) -> Map<String, Value> {
     let mut meta = Map::new();
     for (name, value) in [
         ("uuid", &host.uid),
-        ("hostname", &host.name),
         ("local-hostname", &host.name),
         ("local_hostname", &host.name),
         ("name", &host.name),
@@ -28,6 +27,10 @@ pub(super) fn config_drive_meta_data(host: &ObjectMeta, own: &Map<String, Value>
         meta.insert(name.to_owned(), json!(value));
     }
     meta.extend(own.clone());
+    if !own.contains_key("hostname") {
+        let stated = ["local-hostname", "local_hostname"].iter().find_map(|name| own.get(*name));
+        meta.insert("hostname".to_owned(), stated.cloned().unwrap_or_else(|| json!(host.name)));
+    }
     meta
 }
 

@@ -131,9 +131,9 @@ fn cloud_inits_user_data_goes_onto_a_volume_that_it_reads() {
     assert_eq!(text(&no_cloud, "user-data").unwrap(), CLOUD);
     let of_drive = value(&drive, "openstack/latest/meta_data.json");
     assert_eq!(
-        (&of_drive["local-hostname"], &of_drive["role"]),
-        (&json!("other"), &json!("worker")),
-        "the owner's wins"
+        (&of_drive["local-hostname"], &of_drive["hostname"], &of_drive["role"]),
+        (&json!("other"), &json!("other"), &json!("worker")),
+        "the owner's wins, also where cloud-init looks"
     );
     let of_no_cloud = value(&no_cloud, "meta-data");
     assert_eq!((&of_no_cloud["instance-id"], &of_no_cloud["local-hostname"]), (&json!("u-1"), &json!("other")));

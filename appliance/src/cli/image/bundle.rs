@@ -112,8 +112,8 @@ pub(super) fn export(
     let is_all = names.is_empty() && digests.is_empty();
     let followed = folder.followed()?;
     for name in names {
-        if !followed.iter().any(|(known, _)| known == name) {
-            let has = followed.iter().map(|(known, _)| known.as_str()).collect::<Vec<_>>().join(", ");
+        if !followed.contains(name) {
+            let has = followed.join(", ");
             anyhow::bail!(
                 "nothing was read of a stream {name}; there is: {}",
                 if has.is_empty() { "none" } else { &has }
@@ -121,10 +121,13 @@ pub(super) fn export(
         }
     }
     let mut streams: Vec<(String, Vec<u8>)> = Vec::new();
-    for (name, document) in followed {
+    for name in followed {
         if !(is_all || names.contains(&name)) {
             continue;
         }
+        let document = folder.last_read(&name).with_context(|| {
+            format!("reading the metadata of the stream {name}; remove that file, or name other streams (--stream)")
+        })?;
         if let Some((same, _)) = streams.iter().find(|(_, other)| *other == document) {
             told += &format!("  stream {name}: its metadata is that of {same}, and goes by that name\n");
             continue;
