@@ -52,6 +52,7 @@ pub enum HttpError {
     #[error("making an HTTP client")]
     Client { source: reqwest::Error },
     #[error("requesting {url}")]
+    // Sources do not name the address again.
     Request { url: String, source: reqwest::Error },
     #[error("{url} answered {status}")]
     Status { url: String, status: StatusCode },
@@ -259,7 +260,7 @@ impl Download {
         let (url, at) = (|| self.url.clone(), self.position);
         let chunk = match next {
             Err(_) => return Err(HttpError::Stalled { url: url(), at, seconds: self.limits.stall.as_secs() }),
-            Ok(Err(source)) => return Err(HttpError::Broken { url: url(), at, source }),
+            Ok(Err(source)) => return Err(HttpError::Broken { url: url(), at, source: source.without_url() }),
             Ok(Ok(chunk)) => chunk,
         };
         match chunk {
@@ -292,7 +293,7 @@ impl Download {
             Err(_) => {
                 return Err(HttpError::Stalled { url: url(), at: self.position, seconds: self.limits.stall.as_secs() });
             }
-            Ok(Err(source)) => return Err(HttpError::Request { url: url(), source }),
+            Ok(Err(source)) => return Err(HttpError::Request { url: url(), source: source.without_url() }),
             Ok(Ok(response)) => response,
         };
         if self.position > 0 {

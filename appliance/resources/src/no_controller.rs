@@ -122,6 +122,23 @@ mod tests {
     }
 
     #[test]
+    fn kinds_that_the_appliance_acts_on_do_not_say_that_nobody_does() {
+        for (group, kind) in [
+            ("metal3.io", "BareMetalHost"),
+            ("firesteel.dev", "BootImageStream"),
+            ("firesteel.dev", "HostGroup"),
+            ("machine.openshift.io", "MachineSet"),
+            ("machineconfiguration.openshift.io", "MachineConfig"),
+            ("machineconfiguration.openshift.io", "MachineConfigPool"),
+            ("operator.openshift.io", "MachineConfiguration"),
+        ] {
+            let found = KINDS.iter().find(|known| known.kind == kind && known.group == group);
+            let found = found.unwrap_or_else(|| panic!("there is no kind {kind} in {group}"));
+            assert_eq!(found.without_controller, None, "{kind}");
+        }
+    }
+
+    #[test]
     fn the_fields_of_a_provisioning_object_are_told_until_they_are_gone() {
         let kind = &crate::kinds::PROVISIONING;
         let mut object = json!({

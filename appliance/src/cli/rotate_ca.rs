@@ -1,5 +1,6 @@
 //! `firesteel rotate-ca`: another CA for the appliance's certificates, with an overlap.
 
+use jiff::Timestamp;
 use serde_json::json;
 
 use super::Client;
@@ -9,7 +10,11 @@ use super::Client;
 pub(crate) async fn run(client: &Client, finish: bool) -> anyhow::Result<()> {
     let path = if finish { "/firesteel.dev/rotate-ca?finish=true" } else { "/firesteel.dev/rotate-ca" };
     let done = client.create(path, &json!({})).await?;
-    let (ends, next) = (done["ends"].as_str().unwrap_or("?"), done["nextEnds"].as_str());
+    let day = |key: &str| {
+        let text = done[key].as_str()?;
+        Some(text.parse::<Timestamp>().map_or_else(|_| text.to_owned(), |at| at.strftime("%F").to_string()))
+    };
+    let (ends, next) = (day("ends").unwrap_or_else(|| "?".to_owned()), day("nextEnds"));
     super::print_text(&match next {
         Some(next) => format!(
             "the new CA ends at {next}, the old one at {ends}; both are trusted until `firesteel rotate-ca --finish`.\n\

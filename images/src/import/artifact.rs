@@ -107,10 +107,10 @@ pub struct Acquired {
 pub enum ArtifactError {
     #[error("{url} is being downloaded already")]
     Busy { url: String },
-    #[error("downloading {url}")]
-    Http { url: String, source: HttpError },
-    #[error("downloading the signature {url}")]
-    SignatureHttp { url: String, source: HttpError },
+    #[error("downloading")]
+    Http { source: HttpError },
+    #[error("downloading the signature")]
+    SignatureHttp { source: HttpError },
     #[error("checking the signature of {url}")]
     Signature { url: String, source: SignatureError },
     #[error("the sha256 of {url} is {found}, not {expected}")]
@@ -187,7 +187,7 @@ impl ArtifactError {
         let url = url.to_owned();
         match error {
             FetchError::Busy => Self::Busy { url },
-            FetchError::Http(source) => Self::Http { url, source },
+            FetchError::Http(source) => Self::Http { source },
             FetchError::Store(error) => error.into(),
             FetchError::Digest { expected, found } => Self::Digest { url, expected, found },
             FetchError::Signature(source) => Self::Signature { url, source },
@@ -298,7 +298,7 @@ impl Acquirer {
     async fn signature(&self, wanted: &Wanted) -> Result<Option<SignatureCheck>, ArtifactError> {
         let Some((url, keyring)) = wanted.signed() else { return Ok(None) };
         let bytes = fetch_small(&self.client, self.limits, url, SIGNATURE_BYTES_MAX).await;
-        let bytes = bytes.map_err(|source| ArtifactError::SignatureHttp { url: url.to_owned(), source })?;
+        let bytes = bytes.map_err(|source| ArtifactError::SignatureHttp { source })?;
         // A clock before 1970 has seen no signature end.
         let now_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         Ok(Some(SignatureCheck { keyring: keyring.clone(), signature: bytes.into(), now_s }))

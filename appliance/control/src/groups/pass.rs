@@ -18,7 +18,7 @@ use super::{
     images::{self, Given},
     tell,
 };
-use crate::{Control, HostKey, events::regarding, policy::stubs};
+use crate::{Control, HostKey, events::regarding, policy::stubs, pools::managed_name};
 
 /// What one pass looks at, beside a group itself.
 struct Sight {
@@ -189,7 +189,7 @@ fn wanted(group: &HostGroup, place: &Place, give: &Give, entries: &[Entry]) -> W
     let pool = &group.spec.pool;
     let whole = Wanted {
         image: Some(images::image_for(reference, place, entries)),
-        user_data: (!pool.is_empty()).then(|| stubs::managed_name(pool)),
+        user_data: (!pool.is_empty()).then(|| managed_name(pool)),
     };
     let has_it = || place.open().is_some_and(|image| whole.is_there(image, &place.user_data));
     if place.is_measured || has_it() { whole } else { nothing }

@@ -17,15 +17,10 @@ use firesteel_resources::{
 };
 use jiff::Timestamp;
 
-use crate::Control;
-
-/// When a stub was changed, and how.
-const UPGRADED: &str = "firesteel.dev/stub-upgraded";
-
-/// The Secret with the stub that is made for a pool, in the hosts' own namespace.
-pub(crate) fn managed_name(pool: &str) -> String {
-    format!("{pool}-user-data-managed")
-}
+use crate::{
+    Control,
+    pools::{STUB_UPGRADED, managed_name},
+};
 
 /// The Secret with the stub that a group leads its hosts to; `None` where each host has its own.
 pub(super) fn stub_name_of(group: &HostGroup) -> Option<String> {
@@ -73,7 +68,7 @@ fn put(secret: &mut Secret, change: &Change, now: Timestamp) {
     }
     secret.data.insert(key.to_owned(), SecretBytes(change.bytes.clone()));
     let told = format!("{now:.0} brought from {} to {}", change.from_version, change.to_version);
-    secret.metadata.annotations.insert(UPGRADED.to_owned(), told);
+    secret.metadata.annotations.insert(STUB_UPGRADED.to_owned(), told);
 }
 
 impl Control {
@@ -165,7 +160,7 @@ mod tests {
         assert_eq!(other, secret("{}"));
         put(&mut stored, &change, Timestamp::UNIX_EPOCH);
         assert_eq!(judge("s", Some(&stored), &authority()).0, Stub::Unchanged);
-        assert!(stored.metadata.annotations[UPGRADED].ends_with("brought from 2.2.0 to 3.2.0"));
+        assert!(stored.metadata.annotations[STUB_UPGRADED].ends_with("brought from 2.2.0 to 3.2.0"));
         let kept = String::from_utf8(stored.user_data().unwrap().to_vec()).unwrap();
         assert!(kept.contains("https://a:22623/config/worker"), "{kept}");
     }

@@ -37,6 +37,7 @@ use crate::{
 };
 
 pub(crate) use machines::Member;
+pub(crate) use stubs::{UPGRADED as STUB_UPGRADED, managed_name};
 
 /// Longest wait of a request for the pools to be read after a start.
 const START_MAX: Duration = Duration::from_secs(5);

@@ -25,14 +25,14 @@ use jiff::Timestamp;
 /// Digest of the user data that was written last; other user data is somebody's.
 pub(super) const WRITTEN: &str = "firesteel.dev/stub-sha256";
 /// When the owner's stub was changed, and how.
-const UPGRADED: &str = "firesteel.dev/stub-upgraded";
+pub(crate) const UPGRADED: &str = "firesteel.dev/stub-upgraded";
 const MANAGED: &str = "-user-data-managed";
 const OWNERS: &str = "-user-data";
 /// As the installer writes it: the user data is no template.
 const DISABLE_TEMPLATING: &str = "disableTemplating";
 
-/// The stub that is made for a pool.
-pub(super) fn managed_name(pool: &str) -> String {
+/// The stub that is made for a pool, in each namespace with hosts.
+pub(crate) fn managed_name(pool: &str) -> String {
     format!("{pool}{MANAGED}")
 }
 

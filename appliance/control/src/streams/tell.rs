@@ -135,6 +135,9 @@ fn progress(releases: &[Release]) -> String {
     if !artifact.message.is_empty() {
         return format!("{name}: {}", artifact.message);
     }
+    if artifact.done_bytes == 0 && artifact.total_bytes.is_none() {
+        return format!("{name}: the server has not answered yet");
+    }
     let speed = Speed { bytes_per_second: artifact.bytes_per_second, seconds_left: artifact.seconds_left };
     format!("{name}: {}", words(artifact.done_bytes, artifact.total_bytes, speed))
 }
@@ -234,6 +237,9 @@ mod tests {
         (artifact.bytes_per_second, artifact.seconds_left) = (Some(21_500_000), Some(80));
         let status = told(releases.clone(), &Troubles::default());
         assert_eq!(status.progress, "44.1 x86_64 disk (4k): 43%, 21 MB/s, 80 s left");
+        (releases[0].artifacts[1].done_bytes, releases[0].artifacts[1].total_bytes) = (0, None);
+        let status = told(releases.clone(), &Troubles::default());
+        assert_eq!(status.progress, "44.1 x86_64 disk (4k): the server has not answered yet");
         releases[0].artifacts[1].message = "reading again what is here".into();
         assert_eq!(told(releases, &Troubles::default()).progress, "44.1 x86_64 disk (4k): reading again what is here");
         assert_eq!(told(vec![release("1", &[Verified])], &Troubles::default()).progress, "");

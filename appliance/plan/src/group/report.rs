@@ -84,7 +84,8 @@ fn degraded(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told 
     if let Target::Wrong(why) = target {
         return (true, "NoSuchImage", why.clone());
     }
-    if let Some(why) = seen.stub_fault {
+    // Stubs are made where hosts are.
+    if let Some(why) = seen.stub_fault.filter(|_| !seen.hosts.is_empty()) {
         return (true, "NoStub", why.to_owned());
     }
     match &status.current {

@@ -236,6 +236,15 @@ fn without_its_stub_nobody_gets_anything_and_no_canary_is_chosen() {
     assert_eq!(given(&world.step(), "a"), Some(release("2")));
 }
 
+/// Stubs are made where hosts are: before the first one nothing is wrong.
+#[test]
+fn a_group_without_hosts_misses_no_stub() {
+    let mut world = World::new(None, &[]);
+    world.stub_fault = Some("the Secret worker-user-data-managed is missing");
+    world.golden("2");
+    assert_eq!(world.condition(DEGRADED).1, "AsWanted");
+}
+
 #[test]
 fn a_canary_that_is_late_halts_the_rollout() {
     let mut world = World::new(Some(1), &["a", "b"]);

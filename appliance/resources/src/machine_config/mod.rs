@@ -34,7 +34,6 @@ pub const KIND: Kind = Kind {
     ],
     about: "A part of what the machines of a role are configured with.",
     rules: |new, _| Verdict { causes: Vec::new(), unacted: unacted(&new["spec"]) },
-    without_controller: Some("configs are not rendered yet; put a config into a Secret of type firesteel.dev/config"),
     ..Kind::new(GROUP, "v1", "MachineConfig", "machineconfigs", "machineconfig", &SHAPE)
 };
 

@@ -34,7 +34,6 @@ pub const KIND: Kind = Kind {
     ],
     about: "The machines of a role, and which configs they get.",
     rules: |new, _| judge(new),
-    without_controller: Some("configs are not rendered yet; put a config into a Secret of type firesteel.dev/config"),
     ..Kind::new(super::GROUP, "v1", "MachineConfigPool", "machineconfigpools", "machineconfigpool", &SHAPE)
 };
 
