@@ -343,7 +343,8 @@ fn unit_tests(all: bool) -> anyhow::Result<()> {
     let mut nextest = Program::new("cargo");
     nextest.args(["nextest", "--version"]).stderr(Stdio::null()).stdout(Stdio::null());
     if nextest.status().is_ok_and(|status| status.success()) {
-        cargo(&["nextest", "run", "--cargo-profile", PROFILE, "--workspace"], part)?;
+        // Who mends one failure wants to know of the others.
+        cargo(&["nextest", "run", "--cargo-profile", PROFILE, "--workspace", "--no-fail-fast"], part)?;
     } else {
         cargo(&["test", "--profile", PROFILE, "--quiet", "--workspace"], part)?;
     }
