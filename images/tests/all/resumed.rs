@@ -20,6 +20,21 @@ fn stops_at(file: File, at: u64) -> File {
     file.with(&faults)
 }
 
+/// Waits until a download has come as far as its server lets it.
+async fn held_at(partial: &Path, bytes: u64) {
+    for _ in 0..3000 {
+        if bytes_of(partial) == bytes {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("the download is at {} bytes, not at {bytes}", bytes_of(partial));
+}
+
+fn bytes_of(file: &Path) -> u64 {
+    fs::metadata(file).map_or(0, |found| found.len())
+}
+
 #[tokio::test]
 async fn a_later_attempt_goes_on_where_an_earlier_one_ended_and_says_so() {
     let content = Content::Generated { bytes: 80 * MIB };
@@ -207,21 +222,14 @@ async fn one_download_of_one_file_at_a_time() {
         tokio::spawn(async move { acquire_with(&acquirer, &wanted).await.0 })
     };
     let partial = dir.path().join(format!("partial-{sha256}"));
-    let is_held = || fs::metadata(&partial).is_ok_and(|found| found.len() == 4 * MIB);
-    for _ in 0..3000 {
-        if is_held() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    assert!(is_held(), "the first download is under way");
+    held_at(&partial, 4 * MIB).await;
     let error = acquire(dir.path(), &wanted(&url, sha256)).await.0.unwrap_err();
     assert!(matches!(error, ArtifactError::Busy { .. }), "{error:?}");
     // A host that wants the same image by its checksum does not wait for it.
     let request = Request { url: url.clone(), checksum: sha256.to_string(), ..Request::default() };
     let stored = acquirer(dir.path()).acquire(&request, Arc::new(|_| {})).await.unwrap();
     assert_eq!(stored.meta.raw_sha256, sha256);
-    assert!(is_held(), "and leaves the other alone");
+    assert_eq!(bytes_of(&partial), 4 * MIB, "and leaves the other alone");
     first.abort();
     drop(first.await);
     assert!(acquire(dir.path(), &wanted(&url, sha256)).await.0.is_ok(), "it is there already");
@@ -240,13 +248,8 @@ async fn a_hosts_image_with_a_sha256_goes_on_after_a_kill() {
         let (acquirer, request) = (acquirer(dir.path()), request.clone());
         tokio::spawn(async move { acquirer.acquire(&request, Arc::new(|_| {})).await })
     };
-    let record = dir.path().join(format!("partial-{sha256}.json"));
-    for _ in 0..3000 {
-        if record.exists() {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    // Its first bytes are flushed by then, and no thread has the file any more.
+    held_at(&dir.path().join(format!("partial-{sha256}")), 40 * MIB).await;
     // Dropped in the middle, as a process that ends drops it: nothing of it runs any more.
     first.abort();
     drop(first.await);
