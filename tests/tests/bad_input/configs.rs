@@ -451,7 +451,9 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
         let secret = site.appliance.secrets.get(NAMESPACE, name).await.unwrap();
         secret.and_then(|secret| String::from_utf8(secret.user_data()?.to_vec()).ok()).unwrap_or_default()
     };
-    until("the stubs are there", async || !text("infra-user-data-managed").await.is_empty()).await;
+    for stub in ["infra-user-data-managed", "worker-user-data-managed"] {
+        until("the stub is there", async || !text(stub).await.is_empty()).await;
+    }
     let made = text("worker-user-data-managed").await;
     let expected = format!(
         r#"{{"ignition":{{"version":"3.2.0","config":{{"merge":[{{"source":"{ORIGIN}worker"}}]}},"security":{{"tls":{{"certificateAuthorities":[{{"source":"{}"}}]}}}}}}}}"#,
