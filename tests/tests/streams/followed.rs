@@ -167,27 +167,29 @@ fn what_nobody_uses_goes_under_the_quota_and_what_a_host_uses_stays() {
         "spec": {"online": true, "image": {"url": server.url("/1.raw.gz"), "checksum": Sha256::of(&first).to_string()}}});
     apply(&appliance, &host);
     follow(&appliance, &json!({"file": "stable.json"}));
-    let put = |release: &str| {
+    let put = |release: &str, faults: &[Fault]| {
         let formats = |url: &str, bytes: &[u8]| json!({"raw.gz": {"disk": file(url, Sha256::of(bytes), None)}});
         let bytes = if release == "1" { first.clone() } else { gzip(&crate::site::disk(8, release.as_bytes()[0])) };
-        let url = server.put(&format!("/{release}.raw.gz"), File::of(&bytes));
+        let url = server.put(&format!("/{release}.raw.gz"), File::of(&bytes).with(faults));
         fs::write(appliance.data().join("streams/stable.json"), metadata(release, &formats(&url, &bytes))).unwrap();
     };
     let is_golden =
         |release: &'static str| move |status: &Value| status["release"] == release && status["stamped"] == true;
-    put("1");
+    put("1", &[]);
     until(&appliance, "release 1", is_golden("1"));
-    put("2");
+    put("2", &[]);
     until(&appliance, "release 2", is_golden("2"));
     let images = || store(&appliance).list().unwrap().iter().map(|image| image.meta.raw_sha256).collect::<Vec<_>>();
     assert!(images().contains(&first_raw) && images().len() == 2, "the host's image stays");
-    put("3");
-    // The store has room for two, and what comes takes its place twice while it is packed.
+    // The store has room for two, and what comes takes its place twice while it is packed. It comes slowly: what is here
+    // before anybody looked is weighed once it is here.
+    put("3", &[Fault::Hold(1 << 20); 100]);
     let full = until(&appliance, "the full store", |status| condition(status, "Stored")["status"] == "False");
     assert!(condition(&full, "Degraded")["message"].as_str().unwrap().contains("quota"), "{full:#}");
     assert_eq!(full["release"], "2");
     assert!(images().contains(&first_raw));
     output(appliance.command().args(["release", "h1", "--force"]));
+    put("3", &[]);
     until(&appliance, "release 3", is_golden("3"));
     assert!(!images().contains(&first_raw), "nobody uses it any more");
     assert!(Path::new(&appliance.data()).exists() && status(&appliance)["stamped"] == true);
