@@ -181,15 +181,15 @@ fn what_nobody_uses_goes_under_the_quota_and_what_a_host_uses_stays() {
     until(&appliance, "release 2", is_golden("2"));
     let images = || store(&appliance).list().unwrap().iter().map(|image| image.meta.raw_sha256).collect::<Vec<_>>();
     assert!(images().contains(&first_raw) && images().len() == 2, "the host's image stays");
-    // The store has room for two, and what comes takes its place twice while it is packed. It comes slowly: what is here
-    // before anybody looked is weighed once it is here.
+    // The store has room for two, and what comes takes its place twice while it is packed. It comes slowly: room is made
+    // for what is on its way, and this is all here in a twentieth of a second.
     put("3", &[Fault::Hold(1 << 20); 100]);
     let full = until(&appliance, "the full store", |status| condition(status, "Stored")["status"] == "False");
     assert!(condition(&full, "Degraded")["message"].as_str().unwrap().contains("quota"), "{full:#}");
     assert_eq!(full["release"], "2");
     assert!(images().contains(&first_raw));
     output(appliance.command().args(["release", "h1", "--force"]));
-    put("3", &[]);
+    put("3", &[Fault::Cut(1 << 20); 3]);
     until(&appliance, "release 3", is_golden("3"));
     assert!(!images().contains(&first_raw), "nobody uses it any more");
     assert!(Path::new(&appliance.data()).exists() && status(&appliance)["stamped"] == true);
