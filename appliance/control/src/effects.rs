@@ -276,6 +276,9 @@ impl Control {
         write: &WritePlan,
         sha256: &str,
     ) -> Result<wire::hand_off::Forms, String> {
+        if !self.inner.pools.are_read(&*self.config().runtime).await {
+            return Err("the pools were not read yet: trying again".to_owned());
+        }
         let given = match self.given(host).await.map_err(|status| status.message)? {
             Reading::Ready(given) if given.sha256 == sha256 => given,
             Reading::Nothing | Reading::Missing | Reading::Invalid(_) | Reading::Ready(_) => {

@@ -173,7 +173,11 @@ impl Control {
             }
             Err(error) => {
                 tracing::error!(host = %key, %error, "making a plan for the agent");
-                self.note_host(&key, "plan_failed", &error).await;
+                let failed = event(self.now(), memory.attempt, "plan_failed", error);
+                if let Err(status) = self.inner.journals.change(&key, |status| status.note_again(failed.clone())).await
+                {
+                    tracing::warn!(host = %key, error = %status.message, "writing the timeline");
+                }
                 self.inner.queue.wake_in(&key, std::time::Duration::from_secs(10));
             }
         }

@@ -26,6 +26,9 @@ const FAILURE_LINES_MAX: usize = 40;
 /// The same in bytes: it is read in a condition.
 const FAILURE_KEPT_BYTES_MAX: usize = 4 << 10;
 
+/// What a host's config gets from the appliance.
+pub(crate) const FILES: [&str; 2] = ["/etc/firesteel/instance.json", "/etc/firesteel/ca.crt"];
+
 /// What a token still opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Standing {
@@ -55,7 +58,7 @@ impl Control {
         tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
     }
 
-    /// What the unit in the new OS needs to report back.
+    /// What the unit in the new OS needs to report back, at [`FILES`].
     pub(crate) fn instance_files(&self, key: &HostKey, claims: &Claims) -> Vec<ignition::NewFile> {
         let instance = serde_json::json!({
             "nonce": self.nonce(&claims.subject, claims.attempt),
@@ -64,13 +67,9 @@ impl Control {
             "name": key.name,
         });
         vec![
+            ignition::NewFile { path: FILES[0].to_owned(), mode: 0o600, contents: instance.to_string().into_bytes() },
             ignition::NewFile {
-                path: "/etc/firesteel/instance.json".to_owned(),
-                mode: 0o600,
-                contents: instance.to_string().into_bytes(),
-            },
-            ignition::NewFile {
-                path: "/etc/firesteel/ca.crt".to_owned(),
+                path: FILES[1].to_owned(),
                 mode: 0o644,
                 contents: self.config().trust.pem().into_bytes(),
             },
@@ -175,7 +174,7 @@ pub(crate) fn record_of(status: &mut HostJournalStatus, attempt: u64) -> &mut In
 
 /// Whether an installation of this attempt may still fetch its config.
 pub(crate) fn standing(status: &HostJournalStatus, claims: &Claims, now: Timestamp) -> Standing {
-    if !journals::is_of_disk(status, claims.attempt) {
+    if journals::configs_of(status, claims.attempt).is_none() {
         return Standing::Replaced;
     }
     let record = status.instance.as_ref().filter(|record| record.attempt == claims.attempt);
@@ -216,8 +215,9 @@ mod tests {
 
     #[test]
     fn a_token_opens_until_its_deadline_or_until_the_os_runs() {
-        let mut status =
-            HostJournalStatus { memory: serde_json::json!({"attempt": 3}), ..HostJournalStatus::default() };
+        let memory =
+            serde_json::json!({"attempt": 3, "state": {"name": "provisioning"}, "plan": {"plan": {"kind": "write"}}});
+        let mut status = HostJournalStatus { memory, ..HostJournalStatus::default() };
         let (token, old) = (claims(3, 100), claims(2, 100));
         assert_eq!(standing(&status, &token, at(99)), Standing::Open);
         assert_eq!(standing(&status, &token, at(100)), Standing::Expired);
@@ -232,13 +232,28 @@ mod tests {
     }
 
     #[test]
-    fn an_installation_outlives_a_boot_that_changed_nothing_on_its_disk() {
-        let memory =
-            |state: &str| serde_json::json!({"attempt": 5, "state": {"name": state}, "applied": {"attempt": 3}});
-        let status = |state: &str| HostJournalStatus { memory: memory(state), ..HostJournalStatus::default() };
-        assert_eq!(standing(&status("provisioned"), &claims(3, 100), at(1)), Standing::Open);
-        assert_eq!(standing(&status("deprovisioning"), &claims(3, 100), at(1)), Standing::Replaced);
-        assert_eq!(standing(&status("provisioned"), &claims(4, 100), at(1)), Standing::Replaced);
+    fn an_installation_outlives_a_boot_that_changed_nothing_on_its_disk_and_not_its_replacement() {
+        let at_state = |state: &str, attempt: u64, plan: &str| {
+            let memory = serde_json::json!({"attempt": attempt, "state": {"name": state},
+                "plan": {"plan": {"kind": plan, "configs": ["infra"]}},
+                "applied": {"attempt": 3, "configs": ["worker"]}});
+            HostJournalStatus { memory, ..HostJournalStatus::default() }
+        };
+        let of = |status: &HostJournalStatus, attempt| standing(status, &claims(attempt, 100), at(1));
+        for attempt in [3, 5] {
+            let provisioned = at_state("provisioned", attempt, "inspect");
+            assert_eq!(of(&provisioned, 3), Standing::Open);
+            assert_eq!(journals::configs_of(&provisioned, 3).unwrap(), ["worker"]);
+            assert_eq!(of(&provisioned, 4), Standing::Replaced);
+            // The attempt is a new one only with the next boot.
+            for state in ["deprovisioning", "available", "preparing", "deleting"] {
+                assert_eq!(of(&at_state(state, attempt, "write"), 3), Standing::Replaced, "{state}");
+            }
+        }
+        assert_eq!(of(&at_state("provisioning", 3, "inspect"), 3), Standing::Replaced, "the next one begins");
+        let written = at_state("provisioning", 5, "write");
+        assert_eq!((of(&written, 5), of(&written, 3)), (Standing::Open, Standing::Replaced));
+        assert_eq!(journals::configs_of(&written, 5).unwrap(), ["infra"]);
     }
 
     #[test]

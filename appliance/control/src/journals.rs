@@ -105,11 +105,18 @@ pub(crate) fn state(status: &HostJournalStatus) -> State {
     State::deserialize(&status.memory["state"]).unwrap_or_default()
 }
 
-/// Whether what this attempt installed is on the disk, or is being put there: attempts of later boots that left the
-/// disk alone end nothing.
-pub(crate) fn is_of_disk(status: &HostJournalStatus, installed: u64) -> bool {
-    let applied = status.memory["applied"]["attempt"].as_u64();
-    attempt(status) == installed || (state(status) == State::Provisioned && applied == Some(installed))
+/// The configs that what this attempt installed was handed over to fetch; `None` where that is not on the disk, nor being
+/// put there. Attempts of later boots that left the disk alone end nothing.
+pub(crate) fn configs_of(status: &HostJournalStatus, installed: u64) -> Option<Vec<String>> {
+    let (state, applied, issued) = (state(status), &status.memory["applied"], &status.memory["plan"]["plan"]);
+    let names = if state == State::Provisioned && applied["attempt"].as_u64() == Some(installed) {
+        &applied["configs"]
+    } else if state == State::Provisioning && attempt(status) == installed && issued["kind"] == "write" {
+        &issued["configs"]
+    } else {
+        return None;
+    };
+    Some(names.as_array().into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect())
 }
 
 /// When a person asked for another try last.

@@ -1,6 +1,5 @@
 //! Gathering what a step may look at.
 
-use firesteel_ignition as ignition;
 use firesteel_kube::Status;
 use firesteel_plan::{
     DiskIdentity, HostMemory,
@@ -20,12 +19,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey,
-    boot::mac_with_colons,
-    control::key_of,
-    hand_off::{Reading, User},
-    logins::Account,
-    network_data, pace,
+    Control, HostKey, boot::mac_with_colons, control::key_of, hand_off::Reading, logins::Account, network_data, pace,
     views::NetworkView,
 };
 
@@ -150,11 +144,7 @@ impl Control {
             Reading::Invalid(why) => return Ok(UserDataSeen::Invalid(why)),
             Reading::Ready(given) => given,
         };
-        let reports_running = match &given.user {
-            User::Ignition(config) => ignition::fetches_from(config, self.config_origins()),
-            User::None | User::CloudInit(_) => false,
-        };
-        Ok(UserDataSeen::Ready { sha256: given.sha256, reports_running })
+        Ok(UserDataSeen::Ready { sha256: given.sha256, configs: given.configs })
     }
 
     /// The network of the host's ramdisk, as it is now in the Secret: what the planner looks at, and what the next

@@ -45,6 +45,8 @@ pub(crate) struct Views {
     pub(crate) discovered: HashMap<Mac, AgentView>,
     pub(crate) images: HashMap<ImageKey, ImageView>,
     pub(crate) addresses: Addresses,
+    /// How often who is no host of ours was refused a config.
+    pub(crate) strangers: Refusals,
     pub(crate) logins: Logins,
     pub(crate) consoles: Consoles,
     pub(crate) halts: Halts,
@@ -268,6 +270,7 @@ impl Views {
             discovered: HashMap::new(),
             images: HashMap::new(),
             addresses: Addresses::default(),
+            strangers: Refusals::default(),
             logins: Logins::default(),
             consoles: Consoles::default(),
             halts: Halts::default(),

@@ -88,10 +88,6 @@ pub enum IgnitionError {
     Invalid(String),
     #[error("{path} is in the config already, and the appliance needs it: remove it from the config")]
     Taken { path: String },
-    #[error(
-        "the config is version {version}, which has no httpHeaders: use 3.1.0 or newer, so that the host can show its token"
-    )]
-    NoHeaders { version: String },
     #[error("the config could not be encoded")]
     Encode,
 }
@@ -110,22 +106,22 @@ pub fn check(bytes: &[u8]) {
     }
 }
 
-/// Whether the config merges with or is replaced by one whose URL begins with one of the origins.
-#[must_use]
-pub fn fetches_from(config: &[u8], origins: &[impl AsRef<str>]) -> bool {
-    validate::read(config).is_ok_and(|mut value| !own_sources(&mut value, origins).is_empty())
-}
-
-/// The names of the configs below the origins that the config merges with or is replaced by, as its URLs have them.
+/// The names of the configs below the origins that the config merges with or is replaced by, each once. As the config
+/// server reads a path: its last part.
 #[must_use]
 pub fn fetched_from(config: &[u8], origins: &[impl AsRef<str>]) -> Vec<String> {
     let Ok(mut value) = validate::read(config) else { return Vec::new() };
-    let name = |source: &mut Value| {
-        let url = source["source"].as_str()?;
-        let path = origins.iter().find_map(|origin| url.strip_prefix(origin.as_ref()))?;
-        path.split(['?', '#']).next().filter(|name| !name.is_empty()).map(str::to_owned)
-    };
-    own_sources(&mut value, origins).into_iter().filter_map(name).collect()
+    let mut names: Vec<String> = Vec::new();
+    for source in own_sources(&mut value, origins) {
+        let url = source["source"].as_str().unwrap_or_default();
+        let Some(rest) = origins.iter().find_map(|origin| url.strip_prefix(origin.as_ref())) else { continue };
+        let path = rest.split(['?', '#']).next().unwrap_or_default();
+        let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
+        if !name.is_empty() && !names.iter().any(|known| known == name) {
+            names.push(name.to_owned());
+        }
+    }
+    names
 }
 
 fn is_own(resource: &Value, origins: &[impl AsRef<str>]) -> bool {
@@ -158,10 +154,11 @@ fn is_spec_2(version: &str) -> bool {
     version.starts_with("2.")
 }
 
-/// The host's own copy: every config source below an origin gets the header `Authorization: Bearer TOKEN`.
+/// The host's own copy: every config source below an origin gets the header `Authorization: Bearer TOKEN`. Where the
+/// config's version has no headers (before 3.1.0) its URL gets the token, which the client's log then shows.
 ///
 /// # Errors
-/// When the config is not JSON, or too old to carry headers.
+/// When the config is not JSON.
 pub fn with_config_token(config: &[u8], origins: &[impl AsRef<str>], token: &str) -> Result<Vec<u8>, IgnitionError> {
     let mut value = validate::read(config).map_err(IgnitionError::Invalid)?;
     let version = value.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default().to_owned();
@@ -169,12 +166,14 @@ pub fn with_config_token(config: &[u8], origins: &[impl AsRef<str>], token: &str
     if own.is_empty() {
         return Ok(config.to_vec());
     }
-    if validate::minor(&version) == Ok(0) || is_spec_2(&version) {
-        return Err(IgnitionError::NoHeaders { version });
-    }
+    let has_headers = validate::minor(&version) != Ok(0) && !is_spec_2(&version);
     for resource in own {
         let Some(resource) = resource.as_object_mut() else { continue };
-        if let Value::Array(headers) = member(resource, "httpHeaders", json!([])) {
+        if !has_headers {
+            if let Some(Value::String(source)) = resource.get_mut("source") {
+                *source = url_with_token(source, token);
+            }
+        } else if let Value::Array(headers) = member(resource, "httpHeaders", json!([])) {
             headers.retain(|header| {
                 !header["name"].as_str().is_some_and(|name| name.eq_ignore_ascii_case("authorization"))
             });
@@ -182,6 +181,16 @@ pub fn with_config_token(config: &[u8], origins: &[impl AsRef<str>], token: &str
         }
     }
     serde_json::to_vec(&value).map_err(|_| IgnitionError::Encode)
+}
+
+/// The URL with the parameter `token`, once.
+fn url_with_token(url: &str, token: &str) -> String {
+    let (rest, fragment) = url.split_once('#').map_or((url, None), |(rest, fragment)| (rest, Some(fragment)));
+    let (path, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let others = query.split('&').filter(|part| !part.is_empty() && part.split('=').next() != Some("token"));
+    let query: String = others.fold(String::new(), |all, part| format!("{all}{part}&"));
+    let fragment = fragment.map(|fragment| format!("#{fragment}")).unwrap_or_default();
+    format!("{path}?{query}token={token}{fragment}")
 }
 
 /// The config with further files, which must not be there already.

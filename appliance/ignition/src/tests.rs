@@ -79,7 +79,7 @@ fn a_stub_gets_its_token_where_it_points_to_us_and_nowhere_else() {
     let merge = copy.pointer("/ignition/config/merge").unwrap();
     assert_eq!(merge[0], json!({"source": "https://elsewhere.example/config/x"}), "a token never goes elsewhere");
     assert_eq!(merge[1]["httpHeaders"], json!([{"name": "Authorization", "value": "Bearer T"}]));
-    assert!(fetches_from(stub.to_string().as_bytes(), &[ORIGIN]));
+    assert_eq!(fetched_from(stub.to_string().as_bytes(), &[ORIGIN]), ["web"]);
     let nulls = json!({"ignition": {"version": "3.3.0", "config": {"replace":
         {"source": format!("{ORIGIN}web"), "httpHeaders": null}}}});
     let copy = with_config_token(nulls.to_string().as_bytes(), &[ORIGIN], "T").unwrap();
@@ -94,10 +94,35 @@ fn a_stub_gets_its_token_where_it_points_to_us_and_nowhere_else() {
 fn a_config_that_fetches_nothing_from_us_stays_as_it_is_byte_for_byte() {
     let text = b"{ \"ignition\" : {\"version\":\"3.0.0\", \"config\":{\"replace\":{\"source\":\"https://192.0.2.1:8444/config/x\"}}} }\n";
     assert_eq!(with_config_token(text, &[ORIGIN], "T").unwrap(), text);
-    assert!(!fetches_from(text, &[ORIGIN]));
-    let old = json!({"ignition": {"version": "3.0.0", "config": {"replace": {"source": format!("{ORIGIN}x")}}}});
-    let refused = with_config_token(old.to_string().as_bytes(), &[ORIGIN], "T");
-    assert!(matches!(refused, Err(IgnitionError::NoHeaders { .. })), "3.0 would drop the header silently");
+    assert_eq!(fetched_from(text, &[ORIGIN]), [""; 0]);
+}
+
+/// 3.0 would drop a header silently.
+#[test]
+fn a_config_that_knows_no_headers_has_its_token_in_the_url() {
+    for (version, list) in [("3.0.0", "merge"), ("2.2.0", "append")] {
+        for (path, expected) in
+            [("x", "x?token=T"), ("x/?a=b&token=old&c#f", "x/?a=b&c&token=T#f"), ("x?tokens=1", "x?tokens=1&token=T")]
+        {
+            let stub = json!({"ignition": {"version": version, "config":
+                {list: [{"source": format!("{ORIGIN}{path}")}, {"source": "https://elsewhere.example/config/x"}]}}});
+            let copy = with_config_token(stub.to_string().as_bytes(), &[ORIGIN], "T").unwrap();
+            let copy: Value = serde_json::from_slice(&copy).unwrap();
+            let sources = &copy["ignition"]["config"][list];
+            assert_eq!(sources[0], json!({"source": format!("{ORIGIN}{expected}")}), "{version}");
+            assert_eq!(sources[1]["source"], "https://elsewhere.example/config/x", "a token never goes elsewhere");
+        }
+    }
+}
+
+#[test]
+fn a_config_is_named_as_its_server_reads_the_path() {
+    let sources: Vec<Value> = ["worker", "worker/", "a/worker", "worker?x=y", "infra#top", "", "/", "?token=x"]
+        .iter()
+        .map(|path| json!({"source": format!("{ORIGIN}{path}")}))
+        .collect();
+    let stub = json!({"ignition": {"version": "3.3.0", "config": {"merge": sources}}});
+    assert_eq!(fetched_from(stub.to_string().as_bytes(), &[ORIGIN]), ["worker", "infra"]);
 }
 
 #[test]

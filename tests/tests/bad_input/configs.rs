@@ -102,8 +102,20 @@ impl Site {
         conditions.into_iter().find(|condition| condition["type"] == kind).unwrap_or_default()
     }
 
-    /// Installs a host that boots by the pool's managed stub; its token.
+    /// Installs a host that boots by this stub; its token.
     async fn install(&self, name: &str, mac: &str, key: u8, image: &firesteel_resources::Image, stub: &str) -> String {
+        self.installation(name, mac, key, image, stub).await.0
+    }
+
+    /// The same with the plan.
+    async fn installation(
+        &self,
+        name: &str,
+        mac: &str,
+        key: u8,
+        image: &firesteel_resources::Image,
+        stub: &str,
+    ) -> (String, Vec<Step>) {
         let user_data = SecretReference { name: stub.to_owned(), namespace: NAMESPACE.into() };
         let image = Some(image.clone());
         self.appliance.add_with(name, mac, image, |host| host.spec.user_data = Some(user_data)).await;
@@ -114,14 +126,30 @@ impl Site {
         let stub: Value = serde_json::from_slice(&handed_off(&plan.steps, "ignition/config.ign")).unwrap();
         let merge = &stub["ignition"]["config"]["merge"][0];
         let report = String::from_utf8(handed_off(&plan.steps, "firesteel/report.conf")).unwrap();
-        let bearer = merge["httpHeaders"][0]["value"].as_str().unwrap();
-        let token = bearer.strip_prefix("Bearer ").unwrap().to_owned();
+        let token = match merge["httpHeaders"][0]["value"].as_str() {
+            Some(bearer) => bearer.strip_prefix("Bearer ").unwrap().to_owned(),
+            None => merge["source"].as_str().unwrap().split_once("?token=").unwrap().1.to_owned(),
+        };
         let lines: Vec<&str> = report.lines().collect();
         let told = format!("FIRESTEEL_REPORT_TOKEN={token}");
         assert_eq!(lines, ["FIRESTEEL_REPORT_URL=https://192.0.2.1:8443/first-boot-failed", told.as_str()]);
         let ca = handed_off(&plan.steps, "firesteel/ca.crt");
         assert!(ca.starts_with(b"-----BEGIN CERTIFICATE-----"));
-        token
+        (token, plan.steps)
+    }
+
+    /// Another pool with a file in its config.
+    async fn infra(&self) {
+        self.pool("infra").await;
+        self.machine_config("00-infra", "infra", json!({"config": file("3.2.0", "/etc/role", "infra")})).await;
+    }
+
+    async fn lead(&self, secret: &str, content: &[u8]) {
+        let write = |secret: &mut firesteel_resources::Secret| {
+            let bytes = firesteel_resources::secret::SecretBytes(content.to_vec());
+            secret.data.insert("userData".to_owned(), bytes);
+        };
+        self.appliance.secrets.modify(NAMESPACE, secret, Part::Main, write).await.unwrap();
     }
 
     async fn ask(&self, method: &str, path: &str, accept: &str, token: Option<&str>) -> Answer {
@@ -216,6 +244,20 @@ fn handed_off(plan: &[Step], path: &str) -> Vec<u8> {
     STANDARD.decode(&file.content_base64).unwrap()
 }
 
+fn arguments_in(plan: &[Step]) -> firesteel_wire::hand_off::Arguments {
+    let forms = plan.iter().find_map(|step| match step {
+        Step::HandOff { forms, .. } => forms.clone(),
+        _ => None,
+    });
+    forms.unwrap().arguments.unwrap_or_default()
+}
+
+/// A stub that leads to one config.
+fn stub(version: &str, config: &str) -> Vec<u8> {
+    let merge = json!([{"source": format!("{ORIGIN}{config}")}]);
+    json!({"ignition": {"version": version, "config": {"merge": merge}}}).to_string().into_bytes()
+}
+
 fn file(version: &str, path: &str, contents: &str) -> Value {
     let source = format!("data:,{contents}");
     json!({"ignition": {"version": version}, "storage": {"files": [{"path": path, "contents": {"source": source}}]}})
@@ -288,8 +330,7 @@ async fn upstreams_vectors_of_the_header_accept_hold_over_the_wire() {
 async fn a_pool_is_served_to_its_own_hosts_until_they_run() {
     let site = Site::start(|_| {}).await;
     site.worker().await;
-    site.pool("infra").await;
-    site.machine_config("00-infra", "infra", json!({"config": file("3.2.0", "/etc/role", "infra")})).await;
+    site.infra().await;
     let (_origin, image) = published(noise(2 << 20));
     let token = site.install("one", "02:00:00:00:07:01", 1, &image, "worker-user-data-managed").await;
     let other = site.install("two", "02:00:00:00:07:02", 2, &image, "infra-user-data-managed").await;
@@ -336,6 +377,87 @@ async fn a_pool_is_served_to_its_own_hosts_until_they_run() {
         pool["status"]["machineCount"] == 1
     })
     .await;
+}
+
+/// S1.23: a packed stub of a version without headers opens its config by its URL; what becomes of the Secret after
+/// the installation began neither ends the token nor lets it open more.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_token_opens_is_settled_with_the_installation() {
+    let site = Site::start(|_| {}).await;
+    site.worker().await;
+    site.infra().await;
+    let (_origin, image) = published(noise(2 << 20));
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut gzip, &stub("3.0.0", "worker/")).unwrap();
+    let packed = STANDARD.encode(gzip.finish().unwrap());
+    site.appliance.add_secret("packed", "userData", packed.as_bytes()).await;
+    let token = site.install("host", "02:00:00:00:07:41", 1, &image, "packed").await;
+    let ask = async |config: &str| site.ask("GET", &format!("/config/{config}?token={token}"), IGNITION, None).await;
+    let first = ask("worker").await;
+    assert_eq!(first.status, 200, "{}", first.header("x-firesteel-reason"));
+    site.lead("packed", &stub("3.3.0", "infra")).await;
+    ask("infra").await.assert_refused(403, "does not fetch the config infra");
+    assert_eq!(ask("worker").await.body, first.body, "repeats are answered alike");
+    site.appliance.secrets.delete(NAMESPACE, "packed").await.unwrap();
+    assert_eq!(ask("worker").await.body, first.body, "repeats are answered alike");
+    ask("infra").await.assert_refused(403, "does not fetch the config infra");
+}
+
+/// A host's own config that adds a pool's gets both, by its one token; S1.30: the kernel arguments of both are set by the
+/// agent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_config_that_fetches_another_passes_the_token_on() {
+    let site = Site::start(|_| {}).await;
+    site.worker().await;
+    site.infra().await;
+    let arguments = json!({"ignition": {"version": "3.3.0"}, "kernelArguments": {"shouldExist": ["mitigations=off"]}});
+    site.machine_config("50-arguments", "infra", json!({"config": arguments})).await;
+    let own = json!({"ignition": {"version": "3.3.0", "config": {"merge": [{"source": format!("{ORIGIN}worker")}]}},
+        "kernelArguments": {"shouldExist": ["quiet", "two words"], "shouldNotExist": ["splash"]}});
+    site.appliance.add_config("own", own.to_string().as_bytes()).await;
+    site.appliance.add_secret("user-data", "userData", &stub("3.2.0", "own")).await;
+    let (_origin, image) = published(noise(2 << 20));
+    let (token, steps) = site.installation("host", "02:00:00:00:07:51", 1, &image, "user-data").await;
+    let arguments = arguments_in(&steps);
+    assert_eq!((arguments.append, arguments.delete), (vec!["quiet".to_owned()], vec!["splash".to_owned()]));
+    let served = site.get("/config/own", &token).await;
+    assert_eq!(served.status, 200, "{}", served.header("x-firesteel-reason"));
+    let config: Value = serde_json::from_slice(&served.body).unwrap();
+    let merge = &config["ignition"]["config"]["merge"][0];
+    assert_eq!(merge["httpHeaders"], json!([{"name": "Authorization", "value": format!("Bearer {token}")}]));
+    assert_eq!(site.get("/config/worker", &token).await.status, 200);
+    site.get("/config/infra", &token).await.assert_refused(403, "does not fetch the config infra");
+    // The pool's own, where the stub leads there.
+    until("the pool is rendered with all", async || {
+        let given = site.pools.get("", "infra").await.unwrap().unwrap();
+        given["status"]["configuration"]["source"].as_array().is_some_and(|source| source.len() == 2)
+    })
+    .await;
+    let (_, steps) = site.installation("other", "02:00:00:00:07:52", 2, &image, "infra-user-data-managed").await;
+    assert_eq!(arguments_in(&steps).append, ["mitigations=off"]);
+}
+
+/// S1.23: who shows no token of a host is told of, though no host is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stranger_is_told_of_on_the_provisioning_object() {
+    let site = Site::start(|_| {}).await;
+    site.worker().await;
+    let provisionings: Objects<Value> = Objects::new(&site.appliance.core, "metal3.io", "Provisioning").unwrap();
+    provisionings.create(&json!({"metadata": {"name": "provisioning-configuration"}, "spec": {}})).await.unwrap();
+    for token in [None, Some("nonsense"), Some("nonsense")] {
+        assert_eq!(site.ask("GET", "/config/worker", IGNITION, token).await.status, 401);
+    }
+    let events: Objects<Value> = Objects::new(&site.appliance.core, "", "Event").unwrap();
+    let told = async || {
+        let (events, _) = events.list(None).await.unwrap();
+        let of_it =
+            |event: &Value| event["involvedObject"]["kind"] == "Provisioning" && event["reason"] == "ConfigRefused";
+        events.into_iter().filter(of_it).collect::<Vec<_>>()
+    };
+    until("it is told", async || !told().await.is_empty()).await;
+    let told = told().await;
+    assert_eq!(told.len(), 1, "a flood is one event");
+    assert!(told[0]["message"].as_str().unwrap().contains("127.0.0.1 was refused the config worker"), "{}", told[0]);
 }
 
 /// S1.23: the deadline, and how it is put off without a word to the host.
@@ -432,6 +554,18 @@ async fn a_contradiction_is_told_on_its_pool_and_the_others_go_on() {
     assert_eq!((&warned["status"], &warned["reason"]), (&json!("True"), &json!("OperatorSetting")));
 }
 
+/// A pool that no host can be given is told before a host asks.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_file_of_the_appliances_own_is_told_on_its_pool() {
+    let site = Site::start(|_| {}).await;
+    site.worker().await;
+    let taken = file("3.2.0", "/etc/firesteel/instance.json", "mine");
+    site.machine_config("60-taken", "worker", json!({"config": taken})).await;
+    until("it is told", async || site.condition("worker", "RenderDegraded").await["status"] == "True").await;
+    let told = site.condition("worker", "RenderDegraded").await;
+    assert!(told["message"].as_str().unwrap().contains("/etc/firesteel/instance.json"), "{told}");
+}
+
 /// S1.14 to S1.18, S1.22: stubs in Secrets, as they are found.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn stubs_are_made_lifted_rotated_and_left_alone() {
@@ -444,8 +578,7 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
     site.appliance.add_secret("worker-user-data", "userData", spec_2.to_string().as_bytes()).await;
     site.appliance.add_secret("infra-user-data", "userData", b"#cloud-config\nhostname: a\n").await;
     site.worker().await;
-    site.pool("infra").await;
-    site.machine_config("00-infra", "infra", json!({"config": file("3.2.0", "/etc/role", "infra")})).await;
+    site.infra().await;
     site.appliance.add("host", "02:00:00:00:07:31", None).await;
     let text = async |name: &str| {
         let secret = site.appliance.secrets.get(NAMESPACE, name).await.unwrap();

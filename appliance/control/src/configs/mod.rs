@@ -1,15 +1,16 @@
 //! The config server (systems.md S1-6): which config a host gets that asks by its token, and why it gets none.
 //!
 //! ```text
-//! request ─► Accept ─► token ─► host ─► its stub leads there? ─► still to be had? ─► Secret of the host, or pool
+//! request ─► Accept ─► token ─► host ─► still to be had? ─► its stub led there? ─► Secret of the namespace, or pool
 //!                                                                                         │
 //!            refusal: counted, and told of the host where one is known ◄──────────────────┤
 //!                                                on disk before it leaves (*fetched*) ◄───┘
 //! ```
 //!
 //! A name is that of a Secret of the type `firesteel.dev/config` in the host's namespace, or else of a pool. A host
-//! gets what its own user data fetches, and nothing else. A request without a token gets a pool's config where the
-//! operator has said so, as upstream's server answers everybody.
+//! gets what the user data fetches that it was handed over, what those configs fetch in turn, and nothing else: a Secret
+//! that is changed or gone since neither ends the token of an installed host nor widens what it opens. A request without a
+//! token gets a pool's config where the operator has said so, as upstream's server answers everybody.
 //!
 //! HEAD is answered as GET would be and changes nothing. Repeats of a host are answered alike until its OS says that
 //! it runs: Ignition takes every answer below 500 for final, so a reply that was lost must not end a host.
@@ -25,17 +26,22 @@ use firesteel_ignition::{
     self as ignition, SpecVersion, accept, down,
     render::{self, Additions},
 };
-use firesteel_kube::Status;
+use firesteel_kube::{Objects, Status};
 use firesteel_resources::{
     Secret,
+    meta::ObjectMeta,
+    provisioning,
     secret::{CONFIG_KEY, CONFIG_TYPE},
 };
+use firesteel_wire::hand_off::Arguments;
 use serde_json::Value;
 
 use crate::{
     Control, HostKey,
+    events::regarding,
+    hand_off,
     instances::{self, Standing},
-    journals::event,
+    journals::{self, event},
     map,
 };
 
@@ -45,6 +51,9 @@ pub use settings::ConfigSettings;
 
 /// Who does not name it in `Accept` is no Ignition and gets a Secret's config as it stands.
 const MEDIA_TYPE: &str = "vnd.coreos.ignition+json";
+
+/// Configs that are looked through for what they fetch in turn.
+const CONFIGS_MAX: usize = 64;
 
 /// What somebody asks for.
 #[derive(Clone, Copy)]
@@ -104,6 +113,16 @@ impl Control {
     }
 
     async fn config_of(&self, ask: &ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
+        let answer = self.config_for(ask).await;
+        if let Err(refusal) = &answer
+            && refusal.is_of_nobody()
+        {
+            self.refused_nobody(ask, refusal).await;
+        }
+        answer
+    }
+
+    async fn config_for(&self, ask: &ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
         let version = accept::negotiate(ask.accept.unwrap_or_default()).map_err(|_| ConfigRefusal::Accept)?;
         let Some(token) = ask.token else {
             return self.config_for_anybody(ask, version).await;
@@ -138,8 +157,8 @@ impl Control {
         version: SpecVersion,
         asker: &Asker,
     ) -> Result<Vec<u8>, ConfigRefusal> {
-        self.check_standing(asker).await?;
-        self.check_leads_there(&asker.key, ask.name).await?;
+        let handed_over = self.handed_over(asker).await?;
+        self.check_leads_there(&asker.key, &handed_over, ask.name).await?;
         let found = self.find_config(&asker.key, ask.name).await?;
         let files = self.instance_files(&asker.key, &asker.claims);
         let bytes = match &found {
@@ -147,50 +166,91 @@ impl Control {
                 render::serve(rendered, &Additions { files, ..Additions::default() }, version)?.bytes
             }
             Found::Secret(secret) => {
-                let config = secret.get(CONFIG_KEY).ok_or_else(|| {
-                    ConfigRefusal::Unfit(format!(
-                        "the Secret {} has no key {CONFIG_KEY}: put the config there",
-                        ask.name
-                    ))
-                })?;
-                let whole = ignition::with_files(config, &files).map_err(|error| {
+                let whole = ignition::with_files(content(secret)?, &files).map_err(|error| {
                     ConfigRefusal::Unfit(format!("the Secret {} holds no config that can be served: {error}", ask.name))
                 })?;
                 for_client(whole, ask.accept.filter(|accept| accept.contains(MEDIA_TYPE)).map(|_| version))?
             }
         };
+        // What it fetches in turn takes the same token.
+        let token = ask.token.unwrap_or_default();
+        let bytes = ignition::with_config_token(&bytes, self.config_origins(), token)
+            .map_err(|error| ConfigRefusal::Unfit(error.to_string()))?;
         if !ask.head {
             self.fetched(ask, asker, found.rendered()).await?;
         }
         Ok(bytes)
     }
 
-    async fn check_standing(&self, asker: &Asker) -> Result<(), ConfigRefusal> {
+    /// The configs that the user data fetches which the asker's disk has.
+    async fn handed_over(&self, asker: &Asker) -> Result<Vec<String>, ConfigRefusal> {
         let journal = self.inner.journals.read(&asker.key).await.map_err(store)?;
         let journal = journal.ok_or(ConfigRefusal::NoHost)?;
-        open(instances::standing(&journal, &asker.claims, self.now()))
+        open(instances::standing(&journal, &asker.claims, self.now()))?;
+        Ok(journals::configs_of(&journal, asker.claims.attempt).unwrap_or_default())
     }
 
-    /// A token opens the configs that the host's own user data fetches, and no other.
-    async fn check_leads_there(&self, key: &HostKey, name: &str) -> Result<(), ConfigRefusal> {
-        let host = self.inner.hosts.get(&key.namespace, &key.name).await.map_err(store)?;
-        let reference = host.and_then(|host| host.spec.user_data).unwrap_or_default();
-        let secret = self.inner.secrets.get(&key.namespace, &reference.name).await.map_err(store)?;
-        let names = secret
-            .as_ref()
-            .and_then(Secret::user_data)
-            .map(|config| ignition::fetched_from(config, self.config_origins()))
-            .unwrap_or_default();
-        if names.iter().any(|own| own == name) {
-            return Ok(());
+    /// A token opens the configs that the host's own user data fetches, those that these fetch, and no other.
+    async fn check_leads_there(&self, key: &HostKey, handed_over: &[String], name: &str) -> Result<(), ConfigRefusal> {
+        let mut names = handed_over.to_vec();
+        let mut at = 0;
+        while !names.iter().any(|own| own == name) {
+            let Some(next) = names.get(at).filter(|_| at < CONFIGS_MAX) else {
+                let origin = self.config_origins().first().cloned().unwrap_or_default();
+                return Err(ConfigRefusal::Other(format!(
+                    "the user data that host {key} was installed with does not fetch the config {}: let it merge \
+                     {origin}{}, which counts from the next installation on",
+                    map::field(name),
+                    map::field(name),
+                )));
+            };
+            let further = match self.find_config(key, next).await {
+                Ok(found) => self.leads_to(&found),
+                Err(error @ (ConfigRefusal::Store(_) | ConfigRefusal::Starting)) => return Err(error),
+                // Who asks for that one is told.
+                Err(_) => Vec::new(),
+            };
+            for more in further {
+                if !names.contains(&more) {
+                    names.push(more);
+                }
+            }
+            at += 1;
         }
-        let origin = self.config_origins().first().cloned().unwrap_or_default();
-        Err(ConfigRefusal::Other(format!(
-            "the user data of host {key} does not fetch the config {}: let it merge {origin}{} to have it served to this \
-             host",
-            map::field(name),
-            map::field(name),
-        )))
+        Ok(())
+    }
+
+    fn leads_to(&self, found: &Found) -> Vec<String> {
+        match found {
+            Found::Pool(rendered) => {
+                ignition::fetched_from(rendered.config.to_string().as_bytes(), self.config_origins())
+            }
+            Found::Secret(secret) => {
+                content(secret).map(|config| ignition::fetched_from(config, self.config_origins())).unwrap_or_default()
+            }
+        }
+    }
+
+    /// What configs of this appliance ask of the kernel's command line, as far as they are there. Clients before 3.3.0 are
+    /// not told of it (S1.30), so the agent sets it.
+    pub(crate) async fn kernel_arguments_of(&self, namespace: &str, names: &[String]) -> Result<Arguments, Status> {
+        let mut all = Arguments::default();
+        for name in names {
+            let secret = self.inner.secrets.get(namespace, name).await?;
+            let secret = secret.filter(|secret: &Secret| secret.type_ == CONFIG_TYPE);
+            let wanted = match (&secret, self.inner.pools.rendered(name)) {
+                (Some(secret), _) => {
+                    let config = secret.get(CONFIG_KEY).and_then(|text| serde_json::from_slice(text).ok());
+                    hand_off::wanted_arguments(&config.unwrap_or_default())
+                }
+                (None, Ok(rendered)) => hand_off::wanted_arguments(&rendered.config),
+                // Who fetches it is told.
+                (None, Err(_)) => continue,
+            };
+            all.append.extend(wanted.append);
+            all.delete.extend(wanted.delete);
+        }
+        Ok(all)
     }
 
     async fn pool_of(&self, name: &str) -> Result<Arc<render::Rendered>, ConfigRefusal> {
@@ -256,10 +316,42 @@ impl Control {
         self.tell_of(key, &claims.subject, "ConfigRefused", true, text);
     }
 
+    /// Nobody's host can be told: the Provisioning object is, and the log, as seldom.
+    async fn refused_nobody(&self, ask: &ConfigAsk<'_>, refusal: &ConfigRefusal) {
+        let told = self.views().strangers.next(self.now());
+        let Some(before) = told else { return };
+        tracing::warn!(remote = %ask.remote, why = refusal.word(), before, "a config was refused");
+        let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
+        let text = format!("{} was refused the config {}: {refusal}{also}", ask.remote, map::field(ask.name));
+        let objects: Objects<Value> = match Objects::new(&self.config().core, "metal3.io", "Provisioning") {
+            Ok(objects) => objects,
+            Err(status) => return tracing::warn!(error = %status.message, "telling of a refusal"),
+        };
+        match objects.get("", provisioning::SINGLETON).await {
+            Ok(None) => {}
+            Ok(Some(object)) => {
+                let metadata = ObjectMeta {
+                    name: provisioning::SINGLETON.to_owned(),
+                    uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+                    ..ObjectMeta::default()
+                };
+                let about = regarding("metal3.io/v1alpha1", "Provisioning", &metadata);
+                self.tell_about(about, "ConfigRefused", true, text);
+            }
+            Err(status) => tracing::warn!(error = %status.message, "telling of a refusal"),
+        }
+    }
+
     /// What every URL of a config of ours begins with; that of managed stubs comes first.
     pub(crate) fn config_origins(&self) -> &[String] {
         &self.inner.origins.urls
     }
+}
+
+fn content(secret: &Secret) -> Result<&[u8], ConfigRefusal> {
+    let name = &secret.metadata.name;
+    let missing = || ConfigRefusal::Unfit(format!("the Secret {name} has no key {CONFIG_KEY}: put the config there"));
+    secret.get(CONFIG_KEY).ok_or_else(missing)
 }
 
 /// A Secret's config as it stands, unless the client said that it reads an older version alone.

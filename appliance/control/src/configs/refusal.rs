@@ -73,6 +73,11 @@ impl ConfigRefusal {
         }
     }
 
+    /// Whether it cannot be told of a host, for none is known.
+    pub(crate) fn is_of_nobody(&self) -> bool {
+        self.word() == "bad-token" || *self == Self::NoToken
+    }
+
     /// Whether the host is told of it: what passes by itself is not worth a line.
     pub(crate) fn is_told(&self) -> bool {
         match self {
@@ -92,7 +97,7 @@ impl ConfigRefusal {
     }
 }
 
-/// How often one host was refused.
+/// How often one host was refused, or who is none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Refusals {
     told_at: Option<Timestamp>,

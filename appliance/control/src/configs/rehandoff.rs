@@ -81,7 +81,7 @@ fn renewed(status: &HostJournalStatus, now: Timestamp, life: SignedDuration) -> 
     let Some(attempt) = installed else {
         return Err("no OS of this appliance is installed on it".to_owned());
     };
-    if !applied["reportsRunning"].as_bool().unwrap_or_default() {
+    if journals::configs_of(status, attempt).is_none_or(|configs| configs.is_empty()) {
         return Err("its user data fetches nothing from this appliance, so there is no token".to_owned());
     }
     let record = status.instance.as_ref().filter(|record| record.attempt == attempt);
@@ -100,7 +100,8 @@ mod tests {
     use super::*;
 
     fn status(state: &str, reports: bool) -> HostJournalStatus {
-        let applied = json!({"attempt": 3, "reportsRunning": reports});
+        let configs = if reports { json!(["worker"]) } else { json!([]) };
+        let applied = json!({"attempt": 3, "configs": configs});
         let memory = json!({"attempt": 4, "state": {"name": state}, "applied": applied});
         HostJournalStatus { memory, ..HostJournalStatus::default() }
     }

@@ -283,7 +283,7 @@ mod tests {
             attempt: 3,
             at: Timestamp::UNIX_EPOCH,
             user_data_sha256: None,
-            reports_running: true,
+            configs: vec!["worker".to_owned()],
             left_properly: true,
         });
         // What its spec asks for meanwhile changes nothing of what is there.

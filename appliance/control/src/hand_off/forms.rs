@@ -54,10 +54,8 @@ pub(crate) fn compose(host: &BareMetalHost, given: &Given, extras: &Extras) -> F
         }),
         config_drive: Some(config_drive(host, given, user, extras)),
         no_cloud: config.is_none().then(|| no_cloud(host, given, user, extras)),
-        arguments: match &given.user {
-            User::Ignition(config) => wanted_arguments(config),
-            User::None | User::CloudInit(_) => None,
-        },
+        arguments: (!given.arguments.append.is_empty() || !given.arguments.delete.is_empty())
+            .then(|| given.arguments.clone()),
     }
 }
 
@@ -100,14 +98,12 @@ fn no_cloud(host: &BareMetalHost, given: &Given, user: Option<&Vec<u8>>, extras:
 
 /// What the config asks of the kernel's command line (from spec 3.3 on), for systems whose Ignition cannot change it.
 /// Arguments that are no plain words are left to Ignition.
-fn wanted_arguments(config: &[u8]) -> Option<Arguments> {
-    let config: Value = serde_json::from_slice(config).ok()?;
+pub(crate) fn wanted_arguments(config: &Value) -> Arguments {
     let list = |name: &str| -> Vec<String> {
         let entries = config["kernelArguments"][name].as_array().into_iter().flatten();
         entries.filter_map(Value::as_str).filter(|word| is_argument(word)).map(str::to_owned).collect()
     };
-    let (append, delete) = (list("shouldExist"), list("shouldNotExist"));
-    (!append.is_empty() || !delete.is_empty()).then_some(Arguments { append, delete })
+    Arguments { append: list("shouldExist"), delete: list("shouldNotExist") }
 }
 
 pub(crate) fn file(path: &str, mode: u32, content: &[u8]) -> HandOffFile {

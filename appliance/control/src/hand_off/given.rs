@@ -11,7 +11,11 @@ use firesteel_resources::{
     bare_metal_host::annotations::{HAND_OFF, HAND_OFF_WORDS},
     secret::{META_DATA_KEYS, NETWORK_DATA_KEYS},
 };
-use firesteel_wire::{NetworkPlan, hand_off::Form, text::clean};
+use firesteel_wire::{
+    NetworkPlan,
+    hand_off::{Arguments, Form},
+    text::clean,
+};
 use ring::digest::{Context, SHA256};
 use serde_json::{Map, Value};
 
@@ -20,6 +24,8 @@ use crate::network_data;
 
 /// Of metadata. Upstream's has some names; a config drive has room for more.
 const META_DATA_BYTES_MAX: usize = 64 << 10;
+/// Configs of this appliance that one stub may fetch: their names are kept with the host.
+const CONFIGS_MAX: usize = 32;
 /// Of what a host's status says of a Secret.
 const REASON_BYTES_MAX: usize = 512;
 
@@ -69,6 +75,10 @@ pub(crate) struct Given {
     pub(crate) user: User,
     pub(crate) meta: Map<String, Value>,
     pub(crate) network: Option<Network>,
+    /// Configs of this appliance that the user data fetches.
+    pub(crate) configs: Vec<String>,
+    /// What the user data, and the configs of this appliance that it fetches, ask of the kernel's command line.
+    pub(crate) arguments: Arguments,
     /// Where the kernel's command line may send Ignition for the config that the user data leads to. It has no token yet.
     pub(crate) url: Option<String>,
     /// Of everything together; of user data alone it is the digest of that.
@@ -160,21 +170,56 @@ fn given(
             Some(read.map_err(|why| format!("Secret {}, key {}: {why}", network.name, NETWORK_DATA_KEYS[0]))?)
         }
     };
-    let url = match &user {
-        User::Ignition(config) => plain_url(config, ways),
-        User::None | User::CloudInit(_) => None,
+    let (configs, url) = match &user {
+        User::Ignition(config) => {
+            let configs = ignition::fetched_from(config, ways.urls);
+            let url = plain_url(config, &configs, ways);
+            (configs, url)
+        }
+        User::None | User::CloudInit(_) => (Vec::new(), None),
     };
+    if configs.len() > CONFIGS_MAX {
+        return Err(format!(
+            "the user data fetches {} configs of this appliance: at most {CONFIGS_MAX} are served to one host",
+            configs.len()
+        ));
+    }
     if form == Form::KernelArguments && url.is_none() {
         return Err(format!(
             "the annotation {HAND_OFF}: kernel-arguments needs a stub that leads to one config of this appliance and says \
              nothing else, and configs without TLS (`firesteel serve --config-plain-port`): a kernel argument brings no CA"
         ));
     }
-    let given = Given { form, user, meta, network, url, sha256: digest.end() };
-    // The very forms that the agent will get, but for what comes with an attempt.
-    let forms = forms::compose(host, &given, &Extras::default());
-    forms.check().map_err(|why| clean(&why.to_string(), REASON_BYTES_MAX))?;
+    let arguments = match &user {
+        User::Ignition(config) => forms::wanted_arguments(&serde_json::from_slice(config).unwrap_or_default()),
+        User::None | User::CloudInit(_) => Arguments::default(),
+    };
+    let given = Given { form, user, meta, network, configs, arguments, url, sha256: digest.end() };
+    check(host, &given)?;
     Ok(given)
+}
+
+/// The very forms that the agent will get, but for what comes with an attempt.
+fn check(host: &BareMetalHost, given: &Given) -> Result<(), String> {
+    let forms = forms::compose(host, given, &Extras::default());
+    forms.check().map_err(|why| clean(&why.to_string(), REASON_BYTES_MAX))
+}
+
+/// The same with what the configs that the user data fetches ask of the kernel's command line.
+pub(super) fn with_arguments(host: &BareMetalHost, mut given: Box<Given>, further: Arguments) -> Reading {
+    let add = |all: &mut Vec<String>, more: Vec<String>| {
+        for word in more {
+            if !all.contains(&word) {
+                all.push(word);
+            }
+        }
+    };
+    add(&mut given.arguments.append, further.append);
+    add(&mut given.arguments.delete, further.delete);
+    match check(host, &given) {
+        Ok(()) => Reading::Ready(given),
+        Err(why) => Reading::Invalid(format!("with the kernel arguments of {}: {why}", given.configs.join(", "))),
+    }
 }
 
 /// The words of [`HAND_OFF_WORDS`].
@@ -189,15 +234,39 @@ fn form_of(host: &BareMetalHost) -> Result<Form, String> {
     }
 }
 
-/// A kernel argument replaces the stub and all that it says, and it has no CA of ours.
-fn plain_url(config: &[u8], ways: Ways<'_>) -> Option<String> {
+/// A kernel argument replaces the stub and all that it says, and it has no CA of ours: only a stub that says nothing but
+/// where the config is, and whom to trust for that, loses nothing.
+fn plain_url(config: &[u8], configs: &[String], ways: Ways<'_>) -> Option<String> {
+    let [name] = configs else { return None };
     let plain = ways.plain?;
-    let [name]: [String; 1] = ignition::fetched_from(config, ways.urls).try_into().ok()?;
     let stub: Value = serde_json::from_slice(config).ok()?;
-    let says_more = stub.as_object()?.keys().any(|key| key != "ignition");
-    let merges = stub.pointer("/ignition/config/merge").and_then(Value::as_array).map_or(0, Vec::len);
-    let replaces = usize::from(stub.pointer("/ignition/config/replace").is_some());
-    (!says_more && merges + replaces == 1).then(|| format!("{plain}{name}"))
+    let section = stub.pointer("/ignition/config")?.as_object()?;
+    let mut sources = section.values().flat_map(|value| match value {
+        Value::Array(sources) => sources.as_slice(),
+        Value::Null => &[],
+        one => std::slice::from_ref(one),
+    });
+    let source = sources.next()?;
+    if sources.next().is_some() {
+        return None;
+    }
+    let says_more = says_beside(&stub, &["ignition"])
+        || says_beside(&stub["ignition"], &["version", "config", "security"])
+        || says_beside(source, &["source"]);
+    (!says_more).then(|| format!("{plain}{name}"))
+}
+
+/// Whether something stands in an object beside these. What Ignition passes over is nothing.
+fn says_beside(object: &Value, names: &[&str]) -> bool {
+    let is_hollow = |value: &Value| match value {
+        Value::Null => true,
+        Value::Object(members) => members.values().all(Value::is_null),
+        Value::Array(items) => items.is_empty(),
+        Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    };
+    object
+        .as_object()
+        .is_some_and(|object| object.iter().any(|(name, value)| !names.contains(&name.as_str()) && !is_hollow(value)))
 }
 
 fn user_data(bytes: &[u8]) -> Result<User, String> {

@@ -30,7 +30,7 @@ use firesteel_resources::{BareMetalHost, Secret, meta::SecretReference};
 
 use crate::Control;
 
-pub(crate) use forms::{Extras, compose, file};
+pub(crate) use forms::{Extras, compose, file, wanted_arguments};
 pub(crate) use given::{Reading, User};
 
 /// For fuzzing: a network that is understood has words for every reader, and they are kernel arguments.
@@ -51,7 +51,10 @@ impl Control {
         let network = self.referenced(host, host.spec.network_data.as_ref()).await?;
         let origins = &self.inner.origins;
         let ways = given::Ways { urls: &origins.urls, plain: origins.plain.as_deref() };
-        Ok(given::read(ways, host, user.as_ref(), meta.as_ref(), network.as_ref()))
+        let reading = given::read(ways, host, user.as_ref(), meta.as_ref(), network.as_ref());
+        let Reading::Ready(given) = reading else { return Ok(reading) };
+        let further = self.kernel_arguments_of(&host.metadata.namespace, &given.configs).await?;
+        Ok(given::with_arguments(host, given, further))
     }
 
     /// `None`: nothing is referenced. Secrets of the host's own namespace alone are read.

@@ -266,8 +266,32 @@ fn a_kernel_argument_takes_the_place_of_a_stub_that_says_nothing_else() {
     let argument = "ignition.config.url=http://192.0.2.1:22624/config/worker?token=t0";
     assert_eq!(forms.kernel_arguments.unwrap().append, [argument]);
     assert_eq!(forms.form, Form::KernelArguments);
-    for (ways, stub) in [(ways, &more), (Ways { plain: None, ..ways }, &stub)] {
+    let with = |pointer: &str, value: Value| {
+        let mut stub = stub.clone();
+        *stub.pointer_mut(pointer).unwrap() = value;
+        stub
+    };
+    let source = "https://192.0.2.1:22623/config/worker";
+    let mut proxied = stub.clone();
+    proxied["ignition"]["proxy"] = json!({"httpProxy": "http://a"});
+    let pinned = with(
+        "/ignition/config/merge/0",
+        json!({"source": source, "verification": {"hash": format!("sha256-{}", "0".repeat(64))}}),
+    );
+    let headed =
+        with("/ignition/config/merge/0", json!({"source": source, "httpHeaders": [{"name": "A", "value": "b"}]}));
+    let twice = with("/ignition/config/merge", json!([{"source": source}, {"source": "https://a/b"}]));
+    for (ways, stub) in [
+        (ways, &more),
+        (ways, &proxied),
+        (ways, &pinned),
+        (ways, &headed),
+        (ways, &twice),
+        (Ways { plain: None, ..ways }, &stub),
+    ] {
         assert!(why(read(ways, &named, stub)).contains("--config-plain-port"));
         assert!(ready(read(ways, &host(), stub)).url.is_none(), "of other forms it takes nothing away");
     }
+    let hollow = with("/ignition/config/merge/0", json!({"source": source, "verification": {"hash": null}}));
+    assert!(ready(read(ways, &host(), &hollow)).url.is_some());
 }

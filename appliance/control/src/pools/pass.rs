@@ -6,7 +6,7 @@ use std::{
 };
 
 use firesteel_ignition::{
-    Authority,
+    Authority, NewFile, SpecVersion,
     render::{self, Defaults, RenderError},
     stub::{
         make::{self, StubSpec},
@@ -29,11 +29,14 @@ use super::{
     status::{self, Machines, PoolSeen},
     stubs::{self, Work},
 };
-use crate::{Control, events::regarding};
+use crate::{Control, HostKey, events::regarding, instances, views::HostView};
 
 const API_VERSION: &str = "machineconfiguration.openshift.io/v1";
 /// Upstream's mark of what a controller made of others.
 const GENERATED: &str = "machineconfiguration.openshift.io/generated-by-controller-version";
+
+/// Of a file that a host's config gets besides: a bundle of CAs in a rotation is the longest.
+const HOST_FILE_BYTES: usize = 16 << 10;
 
 /// What is kept between passes.
 #[derive(Debug)]
@@ -41,11 +44,13 @@ pub(super) struct Pass {
     control: Control,
     /// What each pool was last rendered from: the same again is the same.
     rendered_from: BTreeMap<String, Vec<(String, String)>>,
+    /// Stubs of no pool that need a person, and why: told once on their hosts.
+    left_alone: BTreeMap<(String, String), String>,
 }
 
 impl Pass {
     pub(super) fn new(control: Control) -> Self {
-        Self { control, rendered_from: BTreeMap::new() }
+        Self { control, rendered_from: BTreeMap::new(), left_alone: BTreeMap::new() }
     }
 
     /// Whether everything that was due was done; what failed is told in the log.
@@ -205,26 +210,50 @@ impl Pass {
         is_done
     }
 
-    /// Stubs of hosts that lead to configs of Secrets: their CA is ours as well.
-    async fn others(&self, followed: &Followed, hosts: &BTreeSet<(String, String)>, authority: &Authority) -> bool {
+    /// Stubs of hosts that lead to configs of Secrets: their CA is ours as well. What a person has to mend is told on the
+    /// hosts.
+    async fn others(&mut self, followed: &Followed, hosts: &BTreeSet<(String, String)>, authority: &Authority) -> bool {
         let mut is_done = true;
+        let before = std::mem::take(&mut self.left_alone);
         for name in self.control.inner.pools.leading_elsewhere(|name| followed.pools.contains_key(name)) {
             if !hosts.contains(&name) {
                 continue;
             }
             match self.change(&name, None, authority).await {
-                Ok((work, _)) => {
-                    if let Work::LeftAlone(why) = work {
-                        tracing::info!(namespace = %name.0, secret = %name.1, %why, "a stub is left as it is");
+                Ok((Work::LeftAlone(why), _)) => {
+                    if before.get(&name) != Some(&why) {
+                        tracing::warn!(namespace = %name.0, secret = %name.1, %why, "a stub is left as it is");
+                        self.tell_hosts(&name, &format!("the stub in Secret {} is left as it is: {why}", name.1));
                     }
+                    self.left_alone.insert(name, why);
                 }
+                Ok(_) => {}
                 Err(status) => {
                     tracing::warn!(namespace = %name.0, secret = %name.1, error = %status.message, "a stub");
                     is_done = false;
+                    if let Some(why) = before.get(&name) {
+                        self.left_alone.insert(name, why.clone());
+                    }
                 }
             }
         }
         is_done
+    }
+
+    /// On each host that is installed with this Secret.
+    fn tell_hosts(&self, secret: &(String, String), text: &str) {
+        let with_it: Vec<(HostKey, String)> = {
+            let views = self.control.views();
+            let is_of = |key: &HostKey, view: &HostView| {
+                let user_data = view.member.as_ref().map(|member| &member.user_data);
+                key.namespace == secret.0 && user_data == Some(&secret.1) && !view.uid.is_empty()
+            };
+            let found = views.hosts.iter().filter(|(key, view)| is_of(key, view));
+            found.map(|(key, view)| (key.clone(), view.uid.clone())).collect()
+        };
+        for (key, uid) in with_it {
+            self.control.tell_of(&key, &uid, "StubLeftAlone", true, text.to_owned());
+        }
     }
 
     /// Brings one Secret of a pool up to date; what a person has to see.
@@ -340,15 +369,24 @@ fn selected(pool: &MachineConfigPool, followed: &Followed) -> Vec<(String, Strin
 
 fn view(name: &str, configs: &[render::MachineConfig], before: Option<&PoolView>) -> PoolView {
     let stub_faults = before.map(|before| before.stub_faults.clone()).unwrap_or_default();
-    match render::render(name, configs, &Defaults::default()) {
-        Ok(rendered) => PoolView { rendered: Some(Arc::new(rendered)), fault: None, stub_faults },
+    let kept = || before.and_then(|before| before.rendered.clone());
+    let (rendered, fault) = match render::render(name, configs, &Defaults::default()) {
+        // What no host can be given is told before one asks.
+        Ok(rendered) => match render::serve(&rendered, &of_a_host(), SpecVersion::NEWEST) {
+            Ok(_) => (Some(Arc::new(rendered)), None),
+            Err(error) => (kept(), Some(error.to_string())),
+        },
         // Who takes all configs away means it.
-        Err(error @ RenderError::Empty) => PoolView { rendered: None, fault: Some(error.to_string()), stub_faults },
-        Err(error) => {
-            let rendered = before.and_then(|before| before.rendered.clone());
-            PoolView { rendered, fault: Some(error.to_string()), stub_faults }
-        }
-    }
+        Err(error @ RenderError::Empty) => (None, Some(error.to_string())),
+        Err(error) => (kept(), Some(error.to_string())),
+    };
+    PoolView { rendered, fault, stub_faults }
+}
+
+/// Files as a host gets them, and as long as they may become.
+fn of_a_host() -> render::Additions {
+    let file = |path: &str| NewFile { path: path.to_owned(), mode: 0o600, contents: vec![b'x'; HOST_FILE_BYTES] };
+    render::Additions { files: instances::FILES.map(file).to_vec(), ..render::Additions::default() }
 }
 
 fn mapped(config: MachineConfig) -> render::MachineConfig {

@@ -74,12 +74,12 @@ pub(super) fn image(turn: &mut Turn<'_>, wanted: &Image) -> Result<ReadyImage, R
     }
 }
 
-/// Digest of the user data, and whether the OS will report itself.
-pub(super) fn user_data(turn: &mut Turn<'_>) -> Result<(Option<String>, bool), Reason> {
+/// Digest of the user data, and the configs of this appliance that it fetches.
+pub(super) fn user_data(turn: &mut Turn<'_>) -> Result<(Option<String>, Vec<String>), Reason> {
     let secret = turn.seen.host.spec.user_data.as_ref().map(|reference| reference.name.clone()).unwrap_or_default();
     match turn.seen.user_data.clone() {
-        UserDataSeen::NotReferenced => Ok((None, false)),
-        UserDataSeen::Ready { sha256, reports_running } => Ok((Some(sha256), reports_running)),
+        UserDataSeen::NotReferenced => Ok((None, Vec::new())),
+        UserDataSeen::Ready { sha256, configs } => Ok((Some(sha256), configs)),
         UserDataSeen::Missing => {
             let wake = turn.limits().secret_retry;
             Err(turn.blocked(KIND, wake, format!("Secret {secret} with the key userData does not exist: create it")))

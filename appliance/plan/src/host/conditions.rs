@@ -227,7 +227,7 @@ fn running(memory: &HostMemory, seen: &Seen) -> Condition {
     let of_this = seen.instance.attempt == applied.attempt;
     match (seen.instance.running_at.filter(|_| of_this), seen.instance.config_fetched_at.filter(|_| of_this)) {
         (Some(at), _) => Condition::new("Running", true, "NonceReturned", format!("the OS reported at {at:.0}")),
-        (None, _) if !applied.reports_running => {
+        (None, _) if !applied.reports_running() => {
             let mut condition = Condition::new(
                 "Running",
                 false,

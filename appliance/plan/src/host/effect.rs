@@ -210,6 +210,9 @@ pub struct WritePlan {
     /// digest must not be handed off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data_sha256: Option<String>,
+    /// Configs of this appliance that the user data fetches: the host's token opens them, whatever becomes of the Secret.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub configs: Vec<String>,
     /// The owner named this disk as one that is written whatever it holds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub override_guards: bool,

@@ -46,7 +46,7 @@ fn adopt_image(turn: &mut Turn<'_>) {
         attempt: turn.memory.attempt,
         at: turn.now,
         user_data_sha256: None,
-        reports_running: false,
+        configs: Vec::new(),
         left_properly: true,
     });
 }

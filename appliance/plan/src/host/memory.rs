@@ -509,8 +509,16 @@ pub struct Applied {
     pub at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_data_sha256: Option<String>,
-    /// The OS is expected to report itself.
-    pub reports_running: bool,
+    /// Configs of this appliance that the OS was handed over to fetch. With one it is expected to report itself.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub configs: Vec<String>,
     /// The agent said goodbye; false where it went quiet after the hand-off.
     pub left_properly: bool,
+}
+
+impl Applied {
+    #[must_use]
+    pub fn reports_running(&self) -> bool {
+        !self.configs.is_empty()
+    }
 }

@@ -84,7 +84,7 @@ fn adopt(turn: &mut Turn<'_>, status: BareMetalHostStatus, origin: Origin) -> Op
         attempt: 0,
         at: written_at,
         user_data_sha256: None,
-        reports_running: false,
+        configs: Vec::new(),
         left_properly: true,
     });
     let word = state.word();

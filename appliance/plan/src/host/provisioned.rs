@@ -39,7 +39,7 @@ pub(super) fn running_text(turn: &Turn<'_>, applied: &Applied) -> String {
     let waited = turn.now.duration_since(applied.at);
     match (instance.running_at.filter(|_| ours), instance.config_fetched_at.filter(|_| ours)) {
         (Some(_), _) => "provisioned, and the OS reported that it runs".to_owned(),
-        (None, _) if !applied.reports_running => {
+        (None, _) if !applied.reports_running() => {
             "provisioned; whether the OS runs is unverified: its config does not report to this appliance".to_owned()
         }
         (None, _) if ours && instance.failed.is_some() => {

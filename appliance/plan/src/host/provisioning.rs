@@ -69,7 +69,7 @@ fn cancelled(turn: &mut Turn<'_>, why: &str) -> Reason {
 fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(), Reason> {
     gate::may_go_on(turn, KIND)?;
     let image = checks::image(turn, wanted)?;
-    let (user_data_sha256, _) = checks::user_data(turn)?;
+    let (user_data_sha256, configs) = checks::user_data(turn)?;
     // With an inspection at hand, a wrong hint is told before the host is booted for nothing.
     if checks::inspection_is_fresh(turn) {
         checks::disk(turn, &image)?;
@@ -89,7 +89,8 @@ fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(
     }
     let override_guards = !cleaning::take_overrides(turn, std::slice::from_ref(disk.identity())).is_empty();
     let disk_guid = restored::mark(turn);
-    let plan = WritePlan { disk: disk.identity().clone(), disk_guid, image, user_data_sha256, override_guards };
+    let plan =
+        WritePlan { disk: disk.identity().clone(), disk_guid, image, user_data_sha256, configs, override_guards };
     let text = format!("writing the image to {} ({})", disk.choice.device, disk.identity());
     turn.event(EventKind::Normal, "DiskSelected", format!("{text}: {}", disk.choice.why));
     turn.memory.disk_dirty = true;
@@ -187,7 +188,6 @@ fn broken(turn: &mut Turn<'_>, message: &str) -> Reason {
 
 fn provisioned(turn: &mut Turn<'_>, issued: &IssuedPlan, left_properly: bool) -> Reason {
     let Some(plan) = issued.write() else { return turn.rest("there is no write plan") };
-    let reports_running = matches!(turn.seen.user_data, UserDataSeen::Ready { reports_running: true, .. });
     turn.memory.applied = Some(Applied {
         image: turn.memory.last_attempted_image.clone().unwrap_or_default(),
         ready: plan.image.clone(),
@@ -195,7 +195,7 @@ fn provisioned(turn: &mut Turn<'_>, issued: &IssuedPlan, left_properly: bool) ->
         attempt: turn.memory.attempt,
         at: turn.now,
         user_data_sha256: plan.user_data_sha256.clone(),
-        reports_running,
+        configs: plan.configs.clone(),
         left_properly,
     });
     turn.memory.attempt_spent = true;

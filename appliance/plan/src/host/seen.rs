@@ -166,8 +166,8 @@ pub enum UserDataSeen {
     Invalid(String),
     Ready {
         sha256: String,
-        /// The config fetches another one from this appliance, whose OS then reports itself.
-        reports_running: bool,
+        /// Configs of this appliance that it fetches; the OS then reports itself.
+        configs: Vec<String>,
     },
 }
 

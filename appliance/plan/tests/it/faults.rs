@@ -82,7 +82,7 @@ fn every_check_before_destruction_leaves_the_host_where_it_is() {
             record
         });
         world.edit(|host| host.spec.root_device_hints = None);
-        world.seen.user_data = UserDataSeen::Ready { sha256: "user".into(), reports_running: true };
+        world.seen.user_data = UserDataSeen::Ready { sha256: "user".into(), configs: vec!["worker".into()] };
         world.seen.image = ImageSeen::Ready(crate::world::ready());
         world.run();
         assert_eq!((world.state(), world.net_boots()), (S::Provisioned, 1), "{text}: {}", world.reason());
@@ -412,7 +412,7 @@ fn an_appliance_that_was_away_does_not_take_its_own_silence_for_the_agents() {
 fn user_data_that_changes_under_a_running_write_does_not_stop_it() {
     let mut world = World::new();
     run_to_write(&mut world);
-    world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), reports_running: true };
+    world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), configs: vec!["worker".into()] };
     world.agent_works = false;
     // After a restart, before the agent's next report: nothing is known of its work.
     world.agent().plan = 0;
@@ -460,7 +460,7 @@ fn an_edit_of_what_a_failed_step_used_retries_at_once() {
         ("nothing", |_| {}),
         ("the spec", |world| world.edit(|host| host.spec.online = true)),
         ("the user data", |world| {
-            world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), reports_running: true };
+            world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), configs: vec!["worker".into()] };
         }),
         ("the credentials", |world| world.seen.credentials = CredentialsSeen::Ready { version: "2".into() }),
     ];

@@ -175,7 +175,7 @@ fn user_data_alone_changes_nothing_and_the_same_status_is_written_once() {
     let mut world = World::new();
     world.run();
     let status = world.seen.host.status.clone();
-    world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), reports_running: true };
+    world.seen.user_data = UserDataSeen::Ready { sha256: "other".into(), configs: vec!["worker".into()] };
     world.pass(30);
     world.run();
     assert_eq!(world.state(), S::Provisioned);

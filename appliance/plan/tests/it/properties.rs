@@ -116,7 +116,7 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
                 0 => UserDataSeen::NotReferenced,
                 1 => UserDataSeen::Missing,
                 2 => UserDataSeen::Invalid("bad".into()),
-                _ => UserDataSeen::Ready { sha256: "user".into(), reports_running: true },
+                _ => UserDataSeen::Ready { sha256: "user".into(), configs: vec!["worker".into()] },
             }
         }
         Happening::Online(online) => world.edit(|host| host.spec.online = *online),

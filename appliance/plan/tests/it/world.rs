@@ -98,7 +98,7 @@ impl World {
         let now: Timestamp = "2026-01-01T00:00:00Z".parse().unwrap();
         let mut seen = Seen::new(host, HostMemory::default(), now, 7);
         seen.credentials = CredentialsSeen::Ready { version: "1".into() };
-        seen.user_data = UserDataSeen::Ready { sha256: "user".into(), reports_running: true };
+        seen.user_data = UserDataSeen::Ready { sha256: "user".into(), configs: vec!["worker".into()] };
         seen.hardware = None;
         Self {
             seen,

@@ -74,7 +74,8 @@ fn or_none<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D:
 
 /// The appliance hands these on in the config that it serves; only an OS with upstream's first-boot service acts on
 /// them.
-const LEFT_TO_THE_OS: [&str; 5] = ["kernelType", "extensions", "fips", "osImageURL", "baseOSExtensionsContainerImage"];
+const LEFT_TO_THE_OS: [&str; 6] =
+    ["kernelArguments", "kernelType", "extensions", "fips", "osImageURL", "baseOSExtensionsContainerImage"];
 
 fn unacted(spec: &Value) -> Vec<String> {
     let asks = |value: &Value| match value {

@@ -196,7 +196,7 @@ fn what_has_no_effect_is_told() {
     );
     named(
         warnings(&MACHINE_CONFIG, json!({"kernelArguments": ["a"], "fips": false, "kernelType": "realtime"})),
-        &["spec.kernelType"],
+        &["spec.kernelArguments", "spec.kernelType"],
     );
     named(
         warnings(&MACHINE_CONFIG_POOL, json!({"paused": false, "maxUnavailable": 1, "machineConfigSelector": {}})),
