@@ -443,8 +443,10 @@ async fn a_stranger_is_told_of_on_the_provisioning_object() {
     let site = Site::start(|_| {}).await;
     site.worker().await;
     let provisionings: Objects<Value> = Objects::new(&site.appliance.core, "metal3.io", "Provisioning").unwrap();
-    provisionings.create(&json!({"metadata": {"name": "provisioning-configuration"}, "spec": {"provisioningIP": "192.0.2.1", "provisioningNetworkCIDR": "192.0.2.0/24",
-        "provisioningDHCPRange": "192.0.2.10,192.0.2.100"}})).await.unwrap();
+    let spec = json!({"provisioningIP": "192.0.2.1", "provisioningNetworkCIDR": "192.0.2.0/24",
+        "provisioningDHCPRange": "192.0.2.10,192.0.2.100"});
+    let object = json!({"metadata": {"name": "provisioning-configuration"}, "spec": spec});
+    provisionings.create(&object).await.unwrap();
     for token in [None, Some("nonsense"), Some("nonsense")] {
         assert_eq!(site.ask("GET", "/config/worker", IGNITION, token).await.status, 401);
     }
