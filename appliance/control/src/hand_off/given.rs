@@ -241,11 +241,8 @@ fn plain_url(config: &[u8], configs: &[String], ways: Ways<'_>) -> Option<String
     let plain = ways.plain?;
     let stub: Value = serde_json::from_slice(config).ok()?;
     let section = stub.pointer("/ignition/config")?.as_object()?;
-    let mut sources = section.values().flat_map(|value| match value {
-        Value::Array(sources) => sources.as_slice(),
-        Value::Null => &[],
-        one => std::slice::from_ref(one),
-    });
+    let all = section.values().filter(|value| !value.is_null());
+    let mut sources = all.flat_map(|value| value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice));
     let source = sources.next()?;
     if sources.next().is_some() {
         return None;
