@@ -115,10 +115,11 @@ impl Simulator {
         simulator
     }
 
-    /// Until its port is taken.
+    /// Until its port is taken. To bind it oneself would keep it from the simulator.
     async fn wait(&self) {
         let begin = Instant::now();
-        while std::net::UdpSocket::bind(("127.0.0.1", self.address.port())).is_ok() {
+        let bound = format!(":{:04X} ", self.address.port());
+        while !fs::read_to_string("/proc/net/udp").unwrap().contains(&bound) {
             let log = fs::read_to_string(self.folder.path().join("log")).unwrap_or_default();
             assert!(begin.elapsed() < START_MAX, "ipmi_sim does not start: {log}");
             tokio::time::sleep(Duration::from_millis(50)).await;

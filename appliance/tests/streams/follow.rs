@@ -65,8 +65,8 @@ async fn a_wrong_digest_is_never_golden_and_says_why_and_holds_nobody_up() {
     assert!(stream.status.release.is_empty() && stream.status.releases[0].stamped_at.is_none());
     let gone = site.until("gone", "the reason", |stream| said(stream, DEGRADED).0 == "SourceUnusable").await;
     assert!(said(&gone, DEGRADED).1.contains("nobody has https://s/nowhere"));
-    // A quarter of an hour of its clock: it is not fetched over and over.
-    let until = Instant::now() + Duration::from_secs(9);
+    // Eight minutes of its clock: it is not fetched over and over.
+    let until = Instant::now() + Duration::from_secs(5);
     while Instant::now() < until {
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
@@ -153,12 +153,14 @@ async fn progress_is_written_every_few_seconds_and_no_more() {
     site.make("a", source("https://s/1")).await;
     let first = site.until("a", "the start", |stream| !stream.status.progress.is_empty()).await;
     let before = site.core.store().current().0;
-    let stream = site.until("a", "the end", |stream| stream.status.progress.contains("31%")).await;
+    // After a pause of the machine the speed is known a tick later.
+    let is_told = |stream: &firesteel_resources::BootImageStream| {
+        stream.status.progress.contains("31%") && stream.status.releases[0].artifacts[0].bytes_per_second.is_some()
+    };
+    let stream = site.until("a", "the end with its speed", is_told).await;
     let writes = site.core.store().current().0 - before;
     assert!((5..=45).contains(&writes), "{writes} writes in two minutes");
     assert_ne!(first.status, stream.status);
-    let artifact = &stream.status.releases[0].artifacts[0];
-    assert!(artifact.bytes_per_second.is_some(), "{artifact:?}");
 }
 
 #[tokio::test]

@@ -31,7 +31,9 @@ pub(crate) fn gzip(data: &[u8]) -> Vec<u8> {
 }
 
 pub(crate) fn acquirer(dir: &Path) -> Acquirer {
-    let limits = Limits { attempts_max: 3, pause: Duration::from_millis(1), ..Limits::default() };
+    // No test waits for a stall here, and some hold a download for long.
+    let (pause, stall) = (Duration::from_millis(1), Duration::from_secs(300));
+    let limits = Limits { attempts_max: 3, pause, stall, ..Limits::default() };
     Acquirer::new(ImageStore::open(dir).unwrap(), None).unwrap().with_limits(limits)
 }
 

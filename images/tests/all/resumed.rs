@@ -22,7 +22,7 @@ fn stops_at(file: File, at: u64) -> File {
 
 /// Waits until a download has come as far as its server lets it.
 async fn held_at(partial: &Path, bytes: u64) {
-    for _ in 0..3000 {
+    for _ in 0..12_000 {
         if bytes_of(partial) == bytes {
             return;
         }

@@ -119,6 +119,8 @@ impl Site {
         let user_data = SecretReference { name: stub.to_owned(), namespace: NAMESPACE.into() };
         let image = Some(image.clone());
         self.appliance.add_with(name, mac, image, |host| host.spec.user_data = Some(user_data)).await;
+        // A managed one is made where there is a host, and the host must not be quicker.
+        until("the stub is there", async || self.appliance.secrets.get(NAMESPACE, stub).await.unwrap().is_some()).await;
         let mut agent = Agent::boot(&self.appliance, mac, key).await;
         let End::WritePlan(plan) = agent.work(&self.appliance, name).await else {
             panic!("{}", self.appliance.error(name).await);

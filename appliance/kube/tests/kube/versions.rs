@@ -151,7 +151,7 @@ fn an_object_is_the_same_in_every_version() {
 #[test]
 fn lists_watches_and_tables_are_in_the_version_that_was_asked_for() {
     run(async {
-        let long = Timing { watch: Duration::from_millis(300), ..Timing::default() };
+        let long = Timing { watch: Duration::from_secs(1), ..Timing::default() };
         let server = Server::of(kinds()).await.timed(long);
         server.post(NEW, &new(json!({ "replicas": 1, "note": "n" }))).await;
         let list = server.get(OLD).await.json();
