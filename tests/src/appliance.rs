@@ -5,12 +5,15 @@
 
 use std::{
     fs,
+    net::SocketAddr,
+    os::fd::{AsRawFd as _, OwnedFd},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::{Duration, Instant},
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
+use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, sockopt::ReuseAddr};
 use serde_json::Value;
 
 /// Only a process that hangs takes so long to start.
@@ -77,13 +80,15 @@ impl Appliance {
 
     fn start_again_after(&mut self, meanwhile: impl FnOnce(&Path)) {
         let url = self.url();
+        let address = url.strip_prefix("https://").unwrap();
         self.end();
+        let kept = keep_port(address);
         meanwhile(&self.data());
         // What was done meanwhile may have removed it.
         drop(fs::remove_file(self.kubeconfig()));
-        let address = url.strip_prefix("https://").unwrap();
         self.child = spawn(&self.program, address, &self.arguments, self.folder.path());
         self.wait_until_reachable();
+        drop(kept);
     }
 
     /// Its data folder.
@@ -170,6 +175,17 @@ impl Drop for Appliance {
 
 fn log_of(folder: &Path) -> PathBuf {
     folder.join("appliance.log")
+}
+
+/// Keeps the system from giving this port to another program, until it is dropped. A socket that is bound and
+/// does not listen is in nobody's way who binds the same address with `SO_REUSEADDR`, as the appliance does.
+fn keep_port(address: &str) -> OwnedFd {
+    let address: SocketAddr = address.parse().unwrap();
+    let (family, kind) = (if address.is_ipv4() { AddressFamily::Inet } else { AddressFamily::Inet6 }, SockType::Stream);
+    let socket = socket::socket(family, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+    socket::setsockopt(&socket, ReuseAddr, &true).unwrap();
+    socket::bind(socket.as_raw_fd(), &SockaddrStorage::from(address)).unwrap();
+    socket
 }
 
 fn spawn(program: &Path, address: &str, arguments: &[String], folder: &Path) -> Child {

@@ -52,6 +52,8 @@ pub(crate) struct Appliance {
     pub(crate) hold: Mutex<Option<String>>,
     pub(crate) refusal: Mutex<Option<RefusalReason>>,
     pub(crate) silent: AtomicBool,
+    /// Requests that were met with silence.
+    pub(crate) unanswered: AtomicU64,
     /// It says which receipts it has.
     pub(crate) stores: AtomicBool,
     image: Mutex<Vec<u8>>,
@@ -98,6 +100,7 @@ impl Appliance {
             refusal: Mutex::default(),
             hold: Mutex::default(),
             silent: AtomicBool::new(false),
+            unanswered: AtomicU64::new(0),
             stores: AtomicBool::new(false),
             image: Mutex::default(),
             break_after: AtomicU64::new(u64::MAX),
@@ -157,6 +160,7 @@ impl Appliance {
     async fn talk(&self, mut stream: impl AsyncRead + AsyncWrite + Unpin) {
         while let Some((head, body)) = read_request(&mut stream).await {
             if self.silent.load(Ordering::SeqCst) {
+                self.unanswered.fetch_add(1, Ordering::SeqCst);
                 return;
             }
             let path = head.split(' ').nth(1).unwrap().to_owned();

@@ -294,9 +294,8 @@ fn a_write_pauses_while_the_appliance_is_silent() {
     run.plan(1, vec![run.write_step(), Step::Reboot]);
     wait_until("half an image", || run.appliance.held.load(Ordering::SeqCst));
     run.appliance.silent.store(true, Ordering::SeqCst);
-    // Until no reply can be on its way any more: one more request was met with silence.
-    let gap = Duration::from_millis(300);
-    std::thread::sleep(gap);
+    // Whoever asks again got his last reply: none is on its way any more.
+    wait_until("a request met with silence", || run.appliance.unanswered.load(Ordering::SeqCst) > 0);
     run.host.advance(REPLY_FRESH * 2);
     run.appliance.go_on.notify_one();
     wait_until("the pause", || run.step(0).is_some_and(|step| step.activity.starts_with("paused")));
