@@ -91,8 +91,11 @@ impl Appliance {
         let status = response.status();
         let bytes = read_bounded(response).await?;
         if status == StatusCode::OK {
-            return serde_json::from_slice(&bytes)
-                .map_err(|error| CallError::Unreachable(format!("the reply cannot be read: {error}")));
+            return serde_json::from_slice(&bytes).map_err(|error| {
+                // Unlike silence, this does not pass by itself.
+                tracing::error!("the appliance's reply cannot be read: {error}");
+                CallError::Unreachable(format!("the reply cannot be read: {error}"))
+            });
         }
         match serde_json::from_slice::<Refusal>(&bytes) {
             Ok(refusal) => Err(CallError::Refused(refusal)),
@@ -105,6 +108,9 @@ async fn read_bounded(mut response: reqwest::Response) -> Result<Vec<u8>, CallEr
     let mut bytes = Vec::new();
     while let Some(chunk) = response.chunk().await.map_err(unreachable)? {
         if bytes.len() + chunk.len() > REPLY_BYTES_MAX {
+            tracing::error!(
+                "the appliance's reply is longer than {REPLY_BYTES_MAX} bytes, more than the protocol allows"
+            );
             return Err(CallError::Unreachable("the reply is longer than the protocol allows".to_owned()));
         }
         bytes.extend_from_slice(&chunk);

@@ -5,9 +5,10 @@
 //! 3. Ignition's first boot without a platform: it takes that for `metal`.
 //! 4. cloud-init: the sources of its configuration, a config drive first, which is what deployment services write.
 //!
-//! Signs of different forms are told in a warning, and the first of this order is taken.
+//! Signs of different forms are told in a warning, and the first of this order is taken. Both Ignition and cloud-init read
+//! config drives, and each passes over what is for the other: a drive whose reader cannot use the user data is refused.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use firesteel_wire::hand_off::Form;
 
@@ -35,6 +36,29 @@ pub struct Signs {
     pub has_boot_partition: bool,
     /// What could not be looked into, and why.
     pub unread: Vec<String>,
+}
+
+/// What reads a configuration at the first boot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    Ignition,
+    CloudInit,
+}
+
+impl fmt::Display for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ignition => "Ignition",
+            Self::CloudInit => "cloud-init",
+        })
+    }
+}
+
+/// A sign of a form, and of who reads it where that is told.
+struct Sign {
+    form: Form,
+    reader: Option<Reader>,
+    words: String,
 }
 
 /// cloud-init, as its configuration on the image says.
@@ -74,6 +98,12 @@ pub enum ChooseError {
          kind, or say by the host's annotation firesteel.dev/hand-off that the image takes another form"
     )]
     NotOffered { wanted: Form, signs: String },
+    #[error(
+        "the image's configuration is read by {reader} ({signs}), and the host's user data is for {given}, so that the \
+         host would come up without it. Give it user data for {reader}, use an image with {given}, or say by the host's \
+         annotation firesteel.dev/hand-off which form it takes"
+    )]
+    Reader { reader: Reader, given: Reader, signs: String },
 }
 
 fn list(unread: &[String]) -> String {
@@ -99,12 +129,12 @@ pub fn told(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control()).take(TOLD_CHARS_MAX).collect()
 }
 
-/// Decides which form the image gets, of those that are offered.
-pub fn choose(signs: &Signs, offers: &[Form]) -> Result<Choice, ChooseError> {
+/// Decides which form the image gets, of those that are offered. `given`: whom the user data is for, where there is some.
+pub fn choose(signs: &Signs, offers: &[Form], given: Option<Reader>) -> Result<Choice, ChooseError> {
     let found = all(signs)?;
-    let Some((first, _)) = found.first() else { return Err(ChooseError::Nothing(signs.unread.clone())) };
+    let Some(first) = found.first() else { return Err(ChooseError::Nothing(signs.unread.clone())) };
     let mut warnings = Vec::new();
-    let wanted = match (*first, offers) {
+    let wanted = match (first.form, offers) {
         // The same platform reads both; without a boot partition there is but one.
         (Form::BootPartition, offers) if offers.contains(&Form::KernelArguments) => {
             let is_possible = offers.contains(&Form::BootPartition) && signs.has_boot_partition;
@@ -112,27 +142,46 @@ pub fn choose(signs: &Signs, offers: &[Form]) -> Result<Choice, ChooseError> {
         }
         (form, _) => form,
     };
-    let of_form = |form: Form| found.iter().filter(move |(other, _)| *other == form).map(|(_, sign)| sign.clone());
-    let recognised: Vec<String> = of_form(*first).collect();
+    let of_form = found.iter().filter(|sign| sign.form == first.form);
+    let recognised: Vec<String> = of_form.map(|sign| sign.words.clone()).collect();
     if !offers.contains(&wanted) {
         return Err(ChooseError::NotOffered { wanted, signs: recognised.join("; ") });
     }
-    for (form, sign) in found.iter().filter(|(form, _)| form != first) {
+    if let Some(given) = given {
+        is_readable(&found, first, given)?;
+    }
+    for Sign { form, words: sign, .. } in found.iter().filter(|sign| sign.form != first.form) {
         let offered = if offers.contains(form) { "" } else { ", for which the plan has no contents" };
         warnings.push(format!("{sign} speaks for {form}{offered}; {wanted} was taken, for {}", recognised[0]));
     }
     Ok(Choice { form: wanted, recognised, warnings })
 }
 
+/// Whether who reads what is handed over is whom the user data is for. A volume that was made to be filled may be for
+/// either; what else is found tells for whom.
+fn is_readable(found: &[Sign], first: &Sign, given: Reader) -> Result<(), ChooseError> {
+    let telling: Vec<&Sign> = match first.reader {
+        Some(_) => vec![first],
+        None => found.iter().filter(|sign| sign.reader.is_some()).collect(),
+    };
+    let Some(reader) = telling.first().and_then(|sign| sign.reader) else { return Ok(()) };
+    if telling.iter().any(|sign| sign.reader == Some(given)) {
+        return Ok(());
+    }
+    let signs = telling.iter().map(|sign| sign.words.as_str()).collect::<Vec<_>>().join("; ");
+    Err(ChooseError::Reader { reader, given, signs })
+}
+
 /// Every sign with the form that it speaks for, the most believed first.
-fn all(signs: &Signs) -> Result<Vec<(Form, String)>, ChooseError> {
+fn all(signs: &Signs) -> Result<Vec<Sign>, ChooseError> {
     let mut found = Vec::new();
+    let sign = |form: Form, reader: Option<Reader>, words: String| Sign { form, reader, words };
     let mut foreign = None;
     for (platform, place) in &signs.platforms {
-        let sign = format!("{PLATFORM}{platform} in {place}");
+        let words = format!("{PLATFORM}{platform} in {place}");
         match platform.as_str() {
-            "metal" => found.push((Form::BootPartition, sign)),
-            "openstack" => found.push((Form::ConfigDrive, sign)),
+            "metal" => found.push(sign(Form::BootPartition, Some(Reader::Ignition), words)),
+            "openstack" => found.push(sign(Form::ConfigDrive, Some(Reader::Ignition), words)),
             _ => foreign = foreign.or(Some((platform, place))),
         }
     }
@@ -140,15 +189,16 @@ fn all(signs: &Signs) -> Result<Vec<(Form, String)>, ChooseError> {
         return Err(ChooseError::Platform { platform: platform.clone(), place: place.clone() });
     }
     for (label, place) in &signs.labels {
-        for (known, form) in [(CONFIG_DRIVE, Form::ConfigDrive), (NO_CLOUD, Form::NoCloud)] {
+        let volumes = [(CONFIG_DRIVE, Form::ConfigDrive, None), (NO_CLOUD, Form::NoCloud, Some(Reader::CloudInit))];
+        for (known, form, reader) in volumes {
             if label.eq_ignore_ascii_case(known) {
-                found.push((form, format!("the label {label} of {place}")));
+                found.push(sign(form, reader, format!("the label {label} of {place}")));
             }
         }
     }
     if signs.platforms.is_empty() {
-        found
-            .extend(signs.ignition.iter().map(|place| (Form::BootPartition, format!("ignition.firstboot in {place}"))));
+        let words = signs.ignition.iter().map(|place| format!("ignition.firstboot in {place}"));
+        found.extend(words.map(|words| sign(Form::BootPartition, Some(Reader::Ignition), words)));
     }
     for cloud_init in &signs.cloud_init {
         let CloudInit { place, sources } = cloud_init;
@@ -162,7 +212,7 @@ fn all(signs: &Signs) -> Result<Vec<(Form, String)>, ChooseError> {
         } else {
             continue;
         };
-        found.push((form, format!("cloud-init in {place}, {why}")));
+        found.push(sign(form, Some(Reader::CloudInit), format!("cloud-init in {place}, {why}")));
     }
     Ok(found)
 }
@@ -203,14 +253,16 @@ pub fn check(bytes: &[u8]) {
     signs.labels.extend(labels.take(8));
     signs.cloud_init.push(CloudInit { place: "etc/cloud".to_owned(), sources });
     for offers in [&[Form::BootPartition, Form::ConfigDrive, Form::NoCloud, Form::KernelArguments][..], &[]] {
-        let said = match choose(&signs, offers) {
-            Ok(choice) => {
-                assert!(offers.contains(&choice.form) && !choice.recognised.is_empty());
-                [choice.recognised, choice.warnings].concat().join(" ")
-            }
-            Err(error) => error.to_string(),
-        };
-        assert!(!said.contains(char::is_control), "{said:?}");
+        for given in [None, Some(Reader::Ignition), Some(Reader::CloudInit)] {
+            let said = match choose(&signs, offers, given) {
+                Ok(choice) => {
+                    assert!(offers.contains(&choice.form) && !choice.recognised.is_empty());
+                    [choice.recognised, choice.warnings].concat().join(" ")
+                }
+                Err(error) => error.to_string(),
+            };
+            assert!(!said.contains(char::is_control), "{said:?}");
+        }
     }
 }
 
@@ -222,6 +274,10 @@ mod tests {
     use super::*;
 
     const ALL: [Form; 4] = [Form::BootPartition, Form::KernelArguments, Form::ConfigDrive, Form::NoCloud];
+
+    fn choose(signs: &Signs, offers: &[Form]) -> Result<Choice, ChooseError> {
+        super::choose(signs, offers, None)
+    }
 
     fn with(arguments: &[&str]) -> Signs {
         let mut signs = Signs { has_boot_partition: true, ..Signs::default() };
@@ -239,6 +295,46 @@ mod tests {
         let error = choose(&with(&["ignition.platform.id=aws"]), &ALL).unwrap_err();
         assert!(matches!(&error, ChooseError::Platform { platform, .. } if platform == "aws"), "{error}");
         assert!(error.to_string().contains("Use an image for `metal` or `openstack`"), "{error}");
+    }
+
+    /// Either passes over what is for the other, and the host comes up without its configuration.
+    #[test]
+    fn user_data_that_the_image_cannot_read_is_refused() {
+        let ignition = with(&["ignition.platform.id=openstack"]);
+        let cloud = || CloudInit { place: "etc/cloud".into(), sources: Vec::new() };
+        let cloud_init = Signs { cloud_init: vec![cloud()], ..Signs::default() };
+        let label = || vec![("config-2".to_owned(), "partition 5".to_owned())];
+        let (for_ignition, for_cloud_init) =
+            ([Form::BootPartition, Form::ConfigDrive], [Form::ConfigDrive, Form::NoCloud]);
+        let form =
+            |signs: &Signs, offers: &[Form], given| super::choose(signs, offers, given).map(|choice| choice.form);
+        let refused = |signs: &Signs, offers: &[Form], given| {
+            let error = super::choose(signs, offers, Some(given)).unwrap_err();
+            assert!(matches!(&error, ChooseError::Reader { .. }), "{error}");
+            error.to_string()
+        };
+        let told = refused(&cloud_init, &for_ignition, Reader::Ignition);
+        assert!(
+            told.contains("read by cloud-init (cloud-init in etc/cloud") && told.contains("is for Ignition"),
+            "{told}"
+        );
+        let told = refused(&ignition, &for_cloud_init, Reader::CloudInit);
+        assert!(told.contains("read by Ignition (ignition.platform.id=openstack"), "{told}");
+        for (signs, offers, given) in
+            [(&ignition, &for_ignition, Reader::Ignition), (&cloud_init, &for_cloud_init, Reader::CloudInit)]
+        {
+            assert_eq!(form(signs, offers, Some(given)), Ok(Form::ConfigDrive));
+        }
+        // Metadata alone is for whoever reads it.
+        assert_eq!(form(&ignition, &for_cloud_init, None), Ok(Form::ConfigDrive));
+        // A volume that is there to be filled is for whom else is found, and for anybody where nobody is.
+        refused(&Signs { labels: label(), ..cloud_init.clone() }, &for_ignition, Reader::Ignition);
+        let alone = Signs { labels: label(), ..Signs::default() };
+        assert_eq!(form(&alone, &for_ignition, Some(Reader::Ignition)), Ok(Form::ConfigDrive));
+        let both = Signs { labels: label(), ignition: vec!["partition 2".into()], ..cloud_init };
+        for given in [Reader::Ignition, Reader::CloudInit] {
+            assert_eq!(form(&both, &[Form::ConfigDrive], Some(given)), Ok(Form::ConfigDrive));
+        }
     }
 
     #[test]

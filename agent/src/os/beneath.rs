@@ -178,25 +178,35 @@ impl Folder {
         self.resolve(path, OFlag::O_PATH, Mode::empty()).is_ok()
     }
 
-    /// Names in a folder below, sorted, at most `most`; empty where there is no such folder.
-    #[must_use]
-    pub fn names(&self, path: &str, most: usize) -> Vec<String> {
-        self.folder(path).map(|folder| folder.own_names(most)).unwrap_or_default()
+    /// Names in a folder below, sorted; none where there is no such folder.
+    ///
+    /// # Errors
+    /// When it cannot be read to its end, or has more than `most`.
+    pub fn names(&self, path: &str, most: usize) -> io::Result<Vec<String>> {
+        names_of(self.folder(path), most)
     }
 
     /// As [`Self::names`], through links of the image.
-    #[must_use]
-    pub fn names_inside(&self, path: &str, most: usize) -> Vec<String> {
-        let folder = self.resolve_inside(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY);
-        folder.map(|folder| Self(folder).own_names(most)).unwrap_or_default()
+    pub fn names_inside(&self, path: &str, most: usize) -> io::Result<Vec<String>> {
+        names_of(self.resolve_inside(path, OFlag::O_RDONLY | OFlag::O_DIRECTORY).map(Self), most)
     }
 
-    fn own_names(self, most: usize) -> Vec<String> {
-        let Ok(mut folder) = Dir::from_fd(self.0) else { return Vec::new() };
-        let entries = folder.iter().filter_map(|entry| Some(entry.ok()?.file_name().to_str().ok()?.to_owned()));
-        let mut names: Vec<_> = entries.filter(|name| name != "." && name != "..").take(most).collect();
+    fn own_names(self, most: usize) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in Dir::from_fd(self.0)?.iter() {
+            // The reader of a damaged folder tells the same error for ever.
+            let entry = entry?;
+            let Ok(name) = entry.file_name().to_str() else { continue };
+            if name == "." || name == ".." {
+                continue;
+            }
+            if names.len() == most {
+                return Err(io::Error::other(format!("it has more than {most} files")));
+            }
+            names.push(name.to_owned());
+        }
         names.sort();
-        names
+        Ok(names)
     }
 
     /// Bytes that can still be written to this filesystem.
@@ -208,6 +218,21 @@ impl Folder {
     /// Writes the whole filesystem out.
     pub fn sync(&self) -> io::Result<()> {
         Ok(syncfs(&self.0)?)
+    }
+}
+
+/// Whether nothing lies at a path, or nothing that is reached inside the filesystem.
+#[must_use]
+pub fn is_absent(error: &io::Error) -> bool {
+    let absent = [libc::ENOENT, libc::ENOTDIR, libc::ELOOP, libc::EXDEV, libc::ENAMETOOLONG];
+    error.raw_os_error().is_some_and(|code| absent.contains(&code))
+}
+
+fn names_of(folder: io::Result<Folder>, most: usize) -> io::Result<Vec<String>> {
+    match folder {
+        Ok(folder) => folder.own_names(most),
+        Err(error) if is_absent(&error) => Ok(Vec::new()),
+        Err(error) => Err(error),
     }
 }
 
@@ -243,7 +268,11 @@ mod tests {
         assert_eq!(folder.read("ignition/config.ign", 2).unwrap(), b"tw");
         let mode = fs::metadata(root.path().join("ignition/config.ign")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o640);
-        assert_eq!(folder.names(".", 10), ["flag", "ignition"]);
+        assert_eq!(folder.names(".", 2).unwrap(), ["flag", "ignition"]);
+        assert!(folder.names(".", 1).unwrap_err().to_string().contains("more than 1"), "none is passed over");
+        for nowhere in ["none", "flag", "flag/below"] {
+            assert!(folder.names(nowhere, 9).unwrap().is_empty());
+        }
         assert!(folder.exists("flag") && !folder.exists("other"));
         folder.sync().unwrap();
     }
@@ -279,7 +308,7 @@ mod tests {
         symlink(".", at("boot")).unwrap();
         symlink("/boot/efi/grubenv", at("grubenv")).unwrap();
         let folder = Folder::open(root.path()).unwrap();
-        assert_eq!(folder.names_inside("boot/loader/entries", 9), ["ostree-1.conf"]);
+        assert_eq!(folder.names_inside("boot/loader/entries", 9).unwrap(), ["ostree-1.conf"]);
         let entry = "boot/loader/entries/ostree-1.conf";
         assert_eq!(folder.inode_inside(entry).unwrap(), folder.inode_inside("loader.1/entries/ostree-1.conf").unwrap());
         folder.replace(entry, b"new").unwrap();
@@ -288,7 +317,7 @@ mod tests {
         assert!(fs::symlink_metadata(at("grubenv")).unwrap().is_symlink(), "the link stays");
         assert_eq!(fs::read(at("efi/grubenv")).unwrap(), b"changed");
         assert_eq!(fs::metadata(at("efi/grubenv")).unwrap().permissions().mode() & 0o777, 0o640);
-        assert_eq!(folder.names(".", 9).len(), 5, "nothing is left over");
+        assert_eq!(folder.names(".", 9).unwrap().len(), 5, "nothing is left over");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Make the firmware find the disk just written, and only this disk, behind the network.
 
-use std::path::Path;
+use std::{io, path::Path};
 
 use anyhow::{Context, bail};
 use firesteel_images::write::{Device, Disk as _};
@@ -52,24 +52,27 @@ fn find(device: &Device) -> anyhow::Result<Found> {
 /// The loader that the entry starts, as a firmware path: the default one, else the first there is.
 fn loader(job: &Job<'_>, partition: &Path) -> anyhow::Result<String> {
     let mounted = Mounted::new(job.host, partition, "vfat", true)?;
-    let found = Folder::open(&mounted.at).map(|esp| first_loader(&esp));
+    let found = Folder::open(&mounted.at).and_then(|esp| first_loader(&esp));
     mounted.end()?;
-    let found = found.context("opening the EFI system partition")?;
+    let found = found.context("looking into the EFI system partition")?;
     found.context("the EFI system partition holds no boot loader (EFI/*/*.efi), so the image cannot be started")
 }
 
-fn first_loader(esp: &Folder) -> Option<String> {
-    let efi = esp.names(".", NAMES_MAX).into_iter().find(|name| name.eq_ignore_ascii_case("EFI"))?;
-    let mut folders = esp.names(&efi, NAMES_MAX);
+fn first_loader(esp: &Folder) -> io::Result<Option<String>> {
+    let is_efi = |name: &String| name.eq_ignore_ascii_case("EFI");
+    let Some(efi) = esp.names(".", NAMES_MAX)?.into_iter().find(is_efi) else { return Ok(None) };
+    let mut folders = esp.names(&efi, NAMES_MAX)?;
     // `BOOT` first; sorting by a boolean keeps the rest in order.
     folders.sort_by_key(|name| !name.eq_ignore_ascii_case("BOOT"));
-    folders.into_iter().find_map(|folder| {
-        let mut files = esp.names(&format!("{efi}/{folder}"), NAMES_MAX);
+    for folder in folders {
+        let mut files = esp.names(&format!("{efi}/{folder}"), NAMES_MAX)?;
         files.retain(|name| name.to_ascii_lowercase().ends_with(".efi"));
         files.sort_by_key(|name| loader_rank(name));
-        let file = files.into_iter().next()?;
-        Some(format!("\\{efi}\\{folder}\\{file}"))
-    })
+        if let Some(file) = files.into_iter().next() {
+            return Ok(Some(format!("\\{efi}\\{folder}\\{file}")));
+        }
+    }
+    Ok(None)
 }
 
 /// Which file of a folder starts the system: the default name, then shim, then a boot loader;
@@ -149,7 +152,7 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, "").unwrap();
         };
-        let found = || first_loader(&Folder::open(esp.path()).unwrap());
+        let found = || first_loader(&Folder::open(esp.path()).unwrap()).unwrap();
         assert_eq!(found(), None);
         put("EFI/debian/fbx64.efi");
         put("EFI/debian/grubx64.efi");

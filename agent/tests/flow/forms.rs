@@ -269,12 +269,26 @@ fn cloud_init_is_recognised_by_its_sources() {
     fs::create_dir_all(&cloud).unwrap();
     fs::write(cloud.join("../cloud.cfg"), "users: [default]\n").unwrap();
     fs::write(cloud.join("90_dpkg.cfg"), "datasource_list: [ NoCloud, None ]\n").unwrap();
-    let (told, disk) = hand_over(run, auto());
+    let (told, disk) = hand_over(run, Forms { boot_partition: None, ..auto() });
     assert_eq!((told.form, told.warnings.as_str()), (Form::NoCloud, ""));
     assert_eq!(told.recognised, "cloud-init in etc/cloud/cloud.cfg on partition 1, whose sources have NoCloud");
     let last = gpt::parse(&disk, 512).unwrap().unwrap().partitions.pop().unwrap();
     assert_eq!(last.name, "CIDATA");
     assert_fat(&disk, last.offset_bytes(512), last.size_bytes(512), &no_cloud().files, "CIDATA");
+}
+
+/// cloud-init passes over what is for Ignition, and the host would run without its configuration.
+#[test]
+fn user_data_that_nothing_on_the_image_reads_is_refused() {
+    let run = start(LARGE_BYTES, Image::with_root());
+    let cloud = run.host.filesystem(1).join("etc/cloud");
+    fs::create_dir_all(&cloud).unwrap();
+    fs::write(cloud.join("cloud.cfg"), "users: [default]\n").unwrap();
+    let failed = fail(run, Forms { no_cloud: None, ..auto() });
+    assert_says(
+        &failed,
+        &["read by cloud-init", "etc/cloud/cloud.cfg on partition 1", "is for Ignition", "it boots nothing"],
+    );
 }
 
 #[test]
@@ -349,6 +363,28 @@ fn an_image_without_a_boot_loader_to_change_says_where_it_was_looked_for() {
     assert_says(
         &failed,
         &["no boot loader whose kernel arguments can be changed", "found on partition 2", "are sealed"],
+    );
+}
+
+/// A boot loader may start the kernel whose arguments are sealed: a config that only they lead to would not be found.
+#[test]
+fn a_unified_kernel_image_beside_an_entry_is_not_passed_over() {
+    let with_both = || {
+        let run = start(DISK_BYTES, Image::new());
+        put_entry(&run, "metal");
+        fs::create_dir_all(run.host.filesystem(2).join("EFI/Linux")).unwrap();
+        fs::write(run.host.filesystem(2).join("EFI/Linux/a.efi"), "MZ").unwrap();
+        run
+    };
+    let failed = fail(with_both(), kernel_arguments(&["ignition.config.url=http://a"], &[]));
+    assert_says(&failed, &["partition 2 has unified kernel images", "the configuration is not found"]);
+    let forms = Forms { form: Form::BootPartition, arguments: arguments(&["nosmt"], &[]), ..auto() };
+    let (told, _) = hand_over(with_both(), forms);
+    assert_eq!(told.loader.len(), 1);
+    assert!(
+        told.warnings.contains("unified kernel images") && told.warnings.contains("unverified"),
+        "{}",
+        told.warnings
     );
 }
 

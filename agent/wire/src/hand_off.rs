@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    limits::{ARGUMENTS_MAX, COMMAND_LINE_BYTES_MAX, HAND_OFF_FILES_MAX, HAND_OFF_PATH_BYTES_MAX},
+    limits::{ARGUMENTS_MAX, COMMAND_LINE_BYTES_MAX, HAND_OFF_BYTES_MAX, HAND_OFF_FILES_MAX, HAND_OFF_PATH_BYTES_MAX},
     plan::HandOffFile,
     receipt::FileDigest,
 };
@@ -137,6 +137,8 @@ pub enum FormError {
          ASCII without quotes, backslashes, backquotes and dollar signs, at most {COMMAND_LINE_BYTES_MAX} bytes"
     )]
     Argument { field: &'static str, index: usize },
+    #[error("the files of the hand-off have {bytes} bytes in base64; at most {HAND_OFF_BYTES_MAX} are handed over")]
+    Large { bytes: usize },
 }
 
 impl Forms {
@@ -157,6 +159,10 @@ impl Forms {
                 check_arguments(field, &arguments.delete)?;
             }
         }
+        let bytes = self.files().map(|file| file.content_base64.len()).sum();
+        if bytes > HAND_OFF_BYTES_MAX {
+            return Err(FormError::Large { bytes });
+        }
         let is_there = match self.form {
             Form::Auto => !self.offers().is_empty(),
             named @ (Form::BootPartition | Form::KernelArguments | Form::ConfigDrive | Form::NoCloud) => {
@@ -164,6 +170,12 @@ impl Forms {
             }
         };
         if is_there { Ok(()) } else { Err(FormError::Missing(self.form)) }
+    }
+
+    fn files(&self) -> impl Iterator<Item = &HandOffFile> {
+        let boot = self.boot_partition.iter().flat_map(|boot| &boot.files);
+        let volumes = self.config_drive.iter().chain(&self.no_cloud).flat_map(|volume| &volume.files);
+        boot.chain(volumes)
     }
 
     /// The forms that there is something for.
@@ -248,6 +260,20 @@ mod tests {
         assert_eq!(forms(Form::Auto).check(), Ok(()));
         assert_eq!(forms(Form::ConfigDrive).check(), Ok(()));
         assert_eq!(forms(Form::NoCloud).check(), Err(FormError::Missing(Form::NoCloud)));
+    }
+
+    /// The largest config, in two forms, goes into a reply; more would never arrive.
+    #[test]
+    fn what_fits_into_no_reply_is_refused() {
+        let of = |bytes: usize| {
+            let content_base64 = "A".repeat(bytes.div_ceil(3) * 4);
+            let drive = Volume { volume_id: 1, files: vec![HandOffFile { content_base64, ..file("a") }] };
+            Forms { config_drive: Some(drive.clone()), no_cloud: Some(drive), ..Forms::default() }
+        };
+        let config = of(2 << 20);
+        assert_eq!(config.check(), Ok(()));
+        assert!(serde_json::to_vec(&config).unwrap().len() + (1 << 20) < crate::limits::REPLY_BYTES_MAX);
+        assert!(matches!(of(3 << 20).check(), Err(FormError::Large { bytes }) if bytes == 8 << 20));
     }
 
     #[test]

@@ -14,8 +14,10 @@ pub const REPLY_FRESH: Duration = Duration::from_secs(60);
 pub const REPLY_LOST: Duration = Duration::from_secs(30 * 60);
 /// Largest body of a hello or report. An inventory of 256 disks and 64 NICs is under 200 kB.
 pub const BODY_BYTES_MAX: usize = 1 << 20;
-/// Largest reply: a plan with an Ignition stub in base64.
-pub const REPLY_BYTES_MAX: usize = 4 << 20;
+/// Largest reply: a plan with the files of a hand-off, and 2 MiB for all else.
+pub const REPLY_BYTES_MAX: usize = 8 << 20;
+/// All files of a hand-off, in base64: the largest config (2 MiB) in two forms is 5.4 MiB.
+pub const HAND_OFF_BYTES_MAX: usize = 6 << 20;
 /// Most log lines in one report; what does not fit follows with the next.
 pub const LOG_LINES_MAX: usize = 500;
 /// Longest log line in bytes; longer ones are cut and marked with `…`.
@@ -67,7 +69,7 @@ pub const FIELD_BYTES_MAX: usize = 256;
 pub const HAND_OFF_FILES_MAX: usize = 64;
 /// Longest path of such a file: three folders with the longest names that the forms have are half of it.
 pub const HAND_OFF_PATH_BYTES_MAX: usize = 128;
-/// Largest such file: no more fits into a reply in base64.
+/// Largest such file: a config of 2 MiB, with room for what an attempt puts into it.
 pub const HAND_OFF_FILE_BYTES_MAX: usize = 3 << 20;
 /// Most kernel arguments of one kind; the longest command lines that installers write have thirty.
 pub const ARGUMENTS_MAX: usize = 64;

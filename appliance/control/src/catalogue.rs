@@ -10,7 +10,7 @@ use std::{
 };
 
 use firesteel_kube::Change;
-use firesteel_plan::policy::{Architecture, Catalogue, Entry, Trigger};
+use firesteel_plan::policy::{Architecture, Catalogue, Entry, Former, Trigger};
 use firesteel_resources::{
     BootImageStream,
     boot_image_stream::{Artifact, ArtifactState, Release},
@@ -45,10 +45,13 @@ impl Streams {
     }
 
     /// `former`: images that sets name, or had, which may not be in any stream any more.
-    pub(crate) fn catalogue(&self, former: Vec<ImageReference>) -> Catalogue {
+    pub(crate) fn catalogue(&self, former: Vec<Former>) -> Catalogue {
         let entries = self.entries();
-        let gone = |image: &ImageReference| entries.iter().all(|entry| entry.image.digest != image.digest);
-        let former = former.into_iter().filter(|image| !image.stream.is_empty() && gone(image)).collect();
+        let is_gone = |image: &ImageReference| {
+            entries.iter().all(|entry| (&entry.image.stream, &entry.image.digest) != (&image.stream, &image.digest))
+        };
+        let is_former = |former: &Former| !former.image.stream.is_empty() && is_gone(&former.image);
+        let former = former.into_iter().filter(is_former).collect();
         Catalogue::new(self.lock().keys().cloned().collect(), entries, former)
     }
 
@@ -193,7 +196,8 @@ mod tests {
         assert!(streams.learn("stable", Some(entries_of(&stream))));
         let gone = ImageReference { stream: "stable".into(), digest: "00".into(), ..ImageReference::default() };
         let own = ImageReference { digest: "own".into(), ..ImageReference::default() };
-        let catalogue = streams.catalogue(vec![gone.clone(), own, entries_of(&stream)[1].image.clone()]);
+        let former = [gone.clone(), own, entries_of(&stream)[1].image.clone()].map(Former::disk);
+        let catalogue = streams.catalogue(former.into());
         assert!(catalogue.has_stream("stable") && catalogue.stored(&gone).is_none());
         assert!(streams.learn("stable", None) && !streams.learn("stable", None));
     }

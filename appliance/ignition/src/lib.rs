@@ -114,7 +114,7 @@ pub fn fetched_from(config: &[u8], origins: &[impl AsRef<str>]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for source in own_sources(&mut value, origins) {
         let url = source["source"].as_str().unwrap_or_default();
-        let Some(rest) = origins.iter().find_map(|origin| url.strip_prefix(origin.as_ref())) else { continue };
+        let Some(rest) = origins.iter().find_map(|origin| below(url, origin.as_ref())) else { continue };
         let path = rest.split(['?', '#']).next().unwrap_or_default();
         let name = path.trim_end_matches('/').rsplit('/').next().unwrap_or_default();
         if !name.is_empty() && !names.iter().any(|known| known == name) {
@@ -124,8 +124,17 @@ pub fn fetched_from(config: &[u8], origins: &[impl AsRef<str>]) -> Vec<String> {
     names
 }
 
+/// What of a URL lies below an origin. Scheme and host are the same in whatever letters (RFC 3986, section 6.2.2.1); a path
+/// is not.
+fn below<'a>(url: &'a str, origin: &str) -> Option<&'a str> {
+    let host = origin.find("://").map_or(0, |at| at + 3);
+    let path = origin[host..].find('/').map_or(origin.len(), |at| host + at);
+    let (head, rest) = url.split_at_checked(path)?;
+    if head.eq_ignore_ascii_case(&origin[..path]) { rest.strip_prefix(&origin[path..]) } else { None }
+}
+
 fn is_own(resource: &Value, origins: &[impl AsRef<str>]) -> bool {
-    let is_below = |source: &str| origins.iter().any(|origin| source.starts_with(origin.as_ref()));
+    let is_below = |source: &str| origins.iter().any(|origin| below(source, origin.as_ref()).is_some());
     resource["source"].as_str().is_some_and(is_below)
 }
 

@@ -125,6 +125,19 @@ fn a_config_is_named_as_its_server_reads_the_path() {
     assert_eq!(fetched_from(stub.to_string().as_bytes(), &[ORIGIN]), ["worker", "infra"]);
 }
 
+/// Ignition fetches from it all the same: without a token it would be refused, for good.
+#[test]
+fn a_server_is_known_in_whatever_letters_and_a_path_is_not() {
+    let of = |source: &str| {
+        let config = json!({"ignition": {"version": "3.3.0", "config": {"merge": [{"source": source}]}}});
+        fetched_from(config.to_string().as_bytes(), &["https://api-int.example:22623/config/"])
+    };
+    assert_eq!(of("HTTPS://API-Int.Example:22623/config/worker"), ["worker"]);
+    for other in ["https://api-int.example:22623/Config/worker", "https://api-int.example", "https://é"] {
+        assert_eq!(of(other), [""; 0], "{other}");
+    }
+}
+
 #[test]
 fn files_are_added_and_never_replace_the_owners() {
     let file = NewFile { path: "/etc/a".into(), mode: 0o600, contents: b"secret".to_vec() };

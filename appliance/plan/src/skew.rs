@@ -13,7 +13,8 @@
 use std::{collections::BTreeMap, fmt};
 
 use firesteel_resources::machine_configuration::{
-    BootImageVersion, MANAGED, ManagedBootImages, SelectionMode, SkewEnforcement, SkewMode, VersionMode,
+    BootImageVersion, MANAGED, ManagedBootImages, RHCOS_VERSION_CHARS, SelectionMode, SkewEnforcement, SkewMode,
+    VersionMode,
 };
 use serde::{Deserialize, Serialize};
 
@@ -41,6 +42,10 @@ impl fmt::Display for Rhel {
 /// `48.84.202109241901-0`. `None` for releases of other streams.
 #[must_use]
 pub fn rhcos(release: &str) -> Option<Rhel> {
+    // What no field of the API takes is no version, however it looks.
+    if !(RHCOS_VERSION_CHARS[0]..=RHCOS_VERSION_CHARS[1]).contains(&release.len()) {
+        return None;
+    }
     let (version, build) = release.split_once('-')?;
     let mut parts = version.split('.');
     let (first, second, stamp) = (parts.next()?, parts.next()?, parts.next()?);

@@ -20,7 +20,7 @@ fn endpoint() -> Endpoint {
 
 pub(super) fn check(input: &[u8]) {
     let authority = Authority::new(&format!("{NEW}{OLD}"), &[OLD]).unwrap();
-    let ours = Ours { endpoints: &[endpoint()], authority: &authority, sectors: Sectors::Bytes512 };
+    let ours = Ours { endpoints: &[endpoint()], authority: Some(&authority), sectors: Sectors::Bytes512 };
     let Ok(Read::Json { text, form }) = form::read(input) else {
         if let Upgrade::Refused(error) = upgrade(input, &ours) {
             super::assert_plain(&error.to_string());

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use anyhow::{Context, anyhow, bail};
 use firesteel_wire::{
-    hand_off::{Arguments, LoaderFile as Changed, name_of},
+    hand_off::{Arguments, Form, LoaderFile as Changed, name_of},
     limits::LOADER_FILES_MAX,
 };
 
@@ -34,8 +34,9 @@ struct New {
     command_lines: usize,
 }
 
-pub(super) fn hand_over(site: &Site<'_>, survey: &Survey, wanted: &Arguments) -> anyhow::Result<Handed> {
-    let (news, warnings) = edit(survey, wanted)?;
+pub(super) fn hand_over(site: &Site<'_>, survey: &Survey, form: Form, wanted: &Arguments) -> anyhow::Result<Handed> {
+    let (news, mut warnings) = edit(survey, wanted)?;
+    warnings.extend(of_sealed(survey, form)?);
     let mut files = Vec::new();
     for (index, volume) in survey.volumes.iter().enumerate() {
         let own: Vec<&New> = news.iter().filter(|new| survey.files[new.file].volume == index).collect();
@@ -81,8 +82,32 @@ fn is_changed(survey: &Survey, new: &New) -> bool {
     survey.files[new.file].text.as_deref() != Some(new.text.as_str())
 }
 
+/// A unified kernel image has its arguments sealed in it, and a boot loader may start it beside its entries. Where the
+/// configuration is found by the arguments alone, the host would then come up without it.
+fn of_sealed(survey: &Survey, form: Form) -> anyhow::Result<Option<String>> {
+    if survey.sealed.is_empty() {
+        return Ok(None);
+    }
+    let told = format!("{} has unified kernel images, whose arguments are sealed", survey.sealed.join(", "));
+    match form {
+        Form::KernelArguments => bail!(
+            "{told}: if the boot loader starts one of them, the configuration is not found. Name another form by the \
+             annotation firesteel.dev/hand-off, or use an image without them"
+        ),
+        Form::Auto | Form::BootPartition | Form::ConfigDrive | Form::NoCloud => {
+            Ok(Some(format!("{told}: that the kernel which starts has the wanted ones is unverified")))
+        }
+    }
+}
+
 /// All files with their new texts. Pure but for what the survey read.
 fn edit(survey: &Survey, wanted: &Arguments) -> anyhow::Result<(Vec<New>, Vec<String>)> {
+    if !survey.unlisted.is_empty() {
+        bail!(
+            "what the image has of boot loaders cannot be listed, so that some may be left as they are: {}",
+            survey.unlisted.join("; ")
+        );
+    }
     if survey.files.len() > LOADER_FILES_MAX {
         bail!("the image has {} files of boot loaders; at most {LOADER_FILES_MAX} are changed", survey.files.len());
     }

@@ -80,7 +80,7 @@ fn hand_over(
     let arguments = order.arguments_for(form);
     let mut loader = Vec::new();
     if order::is_some(&arguments) {
-        let handed = loader::hand_over(&site, &survey, &arguments)?;
+        let handed = loader::hand_over(&site, &survey, form, &arguments)?;
         warnings.extend(handed.warnings);
         loader = handed.files;
     }
@@ -102,7 +102,7 @@ fn hand_over(
 
 fn choose(order: &Order, survey: &Survey) -> anyhow::Result<Choice> {
     match order.form {
-        Form::Auto => Ok(recognise::choose(&survey.signs, &order.offers)?),
+        Form::Auto => Ok(recognise::choose(&survey.signs, &order.offers, order.reader)?),
         form @ (Form::BootPartition | Form::KernelArguments | Form::ConfigDrive | Form::NoCloud) => {
             Ok(Choice { form, recognised: Vec::new(), warnings: Vec::new() })
         }

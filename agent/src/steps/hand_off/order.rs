@@ -8,8 +8,13 @@ use firesteel_wire::{
     limits::HAND_OFF_FILE_BYTES_MAX,
 };
 
+use crate::hand_off::recognise::Reader;
+
 /// The file by which the boot loader of an image asks Ignition to run, and takes network arguments from.
 const FIRST_BOOT: &str = "ignition.firstboot";
+
+/// The user data of a config drive.
+const DRIVE_USER_DATA: &str = "openstack/latest/user_data";
 
 /// A file with its content.
 pub(super) struct Content {
@@ -27,6 +32,8 @@ pub(super) struct Drive {
 pub(super) struct Order {
     pub(super) form: Form,
     pub(super) offers: Vec<Form>,
+    /// Whom the user data is for, where there is some.
+    pub(super) reader: Option<Reader>,
     pub(super) boot: Vec<Content>,
     pub(super) config_drive: Option<Drive>,
     pub(super) no_cloud: Option<Drive>,
@@ -49,6 +56,7 @@ impl Order {
         Ok(Self {
             form: forms.form,
             offers: forms.offers(),
+            reader: reader(forms),
             boot: forms.boot_partition.as_ref().map(boot).transpose()?.unwrap_or_default(),
             config_drive: forms.config_drive.as_ref().map(drive).transpose()?,
             no_cloud: forms.no_cloud.as_ref().map(drive).transpose()?,
@@ -61,6 +69,7 @@ impl Order {
         Self {
             form: Form::BootPartition,
             offers: vec![Form::BootPartition],
+            reader: Some(Reader::Ignition),
             boot,
             config_drive: None,
             no_cloud: None,
@@ -90,6 +99,16 @@ impl Order {
 
 pub(super) fn is_some(arguments: &Arguments) -> bool {
     !arguments.append.is_empty() || !arguments.delete.is_empty()
+}
+
+/// Only Ignition's config goes onto a boot partition; without one, user data is for cloud-init.
+fn reader(forms: &Forms) -> Option<Reader> {
+    let has_user_data = |drive: &Volume| drive.files.iter().any(|file| file.path == DRIVE_USER_DATA);
+    match (&forms.boot_partition, &forms.config_drive) {
+        (Some(_), _) => Some(Reader::Ignition),
+        (None, Some(drive)) if has_user_data(drive) => Some(Reader::CloudInit),
+        (None, _) => None,
+    }
 }
 
 fn drive(volume: &Volume) -> anyhow::Result<Drive> {
@@ -169,6 +188,19 @@ mod tests {
         let base64 = HandOffFile { content_base64: "?".into(), ..file("secret", "") };
         assert!(refused(&[base64], None).contains("reading the content of secret"));
         assert!(refused(&[], Some(&Forms::default())).contains("nothing for it"));
+    }
+
+    #[test]
+    fn whom_the_user_data_is_for_is_told_by_the_forms() {
+        let drive = |path: &str| Volume { volume_id: 1, files: vec![file(path, "x")] };
+        let of = |boot: bool, path: &str| {
+            let boot_partition = boot.then(|| BootPartition { files: vec![file("a", "b")], network: Vec::new() });
+            let forms = Forms { boot_partition, config_drive: Some(drive(path)), ..Forms::default() };
+            Order::read(&[], Some(&forms)).unwrap().reader
+        };
+        assert_eq!(of(true, DRIVE_USER_DATA), Some(Reader::Ignition));
+        assert_eq!(of(false, DRIVE_USER_DATA), Some(Reader::CloudInit));
+        assert_eq!(of(false, "openstack/latest/meta_data.json"), None);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A look at an image on its disk: its boot loader's files, and the signs of which form it wants. Each filesystem is
 //! mounted read-only in turn; what cannot be mounted is told.
 
-use std::path::PathBuf;
+use std::{io, path::PathBuf};
 
 use firesteel_images::write::gpt::Partition;
 
@@ -12,13 +12,13 @@ use crate::{
         arguments, bls, grub, grubenv,
         recognise::{CloudInit, Signs, cloud_sources, told},
     },
-    os::beneath::Folder,
+    os::beneath::{Folder, is_absent},
 };
 
 /// Filesystems that are looked into; the images with most partitions have ten.
 const VOLUMES_MAX: usize = 32;
-/// Files of one folder: an image has an entry for each of its few kernels.
-const NAMES_MAX: usize = 256;
+/// Files of one folder: an image has an entry for each of its few kernels, and no crowded root.
+const NAMES_MAX: usize = 1024;
 /// Largest file that is read: `grub.cfg` of a system with many kernels has some ten kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
 /// Where a system's root may be in its filesystem: at the top, or in the subvolumes of Fedora and of Ubuntu and SUSE.
@@ -55,6 +55,8 @@ pub(super) struct Survey {
     pub(super) signs: Signs,
     pub(super) volumes: Vec<Volume>,
     pub(super) files: Vec<LoaderFile>,
+    /// Folders and files of boot loaders that the medium or the filesystem does not give, and why.
+    pub(super) unlisted: Vec<String>,
     /// Volumes with unified kernel images, whose arguments are sealed in them.
     pub(super) sealed: Vec<String>,
 }
@@ -117,8 +119,13 @@ fn look_into(site: &Site<'_>, found: &Found, survey: &mut Survey) -> anyhow::Res
 fn files(folder: &Folder, survey: &mut Survey) {
     let volume = survey.volumes.len() - 1;
     let mut seen = Vec::new();
-    let mut add = |kind: Kind, path: String| {
-        let Ok(inode) = folder.inode_inside(&path) else { return };
+    let name = survey.volumes[volume].name.clone();
+    let mut add = |kind: Kind, path: String, unlisted: &mut Vec<String>| {
+        let inode = match folder.inode_inside(&path) {
+            Ok(inode) => inode,
+            Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::InvalidData => return,
+            Err(error) => return unlisted.push(format!("{} on {name}: {error}", told(&path))),
+        };
         if seen.contains(&inode) {
             return;
         }
@@ -128,28 +135,34 @@ fn files(folder: &Folder, survey: &mut Survey) {
             read.filter(|read| read.len() as u64 <= FILE_BYTES_MAX).and_then(|read| String::from_utf8(read).ok());
         survey.files.push(LoaderFile { volume, kind, path, text });
     };
+    let list = |path: &str, unlisted: &mut Vec<String>| {
+        folder.names_inside(path, NAMES_MAX).unwrap_or_else(|error| {
+            unlisted.push(format!("/{} on {name}: {error}", told(path)));
+            Vec::new()
+        })
+    };
     let mut tops: Vec<String> = ROOTS.iter().flat_map(|root| [(*root).to_owned(), format!("{root}boot/")]).collect();
     tops.dedup();
     for top in &tops {
-        for name in folder.names_inside(&format!("{top}loader/entries"), NAMES_MAX) {
-            if name.ends_with(".conf") {
-                add(Kind::Entry, format!("{top}loader/entries/{name}"));
+        for entry in list(&format!("{top}loader/entries"), &mut survey.unlisted) {
+            if entry.ends_with(".conf") {
+                add(Kind::Entry, format!("{top}loader/entries/{entry}"), &mut survey.unlisted);
             }
         }
         let mut folders: Vec<String> = ["grub", "grub2"].map(|grub| format!("{top}{grub}")).into();
-        let efi = folder.names_inside(top, NAMES_MAX).into_iter().find(|name| name.eq_ignore_ascii_case("EFI"));
+        let efi = list(top, &mut survey.unlisted).into_iter().find(|entry| entry.eq_ignore_ascii_case("EFI"));
         if let Some(efi) = efi {
-            let vendors = folder.names_inside(&format!("{top}{efi}"), NAMES_MAX);
-            let sealed = vendors.iter().find(|name| name.eq_ignore_ascii_case("Linux"));
-            let sealed = sealed.map(|name| folder.names_inside(&format!("{top}{efi}/{name}"), NAMES_MAX));
-            if sealed.is_some_and(|names| names.iter().any(|name| name.to_ascii_lowercase().ends_with(".efi"))) {
-                survey.sealed.push(survey.volumes[volume].name.clone());
+            let vendors = list(&format!("{top}{efi}"), &mut survey.unlisted);
+            let sealed = vendors.iter().find(|entry| entry.eq_ignore_ascii_case("Linux"));
+            let sealed = sealed.map(|entry| list(&format!("{top}{efi}/{entry}"), &mut survey.unlisted));
+            if sealed.is_some_and(|names| names.iter().any(|entry| entry.to_ascii_lowercase().ends_with(".efi"))) {
+                survey.sealed.push(name.clone());
             }
             folders.extend(vendors.into_iter().map(|vendor| format!("{top}{efi}/{vendor}")));
         }
         for grub in folders {
-            add(Kind::Script, format!("{grub}/grub.cfg"));
-            add(Kind::Environment, format!("{grub}/grubenv"));
+            add(Kind::Script, format!("{grub}/grub.cfg"), &mut survey.unlisted);
+            add(Kind::Environment, format!("{grub}/grubenv"), &mut survey.unlisted);
         }
     }
 }
@@ -178,17 +191,20 @@ fn signs(folder: &Folder, survey: &mut Survey) {
         survey.signs.ignition.push(name.clone());
     }
     for root in ROOTS {
-        if let Some(cloud_init) = cloud_init(folder, root, name) {
+        if let Some(cloud_init) = cloud_init(folder, root, name, &mut survey.signs.unread) {
             survey.signs.cloud_init.push(cloud_init);
         }
     }
 }
 
 /// cloud-init's configuration below one root: its main file, then those of its folder by name.
-fn cloud_init(folder: &Folder, root: &str, volume: &str) -> Option<CloudInit> {
+fn cloud_init(folder: &Folder, root: &str, volume: &str, unread: &mut Vec<String>) -> Option<CloudInit> {
     let main = format!("{root}etc/cloud/cloud.cfg");
     folder.inode_inside(&main).ok()?;
-    let parts = folder.names_inside(&format!("{main}.d"), NAMES_MAX);
+    let parts = folder.names_inside(&format!("{main}.d"), NAMES_MAX).unwrap_or_else(|error| {
+        unread.push(format!("{main}.d on {volume}: {error}"));
+        Vec::new()
+    });
     let parts = parts.into_iter().filter(|name| name.ends_with(".cfg")).map(|name| format!("{main}.d/{name}"));
     let texts = std::iter::once(main.clone())
         .chain(parts)

@@ -6,25 +6,47 @@ use std::collections::BTreeMap;
 /// Times that the same is written to a host in a row.
 pub(super) const GIVES_MAX: u32 = 3;
 
-/// What was written to hosts that are not installed yet, and how often in a row, by their UIDs.
+/// What was written to hosts that are not installed yet, by their UIDs.
 #[derive(Debug, Default)]
-pub(super) struct Gives(BTreeMap<String, (String, u32)>);
+pub(super) struct Gives(BTreeMap<String, Written>);
+
+#[derive(Debug, Default)]
+struct Written {
+    value: String,
+    /// How often in a row.
+    count: u32,
+    /// It was set back after the last time.
+    is_fought: bool,
+}
 
 impl Gives {
-    /// Whether this is not written to the host again.
-    pub(super) fn refuses(&self, uid: &str, value: &str) -> bool {
-        self.0.get(uid).is_some_and(|(last, count)| last == value && *count >= GIVES_MAX)
+    /// Whether this is not written to the host again, now that something else stands there.
+    pub(super) fn refuses(&mut self, uid: &str, value: &str) -> bool {
+        let Some(written) = self.0.get_mut(uid) else { return false };
+        written.is_fought = written.value == value && written.count >= GIVES_MAX;
+        written.is_fought
+    }
+
+    /// Whether what was written last was refused a further time.
+    pub(super) fn is_fought(&self, uid: &str) -> bool {
+        self.0.get(uid).is_some_and(|written| written.is_fought)
+    }
+
+    /// What is wanted stands there.
+    pub(super) fn stands(&mut self, uid: &str) {
+        if let Some(written) = self.0.get_mut(uid) {
+            written.is_fought = false;
+        }
     }
 
     /// It was written. Whether that was the last time.
     pub(super) fn count(&mut self, uid: &str, value: &str) -> bool {
-        let (last, count) = self.0.entry(uid.to_owned()).or_default();
-        if last != value {
-            value.clone_into(last);
-            *count = 0;
+        let written = self.0.entry(uid.to_owned()).or_default();
+        if written.value != value {
+            *written = Written { value: value.to_owned(), ..Written::default() };
         }
-        *count += 1;
-        *count == GIVES_MAX
+        written.count += 1;
+        written.count == GIVES_MAX
     }
 
     /// The image comes onto its disk, or the host is gone: nobody fights over it.
@@ -49,7 +71,11 @@ mod tests {
             gives.count("a", "2");
         }
         assert!(gives.refuses("a", "2"));
+        assert!(gives.is_fought("a"));
+        gives.stands("a");
+        assert!(!gives.is_fought("a") && gives.refuses("a", "2"));
+        assert!(!gives.refuses("a", "3") && !gives.is_fought("a"), "another value is another matter");
         gives.forget("a");
-        assert!(!gives.refuses("a", "2"));
+        assert!(!gives.refuses("a", "2") && !gives.is_fought("a"));
     }
 }

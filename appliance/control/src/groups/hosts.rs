@@ -47,7 +47,7 @@ impl Control {
             return Ok(Place::unreadable(uid, "it is gone".to_owned()));
         };
         Ok(match self.known(key).await? {
-            Ok(known) => Place::of(&host, &known.memory, &known.journal),
+            Ok(known) => self.place_of(&host, &known.memory, &known.journal),
             Err(why) => Place::unreadable(uid, why),
         })
     }

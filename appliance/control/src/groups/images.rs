@@ -36,7 +36,7 @@ impl Given {
         }
     }
 
-    /// All that one group gave or may give, what counts most first.
+    /// All that one group gave or may give, what counts most first, each in all its forms.
     pub(super) fn of_group(group: &HostGroup) -> Self {
         let (spec, status) = (&group.spec.image, &group.status);
         let mut given = Self::default();
@@ -44,6 +44,11 @@ impl Given {
         let now = [canary, status.current.as_ref(), status.golden.as_ref(), status.previous.as_ref()];
         let past = status.history.iter().rev().map(|entry| &entry.image);
         now.into_iter().flatten().chain(past).for_each(|image| given.add(image, image));
+        for (form, digest) in &status.other_forms {
+            if let Some(image) = given.by_digest.get(&digest.to_ascii_lowercase()).cloned() {
+                given.by_digest.entry(form.clone()).or_insert(image);
+            }
+        }
         if !spec.url.is_empty() {
             let own =
                 ImageReference { url: spec.url.clone(), digest: spec.checksum.clone(), ..ImageReference::default() };
@@ -63,7 +68,12 @@ impl Given {
         entries.iter().for_each(|entry| given.add(&entry.image, &plain(entry)));
         for group in groups {
             let own = Self::of_group(group);
-            own.by_digest.values().chain(own.by_place.values()).for_each(|image| given.add(image, image));
+            for (digest, image) in own.by_digest {
+                given.by_digest.entry(digest).or_insert(image);
+            }
+            for (place, image) in own.by_place {
+                given.by_place.entry(place).or_insert(image);
+            }
         }
         given
     }
@@ -78,8 +88,8 @@ impl Given {
     }
 }
 
-/// The host as a group sees it.
-pub(super) fn seen(name: &str, place: &Place, own: &Given, all: &Given) -> HostSeen {
+/// The host as a group sees it. `is_fought`: something else sets back what the group writes to it.
+pub(super) fn seen(name: &str, place: &Place, is_fought: bool, own: &Given, all: &Given) -> HostSeen {
     let find = |image: &Image| own.find(image).or_else(|| all.find(image)).cloned();
     let foreign = |image: &Image| Stage::Foreign(format!("it has an image that no group gave it: {}", image.url));
     let stage = match &place.stand {
@@ -108,6 +118,7 @@ pub(super) fn seen(name: &str, place: &Place, own: &Given, all: &Given) -> HostS
         sector_bytes: place.sector_bytes,
         stage,
         is_ready: place.is_ready,
+        is_fought,
     }
 }
 
@@ -167,7 +178,7 @@ mod tests {
         group.spec.image.url = "http://own/a".into();
         group.spec.image.checksum = "cc".into();
         let (own, all) = (Given::of_group(&group), Given::of_all(&[], &entries));
-        let stage = |stand| seen("a", &place(stand), &own, &all).stage;
+        let stage = |stand| seen("a", &place(stand), false, &own, &all).stage;
         let open = |image| Stand::Open { wanted: Some(image), failed: None };
         assert_eq!(stage(Stand::Open { wanted: None, failed: None }), Stage::ToInstall);
         assert_eq!(stage(open(image("http://own/a", "cc"))), Stage::ToInstall);
@@ -196,6 +207,25 @@ mod tests {
         let own = Given::of_group(&group);
         assert_eq!(own.find(&image("x", "old")), Some(&reference("1", "old")));
         assert!(Given::of_all(&[group], &[]).find(&image("x", "old")).is_some(), "to the other groups, too");
+    }
+
+    /// Two streams have the same release, and this group follows the second one.
+    #[test]
+    fn a_form_for_other_sectors_is_the_groups_own_image() {
+        let of = |stream: &str, digest: &str, sector_bytes: u32| {
+            let entry = entry("2", digest, sector_bytes);
+            Entry { image: ImageReference { stream: stream.into(), ..entry.image.clone() }, ..entry }
+        };
+        let entries =
+            [of("next", "dd", 512), of("next", "d4", 4096), of("stable", "dd", 512), of("stable", "d4", 4096)];
+        let mut group = HostGroup::default();
+        group.status.current = Some(reference("2", "dd"));
+        group.status.other_forms.insert("d4".into(), "dd".into());
+        for entries in [&entries[..], &[]] {
+            let (own, all) = (Given::of_group(&group), Given::of_all(&[group.clone()], entries));
+            let stand = Stand::Installed { image: image("x", "D4"), os: Os::Running };
+            assert_eq!(seen("a", &place(stand), false, &own, &all).stage, Stage::Running(reference("2", "dd")));
+        }
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub(crate) use pass::readable;
 pub(crate) use place::Place;
 pub(crate) use tell::name as name_of_image;
 
+use place::Stand;
+
 use crate::{Control, HostKey, queue::Queue, runtime::Runtime};
 
 /// From a change to the pass: what changes together is one pass.
@@ -181,7 +183,19 @@ impl Control {
         memory: &HostMemory,
         journal: &HostJournalStatus,
     ) {
-        self.put_place(key, Place::of(host, memory, journal));
+        self.put_place(key, self.place_of(host, memory, journal));
+    }
+
+    /// A host whose memory is of before a restore of the store is given nothing until its step took note of that; one that is
+    /// paused does not.
+    fn place_of(&self, host: &BareMetalHost, memory: &HostMemory, journal: &HostJournalStatus) -> Place {
+        let place = Place::of(host, memory, journal);
+        let is_of_now = memory.timeline == self.config().core.store().lineage().timeline();
+        if is_of_now || place.open().is_none() {
+            return place;
+        }
+        let why = "the store was restored from a backup, and the host took no note of it yet: is it paused?";
+        Place { stand: Stand::Closed(why.to_owned()), ..place }
     }
 
     /// Nothing can be said of a host whose memory cannot be read.

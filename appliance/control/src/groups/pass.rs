@@ -7,7 +7,7 @@ use firesteel_plan::{
     group::{self, Contested, Give, Member},
     policy::{self, Entry, Set, Stub},
 };
-use firesteel_resources::{HostGroup, Image};
+use firesteel_resources::{HostGroup, Image, MachineConfiguration, machine_configuration::SINGLETON};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -27,6 +27,8 @@ struct Sight {
     entries: Vec<Entry>,
     given: Given,
     contested: BTreeMap<String, Contested>,
+    configuration: Option<MachineConfiguration>,
+    upgrade: Option<String>,
 }
 
 impl Control {
@@ -40,7 +42,8 @@ impl Control {
             return Ok(None);
         }
         self.learn_places(Some(namespace)).await;
-        let sight = self.sight(namespace, &groups);
+        let configuration = self.inner.configurations.get("", SINGLETON).await?;
+        let sight = self.sight(namespace, &groups, configuration);
         {
             let mut gives = self.inner.groups.gives();
             sight.hosts.values().filter(|place| place.open().is_none()).for_each(|place| gives.forget(&place.uid));
@@ -69,7 +72,7 @@ impl Control {
         Ok(groups.filter(|group: &HostGroup| !group.metadata.is_deleting()).collect())
     }
 
-    fn sight(&self, namespace: &str, groups: &[HostGroup]) -> Sight {
+    fn sight(&self, namespace: &str, groups: &[HostGroup], configuration: Option<MachineConfiguration>) -> Sight {
         let hosts: BTreeMap<String, Place> = {
             let views = self.views();
             let own = views.present().filter(|(key, _)| key.namespace == namespace);
@@ -82,7 +85,9 @@ impl Control {
         let members: Vec<Member<'_>> =
             hosts.iter().map(|(name, place)| Member { name, labels: &place.labels }).collect();
         let contested = group::contested(&selectors, &members);
-        Sight { namespace: namespace.to_owned(), hosts, entries, given, contested }
+        let upgrade = configuration.as_ref().and_then(|configuration| self.upgrade_under_way(configuration));
+        let upgrade = upgrade.map(|upgrade| format!("{upgrade} is under way"));
+        Sight { namespace: namespace.to_owned(), hosts, entries, given, contested, configuration, upgrade }
     }
 
     async fn step_group(&self, group: HostGroup, sight: &Sight) -> Result<Option<Duration>, Status> {
@@ -92,15 +97,25 @@ impl Control {
         let fleet = self.architectures();
         let own = Given::of_group(&group);
         let members = sight.hosts.iter().filter(|(_, place)| group.spec.selector.matches(&place.labels));
-        let hosts: Vec<_> = members.map(|(name, place)| images::seen(name, place, &own, &sight.given)).collect();
+        let hosts: Vec<_> = {
+            let gives = self.inner.groups.gives();
+            let seen = |(name, place): (&String, &Place)| {
+                images::seen(name, place, gives.is_fought(&place.uid), &own, &sight.given)
+            };
+            members.map(seen).collect()
+        };
+        let set = Set::of_group(&group, Stub::NotReferenced);
+        let alone = policy::leaves_alone(sight.configuration.as_ref(), &set);
+        let held = alone.or_else(|| sight.upgrade.clone());
         let catalogue = self.inner.streams.catalogue(Vec::new());
         let none = Contested::new();
         let step = group::step(&group::Seen {
             group: &group,
             hosts: &hosts,
             catalogue: &catalogue,
-            architecture: policy::architecture_of(&Set::of_group(&group, Stub::NotReferenced), &fleet).ok(),
+            architecture: policy::architecture_of(&set, &fleet).ok(),
             contested: sight.contested.get(&group.metadata.name).unwrap_or(&none),
+            held: held.as_deref(),
             stub_fault: fault.as_deref(),
             by: &changed_by(&group),
             now,
@@ -119,6 +134,10 @@ impl Control {
             }
         }
         let mut wake = step.wake.map(|at| until(at, now));
+        if sight.upgrade.is_some() {
+            // Nothing tells of its end.
+            wake = wake.into_iter().chain([AGAIN]).min();
+        }
         for (name, give) in &step.gives {
             if self.give_one(&group, sight, name, give).await.is_err() {
                 wake = wake.into_iter().chain([AGAIN]).min();
@@ -127,16 +146,32 @@ impl Control {
         Ok(wake)
     }
 
+    /// Whether nothing is to be written to a host: what is wanted stands there, or is set back each time. What has changed
+    /// about that is told by the next step.
+    fn is_settled(&self, namespace: &str, place: &Place, value: &str, is_there: bool) -> bool {
+        let (was_fought, is_fought) = {
+            let mut gives = self.inner.groups.gives();
+            let was = gives.is_fought(&place.uid);
+            if is_there {
+                gives.stands(&place.uid);
+            } else {
+                gives.refuses(&place.uid, value);
+            }
+            (was, gives.is_fought(&place.uid))
+        };
+        if was_fought != is_fought {
+            self.inner.groups.wake(namespace);
+        }
+        is_there || is_fought
+    }
+
     /// An error was told already; the other hosts go on.
     async fn give_one(&self, group: &HostGroup, sight: &Sight, name: &str, give: &Give) -> Result<(), ()> {
         let Some(place) = sight.hosts.get(name) else { return Ok(()) };
         let Some(image) = place.open() else { return Ok(()) };
         let wanted = wanted(group, place, give, &sight.entries);
-        if wanted.is_there(image, &place.user_data) {
-            return Ok(());
-        }
         let value = value_of(group, &wanted);
-        if self.inner.groups.gives().refuses(&place.uid, &value) {
+        if self.is_settled(&sight.namespace, place, &value, wanted.is_there(image, &place.user_data)) {
             return Ok(());
         }
         let key = HostKey { namespace: sight.namespace.clone(), name: name.to_owned() };

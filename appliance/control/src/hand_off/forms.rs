@@ -48,9 +48,10 @@ pub(crate) fn compose(host: &BareMetalHost, given: &Given, extras: &Extras) -> F
     Forms {
         form: given.form,
         boot_partition: config.map(|config| boot_partition(host, given, config, extras)),
-        kernel_arguments: given.url.as_ref().map(|url| Arguments {
-            append: vec![format!("ignition.config.url={url}?token={}", extras.token)],
-            delete: Vec::new(),
+        kernel_arguments: given.url.as_ref().map(|url| {
+            let url = format!("ignition.config.url={url}?token={}", extras.token);
+            // Without its network the host could not fetch the config.
+            Arguments { append: std::iter::once(url).chain(network(host, given)).collect(), delete: Vec::new() }
         }),
         config_drive: Some(config_drive(host, given, user, extras)),
         no_cloud: config.is_none().then(|| no_cloud(host, given, user, extras)),
@@ -59,15 +60,18 @@ pub(crate) fn compose(host: &BareMetalHost, given: &Given, extras: &Extras) -> F
     }
 }
 
-fn boot_partition(host: &BareMetalHost, given: &Given, config: &[u8], extras: &Extras) -> BootPartition {
+/// The network as the initial ramdisk of the OS reads it.
+fn network(host: &BareMetalHost, given: &Given) -> Vec<String> {
     let plan = given.network.as_ref().and_then(|network| Some((network, network.plan.as_ref()?)));
-    let network =
-        plan.map(|(network, plan)| arguments::of(plan, &network.resolvers, &host.metadata.name)).unwrap_or_default();
+    plan.map(|(network, plan)| arguments::of(plan, &network.resolvers, &host.metadata.name)).unwrap_or_default()
+}
+
+fn boot_partition(host: &BareMetalHost, given: &Given, config: &[u8], extras: &Extras) -> BootPartition {
     let mut files = vec![file(CONFIG, 0o600, config)];
     files.extend(extras.marks.iter().cloned());
     // Last: without it the OS would not look for a config at all.
     files.push(file(FIRST_BOOT, 0o644, b""));
-    BootPartition { files, network }
+    BootPartition { files, network: network(host, given) }
 }
 
 fn config_drive(host: &BareMetalHost, given: &Given, user: Option<&Vec<u8>>, extras: &Extras) -> Volume {
@@ -97,8 +101,13 @@ fn no_cloud(host: &BareMetalHost, given: &Given, user: Option<&Vec<u8>>, extras:
 }
 
 /// What the config asks of the kernel's command line (from spec 3.3 on), for systems whose Ignition cannot change it.
-/// Arguments that are no plain words are left to Ignition.
+/// Arguments that are no plain words are left to Ignition, and so is what an older spec knows nothing of.
 pub(crate) fn wanted_arguments(config: &Value) -> Arguments {
+    let version = config.pointer("/ignition/version").and_then(Value::as_str).unwrap_or_default();
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or_default());
+    if (parts.next(), parts.next()) < (Some(3), Some(3)) {
+        return Arguments::default();
+    }
     let list = |name: &str| -> Vec<String> {
         let entries = config["kernelArguments"][name].as_array().into_iter().flatten();
         entries.filter_map(Value::as_str).filter(|word| is_argument(word)).map(str::to_owned).collect()

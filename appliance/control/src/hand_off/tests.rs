@@ -265,6 +265,16 @@ fn a_kernel_argument_takes_the_place_of_a_stub_that_says_nothing_else() {
     let forms = compose(&named, &given, &extras);
     let argument = "ignition.config.url=http://192.0.2.1:22624/config/worker?token=t0";
     assert_eq!(forms.kernel_arguments.unwrap().append, [argument]);
+    // Without the network of its owner the host would not come to its config.
+    let network = json!({
+        "links": [{"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"}],
+        "networks": [{"id": "n", "type": "ipv4", "link": "a", "ip_address": "192.0.2.7/24"}],
+    });
+    let network = secret("net", "networkData", &network.to_string());
+    let given = ready(given::read(ways, &named, Some(&user(&stub.to_string())), None, Some(&network)));
+    let append = compose(&named, &given, &extras).kernel_arguments.unwrap().append;
+    assert_eq!(append[..2], [argument, "rd.neednet=1"]);
+    assert!(append.iter().any(|argument| argument.starts_with("ip=192.0.2.7:")), "{append:?}");
     assert_eq!(forms.form, Form::KernelArguments);
     let with = |pointer: &str, value: Value| {
         let mut stub = stub.clone();
@@ -294,4 +304,18 @@ fn a_kernel_argument_takes_the_place_of_a_stub_that_says_nothing_else() {
     }
     let hollow = with("/ignition/config/merge/0", json!({"source": source, "verification": {"hash": null}}));
     assert!(ready(read(ways, &host(), &hollow)).url.is_some());
+}
+
+/// Ignition passes over what its spec does not have yet, and so must the boot loader's entry.
+#[test]
+fn kernel_arguments_are_those_of_specs_that_have_them() {
+    let of = |version: &str| {
+        let config = json!({"ignition": {"version": version}, "kernelArguments": {"shouldExist": ["nosmt"]}});
+        super::wanted_arguments(&config).append.len()
+    };
+    for (version, count) in
+        [("3.2.0", 0), ("3.3.0", 1), ("3.4.0-experimental", 1), ("3.10.0", 1), ("2.4.0", 0), ("", 0)]
+    {
+        assert_eq!(of(version), count, "{version}");
+    }
 }

@@ -33,18 +33,28 @@ impl Control {
                 Change::Applied(object) => {
                     let asked = asked(&object);
                     if known.insert(name(&object), asked.clone()) != Some(asked) {
-                        self.inner.policy.ring(trigger);
+                        self.rings(trigger);
                     }
                 }
                 Change::Deleted(object) => {
                     known.remove(&name(&object));
-                    self.inner.policy.ring(trigger);
+                    self.rings(trigger);
                 }
                 Change::Synced => {}
                 Change::Undecodable { name, error } => {
                     tracing::error!(namespace = %name.namespace, name = %name.name, %error, "a stored object cannot be read; it is left alone");
                 }
             }
+        }
+    }
+}
+
+impl Control {
+    fn rings(&self, trigger: Trigger) {
+        self.inner.policy.ring(trigger);
+        if trigger == Trigger::PolicyChanged {
+            // Who is not selected any more has its rollout held.
+            self.inner.groups.wake_all();
         }
     }
 }

@@ -4,10 +4,10 @@
 use std::collections::BTreeMap;
 
 use firesteel_plan::{
-    policy::{Memory, SetKey},
+    policy::{Former, Memory, SetKey},
     skew::Recorded,
 };
-use firesteel_resources::{MachineConfiguration, host_group::ImageReference};
+use firesteel_resources::MachineConfiguration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ pub(super) struct Kept {
     pub(super) skew: Recorded,
     /// The image of a stream that a set of machines named last: it follows that stream after the release is forgotten.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(super) images: BTreeMap<SetKey, ImageReference>,
+    pub(super) images: BTreeMap<SetKey, Former>,
     /// Of the appliance that has looked at all hosts last.
     pub(super) version: String,
 }
@@ -61,6 +61,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
+    use firesteel_resources::host_group::ImageReference;
     use serde_json::json;
 
     use super::*;
@@ -83,7 +84,7 @@ mod tests {
         let mut kept = Kept { version: "1".into(), ..Kept::default() };
         kept.images.insert(
             SetKey::new(firesteel_plan::policy::SetKind::MachineApiSet, "a", "b"),
-            ImageReference { digest: "d".into(), ..ImageReference::default() },
+            Former::disk(ImageReference { digest: "d".into(), ..ImageReference::default() }),
         );
         configuration.status.boot_image_memory = kept.to_value();
         assert_eq!(Kept::of(&configuration), kept);

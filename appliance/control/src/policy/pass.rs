@@ -46,12 +46,12 @@ impl Keeper {
         control.learn_places(None).await;
         let configuration = control.configuration().await?;
         control.inner.policy.begin();
-        let sets = control.sets().await?;
+        let mut sets = control.sets().await?;
         control.inner.policy.end();
         let mut kept = Kept::of(&configuration);
         let upgrade = kept.upgrade(VERSION, &control.unseen_hosts());
         let now = control.now();
-        let decided = decide(&control, &configuration, &sets, &mut kept, upgrade.as_deref(), (trigger, now));
+        let decided = decide(&control, &configuration, &mut sets, &mut kept, upgrade.as_deref(), (trigger, now));
         let skew = skew::decide(
             &skew::Seen {
                 wanted: configuration.spec.boot_image_skew_enforcement.as_ref(),
@@ -138,15 +138,16 @@ impl Keeper {
 fn decide(
     control: &Control,
     configuration: &MachineConfiguration,
-    sets: &Sets,
+    sets: &mut Sets,
     kept: &mut Kept,
     upgrade: Option<&str>,
     (trigger, now): (Trigger, Timestamp),
 ) -> Decided {
     kept.images.retain(|key, _| sets.places.contains_key(key));
-    kept.images.extend(sets.images.iter().map(|(key, image)| (key.clone(), image.clone())));
-    let former = sets.former.iter().chain(kept.images.values()).cloned().collect();
+    // What a set named itself tells its form, too.
+    let former = kept.images.values().chain(&sets.former).cloned().collect();
     let catalogue = control.inner.streams.catalogue(former);
+    sets.recognise(&catalogue, &mut kept.images);
     let fleet = control.architectures();
     let seen = Seen {
         policy: Some(configuration),
@@ -163,6 +164,11 @@ fn decide(
 }
 
 impl Control {
+    /// The upgrade of the appliance that is under way, in words: what is new is held until it has ended.
+    pub(crate) fn upgrade_under_way(&self, configuration: &MachineConfiguration) -> Option<String> {
+        Kept::of(configuration).upgrade(VERSION, &self.unseen_hosts())
+    }
+
     /// The one policy, made where there is none.
     async fn configuration(&self) -> Result<MachineConfiguration, Status> {
         if let Some(found) = self.inner.configurations.get("", SINGLETON).await? {

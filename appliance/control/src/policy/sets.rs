@@ -3,10 +3,9 @@
 use std::collections::BTreeMap;
 
 use firesteel_kube::{Regarding, Status};
-use firesteel_plan::policy::{Entry, Set, SetKey, SetKind, Stub};
+use firesteel_plan::policy::{Catalogue, Former, Known, Set, SetKey, SetKind, Stub, Wants};
 use firesteel_resources::{
     HostGroup, ObjectMeta,
-    host_group::ImageReference,
     machine_set::{self, TemplateImage},
 };
 use serde_json::Value;
@@ -21,10 +20,8 @@ pub(super) struct Sets {
     pub(super) places: BTreeMap<SetKey, SetPlace>,
     /// The release of the image that machines of each set get now.
     pub(super) releases: BTreeMap<SetKey, String>,
-    /// The image of a stream that each set of machines names now.
-    pub(super) images: BTreeMap<SetKey, ImageReference>,
     /// Images that groups have or had.
-    pub(super) former: Vec<ImageReference>,
+    pub(super) former: Vec<Former>,
     /// Something of them could not be read, and is to be looked at again.
     pub(super) is_partial: bool,
 }
@@ -37,6 +34,20 @@ pub(super) struct SetPlace {
     pub(super) rewrite: Option<Rewrite>,
 }
 
+impl Sets {
+    /// Notes of each set of machines which image of a stream it names, and what it named when it was last looked at.
+    pub(super) fn recognise(&mut self, catalogue: &Catalogue, images: &mut BTreeMap<SetKey, Former>) {
+        for set in self.sets.iter_mut().filter(|set| set.wants == Wants::SameStream) {
+            set.followed = images.get(&set.key).map(|former| former.image.stream.clone());
+            let Known::Of(stream, _) = catalogue.known(&set.current, &set.preferred_streams()) else { continue };
+            if let Some(named) = catalogue.named(&set.current, stream) {
+                self.releases.insert(set.key.clone(), named.image.release.clone());
+                images.insert(set.key.clone(), named);
+            }
+        }
+    }
+}
+
 impl Control {
     pub(super) async fn sets(&self) -> Result<Sets, Status> {
         let mut all = Sets::default();
@@ -44,7 +55,6 @@ impl Control {
         for group in groups.into_iter().filter_map(|object| readable::<HostGroup>("HostGroup", object)) {
             self.add_group(&group, &mut all).await;
         }
-        let entries = self.inner.streams.entries();
         let kinds = [
             (SetKind::MachineApiSet, &self.inner.machine_api_sets),
             (SetKind::ClusterApiSet, &self.inner.cluster_api_sets),
@@ -52,7 +62,7 @@ impl Control {
         for (kind, objects) in kinds {
             let (sets, _) = objects.list(None).await?;
             for set in sets {
-                self.add_machines(kind, &set, &entries, &mut all).await;
+                self.add_machines(kind, &set, &mut all).await;
             }
         }
         Ok(all)
@@ -78,13 +88,14 @@ impl Control {
             all.releases.insert(set.key.clone(), current.release.clone());
         }
         let now = [&status.golden, &status.current, &status.previous].into_iter().flatten();
-        all.former.extend(now.cloned().chain(status.history.iter().map(|entry| entry.image.clone())));
+        let had = now.chain(status.history.iter().map(|entry| &entry.image));
+        all.former.extend(had.cloned().map(Former::disk));
         let regarding = regarding("firesteel.dev/v1alpha1", "HostGroup", metadata);
         all.places.insert(set.key.clone(), SetPlace { regarding, image: None, rewrite });
         all.sets.push(set);
     }
 
-    async fn add_machines(&self, kind: SetKind, object: &Value, entries: &[Entry], all: &mut Sets) {
+    async fn add_machines(&self, kind: SetKind, object: &Value, all: &mut Sets) {
         let Some(metadata) = readable::<ObjectMeta>("MachineSet", object["metadata"].clone()) else { return };
         let secret = match kind {
             SetKind::MachineApiSet => machine_set::user_data(object),
@@ -96,13 +107,6 @@ impl Control {
             SetKind::MachineApiSet => machine_set::image(object),
             SetKind::HostGroup | SetKind::ClusterApiSet => None,
         };
-        let is_it = |entry: &&Entry| {
-            image.as_ref().is_some_and(|image| entry.image.digest.eq_ignore_ascii_case(&image.checksum))
-        };
-        if let Some(entry) = entries.iter().find(is_it) {
-            all.releases.insert(set.key.clone(), entry.image.release.clone());
-            all.images.insert(set.key.clone(), entry.image.clone());
-        }
         let api_version = object["apiVersion"].as_str().unwrap_or_default();
         let place = SetPlace { regarding: regarding(api_version, "MachineSet", &metadata), image, rewrite };
         all.places.insert(set.key.clone(), place);

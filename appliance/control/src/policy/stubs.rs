@@ -1,12 +1,9 @@
 //! The stubs that sets lead their machines to: looked at, and brought to spec 3 in place (systems.md S1-3.2, step 7).
 //! Their CA is not changed here: that is the pools' part.
 
-use firesteel_ignition::{
-    Authority,
-    stub::{
-        spec2::Sectors,
-        upgrade::{Change, Ours, Upgrade, upgrade},
-    },
+use firesteel_ignition::stub::{
+    spec2::Sectors,
+    upgrade::{Change, Ours, Upgrade, upgrade},
 };
 use firesteel_images::Sha256;
 use firesteel_kube::{Part, Status};
@@ -45,10 +42,9 @@ pub(super) struct Rewrite {
     pub(super) change: Box<Change>,
 }
 
-fn judge(name: &str, secret: Option<&Secret>, authority: &Authority) -> (Stub, Option<Rewrite>) {
+fn judge(name: &str, secret: Option<&Secret>) -> (Stub, Option<Rewrite>) {
     let Some(bytes) = secret.and_then(Secret::user_data) else { return (Stub::Missing(name.to_owned()), None) };
-    // Without an endpoint no stub is one whose CA would be ours to change.
-    let ours = Ours { endpoints: &[], authority, sectors: Sectors::Unknown };
+    let ours = Ours { endpoints: &[], authority: None, sectors: Sectors::Unknown };
     match upgrade(bytes, &ours) {
         Upgrade::Unchanged { .. } => (Stub::Unchanged, None),
         Upgrade::Ignored(_) => (Stub::Ignored, None),
@@ -80,7 +76,7 @@ impl Control {
         self.inner.policy.mind(namespace, name);
         let secret = self.inner.secrets.get(namespace, name).await?;
         Ok(match self.config().trust.authority() {
-            Ok(authority) => judge(name, secret.as_ref(), &authority),
+            Ok(_) => judge(name, secret.as_ref()),
             Err(error) => {
                 (Stub::Refused(format!("the appliance's own certificate authority is damaged: {error}")), None)
             }
@@ -112,14 +108,7 @@ impl Control {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use base64::{Engine as _, engine::general_purpose::STANDARD};
-
     use super::*;
-
-    fn authority() -> Authority {
-        let pem = format!("-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----\n", STANDARD.encode("ca"));
-        Authority::new(&pem, &[]).unwrap()
-    }
 
     fn secret(text: &str) -> Secret {
         let mut secret = Secret::default();
@@ -128,7 +117,7 @@ mod tests {
     }
 
     fn stub(text: &str) -> Stub {
-        judge("s", Some(&secret(text)), &authority()).0
+        judge("s", Some(&secret(text))).0
     }
 
     const SPEC_2: &str = r#"{"ignition":{"version":"2.2.0","config":{"append":[{"source":"https://a:22623/config/worker","verification":{}}]}}}"#;
@@ -144,22 +133,30 @@ mod tests {
                 "{text}"
             );
         }
-        assert_eq!(judge("s", None, &authority()).0, Stub::Missing("s".into()));
-        assert_eq!(judge("s", Some(&Secret::default()), &authority()).0, Stub::Missing("s".into()));
+        assert_eq!(judge("s", None).0, Stub::Missing("s".into()));
+        assert_eq!(judge("s", Some(&Secret::default())).0, Stub::Missing("s".into()));
         assert!(fault(&Stub::Missing("s".into())).is_some() && fault(&Stub::Refused("w".into())).is_some());
         assert!(fault(&Stub::Ignored).is_none() && fault(&Stub::Unchanged).is_none());
+    }
+
+    /// The pools do that, with what is theirs to know: whether somebody changed the stub.
+    #[test]
+    fn a_certificate_authority_is_left_to_the_pools() {
+        let text =
+            r#"{"ignition":{"version":"3.2.0","security":{"tls":{"certificateAuthorities":[{"source":"data:,x"}]}}}}"#;
+        assert_eq!(stub(text), Stub::Unchanged);
     }
 
     #[test]
     fn a_stub_is_written_only_over_the_one_that_was_looked_at() {
         let mut stored = secret(SPEC_2);
-        let (_, rewrite) = judge("s", Some(&stored), &authority());
+        let (_, rewrite) = judge("s", Some(&stored));
         let change = rewrite.unwrap().change;
         let mut other = secret("{}");
         put(&mut other, &change, Timestamp::UNIX_EPOCH);
         assert_eq!(other, secret("{}"));
         put(&mut stored, &change, Timestamp::UNIX_EPOCH);
-        assert_eq!(judge("s", Some(&stored), &authority()).0, Stub::Unchanged);
+        assert_eq!(judge("s", Some(&stored)).0, Stub::Unchanged);
         assert!(stored.metadata.annotations[STUB_UPGRADED].ends_with("brought from 2.2.0 to 3.2.0"));
         let kept = String::from_utf8(stored.user_data().unwrap().to_vec()).unwrap();
         assert!(kept.contains("https://a:22623/config/worker"), "{kept}");

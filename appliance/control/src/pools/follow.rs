@@ -1,6 +1,9 @@
 //! What makes a pass due.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use firesteel_kube::{Change, Objects, Status};
 use firesteel_resources::machine_config::{MachineConfig, pool::MachineConfigPool};
@@ -18,6 +21,9 @@ const AGAIN: Duration = Duration::from_secs(10);
 pub(super) struct Followed {
     pub(super) pools: BTreeMap<String, MachineConfigPool>,
     pub(super) configs: BTreeMap<String, ConfigSeen>,
+    /// Machine configs that are stored and cannot be read. Nobody knows which pools select them, so that none is rendered
+    /// without them.
+    pub(super) unreadable: BTreeSet<String>,
 }
 
 /// Of a machine config no more than what decides whether it is read again.
@@ -128,18 +134,21 @@ impl Followed {
         let render = Due { render: true, counts: true, stubs: false };
         match change {
             Change::Applied(config) => {
+                self.unreadable.remove(&config.metadata.name);
                 let seen = ConfigSeen { labels: config.metadata.labels, version: config.metadata.resource_version };
                 self.configs.insert(config.metadata.name, seen);
                 render
             }
             Change::Deleted(config) => {
+                self.unreadable.remove(&config.metadata.name);
                 self.configs.remove(&config.metadata.name);
                 render
             }
             Change::Synced => Due::default(),
             Change::Undecodable { name, error } => {
                 tracing::error!(config = %name.name, %error, "a stored machine config cannot be read");
-                Due::default()
+                self.unreadable.insert(name.name.clone());
+                render
             }
         }
     }

@@ -75,6 +75,19 @@ impl Pass {
         pools.lock().pools.retain(|name, _| followed.pools.contains_key(name));
         self.rendered_from.retain(|name, _| followed.pools.contains_key(name));
         let mut is_done = true;
+        if let Some(config) = self.unreadable(followed).await {
+            self.rendered_from.clear();
+            let fault = format!(
+                "the stored MachineConfig {config} cannot be read, so that nobody knows which pools it is of: write or \
+                 delete it"
+            );
+            let mut known = pools.lock();
+            for name in followed.pools.keys() {
+                known.pools.entry(name.clone()).or_default().fault = Some(fault.clone());
+            }
+            // Whether it was mended is asked again.
+            return false;
+        }
         for (name, pool) in &followed.pools {
             let selected = selected(pool, followed);
             if self.rendered_from.get(name) == Some(&selected) && !selected.is_empty() {
@@ -97,6 +110,16 @@ impl Pass {
             self.rendered_from.insert(name.clone(), selected);
         }
         is_done
+    }
+
+    /// A machine config that is there and cannot be read. One that is gone is told of as little as it can be read.
+    async fn unreadable(&self, followed: &Followed) -> Option<String> {
+        for name in &followed.unreadable {
+            if self.control.inner.config_objects.get("", name).await.is_err() {
+                return Some(name.clone());
+            }
+        }
+        None
     }
 
     async fn read(&self, selected: &[(String, String)]) -> Result<Vec<render::MachineConfig>, Status> {
@@ -197,6 +220,8 @@ impl Pass {
                     }
                     Err(status) => {
                         tracing::warn!(namespace = %name.0, secret = %name.1, error = %status.message, "a stub");
+                        let fault = format!("{}/{}: {}", name.0, name.1, status.message);
+                        faults.entry(pool.as_str()).or_default().push(fault);
                         is_done = false;
                     }
                 }
@@ -301,7 +326,8 @@ impl Pass {
         authority: &Authority,
     ) -> Result<(Work, bool), Status> {
         let control = &self.control;
-        let ours = Ours { endpoints: &control.inner.origins.endpoints, authority, sectors: Sectors::Unknown };
+        let ours =
+            Ours { endpoints: &control.inner.origins.endpoints, authority: Some(authority), sectors: Sectors::Unknown };
         let Some(secret) = control.inner.secrets.get(&name.0, &name.1).await? else {
             return Ok((Work::Nothing, false));
         };

@@ -58,6 +58,9 @@ pub(super) fn status(old: &Value, seen: &PoolSeen<'_>, now: Timestamp) -> Value 
     status.insert("observedGeneration".to_owned(), json!(seen.generation));
     if let Some(rendered) = seen.rendered {
         status.insert("configuration".to_owned(), configuration(rendered));
+    } else if seen.fault.is_some() {
+        // Nothing is served: what was before must not seem to be.
+        status.remove("configuration");
     }
     let mut conditions: Vec<Value> = status.get("conditions").and_then(Value::as_array).cloned().unwrap_or_default();
     for (kind, is_so, reason, message) in conditions_of(seen) {

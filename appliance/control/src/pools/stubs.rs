@@ -79,12 +79,16 @@ pub(super) fn decide(secret: &Secret, managed: Option<&str>, ours: &Ours<'_>) ->
             .unless(managed.is_none());
     };
     let is_untouched = secret.metadata.annotation(WRITTEN) == Some(Sha256::of(bytes).to_string().as_str());
-    let work = match managed.filter(|_| is_untouched) {
-        Some(wanted) if wanted.as_bytes() == bytes => return Work::Nothing,
+    let is_wanted = managed.is_some_and(|wanted| wanted.as_bytes() == bytes);
+    if is_wanted && (is_untouched || secret.immutable == Some(true)) {
+        return Work::Nothing;
+    }
+    // Whoever wrote what is wanted changed nothing: from now on it is ours again.
+    let work = match managed.filter(|_| is_untouched || is_wanted) {
         Some(wanted) => Work::Write {
             bytes: SecretBytes(wanted.as_bytes().to_vec()),
             is_ours: true,
-            what: "written anew".to_owned(),
+            what: if is_wanted { "taken for the appliance's own" } else { "written anew" }.to_owned(),
         },
         None => owners(upgrade(bytes, ours)),
     };
@@ -176,7 +180,7 @@ mod tests {
         fn decide(&self, secret: &Secret, is_managed: bool) -> Work {
             let stub = self.stub();
             let (endpoints, authority) = (self.endpoints.as_slice(), &self.authority);
-            let ours = Ours { endpoints, authority, sectors: Sectors::Unknown };
+            let ours = Ours { endpoints, authority: Some(authority), sectors: Sectors::Unknown };
             decide(secret, is_managed.then_some(stub.as_str()), &ours)
         }
     }
@@ -213,6 +217,15 @@ mod tests {
         );
         stored.data.insert("userData".to_owned(), SecretBytes(own.clone().into_bytes()));
         assert_eq!(old.decide(&stored, true), Work::Nothing, "customised, and well");
+        // Somebody took that back.
+        let back =
+            Secret { data: [("userData".to_owned(), SecretBytes(new.stub().into_bytes()))].into(), ..stored.clone() };
+        let mut ours = back.clone();
+        ours.metadata.annotations.insert(WRITTEN.to_owned(), "of another time".to_owned());
+        let Work::Write { bytes, is_ours, what } = new.decide(&ours, true) else { panic!("it is ours again") };
+        assert!(is_ours && bytes.0 == new.stub().as_bytes());
+        apply(&mut ours, bytes, is_ours, &what, Timestamp::UNIX_EPOCH);
+        assert_eq!(ours, back);
         let rotated = written(new.decide(&stored, true));
         assert!(rotated.starts_with(r#"{ "storage":{"disks":[{"device":"/dev/sdb""#), "{rotated}");
         assert!(rotated.contains(&STANDARD.encode(certificate("new"))));

@@ -15,14 +15,14 @@ use serde_json::Value;
 
 use super::{make::Endpoint, span};
 use crate::{
-    data_url,
+    below, data_url,
     pem::{self, Authority},
 };
 
 /// What became of a stub's CA.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CaState {
-    /// The stub has none.
+    /// The stub has none, or nobody asked.
     None,
     /// It is what it should be.
     Current,
@@ -138,9 +138,9 @@ fn fetches_from_us_alone(text: &str, endpoints: &[Endpoint]) -> Result<(), LeftA
     let value: Value = serde_json::from_str(text).map_err(|_| LeftAlone::Unreadable)?;
     let mut sources = Vec::new();
     walk(&value, &mut sources);
-    let is_ours = |url: &str| endpoints.iter().any(|endpoint| url.starts_with(&endpoint.configs()));
+    let is_ours = |url: &str| endpoints.iter().any(|endpoint| below(url, &endpoint.configs()).is_some());
     let (ours, others): (Vec<&str>, Vec<&str>) =
-        sources.into_iter().filter(|url| url.starts_with("https:")).partition(|url| is_ours(url));
+        sources.into_iter().filter(|url| below(url, "https://").is_some()).partition(|url| is_ours(url));
     if ours.is_empty() {
         return Err(LeftAlone::Elsewhere);
     }

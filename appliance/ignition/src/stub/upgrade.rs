@@ -10,6 +10,7 @@ use super::{
     spec2::{self, Duplicates, Options, Sectors},
 };
 use crate::{
+    below,
     pem::{self, Authority},
     version::Semver,
 };
@@ -18,7 +19,8 @@ use crate::{
 #[derive(Clone, Copy, Debug)]
 pub struct Ours<'a> {
     pub endpoints: &'a [Endpoint],
-    pub authority: &'a Authority,
+    /// `None`: the stub's CA is not looked at.
+    pub authority: Option<&'a Authority>,
     /// Spec 2 counts partitions in the disk's sectors.
     pub sectors: Sectors,
 }
@@ -108,7 +110,9 @@ fn attempt(bytes: &[u8], ours: &Ours<'_>) -> Result<Upgrade, UpgradeError> {
     };
     let notes = converted.as_ref().map(|config| notes(config, ours.endpoints)).unwrap_or_default();
     let converted = converted.map(|config| config.to_string());
-    let (rotated, authority) = authority::rotate(converted.as_deref().unwrap_or(&text), ours.endpoints, ours.authority);
+    let before = converted.as_deref().unwrap_or(&text);
+    let rotate = |authority| authority::rotate(before, ours.endpoints, authority);
+    let (rotated, authority) = ours.authority.map_or((None, CaState::None), rotate);
     let Some(text) = rotated.or(converted) else {
         return Ok(Upgrade::Unchanged { version: from_version, authority });
     };
@@ -129,7 +133,7 @@ fn notes(config: &Value, endpoints: &[Endpoint]) -> Vec<String> {
     let merge = config["ignition"]["config"]["merge"].as_array().into_iter().flatten();
     let sources = merge.chain(config["ignition"]["config"].get("replace")).filter_map(|one| one["source"].as_str());
     let elsewhere = |source: &&str| {
-        !source.starts_with("data:") && !endpoints.iter().any(|endpoint| source.starts_with(&endpoint.configs()))
+        !source.starts_with("data:") && !endpoints.iter().any(|endpoint| below(source, &endpoint.configs()).is_some())
     };
     match sources.filter(elsewhere).count() {
         0 => Vec::new(),

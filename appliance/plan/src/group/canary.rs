@@ -1,6 +1,6 @@
 //! The trial of an image by a few hosts.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use firesteel_resources::host_group::{Canary, CanaryHost, CanaryState, HostGroupStatus, ImageReference, RolloutMode};
 use jiff::{SignedDuration, Timestamp};
@@ -14,6 +14,10 @@ pub(super) fn is_asked_for(seen: &Seen<'_>, image: &ImageReference, status: &Hos
 
 pub(super) fn is_under_way(canary: &Canary) -> bool {
     canary.state == CanaryState::Trying
+}
+
+pub(super) fn is_halted(canary: &Canary) -> bool {
+    canary.state == CanaryState::Halted
 }
 
 /// Goes on with the trial of this image, or begins it. Says when a canary is late.
@@ -64,29 +68,31 @@ fn due(seen: &Seen<'_>, host: &CanaryHost) -> Timestamp {
     host.since.checked_add(deadline).unwrap_or(Timestamp::MAX)
 }
 
-/// Hosts that have the image already try it, too, whoever gave it to them: of an earlier trial, or from another group.
+/// Hosts that have the image already show the same, whoever gave it to them: of an earlier trial, or from another group.
+/// One that is installed and silent shows nothing: since when it is so is not known here, and it may never say a word.
 fn adopt(seen: &Seen<'_>, canary: &mut Canary) {
     let known: BTreeSet<String> = canary.hosts.iter().map(|host| host.name.clone()).collect();
-    let has_it = |stage: &Stage| match stage {
-        Stage::Installing(image) | Stage::Provisioned(image) | Stage::Running(image) => *image == canary.image,
-        Stage::ToInstall | Stage::Failed { .. } | Stage::Foreign(_) => false,
-    };
-    let others = seen.hosts.iter().filter(|host| !known.contains(&host.name) && has_it(&host.stage));
-    let new: Vec<CanaryHost> =
-        others.map(|host| CanaryHost { name: host.name.clone(), since: seen.now, running: false }).collect();
-    canary.hosts.extend(new);
+    let image = canary.image.clone();
+    let others = || seen.hosts.iter().filter(|host| !known.contains(&host.name));
+    let runs = others().filter(|host| matches!(&host.stage, Stage::Running(has) if *has == image));
+    let comes = others().filter(|host| matches!(&host.stage, Stage::Installing(has) if *has == image));
+    // More that run would say no more.
+    let enough = seen.group.spec.rollout.canaries();
+    let new = runs.take(enough).chain(comes);
+    canary.hosts.extend(new.map(|host| CanaryHost { name: host.name.clone(), since: seen.now, running: false }));
 }
 
 /// What has become of the hosts that try it.
 fn look(seen: &Seen<'_>, canary: &mut Canary) {
     let image = canary.image.clone();
+    let stages: BTreeMap<&str, &Stage> = seen.hosts.iter().map(|host| (host.name.as_str(), &host.stage)).collect();
     let mut halts = None;
     canary.hosts.retain_mut(|host| {
         if host.running {
             return true;
         }
         let late = due(seen, host) <= seen.now;
-        match seen.hosts.iter().find(|known| known.name == host.name).map(|known| &known.stage) {
+        match stages.get(host.name.as_str()).copied() {
             Some(Stage::Running(has)) if *has == image => {
                 host.running = true;
                 return true;
@@ -126,6 +132,7 @@ fn fill(seen: &Seen<'_>, canary: &mut Canary) {
     let suits = |host: &&HostSeen| {
         host.stage.is_open()
             && host.is_ready
+            && !host.is_fought
             && !taken.contains(host.name.as_str())
             && give::obstacle(seen, &canary.image, host).is_none()
     };

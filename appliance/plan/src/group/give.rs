@@ -29,12 +29,16 @@ fn give(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus, host: &HostS
     if let Some(why) = seen.stub_fault {
         return Give::Wait(why.to_owned());
     }
+    let held = target::held(seen, target, status);
     let halted = match &status.canary {
         Some(canary) if canary.state == CanaryState::Trying => {
             if canary.hosts.iter().any(|own| own.name == host.name) {
                 return checked(&canary.image);
             }
-            return Give::Wait(canary::reason(canary));
+            if held.is_none() {
+                return Give::Wait(canary::reason(canary));
+            }
+            None
         }
         Some(canary) if canary.state == CanaryState::Halted => {
             Some(format!("{} was tried, and {}", target::name(&canary.image), canary.message))
@@ -44,7 +48,10 @@ fn give(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus, host: &HostS
     match (&status.current, usable(seen, target, status)) {
         (Some(current), Ok(())) => checked(current),
         (_, Err(why)) => Give::Wait(halted.unwrap_or(why)),
-        (None, Ok(())) => Give::Wait(halted.unwrap_or_else(|| "the group has no image yet".to_owned())),
+        (None, Ok(())) => {
+            let why = held.unwrap_or("the group has no image yet");
+            Give::Wait(halted.unwrap_or_else(|| why.to_owned()))
+        }
     }
 }
 

@@ -7,10 +7,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use firesteel_resources::host_group::{HISTORY_MAX, HOST_HISTORY_MAX, HistoryEntry, HostGroupStatus, ImageReference};
 use jiff::Timestamp;
 
-use super::{Seen, Stage};
+use super::{Seen, Stage, target::Target};
 
 /// Who brings about what nobody asks for by name.
 pub const POLICY: &str = "boot image policy";
+/// Of a host that had the image before this group had a say: its owner, or another group, gave it.
+const FOUND: &str = "found with it";
 
 /// The group comes to an image.
 pub(super) fn promote(image: &ImageReference, by: &str, now: Timestamp, status: &mut HostGroupStatus) {
@@ -24,7 +26,7 @@ pub(super) fn was_promoted(image: &ImageReference, status: &HostGroupStatus) -> 
 }
 
 /// Hosts that are found with an image that they did not have before.
-pub(super) fn note_hosts(seen: &Seen<'_>, status: &mut HostGroupStatus) {
+pub(super) fn note_hosts(seen: &Seen<'_>, target: &Target, status: &mut HostGroupStatus) {
     // The newest entry of each host: one pass, for there may be many hosts.
     let mut newest: BTreeMap<String, ImageReference> = BTreeMap::new();
     for entry in status.history.iter().filter(|entry| !entry.host.is_empty()) {
@@ -47,9 +49,19 @@ pub(super) fn note_hosts(seen: &Seen<'_>, status: &mut HostGroupStatus) {
             None if room == 0 => continue,
             None => room -= 1,
         }
-        let group = status.history.iter().rev().find(|entry| entry.host.is_empty() && entry.image == *image);
-        let by = group.map_or_else(|| format!("{POLICY}, as a canary"), |entry| entry.by.clone());
+        let by = brought_by(image, target, status);
         add(image, &by, &host.name, seen.now, status);
+    }
+}
+
+/// Who brought an image onto a host of the group.
+fn brought_by(image: &ImageReference, target: &Target, status: &HostGroupStatus) -> String {
+    let group = status.history.iter().rev().find(|entry| entry.host.is_empty() && entry.image == *image);
+    let is_tried = status.canary.as_ref().is_some_and(|canary| canary.image == *image);
+    match (group, target) {
+        (Some(entry), _) => entry.by.clone(),
+        (None, Target::Image { image: wanted, by, .. }) if is_tried && wanted == image => format!("{by}, as a canary"),
+        (None, Target::Image { .. } | Target::Unknown(_) | Target::Wrong(_)) => FOUND.to_owned(),
     }
 }
 

@@ -12,11 +12,13 @@
 //! ```
 //!
 //! While a canary is tried, the others that are to be installed wait for it (S1.27). A halted image is tried again when
-//! `spec.rollout.attempt` is raised; another golden image begins a trial of its own. A withdrawn release is given to
+//! `spec.rollout.attempt` is raised, whatever the group was at in between; another image begins a trial of its own. While
+//! the group is [`Seen::held`], its rollout stands still, and who is installed gets what the group has. A withdrawn release is given to
 //! nobody who follows the stream, wherever its rollout stands; who pins or restores it by name may have it.
 
 mod canary;
 mod conflict;
+mod forms;
 mod give;
 mod history;
 mod report;
@@ -45,6 +47,9 @@ pub struct Seen<'a> {
     pub architecture: Option<Architecture>,
     /// Hosts of this group that another group selects, too.
     pub contested: &'a Contested,
+    /// Why nothing new is given out of what the stream brings: its policy leaves the group alone, or an upgrade runs. Who
+    /// names an image himself is not held.
+    pub held: Option<&'a str>,
     /// Why hosts cannot be led to the group's pool: its stub is missing, or cannot be read.
     pub stub_fault: Option<&'a str>,
     /// Who changed the group's spec last.
@@ -62,6 +67,8 @@ pub struct HostSeen {
     pub stage: Stage,
     /// It is installed at once where it is given an image: it is inspected and on, and nobody holds it.
     pub is_ready: bool,
+    /// Something else sets back what the group writes to it, which has given up.
+    pub is_fought: bool,
 }
 
 /// Where a host stands with the images of groups. The image that it has is known by its digest; one that is of no group
@@ -123,8 +130,9 @@ pub fn step(seen: &Seen<'_>) -> Step {
     let mut status = seen.group.status.clone();
     let target = target::of(seen);
     let wake = roll_out(seen, &target, &mut status);
-    history::note_hosts(seen, &mut status);
+    history::note_hosts(seen, &target, &mut status);
     history::trim(seen, &mut status);
+    forms::note(seen, &mut status);
     let gives = give::gives(seen, &target, &status);
     report::tell(seen, &target, &gives, &mut status);
     Step { status, gives, wake }
@@ -138,11 +146,15 @@ fn roll_out(seen: &Seen<'_>, target: &target::Target, status: &mut HostGroupStat
         return None;
     };
     if status.current.as_ref() == Some(image) {
-        status.canary = status.canary.take().filter(|canary| canary.image == *image);
+        status.canary = status.canary.take().filter(|canary| canary.image == *image || canary::is_halted(canary));
+        return None;
+    }
+    if target::held(seen, target, status).is_some() {
         return None;
     }
     if *is_restored || !canary::is_asked_for(seen, image, status) {
-        status.canary = None;
+        // Another image's halt is not forgotten: it may be wanted again.
+        status.canary = status.canary.take().filter(|canary| canary.image != *image && canary::is_halted(canary));
         history::promote(image, by, seen.now, status);
         return None;
     }

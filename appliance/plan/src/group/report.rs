@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use firesteel_resources::{
     condition::{Condition, set_condition},
-    host_group::{CANARY_HALTED, CanaryState, DEGRADED, HostCounts, HostGroupStatus, PROGRESSING},
+    host_group::{CANARY_HALTED, Canary, CanaryState, DEGRADED, HostCounts, HostGroupStatus, PROGRESSING},
 };
 
 use super::{
@@ -23,7 +23,7 @@ pub(super) fn tell(seen: &Seen<'_>, target: &Target, gives: &BTreeMap<String, Gi
     let progressing = Condition::new(PROGRESSING, is_so, reason, message);
     let (is_so, reason, message) = degraded(seen, target, status);
     let degraded = Condition::new(DEGRADED, is_so, reason, message);
-    let (is_so, reason, message) = halted(status);
+    let (is_so, reason, message) = halted(target, status);
     let halted = Condition::new(CANARY_HALTED, is_so, reason, message);
     for condition in [progressing, degraded, halted] {
         set_condition(&mut status.conditions, condition.observed(generation), seen.now);
@@ -37,7 +37,7 @@ fn counts(seen: &Seen<'_>, gives: &BTreeMap<String, Give>) -> HostCounts {
         let waits = matches!(gives.get(&host.name), Some(Give::Wait(_)));
         let place = match &host.stage {
             Stage::Failed { .. } => &mut counts.failed,
-            Stage::ToInstall if waits => &mut counts.waiting,
+            Stage::ToInstall if waits || host.is_fought => &mut counts.waiting,
             Stage::ToInstall | Stage::Installing(_) => &mut counts.installing,
             Stage::Provisioned(_) => &mut counts.provisioned,
             Stage::Running(_) => &mut counts.running,
@@ -51,6 +51,9 @@ fn counts(seen: &Seen<'_>, gives: &BTreeMap<String, Give>) -> HostCounts {
 type Told = (bool, &'static str, String);
 
 fn progressing(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told {
+    if let (Some(why), Target::Image { image, .. }) = (target::held(seen, target, status), target) {
+        return (false, "Held", format!("{} is not given out: {why}", target::name(image)));
+    }
     match (&status.canary, target) {
         (Some(canary), _) if canary.state == CanaryState::Trying => {
             let running = canary.hosts.iter().filter(|host| host.running).count();
@@ -88,6 +91,17 @@ fn degraded(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told 
     if let Some(why) = seen.stub_fault.filter(|_| !seen.hosts.is_empty()) {
         return (true, "NoStub", why.to_owned());
     }
+    let fought: Vec<&str> = seen.hosts.iter().filter(|host| host.is_fought).map(|host| host.name.as_str()).collect();
+    if !fought.is_empty() {
+        let names = fought.iter().take(NAMES_MAX).copied().collect::<Vec<_>>().join(", ");
+        let more = fought.len().saturating_sub(NAMES_MAX);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        let message = format!(
+            "something else sets back what the group writes to {names}{more}: find and stop the other writer, then \
+             change the group's spec"
+        );
+        return (true, "Fought", message);
+    }
     match &status.current {
         Some(current) if !target::is_stored(seen, current) => {
             (true, "ImageGone", format!("{} is not in the store any more", target::name(current)))
@@ -96,8 +110,13 @@ fn degraded(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told 
     }
 }
 
-fn halted(status: &HostGroupStatus) -> Told {
-    match status.canary.as_ref().filter(|canary| canary.state == CanaryState::Halted) {
+fn halted(target: &Target, status: &HostGroupStatus) -> Told {
+    // While somebody wants another image, the halt is remembered and no trouble.
+    let matters = |canary: &&Canary| match target {
+        Target::Image { image, .. } => canary.image == *image,
+        Target::Unknown(_) | Target::Wrong(_) => true,
+    };
+    match status.canary.as_ref().filter(|canary| canary::is_halted(canary)).filter(matters) {
         Some(canary) => {
             let message = format!(
                 "the rollout of {} stopped: {}; a higher spec.rollout.attempt tries it again, another release or \

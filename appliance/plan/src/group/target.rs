@@ -1,6 +1,6 @@
 //! Which image the group's spec asks for.
 
-use firesteel_resources::host_group::{ImageReference, Track};
+use firesteel_resources::host_group::{HostGroupStatus, ImageReference, Track};
 
 use super::{Seen, history::POLICY};
 
@@ -86,6 +86,12 @@ fn latest(seen: &Seen<'_>) -> Target {
         }
         Some(golden) => Target::Image { image: golden.clone(), by: POLICY.to_owned(), is_restored: false },
     }
+}
+
+/// Why what the group is to come to is not given out, where that is so: nobody but the stream wants it.
+pub(super) fn held<'a>(seen: &Seen<'a>, target: &Target, status: &HostGroupStatus) -> Option<&'a str> {
+    let Target::Image { image, by, .. } = target else { return None };
+    seen.held.filter(|_| by == POLICY && status.current.as_ref() != Some(image))
 }
 
 /// An image of one's own is fetched for each host as its own would be.

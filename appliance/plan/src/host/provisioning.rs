@@ -100,6 +100,8 @@ fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(
     tenancy::name(turn);
     tombstone::tell_only(turn);
     turn.issue(PlanKind::Write(plan));
+    // Its checksum may be another one than when the attempt began; what is told of the disk is what this plan writes.
+    turn.memory.last_attempted_image = Some(wanted.clone());
     turn.memory.written = Some(WrittenBy { attempt: turn.memory.attempt, plan: turn.memory.plan_number });
     Err(attempt::watch(turn, agent, KIND))
 }

@@ -3,7 +3,10 @@
 //! Golden is the newest release that is stamped, which is to say verified to the last byte, and that its stream has not
 //! withdrawn.
 
+use std::collections::BTreeSet;
+
 use firesteel_resources::host_group::ImageReference;
+use serde::{Deserialize, Serialize};
 
 use super::{Architecture, Current};
 
@@ -40,7 +43,62 @@ pub enum Missing {
 pub struct Catalogue {
     streams: Vec<String>,
     entries: Vec<Entry>,
-    former: Vec<ImageReference>,
+    former: Vec<Former>,
+}
+
+/// An image of a stream that is known and not in the catalogue any more; a set that names it still follows its stream.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Former {
+    #[serde(flatten)]
+    pub image: ImageReference,
+    /// As [`Entry::format`].
+    pub format: String,
+    pub sector_bytes: u32,
+}
+
+impl Default for Former {
+    fn default() -> Self {
+        Self::disk(ImageReference::default())
+    }
+}
+
+impl Former {
+    #[must_use]
+    pub fn disk(image: ImageReference) -> Self {
+        let ImageForm { format, sector_bytes } = ImageForm::DISK;
+        Self { image, format: format.to_owned(), sector_bytes }
+    }
+}
+
+impl Former {
+    fn as_named(&self, current: &Current) -> Option<(&str, ImageForm<'_>)> {
+        let form = ImageForm { format: &self.format, sector_bytes: self.sector_bytes };
+        is_named(current, &self.image).then_some((&self.image.stream, form))
+    }
+}
+
+impl Entry {
+    fn as_named(&self, current: &Current) -> Option<(&str, ImageForm<'_>)> {
+        let form = ImageForm { format: &self.format, sector_bytes: self.sector_bytes };
+        is_named(current, &self.image).then_some((&self.image.stream, form))
+    }
+}
+
+impl From<&Entry> for Former {
+    fn from(entry: &Entry) -> Self {
+        Self { image: entry.image.clone(), format: entry.format.clone(), sector_bytes: entry.sector_bytes }
+    }
+}
+
+/// What the image of a set is to the catalogue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Known<'a> {
+    No,
+    /// Of this stream, in this form.
+    Of(&'a str, ImageForm<'a>),
+    /// Of these streams, and nothing tells which is meant.
+    OfSeveral(Vec<&'a str>),
 }
 
 /// A kind of image: `metal` for disks with sectors of 512 bytes is what most sets name.
@@ -55,10 +113,9 @@ impl ImageForm<'static> {
 }
 
 impl Catalogue {
-    /// `streams`: the names of all BootImageStreams. `entries`: of each stream the newest release first. `former`: images
-    /// of streams that are known and not in the catalogue any more; a set that names one still follows its stream.
+    /// `streams`: the names of all BootImageStreams. `entries`: of each stream the newest release first.
     #[must_use]
-    pub fn new(streams: Vec<String>, entries: Vec<Entry>, former: Vec<ImageReference>) -> Self {
+    pub fn new(streams: Vec<String>, entries: Vec<Entry>, former: Vec<Former>) -> Self {
         Self { streams, entries, former }
     }
 
@@ -90,21 +147,46 @@ impl Catalogue {
         }
     }
 
-    /// The stream of an image and its form, if it is ours. Of several streams that have it, the preferred one.
+    /// The stream of an image and its form, if it is ours. Of several streams that have it, the first one of `preferred`
+    /// that is among them.
     #[must_use]
-    pub fn known(&self, current: &Current, preferred: Option<&str>) -> Option<(&str, ImageForm<'_>)> {
-        let Current::Image { url, digest } = current else { return None };
-        // A URL of ours with another digest is somebody's own image.
-        let is_it = |image: &ImageReference| {
-            image.digest.eq_ignore_ascii_case(digest) || (image.url == *url && digest.is_empty())
-        };
-        let entries = || self.entries.iter().filter(|entry| is_it(&entry.image));
-        let entry = entries().find(|entry| Some(entry.image.stream.as_str()) == preferred).or_else(|| entries().next());
-        if let Some(Entry { image, format, sector_bytes, .. }) = entry {
-            return Some((&image.stream, ImageForm { format, sector_bytes: *sector_bytes }));
+    pub fn known(&self, current: &Current, preferred: &[&str]) -> Known<'_> {
+        let here = || self.entries.iter().filter_map(|entry| entry.as_named(current));
+        let gone = || self.former.iter().filter_map(|former| former.as_named(current));
+        let of = |wanted: &&str| here().chain(gone()).find(|(stream, _)| stream == wanted);
+        if let Some((stream, form)) = preferred.iter().find_map(of) {
+            return Known::Of(stream, form);
         }
-        let former = self.former.iter().find(|image| is_it(image))?;
-        Some((&former.stream, ImageForm::DISK))
+        let streams: BTreeSet<&str> = here().map(|(stream, _)| stream).collect();
+        if streams.len() > 1 {
+            return Known::OfSeveral(streams.into_iter().collect());
+        }
+        here().chain(gone()).next().map_or(Known::No, |(stream, form)| Known::Of(stream, form))
+    }
+
+    /// The image of a stream that a set names.
+    #[must_use]
+    pub fn named(&self, current: &Current, stream: &str) -> Option<Former> {
+        let is_it = |image: &ImageReference| image.stream == stream && is_named(current, image);
+        let here = self.entries.iter().find(|entry| is_it(&entry.image)).map(Former::from);
+        here.or_else(|| self.former.iter().find(|former| is_it(&former.image)).cloned())
+    }
+
+    /// The digests of the same image in its forms for disks with other sectors.
+    pub fn other_forms<'a>(&'a self, image: &ImageReference) -> impl Iterator<Item = &'a str> {
+        let is_it = |entry: &&Entry| {
+            (&entry.image.stream, &entry.image.release) == (&image.stream, &image.release)
+                && entry.image.digest.eq_ignore_ascii_case(&image.digest)
+        };
+        let own = self.entries.iter().find(is_it);
+        own.into_iter().flat_map(|own| {
+            let is_other = move |entry: &&Entry| {
+                (&entry.image.stream, &entry.image.release) == (&own.image.stream, &own.image.release)
+                    && (entry.architecture, &entry.format) == (own.architecture, &own.format)
+                    && entry.image.digest != own.image.digest
+            };
+            self.entries.iter().filter(is_other).map(|entry| entry.image.digest.as_str())
+        })
     }
 
     /// Whether what a set names now is newer than the golden image of its kind, and as good: only its release is not
@@ -168,5 +250,15 @@ impl Catalogue {
                 && entry.image.stream == stream
                 && (release.is_empty() || entry.image.release == release)
         })
+    }
+}
+
+/// Whether what a set names is this image. A URL of ours with another digest is somebody's own image.
+fn is_named(current: &Current, image: &ImageReference) -> bool {
+    match current {
+        Current::Image { url, digest } => {
+            image.digest.eq_ignore_ascii_case(digest) || (image.url == *url && digest.is_empty())
+        }
+        Current::Nothing | Current::Elsewhere(_) => false,
     }
 }

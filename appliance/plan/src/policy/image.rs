@@ -4,7 +4,7 @@ use firesteel_resources::host_group::ImageReference;
 
 use super::{
     Architecture, Catalogue, Current, Decision, Set, Skip, SkipReason, Wants,
-    catalogue::{ImageForm, Missing},
+    catalogue::{ImageForm, Known, Missing},
 };
 
 fn skip<T>(reason: SkipReason, message: impl Into<String>) -> Result<T, Decision> {
@@ -25,15 +25,15 @@ pub(super) fn ours<'a>(
             skip(SkipReason::Restored, message)
         }
         Wants::Stream(stream) => Ok((stream.clone(), ImageForm::DISK)),
-        Wants::SameStream => match (&set.current, catalogue.known(&set.current, followed)) {
+        Wants::SameStream => match (&set.current, followed) {
             (Current::Elsewhere(template), _) => skip(
                 SkipReason::TemplateNotHere,
                 format!("its image is named by {template}, and this appliance does not serve that kind"),
             ),
             (Current::Nothing, _) => skip(SkipReason::NoImage, "its template names no image"),
-            (Current::Image { .. }, Some((_, form))) => match followed {
-                Some(stream) => Ok((stream.to_owned(), form)),
-                None => skip(SkipReason::CustomImage, CUSTOM),
+            (Current::Image { .. }, Some(stream)) => match catalogue.known(&set.current, &[stream]) {
+                Known::Of(_, form) => Ok((stream.to_owned(), form)),
+                Known::No | Known::OfSeveral(_) => skip(SkipReason::CustomImage, CUSTOM),
             },
             (Current::Image { .. }, None) => skip(SkipReason::CustomImage, CUSTOM),
         },

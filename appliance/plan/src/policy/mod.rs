@@ -40,7 +40,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 pub use architecture::{Architecture, of as architecture_of};
-pub use catalogue::{Catalogue, Entry, ImageForm, Missing};
+pub use catalogue::{Catalogue, Entry, Former, ImageForm, Known, Missing};
 pub use set::{Current, Set, SetKey, SetKind, Wants};
 pub use stub::Stub;
 pub use summary::{DEGRADED, PROGRESSING, Trigger};
@@ -95,6 +95,7 @@ pub enum SkipReason {
     Migrated,
     OptedOut,
     OtherStream,
+    StreamUnclear,
     OtherSystem,
     ArchitectureUnknown,
     CustomImage,
@@ -110,7 +111,8 @@ impl SkipReason {
     pub fn is_counted(self) -> bool {
         match self {
             Self::OtherStream | Self::OtherSystem => false,
-            Self::Owned
+            Self::StreamUnclear
+            | Self::Owned
             | Self::Migrated
             | Self::OptedOut
             | Self::ArchitectureUnknown
@@ -129,6 +131,7 @@ impl SkipReason {
             Self::Migrated => "MigratedToClusterAPI",
             Self::OptedOut => "OptedOut",
             Self::OtherStream => "OtherOSStream",
+            Self::StreamUnclear => "OSStreamUnclear",
             Self::OtherSystem => "OtherOperatingSystem",
             Self::ArchitectureUnknown => "ArchitectureUnknown",
             Self::CustomImage => "CustomImage",
@@ -237,6 +240,16 @@ fn decide_set(seen: &Seen<'_>, selection: Option<&Selection>, set: &Set, memory:
     }
 }
 
+/// Why the policy leaves a set as it is, whatever its image: it is not selected, or it is somebody else's.
+#[must_use]
+pub fn leaves_alone(policy: Option<&MachineConfiguration>, set: &Set) -> Option<String> {
+    let effective = ManagedBootImages::effective(policy.and_then(|policy| policy.spec.managed_boot_images.as_ref()));
+    if !is_selected(effective.selection(set.key.kind.resource(), set.key.kind.api_group()), set) {
+        return Some("managedBootImages of the MachineConfiguration does not select the group".to_owned());
+    }
+    ownership::of_another(set).map(|skip| skip.message)
+}
+
 fn is_selected(selection: Option<&Selection>, set: &Set) -> bool {
     let Some(Selection { mode, partial }) = selection.filter(|_| !set.is_deleting) else { return false };
     match mode {
@@ -273,12 +286,14 @@ fn write(seen: &Seen<'_>, set: &Set, work: Work, memory: &mut OfSet) -> Decision
         return Decision::Wait(format!("{upgrade} is under way: boot images are changed when it has ended"));
     }
     let Work { reference, stub } = work;
-    memory.tries.aim(&[reference.as_ref().map(|image| image.digest.as_str()), stub.as_deref()]);
+    // An image that is at another place now is another value, though its bytes are the same.
+    let value = reference.as_ref().map(|image| format!("{} {}", image.digest, image.url));
+    let value = value.as_deref();
+    memory.tries.aim(&[value, stub.as_deref()]);
     if let Some(message) = memory.tries.holds(seen.now) {
         return Decision::Degraded(message);
     }
     // Both are looked at before either is counted.
-    let value = reference.as_ref().map(|image| image.digest.as_str());
     let loops = [(&memory.image, value, "boot image"), (&memory.stub, stub.as_deref(), "stub")];
     if let Some(message) = loops.iter().find_map(|(writes, value, what)| writes.refuses((*value)?, what, &set.key)) {
         return Decision::Degraded(message);

@@ -2,7 +2,7 @@
 
 use firesteel_resources::host_group::{MANAGED_LABEL, OS_STREAM_LABELS};
 
-use super::{Catalogue, Decision, Set, Skip, SkipReason, Wants};
+use super::{Catalogue, Decision, Set, Skip, SkipReason, Wants, catalogue::Known};
 
 /// Upstream's label for the operating system of a set.
 const OS_LABEL: &str = "machine.openshift.io/os-id";
@@ -32,14 +32,25 @@ pub(super) fn of_another(set: &Set) -> Option<Skip> {
     Some(skip(SkipReason::OtherSystem, format!("its label {OS_LABEL} says that its machines run {system}")))
 }
 
+/// Nobody can say which stream it is of.
+fn unclear(streams: &[&str]) -> Skip {
+    let [label, _] = OS_STREAM_LABELS;
+    let message =
+        format!("its image is of the streams {}: name the one to follow by the label {label}", streams.join(" and "));
+    skip(SkipReason::StreamUnclear, message)
+}
+
 /// The stream that it follows by its spec or its image, which a label must not contradict. `None`: its image is of no
 /// stream that is known.
 pub(super) fn stream<'a>(set: &'a Set, catalogue: &'a Catalogue) -> Result<Option<&'a str>, Decision> {
-    let label = OS_STREAM_LABELS.iter().find_map(|label| Some((*label, set.labels.get(*label)?)));
-    let preferred = label.map(|(_, named)| named.as_str());
+    let label = set.stream_label();
     let followed = match &set.wants {
         Wants::Stream(stream) => Some(stream.as_str()),
-        Wants::SameStream => catalogue.known(&set.current, preferred).map(|(stream, _)| stream),
+        Wants::SameStream => match catalogue.known(&set.current, &set.preferred_streams()) {
+            Known::Of(stream, _) => Some(stream),
+            Known::No => None,
+            Known::OfSeveral(streams) => return Err(Decision::Skip(unclear(&streams))),
+        },
         Wants::Pinned | Wants::Restored(_) | Wants::Own => None,
     };
     let Some((label, named)) = label else { return Ok(followed) };

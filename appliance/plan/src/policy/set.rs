@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, fmt};
 
 use firesteel_resources::{
     HostGroup, ObjectMeta,
-    host_group::{ImageReference, Track},
+    host_group::{ImageReference, OS_STREAM_LABELS, Track},
     machine_configuration::{HOST_GROUPS, MACHINE_SETS},
     machine_set,
     meta::OwnerReference,
@@ -102,6 +102,8 @@ pub struct Set {
     pub architecture: String,
     pub wants: Wants,
     pub current: Current,
+    /// The stream that it was of when it was last looked at, where its image tells that of several.
+    pub followed: Option<String>,
     pub stub: Stub,
 }
 
@@ -151,6 +153,7 @@ impl Set {
             architecture: String::new(),
             wants,
             current,
+            followed: None,
             stub,
         }
     }
@@ -168,6 +171,18 @@ impl Set {
         let current = group.status.golden.as_ref().map_or(Current::Nothing, Current::from);
         let set = Self::new(SetKind::HostGroup, &group.metadata, wants, current, stub);
         Self { architecture: spec.architecture.clone(), ..set }
+    }
+
+    /// The label that names its stream, and the stream.
+    pub(super) fn stream_label(&self) -> Option<(&'static str, &str)> {
+        OS_STREAM_LABELS.into_iter().find_map(|label| Some((label, self.labels.get(label)?.as_str())))
+    }
+
+    /// Of several streams that have its image, the one that it is of: by its label, or as before.
+    #[must_use]
+    pub fn preferred_streams(&self) -> Vec<&str> {
+        let label = self.stream_label().map(|(_, named)| named);
+        label.into_iter().chain(self.followed.as_deref()).collect()
     }
 
     /// A MachineSet of either group, with its metadata read.

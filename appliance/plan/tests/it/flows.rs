@@ -5,6 +5,7 @@ use firesteel_plan::{
     host::{BmcAction, InstanceSeen, PlanKind, Power, UserDataSeen},
 };
 use firesteel_resources::{
+    Image,
     bare_metal_host::{OperationMetric, OperationalStatus, ProvisioningState as S},
     condition::{ConditionStatus, find_condition},
 };
@@ -50,6 +51,27 @@ fn with_a_bmc_from_new_to_running_to_another_image_to_gone() {
     assert_eq!(world.states, [S::Deprovisioning, S::PoweringOff, S::Deleting]);
     assert!(world.gone && world.seen.bmc.power == Power::Off);
     assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })), 0);
+}
+
+/// An owner corrects the checksum before anything is written; what is told of the disk is what was written.
+#[test]
+fn what_is_told_of_the_disk_is_what_the_plan_wrote() {
+    let mut world = World::new();
+    for _ in 0..300 {
+        if world.state() == S::Provisioning {
+            break;
+        }
+        if world.booting {
+            world.hello();
+        }
+        world.step();
+    }
+    assert_eq!(world.state(), S::Provisioning, "{}", world.reason());
+    let corrected = Image { checksum: "1".repeat(64), ..image("one") };
+    world.edit(|host| host.spec.image = Some(corrected.clone()));
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    assert_eq!(world.memory().applied.as_ref().map(|applied| applied.image.clone()), Some(corrected));
 }
 
 #[test]

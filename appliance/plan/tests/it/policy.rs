@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firesteel_plan::policy::{
-    Architecture, Catalogue, Current, DEGRADED, Decided, Decision, Entry, Memory, PROGRESSING, Seen, Set, SetKey,
-    SetKind, SkipReason, Stub, TRIES_WITH_BACKOFF, Trigger, WRITES_MAX, Wants, decide, delay,
+    Architecture, Catalogue, Current, DEGRADED, Decided, Decision, Entry, Former, Memory, PROGRESSING, Seen, Set,
+    SetKey, SetKind, SkipReason, Stub, TRIES_WITH_BACKOFF, Trigger, WRITES_MAX, Wants, decide, delay, leaves_alone,
 };
 use firesteel_resources::{
     HostGroup, MachineConfiguration, ObjectMeta,
@@ -55,6 +55,7 @@ fn group(name: &str) -> Set {
         architecture: String::new(),
         wants: Wants::Stream("stable".into()),
         current: Current::Nothing,
+        followed: None,
         stub: Stub::Unchanged,
     }
 }
@@ -312,10 +313,64 @@ fn golden_is_what_is_stamped_and_not_withdrawn() {
         });
     });
     assert_eq!(iso.one(&machine_set("a", "1i")), patch("2i", X86_64, false), "an ISO is followed by an ISO");
-    let former =
-        Catalogue::new(vec!["stable".into()], vec![entry("stable", "2", X86_64)], vec![image("stable", "0", X86_64)]);
+    let former = Catalogue::new(
+        vec!["stable".into()],
+        vec![entry("stable", "2", X86_64)],
+        vec![Former::disk(image("stable", "0", X86_64))],
+    );
     let mut world = World { catalogue: former, ..World::new() };
     assert_eq!(world.one(&machine_set("a", "0")), patch("2", X86_64, false), "what was ours is ours");
+}
+
+/// Streams may have releases with the same bytes: a set must not wander from one to the other.
+#[test]
+fn a_set_stays_with_its_stream_though_another_has_its_image() {
+    let same = |stream: &str, release: &str| Entry {
+        image: ImageReference { digest: "same".into(), url: "store://same".into(), ..image(stream, release, X86_64) },
+        ..entry(stream, release, X86_64)
+    };
+    let streams = || vec!["next".to_owned(), "stable".to_owned()];
+    let entries =
+        vec![entry("next", "9", X86_64), same("next", "8"), entry("stable", "2", X86_64), same("stable", "1")];
+    let mut world = World { catalogue: Catalogue::new(streams(), entries, Vec::new()), ..World::new() };
+    let set = Set { current: Current::from(&same("stable", "1").image), ..machine_set("a", "1") };
+    assert_eq!(skipped(world.one(&set)), Some(SkipReason::StreamUnclear));
+    let mut labelled = set.clone();
+    labelled.labels.insert("firesteel.dev/os-stream".into(), "stable".into());
+    assert_eq!(world.one(&labelled), patch("2", X86_64, false));
+    let followed = Set { followed: Some("stable".into()), ..set.clone() };
+    assert_eq!(world.one(&followed), patch("2", X86_64, false));
+    // Its own stream forgot the release; the other did not.
+    let entries = vec![entry("next", "9", X86_64), same("next", "8"), entry("stable", "2", X86_64)];
+    let former = Former { sector_bytes: 4096, ..Former::disk(same("stable", "1").image) };
+    world.catalogue = Catalogue::new(streams(), entries.clone(), vec![former.clone()]);
+    assert!(degraded(world.one(&followed)).contains("4096"), "its form is known all the same");
+    let fitting = Entry { sector_bytes: 4096, ..entry("stable", "2", X86_64) };
+    world.catalogue = Catalogue::new(streams(), [entries, vec![fitting]].concat(), vec![former]);
+    assert_eq!(world.one(&followed), patch("2", X86_64, false));
+}
+
+#[test]
+fn an_image_that_is_at_another_place_each_time_is_no_fight() {
+    let mut world = World::new();
+    let set = machine_set("a", "1");
+    for place in 0..2 * WRITES_MAX {
+        let moved = ImageReference { url: format!("store://{place}"), ..image("stable", "2", X86_64) };
+        let entries =
+            vec![Entry { image: moved.clone(), ..entry("stable", "2", X86_64) }, entry("stable", "1", X86_64)];
+        world.catalogue = Catalogue::new(vec!["stable".into()], entries, Vec::new());
+        assert_eq!(world.one(&set), Decision::Patch { reference: Some(moved), stub: false });
+    }
+}
+
+#[test]
+fn who_is_left_alone_is_told_why() {
+    let alone = |policy: Option<&MachineConfiguration>, set: &Set| leaves_alone(policy, set).unwrap_or_default();
+    assert_eq!(alone(None, &group("a")), "");
+    assert!(alone(Some(&policy(json!([]))), &group("a")).contains("does not select"));
+    let mut out = group("a");
+    out.labels.insert("firesteel.dev/managed-boot-images".into(), "false".into());
+    assert!(alone(None, &out).contains("managed-boot-images=false"));
 }
 
 #[test]

@@ -25,7 +25,7 @@ fn release(name: &str) -> ImageReference {
 }
 
 fn to_install(name: String, architecture: Option<Architecture>) -> HostSeen {
-    HostSeen { name, architecture, sector_bytes: None, stage: Stage::ToInstall, is_ready: true }
+    HostSeen { name, architecture, sector_bytes: None, stage: Stage::ToInstall, is_ready: true, is_fought: false }
 }
 
 struct World {
@@ -33,6 +33,7 @@ struct World {
     hosts: Vec<HostSeen>,
     entries: Vec<Entry>,
     contested: Contested,
+    held: Option<&'static str>,
     stub_fault: Option<&'static str>,
     by: &'static str,
     now: i64,
@@ -50,8 +51,16 @@ impl World {
         let host = |name: &&str| to_install((*name).to_owned(), Some(X86_64));
         let entries = ["3", "2", "1"].map(|name| entry("stable", name, X86_64)).into();
         let hosts = hosts.iter().map(host).collect();
-        let mut world =
-            Self { group, hosts, entries, contested: Contested::new(), stub_fault: None, by: "ann", now: 1000 };
+        let mut world = Self {
+            group,
+            hosts,
+            entries,
+            contested: Contested::new(),
+            held: None,
+            stub_fault: None,
+            by: "ann",
+            now: 1000,
+        };
         world.step();
         if let Some(canaries) = canaries {
             world.group.spec.rollout.mode = RolloutMode::Canary;
@@ -76,6 +85,7 @@ impl World {
             catalogue: &catalogue,
             architecture: Some(X86_64),
             contested: &self.contested,
+            held: self.held,
             stub_fault: self.stub_fault,
             by: self.by,
             now: at(self.now),
@@ -342,6 +352,120 @@ fn restore_goes_back_and_stays_until_it_is_taken_away() {
     assert!(why(&world.step(), "b").contains("not in the store any more"));
 }
 
+/// Who took the group back, pinned it or let it be at another image has not said that the halted one is well.
+#[test]
+fn a_halt_outlasts_a_restore() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.golden("2");
+    world.stage("a", Stage::Installing(release("2")));
+    world.stage("a", failed("2", 1002));
+    let entry = world.group.status.history[0].entry;
+    world.group.spec.restore = Some(Restore { entry });
+    assert_eq!(given(&world.step(), "b"), Some(release("1")));
+    assert_eq!(world.condition(CANARY_HALTED).0, ConditionStatus::False, "nobody wants it meanwhile");
+    world.group.spec.restore = None;
+    assert_eq!(given(&world.step(), "b"), Some(release("1")));
+    assert_eq!((world.canary_state(), world.condition(CANARY_HALTED).0), (Some(CanaryState::Halted), true.into()));
+    world.group.spec.rollout.attempt = 1;
+    world.step();
+    assert_eq!(world.canary_state(), Some(CanaryState::Trying));
+}
+
+/// Hosts that were late once, or never say that they run, would fill the places of all canaries.
+#[test]
+fn hosts_that_are_silent_are_no_canaries_and_those_that_run_are() {
+    let mut world = World::new(Some(2), &["a", "b", "c", "d", "e"]);
+    for name in ["a", "b"] {
+        world.host(name).stage = Stage::Provisioned(release("2"));
+    }
+    world.host("c").stage = Stage::Installing(release("2"));
+    let step = world.golden("2");
+    assert_eq!((given(&step, "d"), given(&step, "e")), (Some(release("2")), None), "one place is left");
+    let canaries = |world: &World| -> Vec<String> {
+        world.group.status.canary.iter().flat_map(|canary| &canary.hosts).map(|host| host.name.clone()).collect()
+    };
+    assert_eq!(canaries(&world), ["c", "d"]);
+    world.stage("a", Stage::Running(release("2")));
+    assert_eq!(canaries(&world), ["c", "d", "a"]);
+    world.stage("c", Stage::Running(release("2")));
+    assert_eq!(world.canary_state(), Some(CanaryState::Promoted));
+    let by =
+        |host: &str| world.group.status.history.iter().find(|entry| entry.host == host).map(|entry| entry.by.clone());
+    assert_eq!(by("c").as_deref(), Some("boot image policy, as a canary"));
+    world.host("e").stage = Stage::Running(release("3"));
+    world.step();
+    let entry = world.group.status.history.iter().find(|entry| entry.host == "e").unwrap();
+    assert_eq!(entry.by, "found with it", "nobody here gave it");
+}
+
+#[test]
+fn what_is_held_stands_still_and_hosts_get_what_the_group_has() {
+    for canaries in [None, Some(1)] {
+        let mut world = World::new(canaries, &["a", "b"]);
+        world.held = Some("it has the label firesteel.dev/managed-boot-images=false");
+        let step = world.golden("2");
+        assert_eq!((given(&step, "a"), given(&step, "b")), (Some(release("1")), Some(release("1"))));
+        assert_eq!((world.current(), world.canary_state()), (Some(release("1")), None));
+        let (status, reason, message) = world.condition(PROGRESSING);
+        assert_eq!((status, reason.as_str()), (ConditionStatus::False, "Held"));
+        assert!(message.contains("managed-boot-images=false"), "{message}");
+        // Who names an image himself has it.
+        world.group.spec.image.track = Track::Pinned;
+        world.group.spec.image.release = "3".into();
+        assert_eq!(given(&world.step(), "a"), Some(release("3")));
+    }
+    // A trial that is under way goes no further, and nobody waits for it.
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.golden("2");
+    world.held = Some("an upgrade is under way");
+    let step = world.stage("a", Stage::Running(release("2")));
+    assert_eq!((given(&step, "b"), world.canary_state()), (Some(release("1")), Some(CanaryState::Trying)));
+    world.held = None;
+    assert_eq!(given(&world.step(), "b"), Some(release("2")));
+    // Of a group that has nothing yet, the reason is told.
+    let mut world = World::new(None, &["a"]);
+    world.group.status = HostGroupStatus { golden: Some(release("2")), ..HostGroupStatus::default() };
+    world.held = Some("an upgrade is under way");
+    assert!(why(&world.step(), "a").contains("upgrade"));
+}
+
+#[test]
+fn a_host_that_something_else_sets_back_is_named_and_is_no_canary() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.host("a").is_fought = true;
+    let step = world.golden("2");
+    assert_eq!(given(&step, "b"), Some(release("2")));
+    let (status, reason, message) = world.condition(DEGRADED);
+    assert_eq!((status, reason.as_str()), (ConditionStatus::True, "Fought"));
+    assert!(message.contains("to a:"), "{message}");
+    assert_eq!(world.group.status.hosts.waiting, 1);
+}
+
+/// The stream forgets releases; disks with sectors of another size keep theirs.
+#[test]
+fn the_forms_of_images_are_remembered_as_long_as_the_images() {
+    let mut world = World::new(Some(1), &["a"]);
+    let form = Entry {
+        sector_bytes: 4096,
+        image: ImageReference { digest: "2-4K".into(), ..release("2") },
+        ..entry("stable", "2", X86_64)
+    };
+    world.entries.push(form);
+    assert!(world.group.status.other_forms.is_empty());
+    world.golden("2");
+    let forms = BTreeMap::from([("2-4k".to_owned(), release("2").digest)]);
+    assert_eq!(world.group.status.other_forms, forms, "of the canary's image");
+    world.stage("a", Stage::Running(release("2")));
+    world.entries.retain(|known| known.image.release != "2");
+    world.golden("3");
+    assert_eq!(world.group.status.other_forms, forms, "history names it");
+    world.group.status.history.retain(|entry| entry.image.release != "2");
+    (world.group.status.previous, world.group.status.current) = (None, Some(release("1")));
+    world.hosts.clear();
+    world.step();
+    assert!(world.group.status.other_forms.is_empty());
+}
+
 #[test]
 fn a_group_may_have_an_image_of_its_own() {
     let mut world = World::new(None, &["a"]);
@@ -462,6 +586,7 @@ enum Edit {
     Restore(bool),
     Withdraw(usize),
     Contest(usize, bool),
+    Hold(bool),
     Time(i64),
 }
 
@@ -481,6 +606,7 @@ fn edit() -> impl Strategy<Value = Edit> {
         1 => any::<bool>().prop_map(Edit::Restore),
         1 => (0_usize..3).prop_map(Edit::Withdraw),
         1 => (host(), any::<bool>()).prop_map(|(host, is)| Edit::Contest(host, is)),
+        1 => any::<bool>().prop_map(Edit::Hold),
         1 => (1_i64..4000).prop_map(Edit::Time),
     ]
 }
@@ -557,6 +683,7 @@ impl Model {
                 drop(world.contested.insert(name(*host).to_owned(), vec!["other".to_owned()]));
             }
             Edit::Contest(host, false) => drop(world.contested.remove(name(*host))),
+            Edit::Hold(is_held) => world.held = is_held.then_some("an upgrade is under way"),
             Edit::Time(seconds) => world.now += seconds,
         }
     }
@@ -573,8 +700,15 @@ impl Model {
             let names: Vec<String> = canary.hosts.iter().map(|host| host.name.clone()).collect();
             (canary.image.clone(), names)
         });
+        let halted = self.world.group.status.canary.clone().filter(|canary| canary.state == CanaryState::Halted);
         let step = self.world.step();
         let world = &self.world;
+        if let (Some(halted), Some(now)) = (halted, &step.status.canary) {
+            let is_same = now.image == halted.image && now.attempt == halted.attempt;
+            assert!(!is_same || now.state == CanaryState::Halted, "a halt is not forgotten");
+        }
+        let is_restored = world.group.spec.restore.is_some();
+        assert!(world.held.is_none() || is_restored || world.current() == before, "what is held stands still");
         let rollout = &world.group.spec.rollout;
         for host in &world.hosts {
             assert_eq!(step.gives.contains_key(&host.name), host.stage.is_open(), "who is provisioned is never named");

@@ -6,7 +6,10 @@ use firesteel_plan::{
     policy::{Decision, SetKey, SetKind, Skip, SkipReason},
     skew::{Decided, Minimum, Recorded, Rhel, Seen, Upgradeable, decide, ocp, rhcos},
 };
-use firesteel_resources::machine_configuration::{ManagedBootImages, SkewEnforcement, SkewMode};
+use firesteel_resources::{
+    machine_configuration::{KIND, ManagedBootImages, SkewEnforcement, SkewMode},
+    shape::check,
+};
 use serde_json::{Value, json};
 
 const OLD: &str = "48.84.202109241901-0";
@@ -71,7 +74,8 @@ fn versions_are_read_in_both_styles() {
         (OLD, rhel(8, 4)),
         ("418.94.202501221327-0", rhel(9, 4)),
         ("410.84.202210061459-0", rhel(8, 4)),
-        ("420.810.202601010101-3", rhel(8, 10)),
+        ("20.810.202601010101-3", rhel(8, 10)),
+        ("420.810.202601010101-3", None),
         (NEW, rhel(9, 6)),
         ("9.10.20270101-12", rhel(9, 10)),
         ("44.20260705.3.0", None),
@@ -82,9 +86,18 @@ fn versions_are_read_in_both_styles() {
         ("48.8.202109241901-0", None),
         ("", None),
         ("99999999999.6.20250701-0", None),
+        ("9.6.20250701-012345678", None),
+        ("9.6.20250701-01234567", rhel(9, 6)),
         ("+9.6.20250701-0", None),
     ] {
         assert_eq!(rhcos(release), version, "{release}");
+        // What is told of a version must be storable: a status that is refused would stop all.
+        let status = json!({"bootImageSkewEnforcementStatus":
+            {"mode": "Automatic", "automatic": {"rhcosVersion": release}}});
+        let object = json!({"metadata": {"name": "cluster"}, "spec": {}, "status": status});
+        let causes = check(KIND.shape, &object, None);
+        let is_refused = causes.iter().any(|cause| cause.field.contains("rhcosVersion"));
+        assert!(version.is_none() || !is_refused, "{release}: {causes:?}");
     }
     assert!(rhcos("9.10.20270101-0") > rhcos("9.6.20250701-0"), "numbers, not letters");
     assert_eq!(ocp("4.13.0"), Some([4, 13, 0]));

@@ -6,6 +6,8 @@
 
 mod shape;
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -187,6 +189,10 @@ pub struct HostGroupStatus {
     /// The highest number that an entry ever had.
     #[serde(skip_serializing_if = "is_zero")]
     pub last_entry: u32,
+    /// Digests of the images that stand here in their forms for sectors of another size, each with the digest by which the
+    /// image stands here.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub other_forms: BTreeMap<String, String>,
     pub hosts: HostCounts,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,

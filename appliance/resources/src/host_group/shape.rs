@@ -108,6 +108,8 @@ const STATUS: Shape = Shape::object(&[
     Field::new("hosts", COUNTS).about("How many hosts stand how."),
     Field::new("lastEntry", Shape::INT32).about("The highest number that an entry of history had."),
     Field::new("observedGeneration", Shape::INT64).about("The generation of the object that this was found of."),
+    Field::new("otherForms", Shape::map(&Shape::TEXT))
+        .about("Digests of the images here in their forms for other sectors, each with the digest that stands here."),
     Field::new("previous", REFERENCE).about("The image that they got before."),
 ]);
 

@@ -19,7 +19,7 @@ mod shape;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-pub use shape::SKIPPED_MAX;
+pub use shape::{RHCOS_VERSION_CHARS, SKIPPED_MAX};
 
 use crate::{
     condition::Condition,

@@ -30,12 +30,16 @@ const OCP_VERSION: Shape = Shape::TEXT.chars_min(5).chars_max(10).ruled_by(&[Rul
     holds: |value, _| matches(r"^[0-9]+\.[0-9]+\.[0-9]+$", value.as_str().unwrap_or_default()),
 }]);
 
-const RHCOS_VERSION: Shape = Shape::TEXT.chars_min(14).chars_max(21).ruled_by(&[Rule {
-    cel: r"self.matches('^[0-9]+\\.[0-9]+\\.([0-9]{8}|[0-9]{12})-[0-9]+$')",
-    message: "rhcosVersion must match format [major].[minor].[datestamp(YYYYMMDD)]-[buildnumber] or must match \
+/// Characters of a version of RHCOS, the fewest and the most (upstream).
+pub const RHCOS_VERSION_CHARS: [usize; 2] = [14, 21];
+
+const RHCOS_VERSION: Shape =
+    Shape::TEXT.chars_min(RHCOS_VERSION_CHARS[0]).chars_max(RHCOS_VERSION_CHARS[1]).ruled_by(&[Rule {
+        cel: r"self.matches('^[0-9]+\\.[0-9]+\\.([0-9]{8}|[0-9]{12})-[0-9]+$')",
+        message: "rhcosVersion must match format [major].[minor].[datestamp(YYYYMMDD)]-[buildnumber] or must match \
               legacy format [major].[minor].[timestamp(YYYYMMDDHHmm)]-[buildnumber]",
-    holds: |value, _| matches(r"^[0-9]+\.[0-9]+\.([0-9]{8}|[0-9]{12})-[0-9]+$", value.as_str().unwrap_or_default()),
-}]);
+        holds: |value, _| matches(r"^[0-9]+\.[0-9]+\.([0-9]{8}|[0-9]{12})-[0-9]+$", value.as_str().unwrap_or_default()),
+    }]);
 
 const OCP: Field =
     Field::new("ocpVersion", OCP_VERSION).about("The release that brought the boot images, as in 4.13.0.");

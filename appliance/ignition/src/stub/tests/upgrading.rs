@@ -20,7 +20,7 @@ use crate::{
 const HOST: &str = "api-int.cluster.example.com";
 
 fn with(bytes: &[u8], endpoints: &[Endpoint], to: &Authority) -> Upgrade {
-    upgrade(bytes, &Ours { endpoints, authority: to, sectors: Sectors::Unknown })
+    upgrade(bytes, &Ours { endpoints, authority: Some(to), sectors: Sectors::Unknown })
 }
 
 fn changed(upgrade: Upgrade) -> Change {
