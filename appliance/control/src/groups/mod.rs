@@ -33,7 +33,8 @@ use firesteel_plan::{
 };
 use firesteel_resources::{
     BareMetalHost, HostGroup,
-    host_group::{CanaryState, ImageReference},
+    condition::{ConditionStatus, find_condition},
+    host_group::{CANARY_HALTED, ImageReference},
     host_journal::HostJournalStatus,
 };
 
@@ -84,7 +85,8 @@ impl Seen {
             is_deleting: metadata.is_deleting(),
             golden: group.status.golden.clone(),
             current: group.status.current.clone(),
-            is_halted: group.status.canary.as_ref().is_some_and(|canary| canary.state == CanaryState::Halted),
+            is_halted: find_condition(&group.status.conditions, CANARY_HALTED)
+                .is_some_and(|condition| condition.status == ConditionStatus::True),
         }
     }
 }
@@ -119,7 +121,7 @@ impl Groups {
         }
     }
 
-    /// Groups whose rollout halted.
+    /// Groups whose rollout halted. One that was led to another image since then is none.
     pub(crate) fn halted(&self) -> u64 {
         self.lock().values().filter(|group| group.is_halted).count() as u64
     }
