@@ -27,12 +27,12 @@ impl Gives {
         written.is_fought
     }
 
-    /// Whether what was written last was refused a further time.
-    pub(super) fn is_fought(&self, uid: &str) -> bool {
-        self.0.get(uid).is_some_and(|written| written.is_fought)
+    /// Whether what was written last, for this edition of a group, was refused a further time.
+    pub(super) fn is_fought(&self, uid: &str, edition: &str) -> bool {
+        self.0.get(uid).is_some_and(|written| written.is_fought && written.value.starts_with(edition))
     }
 
-    /// What is wanted stands there.
+    /// An image that is wanted stands there.
     pub(super) fn stands(&mut self, uid: &str) {
         if let Some(written) = self.0.get_mut(uid) {
             written.is_fought = false;
@@ -71,11 +71,12 @@ mod tests {
             gives.count("a", "2");
         }
         assert!(gives.refuses("a", "2"));
-        assert!(gives.is_fought("a"));
+        assert!(gives.is_fought("a", "2"));
+        assert!(!gives.is_fought("a", "3"), "another edition of the group begins anew");
         gives.stands("a");
-        assert!(!gives.is_fought("a") && gives.refuses("a", "2"));
-        assert!(!gives.refuses("a", "3") && !gives.is_fought("a"), "another value is another matter");
+        assert!(!gives.is_fought("a", "") && gives.refuses("a", "2"));
+        assert!(!gives.refuses("a", "3") && !gives.is_fought("a", ""), "another value is another matter");
         gives.forget("a");
-        assert!(!gives.refuses("a", "2") && !gives.is_fought("a"));
+        assert!(!gives.refuses("a", "2") && !gives.is_fought("a", ""));
     }
 }

@@ -116,9 +116,9 @@ pub(super) fn seen(name: &str, place: &Place, is_fought: bool, own: &Given, all:
         name: name.to_owned(),
         architecture: place.architecture,
         sector_bytes: place.sector_bytes,
+        is_fought: is_fought && stage.is_open(),
         stage,
         is_ready: place.is_ready,
-        is_fought,
     }
 }
 
@@ -182,6 +182,9 @@ mod tests {
         let open = |image| Stand::Open { wanted: Some(image), failed: None };
         assert_eq!(stage(Stand::Open { wanted: None, failed: None }), Stage::ToInstall);
         assert_eq!(stage(open(image("http://own/a", "cc"))), Stage::ToInstall);
+        let fought = |stand| seen("a", &place(stand), true, &own, &all).is_fought;
+        assert!(fought(open(image("http://own/a", "cc"))));
+        assert!(!fought(open(image("http://other/a", "dd0"))), "its owner took it");
         // Another file with the same checksum is another person's.
         assert!(matches!(stage(open(image("http://own/b", "cc"))), Stage::Foreign(_)));
         let live = Image { format: Some(ImageFormat::LiveIso), ..image("http://own/a", "cc") };

@@ -27,8 +27,20 @@ struct Sight {
     entries: Vec<Entry>,
     given: Given,
     contested: BTreeMap<String, Contested>,
-    configuration: Option<MachineConfiguration>,
+    /// The error: why it cannot be read.
+    configuration: Result<Option<MachineConfiguration>, String>,
     upgrade: Option<String>,
+}
+
+impl Sight {
+    /// Why a group is not led to what its stream brings.
+    fn holds(&self, set: &Set) -> Option<String> {
+        let alone = match &self.configuration {
+            Ok(configuration) => policy::leaves_alone(configuration.as_ref(), set),
+            Err(why) => Some(why.clone()),
+        };
+        alone.or_else(|| self.upgrade.clone())
+    }
 }
 
 impl Control {
@@ -42,11 +54,15 @@ impl Control {
             return Ok(None);
         }
         self.learn_places(Some(namespace)).await;
-        let configuration = self.inner.configurations.get("", SINGLETON).await?;
+        let configuration = self.inner.configurations.get("", SINGLETON).await;
+        let configuration = configuration.map_err(|status| {
+            tracing::warn!(namespace, error = %status.message, "the boot image policy cannot be read");
+            format!("machineconfiguration/{SINGLETON} cannot be read: {}", status.message)
+        });
         let sight = self.sight(namespace, &groups, configuration);
         {
             let mut gives = self.inner.groups.gives();
-            sight.hosts.values().filter(|place| place.open().is_none()).for_each(|place| gives.forget(&place.uid));
+            sight.hosts.values().filter(|place| !place.may_be_fought()).for_each(|place| gives.forget(&place.uid));
         }
         let mut wake: Option<Duration> = None;
         for group in groups {
@@ -72,7 +88,12 @@ impl Control {
         Ok(groups.filter(|group: &HostGroup| !group.metadata.is_deleting()).collect())
     }
 
-    fn sight(&self, namespace: &str, groups: &[HostGroup], configuration: Option<MachineConfiguration>) -> Sight {
+    fn sight(
+        &self,
+        namespace: &str,
+        groups: &[HostGroup],
+        configuration: Result<Option<MachineConfiguration>, String>,
+    ) -> Sight {
         let hosts: BTreeMap<String, Place> = {
             let views = self.views();
             let own = views.present().filter(|(key, _)| key.namespace == namespace);
@@ -85,7 +106,7 @@ impl Control {
         let members: Vec<Member<'_>> =
             hosts.iter().map(|(name, place)| Member { name, labels: &place.labels }).collect();
         let contested = group::contested(&selectors, &members);
-        let upgrade = configuration.as_ref().and_then(|configuration| self.upgrade_under_way(configuration));
+        let upgrade = configuration.iter().flatten().find_map(|configuration| self.upgrade_under_way(configuration));
         let upgrade = upgrade.map(|upgrade| format!("{upgrade} is under way"));
         Sight { namespace: namespace.to_owned(), hosts, entries, given, contested, configuration, upgrade }
     }
@@ -98,15 +119,14 @@ impl Control {
         let own = Given::of_group(&group);
         let members = sight.hosts.iter().filter(|(_, place)| group.spec.selector.matches(&place.labels));
         let hosts: Vec<_> = {
-            let gives = self.inner.groups.gives();
+            let (gives, edition) = (self.inner.groups.gives(), edition(&group));
             let seen = |(name, place): (&String, &Place)| {
-                images::seen(name, place, gives.is_fought(&place.uid), &own, &sight.given)
+                images::seen(name, place, gives.is_fought(&place.uid, &edition), &own, &sight.given)
             };
             members.map(seen).collect()
         };
         let set = Set::of_group(&group, Stub::NotReferenced);
-        let alone = policy::leaves_alone(sight.configuration.as_ref(), &set);
-        let held = alone.or_else(|| sight.upgrade.clone());
+        let held = sight.holds(&set);
         let catalogue = self.inner.streams.catalogue(Vec::new());
         let none = Contested::new();
         let step = group::step(&group::Seen {
@@ -148,19 +168,21 @@ impl Control {
 
     /// Whether nothing is to be written to a host: what is wanted stands there, or is set back each time. What has changed
     /// about that is told by the next step.
-    fn is_settled(&self, namespace: &str, place: &Place, value: &str, is_there: bool) -> bool {
+    fn is_settled(&self, group: &HostGroup, place: &Place, wanted: &Wanted, is_there: bool) -> bool {
+        let edition = edition(group);
         let (was_fought, is_fought) = {
             let mut gives = self.inner.groups.gives();
-            let was = gives.is_fought(&place.uid);
-            if is_there {
-                gives.stands(&place.uid);
-            } else {
-                gives.refuses(&place.uid, value);
+            let was = gives.is_fought(&place.uid, &edition);
+            match (is_there, &wanted.image) {
+                (true, Some(_)) => gives.stands(&place.uid),
+                // A host that is fought over and waits is fought over still.
+                (true, None) => {}
+                (false, _) => drop(gives.refuses(&place.uid, &value_of(group, wanted))),
             }
-            (was, gives.is_fought(&place.uid))
+            (was, gives.is_fought(&place.uid, &edition))
         };
         if was_fought != is_fought {
-            self.inner.groups.wake(namespace);
+            self.inner.groups.wake(&group.metadata.namespace);
         }
         is_there || is_fought
     }
@@ -170,8 +192,7 @@ impl Control {
         let Some(place) = sight.hosts.get(name) else { return Ok(()) };
         let Some(image) = place.open() else { return Ok(()) };
         let wanted = wanted(group, place, give, &sight.entries);
-        let value = value_of(group, &wanted);
-        if self.is_settled(&sight.namespace, place, &value, wanted.is_there(image, &place.user_data)) {
+        if self.is_settled(group, place, &wanted, wanted.is_there(image, &place.user_data)) {
             return Ok(());
         }
         let key = HostKey { namespace: sight.namespace.clone(), name: name.to_owned() };
@@ -185,7 +206,7 @@ impl Control {
         match self.give(&key, &place.uid, &wanted, &may).await {
             Ok(false) => {}
             Ok(true) => {
-                let is_last = self.inner.groups.gives().count(&place.uid, &value);
+                let is_last = self.inner.groups.gives().count(&place.uid, &value_of(group, &wanted));
                 let group = &group.metadata.name;
                 let (reason, message) = match give {
                     Give::Image(image) if wanted.image.is_some() => {
@@ -230,11 +251,16 @@ fn wanted(group: &HostGroup, place: &Place, give: &Give, entries: &[Entry]) -> W
     if place.is_measured || has_it() { whole } else { nothing }
 }
 
-/// What is written, for telling the same from another: an edit of the group begins anew.
+/// The group as it is since its last edit, which begins what is written anew.
+fn edition(group: &HostGroup) -> String {
+    format!("{} {} ", group.metadata.uid, group.metadata.generation)
+}
+
+/// What is written, for telling the same from another.
 fn value_of(group: &HostGroup, wanted: &Wanted) -> String {
     let image = wanted.image.as_ref().map_or("", |image| image.checksum.as_str());
     let user_data = wanted.user_data.as_deref().unwrap_or_default();
-    format!("{} {} {user_data} {image}", group.metadata.uid, group.metadata.generation)
+    format!("{}{user_data} {image}", edition(group))
 }
 
 /// An object as its type, if it is one.

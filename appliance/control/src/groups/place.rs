@@ -37,6 +37,8 @@ pub(crate) struct Place {
     pub(crate) is_unreadable: bool,
     /// The Secret with its user data.
     pub(crate) user_data: String,
+    /// Its disk was written to, or is about to be.
+    pub(crate) is_written: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +100,7 @@ impl Place {
             is_measured: is_measured(memory.state.word(), hardware.is_some()),
             is_unreadable: false,
             user_data: host.spec.user_data.as_ref().map(|reference| reference.name.clone()).unwrap_or_default(),
+            is_written: memory.disk_dirty,
         }
     }
 
@@ -114,6 +117,17 @@ impl Place {
             is_measured: false,
             is_unreadable: true,
             user_data: String::new(),
+            is_written: false,
+        }
+    }
+
+    /// Whether an image in its spec is one that somebody may still take back: an installation that has begun is broken off
+    /// without a trace until the disk is written.
+    pub(crate) fn may_be_fought(&self) -> bool {
+        match &self.stand {
+            Stand::Open { .. } => true,
+            Stand::Installing(_) => !self.is_written,
+            Stand::Installed { .. } | Stand::Closed(_) => false,
         }
     }
 
@@ -327,6 +341,12 @@ mod tests {
         assert_eq!(open("a", &cleaning), Some(true));
         let stuck = HostMemory { failure: failure(true), ..memory(State::Provisioning) };
         assert_eq!(open("a", &stuck), Some(true));
+        // What is broken off before the disk is written may be given and taken back without end.
+        let is_fought =
+            |memory: &HostMemory| Place::of(&host("a"), memory, &HostJournalStatus::default()).may_be_fought();
+        let installing = memory(State::Provisioning);
+        assert!(is_fought(&memory(State::Available)) && is_fought(&installing));
+        assert!(!is_fought(&HostMemory { disk_dirty: true, ..installing }));
         let slow = HostMemory { failure: failure(false), ..memory(State::Provisioning) };
         assert_eq!(open("a", &slow), None, "it is tried again by itself");
     }

@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 use firesteel_images::{Sha256, catalogue::Architecture};
 use firesteel_resources::{
     BootImageStream, HostGroup,
-    host_group::{ImageReference, Restore},
+    host_group::{CanaryState, ImageReference, Restore},
 };
 use serde_json::Value;
 
@@ -92,7 +92,9 @@ fn may_give(group: &HostGroup) -> Vec<&ImageReference> {
     let (spec, status) = (&group.spec, &group.status);
     let restored = spec.restore.map(|Restore { entry }| entry);
     let restored = status.history.iter().find(|known| Some(known.entry) == restored).map(|known| &known.image);
-    let canary = status.canary.as_ref().map(|canary| &canary.image);
+    // One that halted is remembered; it is given where it is golden, pinned or restored still.
+    let tried = status.canary.as_ref().filter(|canary| canary.state != CanaryState::Halted);
+    let canary = tried.map(|canary| &canary.image);
     let of_status = [status.golden.as_ref(), status.current.as_ref(), status.previous.as_ref(), canary, restored];
     of_status.into_iter().flatten().collect()
 }
@@ -179,6 +181,10 @@ mod tests {
             assert!(found.contains(&digest(name)), "{name}");
         }
         assert!(!found.contains(&digest("old")));
+        if let Some(canary) = &mut group.status.canary {
+            canary.state = CanaryState::Halted;
+        }
+        assert!(!of_group(&group).digests.contains(&digest("canary")), "a halt may be remembered for ever");
     }
 
     #[test]

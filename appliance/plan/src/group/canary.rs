@@ -2,10 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use firesteel_resources::host_group::{Canary, CanaryHost, CanaryState, HostGroupStatus, ImageReference, RolloutMode};
+use firesteel_resources::host_group::{
+    Canary, CanaryHost, CanaryState, HostGroupStatus, ImageReference, RolloutMode, Track,
+};
 use jiff::{SignedDuration, Timestamp};
 
-use super::{HostSeen, Seen, Stage, give, history, target};
+use super::{
+    HostSeen, Seen, Stage, give, history, report,
+    target::{self, Target},
+};
 
 /// Whether the image must be tried: what was promoted once is known to boot.
 pub(super) fn is_asked_for(seen: &Seen<'_>, image: &ImageReference, status: &HostGroupStatus) -> bool {
@@ -18,6 +23,18 @@ pub(super) fn is_under_way(canary: &Canary) -> bool {
 
 pub(super) fn is_halted(canary: &Canary) -> bool {
     canary.state == CanaryState::Halted
+}
+
+/// Whether it halted and stands in the way. While somebody wants another image, the halt is remembered and no trouble.
+pub(super) fn halts(seen: &Seen<'_>, target: &Target, canary: &Canary) -> bool {
+    let spec = &seen.group.spec;
+    let is_golden = || seen.group.status.golden.as_ref() == Some(&canary.image);
+    is_halted(canary)
+        && match target {
+            Target::Image { image, .. } => canary.image == *image,
+            Target::Unknown(_) => spec.image.track == Track::Latest && is_golden(),
+            Target::Wrong(_) => false,
+        }
 }
 
 /// Goes on with the trial of this image, or begins it. Says when a canary is late.
@@ -42,7 +59,12 @@ pub(super) fn advance(
     // What is asked for while it is tried is this trial, and not another one after it.
     canary.attempt = rollout.attempt;
     adopt(seen, &mut canary);
-    look(seen, &mut canary);
+    let was_held = report::was_held(&seen.group.status);
+    look(seen, &mut canary, was_held);
+    if was_held && is_under_way(&canary) {
+        // While it stood still, nobody was late.
+        canary.hosts.iter_mut().filter(|host| !host.running).for_each(|host| host.since = seen.now);
+    }
     if canary.state == CanaryState::Trying {
         // Hosts whose OS came up have shown what they were to show, whatever becomes of them.
         if canary.hosts.iter().filter(|host| host.running).count() >= rollout.canaries() {
@@ -56,6 +78,20 @@ pub(super) fn advance(
     let wake = pending.map(|host| due(seen, host)).min();
     status.canary = Some(canary);
     wake
+}
+
+/// The trial of this image goes no further while the group is held; who runs it meanwhile has shown what it was to show.
+pub(super) fn stand_still(seen: &Seen<'_>, image: &ImageReference, status: &mut HostGroupStatus) {
+    let Some(canary) = status.canary.as_mut().filter(|canary| canary.image == *image && is_under_way(canary)) else {
+        return;
+    };
+    let runs = |name: &str| {
+        let is_it = |host: &&HostSeen| host.name == name && matches!(&host.stage, Stage::Running(has) if has == image);
+        seen.hosts.iter().any(|host| is_it(&host))
+    };
+    for host in canary.hosts.iter_mut().filter(|host| !host.running) {
+        host.running = runs(&host.name);
+    }
 }
 
 fn begin(seen: &Seen<'_>, image: &ImageReference) -> Canary {
@@ -82,8 +118,8 @@ fn adopt(seen: &Seen<'_>, canary: &mut Canary) {
     canary.hosts.extend(new.map(|host| CanaryHost { name: host.name.clone(), since: seen.now, running: false }));
 }
 
-/// What has become of the hosts that try it.
-fn look(seen: &Seen<'_>, canary: &mut Canary) {
+/// What has become of the hosts that try it. `was_held`: the trial stood still until now.
+fn look(seen: &Seen<'_>, canary: &mut Canary, was_held: bool) {
     let image = canary.image.clone();
     let stages: BTreeMap<&str, &Stage> = seen.hosts.iter().map(|host| (host.name.as_str(), &host.stage)).collect();
     let mut halts = None;
@@ -91,7 +127,7 @@ fn look(seen: &Seen<'_>, canary: &mut Canary) {
         if host.running {
             return true;
         }
-        let late = due(seen, host) <= seen.now;
+        let late = !was_held && due(seen, host) <= seen.now;
         match stages.get(host.name.as_str()).copied() {
             Some(Stage::Running(has)) if *has == image => {
                 host.running = true;

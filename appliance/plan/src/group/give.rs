@@ -31,16 +31,13 @@ fn give(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus, host: &HostS
     }
     let held = target::held(seen, target, status);
     let halted = match &status.canary {
-        Some(canary) if canary.state == CanaryState::Trying => {
+        Some(canary) if canary.state == CanaryState::Trying && held.is_none() => {
             if canary.hosts.iter().any(|own| own.name == host.name) {
                 return checked(&canary.image);
             }
-            if held.is_none() {
-                return Give::Wait(canary::reason(canary));
-            }
-            None
+            return Give::Wait(canary::reason(canary));
         }
-        Some(canary) if canary.state == CanaryState::Halted => {
+        Some(canary) if canary::halts(seen, target, canary) => {
             Some(format!("{} was tried, and {}", target::name(&canary.image), canary.message))
         }
         Some(_) | None => None,

@@ -12,9 +12,10 @@
 //! ```
 //!
 //! While a canary is tried, the others that are to be installed wait for it (S1.27). A halted image is tried again when
-//! `spec.rollout.attempt` is raised, whatever the group was at in between; another image begins a trial of its own. While
-//! the group is [`Seen::held`], its rollout stands still, and who is installed gets what the group has. A withdrawn release is given to
-//! nobody who follows the stream, wherever its rollout stands; who pins or restores it by name may have it.
+//! `spec.rollout.attempt` is raised, also after the group was restored or pinned to images that it had before; the trial of
+//! another image takes the halt's place. While the group is [`Seen::held`], its rollout stands still, and who is installed
+//! gets what the group has, canaries too. A withdrawn release is given to nobody who follows the stream, wherever its
+//! rollout stands; who pins or restores it by name may have it.
 
 mod canary;
 mod conflict;
@@ -150,6 +151,7 @@ fn roll_out(seen: &Seen<'_>, target: &target::Target, status: &mut HostGroupStat
         return None;
     }
     if target::held(seen, target, status).is_some() {
+        canary::stand_still(seen, image, status);
         return None;
     }
     if *is_restored || !canary::is_asked_for(seen, image, status) {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use firesteel_resources::{
-    condition::{Condition, set_condition},
-    host_group::{CANARY_HALTED, Canary, CanaryState, DEGRADED, HostCounts, HostGroupStatus, PROGRESSING},
+    condition::{Condition, find_condition, set_condition},
+    host_group::{CANARY_HALTED, CanaryState, DEGRADED, HostCounts, HostGroupStatus, PROGRESSING},
 };
 
 use super::{
@@ -23,7 +23,7 @@ pub(super) fn tell(seen: &Seen<'_>, target: &Target, gives: &BTreeMap<String, Gi
     let progressing = Condition::new(PROGRESSING, is_so, reason, message);
     let (is_so, reason, message) = degraded(seen, target, status);
     let degraded = Condition::new(DEGRADED, is_so, reason, message);
-    let (is_so, reason, message) = halted(target, status);
+    let (is_so, reason, message) = halted(seen, target, status);
     let halted = Condition::new(CANARY_HALTED, is_so, reason, message);
     for condition in [progressing, degraded, halted] {
         set_condition(&mut status.conditions, condition.observed(generation), seen.now);
@@ -48,11 +48,18 @@ fn counts(seen: &Seen<'_>, gives: &BTreeMap<String, Give>) -> HostCounts {
     counts
 }
 
+/// Reason of [`PROGRESSING`]; the step after it tells by it that the rollout stood still.
+const HELD: &str = "Held";
+
+pub(super) fn was_held(status: &HostGroupStatus) -> bool {
+    find_condition(&status.conditions, PROGRESSING).is_some_and(|condition| condition.reason == HELD)
+}
+
 type Told = (bool, &'static str, String);
 
 fn progressing(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told {
     if let (Some(why), Target::Image { image, .. }) = (target::held(seen, target, status), target) {
-        return (false, "Held", format!("{} is not given out: {why}", target::name(image)));
+        return (false, HELD, format!("{} is not given out: {why}", target::name(image)));
     }
     match (&status.canary, target) {
         (Some(canary), _) if canary.state == CanaryState::Trying => {
@@ -110,13 +117,8 @@ fn degraded(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told 
     }
 }
 
-fn halted(target: &Target, status: &HostGroupStatus) -> Told {
-    // While somebody wants another image, the halt is remembered and no trouble.
-    let matters = |canary: &&Canary| match target {
-        Target::Image { image, .. } => canary.image == *image,
-        Target::Unknown(_) | Target::Wrong(_) => true,
-    };
-    match status.canary.as_ref().filter(|canary| canary::is_halted(canary)).filter(matters) {
+fn halted(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Told {
+    match status.canary.as_ref().filter(|canary| canary::halts(seen, target, canary)) {
         Some(canary) => {
             let message = format!(
                 "the rollout of {} stopped: {}; a higher spec.rollout.attempt tries it again, another release or \

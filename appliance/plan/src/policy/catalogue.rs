@@ -154,7 +154,8 @@ impl Catalogue {
         let here = || self.entries.iter().filter_map(|entry| entry.as_named(current));
         let gone = || self.former.iter().filter_map(|former| former.as_named(current));
         let of = |wanted: &&str| here().chain(gone()).find(|(stream, _)| stream == wanted);
-        if let Some((stream, form)) = preferred.iter().find_map(of) {
+        // A stream that is gone is followed where no other has the image.
+        if let Some((stream, form)) = preferred.iter().filter(|stream| self.has_stream(stream)).find_map(of) {
             return Known::Of(stream, form);
         }
         let streams: BTreeSet<&str> = here().map(|(stream, _)| stream).collect();

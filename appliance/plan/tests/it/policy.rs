@@ -340,6 +340,15 @@ fn a_set_stays_with_its_stream_though_another_has_its_image() {
     assert_eq!(world.one(&labelled), patch("2", X86_64, false));
     let followed = Set { followed: Some("stable".into()), ..set.clone() };
     assert_eq!(world.one(&followed), patch("2", X86_64, false));
+    // Of a stream that is gone nothing more is to come; the other one has the image, too.
+    let orphaned =
+        Set { followed: Some("gone".into()), current: Current::from(&entry("next", "9", X86_64).image), ..set.clone() };
+    let gone = ImageReference { stream: "gone".into(), ..entry("next", "9", X86_64).image };
+    let here = world.catalogue.clone();
+    let entries = vec![entry("next", "10", X86_64), entry("next", "9", X86_64)];
+    world.catalogue = Catalogue::new(streams(), entries, vec![Former::disk(gone)]);
+    assert_eq!(world.one(&orphaned), Decision::Patch { reference: Some(image("next", "10", X86_64)), stub: false });
+    world.catalogue = here;
     // Its own stream forgot the release; the other did not.
     let entries = vec![entry("next", "9", X86_64), same("next", "8"), entry("stable", "2", X86_64)];
     let former = Former { sector_bytes: 4096, ..Former::disk(same("stable", "1").image) };

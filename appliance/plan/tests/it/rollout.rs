@@ -10,7 +10,7 @@ use firesteel_resources::{
     HostGroup, Selector,
     condition::{ConditionStatus, find_condition},
     host_group::{
-        CANARY_HALTED, CanaryState, DEGRADED, HISTORY_MAX, HOST_HISTORY_MAX, HostGroupStatus, ImageReference,
+        CANARY_HALTED, Canary, CanaryState, DEGRADED, HISTORY_MAX, HOST_HISTORY_MAX, HostGroupStatus, ImageReference,
         PROGRESSING, Restore, RolloutMode, Track,
     },
 };
@@ -422,11 +422,67 @@ fn what_is_held_stands_still_and_hosts_get_what_the_group_has() {
     assert_eq!((given(&step, "b"), world.canary_state()), (Some(release("1")), Some(CanaryState::Trying)));
     world.held = None;
     assert_eq!(given(&world.step(), "b"), Some(release("2")));
+    // A canary that is not installed yet, or failed, gets what the group has.
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.golden("2");
+    world.stage("a", Stage::Installing(release("2")));
+    world.held = Some("it has the label firesteel.dev/managed-boot-images=false");
+    for stage in [failed("2", 1002), Stage::ToInstall] {
+        let step = world.stage("a", stage);
+        assert_eq!((given(&step, "a"), given(&step, "b")), (Some(release("1")), Some(release("1"))));
+    }
+    assert_eq!(world.canary_state(), Some(CanaryState::Trying));
     // Of a group that has nothing yet, the reason is told.
     let mut world = World::new(None, &["a"]);
     world.group.status = HostGroupStatus { golden: Some(release("2")), ..HostGroupStatus::default() };
     world.held = Some("an upgrade is under way");
     assert!(why(&world.step(), "a").contains("upgrade"));
+}
+
+/// Nobody is late with what stood still; what came up, or failed, meanwhile counts.
+#[test]
+fn a_trial_goes_on_where_it_was_held() {
+    let held = |name: &str, next: Stage| {
+        let mut world = World::new(Some(2), &["a", "b"]);
+        world.golden("2");
+        for host in ["a", "b"] {
+            world.stage(host, Stage::Installing(release("2")));
+        }
+        world.held = Some("an upgrade is under way");
+        world.stage(name, next);
+        world.now += 2 * 7200;
+        world.step();
+        world.held = None;
+        world
+    };
+    let mut world = held("a", Stage::Running(release("2")));
+    world.host("a").stage = Stage::ToInstall;
+    let step = world.step();
+    let canary = world.group.status.canary.clone().unwrap();
+    let running: Vec<bool> = canary.hosts.iter().map(|host| host.running).collect();
+    assert_eq!((canary.state, running), (CanaryState::Trying, vec![true, false]), "a has shown it");
+    assert!(step.wake.is_some_and(|wake| wake > at(world.now)));
+    world.now += 2 * 7200;
+    world.step();
+    assert_eq!(world.canary_state(), Some(CanaryState::Halted), "from now on b may be late");
+    let mut world = held("a", failed("2", 1003));
+    world.step();
+    assert_eq!(world.canary_state(), Some(CanaryState::Halted));
+}
+
+/// The halt of an image that nobody wants is no reason for what becomes of another one.
+#[test]
+fn a_pin_that_is_wrong_is_told_and_not_an_older_halt() {
+    let mut world = World::new(Some(1), &["a", "b"]);
+    world.golden("2");
+    world.stage("a", Stage::Installing(release("2")));
+    world.stage("a", failed("2", 1002));
+    assert!(world.condition(CANARY_HALTED).0 == true.into());
+    world.group.spec.image.track = Track::Pinned;
+    world.group.spec.image.release = "7".into();
+    let step = world.step();
+    assert!(why(&step, "b").contains("no verified disk image 7"), "{}", why(&step, "b"));
+    assert_eq!(world.condition(CANARY_HALTED).0, ConditionStatus::False);
 }
 
 #[test]
@@ -615,13 +671,15 @@ struct Model {
     world: World,
     away: Vec<HostSeen>,
     gives: BTreeMap<String, Give>,
+    /// The trial that halted last.
+    halted: Option<Canary>,
 }
 
 impl Model {
     fn new() -> Self {
         let mut world = World::new(Some(1), &["a", "b", "c", "d", "e", "f"]);
         let gives = world.step().gives;
-        Self { world, away: Vec::new(), gives }
+        Self { world, away: Vec::new(), gives, halted: None }
     }
 
     fn apply(&mut self, edit: &Edit) {
@@ -700,12 +758,19 @@ impl Model {
             let names: Vec<String> = canary.hosts.iter().map(|host| host.name.clone()).collect();
             (canary.image.clone(), names)
         });
-        let halted = self.world.group.status.canary.clone().filter(|canary| canary.state == CanaryState::Halted);
         let step = self.world.step();
         let world = &self.world;
-        if let (Some(halted), Some(now)) = (halted, &step.status.canary) {
+        let canary = step.status.canary.as_ref();
+        if let (Some(halted), Some(now)) = (&self.halted, canary) {
             let is_same = now.image == halted.image && now.attempt == halted.attempt;
-            assert!(!is_same || now.state == CanaryState::Halted, "a halt is not forgotten");
+            assert!(!is_same || now.state != CanaryState::Trying, "a halt is not forgotten");
+        }
+        match canary {
+            Some(canary) if canary.state == CanaryState::Halted => self.halted = Some(canary.clone()),
+            // Another trial takes its place.
+            Some(_) => self.halted = None,
+            // The group came to the image all the same: nobody has it tried first any more.
+            None => drop(self.halted.take_if(|halted| Some(&halted.image) == world.current().as_ref())),
         }
         let is_restored = world.group.spec.restore.is_some();
         assert!(world.held.is_none() || is_restored || world.current() == before, "what is held stands still");
