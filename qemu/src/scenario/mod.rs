@@ -311,22 +311,28 @@ pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, run: &RunFolder) 
     Ok(())
 }
 
-/// Removes files that no scenario after this one needs room for.
+/// Removes files that no scenario after this one needs room for. What goes away meanwhile is gone as
+/// wanted: a process that ends may still remove its own sockets and logs of changes.
 fn remove_large(folder: &Path) -> std::io::Result<()> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        entries => entries?,
-    };
+    let Some(entries) = unless_gone(std::fs::read_dir(folder))? else { return Ok(()) };
     for entry in entries {
-        let entry = entry?;
-        let metadata = entry.metadata()?;
+        let Some(entry) = unless_gone(entry)? else { continue };
+        let Some(metadata) = unless_gone(entry.metadata())? else { continue };
         if metadata.is_dir() {
             remove_large(&entry.path())?;
         } else if metadata.len() > LARGE_BYTES {
-            std::fs::remove_file(entry.path())?;
+            unless_gone(std::fs::remove_file(entry.path()))?;
         }
     }
     Ok(())
+}
+
+/// Nothing, for what is not there.
+fn unless_gone<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
+    match result {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        result => result.map(Some),
+    }
 }
 
 #[cfg(test)]
