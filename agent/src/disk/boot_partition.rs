@@ -74,21 +74,27 @@ pub fn filesystems(reader: &dyn DiskReader, table: &Table) -> Result<Vec<Found>,
     for partition in &table.partitions {
         let (offset_bytes, size_bytes) =
             (partition.offset_bytes(table.block_bytes), partition.size_bytes(table.block_bytes));
-        let mut found = None;
-        for (at, read) in PLACES {
-            if found.is_none() && size_bytes >= at + START_BYTES as u64 {
-                let mut start = AlignedBuffer::new(START_BYTES);
-                let failed = |source| FindError::Read { number: partition.number, source };
-                reader.read_at(offset_bytes.saturating_add(at), &mut start).map_err(failed)?;
-                found = read(&start);
-            }
-        }
-        if let Some(filesystem) = found {
+        let failed = |source| FindError::Read { number: partition.number, source };
+        if let Some(filesystem) = filesystem_at(reader, offset_bytes, size_bytes).map_err(failed)? {
             let place = PartitionPlace { number: partition.number, offset_bytes, size_bytes };
             all.push(Found { partition: partition.clone(), filesystem, place });
         }
     }
     Ok(all)
+}
+
+/// The filesystem of this place on a disk, if it is known here.
+pub fn filesystem_at(reader: &dyn DiskReader, offset_bytes: u64, size_bytes: u64) -> io::Result<Option<Filesystem>> {
+    for (at, read) in PLACES {
+        if size_bytes >= at + START_BYTES as u64 {
+            let mut start = AlignedBuffer::new(START_BYTES);
+            reader.read_at(offset_bytes.saturating_add(at), &mut start)?;
+            if let Some(found) = read(&start) {
+                return Ok(Some(found));
+            }
+        }
+    }
+    Ok(None)
 }
 
 fn list(table: &Table) -> String {

@@ -4,6 +4,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use firesteel_wire::hand_off::{Arguments, name_of};
 
+use super::{LoaderError, recognise::told};
+
+/// What GRUB puts before a kernel's path, and both before its arguments. Only GRUB knows its number of the disk, so
+/// that there is room for a large one.
+const BOOT_IMAGE: &str = "BOOT_IMAGE=(hd99,gpt128)";
+/// Where the lexer of GRUB's scripts ends a word that is not quoted (`grub-core/script/yylex.l`).
+const ENDS_OF_WORDS: [char; 7] = [';', '&', '|', '<', '>', '{', '}'];
+
 /// What to do with the words of one command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Change {
@@ -71,6 +79,21 @@ pub fn words(line: &str) -> Option<Vec<&str>> {
     Some(words)
 }
 
+/// How much of the command line GRUB takes for the path of the kernel.
+#[must_use]
+pub fn boot_image_bytes(kernel: &str) -> usize {
+    BOOT_IMAGE.len() + kernel.len()
+}
+
+/// Whether words to be added come through GRUB where nothing can quote them: it puts the options of an entry, and the
+/// variables in them, into a script as they are. Of an argument only its name is told: it may hold a token.
+pub fn check_unquoted(added: &[String]) -> Result<(), LoaderError> {
+    match added.iter().find(|word| word.starts_with('#') || word.contains(ENDS_OF_WORDS)) {
+        None => Ok(()),
+        Some(word) => Err(LoaderError::Unquoted { name: told(name_of(word)) }),
+    }
+}
+
 /// The variable that a word is: `kernelopts` of `$kernelopts` and `${kernelopts}`.
 #[must_use]
 pub fn variable(word: &str) -> Option<&str> {
@@ -124,6 +147,19 @@ mod tests {
             (variable("$a"), variable("${a_b}"), variable("$"), variable("a$b")),
             (Some("a"), Some("a_b"), None, None)
         );
+    }
+
+    #[test]
+    fn what_grub_would_end_a_command_at_is_told_by_its_name_alone() {
+        for bad in
+            ["#u=s3cr3t", "u=s3cr3t;", "u=a&s3cr3t", "u=|s3cr3t", "u=<s3cr3t", "u=>s3cr3t", "u={s3cr3t", "u=s3cr3t}"]
+        {
+            let error = check_unquoted(&["a".to_owned(), bad.to_owned()]).unwrap_err().to_string();
+            assert!(error.contains("u has one of the letters") && !error.contains("s3cr3t"), "{error}");
+        }
+        let good =
+            ["ip=[fd00::1]:::[64]:h:eth0:none", "u=https://a/b?c=d%26e#f", "a!b*c(d)^e~f,g@h+i"].map(str::to_owned);
+        assert_eq!(check_unquoted(&good), Ok(()));
     }
 
     proptest! {

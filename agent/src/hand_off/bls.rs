@@ -1,6 +1,7 @@
 //! Entries of the Boot Loader Specification, type 1 (`loader/entries/*.conf`), as systemd-boot and GRUB's `blscfg` read
 //! them: lines of a key, blanks and a value. systemd-boot joins all `options` lines, GRUB reads the first alone, so that
-//! is where arguments are added, and only those on it count as there.
+//! is where arguments are added, and only those on it count as there. GRUB reads no further than a line without a value,
+//! so that none is left.
 
 use std::collections::BTreeSet;
 
@@ -23,6 +24,8 @@ pub struct Environment<'a> {
     pub kernelopts: Option<Vec<&'a str>>,
     /// Whether an entry without options gets some from `default_kernelopts`.
     pub has_default: bool,
+    /// Whether the image has files of GRUB, which takes the words of an entry for those of a script.
+    pub has_grub: bool,
 }
 
 /// An entry, with its command line changed.
@@ -39,7 +42,8 @@ pub fn edit(text: &str, environment: &Environment<'_>, wanted: &Arguments) -> Re
         text.clone_into(&mut edited.text);
         return Ok(edited);
     }
-    let mut bytes = 0;
+    let mut bytes = ahead(text);
+    let mut has_options = false;
     for (line, number) in text.split_inclusive('\n').zip(1..) {
         let Some(value) = value_of(line, "options") else {
             edited.text.push_str(line);
@@ -49,12 +53,16 @@ pub fn edit(text: &str, environment: &Environment<'_>, wanted: &Arguments) -> Re
         edited.command_lines = 1;
         let nothing = Arguments { append: Vec::new(), delete: wanted.delete.clone() };
         let changed = options(value, environment, if is_first { wanted } else { &nothing }, number, &mut edited)?;
-        bytes += changed.as_deref().unwrap_or(value).trim().len() + usize::from(!is_first);
+        let after = changed.as_deref().unwrap_or(value).trim();
+        bytes += after.len() + usize::from(!is_first) + brought(after, environment);
         if bytes > COMMAND_LINE_BYTES_MAX {
             return Err(LoaderError::TooLong { line: number, bytes });
         }
+        has_options |= changed.as_deref() != Some("");
         match changed {
             None => edited.text.push_str(line),
+            // The last word went, and the line goes with it.
+            Some(changed) if changed.is_empty() => {}
             Some(changed) => {
                 let lead = &line[..line.len() - line.trim_start().len()];
                 let end = &line[line.trim_end().len()..];
@@ -62,7 +70,7 @@ pub fn edit(text: &str, environment: &Environment<'_>, wanted: &Arguments) -> Re
             }
         }
     }
-    if edited.command_lines == 0 {
+    if !has_options {
         add_options(&mut edited, environment, wanted)?;
     }
     Ok(edited)
@@ -73,6 +81,24 @@ fn value_of<'a>(line: &'a str, key: &str) -> Option<&'a str> {
     let line = line.trim();
     let (found, value) = line.split_once([' ', '\t']).unwrap_or((line, ""));
     (found == key).then(|| value.trim())
+}
+
+/// What the loader puts before the options, with the blank after it: GRUB the kernel's path, systemd-boot the initial
+/// ramdisks'. Either may start the kernel, so that the longer counts.
+fn ahead(text: &str) -> usize {
+    let values = |key: &'static str| text.lines().filter_map(move |line| value_of(line, key));
+    let kernel = values("linux").next().map_or(0, |path| arguments::boot_image_bytes(path) + 1);
+    let ramdisks: usize = values("initrd").map(|path| "initrd= ".len() + path.len()).sum();
+    kernel.max(ramdisks)
+}
+
+/// By how much the words that a variable brings are longer than its name.
+fn brought(options: &str, environment: &Environment<'_>) -> usize {
+    let Some(words) = &environment.kernelopts else { return 0 };
+    let bytes = words.iter().map(|word| word.len() + 1).sum::<usize>().saturating_sub(1);
+    let names = arguments::words(options).unwrap_or_default().into_iter();
+    let names = names.filter(|word| arguments::variable(word) == Some(KERNELOPTS));
+    names.map(|name| bytes.saturating_sub(name.len())).sum()
 }
 
 /// The words of a line; those that systemd-boot, GRUB and the kernel take apart alike.
@@ -104,31 +130,47 @@ fn options(
     if change.remove.is_empty() && change.add.is_empty() {
         return Ok(None);
     }
+    if environment.has_grub {
+        arguments::check_unquoted(&change.add)?;
+    }
     let kept = words.iter().enumerate().filter(|(place, _)| !change.remove.contains(place)).map(|(_, word)| *word);
     Ok(Some(kept.chain(change.add.iter().map(String::as_str)).collect::<Vec<_>>().join(" ")))
 }
 
-/// An entry without options: its kernel gets none, but where GRUB has some by default.
+/// An entry without options: its kernel gets none, but where GRUB has some by default. New ones come right behind the
+/// kernel, where GRUB still reads.
 fn add_options(edited: &mut Edited, environment: &Environment<'_>, wanted: &Arguments) -> Result<(), LoaderError> {
     edited.command_lines = 1;
     if wanted.append.is_empty() && !environment.has_default {
         return Ok(());
     }
-    let lines = edited.text.lines().count();
     if environment.has_default {
-        let what = "there is no `options` line, and the loader takes the arguments from elsewhere (default_kernelopts)";
-        return Err(LoaderError::Line { line: lines, what });
+        let what = "without an `options` line the loader takes the arguments from elsewhere (default_kernelopts)";
+        return Err(LoaderError::Line { line: edited.text.lines().count(), what });
     }
     let change = change(&[], &[], wanted);
+    if environment.has_grub {
+        arguments::check_unquoted(&change.add)?;
+    }
     edited.repeated.extend(change.repeated);
     let value = change.add.join(" ");
-    if value.len() > COMMAND_LINE_BYTES_MAX {
-        return Err(LoaderError::TooLong { line: lines + 1, bytes: value.len() });
+    let (mut end, mut number, mut line_end) = (0, 1, "");
+    for line in edited.text.split_inclusive('\n') {
+        end += line.len();
+        number += 1;
+        line_end = &line[line.trim_end_matches(['\r', '\n']).len()..];
+        if value_of(line, "linux").is_some() {
+            break;
+        }
     }
-    if !edited.text.is_empty() && !edited.text.ends_with('\n') {
-        edited.text.push('\n');
+    let bytes = ahead(&edited.text) + value.len();
+    if bytes > COMMAND_LINE_BYTES_MAX {
+        return Err(LoaderError::TooLong { line: number, bytes });
     }
-    edited.text.extend(["options ", value.as_str(), "\n"]);
+    // The kernel's may be the last line, without an end.
+    let (before, after) = if line_end.ends_with('\n') { ("", line_end) } else { ("\n", "\n") };
+    let line = format!("{before}options {value}{after}");
+    edited.text.insert_str(end, &line);
     Ok(())
 }
 
@@ -143,6 +185,19 @@ pub fn check(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     let wanted = Arguments { append: vec!["ip=dhcp".into(), "a".into(), "a".into()], delete: vec!["quiet".into()] };
     drop(arguments_of(&text));
+    let none = Arguments { append: Vec::new(), delete: vec!["quiet".into()] };
+    if let Ok(done) = edit(&text, &Environment::default(), &none) {
+        let empty = |text: &str| text.lines().filter(|line| value_of(line, "options") == Some("")).count();
+        assert!(empty(&done.text) <= empty(&text), "a line without a value");
+        let twice = edit(&done.text, &Environment::default(), &none);
+        assert!(twice.is_ok_and(|twice| twice.text == done.text), "a second removal");
+    }
+    // What GRUB would end the command line at is never new on it.
+    let pasted = Arguments { append: vec!["u=a&b".into()], delete: Vec::new() };
+    let grub = Environment { has_grub: true, ..Environment::default() };
+    if let Ok(done) = edit(&text, &grub, &pasted) {
+        assert_eq!(done.text, text, "an argument that GRUB would cut");
+    }
     let Ok(once) = edit(&text, &Environment::default(), &wanted) else { return };
     let twice = edit(&once.text, &Environment::default(), &wanted);
     assert!(twice.is_ok_and(|twice| twice.text == once.text), "a second change");

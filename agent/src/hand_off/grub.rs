@@ -39,7 +39,7 @@ pub fn edit(text: &str, wanted: &Arguments) -> Result<Edited, LoaderError> {
     };
     let mut done = 0;
     for command in commands(text, &tokens, &mut edited.left)? {
-        let Some(((_, kernel), rest)) = command.words.split_first() else {
+        let Some((kernel, rest)) = command.words.split_first() else {
             return Err(LoaderError::Line { line: command.line, what: "the command `linux` names no kernel" });
         };
         edited.command_lines += 1;
@@ -53,7 +53,7 @@ pub fn edit(text: &str, wanted: &Arguments) -> Result<Edited, LoaderError> {
 fn arguments_of_one(
     text: &str,
     command: &Command<'_>,
-    kernel: &Range<usize>,
+    kernel: &(&Word, Range<usize>),
     rest: &[(&Word, Range<usize>)],
     wanted: &Arguments,
     mut done: usize,
@@ -63,7 +63,9 @@ fn arguments_of_one(
     edited.variables.extend(rest.iter().flat_map(|(word, _)| word.variables.iter().cloned()));
     let change = change(&values, &[], wanted);
     let kept = values.iter().enumerate().filter(|(place, _)| !change.remove.contains(place));
-    let bytes: usize = kept.map(|(_, value)| value.len() + 1).chain(change.add.iter().map(|word| word.len() + 1)).sum();
+    let words: usize = kept.map(|(_, value)| value.len() + 1).chain(change.add.iter().map(|word| word.len() + 1)).sum();
+    let (path, kernel) = kernel;
+    let bytes = arguments::boot_image_bytes(&path.text) + words;
     if bytes > COMMAND_LINE_BYTES_MAX {
         return Err(LoaderError::TooLong { line: command.line, bytes });
     }

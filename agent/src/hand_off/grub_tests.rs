@@ -117,6 +117,15 @@ fn what_cannot_be_understood_is_refused_with_its_line() {
     assert!(refused(&format!("x\nlinux /a {}\n", "c".repeat(2047))).contains("kernel command line of line 2"));
 }
 
+/// `BOOT_IMAGE=(hd99,gpt128)/a` counts, as GRUB puts it before the rest.
+#[test]
+fn what_grub_puts_before_the_arguments_takes_room() {
+    let text = |bytes: usize| format!("linux /a {}\n", "c".repeat(bytes));
+    let error = edit(&text(2019), &wanted(&["b"], &[])).unwrap_err();
+    assert_eq!(error, LoaderError::TooLong { line: 1, bytes: 2048 });
+    assert!(edit(&text(2018), &wanted(&["b"], &[])).is_ok());
+}
+
 #[test]
 fn xen_is_told_and_left() {
     let text = "multiboot2 /xen.gz dom0_mem=1G\nmodule2 /vmlinuz root=1\n";

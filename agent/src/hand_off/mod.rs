@@ -52,6 +52,13 @@ pub enum LoaderError {
          {COMMAND_LINE_BYTES_MAX}: hand over fewer or shorter arguments"
     )]
     TooLong { line: usize, bytes: usize },
+    #[error(
+        "the argument {name} has one of the letters ; & | < > {{ }} or begins with #: GRUB, of which the image has files, \
+         puts what stands here into a script without quotes, and would end the command line there. Write the argument \
+         without such letters, or use an image that has it already; where it leads to the configuration, name another \
+         form by the annotation firesteel.dev/hand-off"
+    )]
+    Unquoted { name: String },
     #[error("it is no GRUB environment block: {what}")]
     Environment { what: &'static str },
     #[error("the GRUB environment block of {bytes} bytes is too small: {needed} are needed")]

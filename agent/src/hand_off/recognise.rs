@@ -20,6 +20,10 @@ pub const NO_CLOUD: &str = "CIDATA";
 const PLATFORM: &str = "ignition.platform.id=";
 /// GRUB's variable and the kernel argument that make Ignition run.
 const FIRST_BOOT: [&str; 3] = ["ignition.firstboot", "$ignition_firstboot", "${ignition_firstboot}"];
+/// Most sources of cloud-init that are taken from one file; it has about thirty.
+const SOURCES_MAX: usize = 64;
+/// Most platforms that are kept; more than one is an error or a contradiction already.
+const PLATFORMS_MAX: usize = 8;
 /// Longest text of a foreign image that is told.
 const TOLD_CHARS_MAX: usize = 80;
 
@@ -82,11 +86,12 @@ pub struct Choice {
 pub enum ChooseError {
     #[error(
         "nothing on the image says how it takes its configuration: no partition is labelled config-2 or CIDATA, no boot \
-         loader has ignition.platform.id, and no filesystem has cloud-init{}. Say which form it takes by the host's \
-         annotation firesteel.dev/hand-off",
-        list(.0)
+         loader has ignition.platform.id, and no filesystem has cloud-init that looks for such a one{}{}. Say which \
+         form it takes by the host's annotation firesteel.dev/hand-off",
+        list("its sources are others", .cloud_init),
+        list("not looked into", .unread)
     )]
-    Nothing(Vec<String>),
+    Nothing { cloud_init: Vec<String>, unread: Vec<String> },
     #[error(
         "the image is made for Ignition's platform {platform:?} ({place}), which takes its configuration from a service \
          that is not here. Use an image for `metal` or `openstack`, or say which form it takes by the host's annotation \
@@ -106,8 +111,8 @@ pub enum ChooseError {
     Reader { reader: Reader, given: Reader, signs: String },
 }
 
-fn list(unread: &[String]) -> String {
-    if unread.is_empty() { String::new() } else { format!(" (not looked into: {})", unread.join("; ")) }
+fn list(what: &str, places: &[String]) -> String {
+    if places.is_empty() { String::new() } else { format!(" ({what}: {})", places.join("; ")) }
 }
 
 impl Signs {
@@ -115,7 +120,10 @@ impl Signs {
     pub fn read_arguments<'a>(&mut self, place: &str, arguments: impl IntoIterator<Item = &'a str>) {
         for argument in arguments {
             if let Some(platform) = argument.strip_prefix(PLATFORM) {
-                self.platforms.entry(told(platform)).or_insert_with(|| place.to_owned());
+                let platform = told(platform);
+                if self.platforms.len() < PLATFORMS_MAX || self.platforms.contains_key(&platform) {
+                    self.platforms.entry(platform).or_insert_with(|| place.to_owned());
+                }
             } else if FIRST_BOOT.contains(&argument) && !self.ignition.iter().any(|other| other == place) {
                 self.ignition.push(place.to_owned());
             }
@@ -132,7 +140,11 @@ pub fn told(text: &str) -> String {
 /// Decides which form the image gets, of those that are offered. `given`: whom the user data is for, where there is some.
 pub fn choose(signs: &Signs, offers: &[Form], given: Option<Reader>) -> Result<Choice, ChooseError> {
     let found = all(signs)?;
-    let Some(first) = found.first() else { return Err(ChooseError::Nothing(signs.unread.clone())) };
+    let Some(first) = found.first() else {
+        let sources = |one: &CloudInit| format!("{}, {}", one.place, told(&one.sources.join(", ")));
+        let cloud_init = signs.cloud_init.iter().map(sources).collect();
+        return Err(ChooseError::Nothing { cloud_init, unread: signs.unread.clone() });
+    };
     let mut warnings = Vec::new();
     let wanted = match (first.form, offers) {
         // The same platform reads both; without a boot partition there is but one.
@@ -205,7 +217,8 @@ fn all(signs: &Signs) -> Result<Vec<Sign>, ChooseError> {
         let reads = |names: &[&str]| sources.iter().any(|source| names.contains(&source.as_str()));
         let (form, why) = if sources.is_empty() {
             (Form::ConfigDrive, "which reads any source".to_owned())
-        } else if reads(&["ConfigDrive", "OpenStack"]) {
+        } else if reads(&["ConfigDrive"]) {
+            // Not `OpenStack`: that source asks a service alone, and reads no drive.
             (Form::ConfigDrive, "whose sources have ConfigDrive".to_owned())
         } else if reads(&["NoCloud", "NoCloudNet"]) {
             (Form::NoCloud, "whose sources have NoCloud".to_owned())
@@ -238,6 +251,7 @@ pub fn cloud_sources(text: &str) -> Option<Vec<String>> {
             list.extend(names(line.strip_prefix("- ").unwrap_or(line)));
             is_open &= !line.contains(']');
         }
+        list.truncate(SOURCES_MAX);
         found = Some(list);
     }
     found
@@ -348,6 +362,16 @@ mod tests {
         assert_eq!(choose(&signs, &ALL).unwrap().form, Form::KernelArguments);
     }
 
+    /// An entry of a hostile image may name one with every word.
+    #[test]
+    fn of_many_platforms_a_few_are_kept() {
+        let words: Vec<String> = (0..1000).map(|number| format!("ignition.platform.id={number}")).collect();
+        let mut signs = with(&words.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!(signs.platforms.len(), PLATFORMS_MAX);
+        signs.read_arguments("again", ["ignition.platform.id=0"]);
+        assert_eq!(signs.platforms["0"], "loader/entries/a.conf", "the first place is told");
+    }
+
     #[test]
     fn labels_and_cloud_init() {
         let mut signs = Signs { labels: vec![("CONFIG-2".into(), "partition 5".into())], ..Signs::default() };
@@ -357,7 +381,8 @@ mod tests {
         for (sources, form) in [
             (&[][..], Form::ConfigDrive),
             (&["NoCloud", "ConfigDrive", "None"], Form::ConfigDrive),
-            (&["OpenStack"], Form::ConfigDrive),
+            (&["OpenStack", "ConfigDrive"], Form::ConfigDrive),
+            (&["NoCloud", "OpenStack"], Form::NoCloud),
             (&["NoCloud", "None"], Form::NoCloud),
         ] {
             let sources = sources.iter().map(|&name| name.to_owned()).collect();
@@ -365,13 +390,16 @@ mod tests {
             let choice = choose(&Signs { cloud_init, ..Signs::default() }, &ALL).unwrap();
             assert_eq!((choice.form, choice.warnings.len()), (form, 0));
         }
-        let cloud_init = vec![CloudInit { place: "etc/cloud".into(), sources: vec!["Ec2".into()] }];
-        let signs = Signs { cloud_init, unread: vec!["partition 3 (lvm)".into()], ..Signs::default() };
-        let error = choose(&signs, &ALL).unwrap_err().to_string();
-        assert!(
-            error.contains("firesteel.dev/hand-off") && error.contains("not looked into: partition 3 (lvm)"),
-            "{error}"
-        );
+        for sources in [&["Ec2"][..], &["OpenStack", "None"]] {
+            let named = sources.iter().map(|&name| name.to_owned()).collect();
+            let cloud_init = vec![CloudInit { place: "etc/cloud".into(), sources: named }];
+            let signs = Signs { cloud_init, unread: vec!["partition 3 (lvm)".into()], ..Signs::default() };
+            let error = choose(&signs, &ALL).unwrap_err().to_string();
+            let read_none = format!("looks for such a one (its sources are others: etc/cloud, {})", sources.join(", "));
+            for part in ["firesteel.dev/hand-off", "not looked into: partition 3 (lvm)", read_none.as_str()] {
+                assert!(error.contains(part), "no {part:?} in: {error}");
+            }
+        }
     }
 
     #[test]
@@ -399,6 +427,8 @@ mod tests {
         assert_eq!(list("datasource_list: ['NoCloud',\n  \"Ec2\"]\nx: [y]\n").unwrap(), "NoCloud Ec2");
         assert_eq!(list("datasource_list: [A]\ndatasource_list: []\n").unwrap(), "", "the last counts");
         assert_eq!(list("#datasource_list: [A]\n"), None);
+        let many = format!("datasource_list: [{}]", "A,".repeat(100_000));
+        assert_eq!(cloud_sources(&many).unwrap().len(), SOURCES_MAX);
     }
 
     proptest! {

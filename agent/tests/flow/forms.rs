@@ -15,7 +15,7 @@ use firesteel_wire::{
 
 use crate::{
     Appliance, Running, handover,
-    host::{DISK_BYTES, Image, SimulatedHost, SmallDisk},
+    host::{DISK_BYTES, Image, SimulatedHost, SmallDisk, put_ext4},
     start_on,
 };
 
@@ -209,6 +209,23 @@ fn a_partition_with_the_label_is_taken_as_it_is() {
     assert_eq!(table.partitions.len(), 3, "none was added");
     assert!(disk[1 << 20..20 << 20] == before[1 << 20..20 << 20], "the others are untouched");
     assert_fat(&disk, 40_960 * 512, 8041 * 512, &config_drive().files, "config-2");
+}
+
+/// cloud-init and Ignition take whichever volume has the label, on whatever disk.
+#[test]
+fn a_volume_of_the_same_label_on_another_disk_is_told() {
+    let run = start(LARGE_BYTES, Image::new());
+    let mut second = Image::new().raw;
+    put_ext4(&mut second, 1 << 20, "config-2");
+    fs::write(run.host.folder.path().join("second"), &second).unwrap();
+    let host = Arc::clone(&run.host);
+    let forms = Forms { form: Form::ConfigDrive, config_drive: Some(config_drive()), ..Forms::default() };
+    let (told, _) = hand_over(run, forms);
+    for part in ["second (serial serial-second, ", "labelled config-2 too (partition 1)", "unverified"] {
+        assert!(told.warnings.contains(part), "no {part:?} in: {}", told.warnings);
+    }
+    assert_eq!(told.warnings.lines().count(), 1, "{}", told.warnings);
+    assert!(host.read("second") == second, "it was only looked at");
 }
 
 #[test]

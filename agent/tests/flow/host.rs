@@ -195,6 +195,7 @@ impl Host for SimulatedHost {
             device: self.folder.path().join(name).to_string_lossy().into_owned(),
             serial: serial(name),
             size_bytes: self.size_of(name),
+            logical_block_bytes: 512,
             ..Disk::default()
         };
         let holders =
@@ -383,7 +384,7 @@ impl Image {
 }
 
 /// A superblock with a label (Documentation/filesystems/ext4/super.rst).
-fn put_ext4(raw: &mut [u8], partition: usize, label: &str) {
+pub(crate) fn put_ext4(raw: &mut [u8], partition: usize, label: &str) {
     let superblock = &mut raw[partition + 1024..partition + 2048];
     superblock[0x38..0x3a].copy_from_slice(&[0x53, 0xef]);
     superblock[0x78..0x88].fill(0);

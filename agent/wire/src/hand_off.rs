@@ -13,7 +13,10 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    limits::{ARGUMENTS_MAX, COMMAND_LINE_BYTES_MAX, HAND_OFF_BYTES_MAX, HAND_OFF_FILES_MAX, HAND_OFF_PATH_BYTES_MAX},
+    limits::{
+        ARGUMENTS_MAX, COMMAND_LINE_BYTES_MAX, HAND_OFF_BYTES_MAX, HAND_OFF_FILES_MAX, HAND_OFF_PATH_BYTES_MAX,
+        NETWORK_ARGUMENTS_BYTES_MAX,
+    },
     plan::HandOffFile,
     receipt::FileDigest,
 };
@@ -139,6 +142,12 @@ pub enum FormError {
     Argument { field: &'static str, index: usize },
     #[error("the files of the hand-off have {bytes} bytes in base64; at most {HAND_OFF_BYTES_MAX} are handed over")]
     Large { bytes: usize },
+    #[error(
+        "boot_partition.network has {bytes} bytes with the blanks between; at most {NETWORK_ARGUMENTS_BYTES_MAX} have room \
+         on the kernel command line beside the image's own. Give the host fewer links, addresses or routes, or an image \
+         that takes a config drive, and say so by the annotation firesteel.dev/hand-off: config-drive"
+    )]
+    Network { bytes: usize },
 }
 
 impl Forms {
@@ -147,6 +156,10 @@ impl Forms {
         if let Some(boot) = &self.boot_partition {
             check_files("boot_partition", &boot.files)?;
             check_arguments("boot_partition.network", &boot.network)?;
+            // A form that is named and is another one takes none of them.
+            if matches!(self.form, Form::Auto | Form::BootPartition) {
+                check_network(&boot.network)?;
+            }
         }
         for (field, volume) in [("config_drive", &self.config_drive), ("no_cloud", &self.no_cloud)] {
             if let Some(volume) = volume {
@@ -221,6 +234,12 @@ fn check_arguments(field: &'static str, arguments: &[String]) -> Result<(), Form
     }
 }
 
+/// The words stand on one command line with the image's own.
+fn check_network(words: &[String]) -> Result<(), FormError> {
+    let bytes = words.iter().map(|word| word.len() + 1).sum::<usize>().saturating_sub(1);
+    if bytes > NETWORK_ARGUMENTS_BYTES_MAX { Err(FormError::Network { bytes }) } else { Ok(()) }
+}
+
 fn check_count(field: &'static str, count: usize, most: usize) -> Result<(), FormError> {
     if count > most { Err(FormError::TooMany { field, count, most }) } else { Ok(()) }
 }
@@ -290,6 +309,23 @@ mod tests {
         let many = Arguments { append: vec!["a".into(); ARGUMENTS_MAX + 1], delete: Vec::new() };
         let forms = Forms { arguments: Some(many), ..with_argument("b") };
         assert!(matches!(forms.check(), Err(FormError::TooMany { field: "arguments", .. })));
+    }
+
+    /// Each word for itself would be short enough.
+    #[test]
+    fn network_arguments_have_room_together_beside_the_images_own() {
+        let of = |form, last: usize| {
+            let network = vec!["ip=".to_owned() + &"a".repeat(696), "b".repeat(last)];
+            let boot_partition = Some(BootPartition { files: Vec::new(), network });
+            Forms { form, boot_partition, config_drive: Some(Volume::default()), ..Forms::default() }.check()
+        };
+        for form in [Form::Auto, Form::BootPartition] {
+            assert_eq!(of(form, NETWORK_ARGUMENTS_BYTES_MAX - 700), Ok(()));
+            let refused = FormError::Network { bytes: NETWORK_ARGUMENTS_BYTES_MAX + 1 };
+            assert!(refused.to_string().contains("fewer links") && refused.to_string().contains("config-drive"));
+            assert_eq!(of(form, NETWORK_ARGUMENTS_BYTES_MAX - 699), Err(refused));
+        }
+        assert_eq!(of(Form::ConfigDrive, NETWORK_ARGUMENTS_BYTES_MAX), Ok(()), "they are not handed over");
     }
 
     #[test]

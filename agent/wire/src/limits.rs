@@ -76,6 +76,10 @@ pub const ARGUMENTS_MAX: usize = 64;
 /// Longest kernel command line: the kernel cuts it here without a word (`COMMAND_LINE_SIZE` of x86_64 and arm64 is
 /// 2048 with its end mark), so nothing longer is written.
 pub const COMMAND_LINE_BYTES_MAX: usize = 2047;
+/// Longest network arguments of a boot partition, all with the blanks between. GRUB puts them into the command line of
+/// the image's own entry, where CoreOS has words of about 450 bytes, and `BOOT_IMAGE=` of about 130: with more, the end
+/// of the line is cut, and the root filesystem's argument may stand there.
+pub const NETWORK_ARGUMENTS_BYTES_MAX: usize = 1400;
 /// Most lines of words in a hand-off's evidence of one kind; more than there are partitions with boot files.
 pub const HAND_OFF_WORDS_MAX: usize = 64;
 /// Most boot loader files in a hand-off's evidence: an image has one entry for each of its few kernels.

@@ -4,10 +4,7 @@
 use std::collections::BTreeSet;
 
 use anyhow::{Context, anyhow, bail};
-use firesteel_wire::{
-    hand_off::{Arguments, Form, LoaderFile as Changed, name_of},
-    limits::LOADER_FILES_MAX,
-};
+use firesteel_wire::hand_off::{Arguments, Form, LoaderFile as Changed, name_of};
 
 use super::{
     boot::{digest, explain},
@@ -108,9 +105,6 @@ fn edit(survey: &Survey, wanted: &Arguments) -> anyhow::Result<(Vec<New>, Vec<St
             survey.unlisted.join("; ")
         );
     }
-    if survey.files.len() > LOADER_FILES_MAX {
-        bail!("the image has {} files of boot loaders; at most {LOADER_FILES_MAX} are changed", survey.files.len());
-    }
     let mut warnings = Vec::new();
     let mut news = Vec::new();
     let kernelopts = environment(survey, wanted, &mut news, &mut warnings)?;
@@ -120,7 +114,8 @@ fn edit(survey: &Survey, wanted: &Arguments) -> anyhow::Result<(Vec<New>, Vec<St
             file.kind == Kind::Script && text_of(survey, file).is_ok_and(|text| text.contains(bls::DEFAULT_KERNELOPTS))
         });
     let words = kernelopts.as_deref().map(|value| arguments::words(value).unwrap_or_default());
-    let environment = Environment { kernelopts: words, has_default };
+    let has_grub = survey.files.iter().any(|file| matches!(file.kind, Kind::Script | Kind::Environment));
+    let environment = Environment { kernelopts: words, has_default, has_grub };
     let mut unknown = BTreeSet::new();
     for (index, file) in survey.files.iter().enumerate() {
         let edited = match file.kind {
@@ -187,6 +182,7 @@ fn environment(
         if change.remove.is_empty() && change.add.is_empty() {
             return Ok((value.clone(), (*text).to_owned()));
         }
+        arguments::check_unquoted(&change.add)?;
         let kept = words.iter().enumerate().filter(|(place, _)| !change.remove.contains(place)).map(|(_, word)| *word);
         let value = kept.chain(change.add.iter().map(String::as_str)).collect::<Vec<_>>().join(" ");
         let text = grubenv::set(text, KERNELOPTS, &value)?;

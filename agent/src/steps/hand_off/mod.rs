@@ -6,12 +6,14 @@
 //!   ─► boot | drive ─► loader (kernel arguments) ─► evidence
 //! ```
 //!
-//! Everything happens on that disk and nowhere else. Its filesystems come out of an image: they are mounted without
+//! Everything happens on that disk and nowhere else; others are only looked at, for a volume that the system could take
+//! for the one made here. Its filesystems come out of an image: they are mounted without
 //! devices, set-user-id and programs, and links in them lead nowhere but into the same filesystem. What fails leaves a
 //! disk that boots nothing.
 
 mod boot;
 mod drive;
+mod elsewhere;
 mod loader;
 mod mounted;
 mod order;
@@ -77,6 +79,12 @@ fn hand_over(
         (Form::KernelArguments, ..) => None,
         (Form::Auto | Form::ConfigDrive | Form::NoCloud, ..) => bail!("the plan has nothing for {form}"),
     };
+    let label = match form {
+        Form::ConfigDrive => Some(CONFIG_DRIVE),
+        Form::NoCloud => Some(NO_CLOUD),
+        Form::Auto | Form::BootPartition | Form::KernelArguments => None,
+    };
+    warnings.extend(label.into_iter().flat_map(|label| elsewhere::warnings(&site, label)));
     let arguments = order.arguments_for(form);
     let mut loader = Vec::new();
     if order::is_some(&arguments) {

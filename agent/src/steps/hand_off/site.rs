@@ -40,6 +40,11 @@ impl<'a> Site<'a> {
         &*self.held.opened
     }
 
+    /// The kernel's number of the disk.
+    pub(super) fn number(&self) -> u64 {
+        self.held.number
+    }
+
     /// The same disk, for this step alone: nothing of it may be mounted.
     pub(super) fn open_alone(&self) -> anyhow::Result<Device> {
         let (disk, device) = self.job.open(self.wanted)?;

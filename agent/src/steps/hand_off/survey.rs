@@ -4,6 +4,7 @@
 use std::{io, path::PathBuf};
 
 use firesteel_images::write::gpt::Partition;
+use firesteel_wire::limits::{HAND_OFF_WORDS_MAX, LOADER_FILES_MAX};
 
 use super::{mounted::within, site::Site};
 use crate::{
@@ -21,6 +22,8 @@ const VOLUMES_MAX: usize = 32;
 const NAMES_MAX: usize = 1024;
 /// Largest file that is read: `grub.cfg` of a system with many kernels has some ten kilobytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Text of all such files together, which stays in memory: two hundred times what an image with many kernels has.
+const TEXT_BYTES_MAX: usize = 16 << 20;
 /// Where a system's root may be in its filesystem: at the top, or in the subvolumes of Fedora and of Ubuntu and SUSE.
 const ROOTS: [&str; 3] = ["", "root/", "@/"];
 
@@ -124,10 +127,13 @@ fn files(folder: &Folder, survey: &mut Survey) {
         let inode = match folder.inode_inside(&path) {
             Ok(inode) => inode,
             Err(error) if is_absent(&error) || error.kind() == io::ErrorKind::InvalidData => return,
-            Err(error) => return unlisted.push(format!("{} on {name}: {error}", told(&path))),
+            Err(error) => return tell(unlisted, format!("{} on {name}: {error}", told(&path))),
         };
         if seen.contains(&inode) {
             return;
+        }
+        if let Some(why) = is_full(&survey.files) {
+            return tell(unlisted, why);
         }
         seen.push(inode);
         let read = folder.read_inside(&path, FILE_BYTES_MAX + 1).ok();
@@ -137,7 +143,7 @@ fn files(folder: &Folder, survey: &mut Survey) {
     };
     let list = |path: &str, unlisted: &mut Vec<String>| {
         folder.names_inside(path, NAMES_MAX).unwrap_or_else(|error| {
-            unlisted.push(format!("/{} on {name}: {error}", told(path)));
+            tell(unlisted, format!("/{} on {name}: {error}", told(path)));
             Vec::new()
         })
     };
@@ -164,6 +170,23 @@ fn files(folder: &Folder, survey: &mut Survey) {
             add(Kind::Script, format!("{grub}/grub.cfg"), &mut survey.unlisted);
             add(Kind::Environment, format!("{grub}/grubenv"), &mut survey.unlisted);
         }
+    }
+}
+
+/// Why no further file is read: what is read of a hostile image must leave room to clear its disk.
+fn is_full(files: &[LoaderFile]) -> Option<String> {
+    if files.len() >= LOADER_FILES_MAX {
+        return Some(format!("it has more than {LOADER_FILES_MAX} files of boot loaders"));
+    }
+    let bytes: usize = files.iter().filter_map(|file| file.text.as_ref()).map(String::len).sum();
+    let most = TEXT_BYTES_MAX >> 20;
+    (bytes >= TEXT_BYTES_MAX).then(|| format!("its files of boot loaders have more than {most} MiB together"))
+}
+
+/// Each reason once, and not more than are told.
+fn tell(reasons: &mut Vec<String>, why: String) {
+    if reasons.len() < HAND_OFF_WORDS_MAX && !reasons.contains(&why) {
+        reasons.push(why);
     }
 }
 
@@ -212,4 +235,44 @@ fn cloud_init(folder: &Folder, root: &str, volume: &str, unread: &mut Vec<String
     // A later file's list replaces an earlier one's.
     let sources = texts.filter_map(|text| cloud_sources(&text)).fold(Vec::new(), |_, later| later);
     Some(CloudInit { place: format!("{main} on {volume}"), sources })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::fs;
+
+    use super::*;
+
+    /// The files of a filesystem with these entries, each of as many bytes.
+    fn with_entries(count: usize, bytes: usize) -> Survey {
+        let root = tempfile::tempdir().unwrap();
+        let entries = root.path().join("loader/entries");
+        fs::create_dir_all(&entries).unwrap();
+        (0..count).for_each(|number| fs::write(entries.join(format!("{number}.conf")), "#".repeat(bytes)).unwrap());
+        let volume = Volume { device: root.path().into(), kind: "ext4", name: "partition 2".into() };
+        let mut survey = Survey { volumes: vec![volume], ..Survey::default() };
+        files(&Folder::open(root.path()).unwrap(), &mut survey);
+        survey
+    }
+
+    /// An image may have a thousand entries of a MiB in each of its folders.
+    #[test]
+    fn no_more_is_read_than_has_room_and_that_is_told_once() {
+        let survey = with_entries(LOADER_FILES_MAX, 10);
+        assert_eq!((survey.files.len(), survey.unlisted.len()), (LOADER_FILES_MAX, 0));
+        let survey = with_entries(LOADER_FILES_MAX + 5, 10);
+        assert_eq!(survey.files.len(), LOADER_FILES_MAX);
+        assert_eq!(survey.unlisted, ["it has more than 128 files of boot loaders"]);
+        let survey = with_entries(20, 1 << 20);
+        assert_eq!(survey.files.len(), 16);
+        assert_eq!(survey.unlisted, ["its files of boot loaders have more than 16 MiB together"]);
+    }
+
+    #[test]
+    fn reasons_are_bounded_too() {
+        let mut reasons = Vec::new();
+        (0..10_000).for_each(|number| tell(&mut reasons, format!("{number} cannot be read")));
+        assert_eq!(reasons.len(), HAND_OFF_WORDS_MAX);
+    }
 }
