@@ -2,23 +2,29 @@
 //! [`firesteel_plan::policy`].
 //!
 //! An image is named by the place that its stream gives it and by the digest of what is fetched from there. The store
-//! knows what it fetched by that digest, so that nothing is fetched again for a host.
+//! knows what it fetched by that digest, so that nothing is fetched again for a host. By the same digest a host's image is
+//! known as one of a stream that says in which form its images are handed their configuration.
 
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use firesteel_kube::Change;
 use firesteel_plan::policy::{Architecture, Catalogue, Entry, Former, Trigger};
 use firesteel_resources::{
-    BootImageStream,
+    BootImageStream, Image,
     boot_image_stream::{Artifact, ArtifactState, Release},
     host_group::ImageReference,
 };
 use tokio::sync::SetOnce;
 
-use crate::Control;
+use crate::{
+    Control,
+    hand_off::Declared,
+    runtime::{Runtime, timeout},
+};
 
 /// Parts of artifacts that are images by themselves; the others are only of use together.
 const WHOLE: [&str; 2] = ["disk", "iso"];
@@ -26,22 +32,56 @@ const DISK: &str = "disk";
 /// Of a disk whose artifact does not say.
 const SECTOR_BYTES: u32 = 512;
 
+/// So long a step waits for the streams after a start.
+const START_MAX: Duration = Duration::from_secs(5);
+
 /// What is known of the streams.
 #[derive(Debug, Default)]
 pub(crate) struct Streams {
-    entries: Mutex<BTreeMap<String, Vec<Entry>>>,
+    known: Mutex<BTreeMap<String, Known>>,
     /// All streams have been read since the start.
     pub(crate) read: SetOnce<()>,
 }
 
+/// What is known of one stream.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Known {
+    /// The newest release first.
+    entries: Vec<Entry>,
+    /// As its spec says; mostly empty.
+    hand_off: String,
+}
+
+/// What is new about a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct News {
+    of_images: bool,
+    /// Some host's image may be handed its configuration in another form than before.
+    of_forms: bool,
+}
+
 impl Streams {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Vec<Entry>>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// All images of all streams, of each the newest release first.
     pub(crate) fn entries(&self) -> Vec<Entry> {
-        self.lock().values().flatten().cloned().collect()
+        self.lock().values().flat_map(|known| &known.entries).cloned().collect()
+    }
+
+    /// Waits until all streams have been read after a start. `false`: they were not in time.
+    pub(crate) async fn are_read(&self, runtime: &dyn Runtime) -> bool {
+        timeout(runtime, START_MAX, self.read.wait()).await.is_some()
+    }
+
+    /// What streams say of the form in which this image is handed its configuration, by the names of the streams.
+    pub(crate) fn declared(&self, image: &Image) -> Vec<Declared> {
+        let is_this =
+            |entry: &Entry| !image.checksum.is_empty() && entry.image.digest.eq_ignore_ascii_case(&image.checksum);
+        let known = self.lock();
+        let say = known.iter().filter(|(_, one)| !one.hand_off.is_empty() && one.entries.iter().any(is_this));
+        say.map(|(stream, one)| Declared { stream: stream.clone(), word: one.hand_off.clone() }).collect()
     }
 
     /// `former`: images that sets name, or had, which may not be in any stream any more.
@@ -55,13 +95,15 @@ impl Streams {
         Catalogue::new(self.lock().keys().cloned().collect(), entries, former)
     }
 
-    /// Whether that is news.
-    fn learn(&self, name: &str, entries: Option<Vec<Entry>>) -> bool {
+    fn learn(&self, name: &str, now: Option<Known>) -> News {
         let mut known = self.lock();
-        match entries {
-            Some(entries) => known.insert(name.to_owned(), entries.clone()).is_none_or(|before| before != entries),
-            None => known.remove(name).is_some(),
-        }
+        let before = match &now {
+            Some(now) => known.insert(name.to_owned(), now.clone()),
+            None => known.remove(name),
+        };
+        let says_a_form = [&before, &now].into_iter().flatten().any(|one| !one.hand_off.is_empty());
+        let entries = |one: &Option<Known>| one.as_ref().map(|one| one.entries.clone());
+        News { of_images: entries(&before) != entries(&now), of_forms: says_a_form && before != now }
     }
 }
 
@@ -69,25 +111,33 @@ impl Control {
     pub(crate) async fn follow_streams(self) -> Result<(), String> {
         let mut changes = self.inner.boot_streams.subscribe().await.map_err(|status| status.message)?;
         loop {
-            let is_news = match changes.next().await.map_err(|status| status.message)? {
-                Change::Applied(stream) => self.inner.streams.learn(&stream.metadata.name, Some(entries_of(&stream))),
+            let news = match changes.next().await.map_err(|status| status.message)? {
+                Change::Applied(stream) => self.inner.streams.learn(&stream.metadata.name, Some(known_of(&stream))),
                 Change::Deleted(stream) => self.inner.streams.learn(&stream.metadata.name, None),
                 Change::Synced => {
                     // Told again by a watch that began anew.
                     let _known_before = self.inner.streams.read.set(());
-                    true
+                    News { of_images: true, of_forms: false }
                 }
                 Change::Undecodable { name, error } => {
                     tracing::error!(stream = %name.name, %error, "a stored stream cannot be read: what was known of it stays");
-                    false
+                    News { of_images: false, of_forms: false }
                 }
             };
-            if is_news {
+            if news.of_images {
                 self.inner.policy.ring(Trigger::CatalogueChanged);
                 self.inner.groups.wake_all();
             }
+            if news.of_forms {
+                // One of them may have waited for the right form.
+                self.wake_hosts(|_| true);
+            }
         }
     }
+}
+
+fn known_of(stream: &BootImageStream) -> Known {
+    Known { entries: entries_of(stream), hand_off: stream.spec.hand_off.clone() }
 }
 
 /// The images of a stream, the newest release first.
@@ -189,16 +239,42 @@ mod tests {
     fn progress_alone_is_no_news() {
         let streams = Streams::default();
         let mut stream = stream();
-        assert!(streams.learn("stable", Some(entries_of(&stream))));
-        stream.status.releases[0].artifacts[0].done_bytes = 7;
-        assert!(!streams.learn("stable", Some(entries_of(&stream))));
-        stream.status.releases[1].withdrawn = false;
-        assert!(streams.learn("stable", Some(entries_of(&stream))));
+        let mut learn = |change: &dyn Fn(&mut BootImageStream)| {
+            change(&mut stream);
+            streams.learn("stable", Some(known_of(&stream)))
+        };
+        assert!(learn(&|_| ()).of_images);
+        assert!(!learn(&|stream| stream.status.releases[0].artifacts[0].done_bytes = 7).of_images);
+        assert_eq!(
+            learn(&|stream| stream.status.releases[1].withdrawn = false),
+            News { of_images: true, of_forms: false }
+        );
         let gone = ImageReference { stream: "stable".into(), digest: "00".into(), ..ImageReference::default() };
         let own = ImageReference { digest: "own".into(), ..ImageReference::default() };
         let former = [gone.clone(), own, entries_of(&stream)[1].image.clone()].map(Former::disk);
         let catalogue = streams.catalogue(former.into());
         assert!(catalogue.has_stream("stable") && catalogue.stored(&gone).is_none());
-        assert!(streams.learn("stable", None) && !streams.learn("stable", None));
+        assert!(streams.learn("stable", None).of_images && !streams.learn("stable", None).of_images);
+    }
+
+    #[test]
+    fn the_form_of_a_hosts_image_is_what_its_stream_says() {
+        let streams = Streams::default();
+        let mut stream = stream();
+        let image =
+            |checksum: &str| Image { url: "https://mirror".into(), checksum: checksum.into(), ..Image::default() };
+        let says = |checksum: &str| streams.declared(&image(checksum));
+        assert!(!streams.learn("stable", Some(known_of(&stream))).of_forms);
+        assert!(says("11").is_empty(), "it says nothing");
+        stream.spec.hand_off = "config-drive".into();
+        assert_eq!(streams.learn("stable", Some(known_of(&stream))), News { of_images: false, of_forms: true });
+        assert!(!streams.learn("stable", Some(known_of(&stream))).of_forms);
+        let said = Declared { stream: "stable".into(), word: "config-drive".into() };
+        assert_eq!(says("14"), [said.clone()], "in each of its forms");
+        stream.status.releases[1].artifacts[0].sha256 = "aB".into();
+        assert!(streams.learn("stable", Some(known_of(&stream))).of_forms, "a host may have that image already");
+        assert_eq!(says("Ab"), [said]);
+        assert!(says("").is_empty() && says("00").is_empty(), "images of nobody");
+        assert!(streams.learn("stable", None).of_forms);
     }
 }

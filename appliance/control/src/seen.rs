@@ -37,7 +37,7 @@ impl Control {
     ) -> Result<Seen, Status> {
         let key = key_of(&host);
         let (credentials, account) = self.credentials_seen(&key, &host).await?;
-        let user_data = self.user_data_seen(&host).await?;
+        let user_data = self.user_data_seen(&host, &memory.state).await?;
         let looks = match memory.state {
             State::New | State::Unmanaged | State::Registering | State::Inspecting => true,
             State::Preparing
@@ -137,13 +137,28 @@ impl Control {
         })
     }
 
-    async fn user_data_seen(&self, host: &BareMetalHost) -> Result<UserDataSeen, Status> {
+    async fn user_data_seen(&self, host: &BareMetalHost, state: &State) -> Result<UserDataSeen, Status> {
         let given = match self.given(host).await? {
             Reading::Nothing => return Ok(UserDataSeen::NotReferenced),
             Reading::Missing => return Ok(UserDataSeen::Missing),
             Reading::Invalid(why) => return Ok(UserDataSeen::Invalid(why)),
             Reading::Ready(given) => given,
         };
+        match state {
+            State::New
+            | State::Unmanaged
+            | State::Registering
+            | State::Inspecting
+            | State::Preparing
+            | State::Available
+            | State::Provisioning => self.warn_of(host, &given),
+            // It is written already, or never will be.
+            State::Provisioned
+            | State::ExternallyProvisioned
+            | State::Deprovisioning
+            | State::PoweringOff
+            | State::Deleting => {}
+        }
         Ok(UserDataSeen::Ready { sha256: given.sha256, configs: given.configs })
     }
 

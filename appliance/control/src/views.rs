@@ -94,6 +94,8 @@ pub(crate) struct HostView {
     pub(crate) place: Option<Place>,
     /// The ramdisk's network, published together with the boot entry.
     pub(crate) network: NetworkView,
+    /// What was told last of what its OS is to be handed.
+    pub(crate) warned: String,
 }
 
 /// How the agent of a host's next boot gets to the appliance.

@@ -14,6 +14,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    bare_metal_host::annotations::HAND_OFF_WORDS,
     cause::Cause,
     condition::{self, Condition},
     kinds::{AGE, FIRESTEEL, Kind, Scope, V1ALPHA1, Verdict, column, typed},
@@ -32,9 +33,6 @@ pub const STORED: &str = "Stored";
 /// As stream metadata has them.
 pub const ARCHITECTURES: [&str; 4] = ["aarch64", "ppc64le", "s390x", "x86_64"];
 pub const FORMATS: [&str; 3] = ["metal", "pxe", "iso"];
-/// Forms in which an OS finds its stub: a file on the boot partition, kernel arguments in the installed boot loader, a
-/// partition labelled config-2, one labelled cidata.
-pub const HAND_OFFS: [&str; 4] = ["boot-file", "kernel-arguments", "config-drive", "nocloud"];
 /// Releases that are told of; older ones that nobody has go first.
 pub const RELEASES_MAX: usize = 32;
 /// Of one release: four architectures with a disk for each of two sector sizes, three parts of pxe and an ISO.
@@ -91,7 +89,8 @@ pub struct BootImageStreamSpec {
     pub formats: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyring: Option<Keyring>,
-    /// One of [`HAND_OFFS`]; empty where the image itself tells.
+    /// The form in which these images take their configuration, in the words of the hosts' annotation
+    /// ([`HAND_OFF_WORDS`]), which goes before it; empty where the image itself tells.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub hand_off: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -271,8 +270,8 @@ const SPEC: Shape = Shape::object(&[
         .about("What is fetched; without it, for the architectures that hosts have."),
     Field::new("formats", Shape::list(&Shape::one_of(&FORMATS)).set().items_max(FORMATS.len()))
         .about("What is fetched; without it, metal: disk images."),
-    Field::new("handOff", Shape::one_of(&HAND_OFFS))
-        .about("How these images find their stub; without it, as the image itself tells."),
+    Field::new("handOff", Shape::one_of(&HAND_OFF_WORDS))
+        .about("The form in which these images take their configuration; without it, as the image itself tells."),
     Field::new("keyring", KEYRING).about("OpenPGP public keys by which signatures are checked."),
     Field::new("paused", Shape::BOOLEAN).about("Whether the source is left alone; what is here stays."),
     Field::new("refreshSeconds", Shape::INT64.min(REFRESH_SECONDS.0).max(REFRESH_SECONDS.1))
@@ -399,10 +398,19 @@ mod tests {
             (json!({"source": url, "architectures": ["vax"]}), "spec.architectures[0]"),
             (json!({"source": url, "formats": ["metal", "metal"]}), "spec.formats[1]"),
             (json!({"source": url, "handOff": "floppy"}), "spec.handOff"),
+            (json!({"source": url, "handOff": "boot-file"}), "spec.handOff"),
             (json!({"source": url, "refreshSeconds": 1}), "spec.refreshSeconds"),
             (json!({"source": url, "keyring": {"name": "k"}}), "spec.keyring.namespace"),
         ] {
             assert_eq!(fields(spec.clone()), [field], "{spec}");
+        }
+    }
+
+    #[test]
+    fn a_hand_off_has_the_words_of_the_hosts_annotation() {
+        for word in HAND_OFF_WORDS {
+            let spec = json!({"source": {"file": "stable.json"}, "handOff": word});
+            assert_eq!(fields(spec), Vec::<String>::new(), "{word}");
         }
     }
 

@@ -1,5 +1,15 @@
 //! The network of a first boot as kernel arguments, which dracut reads in the initramfs (dracut.cmdline(7), "Network").
 //! coreos-installer writes the same beside a config; NetworkManager keeps what came up that way. Pure.
+//!
+//! Two programs read them, and their words mean more there than the manual says:
+//!
+//! | | NetworkManager (`nmi-cmdline-reader.c`) | dracut's own (`network-legacy`) |
+//! |---|---|---|
+//! | several `ip=` of a link | one profile; a word disables the family that has no address yet, and `dhcp` leaves IPv6 to the router's advertisements | tried in their order until one works |
+//! | `nameserver=` of IPv6 | with or without brackets | as it stands, into `resolv.conf` |
+//!
+//! So fixed addresses come first, those of IPv4 before those of IPv6, since the appliance is reached by IPv4; then one word
+//! for what comes by itself, which leaves alone what is fixed.
 
 use std::net::IpAddr;
 
@@ -26,7 +36,7 @@ pub(super) fn of(plan: &NetworkPlan, resolvers: &[IpAddr], host: &str) -> Vec<St
         let to = bracketed(route.to.ip, &route.to.to_string());
         arguments.push(format!("rd.route={to}:{}{on}", shown(via)));
     }
-    arguments.extend(resolvers.iter().map(|ip| format!("nameserver={}", shown(*ip))));
+    arguments.extend(resolvers.iter().map(|ip| format!("nameserver={ip}")));
     arguments
 }
 
@@ -44,7 +54,7 @@ fn link_argument(plan: &NetworkPlan, link: &Link) -> Option<String> {
     let own = name(plan, &link.name);
     match &link.kind {
         LinkKind::Nic { mac } => Some(format!("ifname={own}:{mac}")),
-        LinkKind::Bond { mode, members, mac: _, miimon_ms, lacp_fast, hash, primary } => {
+        LinkKind::Bond { mode, members, miimon_ms, lacp_fast, hash, primary, mac: _ } => {
             let members: Vec<String> = members.iter().map(|member| name(plan, member)).collect();
             let mut options = format!("mode={},miimon={miimon_ms}", mode_word(*mode));
             if *mode == BondMode::Lacp {
@@ -63,25 +73,39 @@ fn link_argument(plan: &NetworkPlan, link: &Link) -> Option<String> {
 
 fn addresses(plan: &NetworkPlan, link: &Link, host: &str) -> Vec<String> {
     let own = name(plan, &link.name);
-    let mtu = link.mtu.map(|mtu| format!(":{mtu}")).unwrap_or_default();
+    let ending = ending(link);
     let mut arguments = Vec::new();
-    if link.dhcp4 {
-        arguments.push(format!("ip={own}:dhcp{mtu}"));
-    }
-    if link.slaac {
-        arguments.push(format!("ip={own}:auto6{mtu}"));
-    }
-    for (index, address) in link.addresses.iter().enumerate() {
+    let (v4, v6): (Vec<&Address>, Vec<&Address>) = link.addresses.iter().partition(|address| address.ip.is_ipv4());
+    for (index, address) in v4.iter().enumerate().chain(v6.iter().enumerate()) {
         // One gateway of its family is enough.
-        let is_first = !link.addresses[..index].iter().any(|other| other.ip.is_ipv4() == address.ip.is_ipv4());
-        let gateway = gateway(plan, link, address).filter(|_| is_first).map(shown).unwrap_or_default();
+        let gateway = gateway(plan, link, address).filter(|_| index == 0).map(shown).unwrap_or_default();
         let mask = match address.ip {
             IpAddr::V4(_) => mask(address.prefix),
             IpAddr::V6(_) => address.prefix.to_string(),
         };
-        arguments.push(format!("ip={}::{gateway}:{mask}:{host}:{own}:none{mtu}", shown(address.ip)));
+        arguments.push(format!("ip={}::{gateway}:{mask}:{host}:{own}:none{ending}", shown(address.ip)));
+    }
+    // One of them: NetworkManager's `dhcp` includes IPv6's own, as the kernel does elsewhere; `auto6` behind it would
+    // take IPv4 away.
+    if link.dhcp4 {
+        arguments.push(format!("ip={own}:dhcp{ending}"));
+    } else if link.slaac {
+        arguments.push(format!("ip={own}:auto6{ending}"));
     }
     arguments
+}
+
+/// `[:[<mtu>][:<macaddr>]]`. A NIC's address is its own, by which it is found.
+fn ending(link: &Link) -> String {
+    let mac = match &link.kind {
+        LinkKind::Bond { mac, .. } => mac.as_ref(),
+        LinkKind::Nic { .. } | LinkKind::Vlan { .. } => None,
+    };
+    match (link.mtu, mac) {
+        (None, None) => String::new(),
+        (Some(mtu), None) => format!(":{mtu}"),
+        (mtu, Some(mac)) => format!(":{}:{mac}", mtu.map(|mtu| mtu.to_string()).unwrap_or_default()),
+    }
 }
 
 fn gateway(plan: &NetworkPlan, link: &Link, address: &Address) -> Option<IpAddr> {

@@ -44,12 +44,15 @@ pub(super) fn no_cloud_meta_data(host: &ObjectMeta, own: &Map<String, Value>) ->
 }
 
 /// `network-config`, version 2. NICs are found by their hardware address and named as the plan names its links.
-pub(super) fn network_config(plan: &NetworkPlan, resolvers: &[IpAddr]) -> Value {
+pub(super) fn network_config(plan: &NetworkPlan, resolvers: &[IpAddr], search: &[String]) -> Value {
     let names = names(plan);
     let (mut ethernets, mut bonds, mut vlans) = (Map::new(), Map::new(), Map::new());
     for link in &plan.links {
         let name = &names[link.name.as_str()];
-        let mut entry = addresses(plan, link, resolvers);
+        let mut entry = addresses(plan, link);
+        if link.dhcp4 || link.slaac || !link.addresses.is_empty() {
+            entry.extend(name_servers(resolvers, search));
+        }
         match &link.kind {
             LinkKind::Nic { mac } => {
                 entry.insert("match".to_owned(), json!({"macaddress": mac}));
@@ -89,8 +92,21 @@ pub(super) fn network_config(plan: &NetworkPlan, resolvers: &[IpAddr]) -> Value 
     config
 }
 
-/// The addresses, routes and resolvers of one link.
-fn addresses(plan: &NetworkPlan, link: &Link, resolvers: &[IpAddr]) -> Map<String, Value> {
+/// A resolver belongs to a link here, and is of use on each that has a way out: what DHCP or a router's advertisements
+/// bring comes beside it.
+fn name_servers(resolvers: &[IpAddr], search: &[String]) -> Option<(String, Value)> {
+    let mut servers = Map::new();
+    if !resolvers.is_empty() {
+        servers.insert("addresses".to_owned(), json!(resolvers));
+    }
+    if !search.is_empty() {
+        servers.insert("search".to_owned(), json!(search));
+    }
+    (!servers.is_empty()).then(|| ("nameservers".to_owned(), Value::Object(servers)))
+}
+
+/// The addresses and routes of one link.
+fn addresses(plan: &NetworkPlan, link: &Link) -> Map<String, Value> {
     let mut entry = Map::new();
     entry.insert("dhcp4".to_owned(), json!(link.dhcp4));
     if link.slaac {
@@ -99,10 +115,6 @@ fn addresses(plan: &NetworkPlan, link: &Link, resolvers: &[IpAddr]) -> Map<Strin
     let fixed: Vec<String> = link.addresses.iter().map(ToString::to_string).collect();
     if !fixed.is_empty() {
         entry.insert("addresses".to_owned(), json!(fixed));
-        // A resolver belongs to a link here; DHCP and router advertisements bring their own.
-        if !resolvers.is_empty() {
-            entry.insert("nameservers".to_owned(), json!({"addresses": resolvers}));
-        }
     }
     let own = plan.routes.iter().filter(|route| route.on.as_deref() == Some(&link.name));
     let routes: Vec<Value> = own

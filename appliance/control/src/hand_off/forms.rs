@@ -12,6 +12,7 @@ use super::{
     arguments, cloud,
     given::{Given, User},
 };
+use crate::network_data;
 
 /// Ignition's config on the boot partition (coreos-installer writes it there), and what makes it look.
 const CONFIG: &str = "ignition/config.ign";
@@ -78,7 +79,9 @@ fn config_drive(host: &BareMetalHost, given: &Given, user: Option<&Vec<u8>>, ext
     let meta = Value::Object(cloud::config_drive_meta_data(&host.metadata, &given.meta));
     let mut files = vec![file(DRIVE_META_DATA, 0o600, meta.to_string().as_bytes())];
     if let Some(network) = &given.network {
-        files.push(file(DRIVE_NETWORK_DATA, 0o600, network.document.to_string().as_bytes()));
+        // cloud-init reads no network at all where a VLAN does not say its address.
+        let document = network_data::with_vlan_macs(&network.document);
+        files.push(file(DRIVE_NETWORK_DATA, 0o600, document.to_string().as_bytes()));
     }
     files.extend(user.map(|user| file(DRIVE_USER_DATA, 0o600, user)));
     files.extend(extras.marks.iter().cloned());
@@ -93,7 +96,7 @@ fn no_cloud(host: &BareMetalHost, given: &Given, user: Option<&Vec<u8>>, extras:
         vec![file("meta-data", 0o600, meta.to_string().as_bytes()), file("user-data", 0o600, user.unwrap_or(&nothing))];
     let plan = given.network.as_ref().and_then(|network| Some((network, network.plan.as_ref()?)));
     if let Some((network, plan)) = plan {
-        let config = cloud::network_config(plan, &network.resolvers);
+        let config = cloud::network_config(plan, &network.resolvers, &network.search);
         files.push(file("network-config", 0o600, config.to_string().as_bytes()));
     }
     files.extend(extras.marks.iter().cloned());

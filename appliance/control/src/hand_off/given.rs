@@ -13,7 +13,7 @@ use firesteel_resources::{
 };
 use firesteel_wire::{
     NetworkPlan,
-    hand_off::{Arguments, Form},
+    hand_off::{Arguments, Form, FormError},
     text::clean,
 };
 use ring::digest::{Context, SHA256};
@@ -28,6 +28,10 @@ const META_DATA_BYTES_MAX: usize = 64 << 10;
 const CONFIGS_MAX: usize = 32;
 /// Of what a host's status says of a Secret.
 const REASON_BYTES_MAX: usize = 512;
+/// Of one warning about a config, and of a text that lists them: an event holds 1024 bytes, and the name of a Secret and
+/// the number of those left out have their room.
+const WARNING_BYTES_MAX: usize = 256;
+const WARNINGS_BYTES_MAX: usize = 960;
 
 /// A Secret that the host names.
 pub(crate) struct Referenced {
@@ -65,6 +69,8 @@ pub(crate) struct Network {
     /// The same, for who does not; `None` where it says what only its reader understands.
     pub(crate) plan: Option<NetworkPlan>,
     pub(crate) resolvers: Vec<IpAddr>,
+    /// Domains in which names are looked for.
+    pub(crate) search: Vec<String>,
 }
 
 /// What the OS is handed.
@@ -72,6 +78,7 @@ pub(crate) struct Network {
 pub(crate) struct Given {
     /// The form that the owner wants; `auto` where nothing is said.
     pub(crate) form: Form,
+    pub(crate) said_by: SaidBy,
     pub(crate) user: User,
     pub(crate) meta: Map<String, Value>,
     pub(crate) network: Option<Network>,
@@ -81,17 +88,49 @@ pub(crate) struct Given {
     pub(crate) arguments: Arguments,
     /// Where the kernel's command line may send Ignition for the config that the user data leads to. It has no token yet.
     pub(crate) url: Option<String>,
+    /// What does not keep it from being handed over, and may keep the OS from coming up: one text for each Secret, which
+    /// shows no values.
+    pub(crate) warnings: Vec<String>,
     /// Of everything together; of user data alone it is the digest of that.
     pub(crate) sha256: String,
 }
 
-/// Where configs of this appliance are.
+/// What is known beside the host and its Secrets.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ways<'a> {
-    /// What all their URLs begin with.
+    /// What the URLs of all configs of this appliance begin with.
     pub(crate) urls: &'a [String],
     /// Those without TLS.
     pub(crate) plain: Option<&'a str>,
+    /// What streams say of the form for the host's image.
+    pub(crate) declared: &'a [Declared],
+}
+
+/// The form that a stream says its images take.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Declared {
+    /// The name of the BootImageStream.
+    pub(crate) stream: String,
+    /// Of [`HAND_OFF_WORDS`], if it is of this version.
+    pub(crate) word: String,
+}
+
+/// Where a form is said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum SaidBy {
+    Nobody,
+    Annotation,
+    Stream(String),
+}
+
+impl std::fmt::Display for SaidBy {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Nobody => f.write_str("nobody"),
+            Self::Annotation => write!(f, "the annotation {HAND_OFF}"),
+            Self::Stream(name) => write!(f, "spec.handOff of BootImageStream {name}"),
+        }
+    }
 }
 
 /// It holds what only the host may see.
@@ -144,13 +183,16 @@ fn given(
     meta: Option<&Referenced>,
     network: Option<&Referenced>,
 ) -> Result<Given, String> {
-    let form = form_of(host)?;
+    let (form, said_by) = form_of(host, ways.declared)?;
+    let mut warnings = Vec::new();
     let mut digest = Digest::default();
     let user = match user.and_then(|user| Some((&user.name, user.bytes()?))) {
         None => User::None,
         Some((name, bytes)) => {
             digest.add(bytes);
-            user_data(bytes).map_err(|why| format!("Secret {name}, key userData: {why}"))?
+            let (user, found) = user_data(bytes).map_err(|why| format!("Secret {name}, key userData: {why}"))?;
+            warnings.extend(listed(&format!("Secret {name}, key userData"), &found));
+            user
         }
     };
     let meta = match meta {
@@ -166,10 +208,13 @@ fn given(
         Some(network) => {
             let bytes = network.value("spec.networkData", &NETWORK_DATA_KEYS)?;
             digest.add(bytes);
-            let read = network_of(bytes, form);
+            let read = network_of(bytes, form, &said_by);
             Some(read.map_err(|why| format!("Secret {}, key {}: {why}", network.name, NETWORK_DATA_KEYS[0]))?)
         }
     };
+    if let (User::Ignition(_), Some(_)) = (&user, &network) {
+        warnings.extend(lost_network(form).map(str::to_owned));
+    }
     let (configs, url) = match &user {
         User::Ignition(config) => {
             let configs = ignition::fetched_from(config, ways.urls);
@@ -186,7 +231,7 @@ fn given(
     }
     if form == Form::KernelArguments && url.is_none() {
         return Err(format!(
-            "the annotation {HAND_OFF}: kernel-arguments needs a stub that leads to one config of this appliance and says \
+            "{said_by}: kernel-arguments needs a stub that leads to one config of this appliance and says \
              nothing else, and configs without TLS (`firesteel serve --config-plain-port`): a kernel argument brings no CA"
         ));
     }
@@ -194,7 +239,8 @@ fn given(
         User::Ignition(config) => forms::wanted_arguments(&serde_json::from_slice(config).unwrap_or_default()),
         User::None | User::CloudInit(_) => Arguments::default(),
     };
-    let given = Given { form, user, meta, network, configs, arguments, url, sha256: digest.end() };
+    let sha256 = digest.end();
+    let given = Given { form, said_by, user, meta, network, configs, arguments, url, warnings, sha256 };
     check(host, &given)?;
     Ok(given)
 }
@@ -202,7 +248,16 @@ fn given(
 /// The very forms that the agent will get, but for what comes with an attempt.
 fn check(host: &BareMetalHost, given: &Given) -> Result<(), String> {
     let forms = forms::compose(host, given, &Extras::default());
-    forms.check().map_err(|why| clean(&why.to_string(), REASON_BYTES_MAX))
+    forms.check().map_err(|why| {
+        let text = match (&why, &given.said_by) {
+            (FormError::Missing(_), SaidBy::Annotation) => format!("{}: {why}", given.said_by),
+            (FormError::Missing(_), SaidBy::Stream(_)) => {
+                format!("{}: {why}; for this host alone the annotation {HAND_OFF} says another form", given.said_by)
+            }
+            _ => why.to_string(),
+        };
+        clean(&text, REASON_BYTES_MAX)
+    })
 }
 
 /// The same with what the configs that the user data fetches ask of the kernel's command line.
@@ -222,15 +277,40 @@ pub(super) fn with_arguments(host: &BareMetalHost, mut given: Box<Given>, furthe
     }
 }
 
-/// The words of [`HAND_OFF_WORDS`].
-fn form_of(host: &BareMetalHost) -> Result<Form, String> {
-    match host.metadata.annotation(HAND_OFF) {
-        None | Some("auto") => Ok(Form::Auto),
-        Some("boot-partition") => Ok(Form::BootPartition),
-        Some("kernel-arguments") => Ok(Form::KernelArguments),
-        Some("config-drive") => Ok(Form::ConfigDrive),
-        Some("no-cloud") => Ok(Form::NoCloud),
-        Some(_) => Err(format!("metadata.annotations[{HAND_OFF}] must be one of {}", HAND_OFF_WORDS.join(", "))),
+/// The host's annotation goes before what streams say. Those that leave it to the image say nothing; of two that say
+/// different forms none is believed.
+fn form_of(host: &BareMetalHost, declared: &[Declared]) -> Result<(Form, SaidBy), String> {
+    let words = || HAND_OFF_WORDS.join(", ");
+    if let Some(word) = host.metadata.annotation(HAND_OFF) {
+        let form = form_named(word);
+        let form = form.ok_or_else(|| format!("metadata.annotations[{HAND_OFF}] must be one of {}", words()))?;
+        return Ok((form, SaidBy::Annotation));
+    }
+    let mut say = declared.iter().filter(|one| one.word != AUTO);
+    let Some(Declared { stream, word }) = say.next() else { return Ok((Form::Auto, SaidBy::Nobody)) };
+    if let Some(other) = say.find(|other| other.word != *word) {
+        return Err(format!(
+            "its image is of BootImageStream {stream}, whose spec.handOff says {word}, and of {}, whose says {}: let them \
+             say the same, or say it on the host by the annotation {HAND_OFF}",
+            other.stream, other.word
+        ));
+    }
+    let said_by = SaidBy::Stream(stream.clone());
+    let form = form_named(word).ok_or_else(|| format!("{said_by} must be one of {}", words()))?;
+    Ok((form, said_by))
+}
+
+const AUTO: &str = "auto";
+
+/// Of [`HAND_OFF_WORDS`].
+fn form_named(word: &str) -> Option<Form> {
+    match word {
+        AUTO => Some(Form::Auto),
+        "boot-partition" => Some(Form::BootPartition),
+        "kernel-arguments" => Some(Form::KernelArguments),
+        "config-drive" => Some(Form::ConfigDrive),
+        "no-cloud" => Some(Form::NoCloud),
+        _ => None,
     }
 }
 
@@ -266,17 +346,51 @@ fn says_beside(object: &Value, names: &[&str]) -> bool {
         .is_some_and(|object| object.iter().any(|(name, value)| !names.contains(&name.as_str()) && !is_hollow(value)))
 }
 
-fn user_data(bytes: &[u8]) -> Result<User, String> {
+/// With what Ignition lets pass.
+fn user_data(bytes: &[u8]) -> Result<(User, Vec<String>), String> {
     // An empty one is what it is for cloud-init, which may take the metadata alone; Ignition takes none.
     match form::read(bytes).map_err(|error| error.to_string())? {
-        Read::NotIgnition(_) => Ok(User::CloudInit(bytes.to_vec())),
+        Read::NotIgnition(_) => Ok((User::CloudInit(form::for_cloud_init(bytes).into_owned()), Vec::new())),
         Read::Json { text, .. } => {
             let findings = ignition::validate(text.as_bytes());
             if !findings.errors.is_empty() {
                 return Err(format!("the Ignition config is not valid: {}", findings.errors.join("; ")));
             }
-            Ok(User::Ignition(text.into_bytes()))
+            Ok((User::Ignition(text.into_bytes()), findings.warnings))
         }
+    }
+}
+
+/// Warnings as one text, as many as it has room for; `None` where there are none.
+fn listed(of: &str, warnings: &[String]) -> Option<String> {
+    let mut text = format!("{of}: ");
+    let mut count = 0;
+    for warning in warnings {
+        let warning = clean(warning, WARNING_BYTES_MAX);
+        if count > 0 && text.len() + warning.len() > WARNINGS_BYTES_MAX {
+            text += &format!("; and {} more", warnings.len() - count);
+            break;
+        }
+        let before = if count > 0 { "; " } else { "" };
+        text += &format!("{before}{warning}");
+        count += 1;
+    }
+    (count > 0).then_some(text)
+}
+
+/// Where Ignition does not read the network of `spec.networkData`.
+fn lost_network(form: Form) -> Option<&'static str> {
+    match form {
+        Form::ConfigDrive => Some(
+            "the network of spec.networkData is on the config drive, where Ignition does not read it: give it by DHCP, or \
+             in the Ignition config",
+        ),
+        Form::Auto => Some(
+            "if the image takes a config drive (platform openstack), Ignition does not read the network of \
+             spec.networkData there: give it by DHCP, or in the Ignition config",
+        ),
+        // Kernel arguments say it; on a NoCloud volume Ignition reads nothing at all.
+        Form::BootPartition | Form::KernelArguments | Form::NoCloud => None,
     }
 }
 
@@ -295,17 +409,20 @@ fn meta_data(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn network_of(bytes: &[u8], form: Form) -> Result<Network, String> {
+fn network_of(bytes: &[u8], form: Form, said_by: &SaidBy) -> Result<Network, String> {
     let document = network_data::document(bytes)?;
-    let resolvers = network_data::resolvers(&document);
+    let (resolvers, search) = (network_data::resolvers(&document), network_data::search(&document));
     match network_data::plan_of_os(&document) {
-        Ok(plan) => Ok(Network { document, plan: Some(plan), resolvers }),
+        Ok(plan) => Ok(Network { document, plan: Some(plan), resolvers, search }),
         // A config drive holds it as it is.
-        Err(_) if form == Form::ConfigDrive => Ok(Network { document, plan: None, resolvers }),
-        Err(why) => Err(clean(
-            &format!("{why}. If the image takes a config drive, say so by the annotation {HAND_OFF}: config-drive"),
-            REASON_BYTES_MAX,
-        )),
+        Err(_) if form == Form::ConfigDrive => Ok(Network { document, plan: None, resolvers, search }),
+        Err(why) => {
+            let say = match said_by {
+                SaidBy::Nobody | SaidBy::Annotation => format!("say so by the annotation {HAND_OFF}: config-drive"),
+                SaidBy::Stream(_) => format!("let {said_by} say config-drive"),
+            };
+            Err(clean(&format!("{why}. If the image takes a config drive, {say}"), REASON_BYTES_MAX))
+        }
     }
 }
 

@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 
 use super::{
     Extras, Reading, User, compose, file,
-    given::{self, Given, Referenced, Ways},
+    given::{self, Declared, Given, Referenced, Ways},
+    is_news,
 };
 
 const STUB: &str =
@@ -137,7 +138,10 @@ fn cloud_inits_user_data_goes_onto_a_volume_that_it_reads() {
     );
     let of_no_cloud = value(&no_cloud, "meta-data");
     assert_eq!((&of_no_cloud["instance-id"], &of_no_cloud["local-hostname"]), (&json!("u-1"), &json!("other")));
-    assert_eq!(value(&drive, "openstack/latest/network_data.json"), self::network(), "as it was given");
+    let mut as_given = self::network();
+    // Without it real cloud-init reads no network at all.
+    as_given["links"][4]["vlan_mac_address"] = json!("52:54:00:00:00:01");
+    assert_eq!(value(&drive, "openstack/latest/network_data.json"), as_given, "as it was given, but for that");
     let config = value(&no_cloud, "network-config");
     assert_eq!(config["version"], 2);
     assert_eq!(config["bonds"]["bond0"]["interfaces"], json!(["enp1s0", "enp2s0"]));
@@ -151,6 +155,101 @@ fn cloud_inits_user_data_goes_onto_a_volume_that_it_reads() {
     let storage = &config["ethernets"]["link2"];
     assert_eq!((&storage["match"]["macaddress"], &storage["mtu"]), (&json!("52:54:00:00:00:03"), &json!(9000)));
     assert_eq!((&storage["set-name"], &storage["dhcp4"]), (&json!("link2"), &json!(true)));
+    assert_eq!(storage["nameservers"], vlan["nameservers"], "DHCP may bring none");
+    assert!(config["bonds"]["bond0"].get("nameservers").is_none(), "it has no address");
+}
+
+/// The words for one link with these networks, beside those that name it.
+fn words(link: &Value, networks: &[Value]) -> Vec<String> {
+    let mut links = vec![
+        json!({"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"}),
+        json!({"id": "b", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:02"}),
+    ];
+    let on = if link.is_null() { json!("a") } else { link["id"].clone() };
+    links.extend(Some(link.clone()).filter(|link| !link.is_null()));
+    let with_link = |network: &Value| {
+        let mut network = network.clone();
+        network["link"] = on.clone();
+        network
+    };
+    let networks: Vec<Value> = networks.iter().map(with_link).collect();
+    let given = ready(with_network(&json!({"links": links, "networks": networks}), STUB));
+    let words = forms(&given).boot_partition.unwrap().network;
+    words.into_iter().filter(|word| word.starts_with("ip=")).collect()
+}
+
+/// NetworkManager disables the family that has no address yet when it comes to a word of the other one.
+#[test]
+fn both_families_come_up_on_one_link() {
+    let dhcp = json!({"id": "1", "type": "ipv4_dhcp"});
+    let slaac = json!({"id": "2", "type": "ipv6_slaac"});
+    let v4 = json!({"id": "3", "type": "ipv4", "ip_address": "192.0.2.7/24"});
+    let v6 = json!({"id": "4", "type": "ipv6", "ip_address": "2001:db8::7/64"});
+    let fixed_v4 = "ip=192.0.2.7:::255.255.255.0:rack1-07:nic0:none";
+    let fixed_v6 = "ip=[2001:db8::7]:::64:rack1-07:nic0:none";
+    for (networks, expected) in [
+        (vec![&dhcp, &slaac], vec!["ip=nic0:dhcp"]),
+        (vec![&dhcp, &v6], vec![fixed_v6, "ip=nic0:dhcp"]),
+        (vec![&slaac, &v4], vec![fixed_v4, "ip=nic0:auto6"]),
+        (vec![&v6, &v4], vec![fixed_v4, fixed_v6]),
+        (vec![&v6, &slaac, &dhcp], vec![fixed_v6, "ip=nic0:dhcp"]),
+        (vec![&slaac], vec!["ip=nic0:auto6"]),
+    ] {
+        let networks: Vec<Value> = networks.into_iter().cloned().collect();
+        assert_eq!(words(&Value::Null, &networks), expected);
+    }
+}
+
+#[test]
+fn a_bonds_own_address_stands_behind_its_mtu() {
+    let mut bond = json!({"id": "bond0", "type": "bond", "bond_mode": "active-backup", "bond_links": ["a", "b"],
+                          "ethernet_mac_address": "52:54:00:00:00:0b"});
+    let networks =
+        [json!({"id": "1", "type": "ipv4_dhcp"}), json!({"id": "2", "type": "ipv6", "ip_address": "2001:db8::7/64"})];
+    let fixed = "ip=[2001:db8::7]:::64:rack1-07:bond2:none";
+    let expected = [format!("{fixed}::52:54:00:00:00:0b"), "ip=bond2:dhcp::52:54:00:00:00:0b".to_owned()];
+    assert_eq!(words(&bond, &networks), expected);
+    bond["mtu"] = json!(9000);
+    let expected = [format!("{fixed}:9000:52:54:00:00:00:0b"), "ip=bond2:dhcp:9000:52:54:00:00:00:0b".to_owned()];
+    assert_eq!(words(&bond, &networks), expected);
+}
+
+#[test]
+fn domains_that_names_are_looked_for_in_go_to_cloud_init() {
+    let with = |search: Value| {
+        let mut network = network();
+        network["networks"][0]["dns_search"] = search;
+        with_network(&network, CLOUD)
+    };
+    let config = |search: Value| {
+        let forms = forms(&ready(with(search)));
+        value(&forms.no_cloud.unwrap().files, "network-config")
+    };
+    let servers = &config(json!(["example.com", "lab.example.com."]))["vlans"]["vlan7"]["nameservers"];
+    assert_eq!(servers["search"], json!(["example.com", "lab.example.com."]));
+    assert!(config(json!([]))["vlans"]["vlan7"]["nameservers"].get("search").is_none());
+    for bad in [json!(["a b"]), json!([""]), json!(["a..b"]), json!([7]), json!("example.com"), json!(["x".repeat(64)])]
+    {
+        assert!(why(with(bad.clone())).contains("networks[0].dns_search"), "{bad}");
+    }
+    assert!(why(with(json!(vec!["a"; 7]))).contains("networks[0].dns_search: has more than 6 names"));
+}
+
+/// cloud-init unpacks gzip itself, and takes base64 for text that it does not know.
+#[test]
+fn user_data_in_base64_arrives_as_cloud_init_reads_it() {
+    let drive = |text: &str| {
+        let forms = forms(&ready(given::read(Ways::default(), &host(), Some(&user(text)), None, None)));
+        let files = forms.config_drive.unwrap().files;
+        let file = files.into_iter().find(|file| file.path == "openstack/latest/user_data").unwrap();
+        STANDARD.decode(&file.content_base64).unwrap()
+    };
+    let packed = STANDARD.encode(CLOUD);
+    assert_eq!(drive(&packed), CLOUD.as_bytes());
+    assert_eq!(drive(&format!("{}\n{}\n", &packed[..8], &packed[8..])), CLOUD.as_bytes());
+    // `printf '#!/bin/sh\n' | gzip -n | base64`
+    let gzip = "H4sIAAAAAAAAA1NW1E/KzNMvzuACAB2d+wQKAAAA";
+    assert_eq!(drive(gzip), STANDARD.decode(gzip).unwrap(), "its gzip stays");
 }
 
 #[test]
@@ -169,7 +268,7 @@ fn a_first_boots_network_stands_in_dracuts_words() {
         "ip=192.0.2.7::192.0.2.1:255.255.255.0:rack1-07:bond3.7:none",
         "ip=[2001:db8::7]::[2001:db8::1]:64:rack1-07:bond3.7:none",
         "rd.route=198.51.100.0/24:192.0.2.9:bond3.7",
-        "nameserver=[2001:db8::53]",
+        "nameserver=2001:db8::53",
         "nameserver=192.0.2.53",
     ];
     assert_eq!(words, expected);
@@ -233,6 +332,102 @@ fn an_owner_who_names_the_drive_may_use_all_of_its_words() {
 }
 
 #[test]
+fn a_stream_says_the_form_where_the_host_does_not() {
+    let declared = |words: &[(&str, &str)]| {
+        let one = |(stream, word): &(&str, &str)| Declared { stream: (*stream).to_owned(), word: (*word).to_owned() };
+        words.iter().map(one).collect::<Vec<_>>()
+    };
+    let read = |words: &[(&str, &str)], annotation: Option<&str>, text: &str, network: Option<&Value>| {
+        let declared = declared(words);
+        let mut host = host();
+        if let Some(form) = annotation {
+            host.metadata.annotations.insert(HAND_OFF.into(), form.into());
+        }
+        let network = network.map(|network| secret("net", "networkData", &network.to_string()));
+        let ways = Ways { declared: &declared, ..Ways::default() };
+        given::read(ways, &host, Some(&user(text)), None, network.as_ref())
+    };
+    let form = |words: &[(&str, &str)], annotation| forms(&ready(read(words, annotation, STUB, None))).form;
+    let stable = [("stable", "config-drive")];
+    assert_eq!(form(&stable, None), Form::ConfigDrive);
+    assert_eq!(form(&stable, Some("boot-partition")), Form::BootPartition, "the host's own word wins");
+    assert_eq!(form(&stable, Some("auto")), Form::Auto);
+    assert_eq!(form(&[], None), Form::Auto);
+    // Two streams with the same images.
+    assert_eq!(form(&[("next", "auto"), ("stable", "config-drive")], None), Form::ConfigDrive);
+    assert_eq!(form(&[("next", "config-drive"), ("stable", "config-drive")], None), Form::ConfigDrive);
+    let differ = [("next", "boot-partition"), ("stable", "config-drive")];
+    let told = why(read(&differ, None, STUB, None));
+    assert!(told.contains("BootImageStream next") && told.contains("of stable"), "{told}");
+    assert_eq!(form(&differ, Some("config-drive")), Form::ConfigDrive);
+
+    // What the form is to blame for names the field.
+    let field = "spec.handOff of BootImageStream stable";
+    let odd = json!({"links": [{"id": "a", "type": "bridge", "members": []}]});
+    for (word, text, network) in [
+        ("boot-partition", CLOUD, None),
+        ("no-cloud", STUB, None),
+        ("kernel-arguments", STUB, None),
+        ("no-cloud", CLOUD, Some(&odd)),
+        ("nocloud", CLOUD, None),
+    ] {
+        let told = why(read(&[("stable", word)], None, text, network));
+        assert!(told.contains(field) && !told.contains("the annotation firesteel.dev/hand-off:"), "{word}: {told}");
+    }
+    assert!(
+        why(read(&stable, Some("no-cloud"), STUB, None)).contains("the annotation firesteel.dev/hand-off: the hand")
+    );
+    ready(read(&stable, None, CLOUD, Some(&odd)));
+}
+
+#[test]
+fn what_may_keep_an_os_from_coming_up_is_told_once() {
+    let unit = json!({
+        "ignition": {"version": "3.2.0"},
+        "storage": {"files": [{"path": "/etc/systemd/system/a.service", "contents": {"source": "data:,s3cr3t"}}]},
+        "systemd": {"units": [{"name": "a.service", "contents": "[Unit]\n"}]},
+    });
+    let warned = ready(given::read(Ways::default(), &host(), Some(&user(&unit.to_string())), None, None));
+    let [warning] = warned.warnings.as_slice() else { panic!("{:?}", warned.warnings) };
+    assert!(
+        warning.starts_with("Secret user, key userData: storage.files[0].path: is that of a systemd unit"),
+        "{warning}"
+    );
+    assert!(!warning.contains("s3cr3t"));
+    let plain = ready(given::read(Ways::default(), &host(), Some(&user(STUB)), None, None));
+    assert!(plain.warnings.is_empty(), "{:?}", plain.warnings);
+
+    let mut told = String::new();
+    assert!(!is_news(&mut told, &plain) && is_news(&mut told, &warned) && !is_news(&mut told, &warned));
+    let other = Given { sha256: "other".into(), ..warned.clone() };
+    assert!(is_news(&mut told, &other), "another user data with the same fault");
+
+    let fields: serde_json::Map<String, Value> =
+        (0..60).map(|number| (format!("\u{1b}{}{number}", "x".repeat(90)), json!(1))).collect();
+    let mut many = json!({"ignition": {"version": "3.2.0"}});
+    many.as_object_mut().unwrap().extend(fields);
+    let many = ready(given::read(Ways::default(), &host(), Some(&user(&many.to_string())), None, None));
+    assert!(many.warnings[0].len() <= 1024 && many.warnings[0].ends_with(" more"), "{:?}", many.warnings);
+    assert!(!many.warnings[0].contains('\u{1b}'));
+}
+
+#[test]
+fn a_network_where_ignition_does_not_look_is_told() {
+    let read = |form: Option<&str>, text: &str| {
+        let mut host = host();
+        if let Some(form) = form {
+            host.metadata.annotations.insert(HAND_OFF.into(), form.into());
+        }
+        let network = secret("net", "networkData", &network().to_string());
+        ready(given::read(Ways::default(), &host, Some(&user(text)), None, Some(&network))).warnings
+    };
+    assert!(read(Some("config-drive"), STUB)[0].starts_with("the network of spec.networkData is on the config drive"));
+    assert!(read(None, STUB)[0].starts_with("if the image takes a config drive"));
+    assert!(read(Some("boot-partition"), STUB).is_empty(), "arguments of the first boot say it");
+    assert!(read(Some("config-drive"), CLOUD).is_empty() && read(None, CLOUD).is_empty(), "cloud-init reads it");
+}
+
+#[test]
 fn each_change_of_what_is_handed_over_has_another_digest() {
     let of = |user_data: &str, meta: Option<&str>| {
         let meta = meta.map(|text| secret("meta", "metaData", text));
@@ -247,7 +442,7 @@ fn each_change_of_what_is_handed_over_has_another_digest() {
 #[test]
 fn a_kernel_argument_takes_the_place_of_a_stub_that_says_nothing_else() {
     let urls = ["https://192.0.2.1:22623/config/".to_owned(), "http://192.0.2.1:22624/config/".to_owned()];
-    let ways = Ways { urls: &urls, plain: Some("http://192.0.2.1:22624/config/") };
+    let ways = Ways { urls: &urls, plain: Some("http://192.0.2.1:22624/config/"), ..Ways::default() };
     let stub = json!({"ignition": {
         "version": "3.2.0",
         "config": {"merge": [{"source": "https://192.0.2.1:22623/config/worker"}]},

@@ -24,6 +24,8 @@ use node::Node;
 
 /// More than the C library of an OS asks (`MAXNS` is 3), and few enough for a command line.
 const RESOLVERS_MAX: usize = 8;
+/// As many as C libraries look through that have a bound (`MAXDNSRCH`).
+const SEARCH_MAX: usize = 6;
 const NMSTATE_KEY: &str = "nmstate";
 /// Of the text. A plan of the most links has less than half of it.
 pub const TEXT_BYTES_MAX: usize = 64 << 10;
@@ -126,6 +128,27 @@ pub(crate) fn resolvers(document: &Value) -> Vec<IpAddr> {
         }
     }
     found
+}
+
+/// The domains in which a document has names looked for (`dns_search` of its networks), as far as they are names.
+pub(crate) fn search(document: &Value) -> Vec<String> {
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let mut found: Vec<String> = Vec::new();
+    for value in list(&document["networks"]).iter().flat_map(|network| list(&network["dns_search"])) {
+        let name = value.as_str().filter(|name| node::is_domain(name));
+        if let Some(name) = name
+            && !found.iter().any(|known| known.eq_ignore_ascii_case(name))
+            && found.len() < SEARCH_MAX
+        {
+            found.push(name.to_owned());
+        }
+    }
+    found
+}
+
+/// The document as it goes onto a config drive.
+pub(crate) fn with_vlan_macs(document: &Value) -> Value {
+    openstack::with_vlan_macs(document)
 }
 
 /// For fuzzing: reads any bytes as either format; what is read is a plan that can be carried out, within its bounds,

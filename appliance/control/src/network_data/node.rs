@@ -10,6 +10,9 @@ use serde_json::{Map, Value};
 
 /// More than any list of these formats has that a plan has room for.
 const ITEMS_MAX: usize = 256;
+/// RFC 1035, section 2.3.4.
+const LABEL_BYTES_MAX: usize = 63;
+const DOMAIN_BYTES_MAX: usize = 253;
 
 pub(super) struct Node<'a> {
     value: &'a Value,
@@ -60,6 +63,12 @@ impl<'a> Node<'a> {
 
     pub(super) fn flag(&self) -> Result<bool, String> {
         self.value.as_bool().map_or_else(|| self.fail("must be true or false"), Ok)
+    }
+
+    /// A name of DNS.
+    pub(super) fn domain(&self) -> Result<&'a str, String> {
+        let name = self.text()?;
+        if is_domain(name) { Ok(name) } else { self.fail("must be a name of DNS, as in example.com") }
     }
 
     /// A whole number, also as text, which templates write.
@@ -123,6 +132,15 @@ impl<'a> Node<'a> {
     }
 }
 
+/// RFC 1123, section 2.1, and with the underscores that sites have. `.` and a dot at the end are the root's.
+pub(super) fn is_domain(name: &str) -> bool {
+    let is_label = |label: &str| {
+        let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_');
+        (1..=LABEL_BYTES_MAX).contains(&label.len()) && label.bytes().all(inner) && !label.starts_with('-')
+    };
+    name.len() <= DOMAIN_BYTES_MAX && (name == "." || name.strip_suffix('.').unwrap_or(name).split('.').all(is_label))
+}
+
 /// Ones, then zeros.
 fn mask_bits(mask: u128, width: u8) -> Option<u8> {
     let ones = u8::try_from(mask.count_ones()).ok()?;
@@ -161,6 +179,15 @@ impl<'a> Object<'a> {
     /// Name servers: read, so that a slip is told, and not needed.
     pub(super) fn name_servers(&self, key: &str) -> Result<(), String> {
         self.items(key)?.iter().try_for_each(|server| server.ip().map(drop))
+    }
+
+    /// Names of DNS, at most so many.
+    pub(super) fn domains(&self, key: &str, most: usize) -> Result<(), String> {
+        let domains = self.items(key)?;
+        if domains.len() > most {
+            return self.fail(key, format!("has more than {most} names"));
+        }
+        domains.iter().try_for_each(|domain| domain.domain().map(drop))
     }
 }
 

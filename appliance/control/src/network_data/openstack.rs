@@ -6,6 +6,8 @@ use firesteel_wire::{
     network::{Address, BondMode, HashPolicy, Link, LinkKind, Route},
 };
 
+use serde_json::Value;
+
 use super::node::{Node, Object, default_route};
 
 /// What the kernel's bonding driver takes where nothing is said, as OpenStack's tools do.
@@ -141,6 +143,33 @@ fn vlan_mac(node: &Node<'_>, links: &[Link]) -> Result<(), String> {
     Ok(())
 }
 
+/// The document with `vlan_mac_address` where a VLAN has none, which cloud-init's reader of a config drive cannot do
+/// without (`convert_net_json`): its own address, or that of what carries it, as far as they are said. What is there stays
+/// as it is, and so does what is not understood.
+pub(super) fn with_vlan_macs(document: &Value) -> Value {
+    let mut document = document.clone();
+    let Some(links) = document["links"].as_array().cloned() else { return document };
+    for (index, link) in links.iter().enumerate() {
+        if link["type"] == "vlan"
+            && link["vlan_mac_address"].is_null()
+            && let Some(mac) = address_of_vlan(&links, link)
+        {
+            document["links"][index]["vlan_mac_address"] = Value::String(mac);
+        }
+    }
+    document
+}
+
+fn address_of_vlan(links: &[Value], vlan: &Value) -> Option<String> {
+    let find = |id: &Value| links.iter().find(|link| id.is_string() && link["id"] == *id);
+    let own = |link: &Value| link["ethernet_mac_address"].as_str().map(str::to_owned);
+    own(vlan).or_else(|| {
+        let carrier = find(&vlan["vlan_link"])?;
+        // A bond without an address has that of its first member.
+        own(carrier).or_else(|| own(find(&carrier["bond_links"][0])?))
+    })
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Fixed,
@@ -201,6 +230,7 @@ fn network(node: &Node<'_>, plan: &mut NetworkPlan) -> Result<(), String> {
         plan.routes.push(route(&node, name)?);
     }
     network.name_servers("dns_nameservers")?;
+    network.domains("dns_search", super::SEARCH_MAX)?;
     for node in network.items("services")? {
         let service = node.object(&["type", "address"])?;
         service.need("type")?.word(&[("dns", ())])?;

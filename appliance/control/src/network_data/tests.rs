@@ -141,6 +141,37 @@ fn the_key_of_the_secret_says_the_format() {
     assert!(!error(&[("networkData", &hidden)]).contains('\u{1b}'));
 }
 
+/// What cloud-init's reader of a config drive needs of each VLAN.
+#[test]
+fn a_vlan_on_a_config_drive_has_an_address() {
+    let own = serde_json::json!({"links": [
+        {"id": "nic", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"},
+        {"id": "named", "type": "bond", "bond_links": ["nic"], "ethernet_mac_address": "52:54:00:00:00:0b"},
+        {"id": "nameless", "type": "bond", "bond_links": ["nic", "gone"]},
+        {"id": "v0", "type": "vlan", "vlan_link": "nic", "odd": true},
+        {"id": "v1", "type": "vlan", "vlan_link": "named"},
+        {"id": "v2", "type": "vlan", "vlan_link": "nameless", "vlan_mac_address": null},
+        {"id": "v3", "type": "vlan", "vlan_link": "nic", "vlan_mac_address": "52:54:00:00:00:33"},
+        {"id": "v4", "type": "vlan", "vlan_link": "nic", "ethernet_mac_address": "52:54:00:00:00:44"},
+        {"id": "v5", "type": "vlan", "vlan_link": "gone"},
+        {"id": "v6", "type": "vlan"},
+        "odd",
+    ], "odd": {"kept": 1}});
+    let filled = with_vlan_macs(&own);
+    let of = |index: usize| filled["links"][index]["vlan_mac_address"].as_str();
+    let expected = ["01", "0b", "01", "33", "44"].map(|end| Some(format!("52:54:00:00:00:{end}")));
+    assert_eq!([3, 4, 5, 6, 7].map(|index| of(index).map(str::to_owned)), expected);
+    let mut without = filled.clone();
+    for index in [3, 4, 7] {
+        without["links"][index].as_object_mut().expect("a link").remove("vlan_mac_address");
+    }
+    without["links"][5]["vlan_mac_address"] = Value::Null;
+    assert_eq!(without, own, "all else stays");
+    for odd in [serde_json::json!({}), serde_json::json!({"links": {"a": 1}}), serde_json::json!([])] {
+        assert_eq!(with_vlan_macs(&odd), odd);
+    }
+}
+
 proptest! {
     #[test]
     fn any_bytes_are_borne(at in 0usize..400, noise in prop::collection::vec(any::<u8>(), 1..16)) {

@@ -1,7 +1,10 @@
 //! The forms in which user data comes: plain, gzip, base64, and gzip in base64. One layer of each at most, base64
 //! outside: what is nested deeper is no form that any tool writes, and is how bombs are built.
 
-use std::io::{Read as _, Write as _};
+use std::{
+    borrow::Cow,
+    io::{Read as _, Write as _},
+};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use flate2::{Compression, read::MultiGzDecoder, write::GzEncoder};
@@ -114,6 +117,16 @@ pub fn read(bytes: &[u8]) -> Result<Read, FormError> {
     }
 }
 
+/// User data that was read as [`Read::NotIgnition`], without the base64 around it: cloud-init unpacks gzip, and takes base64
+/// for text.
+#[must_use]
+pub fn for_cloud_init(bytes: &[u8]) -> Cow<'_, [u8]> {
+    if bytes.starts_with(&GZIP) || not_ignition(bytes).is_some() {
+        return Cow::Borrowed(bytes);
+    }
+    from_base64(bytes).map_or(Cow::Borrowed(bytes), |(unpacked, _)| Cow::Owned(unpacked))
+}
+
 /// Writes a JSON text in the form in which it was read.
 #[must_use]
 pub fn write(text: &str, form: Form) -> Vec<u8> {
@@ -147,7 +160,7 @@ fn without_base64(bytes: &[u8], base64: Option<Lines>) -> Result<Option<Read>, F
 }
 
 fn plain(bytes: &[u8], form: Form) -> Result<Option<Read>, FormError> {
-    if let Some(what) = for_cloud_init(bytes) {
+    if let Some(what) = not_ignition(bytes) {
         return Ok(Some(Read::NotIgnition(what)));
     }
     if bytes.trim_ascii_start().first() != Some(&b'{') {
@@ -161,7 +174,7 @@ fn plain(bytes: &[u8], form: Form) -> Result<Option<Read>, FormError> {
 }
 
 /// By the beginnings that cloud-init knows. It takes messages with a header in any case and in any order.
-fn for_cloud_init(bytes: &[u8]) -> Option<NotIgnition> {
+fn not_ignition(bytes: &[u8]) -> Option<NotIgnition> {
     let head = &bytes[..bytes.len().min(256)];
     let head = String::from_utf8_lossy(head).trim_start().to_ascii_lowercase();
     let begins = |beginnings: &[&str]| beginnings.iter().any(|beginning| head.starts_with(beginning));
