@@ -41,6 +41,7 @@ fn control(core: &Core) -> Control {
         kernel_arguments: KernelArguments::default(),
         bmc_tls: firesteel_bmc::Tls::default(),
         hosts_at_once: 4,
+        boot_image_minimum: firesteel_plan::skew::Minimum::default(),
         tells_events: false,
     };
     Control::new(config).unwrap()

@@ -10,7 +10,7 @@ use std::{
 
 use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
 use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
-use firesteel_plan::policy::Trigger;
+use firesteel_plan::{policy::Trigger, skew::Minimum};
 use firesteel_resources::{
     BareMetalHost, BootImageStream, DiscoveredHost, Halt, HardwareData, HostGroup, HostJournal, MachineConfig,
     MachineConfigPool, MachineConfiguration, ObjectMeta, Receipt, Secret,
@@ -73,6 +73,8 @@ pub struct Config {
     pub bmc_tls: firesteel_bmc::Tls,
     /// Hosts that are inspected, provisioned or deprovisioned at a time.
     pub hosts_at_once: usize,
+    /// Boot images that are older stand against an upgrade.
+    pub boot_image_minimum: Minimum,
     /// Whether the API is told of what happens to hosts by events, which somebody has to forget.
     pub tells_events: bool,
 }

@@ -8,17 +8,18 @@
 //! | Manual | the spec says so, or it says nothing and not all sets are managed | the version that a person states, or that of the installation |
 //!
 //! The automatic version begins at that of the installation, advances when all sets are done, and goes back to it when
-//! one is skipped. Beside it each set's own image counts: one that is older than all others is the one that fails.
+//! one is skipped. Beside it each set's own image counts: one that is older than all others is the one that fails. Sets of
+//! Cluster API count for nothing: their images are named in templates that are not here, so that nobody could ever bring
+//! the version on again.
 
-use std::{collections::BTreeMap, fmt};
+use std::{collections::BTreeMap, fmt, str::FromStr};
 
 use firesteel_resources::machine_configuration::{
-    BootImageVersion, MANAGED, ManagedBootImages, RHCOS_VERSION_CHARS, SelectionMode, SkewEnforcement, SkewMode,
-    VersionMode,
+    BootImageVersion, ManagedBootImages, RHCOS_VERSION_CHARS, SelectionMode, SkewEnforcement, SkewMode, VersionMode,
 };
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{Decision, SetKey};
+use crate::policy::{Decision, SetKey, SetKind};
 
 /// Reason of the condition Upgradeable (upstream).
 pub const REASON: &str = "ClusterBootImageSkewError";
@@ -80,7 +81,8 @@ pub fn ocp(version: &str) -> Option<[u32; 3]> {
 }
 
 /// The oldest images from which hosts can join.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(into = "String")]
 pub struct Minimum {
     pub ocp: [u32; 3],
     pub rhcos: Rhel,
@@ -98,6 +100,61 @@ impl fmt::Display for Minimum {
         let [major, minor, patch] = self.ocp;
         write!(f, "{major}.{minor}.{patch} (RHCOS {})", self.rhcos)
     }
+}
+
+/// As it is written in settings: `4.13.0,9.2`.
+impl From<Minimum> for String {
+    fn from(minimum: Minimum) -> Self {
+        let [major, minor, patch] = minimum.ocp;
+        format!("{major}.{minor}.{patch},{}", minimum.rhcos)
+    }
+}
+
+/// RHEL's first version with an RHCOS: a lower one is a cluster's, of which a part was forgotten.
+const RHEL_MAJOR_MIN: u32 = 8;
+
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MinimumError {
+    #[error(
+        "{0:?} is no version of boot images: give an OCP version such as 4.13.0, RHCOS's such as 9.2 or \
+         9.2.20230504-0, or both with a comma between them"
+    )]
+    Version(String),
+    #[error("there are two OCP versions: give one")]
+    TwoOcp,
+    #[error("there are two RHCOS versions: give one")]
+    TwoRhcos,
+}
+
+/// An OCP version, one of RHCOS, or both with a comma between them. What is not said is as by default.
+impl FromStr for Minimum {
+    type Err = MinimumError;
+
+    fn from_str(text: &str) -> Result<Self, MinimumError> {
+        let (mut own_ocp, mut own_rhcos) = (None, None);
+        for part in text.split(',').map(str::trim) {
+            if let Some(version) = ocp(part) {
+                if own_ocp.replace(version).is_some() {
+                    return Err(MinimumError::TwoOcp);
+                }
+            } else if let Some(version) = rhcos(part).or_else(|| rhel(part)) {
+                if own_rhcos.replace(version).is_some() {
+                    return Err(MinimumError::TwoRhcos);
+                }
+            } else {
+                return Err(MinimumError::Version(part.to_owned()));
+            }
+        }
+        let default = Self::default();
+        Ok(Self { ocp: own_ocp.unwrap_or(default.ocp), rhcos: own_rhcos.unwrap_or(default.rhcos) })
+    }
+}
+
+/// `9.2`.
+fn rhel(text: &str) -> Option<Rhel> {
+    let (major, minor) = text.split_once('.')?;
+    let version = Rhel { major: number(major)?, minor: number(minor)? };
+    (version.major >= RHEL_MAJOR_MIN).then_some(version)
 }
 
 /// What is remembered from step to step.
@@ -177,10 +234,11 @@ pub fn decide(seen: &Seen<'_>, recorded: &Recorded) -> Decided {
     Decided { status, recorded, upgradeable }
 }
 
-/// Whether the age of all images is the policy's to know.
+/// Whether the age of all images that are the policy's to change is its to know.
 fn is_all_managed(effective: &ManagedBootImages) -> bool {
-    MANAGED.iter().all(|(resource, group)| {
-        effective.selection(resource, group).is_some_and(|selection| selection.mode == SelectionMode::All)
+    SetKind::ALL.into_iter().filter(|kind| kind.is_brought_along()).all(|kind| {
+        let selection = effective.selection(kind.resource(), kind.api_group());
+        selection.is_some_and(|selection| selection.mode == SelectionMode::All)
     })
 }
 
@@ -200,12 +258,14 @@ fn record(seen: &Seen<'_>, recorded: &Recorded) -> Recorded {
         oldest.clone_into(&mut recorded.installed);
         oldest.clone_into(&mut recorded.reached);
     }
-    let mut counted = seen.decisions.values().filter(|decision| match decision {
+    let decisions =
+        || seen.decisions.iter().filter(|(key, _)| key.kind.is_brought_along()).map(|(_, decision)| decision);
+    let mut counted = decisions().filter(|decision| match decision {
         Decision::NotSelected => false,
         Decision::Skip(skip) => skip.reason.is_counted(),
         Decision::Done | Decision::Patch { .. } | Decision::Wait(_) | Decision::Degraded(_) => true,
     });
-    if seen.decisions.values().any(|decision| matches!(decision, Decision::Skip(skip) if skip.reason.is_counted())) {
+    if decisions().any(|decision| matches!(decision, Decision::Skip(skip) if skip.reason.is_counted())) {
         recorded.reached.clone_from(&recorded.installed);
     } else if counted.all(|decision| *decision == Decision::Done) {
         oldest.clone_into(&mut recorded.reached);

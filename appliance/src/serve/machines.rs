@@ -210,6 +210,7 @@ fn control_config(
         kernel_arguments,
         bmc_tls,
         hosts_at_once: settings.hosts_at_once,
+        boot_image_minimum: settings.boot_image_minimum,
         tells_events: true,
     })
 }

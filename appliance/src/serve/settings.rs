@@ -12,7 +12,7 @@ use std::{
 use anyhow::Context as _;
 use firesteel_control::{CONFIG_PORT, TOKEN_DAYS_DEFAULT};
 use firesteel_dhcp::{Network, Pool, Subnet};
-use firesteel_plan::admission::AT_ONCE;
+use firesteel_plan::{admission::AT_ONCE, skew::Minimum};
 use firesteel_store::Durability;
 use serde::{Deserialize, Serialize};
 
@@ -106,6 +106,10 @@ pub struct RawSettings {
     /// what the disk has]
     #[arg(long, value_name = "SIZE")]
     pub image_quota: Option<Quota>,
+    /// The oldest boot images from which hosts may join; older ones stand against an upgrade: an OCP version, one of
+    /// RHCOS, or both with a comma between them [default: 4.13.0,9.2]
+    #[arg(long, value_name = "VERSION")]
+    pub boot_image_minimum: Option<String>,
     /// File with a token (bearer) that /metrics of the API can be read with, and nothing else [default: none]
     #[arg(long, value_name = "FILE")]
     pub metrics_token: Option<PathBuf>,
@@ -151,6 +155,7 @@ pub struct Settings {
     pub no_bmc_consoles: bool,
     pub hosts_at_once: usize,
     pub image_quota: Option<Quota>,
+    pub boot_image_minimum: Minimum,
     pub metrics_token: Option<PathBuf>,
     pub log: String,
     pub log_json: bool,
@@ -182,6 +187,8 @@ impl RawSettings {
         }
         let ca_years = merged.ca_years.unwrap_or(CA_YEARS_DEFAULT);
         anyhow::ensure!((1..=9).contains(&ca_years), "ca-years: must be 1 to 9, for the CA lives ten years");
+        let minimum = merged.boot_image_minimum.as_deref().map(|text| text.parse().context("boot-image-minimum"));
+        let boot_image_minimum = minimum.transpose()?.unwrap_or_default();
         let data = merged.data.with_context(|| needed("data"))?;
         anyhow::ensure!(merged.api_only || merged.boot_files.is_some(), needed("boot-files"));
         Ok(Settings {
@@ -209,6 +216,7 @@ impl RawSettings {
             no_bmc_consoles: merged.no_bmc_consoles,
             metrics_token: merged.metrics_token,
             image_quota: merged.image_quota,
+            boot_image_minimum,
             hosts_at_once: merged.hosts_at_once.map_or(AT_ONCE, NonZeroUsize::get),
             log: merged.log.unwrap_or_else(|| "info".to_owned()),
             log_json: merged.log_json,
@@ -245,6 +253,7 @@ impl RawSettings {
             hosts_at_once: self.hosts_at_once.or(file.hosts_at_once),
             metrics_token: self.metrics_token.or(file.metrics_token),
             image_quota: self.image_quota.or(file.image_quota),
+            boot_image_minimum: self.boot_image_minimum.or(file.boot_image_minimum),
             log: self.log.or(file.log),
             log_json: self.log_json || file.log_json,
             print_config: self.print_config,
@@ -281,6 +290,24 @@ mod tests {
 
     fn flags_without_file() -> RawSettings {
         RawSettings { data: Some("/d".into()), boot_files: Some("/b".into()), ..RawSettings::default() }
+    }
+
+    #[test]
+    fn the_oldest_boot_images_are_told_by_flag_or_file_and_printed_as_they_are_read() {
+        let of = |text: &str| RawSettings { boot_image_minimum: Some(text.to_owned()), ..flags_without_file() }.check();
+        assert_eq!(flags_without_file().check().unwrap().boot_image_minimum, Minimum::default());
+        let minimum = of("4.16.0,9.4").unwrap().boot_image_minimum;
+        assert_eq!(minimum, "9.4,4.16.0".parse().unwrap());
+        assert_eq!(String::from(minimum), "4.16.0,9.4");
+        let wrong = format!("{:#}", of("4.16").unwrap_err());
+        assert!(wrong.contains("boot-image-minimum") && wrong.contains("\"4.16\""), "{wrong}");
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("s.toml");
+        std::fs::write(&path, "boot-image-minimum = \"4.17.0\"\n").unwrap();
+        let flags = RawSettings { config: Some(path), ..flags_without_file() };
+        assert_eq!(flags.clone().check().unwrap().boot_image_minimum.ocp, [4, 17, 0]);
+        let flags = RawSettings { boot_image_minimum: Some("4.18.0".to_owned()), ..flags };
+        assert_eq!(flags.check().unwrap().boot_image_minimum.ocp, [4, 18, 0]);
     }
 
     #[test]

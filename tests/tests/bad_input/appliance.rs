@@ -126,6 +126,7 @@ impl Appliance {
             kernel_arguments: KernelArguments::default(),
             bmc_tls: firesteel_bmc::Tls::default(),
             hosts_at_once: firesteel_plan::admission::AT_ONCE,
+            boot_image_minimum: firesteel_plan::skew::Minimum::default(),
             tells_events: true,
         };
         let control = Control::new(config).unwrap();

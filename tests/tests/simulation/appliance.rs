@@ -120,6 +120,7 @@ impl Appliance {
             bmc_tls: firesteel_bmc::Tls::default(),
             // Nobody forgets them here.
             hosts_at_once: AT_ONCE,
+            boot_image_minimum: firesteel_plan::skew::Minimum::default(),
             tells_events: false,
         };
         let control = Control::new(config).expect("the registry has all kinds");

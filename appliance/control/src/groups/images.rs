@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use firesteel_plan::{
-    group::{HostSeen, Stage},
+    group::{HostSeen, Reason, Stage, Why},
     policy::Entry,
 };
 use firesteel_resources::{
@@ -91,9 +91,12 @@ impl Given {
 /// The host as a group sees it. `is_fought`: something else sets back what the group writes to it.
 pub(super) fn seen(name: &str, place: &Place, is_fought: bool, own: &Given, all: &Given) -> HostSeen {
     let find = |image: &Image| own.find(image).or_else(|| all.find(image)).cloned();
-    let foreign = |image: &Image| Stage::Foreign(format!("it has an image that no group gave it: {}", image.url));
+    let foreign = |image: &Image| {
+        let why = format!("it has an image that no group gave it: {}", image.url);
+        Stage::Foreign(Why::new(Reason::OwnImage, why))
+    };
     let stage = match &place.stand {
-        Stand::Closed(why) => Stage::Foreign(why.clone()),
+        Stand::Closed(why) => Stage::Foreign(Why::new(Reason::NotToInstall, why.clone())),
         Stand::Open { wanted: None, .. } => Stage::ToInstall,
         Stand::Open { wanted: Some(image), failed } => match (find(image), failed) {
             (None, _) => foreign(image),
@@ -118,7 +121,7 @@ pub(super) fn seen(name: &str, place: &Place, is_fought: bool, own: &Given, all:
         sector_bytes: place.sector_bytes,
         is_fought: is_fought && stage.is_open(),
         stage,
-        is_ready: place.is_ready,
+        not_ready: place.not_ready.clone(),
     }
 }
 
@@ -164,7 +167,7 @@ mod tests {
     }
 
     fn place(stand: Stand) -> Place {
-        Place { stand, is_ready: true, ..Place::unreadable("u", String::new()) }
+        Place { stand, not_ready: None, ..Place::unreadable("u", String::new()) }
     }
 
     fn image(url: &str, checksum: &str) -> Image {

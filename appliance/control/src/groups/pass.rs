@@ -215,7 +215,7 @@ impl Control {
                     Give::Image(_) => {
                         ("ImageTakenBack", format!("the group {group} lets it wait until its hardware is known"))
                     }
-                    Give::Wait(why) => ("ImageTakenBack", format!("the group {group} lets it wait: {why}")),
+                    Give::Wait(why) => ("ImageTakenBack", format!("the group {group} lets it wait: {}", why.message)),
                 };
                 tracing::info!(host = %key, reason, "{message}");
                 self.tell_of(&key, &place.uid, reason, false, message);
@@ -299,6 +299,7 @@ fn changed_by(group: &HostGroup) -> String {
 
 #[cfg(test)]
 mod tests {
+    use firesteel_plan::group::{Reason, Why};
     use firesteel_resources::host_group::ImageReference;
     use serde_json::json;
 
@@ -321,7 +322,7 @@ mod tests {
         assert_eq!(of(None, false, &give), None);
         assert_eq!(of(Some(&old), false, &give), None, "it would be installed at once when it was inspected");
         assert_eq!(of(Some(&image), false, &give), Some(image.clone()), "nobody writes twice what stands there");
-        assert_eq!(of(Some(&image), true, &Give::Wait("w".into())), None);
+        assert_eq!(of(Some(&image), true, &Give::Wait(Why::new(Reason::Held, "w"))), None);
     }
 
     #[test]

@@ -28,8 +28,8 @@ pub(crate) struct Place {
     /// Of the disk that would be written, where that is known.
     pub(crate) sector_bytes: Option<u32>,
     pub(crate) stand: Stand,
-    /// It is installed at once where it is given an image.
-    pub(crate) is_ready: bool,
+    /// Why it would not be installed at once where it is given an image.
+    pub(crate) not_ready: Option<String>,
     /// Its hardware is as well known as it will be before something is written. Until then nobody knows which form of an
     /// image suits it, and once it is known the installation of an image that stands in its spec begins at once.
     pub(crate) is_measured: bool,
@@ -80,9 +80,6 @@ impl Place {
         let hardware = journal.hardware.as_ref();
         let inspected = hardware.and_then(|record| Architecture::read(&record.cpu.arch));
         let stand = stand(host, memory, journal);
-        let is_let_alone = [annotations::PAUSED, annotations::DETACHED, annotations::LOCK]
-            .iter()
-            .any(|key| metadata.annotations.contains_key(*key));
         let hints = host.spec.root_device_hints.clone().unwrap_or_default();
         let sector_bytes = hardware.and_then(|record| {
             let choice = select_disk(&hints, &record.disks).ok()?;
@@ -95,7 +92,7 @@ impl Place {
             architecture: inspected.or_else(|| Architecture::read(&host.spec.architecture)),
             is_inspected: inspected.is_some(),
             sector_bytes,
-            is_ready: memory.state == State::Available && host.spec.online && !is_let_alone && memory.frozen.is_none(),
+            not_ready: not_ready(host, memory),
             stand,
             is_measured: is_measured(memory.state.word(), hardware.is_some()),
             is_unreadable: false,
@@ -112,8 +109,8 @@ impl Place {
             architecture: None,
             is_inspected: false,
             sector_bytes: None,
+            not_ready: Some(why.clone()),
             stand: Stand::Closed(why),
-            is_ready: false,
             is_measured: false,
             is_unreadable: true,
             user_data: String::new(),
@@ -138,6 +135,22 @@ impl Place {
             Stand::Installing(_) | Stand::Installed { .. } | Stand::Closed(_) => None,
         }
     }
+}
+
+/// In words that stay the same for as long as it is so: they stand in a group's status.
+fn not_ready(host: &BareMetalHost, memory: &HostMemory) -> Option<String> {
+    let let_alone = [annotations::PAUSED, annotations::DETACHED, annotations::LOCK];
+    if let Some(key) = let_alone.iter().find(|key| host.metadata.annotations.contains_key(**key)) {
+        return Some(format!("nothing is done with it while it has the annotation {key}"));
+    }
+    if let Some(frozen) = &memory.frozen {
+        return Some(format!("its disks are kept as they are: {}", frozen.message));
+    }
+    if !host.spec.online {
+        return Some("its spec.online is false: it is installed when it is to be on".to_owned());
+    }
+    (memory.state != State::Available)
+        .then(|| format!("it is {} now, and is installed when it is available", memory.state.word()))
 }
 
 fn is_measured(state: Word, has_record: bool) -> bool {
@@ -407,19 +420,21 @@ mod tests {
     }
 
     #[test]
-    fn only_a_host_that_would_be_installed_at_once_is_ready() {
-        let ready = |edit: fn(&mut BareMetalHost), state: State| {
+    fn only_a_host_that_would_be_installed_at_once_is_ready_and_of_others_it_is_told_why() {
+        let why = |edit: fn(&mut BareMetalHost), state: State| {
             let mut host = host("a");
             edit(&mut host);
-            Place::of(&host, &memory(state), &HostJournalStatus::default()).is_ready
+            Place::of(&host, &memory(state), &HostJournalStatus::default()).not_ready
         };
-        assert!(ready(|_| {}, State::Available));
-        assert!(!ready(|_| {}, State::Inspecting));
-        assert!(!ready(|host| host.spec.online = false, State::Available));
+        assert_eq!(why(|_| {}, State::Available), None);
+        assert!(why(|_| {}, State::Inspecting).is_some_and(|why| why.contains("it is inspecting now")));
+        let off = why(|host| host.spec.online = false, State::Available);
+        assert!(off.is_some_and(|why| why.contains("spec.online")));
         for key in [annotations::PAUSED, annotations::DETACHED, annotations::LOCK] {
             let mut host = host("a");
             host.metadata.annotations.insert(key.to_owned(), String::new());
-            assert!(!Place::of(&host, &memory(State::Available), &HostJournalStatus::default()).is_ready, "{key}");
+            let place = Place::of(&host, &memory(State::Available), &HostJournalStatus::default());
+            assert!(place.not_ready.is_some_and(|why| why.contains(key)), "{key}");
         }
     }
 }

@@ -58,7 +58,7 @@ impl Keeper {
                 effective: &decided.effective,
                 decisions: &decided.decisions,
                 releases: &sets.releases,
-                minimum: skew::Minimum::default(),
+                minimum: control.config().boot_image_minimum,
             },
             &kept.skew,
         );

@@ -51,35 +51,6 @@ impl Endpoint {
     }
 }
 
-/// The endpoints of one config server; a host gets the one that it can reach before its OS runs.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Endpoints {
-    pub name: Option<Endpoint>,
-    pub ipv4: Option<Endpoint>,
-    pub ipv6: Option<Endpoint>,
-}
-
-/// What a host has on its first boot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reach {
-    pub dns: bool,
-    pub ipv4: bool,
-    pub ipv6: bool,
-}
-
-impl Endpoints {
-    /// The name where the host has DNS: it outlives an address. Else an address of a family that it has (S1.18).
-    #[must_use]
-    pub fn for_host(&self, reach: Reach) -> Option<&Endpoint> {
-        let choices = [(&self.name, reach.dns), (&self.ipv4, reach.ipv4), (&self.ipv6, reach.ipv6)];
-        choices.into_iter().find_map(|(endpoint, usable)| endpoint.as_ref().filter(|_| usable))
-    }
-
-    pub fn all(&self) -> impl Iterator<Item = &Endpoint> {
-        [&self.name, &self.ipv4, &self.ipv6].into_iter().flatten()
-    }
-}
-
 /// Which spec a managed stub is written in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StubSpec {

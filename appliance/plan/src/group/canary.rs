@@ -167,7 +167,7 @@ fn fill(seen: &Seen<'_>, canary: &mut Canary) {
     let taken: BTreeSet<&str> = canary.hosts.iter().map(|host| host.name.as_str()).collect();
     let suits = |host: &&HostSeen| {
         host.stage.is_open()
-            && host.is_ready
+            && host.not_ready.is_none()
             && !host.is_fought
             && !taken.contains(host.name.as_str())
             && give::obstacle(seen, &canary.image, host).is_none()

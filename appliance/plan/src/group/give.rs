@@ -1,11 +1,9 @@
 //! Which image each host gets that is not provisioned.
 
-use std::collections::BTreeMap;
-
 use firesteel_resources::host_group::{CanaryState, HostGroupStatus, ImageReference};
 
 use super::{
-    Give, HostSeen, Seen, canary,
+    Give, Gives, HostSeen, Reason, Seen, Why, canary,
     target::{self, Target},
 };
 
@@ -13,7 +11,7 @@ use super::{
 const SECTOR_BYTES: [u32; 2] = [512, 4096];
 
 /// What an open host gets, each by name.
-pub(super) fn gives(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> BTreeMap<String, Give> {
+pub(super) fn gives(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Gives {
     let open = seen.hosts.iter().filter(|host| host.stage.is_open());
     open.map(|host| (host.name.clone(), give(seen, target, status, host))).collect()
 }
@@ -27,7 +25,7 @@ fn give(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus, host: &HostS
         return Give::Wait(why);
     }
     if let Some(why) = seen.stub_fault {
-        return Give::Wait(why.to_owned());
+        return Give::Wait(Why::new(Reason::NoStub, why));
     }
     let held = target::held(seen, target, status);
     let halted = match &status.canary {
@@ -35,19 +33,25 @@ fn give(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus, host: &HostS
             if canary.hosts.iter().any(|own| own.name == host.name) {
                 return checked(&canary.image);
             }
-            return Give::Wait(canary::reason(canary));
+            // What keeps it from the image is told though it waits: no canary helps it.
+            let why = obstacle(seen, &canary.image, host);
+            return Give::Wait(why.unwrap_or_else(|| Why::new(Reason::CanaryFirst, canary::reason(canary))));
         }
         Some(canary) if canary::halts(seen, target, canary) => {
-            Some(format!("{} was tried, and {}", target::name(&canary.image), canary.message))
+            let why = format!("{} was tried, and {}", target::name(&canary.image), canary.message);
+            Some(Why::new(Reason::CanaryHalted, why))
         }
         Some(_) | None => None,
     };
     match (&status.current, usable(seen, target, status)) {
         (Some(current), Ok(())) => checked(current),
-        (_, Err(why)) => Give::Wait(halted.unwrap_or(why)),
+        (_, Err(why)) => Give::Wait(halted.unwrap_or_else(|| Why::new(Reason::NoImage, why))),
         (None, Ok(())) => {
-            let why = held.unwrap_or("the group has no image yet");
-            Give::Wait(halted.unwrap_or_else(|| why.to_owned()))
+            let why = match held {
+                Some(held) => Why::new(Reason::Held, held),
+                None => Why::new(Reason::NoImage, "the group has no image yet"),
+            };
+            Give::Wait(halted.unwrap_or(why))
         }
     }
 }
@@ -78,32 +82,36 @@ fn usable(seen: &Seen<'_>, target: &Target, status: &HostGroupStatus) -> Result<
 }
 
 /// Why a host cannot have an image, whatever becomes of others.
-pub(super) fn obstacle(seen: &Seen<'_>, image: &ImageReference, host: &HostSeen) -> Option<String> {
+pub(super) fn obstacle(seen: &Seen<'_>, image: &ImageReference, host: &HostSeen) -> Option<Why> {
     if let Some(why) = conflict(seen, host) {
         return Some(why);
     }
     if let Some(why) = seen.stub_fault {
-        return Some(why.to_owned());
+        return Some(Why::new(Reason::NoStub, why));
     }
     let wanted = seen.catalogue.stored(image).map(|entry| entry.architecture).or(seen.architecture);
     if let (Some(wanted), Some(has)) = (wanted, host.architecture)
         && has != wanted
     {
-        return Some(format!("it is {has}, and the group's image {} is for {wanted}", target::name(image)));
+        let why = format!("it is {has}, and the group's image {} is for {wanted}", target::name(image));
+        return Some(Why::new(Reason::OtherArchitecture, why));
     }
     // Of other sizes there are no images.
     let bytes = host.sector_bytes.filter(|bytes| SECTOR_BYTES.contains(bytes))?;
     let is_fit = image.stream.is_empty() || seen.catalogue.suits_sectors(image, bytes);
     (!is_fit).then(|| {
-        format!("its disk has sectors of {bytes} bytes, and of {} no image for such is here", target::name(image))
+        let why =
+            format!("its disk has sectors of {bytes} bytes, and of {} no image for such is here", target::name(image));
+        Why::new(Reason::NoImageForSectors, why)
     })
 }
 
-fn conflict(seen: &Seen<'_>, host: &HostSeen) -> Option<String> {
+fn conflict(seen: &Seen<'_>, host: &HostSeen) -> Option<Why> {
     let others = seen.contested.get(&host.name)?;
-    Some(format!(
+    let why = format!(
         "the selectors of {} and of {} both select it: change one of them or the host's labels",
         seen.group.metadata.name,
         others.join(", ")
-    ))
+    );
+    Some(Why::new(Reason::Contested, why))
 }

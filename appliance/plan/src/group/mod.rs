@@ -24,6 +24,7 @@ mod give;
 mod history;
 mod report;
 mod target;
+mod why;
 
 use std::collections::BTreeMap;
 
@@ -37,6 +38,7 @@ use crate::policy::{Architecture, Catalogue};
 
 pub use conflict::{Contested, Member, contested};
 pub use history::POLICY;
+pub use why::{Reason, Why};
 
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
@@ -66,8 +68,9 @@ pub struct HostSeen {
     /// Of the disk that would be written, where that is known.
     pub sector_bytes: Option<u32>,
     pub stage: Stage,
-    /// It is installed at once where it is given an image: it is inspected and on, and nobody holds it.
-    pub is_ready: bool,
+    /// Why it would not be installed at once with an image that it is given, in words: it is not inspected yet, or off, or
+    /// somebody holds it.
+    pub not_ready: Option<String>,
     /// Something else sets back what the group writes to it, which has given up.
     pub is_fought: bool,
 }
@@ -92,8 +95,8 @@ pub enum Stage {
         /// The image is on its disk all the same: only its owner takes that away.
         is_on_disk: bool,
     },
-    /// It has an image that no group gave it, or is not to be installed: whose it is, in words.
-    Foreign(String),
+    /// It has an image that no group gave it, or is not to be installed.
+    Foreign(Why),
 }
 
 impl Stage {
@@ -112,16 +115,19 @@ impl Stage {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Give {
     Image(ImageReference),
-    /// Nothing yet; why, for people.
-    Wait(String),
+    /// Nothing yet.
+    Wait(Why),
 }
+
+/// By the names of hosts.
+pub type Gives = BTreeMap<String, Give>;
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
     /// For the group's status. It is stored before a host is given anything.
     pub status: HostGroupStatus,
     /// For each host that is not provisioned and is the group's.
-    pub gives: BTreeMap<String, Give>,
+    pub gives: Gives,
     /// When to look again, though nothing happens.
     pub wake: Option<Timestamp>,
 }

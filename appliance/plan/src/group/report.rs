@@ -1,6 +1,4 @@
-//! What people are told of a group: counts, and three conditions.
-
-use std::collections::BTreeMap;
+//! What people are told of a group: counts, the hosts that get nothing, and three conditions.
 
 use firesteel_resources::{
     condition::{Condition, find_condition, set_condition},
@@ -8,17 +6,19 @@ use firesteel_resources::{
 };
 
 use super::{
-    Give, Seen, Stage, canary,
+    Gives, Seen, Stage, canary,
     target::{self, Target},
+    why,
 };
 
 /// Hosts that a message names.
 const NAMES_MAX: usize = 20;
 
-pub(super) fn tell(seen: &Seen<'_>, target: &Target, gives: &BTreeMap<String, Give>, status: &mut HostGroupStatus) {
+pub(super) fn tell(seen: &Seen<'_>, target: &Target, gives: &Gives, status: &mut HostGroupStatus) {
     let generation = seen.group.metadata.generation;
     status.observed_generation = generation;
     status.hosts = counts(seen, gives);
+    status.skipped_hosts = why::skipped(seen, gives);
     let (is_so, reason, message) = progressing(seen, target, status);
     let progressing = Condition::new(PROGRESSING, is_so, reason, message);
     let (is_so, reason, message) = degraded(seen, target, status);
@@ -30,14 +30,14 @@ pub(super) fn tell(seen: &Seen<'_>, target: &Target, gives: &BTreeMap<String, Gi
     }
 }
 
-fn counts(seen: &Seen<'_>, gives: &BTreeMap<String, Give>) -> HostCounts {
+fn counts(seen: &Seen<'_>, gives: &Gives) -> HostCounts {
     let mut counts = HostCounts::default();
     for host in seen.hosts {
         counts.total = counts.total.saturating_add(1);
-        let waits = matches!(gives.get(&host.name), Some(Give::Wait(_)));
+        let waits = why::of(host, gives).is_some();
         let place = match &host.stage {
             Stage::Failed { .. } => &mut counts.failed,
-            Stage::ToInstall if waits || host.is_fought => &mut counts.waiting,
+            Stage::ToInstall if waits => &mut counts.waiting,
             Stage::ToInstall | Stage::Installing(_) => &mut counts.installing,
             Stage::Provisioned(_) => &mut counts.provisioned,
             Stage::Running(_) => &mut counts.running,

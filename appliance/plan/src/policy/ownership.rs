@@ -1,4 +1,5 @@
-//! Rules 2 and 3: a set of somebody else's, or of another operating system, is left alone.
+//! Rules 2 and 3: a set of somebody else's, or of another operating system, is left alone. Of several reasons the first is
+//! told: who owns it, then what its label says.
 
 use firesteel_resources::host_group::{MANAGED_LABEL, OS_STREAM_LABELS};
 
@@ -14,19 +15,18 @@ fn skip(reason: SkipReason, message: String) -> Skip {
 
 /// Whose set it is; such a set is forgotten, too.
 pub(super) fn of_another(set: &Set) -> Option<Skip> {
-    // An opt-out is the user's own word, and comes before what the set happens to be.
-    if set.labels.get(MANAGED_LABEL).is_some_and(|value| value.eq_ignore_ascii_case("false")) {
-        return Some(skip(SkipReason::OptedOut, format!("it has the label {MANAGED_LABEL}=false")));
-    }
-    if set.is_migrated {
-        let message = "authority over it was moved to Cluster API: its set there is the one to change";
-        return Some(skip(SkipReason::Migrated, message.to_owned()));
-    }
     if !set.owners.is_empty() {
         return Some(skip(
             SkipReason::Owned,
             format!("it belongs to {}, which is to change it", set.owners.join(", ")),
         ));
+    }
+    if set.is_migrated {
+        let message = "authority over it was moved to Cluster API: its set there is the one to change";
+        return Some(skip(SkipReason::Migrated, message.to_owned()));
+    }
+    if set.labels.get(MANAGED_LABEL).is_some_and(|value| value.eq_ignore_ascii_case("false")) {
+        return Some(skip(SkipReason::OptedOut, format!("it has the label {MANAGED_LABEL}=false")));
     }
     let system = set.labels.get(OS_LABEL).filter(|system| system.eq_ignore_ascii_case(WINDOWS))?;
     Some(skip(SkipReason::OtherSystem, format!("its label {OS_LABEL} says that its machines run {system}")))

@@ -34,6 +34,16 @@ impl SetKind {
         }
     }
 
+    /// Whether the images of such sets are named in objects that are here. Those of Cluster API name theirs in templates of a
+    /// kind that is not: each is named with that reason, and nobody brings its image anywhere.
+    #[must_use]
+    pub fn is_brought_along(self) -> bool {
+        match self {
+            Self::HostGroup | Self::MachineApiSet => true,
+            Self::ClusterApiSet => false,
+        }
+    }
+
     #[must_use]
     pub fn api_group(self) -> &'static str {
         match self {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use firesteel_plan::{
-    group::{Contested, Give, HostSeen, Member, POLICY, Seen, Stage, Step, contested, step},
+    group::{Contested, Give, HostSeen, Member, POLICY, Reason, Seen, Stage, Step, Why, contested, step},
     policy::{Architecture, Catalogue, Entry},
 };
 use firesteel_resources::{
@@ -11,7 +11,7 @@ use firesteel_resources::{
     condition::{ConditionStatus, find_condition},
     host_group::{
         CANARY_HALTED, Canary, CanaryState, DEGRADED, HISTORY_MAX, HOST_HISTORY_MAX, HostGroupStatus, ImageReference,
-        PROGRESSING, Restore, RolloutMode, Track,
+        PROGRESSING, Restore, RolloutMode, SKIPPED_CHARS_MAX, SKIPPED_HOSTS_MAX, Track,
     },
 };
 use proptest::prelude::*;
@@ -25,7 +25,7 @@ fn release(name: &str) -> ImageReference {
 }
 
 fn to_install(name: String, architecture: Option<Architecture>) -> HostSeen {
-    HostSeen { name, architecture, sector_bytes: None, stage: Stage::ToInstall, is_ready: true, is_fought: false }
+    HostSeen { name, architecture, sector_bytes: None, stage: Stage::ToInstall, not_ready: None, is_fought: false }
 }
 
 struct World {
@@ -126,7 +126,7 @@ fn given(step: &Step, host: &str) -> Option<ImageReference> {
     match &step.gives[host] {
         Give::Image(image) => Some(image.clone()),
         Give::Wait(why) => {
-            assert!(!why.is_empty());
+            assert!(!why.message.is_empty());
             None
         }
     }
@@ -134,7 +134,7 @@ fn given(step: &Step, host: &str) -> Option<ImageReference> {
 
 fn why(step: &Step, host: &str) -> String {
     match &step.gives[host] {
-        Give::Wait(why) => why.clone(),
+        Give::Wait(why) => why.message.clone(),
         Give::Image(image) => panic!("{image:?}"),
     }
 }
@@ -205,7 +205,7 @@ fn a_canary_that_fails_halts_the_rollout_and_the_others_get_the_old_image() {
 #[test]
 fn who_cannot_be_installed_now_is_no_canary() {
     let mut world = World::new(Some(1), &["a", "b"]);
-    world.host("a").is_ready = false;
+    world.host("a").not_ready = Some("it is off".into());
     let step = world.golden("2");
     assert_eq!((given(&step, "a"), given(&step, "b")), (None, Some(release("2"))));
     world.stage("b", Stage::Running(release("2")));
@@ -296,7 +296,7 @@ fn a_place_of_a_canary_that_is_gone_is_free() {
     assert_eq!(tries(&step), [true, true, false, false]);
     world.hosts.retain(|host| host.name != "a");
     assert_eq!(tries(&world.step()), [false, true, true, false]);
-    let step = world.stage("b", Stage::Foreign("spec.image is somebody's own".into()));
+    let step = world.stage("b", Stage::Foreign(Why::new(Reason::OwnImage, "spec.image is somebody's own")));
     assert_eq!(tries(&step), [false, false, true, true]);
     // One that was running has shown what it was to show.
     world.stage("c", Stage::Running(release("2")));
@@ -495,6 +495,72 @@ fn a_host_that_something_else_sets_back_is_named_and_is_no_canary() {
     assert_eq!((status, reason.as_str()), (ConditionStatus::True, "Fought"));
     assert!(message.contains("to a:"), "{message}");
     assert_eq!(world.group.status.hosts.waiting, 1);
+}
+
+/// Who is left out in silence is looked for by hand.
+#[test]
+fn each_host_that_gets_nothing_is_named_with_its_reason() {
+    let mut world = World::new(Some(1), &["a", "arm", "big", "contested", "fought", "off", "theirs", "z"]);
+    let told = |world: &World| -> Vec<(String, String, String)> {
+        let all = world.group.status.skipped_hosts.iter();
+        all.map(|host| (host.name.clone(), host.reason.clone(), host.message.clone())).collect()
+    };
+    assert!(told(&world).is_empty(), "all get release 1");
+    world.host("arm").architecture = Some(Aarch64);
+    world.host("big").sector_bytes = Some(4096);
+    world.host("fought").is_fought = true;
+    world.host("off").not_ready = Some("its spec.online is false".into());
+    world.host("theirs").stage = Stage::Foreign(Why::new(Reason::NotToInstall, "it belongs to Metal3Machine m"));
+    world.contested.insert("contested".into(), vec!["others".into()]);
+    let wait = [
+        ("arm", "OtherArchitecture", "it is aarch64"),
+        ("big", "NoImageForSectors", "sectors of 4096 bytes"),
+        ("contested", "Contested", "others"),
+    ];
+    let off = ("off", "NotReady", "spec.online is false");
+    let theirs = ("theirs", "NotToInstall", "belongs to Metal3Machine m");
+    let check = |world: &World, wanted: &[(&str, &str, &str)]| {
+        let told = told(world);
+        assert_eq!(told.len(), wanted.len(), "{told:?}");
+        for (found, (name, reason, text)) in told.iter().zip(wanted) {
+            assert_eq!((found.0.as_str(), found.1.as_str()), (*name, *reason));
+            assert!(found.2.contains(text), "{found:?}");
+        }
+    };
+    world.step();
+    let fought = ("fought", "Fought", "find and stop the other writer");
+    check(&world, &[&wait[..], &[fought, off, theirs]].concat());
+    let counts = world.group.status.hosts;
+    assert_eq!((counts.total, counts.waiting, counts.foreign, counts.installing), (8, 5, 1, 2));
+    // While others try it first, who is kept from it by more than that is told so; the others come last.
+    world.golden("2");
+    let canary = "2 of stable is tried by a first";
+    check(
+        &world,
+        &[&wait[..], &[off, theirs, ("fought", "CanaryFirst", canary), ("z", "CanaryFirst", canary)]].concat(),
+    );
+    // Nobody is ready to be a canary: each says why.
+    world.hosts.retain(|host| host.name == "off");
+    world.group.status.canary = None;
+    world.step();
+    check(&world, &[("off", "NotReady", "its spec.online is false; 2 of stable is tried by canaries first")]);
+    world.host("off").not_ready = None;
+    world.step();
+    check(&world, &[]);
+}
+
+#[test]
+fn of_thousands_of_hosts_those_are_named_that_need_somebody() {
+    let names: Vec<String> = (0..2000).map(|number| format!("h{number:04}")).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let mut world = World::new(Some(1), &names);
+    let url = format!("http://theirs/{}", "x".repeat(5000));
+    world.host("h1999").stage = Stage::Foreign(Why::new(Reason::OwnImage, url));
+    world.golden("2");
+    let told = &world.group.status.skipped_hosts;
+    assert_eq!((told.len(), told[0].name.as_str()), (SKIPPED_HOSTS_MAX, "h1999"));
+    assert_eq!(told[0].message.chars().count(), SKIPPED_CHARS_MAX);
+    assert_eq!((told[1].name.as_str(), told[1].reason.as_str()), ("h0001", "CanaryFirst"));
 }
 
 /// The stream forgets releases; disks with sectors of another size keep theirs.
@@ -778,7 +844,7 @@ impl Model {
         for host in &world.hosts {
             assert_eq!(step.gives.contains_key(&host.name), host.stage.is_open(), "who is provisioned is never named");
             match step.gives.get(&host.name) {
-                Some(Give::Wait(why)) => assert!(!why.is_empty()),
+                Some(Give::Wait(why)) => assert!(!why.message.is_empty()),
                 Some(Give::Image(given)) => {
                     assert!(!world.contested.contains_key(&host.name), "nothing for who is contested");
                     let entry = world.entries.iter().find(|entry| entry.image == *given).unwrap();

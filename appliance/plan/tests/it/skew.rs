@@ -24,16 +24,30 @@ struct World {
     effective: ManagedBootImages,
     sets: Vec<(&'static str, Decision, &'static str)>,
     recorded: Recorded,
+    minimum: Minimum,
+    /// A set of Cluster API.
+    of_cluster_api: Option<Decision>,
 }
 
 impl World {
     fn new(sets: &[(&'static str, Decision, &'static str)]) -> Self {
         let effective = ManagedBootImages::effective(None);
-        Self { wanted: None, effective, sets: sets.to_vec(), recorded: Recorded::default() }
+        Self {
+            wanted: None,
+            effective,
+            sets: sets.to_vec(),
+            recorded: Recorded::default(),
+            minimum: Minimum::default(),
+            of_cluster_api: None,
+        }
     }
 
     fn look(&mut self) -> Decided {
-        let decisions = self.sets.iter().map(|(name, decision, _)| (key(name), decision.clone())).collect();
+        let own = self.sets.iter().map(|(name, decision, _)| (key(name), decision.clone()));
+        let of_cluster_api = self.of_cluster_api.clone();
+        let others =
+            of_cluster_api.map(|decision| (SetKey::new(SetKind::ClusterApiSet, "machines", "workers"), decision));
+        let decisions = own.chain(others).collect();
         let known = self.sets.iter().filter(|(_, _, release)| !release.is_empty());
         let releases: BTreeMap<SetKey, String> =
             known.map(|(name, _, release)| (key(name), (*release).to_owned())).collect();
@@ -43,7 +57,7 @@ impl World {
                 effective: &self.effective,
                 decisions: &decisions,
                 releases: &releases,
-                minimum: Minimum::default(),
+                minimum: self.minimum,
             },
             &self.recorded,
         );
@@ -163,6 +177,54 @@ fn automatically_the_version_advances_when_all_are_done_and_goes_back_for_a_skip
     // A deliberate exclusion is none.
     world.sets[0].1 = Decision::Skip(Skip { reason: SkipReason::OtherSystem, message: "m".into() });
     assert_eq!(version(&world.look()), NEW);
+}
+
+/// Its image stands in a template of a kind that is not here: nobody could ever bring the version on again.
+#[test]
+fn a_set_of_cluster_api_pins_no_version() {
+    for reason in [SkipReason::TemplateNotHere, SkipReason::Owned, SkipReason::OptedOut] {
+        let mut world = World::new(&[("a", Decision::Done, OLD)]);
+        world.of_cluster_api = Some(Decision::Skip(Skip { reason, message: "m".into() }));
+        assert_eq!(world.look().recorded.reached, OLD);
+        world.sets = vec![("a", Decision::Done, NEW)];
+        let decided = world.look();
+        assert_eq!(decided.recorded.reached, NEW);
+        assert!(matches!(decided.upgradeable, Upgradeable::Yes(_)), "{:?}", decided.upgradeable);
+        // Whether such sets are selected or not: what is managed is all that can be.
+        let all = ManagedBootImages::effective(None).machine_managers.unwrap();
+        let ours = all.into_iter().filter(|manager| manager.api_group != "cluster.x-k8s.io").collect();
+        world.effective = ManagedBootImages::effective(Some(&ManagedBootImages { machine_managers: Some(ours) }));
+        assert_eq!(world.look().status.mode, SkewMode::Automatic);
+    }
+}
+
+#[test]
+fn the_minimum_is_the_operators_to_set() {
+    let of = |text: &str| text.parse::<Minimum>();
+    let default = Minimum::default();
+    for (text, minimum) in [
+        ("4.16.1", Minimum { ocp: [4, 16, 1], ..default }),
+        ("9.4", Minimum { rhcos: Rhel { major: 9, minor: 4 }, ..default }),
+        (NEW, Minimum { rhcos: Rhel { major: 9, minor: 6 }, ..default }),
+        (OLD, Minimum { rhcos: Rhel { major: 8, minor: 4 }, ..default }),
+        ("4.16.1, 9.4", Minimum { ocp: [4, 16, 1], rhcos: Rhel { major: 9, minor: 4 } }),
+    ] {
+        assert_eq!(of(text), Ok(minimum), "{text}");
+        assert_eq!(of(&String::from(minimum)), Ok(minimum), "{text}");
+    }
+    for bad in ["", "4", "4.16", "4.16.x", "v4.16.0", "9.4,", "44.20260705.3.0", "9.4.1.2"] {
+        assert!(of(bad).is_err_and(|error| error.to_string().contains("such as 4.13.0")), "{bad}");
+    }
+    for twice in ["4.16.0,4.17.0", "9.4,9.6"] {
+        assert!(of(twice).is_err_and(|error| error.to_string().contains("give one")), "{twice}");
+    }
+    // It decides, whoever states the version.
+    let mut world = World { minimum: of("9.8").unwrap(), ..World::new(&[("a", Decision::Done, NEW)]) };
+    assert!(refusal(&world.look()).contains("4.13.0 (RHCOS 9.8)"));
+    world.wanted = wanted(json!({"mode": "Manual", "manual": {"mode": "OCPVersion", "ocpVersion": "4.16.0"}}));
+    assert!(matches!(world.look().upgradeable, Upgradeable::Yes(_)));
+    world.minimum = of("4.17.0").unwrap();
+    assert!(refusal(&world.look()).contains("4.17.0 (RHCOS 9.2)"));
 }
 
 #[test]

@@ -20,7 +20,9 @@ use crate::{
     selector::Selector,
 };
 
-pub use shape::{ARCHITECTURES, DEADLINE_SECONDS_DEFAULT, HISTORY_MAX, HOST_HISTORY_MAX};
+pub use shape::{
+    ARCHITECTURES, DEADLINE_SECONDS_DEFAULT, HISTORY_MAX, HOST_HISTORY_MAX, SKIPPED_CHARS_MAX, SKIPPED_HOSTS_MAX,
+};
 
 /// On a set or a group: with the value `false`, its boot image is left alone.
 pub const MANAGED_LABEL: &str = "firesteel.dev/managed-boot-images";
@@ -194,6 +196,9 @@ pub struct HostGroupStatus {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub other_forms: BTreeMap<String, String>,
     pub hosts: HostCounts,
+    /// Each host that gets nothing now: it waits, or no group installs it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub skipped_hosts: Vec<SkippedHost>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
@@ -257,8 +262,18 @@ pub struct HostCounts {
     pub provisioned: u32,
     pub running: u32,
     pub failed: u32,
-    /// Of others: hosts that have an image of their own.
+    /// Of others: hosts that have an image of their own, or are not to be installed.
     pub foreign: u32,
+}
+
+/// A host that gets nothing of the group now.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SkippedHost {
+    pub name: String,
+    /// As one word.
+    pub reason: String,
+    pub message: String,
 }
 
 /// What is wrong with a group.

@@ -17,6 +17,10 @@ pub const DEADLINE_SECONDS_DEFAULT: i64 = 2 * 3600;
 pub const HISTORY_MAX: usize = 32;
 /// Entries of hosts, so that the object stays below what clients list at ease.
 pub const HOST_HISTORY_MAX: usize = 512;
+/// Hosts that are named with what keeps them from an image: a rack and more, and the counts tell of the rest.
+pub const SKIPPED_HOSTS_MAX: usize = 128;
+/// Of what is told of one of them: a sentence with a URL in it.
+pub const SKIPPED_CHARS_MAX: usize = 256;
 const SHA256_PATTERN: &str = "^[0-9a-f]{64}$";
 /// A label's and a name's grammar at once: the pool's name is a part of a URL and of a Secret's name.
 const NAME_PATTERN: &str = r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$";
@@ -90,12 +94,18 @@ const ENTRY: Shape = Shape::object(&[
 
 const COUNTS: Shape = Shape::object(&[
     Field::new("failed", Shape::INT32).about("Hosts whose installation failed."),
-    Field::new("foreign", Shape::INT32).about("Hosts that have an image of their own."),
+    Field::new("foreign", Shape::INT32).about("Hosts that have an image of their own, or are not to be installed."),
     Field::new("installing", Shape::INT32).about("Hosts that are being installed."),
     Field::new("provisioned", Shape::INT32).about("Hosts that are installed, whose OS has not reported itself."),
     Field::new("running", Shape::INT32).about("Hosts whose OS reported itself."),
     Field::new("total", Shape::INT32).about("Hosts of the group."),
-    Field::new("waiting", Shape::INT32).about("Hosts that are to be installed."),
+    Field::new("waiting", Shape::INT32).about("Hosts that are to be installed, and held back for a reason."),
+]);
+
+const SKIPPED: Shape = Shape::object(&[
+    Field::required("message", TEXT).about("Why it gets nothing, for people."),
+    Field::required("name", TEXT).about("The name of the host."),
+    Field::required("reason", TEXT).about("Why it gets nothing, as one word."),
 ]);
 
 const STATUS: Shape = Shape::object(&[
@@ -111,6 +121,8 @@ const STATUS: Shape = Shape::object(&[
     Field::new("otherForms", Shape::map(&Shape::TEXT))
         .about("Digests of the images here in their forms for other sectors, each with the digest that stands here."),
     Field::new("previous", REFERENCE).about("The image that they got before."),
+    Field::new("skippedHosts", Shape::list(&SKIPPED).atomic().items_max(SKIPPED_HOSTS_MAX))
+        .about("Hosts that get nothing now, for they wait or are somebody else's, and why."),
 ]);
 
 pub(super) const SHAPE: Shape = Shape::object(&[

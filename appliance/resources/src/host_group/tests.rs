@@ -83,6 +83,7 @@ fn a_full_status_has_its_shape() {
         HistoryEntry { entry: 1, image: image.clone(), by: "ann".into(), host: "h".into(), ..Default::default() };
     let host = CanaryHost { name: "h".into(), ..CanaryHost::default() };
     let canary = Canary { image: image.clone(), hosts: vec![host], attempt: 1, ..Canary::default() };
+    let skipped = SkippedHost { name: "h".into(), reason: "NotReady".into(), message: "it is paused".into() };
     let status = HostGroupStatus {
         observed_generation: 1,
         golden: Some(image.clone()),
@@ -91,6 +92,7 @@ fn a_full_status_has_its_shape() {
         canary: Some(canary),
         history: vec![entry],
         last_entry: 1,
+        skipped_hosts: vec![skipped],
         conditions: vec![Condition::new(CANARY_HALTED, true, "HostFailed", "h")],
         ..HostGroupStatus::default()
     };

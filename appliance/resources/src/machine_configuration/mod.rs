@@ -2,7 +2,8 @@
 //! there is one, `cluster`. Shape and rules are upstream's (systems.md S1-2.1), with these additions:
 //!
 //! - A manager's `apiGroup` may be `cluster.x-k8s.io` too, which upstream reserves, and its `resource` may be
-//!   `hostgroups` (group `firesteel.dev`): groups of hosts for those who use no machines.
+//!   `hostgroups` (group `firesteel.dev`): groups of hosts for those who use no machines. Sets of `cluster.x-k8s.io` are
+//!   named as skipped and not changed, until the kinds of their templates are served.
 //! - Upstream refuses the kind's `managedBootImages` where the platform is none of four clouds. Here is bare metal, and
 //!   nothing is refused for it.
 //! - `status.skippedBootImages` names each set that is left alone, with the reason.
@@ -255,7 +256,24 @@ impl ManagedBootImages {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::admit;
+
+    #[test]
+    fn who_asks_for_sets_that_cannot_be_brought_along_is_told() {
+        let warned = |resource: &str, group: &str| {
+            let manager = json!({"resource": resource, "apiGroup": group, "selection": {"mode": "All"}});
+            let spec = json!({"managedBootImages": {"machineManagers": [manager]}});
+            let admission = admit(&KIND, &mut json!({"metadata": {"name": SINGLETON}, "spec": spec}), None);
+            assert!(admission.causes.is_empty(), "{admission:?}");
+            let path = "spec.managedBootImages.machineManagers[0] is accepted but not acted on";
+            admission.warnings.iter().filter(|line| line.starts_with(path)).count()
+        };
+        assert_eq!(MANAGED.map(|(resource, group)| warned(resource, group)), [0, 0, 1]);
+        assert_eq!(warned(CONTROL_PLANE_MACHINE_SETS, "machine.openshift.io"), 1);
+    }
 
     #[test]
     fn nothing_an_empty_list_and_entries_are_three_things() {

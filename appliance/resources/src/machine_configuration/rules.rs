@@ -53,6 +53,12 @@ pub(super) fn judge(object: &Value, new: &MachineConfiguration, old: Option<&Mac
         if manager.resource == CONTROL_PLANE_MACHINE_SETS {
             unacted.push(format!("{path} is accepted but not acted on: there are no control plane machine sets here"));
         }
+        if (manager.resource.as_str(), manager.api_group.as_str()) == (super::MACHINE_SETS, CLUSTER_API) {
+            unacted.push(format!(
+                "{path} is accepted but not acted on: sets of {CLUSTER_API} name their images in templates, whose kinds \
+                 are not served here; status.skippedBootImages names each set"
+            ));
+        }
     }
     Verdict { causes, unacted }
 }

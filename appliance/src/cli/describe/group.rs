@@ -30,6 +30,7 @@ pub(super) fn render(group: &HostGroup, hosts: &[BareMetalHost], now: Timestamp,
     canary(&mut page, group, now);
     conditions(&mut page, &status.conditions, now);
     members(&mut page, group, hosts);
+    skipped(&mut page, group);
     history(&mut page, group, now);
     page.text
 }
@@ -87,6 +88,22 @@ fn members(page: &mut Page, group: &HostGroup, hosts: &[BareMetalHost]) {
     }
 }
 
+fn skipped(page: &mut Page, group: &HostGroup) {
+    let (told, counts) = (&group.status.skipped_hosts, &group.status.hosts);
+    if told.is_empty() {
+        return;
+    }
+    page.title("Hosts that get nothing now");
+    for host in told {
+        page.item(&format!("  {}: ", host.name), &host.message, 4);
+    }
+    let all = usize::try_from(counts.waiting.saturating_add(counts.foreign)).unwrap_or(usize::MAX);
+    let more = all.saturating_sub(told.len());
+    if more > 0 {
+        page.line(&format!("  and {more} more"));
+    }
+}
+
 fn history(page: &mut Page, group: &HostGroup, now: Timestamp) {
     if group.status.history.is_empty() {
         return;
@@ -138,6 +155,10 @@ mod tests {
                        "canary": {"image": image("2"), "state": "Halted", "since": "2026-01-01T00:00:00Z",
                                   "hosts": [{"name": "a", "since": "2026-01-01T00:00:00Z", "running": false}],
                                   "message": "the host a failed with it: no disk"},
+                       "hosts": {"total": 4, "waiting": 2, "foreign": 1},
+                       "skippedHosts": [{"name": "c", "reason": "OwnImage",
+                                         "message": "it has an image that no group gave it: http://i/x"},
+                                        {"name": "d", "reason": "NotReady", "message": "it is paused\u{1b}[2J"}],
                        "history": [entry(1, "1", ""), entry(2, "1", "b")]},
         }))
         .unwrap();
@@ -158,6 +179,8 @@ mod tests {
             "a does not run it yet",
             "the host a failed with it: no disk",
             "  1      the group  1 of stable  d1",
+            "Hosts that get nothing now\n  c: it has an image that no group gave it: http://i/x\n  d: it is paused\u{fffd}",
+            "  and 1 more\n",
         ] {
             assert!(page.contains(text), "{text}\n{page}");
         }

@@ -2,7 +2,7 @@ use super::{authority, endpoint};
 use crate::{
     Authority, PemError,
     fixtures::{assert_valid, authority_of, certificate, json, stub},
-    stub::make::{CONFIG_PORT, Endpoint, Endpoints, MakeError, Reach, StubSpec, managed},
+    stub::make::{CONFIG_PORT, Endpoint, MakeError, StubSpec, managed},
 };
 
 /// S1.18
@@ -42,24 +42,6 @@ fn what_is_made_is_valid() {
         let made = managed("web.1", &endpoint(host), &authority(&certificate("a")), StubSpec::V3_2).unwrap();
         assert_valid(&json(made.as_bytes()));
     }
-}
-
-/// S1.18
-#[test]
-fn a_host_without_dns_gets_an_address_that_it_can_reach() {
-    let all = Endpoints {
-        name: Some(endpoint("config.example")),
-        ipv4: Some(endpoint("192.0.2.1")),
-        ipv6: Some(endpoint("2001:db8::1")),
-    };
-    let chosen =
-        |endpoints: &Endpoints, dns, ipv4, ipv6| endpoints.for_host(Reach { dns, ipv4, ipv6 }).map(Endpoint::configs);
-    assert_eq!(chosen(&all, true, true, true).unwrap(), "https://config.example:22623/config/");
-    assert_eq!(chosen(&all, false, true, true).unwrap(), "https://192.0.2.1:22623/config/");
-    assert_eq!(chosen(&all, false, false, true).unwrap(), "https://[2001:db8::1]:22623/config/");
-    assert_eq!(chosen(&all, false, false, false), None);
-    let unnamed = Endpoints { name: None, ..all };
-    assert_eq!(chosen(&unnamed, true, true, false).unwrap(), "https://192.0.2.1:22623/config/");
 }
 
 #[test]
