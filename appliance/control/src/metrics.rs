@@ -554,6 +554,11 @@ impl Fleet {
 }
 
 impl Control {
+    /// A request to the config server was refused before anybody looked for a config; `outcome` is a word of ours.
+    pub fn config_refused(&self, outcome: &'static str) {
+        self.inner.metrics.config_asked(outcome);
+    }
+
     /// Whether the fleet gets where it is to be. A host that no step has looked at since the start progresses.
     #[must_use]
     pub fn fleet(&self) -> Fleet {

@@ -231,8 +231,14 @@ pub enum Command {
     /// ends by itself before the old CA does.
     RotateCa {
         /// End the overlap: who trusts the old CA alone is refused from then on
+        ///
+        /// Not while hosts that were installed before the rotation began have not run yet, for their disks may trust
+        /// the old CA alone: they are named.
         #[arg(long)]
         finish: bool,
+        /// End it for these hosts, too: they cannot fetch their config any more, and have to be installed anew
+        #[arg(long, requires = "finish")]
+        force: bool,
     },
     /// Print a shell's completion script
     Completions { shell: clap_complete::Shell },
@@ -283,7 +289,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
         Command::Rehandoff { host } => rehandoff::run(&client()?, &host).await,
-        Command::RotateCa { finish } => rotate_ca::run(&client()?, finish).await,
+        Command::RotateCa { finish, force } => rotate_ca::run(&client()?, finish, force).await,
         Command::Rekey => rekey::run(&client()?).await,
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut std::io::stdout());

@@ -7,8 +7,12 @@ use super::Client;
 
 /// # Errors
 /// When the appliance does not answer, or could not do it.
-pub(crate) async fn run(client: &Client, finish: bool) -> anyhow::Result<()> {
-    let path = if finish { "/firesteel.dev/rotate-ca?finish=true" } else { "/firesteel.dev/rotate-ca" };
+pub(crate) async fn run(client: &Client, finish: bool, force: bool) -> anyhow::Result<()> {
+    let path = match (finish, force) {
+        (false, _) => "/firesteel.dev/rotate-ca",
+        (true, false) => "/firesteel.dev/rotate-ca?finish=true",
+        (true, true) => "/firesteel.dev/rotate-ca?finish=true&force=true",
+    };
     let done = client.create(path, &json!({})).await?;
     let day = |key: &str| {
         let text = done[key].as_str()?;

@@ -14,9 +14,9 @@
 use std::{net::SocketAddr, sync::Arc};
 
 use bytes::Bytes;
-use firesteel_control::{ConfigAsk, ConfigRefusal, Control};
+use firesteel_control::{CONFIG_BYTES_MAX, ConfigAsk, ConfigRefusal, Control};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::{
     bearer,
@@ -32,6 +32,9 @@ pub const CONNECTIONS: Share = Share { total: 320, per_client: 8 };
 pub const ANSWERS_BYTES_MAX: usize = 24 << 20;
 /// An answer counts by pieces of this size.
 const UNIT_BYTES: usize = 64 << 10;
+/// Room for the largest config with what it gets from the appliance: files, and a token wherever it leads to us.
+const LARGEST_UNITS: u32 = 48;
+const _: () = assert!(LARGEST_UNITS as usize * UNIT_BYTES >= CONFIG_BYTES_MAX / 2 * 3);
 /// Configs that are put together at a time: it takes the processor, and several times their size.
 pub const MAKING_MAX: usize = 2;
 /// What is said of a refusal.
@@ -42,6 +45,12 @@ const REASON: &str = "x-firesteel-reason";
 #[derive(Clone, Debug)]
 pub struct ConfigServer {
     control: Control,
+    rooms: Rooms,
+}
+
+/// What bounds answers.
+#[derive(Clone, Debug)]
+struct Rooms {
     answers: Arc<Semaphore>,
     making: Arc<Semaphore>,
 }
@@ -70,14 +79,19 @@ fn route<'a>(method: &Method, path: &'a str) -> Route<'a> {
     }
 }
 
+/// What the count of answers calls a request that names no config.
+fn word(status: StatusCode) -> &'static str {
+    match status {
+        StatusCode::METHOD_NOT_ALLOWED => "method",
+        StatusCode::BAD_REQUEST => "no-name",
+        _ => "no-path",
+    }
+}
+
 impl ConfigServer {
     #[must_use]
     pub fn new(control: Control) -> Self {
-        Self {
-            control,
-            answers: Arc::new(Semaphore::new(ANSWERS_BYTES_MAX / UNIT_BYTES)),
-            making: Arc::new(Semaphore::new(MAKING_MAX)),
-        }
+        Self { control, rooms: Rooms::new() }
     }
 
     /// Answers one request. Its body, if it has one, is not read.
@@ -85,7 +99,10 @@ impl ConfigServer {
         let (parts, _) = request.into_parts();
         match route(&parts.method, parts.uri.path()) {
             Route::Health => empty(StatusCode::OK),
-            Route::Refused(status) => empty(status),
+            Route::Refused(status) => {
+                self.control.config_refused(word(status));
+                empty(status)
+            }
             Route::Config(name) => {
                 let token = bearer::token(&parts.headers).or_else(|| token_in(parts.uri.query().unwrap_or_default()));
                 let accept = parts.headers.get(header::ACCEPT).and_then(|value| value.to_str().ok());
@@ -96,24 +113,56 @@ impl ConfigServer {
     }
 
     async fn config(&self, ask: ConfigAsk<'_>) -> Response<ResponseBody> {
-        let made = {
-            let Ok(_turn) = self.making.acquire().await else { return empty(StatusCode::SERVICE_UNAVAILABLE) };
-            self.control.host_config(ask).await
-        };
-        match made {
-            Ok(bytes) if ask.head => ok(bytes.len(), full(Bytes::new())),
-            Ok(bytes) => self.whole(bytes),
-            Err(refusal) => refused(&refusal),
+        self.rooms.answer(ask.head, self.control.host_config(ask)).await
+    }
+}
+
+impl Rooms {
+    fn new() -> Self {
+        Self {
+            answers: Arc::new(Semaphore::new(ANSWERS_BYTES_MAX / UNIT_BYTES)),
+            making: Arc::new(Semaphore::new(MAKING_MAX)),
         }
     }
 
-    fn whole(&self, bytes: Vec<u8>) -> Response<ResponseBody> {
-        let (length, units) = (bytes.len(), bytes.len().div_ceil(UNIT_BYTES).max(1));
-        let units = u32::try_from(units).unwrap_or(u32::MAX);
-        match Arc::clone(&self.answers).try_acquire_many_owned(units) {
-            Ok(room) => ok(length, Observed::boxed(full(bytes), move |_, _| drop(room))),
-            Err(_) => again(),
+    /// Answers by what is made. Nothing is made where there is no room for its answer: what is made is told of as
+    /// fetched.
+    async fn answer(
+        &self,
+        is_head: bool,
+        make: impl Future<Output = Result<Vec<u8>, ConfigRefusal>>,
+    ) -> Response<ResponseBody> {
+        // A turn is waited for, so at most so many hold room that they may not need.
+        let Ok(turn) = self.making.acquire().await else { return empty(StatusCode::SERVICE_UNAVAILABLE) };
+        let room = if is_head {
+            None
+        } else {
+            let Ok(room) = Arc::clone(&self.answers).try_acquire_many_owned(LARGEST_UNITS) else { return again() };
+            Some(room)
+        };
+        let made = make.await;
+        drop(turn);
+        match (made, room) {
+            (Ok(bytes), None) => ok(bytes.len(), full(Bytes::new())),
+            (Ok(bytes), Some(room)) => match self.fitted(room, bytes.len()) {
+                Some(room) => ok(bytes.len(), Observed::boxed(full(bytes), move |_, _| drop(room))),
+                None => again(),
+            },
+            (Err(refusal), _) => refused(&refusal),
         }
+    }
+
+    /// What an answer of this length does not need is there for others. One that is longer than the largest that should
+    /// be may find no room.
+    fn fitted(&self, mut room: OwnedSemaphorePermit, bytes: usize) -> Option<OwnedSemaphorePermit> {
+        let (held, needed) = (room.num_permits(), bytes.div_ceil(UNIT_BYTES).max(1));
+        if needed > held {
+            let more = u32::try_from(needed - held).ok()?;
+            room.merge(Arc::clone(&self.answers).try_acquire_many_owned(more).ok()?);
+        } else {
+            drop(room.split(held - needed));
+        }
+        Some(room)
     }
 }
 
@@ -197,6 +246,30 @@ mod tests {
         for none in ["", "token", "token=", "tokens=a", "token=a&token=b"] {
             assert_eq!(token_in(none), None, "{none}");
         }
+    }
+
+    /// A host was told of as having fetched a config that it was not given.
+    #[tokio::test]
+    async fn nothing_is_made_without_room_for_its_answer() {
+        let (rooms, made) = (Rooms::new(), std::cell::Cell::new(0));
+        let make = async |bytes: usize| {
+            made.set(made.get() + 1);
+            Ok(vec![0; bytes])
+        };
+        let largest = LARGEST_UNITS as usize * UNIT_BYTES;
+        let mut held = Vec::new();
+        // A small one takes no more than it needs.
+        for bytes in [largest, largest, largest, largest, largest, largest, largest, UNIT_BYTES / 2] {
+            held.push(rooms.answer(false, make(bytes)).await);
+        }
+        assert!(held.iter().all(|response| response.status() == 200) && made.get() == 8);
+        assert_eq!(rooms.answers.available_permits(), LARGEST_UNITS as usize - 1);
+        let none = rooms.answer(false, make(1)).await;
+        assert_eq!((none.status().as_u16(), made.get()), (503, 8), "it is not made");
+        assert_eq!(rooms.answer(true, make(1)).await.status(), 200, "HEAD has no body");
+        held.pop();
+        assert_eq!(rooms.answer(false, make(1)).await.status(), 200);
+        assert_eq!(rooms.making.available_permits(), MAKING_MAX);
     }
 
     #[test]

@@ -9,7 +9,9 @@
 //! | `GET /firesteel.dev/receipt-key` | the public key of receipts, in PEM |
 //! | `GET /firesteel.dev/store` | which store this is, and from which backups it was restored |
 //! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
-//! | `POST /firesteel.dev/rotate-ca?finish=true` | begins an overlap with a new CA, or ends it |
+//! | `POST /firesteel.dev/rotate-ca?finish=true&force=true` | begins an overlap with a new CA, or ends it; with hosts that wait for the old one only by force |
+
+mod waiting;
 
 use std::sync::Arc;
 
@@ -99,15 +101,15 @@ impl Own {
         match api.at_path(caller, &method, &path, request.headers()) {
             Err(status) => refuse(&status),
             // What is followed ends when its reader may not read it any more.
-            Ok(pass) => self.answer(request).await.map(|body| pass.keep(body)),
+            Ok(pass) => self.answer(api, request).await.map(|body| pass.keep(body)),
         }
     }
 
-    async fn answer(&self, request: Request<RequestBody>) -> Response<ResponseBody> {
+    async fn answer(&self, api: &Api, request: Request<RequestBody>) -> Response<ResponseBody> {
         match (request.method(), request.uri().path().strip_prefix(PREFIX)) {
             (&Method::GET, Some("audit")) => self.audit(request.uri().query().unwrap_or("")).await,
             (&Method::POST, Some("rekey")) => self.rekey().await,
-            (&Method::POST, Some("rotate-ca")) => self.rotate_ca(request.uri().query().unwrap_or("")).await,
+            (&Method::POST, Some("rotate-ca")) => self.rotate_ca(api, request.uri().query().unwrap_or("")).await,
             (&Method::GET, Some("backup")) => self.backups.answer().await,
             (&Method::GET, Some("store")) => self.backups.lineage(),
             (&Method::GET, Some("fleet")) => self.fleet(),
@@ -153,12 +155,21 @@ impl Own {
         }
     }
 
-    async fn rotate_ca(&self, query: &str) -> Response<ResponseBody> {
+    async fn rotate_ca(&self, api: &Api, query: &str) -> Response<ResponseBody> {
         let Some(certificates) = self.certificates.clone() else {
             return refuse(&Status::unavailable("the appliance is starting: try again"));
         };
-        let is_end = query.split('&').any(|pair| matches!(pair, "finish=true" | "finish=1"));
-        let now = Timestamp::now();
+        let is_set = |name: &str| {
+            query.split('&').filter_map(|pair| pair.strip_prefix(name)).any(|value| matches!(value, "=true" | "=1"))
+        };
+        let (is_end, now) = (is_set("finish"), Timestamp::now());
+        if is_end && !is_set("force") {
+            match waiting::of_old_ca(api, &certificates, now).await {
+                Ok(hosts) if hosts.is_empty() => {}
+                Ok(hosts) => return refuse(&Status::bad_request(waiting::told(&hosts))),
+                Err(status) => return refuse(&status),
+            }
+        }
         let rotated = tokio::task::spawn_blocking(move || {
             if is_end { certificates.finish(now) } else { certificates.rotate(now).map(Some) }
         });

@@ -69,6 +69,15 @@ impl Certificates {
         Ok(self.0.pki.ca_state())
     }
 
+    /// How the CA is, by this clock.
+    ///
+    /// # Errors
+    /// As [`Certificates::renew`].
+    pub fn state(&self, now: Timestamp) -> anyhow::Result<CaState> {
+        self.renew(now)?;
+        Ok(self.0.pki.ca_state())
+    }
+
     /// Ends the overlap; `None`: there is none.
     ///
     /// # Errors

@@ -46,7 +46,18 @@ fn what_a_bundle_has_is_golden_without_a_network() {
     // The same metadata, with addresses that lead to the listener.
     let address = format!("http://{}/44.1.raw.gz", nobody.local_addr().unwrap());
     let formats = json!({"raw.gz": {"disk": file(&address, Sha256::of(&packed), Some(raw))}});
-    fs::write(there.data().join("streams/stable.json"), metadata("44.1", &formats)).unwrap();
+    let stable = there.data().join("streams/stable.json");
+    let chosen = metadata("44.1", &formats);
+    fs::write(&stable, &chosen).unwrap();
+    // A bundle does not replace what somebody chose, unless that is wanted.
+    let told = output(&mut image(&there, &["import", "--bundle", path]));
+    let digits = Sha256::of(&chosen).to_string()[..12].to_owned();
+    assert!(told.contains("1 images") && told.contains(&digits) && told.contains("--replace-streams"), "{told}");
+    assert_eq!(fs::read(&stable).unwrap(), chosen);
+    let told = output(&mut image(&there, &["import", "--bundle", path, "--replace-streams"]));
+    assert!(told.contains("in the place of another") && told.contains(&digits), "{told}");
+    assert_ne!(fs::read(&stable).unwrap(), chosen);
+    fs::write(&stable, &chosen).unwrap();
     follow(&there, &json!({"file": "stable.json"}));
     let status = until(&there, "the stamp", is_stamped);
     let artifact = &status["releases"][0]["artifacts"][0];

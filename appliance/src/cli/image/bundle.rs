@@ -199,7 +199,12 @@ fn write(store: &ImageStore, contents: &Contents, path: &Path) -> anyhow::Result
 
 /// # Errors
 /// When the file is no bundle, or not all of it could be taken; what could stays.
-pub(super) fn import(store: &ImageStore, folder: &StreamFolder, path: &Path) -> anyhow::Result<()> {
+pub(super) fn import(
+    store: &ImageStore,
+    folder: &StreamFolder,
+    path: &Path,
+    replaces_streams: bool,
+) -> anyhow::Result<()> {
     let file = File::open(path).with_context(|| format!("opening {}", path.display()))?;
     let shown = bar()?;
     shown.set_message("importing");
@@ -220,18 +225,49 @@ pub(super) fn import(store: &ImageStore, folder: &StreamFolder, path: &Path) -> 
         let document = store.file(sha256).context("looking at the image store")?;
         let document = document.with_context(|| format!("the metadata of the stream {name} is gone already"))?;
         let bytes = std::fs::read(&document.path).with_context(|| format!("reading {}", document.path.display()))?;
-        let placed = folder.put(name, &bytes).and_then(|file| {
-            // A bundle can be handed on.
-            folder.keep(name, &bytes)?;
-            Ok(file)
-        });
-        match placed {
-            Ok(file) => told += &format!("  stream {name}: follow it with spec.source.file: {file}\n"),
+        match place(folder, name, (&bytes, sha256), replaces_streams) {
+            Ok(text) => told += &format!("  stream {name}: {text}\n"),
             Err(error) => told += &format!("  stream {}: {error:#}\n", clean(name)),
         }
     }
     print_text(&told);
     if report.is_whole() { Ok(()) } else { Err(anyhow::anyhow!(missing(&report))) }
+}
+
+/// Puts a stream's metadata where it is followed; returns what became of it. A bundle says of its images what they are,
+/// and this document of which stream they are: it is not to prove itself in the place of one that somebody chose.
+fn place(
+    folder: &StreamFolder,
+    name: &str,
+    (bytes, sha256): (&[u8], &Sha256),
+    replaces: bool,
+) -> anyhow::Result<String> {
+    let here = match folder.read(&format!("{name}.json")) {
+        Ok(here) => Some(format!("sha256 {}", short(&Sha256::of(&here)))).filter(|_| here != bytes),
+        Err(error) if is_missing(&error) => None,
+        Err(error) => Some(format!("unread: {:#}", error.root_cause())),
+    };
+    if let Some(here) = here.as_ref().filter(|_| !replaces) {
+        return Ok(format!(
+            "streams/{name}.json ({here}) stays, for the bundle's is another (sha256 {}); --replace-streams takes that",
+            short(sha256)
+        ));
+    }
+    let file = folder.put(name, bytes)?;
+    // A bundle can be handed on.
+    folder.keep(name, bytes)?;
+    let instead = here.map(|here| format!(", in the place of another ({here})")).unwrap_or_default();
+    Ok(format!("follow it with spec.source.file: {file} (sha256 {}){instead}", short(sha256)))
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    let cause = error.root_cause().downcast_ref::<std::io::Error>();
+    cause.is_some_and(|cause| cause.kind() == std::io::ErrorKind::NotFound)
+}
+
+/// As `image ls` shows it.
+fn short(digest: &Sha256) -> String {
+    digest.to_string().chars().take(12).collect()
 }
 
 /// What a bundle names and the store did not take.
@@ -244,4 +280,43 @@ fn missing(report: &Report) -> String {
         text += &format!("\n  {}: {}", unused.digest, clean(&unused.reason));
     }
     text + "\nget the bundle anew, or make it anew; what was taken stays"
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    #[test]
+    fn metadata_that_is_here_stays_until_somebody_says_otherwise() {
+        let data = tempfile::tempdir().unwrap();
+        let folder = StreamFolder::open(data.path()).unwrap();
+        let put = |bytes: &[u8], replaces| place(&folder, "stable", (bytes, &Sha256::of(bytes)), replaces).unwrap();
+        let digest = |bytes: &[u8]| short(&Sha256::of(bytes));
+        let new = put(b"1", false);
+        assert_eq!(new, format!("follow it with spec.source.file: stable.json (sha256 {})", digest(b"1")));
+        assert_eq!(put(b"1", false), new, "the same again");
+        let kept = put(b"2", false);
+        let says = |text: &str, what: &str| assert!(text.contains(what), "{text}");
+        for what in [digest(b"1"), digest(b"2"), "--replace-streams".to_owned(), "stays".to_owned()] {
+            says(&kept, &what);
+        }
+        assert_eq!(
+            (folder.read("stable.json").unwrap(), folder.last_read("stable").unwrap()),
+            (b"1".into(), b"1".into())
+        );
+        let replaced = put(b"2", true);
+        says(&replaced, &format!("stable.json (sha256 {})", digest(b"2")));
+        says(&replaced, &format!("in the place of another (sha256 {})", digest(b"1")));
+        assert_eq!(
+            (folder.read("stable.json").unwrap(), folder.last_read("stable").unwrap()),
+            (b"2".into(), b"2".into())
+        );
+        // What cannot be read is not replaced either.
+        std::fs::remove_file(data.path().join("stable.json")).unwrap();
+        std::os::unix::fs::symlink("elsewhere", data.path().join("stable.json")).unwrap();
+        says(&put(b"1", false), "not a regular file) stays");
+        assert!(data.path().join("stable.json").is_symlink());
+        assert!(place(&folder, "a/b", (b"1", &Sha256::of(b"1")), true).is_err());
+    }
 }

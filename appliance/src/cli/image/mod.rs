@@ -28,6 +28,10 @@ pub enum Command {
         /// File that `image export` made: each image is compared with its digests before it is kept
         #[arg(long, value_name = "FILE", conflicts_with_all = ["checksum", "checksum_type"])]
         bundle: Option<PathBuf>,
+        /// Put the bundle's stream metadata in the place of other metadata that is here: whoever made the bundle then
+        /// says which images are a stream's
+        #[arg(long, requires = "bundle")]
+        replace_streams: bool,
         /// Digest of the bytes as they are, or the URL of a checksum file
         #[arg(long, value_name = "HEX|URL", default_value = "")]
         checksum: String,
@@ -67,8 +71,10 @@ pub enum Command {
 /// When the source cannot be read or is no image that can be written to a disk.
 pub(crate) async fn run(connection: &Connection, command: Command) -> anyhow::Result<()> {
     match command {
-        Command::Import { bundle: Some(bundle), data, .. } => bundle::import(&store(&data)?, &streams(&data)?, &bundle),
-        Command::Import { source, bundle: None, checksum, checksum_type, data } => {
+        Command::Import { bundle: Some(bundle), replace_streams, data, .. } => {
+            bundle::import(&store(&data)?, &streams(&data)?, &bundle, replace_streams)
+        }
+        Command::Import { source, bundle: None, checksum, checksum_type, data, .. } => {
             import(&source.unwrap_or_default(), checksum, checksum_type, &data).await
         }
         Command::Export { bundle, stream, images, data } => {

@@ -10,7 +10,16 @@
 //! So a client that trusts either of them takes the chain of the overlap. (The other way round, a certificate of the
 //! new key by the old CA, is of no use to clients that mind the length of paths: our first CAs allow none below them.)
 //!
+//! A clock may be wrong by years and right again later, and what an overlap's end takes away is gone for every disk
+//! that trusts the old CA alone. So the clock ends none where it contradicts the new CA's certificate: what is of
+//! another time is made anew by its own key, and the overlap goes on. A clock that contradicts nothing is believed, but the old key is put aside as `NAME.key.retired`, which the next end by its owner's word
+//! (`firesteel rotate-ca --finish`) removes, with the old key itself. To take an end back, with the appliance stopped
+//! and its clock right: give the key its name again (`ca.key.retired` becomes `ca.key`), and in `authorities.json`
+//! call `current` `next` and `retired` `current`. The overlap then goes on, with certificates made anew where they ended.
+//!
 //! What there is stands in one file, `pki/authorities.json`, which is replaced whole; keys lie beside it.
+
+use std::path::Path;
 
 use anyhow::Context as _;
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
@@ -56,6 +65,9 @@ pub(super) struct Book {
     /// During an overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<Generation>,
+    /// The clock ended it: its key is still there, under another name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) retired: Option<Generation>,
     /// In PEM, the oldest first.
     #[serde(default)]
     pub(super) past: Vec<String>,
@@ -100,7 +112,7 @@ impl Book {
         };
         let mut book = match stored.clone() {
             Some(book) => book,
-            None => Self { current: Generation::make(data, 1, now)?, next: None, past: Vec::new() },
+            None => Self::of(Generation::make(data, 1, now)?),
         };
         book.mind(data, years, now)?;
         if stored.as_ref() != Some(&book) {
@@ -118,19 +130,29 @@ impl Book {
         let Some(made) = MadeFor::read(data, "pki/ca.json").filter(|_| data.path("pki/ca.crt").exists()) else {
             return Ok(None);
         };
-        let current = Generation { number: 1, pem: data.read_text("pki/ca.crt")?, made };
-        Ok(Some(Self { current, next: None, past: Vec::new() }))
+        Ok(Some(Self::of(Generation { number: 1, pem: data.read_text("pki/ca.crt")?, made })))
+    }
+
+    fn of(current: Generation) -> Self {
+        Self { current, next: None, retired: None, past: Vec::new() }
     }
 
     fn mind(&mut self, data: &DataDir, years: u8, now: Timestamp) -> anyhow::Result<()> {
-        if let Some(next) = &mut self.next
-            && !next.made.is_valid(now)
-        {
-            *next = Generation::make(data, next.number, now)?;
+        let replaced = match &mut self.next {
+            Some(next) if !next.made.is_valid(now) => {
+                let made = Generation::make(data, next.number, now)?;
+                Some(std::mem::replace(next, made))
+            }
+            Some(_) | None => None,
+        };
+        // The new CA has ended, or not begun yet: the clock is wrong, or was when it was made.
+        let is_doubtful = replaced.is_some();
+        if let Some(replaced) = replaced {
+            self.remember(replaced.pem);
         }
-        if self.next.is_some() && !self.current.made.fits(now) && self.current.made.not_before <= now {
+        if !is_doubtful && !self.current.made.fits(now) && self.current.made.not_before <= now {
             // The old CA ends: whoever trusts it alone can be helped no longer.
-            self.finish(data, now)?;
+            self.retire(data, now)?;
         }
         // Of another time than the clock's, or about to end with nothing that took its place.
         if !self.current.made.fits(now) {
@@ -158,19 +180,40 @@ impl Book {
         Ok(())
     }
 
-    /// Ends an overlap. `false`: there is none.
+    /// Ends an overlap by its owner's word. `false`: there is none.
     pub(super) fn finish(&mut self, data: &DataDir, now: Timestamp) -> anyhow::Result<bool> {
         let Some(next) = self.next.take() else { return Ok(false) };
         let old = std::mem::replace(&mut self.current, next);
+        let retired = self.retired.take();
         self.remember(old.pem);
         self.store(data)?;
-        // It signs nothing any more, and what nobody has nobody can steal.
-        let gone = data.path(&key_file(old.number));
-        if let Err(error) = std::fs::remove_file(&gone) {
-            tracing::warn!(file = %gone.display(), %error, "removing the key of the old CA");
+        // They sign nothing any more, and what nobody has nobody can steal.
+        remove(&data.path(&key_file(old.number)));
+        if let Some(retired) = retired {
+            remove(&data.path(&retired_file(retired.number)));
         }
         tracing::info!(number = self.current.number, at = %now, "the new CA is the only one");
         Ok(true)
+    }
+
+    /// Ends an overlap, if there is one, by the clock's word alone: the old CA can be had back.
+    fn retire(&mut self, data: &DataDir, now: Timestamp) -> anyhow::Result<()> {
+        let Some(next) = self.next.take() else { return Ok(()) };
+        let old = std::mem::replace(&mut self.current, next);
+        let number = old.number;
+        self.remember(old.pem.clone());
+        let before = self.retired.replace(old);
+        self.store(data)?;
+        let (key, aside) = (data.path(&key_file(number)), data.path(&retired_file(number)));
+        if let Err(error) = std::fs::rename(&key, &aside) {
+            tracing::warn!(file = %key.display(), %error, "putting the key of the old CA aside");
+        }
+        if let Some(before) = before {
+            remove(&data.path(&retired_file(before.number)));
+        }
+        let (number, aside) = (self.current.number, aside.display());
+        tracing::warn!(number, at = %now, %aside, "the old CA ends by the clock: the new CA is the only one");
+        Ok(())
     }
 
     fn remember(&mut self, pem: String) {
@@ -203,6 +246,17 @@ impl Book {
 
 fn key_file(number: u32) -> String {
     if number == 1 { "pki/ca.key".to_owned() } else { format!("pki/ca-{number}.key") }
+}
+
+/// Of a CA that the clock ended.
+fn retired_file(number: u32) -> String {
+    format!("{}.retired", key_file(number))
+}
+
+fn remove(key: &Path) {
+    if let Err(error) = std::fs::remove_file(key) {
+        tracing::warn!(file = %key.display(), %error, "removing the key of an old CA");
+    }
 }
 
 /// Each has its own: two CAs of one name are one to a client that looks for a name.

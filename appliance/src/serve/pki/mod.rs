@@ -78,6 +78,8 @@ pub struct CaState {
     pub ends: Timestamp,
     /// When the one ends that takes its place, during an overlap.
     pub next_ends: Option<Timestamp>,
+    /// When that one was made: what was installed before may trust the old one alone.
+    pub begun: Option<Timestamp>,
 }
 
 /// What a certificate was made for; kept beside it.
@@ -175,8 +177,12 @@ impl Pki {
     #[must_use]
     pub fn ca_state(&self) -> CaState {
         let held = self.inner.held.lock().unwrap_or_else(PoisonError::into_inner);
-        let next_ends = held.book.next.as_ref().map(|next| next.made.not_after);
-        CaState { ends: held.book.current.made.not_after, next_ends }
+        let next = held.book.next.as_ref().map(|next| &next.made);
+        CaState {
+            ends: held.book.current.made.not_after,
+            next_ends: next.map(|made| made.not_after),
+            begun: next.map(|made| made.not_before + BACKDATE),
+        }
     }
 
     /// Makes anew what is near its end, begins and ends rotations by age, and serves what there is then.

@@ -159,6 +159,28 @@ fn a_rotation_begins_at_eight_years_and_ends_before_the_old_ca_does() {
     pki.renew(end).unwrap();
     assert_eq!((pki.ca_state().next_ends, pki.ca_state().ends), (None, begun.next_ends.unwrap()));
     assert!(!takes(&pki, &old, end));
+    let new = certificates(&pki.ca_pem())[0].clone();
+
+    // The clock was wrong after all: taken back by hand, as the module says.
+    use std::os::unix::fs::PermissionsExt as _;
+    assert!(!data.path("pki/ca.key").exists());
+    assert_eq!(data.path("pki/ca.key.retired").metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    std::fs::rename(data.path("pki/ca.key.retired"), data.path("pki/ca.key")).unwrap();
+    let ended = data.read_text("pki/authorities.json").unwrap();
+    let by_hand = ended.replace("\"current\":", "\"next\":").replace("\"retired\":", "\"current\":");
+    data.write_public("pki/authorities.json", by_hand.as_bytes()).unwrap();
+    let back = Pki::open(&data, &["192.0.2.1".parse().unwrap()], late).unwrap();
+    assert_eq!(back.ca_state(), begun);
+    assert!(takes(&back, &old, late) && takes(&back, &new, late));
+
+    // What the clock put aside goes with the next end that somebody wants.
+    back.renew(end).unwrap();
+    assert!(data.path("pki/ca.key.retired").exists());
+    back.rotate(end).unwrap();
+    assert!(back.finish(end).unwrap());
+    let left =
+        ["ca.key", "ca.key.retired", "ca-2.key", "ca-3.key"].map(|key| data.path(&format!("pki/{key}")).exists());
+    assert_eq!(left, [false, false, false, true]);
 
     // Another age, by the settings.
     let directory = tempfile::tempdir().unwrap();
@@ -166,6 +188,34 @@ fn a_rotation_begins_at_eight_years_and_ends_before_the_old_ca_does() {
     let early = Pki::open_for(&data, Names::default(), 1, now).unwrap();
     early.renew(now + years(1) + SignedDuration::from_hours(24 * 10)).unwrap();
     assert!(early.ca_state().next_ends.is_some());
+}
+
+/// Whoever trusts one of the two CAs alone could be helped no more, once the old key is gone.
+#[test]
+fn a_clock_that_was_wrong_ends_no_overlap() {
+    let address = ["192.0.2.1".parse().unwrap()];
+    let start = Timestamp::from_second(1_800_000_000).unwrap();
+    let now = start + years(8);
+    // It stood still, or is ahead by more than either CA lives.
+    for wrong in [Timestamp::UNIX_EPOCH, start + years(30)] {
+        let directory = tempfile::tempdir().unwrap();
+        let data = DataDir::open(directory.path()).unwrap();
+        Pki::open(&data, &address, start).unwrap();
+        let pki = Pki::open(&data, &address, now).unwrap();
+        pki.rotate(now).unwrap();
+        let both = certificates(&pki.ca_pem());
+        let bundle = pki.ca_pem();
+        let pki = Pki::open(&data, &address, wrong).unwrap();
+        pki.renew(wrong + SignedDuration::from_hours(1)).unwrap();
+        pki.renew(now).unwrap();
+        assert!(pki.ca_state().next_ends.is_some(), "{wrong}: the overlap goes on");
+        assert!(data.path("pki/ca.key").exists() && data.path("pki/ca-2.key").exists(), "{wrong}");
+        assert!(both.iter().chain(&certificates(&pki.ca_pem())).all(|ca| takes(&pki, ca, now)), "{wrong}");
+        let past = pki.trust().bundle().past;
+        let known = |pem: &&str| past.iter().any(|known| known == pem);
+        let pems: Vec<&str> = bundle.split_inclusive("-----END CERTIFICATE-----\n").collect();
+        assert!(pems.len() == 2 && pems.iter().all(known), "{wrong}: stubs with what was replaced are known as ours");
+    }
 }
 
 /// A handshake after the change shows the new certificate, and the listener was not started again.
