@@ -1,6 +1,8 @@
 //! Effects: what a step wants done. Each is idempotent, and may run again after a restart.
 
-use firesteel_ignition as ignition;
+use std::borrow::Cow;
+
+use firesteel_ignition::{self as ignition, stub::authority};
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{
     DiskIdentity, Effect, HostMemory, Mark,
@@ -279,6 +281,9 @@ impl Control {
         if !self.inner.pools.are_read(&*self.config().runtime).await {
             return Err("the pools were not read yet: trying again".to_owned());
         }
+        // Before what they say is read: what was not rendered then would be missing.
+        let checked = self.check_rendered(&key_of(host), &write.configs).await;
+        checked.map_err(|refusal| format!("{refusal}: trying again"))?;
         let given = match self.given(host).await.map_err(|status| status.message)? {
             Reading::Ready(given) if given.sha256 == sha256 => given,
             Reading::Nothing | Reading::Missing | Reading::Invalid(_) | Reading::Ready(_) => {
@@ -295,7 +300,8 @@ impl Control {
             User::None | User::CloudInit(_) => (None, String::new()),
             User::Ignition(config) => {
                 let token = self.instance_token(&host.metadata.uid, attempt).map_err(|error| error.to_string())?;
-                let stub = ignition::with_config_token(config, self.config_origins(), &token)
+                let config = self.with_present_ca(config);
+                let stub = ignition::with_config_token(&config, self.config_origins(), &token)
                     .map_err(|error| format!("adding the host's token to the user data: {error}"))?;
                 marks.extend(self.report_files(&token));
                 (Some(stub), token)
@@ -305,6 +311,17 @@ impl Control {
         let digits = write.disk_guid.get(..8).unwrap_or_default();
         let volume_id = u32::from_str_radix(digits, 16).unwrap_or_default();
         Ok(hand_off::compose(host, &given, &hand_off::Extras { stub, token, marks, volume_id }))
+    }
+
+    /// User data as its Secret will be once its CA is rotated. That comes a moment after the CA, and never to a Secret that
+    /// is immutable; the host's copy stays as it is written, and would trust nobody who is left.
+    fn with_present_ca<'a>(&self, config: &'a [u8]) -> Cow<'a, [u8]> {
+        // A CA that cannot stand in a stub is told on the pools.
+        let (Ok(text), Ok(authority)) = (std::str::from_utf8(config), self.config().trust.authority()) else {
+            return Cow::Borrowed(config);
+        };
+        let (rotated, _) = authority::rotate(text, &self.inner.origins.endpoints, &authority);
+        rotated.map_or(Cow::Borrowed(config), |text| Cow::Owned(text.into_bytes()))
     }
 
     /// Where a unit in the initramfs reports a first boot that failed, in lines that a shell reads as well.

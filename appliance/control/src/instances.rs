@@ -172,6 +172,20 @@ pub(crate) fn record_of(status: &mut HostJournalStatus, attempt: u64) -> &mut In
     record
 }
 
+/// Takes note of what of a pool was rendered when it was fetched. Of a host that fetches several pools each is kept, by
+/// its newest rendering; names have no spaces.
+pub(crate) fn note_rendered(record: &mut InstanceRecord, rendered: &str) {
+    let pool = |name: &str| name.rsplit_once('-').map(|(pool, _digest)| pool.to_owned());
+    let others = record.rendered.split(' ').filter(|known| pool(known) != pool(rendered));
+    let all: Vec<&str> = others.filter(|known| !known.is_empty()).chain([rendered]).collect();
+    record.rendered = all.join(" ");
+}
+
+/// Whether this is among what a record has as rendered.
+pub(crate) fn has_rendered(all: &str, rendered: &str) -> bool {
+    !rendered.is_empty() && all.split(' ').any(|known| known == rendered)
+}
+
 /// Whether an installation of this attempt may still fetch its config.
 pub(crate) fn standing(status: &HostJournalStatus, claims: &Claims, now: Timestamp) -> Standing {
     if journals::configs_of(status, claims.attempt).is_none() {
@@ -229,6 +243,22 @@ mod tests {
         assert_eq!(standing(&status, &token, at(160)), Standing::Ended);
         record_of(&mut status, 4);
         assert_eq!(standing(&status, &token, at(99)), Standing::Open, "what was said of another installation is gone");
+    }
+
+    #[test]
+    fn what_was_rendered_is_kept_of_each_pool() {
+        let mut record = InstanceRecord::default();
+        for (rendered, all) in [
+            ("rendered-web-1", "rendered-web-1"),
+            ("rendered-web-x-1", "rendered-web-1 rendered-web-x-1"),
+            ("rendered-web-2", "rendered-web-x-1 rendered-web-2"),
+            ("rendered-web-2", "rendered-web-x-1 rendered-web-2"),
+        ] {
+            note_rendered(&mut record, rendered);
+            assert_eq!(record.rendered, all);
+        }
+        assert!(has_rendered(&record.rendered, "rendered-web-x-1") && has_rendered(&record.rendered, "rendered-web-2"));
+        assert!(!has_rendered(&record.rendered, "rendered-web-1") && !has_rendered("", ""));
     }
 
     #[test]

@@ -10,10 +10,12 @@
 //! A name is that of a Secret of the type `firesteel.dev/config` in the host's namespace, or else of a pool. A host
 //! gets what the user data fetches that it was handed over, what those configs fetch in turn, and nothing else: a Secret
 //! that is changed or gone since neither ends the token of an installed host nor widens what it opens. A request without a
-//! token gets a pool's config where the operator has said so, as upstream's server answers everybody.
+//! token gets a pool's config where the operator has said so, as upstream's server answers everybody; there a token that
+//! opens nothing is no worse than none.
 //!
-//! HEAD is answered as GET would be and changes nothing. Repeats of a host are answered alike until its OS says that
-//! it runs: Ignition takes every answer below 500 for final, so a reply that was lost must not end a host.
+//! HEAD is answered as GET would be and changes nothing, nor is it told when it is refused. Repeats of a host are answered
+//! alike until its OS says that it runs: Ignition takes every answer below 500 for final, so a reply that was lost must not
+//! end a host.
 
 mod refusal;
 mod rehandoff;
@@ -33,7 +35,7 @@ use firesteel_resources::{
     provisioning,
     secret::{CONFIG_KEY, CONFIG_TYPE},
 };
-use firesteel_wire::hand_off::Arguments;
+use firesteel_wire::hand_off::{Arguments, is_argument};
 use serde_json::Value;
 
 use crate::{
@@ -42,7 +44,7 @@ use crate::{
     hand_off,
     instances::{self, Standing},
     journals::{self, event},
-    map,
+    map, pools,
 };
 
 pub use refusal::ConfigRefusal;
@@ -113,30 +115,63 @@ impl Control {
     }
 
     async fn config_of(&self, ask: &ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
-        let answer = self.config_for(ask).await;
-        if let Err(refusal) = &answer
-            && refusal.is_of_nobody()
-        {
-            self.refused_nobody(ask, refusal).await;
-        }
-        answer
-    }
-
-    async fn config_for(&self, ask: &ConfigAsk<'_>) -> Result<Vec<u8>, ConfigRefusal> {
         let version = accept::negotiate(ask.accept.unwrap_or_default()).map_err(|_| ConfigRefusal::Accept)?;
         let Some(token) = ask.token else {
-            return self.config_for_anybody(ask, version).await;
+            let answer = self.config_for_anybody(ask, version).await;
+            if answer == Err(ConfigRefusal::NoToken) {
+                self.refused_nobody(ask, &ConfigRefusal::NoToken).await;
+            }
+            return answer;
         };
+        let (asker, refusal) = match self.asker_of(token).await {
+            Ok(asker) => match self.config_for_host(ask, version, &asker).await {
+                Ok(bytes) => return Ok(bytes),
+                Err(refusal) => {
+                    self.refused(&asker, ask, &refusal).await;
+                    (Some(asker), refusal)
+                }
+            },
+            Err(refusal) => {
+                if refusal.is_of_nobody() {
+                    self.refused_nobody(ask, &refusal).await;
+                }
+                (None, refusal)
+            }
+        };
+        if !refusal.is_of_token() || !self.config().configs.without_token {
+            return Err(refusal);
+        }
+        self.config_despite(ask, version, asker.as_ref(), refusal).await
+    }
+
+    /// Who is who, by his token.
+    async fn asker_of(&self, token: &str) -> Result<Asker, ConfigRefusal> {
         let claims = self.config().sealer.read(token, Purpose::Instance).map_err(ConfigRefusal::BadToken)?;
         if !self.knows_hosts().await {
             return Err(ConfigRefusal::Starting);
         }
         let key = self.views().by_uid.get(&claims.subject).cloned().ok_or(ConfigRefusal::NoHost)?;
-        let asker = Asker { key, claims };
-        let answer = self.config_for_host(ask, version, &asker).await;
-        if let Err(refusal) = &answer {
-            self.refused(&asker, ask, refusal).await;
+        Ok(Asker { key, claims })
+    }
+
+    /// What everybody gets, for one whose token opens nothing. His host's own Secret of this name is meant before a pool.
+    async fn config_despite(
+        &self,
+        ask: &ConfigAsk<'_>,
+        version: SpecVersion,
+        asker: Option<&Asker>,
+        refusal: ConfigRefusal,
+    ) -> Result<Vec<u8>, ConfigRefusal> {
+        if let Some(asker) = asker
+            && self.config_secret(&asker.key.namespace, ask.name).await.map_err(store)?.is_some()
+        {
+            return Err(refusal);
         }
+        let answer = self.config_for_anybody(ask, version).await;
+        if answer == Err(ConfigRefusal::Unknown) {
+            return Err(refusal);
+        }
+        self.inner.metrics.config_asked(refusal.word());
         answer
     }
 
@@ -166,10 +201,13 @@ impl Control {
                 render::serve(rendered, &Additions { files, ..Additions::default() }, version)?.bytes
             }
             Found::Secret(secret) => {
+                // The agent set what the user data's own configs ask of the kernel, and nothing of what those fetch.
+                let are_arguments_set = handed_over.iter().any(|own| own == ask.name);
                 let whole = ignition::with_files(content(secret)?, &files).map_err(|error| {
                     ConfigRefusal::Unfit(format!("the Secret {} holds no config that can be served: {error}", ask.name))
                 })?;
-                for_client(whole, ask.accept.filter(|accept| accept.contains(MEDIA_TYPE)).map(|_| version))?
+                let asked = ask.accept.filter(|accept| accept.contains(MEDIA_TYPE)).map(|_| version);
+                for_client(whole, asked, are_arguments_set)?
             }
         };
         // What it fetches in turn takes the same token.
@@ -193,9 +231,13 @@ impl Control {
     /// A token opens the configs that the host's own user data fetches, those that these fetch, and no other.
     async fn check_leads_there(&self, key: &HostKey, handed_over: &[String], name: &str) -> Result<(), ConfigRefusal> {
         let mut names = handed_over.to_vec();
-        let mut at = 0;
+        let (mut at, mut passing) = (0, None);
         while !names.iter().any(|own| own == name) {
             let Some(next) = names.get(at).filter(|_| at < CONFIGS_MAX) else {
+                // What cannot be read now may lead there: Ignition must not take it for final.
+                if let Some(refusal) = passing {
+                    return Err(refusal);
+                }
                 let origin = self.config_origins().first().cloned().unwrap_or_default();
                 return Err(ConfigRefusal::Other(format!(
                     "the user data that host {key} was installed with does not fetch the config {}: let it merge \
@@ -204,11 +246,16 @@ impl Control {
                     map::field(name),
                 )));
             };
-            let further = match self.find_config(key, next).await {
-                Ok(found) => self.leads_to(&found),
+            let found = self.find_config(key, next).await;
+            let further = match found.and_then(|found| self.leads_to(&found)) {
+                Ok(further) => further,
                 Err(error @ (ConfigRefusal::Store(_) | ConfigRefusal::Starting)) => return Err(error),
-                // Who asks for that one is told.
-                Err(_) => Vec::new(),
+                Err(error) => {
+                    if error.status() >= 500 {
+                        passing.get_or_insert(error);
+                    }
+                    Vec::new()
+                }
             };
             for more in further {
                 if !names.contains(&more) {
@@ -220,15 +267,12 @@ impl Control {
         Ok(())
     }
 
-    fn leads_to(&self, found: &Found) -> Vec<String> {
-        match found {
-            Found::Pool(rendered) => {
-                ignition::fetched_from(rendered.config.to_string().as_bytes(), self.config_origins())
-            }
-            Found::Secret(secret) => {
-                content(secret).map(|config| ignition::fetched_from(config, self.config_origins())).unwrap_or_default()
-            }
-        }
+    fn leads_to(&self, found: &Found) -> Result<Vec<String>, ConfigRefusal> {
+        let origins = self.config_origins();
+        Ok(match found {
+            Found::Pool(rendered) => ignition::fetched_from(rendered.config.to_string().as_bytes(), origins),
+            Found::Secret(secret) => ignition::fetched_from(content(secret)?, origins),
+        })
     }
 
     /// What configs of this appliance ask of the kernel's command line, as far as they are there. Clients before 3.3.0 are
@@ -236,15 +280,14 @@ impl Control {
     pub(crate) async fn kernel_arguments_of(&self, namespace: &str, names: &[String]) -> Result<Arguments, Status> {
         let mut all = Arguments::default();
         for name in names {
-            let secret = self.inner.secrets.get(namespace, name).await?;
-            let secret = secret.filter(|secret: &Secret| secret.type_ == CONFIG_TYPE);
+            let secret = self.config_secret(namespace, name).await?;
             let wanted = match (&secret, self.inner.pools.rendered(name)) {
                 (Some(secret), _) => {
                     let config = secret.get(CONFIG_KEY).and_then(|text| serde_json::from_slice(text).ok());
                     hand_off::wanted_arguments(&config.unwrap_or_default())
                 }
                 (None, Ok(rendered)) => hand_off::wanted_arguments(&rendered.config),
-                // Who fetches it is told.
+                // Who is written is told by [`Self::check_rendered`], who fetches it by its refusal.
                 (None, Err(_)) => continue,
             };
             all.append.extend(wanted.append);
@@ -253,19 +296,45 @@ impl Control {
         Ok(all)
     }
 
+    /// Whether every config that user data names can be known now: nobody can tell the kernel arguments of a pool that is
+    /// there and not rendered, and a host that is written has no other chance to get them. What does not exist may be
+    /// made before it is fetched.
+    pub(crate) async fn check_rendered(&self, key: &HostKey, names: &[String]) -> Result<(), ConfigRefusal> {
+        for name in names {
+            match self.find_config(key, name).await {
+                Ok(_) | Err(ConfigRefusal::Unknown) => {}
+                Err(refusal) => return Err(refusal),
+            }
+        }
+        Ok(())
+    }
+
     async fn pool_of(&self, name: &str) -> Result<Arc<render::Rendered>, ConfigRefusal> {
         if !self.inner.pools.are_read(&*self.config().runtime).await {
             return Err(ConfigRefusal::Starting);
         }
-        self.inner.pools.rendered(name)
+        match self.inner.pools.rendered(name) {
+            // Ignition takes it for final that there is none: it must not be one that no pass has seen.
+            Err(ConfigRefusal::Unknown) => match self.inner.pool_objects.get("", name).await {
+                Ok(None) => Err(ConfigRefusal::Unknown),
+                Ok(Some(_)) => Err(pools::unrendered(name, None)),
+                Err(status) => Err(store(status)),
+            },
+            answer => answer,
+        }
+    }
+
+    /// The Secret with a config of this name; others are not for hosts.
+    async fn config_secret(&self, namespace: &str, name: &str) -> Result<Option<Secret>, Status> {
+        let secret = self.inner.secrets.get(namespace, name).await?;
+        Ok(secret.filter(|secret: &Secret| secret.type_ == CONFIG_TYPE))
     }
 
     async fn find_config(&self, key: &HostKey, name: &str) -> Result<Found, ConfigRefusal> {
-        let secret = self.inner.secrets.get(&key.namespace, name).await.map_err(store)?;
-        if let Some(secret) = secret.filter(|secret| secret.type_ == CONFIG_TYPE) {
-            return Ok(Found::Secret(Box::new(secret)));
+        match self.config_secret(&key.namespace, name).await.map_err(store)? {
+            Some(secret) => Ok(Found::Secret(Box::new(secret))),
+            None => self.pool_of(name).await.map(Found::Pool),
         }
-        self.pool_of(name).await.map(Found::Pool)
     }
 
     /// On disk before the config leaves.
@@ -282,7 +351,9 @@ impl Control {
                     let is_first = record.config_fetched_at.is_none();
                     record.config_fetched_at.get_or_insert(now);
                     record.config.clone_from(&name);
-                    rendered.clone_into(&mut record.rendered);
+                    if !rendered.is_empty() {
+                        instances::note_rendered(record, rendered);
+                    }
                     if is_first {
                         let what = if rendered.is_empty() { name.clone() } else { format!("{name} ({rendered})") };
                         status.note(event(now, attempt, "config_fetched", format!("{what} by {}", ask.remote)));
@@ -298,7 +369,7 @@ impl Control {
 
     /// Told on the host: in its timeline and as an event, but not more often than each [`refusal::TOLD_EVERY`].
     async fn refused(&self, asker: &Asker, ask: &ConfigAsk<'_>, refusal: &ConfigRefusal) {
-        if !refusal.is_told() {
+        if ask.head || !refusal.is_told() {
             return;
         }
         let now = self.now();
@@ -318,6 +389,9 @@ impl Control {
 
     /// Nobody's host can be told: the Provisioning object is, and the log, as seldom.
     async fn refused_nobody(&self, ask: &ConfigAsk<'_>, refusal: &ConfigRefusal) {
+        if ask.head {
+            return;
+        }
         let told = self.views().strangers.next(self.now());
         let Some(before) = told else { return };
         tracing::warn!(remote = %ask.remote, why = refusal.word(), before, "a config was refused");
@@ -355,15 +429,29 @@ fn content(secret: &Secret) -> Result<&[u8], ConfigRefusal> {
 }
 
 /// A Secret's config as it stands, unless the client said that it reads an older version alone.
-fn for_client(config: Vec<u8>, asked: Option<SpecVersion>) -> Result<Vec<u8>, ConfigRefusal> {
+fn for_client(config: Vec<u8>, asked: Option<SpecVersion>, are_arguments_set: bool) -> Result<Vec<u8>, ConfigRefusal> {
     let Some(version) = asked else { return Ok(config) };
-    let value: Value = serde_json::from_slice(&config).map_err(|_| ConfigRefusal::Unfit("it is no JSON".to_owned()))?;
+    let mut value: Value =
+        serde_json::from_slice(&config).map_err(|_| ConfigRefusal::Unfit("it is no JSON".to_owned()))?;
     let own = value.pointer("/ignition/version").and_then(Value::as_str).and_then(SpecVersion::named);
     if own.is_none_or(|own| own <= version) {
         return Ok(config);
     }
+    if are_arguments_set && version < SpecVersion::V3_3 {
+        take_set_arguments(&mut value);
+    }
     let fault = |fault| ConfigRefusal::Serve(render::ServeError::Unsaid { version, fault });
     Ok(down::convert(value, version).map_err(fault)?.to_string().into_bytes())
+}
+
+/// Takes out the kernel arguments that the agent has set in the boot loader; a client that knows none need not be told.
+/// Those that it could not set stay, and are refused by their name.
+fn take_set_arguments(config: &mut Value) {
+    for list in ["/kernelArguments/shouldExist", "/kernelArguments/shouldNotExist"] {
+        if let Some(Value::Array(arguments)) = config.pointer_mut(list) {
+            arguments.retain(|argument| !argument.as_str().is_some_and(is_argument));
+        }
+    }
 }
 
 fn open(standing: Standing) -> Result<(), ConfigRefusal> {
@@ -377,4 +465,29 @@ fn open(standing: Standing) -> Result<(), ConfigRefusal> {
 
 fn store(status: Status) -> ConfigRefusal {
     ConfigRefusal::Store(status.message)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn kernel_arguments_that_the_agent_set_hold_no_old_client_up() {
+        let config = |words: Value| {
+            let arguments = json!({"shouldExist": words, "shouldNotExist": ["splash"]});
+            json!({"ignition": {"version": "3.3.0"}, "kernelArguments": arguments}).to_string().into_bytes()
+        };
+        let old = Some(SpecVersion::V3_2);
+        let served = for_client(config(json!(["quiet"])), old, true).unwrap();
+        assert_eq!(serde_json::from_slice::<Value>(&served).unwrap(), json!({"ignition": {"version": "3.2.0"}}));
+        for (words, is_set) in [(json!(["quiet", "two words"]), true), (json!(["quiet"]), false)] {
+            let refusal = for_client(config(words), old, is_set).unwrap_err();
+            assert!(refusal.to_string().contains("kernelArguments"), "{refusal}");
+        }
+        let new = for_client(config(json!(["quiet"])), Some(SpecVersion::V3_3), true).unwrap();
+        assert_eq!(new, config(json!(["quiet"])), "who reads them is told");
+    }
 }

@@ -78,6 +78,20 @@ impl ConfigRefusal {
         self.word() == "bad-token" || *self == Self::NoToken
     }
 
+    /// Whether without any token the answer may be another one.
+    pub(crate) fn is_of_token(&self) -> bool {
+        match self {
+            Self::BadToken(_) | Self::NoHost | Self::Expired | Self::Ended | Self::Replaced | Self::Other(_) => true,
+            Self::Accept
+            | Self::NoToken
+            | Self::Unknown
+            | Self::Unfit(_)
+            | Self::Serve(_)
+            | Self::Starting
+            | Self::Store(_) => false,
+        }
+    }
+
     /// Whether the host is told of it: what passes by itself is not worth a line.
     pub(crate) fn is_told(&self) -> bool {
         match self {

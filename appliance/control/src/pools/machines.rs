@@ -6,14 +6,14 @@ use firesteel_plan::{HostMemory, host::State};
 use firesteel_resources::{BareMetalHost, host_journal::HostJournalStatus};
 
 use super::status::Machines;
-use crate::{Control, HostKey, pools::Pools};
+use crate::{Control, HostKey, instances, pools::Pools};
 
 /// A host as its pool sees it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Member {
     /// The Secret with its user data.
     pub(crate) user_data: String,
-    /// What was rendered of the pool when its OS fetched its config.
+    /// What was rendered when its OS fetched its config, of each pool that it fetched.
     rendered: String,
     /// Its OS runs.
     runs: bool,
@@ -77,7 +77,7 @@ fn count<'a>(members: impl Iterator<Item = &'a (HostKey, Member)>, rendered: &st
     for (key, member) in members {
         machines.total += 1;
         machines.ready += u32::from(member.runs);
-        let is_current = !rendered.is_empty() && member.rendered == rendered;
+        let is_current = instances::has_rendered(&member.rendered, rendered);
         machines.updated += u32::from(member.runs && is_current);
         machines.under_way += u32::from(!member.runs && !member.rendered.is_empty());
         if member.failed {
@@ -103,9 +103,11 @@ mod tests {
             member("b", "rendered-old", true, false),
             member("c", "rendered-x", false, true),
             member("d", "", false, false),
+            // Of two pools.
+            member("e", "rendered-other rendered-x", true, false),
         ];
         let counted = count(all.iter(), "rendered-x");
-        let expected = Machines { total: 4, ready: 2, updated: 1, under_way: 1, degraded: vec!["default/c".into()] };
+        let expected = Machines { total: 5, ready: 3, updated: 2, under_way: 1, degraded: vec!["default/c".into()] };
         assert_eq!(counted, expected);
         assert_eq!(count(all.iter(), "").updated, 0, "nothing is rendered");
     }

@@ -71,6 +71,12 @@ struct PoolView {
     stub_faults: Vec<String>,
 }
 
+/// A pool that is there has nothing to be served.
+pub(crate) fn unrendered(pool: &str, fault: Option<&str>) -> ConfigRefusal {
+    let why = fault.unwrap_or("it was not rendered yet");
+    ConfigRefusal::Unfit(format!("the pool {pool} has no config: {why}"))
+}
+
 impl Pools {
     fn lock(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
@@ -81,14 +87,11 @@ impl Pools {
         timeout(runtime, START_MAX, self.read.wait()).await.is_some()
     }
 
-    /// What a pool's hosts get.
+    /// What a pool's hosts get. Unknown is also one that no pass has seen yet.
     pub(crate) fn rendered(&self, pool: &str) -> Result<Arc<Rendered>, ConfigRefusal> {
         let known = self.lock();
         let view = known.pools.get(pool).ok_or(ConfigRefusal::Unknown)?;
-        view.rendered.clone().ok_or_else(|| {
-            let why = view.fault.as_deref().unwrap_or("it was not rendered yet");
-            ConfigRefusal::Unfit(format!("the pool {pool} has no config: {why}"))
-        })
+        view.rendered.clone().ok_or_else(|| unrendered(pool, view.fault.as_deref()))
     }
 
     /// A Secret is there or was changed; its user data may lead to a pool.

@@ -22,12 +22,13 @@ use firesteel_resources::{
     provisioning,
 };
 use serde_json::{Value, json};
+use tokio::runtime::{Handle, RuntimeFlavor};
 
 use super::{
-    PoolView,
+    PoolView, Pools,
     follow::{Due, Followed},
     status::{self, Machines, PoolSeen},
-    stubs::{self, Work},
+    stubs::{self, Managed, Work},
 };
 use crate::{Control, HostKey, events::regarding, instances, views::HostView};
 
@@ -93,14 +94,20 @@ impl Pass {
             if self.rendered_from.get(name) == Some(&selected) && !selected.is_empty() {
                 continue;
             }
-            let view = match self.read(&selected).await {
-                Ok(configs) => view(name, &configs, pools.lock().pools.get(name)),
+            let configs = match self.read(&selected).await {
+                Ok(configs) => configs,
                 Err(status) => {
                     tracing::warn!(pool = %name, error = %status.message, "reading the machine configs of a pool");
+                    // Rendered anew when they can be read, also from the same as before: it takes the fault away.
+                    self.rendered_from.remove(name);
+                    unread(pools, name, &status.message);
                     is_done = false;
                     continue;
                 }
             };
+            // No lock is held meanwhile: everybody who asks for a config waits for it.
+            let before = pools.lock().pools.get(name).cloned();
+            let view = beside_others(|| view(name, &configs, before.as_ref()));
             match (&view.rendered, &view.fault) {
                 (_, Some(fault)) => tracing::warn!(pool = %name, %fault, "a pool cannot be rendered"),
                 (Some(rendered), None) => tracing::info!(pool = %name, rendered = %rendered.name, "rendered"),
@@ -200,20 +207,19 @@ impl Pass {
                 return true;
             }
         };
-        let (hosts, namespaces) = self.user_data_of_hosts();
+        let namespaces = self.namespaces_of_hosts();
         let mut is_done = true;
         let mut faults: BTreeMap<&str, Vec<String>> = BTreeMap::new();
         for (pool, object) in followed.pools.iter().filter(|(_, pool)| !pool.metadata.is_deleting()) {
-            let leading = control.inner.pools.leading_to(pool);
-            let mut names: BTreeSet<(String, String)> =
-                leading.into_iter().filter(|name| hosts.contains(name)).collect();
+            // Also those that no host names now: one that does tomorrow must not trust a CA that is gone by then.
+            let mut names: BTreeSet<(String, String)> = control.inner.pools.leading_to(pool).into_iter().collect();
             for namespace in &namespaces {
                 names.extend(
                     [stubs::managed_name(pool), stubs::owners_name(pool)].map(|name| (namespace.clone(), name)),
                 );
             }
             for name in &names {
-                match self.stub(object, name, &authority).await {
+                match self.stub(object, name, &authority, namespaces.contains(&name.0)).await {
                     Ok(None) => {}
                     Ok(Some(fault)) => {
                         faults.entry(pool.as_str()).or_default().push(format!("{}/{}: {fault}", name.0, name.1));
@@ -227,7 +233,7 @@ impl Pass {
                 }
             }
         }
-        is_done &= self.others(followed, &hosts, &authority).await;
+        is_done &= self.others(followed, &authority).await;
         let mut known = control.inner.pools.lock();
         for (name, view) in &mut known.pools {
             view.stub_faults = faults.remove(name.as_str()).unwrap_or_default();
@@ -235,15 +241,12 @@ impl Pass {
         is_done
     }
 
-    /// Stubs of hosts that lead to configs of Secrets: their CA is ours as well. What a person has to mend is told on the
-    /// hosts.
-    async fn others(&mut self, followed: &Followed, hosts: &BTreeSet<(String, String)>, authority: &Authority) -> bool {
+    /// Stubs that lead to configs of Secrets: their CA is ours as well. What a person has to mend is told on the hosts
+    /// that name them.
+    async fn others(&mut self, followed: &Followed, authority: &Authority) -> bool {
         let mut is_done = true;
         let before = std::mem::take(&mut self.left_alone);
         for name in self.control.inner.pools.leading_elsewhere(|name| followed.pools.contains_key(name)) {
-            if !hosts.contains(&name) {
-                continue;
-            }
             match self.change(&name, None, authority).await {
                 Ok((Work::LeftAlone(why), _)) => {
                     if before.get(&name) != Some(&why) {
@@ -281,28 +284,29 @@ impl Pass {
         }
     }
 
-    /// Brings one Secret of a pool up to date; what a person has to see.
+    /// Brings one Secret of a pool up to date; what a person has to see. `is_wanted`: its namespace has hosts.
     async fn stub(
         &self,
         pool: &MachineConfigPool,
         name: &(String, String),
         authority: &Authority,
+        is_wanted: bool,
     ) -> Result<Option<String>, Status> {
         let (control, pool_name) = (&self.control, pool.metadata.name.as_str());
         let managed = if name.1 == stubs::managed_name(pool_name) {
             match make::managed(pool_name, &control.inner.origins.managed, authority, StubSpec::V3_2) {
-                Ok(stub) => Some(stub),
+                Ok(stub) => Some(Managed { stub, owner: owner(pool) }),
                 Err(error) => return Ok(Some(error.to_string())),
             }
         } else {
             None
         };
-        let (work, is_there) = self.change(name, managed.as_deref(), authority).await?;
+        let (work, is_there) = self.change(name, managed.as_ref(), authority).await?;
         let told = match work {
             Work::Nothing if is_there => return Ok(None),
             Work::Nothing => {
-                let Some(stub) = managed else { return Ok(None) };
-                match control.inner.secrets.create(&stubs::made(&name.0, &name.1, &stub, owner(pool))).await {
+                let Some(managed) = managed.filter(|_| is_wanted) else { return Ok(None) };
+                match control.inner.secrets.create(&stubs::made(&name.0, &name.1, managed)).await {
                     Err(status) if status.is_already_exists() => return Ok(None),
                     // Its namespace is going.
                     Err(status) if status.code == 403 || status.is_not_found() => return Ok(None),
@@ -322,7 +326,7 @@ impl Pass {
     async fn change(
         &self,
         name: &(String, String),
-        managed: Option<&str>,
+        managed: Option<&Managed>,
         authority: &Authority,
     ) -> Result<(Work, bool), Status> {
         let control = &self.control;
@@ -332,11 +336,17 @@ impl Pass {
             return Ok((Work::Nothing, false));
         };
         let work = stubs::decide(&secret, managed, &ours);
-        if let Work::Write { .. } = work {
+        let owners = managed.and_then(|managed| stubs::other_owners(&secret, managed));
+        if matches!(work, Work::Write { .. }) || owners.is_some() {
             let now = control.now();
             let write = |secret: &mut Secret| {
+                // Whose it is shows before it is written.
+                let owners = managed.and_then(|managed| stubs::other_owners(secret, managed));
                 if let Work::Write { bytes, is_ours, what } = stubs::decide(secret, managed, &ours) {
                     stubs::apply(secret, bytes, is_ours, &what, now);
+                }
+                if let Some(owners) = owners {
+                    secret.metadata.owner_references = owners;
                 }
             };
             control.inner.secrets.modify(&name.0, &name.1, Part::Main, write).await?;
@@ -344,15 +354,10 @@ impl Pass {
         Ok((work, true))
     }
 
-    /// The Secrets with user data of hosts, and the namespaces that have hosts.
-    fn user_data_of_hosts(&self) -> (BTreeSet<(String, String)>, BTreeSet<String>) {
+    fn namespaces_of_hosts(&self) -> BTreeSet<String> {
         let views = self.control.views();
         let known = views.hosts.iter().filter(|(_, view)| !view.uid.is_empty());
-        let user_data = known.clone().filter_map(|(key, view)| {
-            let name = view.member.as_ref().map(|member| member.user_data.clone()).filter(|name| !name.is_empty())?;
-            Some((key.namespace.clone(), name))
-        });
-        (user_data.collect(), known.map(|(key, _)| key.namespace.clone()).collect())
+        known.map(|(key, _)| key.namespace.clone()).collect()
     }
 
     fn fault_of_all(&self, fault: &str) {
@@ -375,6 +380,22 @@ impl super::Pools {
         let known = self.lock();
         let leads = known.leads.iter().filter(|(_, names)| !names.iter().any(|name| is_pool(name)));
         leads.map(|(name, _)| name.clone()).collect()
+    }
+}
+
+/// A pool whose machine configs could not be read is there all the same.
+fn unread(pools: &Pools, pool: &str, why: &str) {
+    let mut known = pools.lock();
+    known.pools.entry(pool.to_owned()).or_default().fault = Some(format!("its machine configs cannot be read: {why}"));
+}
+
+/// Long work without a pause: the tasks of this thread go on elsewhere meanwhile. A simulation has one thread, and no
+/// runtime of tokio to tell.
+fn beside_others<R>(work: impl FnOnce() -> R) -> R {
+    let flavour = Handle::try_current().map(|handle| handle.runtime_flavor());
+    match flavour {
+        Ok(RuntimeFlavor::MultiThread) => tokio::task::block_in_place(work),
+        Ok(_) | Err(_) => work(),
     }
 }
 
@@ -439,5 +460,20 @@ fn owner(pool: &MachineConfigPool) -> OwnerReference {
         uid: pool.metadata.uid.clone(),
         controller: Some(true),
         ..OwnerReference::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pool_that_could_not_be_read_is_there() {
+        let pools = Pools::default();
+        assert_eq!(pools.rendered("worker").map_err(|refusal| refusal.status()), Err(404));
+        unread(&pools, "worker", "the disk is full");
+        let refusal = pools.rendered("worker").expect_err("there is nothing to serve");
+        assert_eq!(refusal.status(), 500, "Ignition asks again");
+        assert!(refusal.to_string().contains("the disk is full"), "{refusal}");
     }
 }

@@ -3,8 +3,8 @@
 //! | Secret | what it is | what is done |
 //! |---|---|---|
 //! | `<pool>-user-data-managed` | ours: made where hosts are, owned by the pool | written anew while nobody changed it |
-//! | the same, changed by somebody | customised | as the next |
-//! | `<pool>-user-data`, and user data of hosts that leads here | the owner's | spec 2 becomes 3.2, our CA the present one; all else stays |
+//! | the same, changed by somebody | customised, and not owned by the pool any more: it stays when the pool goes | as the next |
+//! | `<pool>-user-data`, and user data that leads here, whether a host names it or not | the owner's | spec 2 becomes 3.2, our CA the present one; all else stays |
 //!
 //! Whether somebody changed a managed stub is told by a digest in an annotation: of what was written last. Upstream has
 //! its stubs in the namespace of the machines; a host finds its user data in its own namespace, so each namespace with
@@ -46,6 +46,14 @@ pub(super) fn may_be_of_pool(name: &str) -> bool {
     name.ends_with(MANAGED) || name.ends_with(OWNERS)
 }
 
+/// What is wanted in a Secret of ours.
+#[derive(Debug)]
+pub(super) struct Managed {
+    pub(super) stub: String,
+    /// The pool.
+    pub(super) owner: OwnerReference,
+}
+
 /// What is to be done with a Secret that is there.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Work {
@@ -61,32 +69,54 @@ pub(super) enum Work {
 }
 
 /// A Secret for a pool that has none yet.
-pub(super) fn made(namespace: &str, name: &str, stub: &str, owner: OwnerReference) -> Secret {
+pub(super) fn made(namespace: &str, name: &str, managed: Managed) -> Secret {
+    let Managed { stub, owner } = managed;
     let mut secret = Secret::default();
     namespace.clone_into(&mut secret.metadata.namespace);
     name.clone_into(&mut secret.metadata.name);
     secret.metadata.annotations.insert(WRITTEN.to_owned(), Sha256::of(stub.as_bytes()).to_string());
     secret.metadata.owner_references.push(owner);
-    secret.data.insert(USER_DATA_KEYS[0].to_owned(), SecretBytes(stub.as_bytes().to_vec()));
+    secret.data.insert(USER_DATA_KEYS[0].to_owned(), SecretBytes(stub.into_bytes()));
     secret.data.insert(DISABLE_TEMPLATING.to_owned(), SecretBytes(b"true\n".to_vec()));
     secret
 }
 
-/// `managed`: the stub that is wanted in this Secret, where it is one of ours.
-pub(super) fn decide(secret: &Secret, managed: Option<&str>, ours: &Ours<'_>) -> Work {
+fn is_untouched(secret: &Secret, bytes: &[u8]) -> bool {
+    secret.metadata.annotation(WRITTEN) == Some(Sha256::of(bytes).to_string().as_str())
+}
+
+/// The owners that a managed stub should have, where it has others. While it is ours the pool is one, and takes it along
+/// when it goes; what somebody wrote is his, and stays.
+pub(super) fn other_owners(secret: &Secret, managed: &Managed) -> Option<Vec<OwnerReference>> {
+    let (bytes, Managed { stub, owner }) = (secret.user_data()?, managed);
+    let is_ours = is_untouched(secret, bytes) || stub.as_bytes() == bytes;
+    let owners = &secret.metadata.owner_references;
+    let is_pool = |one: &OwnerReference| one.uid == owner.uid;
+    // An object has one controller, and one that somebody else gave it is his to take away.
+    let is_taken = owners.iter().any(|one| is_pool(one) || one.controller == Some(true));
+    match is_ours {
+        true if !is_taken => Some(owners.iter().chain([owner]).cloned().collect()),
+        false if owners.iter().any(is_pool) => Some(owners.iter().filter(|one| !is_pool(one)).cloned().collect()),
+        true | false => None,
+    }
+}
+
+/// `managed`: what is wanted in this Secret, where it is one of ours.
+pub(super) fn decide(secret: &Secret, managed: Option<&Managed>, ours: &Ours<'_>) -> Work {
     let Some(bytes) = secret.user_data() else {
         return Work::LeftAlone("it has no userData: delete it, and it is made anew".to_owned())
             .unless(managed.is_none());
     };
-    let is_untouched = secret.metadata.annotation(WRITTEN) == Some(Sha256::of(bytes).to_string().as_str());
-    let is_wanted = managed.is_some_and(|wanted| wanted.as_bytes() == bytes);
+    let managed = managed.map(|managed| managed.stub.as_bytes());
+    let is_untouched = is_untouched(secret, bytes);
+    let is_wanted = managed == Some(bytes);
     if is_wanted && (is_untouched || secret.immutable == Some(true)) {
         return Work::Nothing;
     }
     // Whoever wrote what is wanted changed nothing: from now on it is ours again.
     let work = match managed.filter(|_| is_untouched || is_wanted) {
         Some(wanted) => Work::Write {
-            bytes: SecretBytes(wanted.as_bytes().to_vec()),
+            bytes: SecretBytes(wanted.to_vec()),
             is_ours: true,
             what: if is_wanted { "taken for the appliance's own" } else { "written anew" }.to_owned(),
         },
@@ -178,15 +208,16 @@ mod tests {
         }
 
         fn decide(&self, secret: &Secret, is_managed: bool) -> Work {
-            let stub = self.stub();
+            let managed = Managed { stub: self.stub(), owner: OwnerReference::default() };
             let (endpoints, authority) = (self.endpoints.as_slice(), &self.authority);
             let ours = Ours { endpoints, authority: Some(authority), sectors: Sectors::Unknown };
-            decide(secret, is_managed.then_some(stub.as_str()), &ours)
+            decide(secret, is_managed.then_some(&managed), &ours)
         }
     }
 
     fn secret(bytes: &[u8]) -> Secret {
-        let mut secret = made("default", "worker-user-data", "", OwnerReference::default());
+        let nothing = Managed { stub: String::new(), owner: OwnerReference::default() };
+        let mut secret = made("default", "worker-user-data", nothing);
         secret.metadata.annotations.clear();
         secret.data.insert("userData".to_owned(), SecretBytes(bytes.to_vec()));
         secret
@@ -202,7 +233,8 @@ mod tests {
     #[test]
     fn a_managed_stub_is_written_anew_until_somebody_changes_it() {
         let (old, new) = (World::new("old", &[]), World::new("new", &["old"]));
-        let mut stored = made("default", "worker-user-data-managed", &old.stub(), OwnerReference::default());
+        let managed = Managed { stub: old.stub(), owner: OwnerReference::default() };
+        let mut stored = made("default", "worker-user-data-managed", managed);
         assert_eq!(old.decide(&stored, true), Work::Nothing);
         let Work::Write { bytes, is_ours, what } = new.decide(&stored, true) else { panic!("it is out of date") };
         assert!(is_ours);
@@ -231,6 +263,33 @@ mod tests {
         assert!(rotated.contains(&STANDARD.encode(certificate("new"))));
         let moved = World { endpoints: vec![Endpoint::new("192.0.2.7", 22623).unwrap()], ..World::new("old", &[]) };
         assert_eq!(moved.decide(&stored, true), Work::Nothing, "another address is the owner's to write");
+    }
+
+    #[test]
+    fn a_managed_stub_is_its_pools_until_somebody_changes_it() {
+        let owner = |uid: &str, controller| OwnerReference {
+            uid: uid.to_owned(),
+            controller: Some(controller),
+            ..OwnerReference::default()
+        };
+        let (old, new) = (World::new("old", &[]), World::new("new", &["old"]));
+        let managed = |world: &World| Managed { stub: world.stub(), owner: owner("pool", true) };
+        let mut stored = made("default", "worker-user-data-managed", managed(&old));
+        stored.metadata.owner_references.push(owner("another", false));
+        for world in [&old, &new] {
+            assert_eq!(other_owners(&stored, &managed(world)), None, "out of date, and ours");
+        }
+        stored.data.insert("userData".to_owned(), SecretBytes(old.stub().replacen('{', "{ ", 1).into_bytes()));
+        let own = other_owners(&stored, &managed(&old)).unwrap();
+        assert_eq!(own, [owner("another", false)], "a pool that goes takes nothing along that somebody wrote");
+        stored.metadata.owner_references = own;
+        assert_eq!(other_owners(&stored, &managed(&old)), None);
+        // It is ours again, by what is wanted now.
+        stored.data.insert("userData".to_owned(), SecretBytes(new.stub().into_bytes()));
+        let ours = other_owners(&stored, &managed(&new)).unwrap();
+        assert_eq!(ours, [owner("another", false), owner("pool", true)]);
+        stored.metadata.owner_references = vec![owner("controller", true)];
+        assert_eq!(other_owners(&stored, &managed(&new)), None, "an object has one controller");
     }
 
     #[test]

@@ -33,30 +33,36 @@ fn finish(config: &mut Value) {
     });
 }
 
-/// Each alone is valid. The first that spoils what is before it, and the first of these with which it does.
+/// Each alone is valid, and all together are not. One that spoils what is before it, and that before it without which it
+/// does not: both are found by halves, for a pool may have a thousand configs, and each look costs what a render does.
 fn culprits(parts: &[(&str, Value)], fault: &str) -> RenderError {
-    let valid = |mut config: Value| {
+    let is_bad = |mut config: Value| {
         finish(&mut config);
-        crate::validate(config.to_string().as_bytes()).errors.is_empty()
+        !crate::validate(config.to_string().as_bytes()).errors.is_empty()
     };
-    let mut sum: Option<Value> = None;
-    for (index, (second, config)) in parts.iter().enumerate() {
-        let merged = match &sum {
+    let sum = |parts: &[(&str, Value)]| parts.iter().map(|(_, config)| config.clone()).reduce(merge);
+    let at = turning(parts.len(), |count| sum(&parts[..count]).is_some_and(is_bad));
+    let Some(((second, config), before)) = parts[..at].split_last() else { return RenderError::Empty };
+    let spoils = |count: usize| {
+        is_bad(match sum(&before[..count]) {
+            Some(first) => merge(first, config.clone()),
             None => config.clone(),
-            Some(sum) => merge(sum.clone(), config.clone()),
-        };
-        if !valid(merged.clone()) {
-            let alone = |part: &&(&str, Value)| !valid(merge(part.1.clone(), config.clone()));
-            let before = &parts[..index];
-            return match before.iter().find(alone).or_else(|| before.last()) {
-                Some((first, _)) => contradiction(first, second, fault),
-                None => RenderError::Invalid { name: (*second).to_owned(), fault: fault.to_owned() },
-            };
-        }
-        sum = Some(merged);
+        })
+    };
+    match (before.is_empty() || spoils(0), turning(before.len(), spoils)) {
+        (false, at @ 1..) => contradiction(before[at - 1].0, second, fault),
+        (_, _) => RenderError::Invalid { name: (*second).to_owned(), fault: fault.to_owned() },
     }
-    let last = |back: usize| parts.iter().rev().nth(back).map_or("", |(name, _)| name);
-    contradiction(last(1), last(0), fault)
+}
+
+/// Of so many, how many it takes: with one less it is not so. With none it is taken not to be so, and with all to be.
+fn turning(all: usize, is_so: impl Fn(usize) -> bool) -> usize {
+    let (mut without, mut with) = (0, all);
+    while with - without > 1 {
+        let half = without + (with - without) / 2;
+        if is_so(half) { with = half } else { without = half }
+    }
+    with
 }
 
 /// One kernel for all, and what fits it.
@@ -109,4 +115,38 @@ pub(super) fn kernel_arguments(ordered: &[&MachineConfig], parts: &[(&str, Value
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    #[test]
+    fn what_turns_the_verdict_is_found_in_few_steps() {
+        for (all, wanted) in [(1, 1), (2, 1), (2, 2), (1000, 1), (1000, 500), (1000, 1000)] {
+            let steps = Cell::new(0);
+            let found = turning(all, |count| {
+                steps.set(steps.get() + 1);
+                count >= wanted
+            });
+            assert_eq!(found, wanted, "of {all}");
+            assert!(steps.get() <= 10, "{} steps for {all}", steps.get());
+        }
+        assert_eq!(turning(0, |_| true), 0);
+    }
+
+    /// No two of them are too many; the last alone is not to blame, nor is what is between them.
+    #[test]
+    fn of_three_that_do_not_go_together_those_are_named_that_turn_it() {
+        let disk = |from: usize| {
+            let partitions: Vec<Value> = (from..from + 700).map(|number| json!({"number": number})).collect();
+            json!({"ignition": {"version": "3.5.0"}, "storage": {"disks": [{"device": "/dev/a", "partitions": partitions}]}})
+        };
+        let beside = json!({"ignition": {"version": "3.5.0"}});
+        let parts = [("a", disk(1)), ("b", disk(701)), ("c", beside), ("d", disk(1401))];
+        let Err(RenderError::Contradiction { first, second, .. }) = merge_all(&parts) else { panic!("they are valid") };
+        assert_eq!((first.as_str(), second.as_str()), ("b", "d"));
+    }
 }

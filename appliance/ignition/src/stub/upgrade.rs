@@ -12,6 +12,7 @@ use super::{
 use crate::{
     below,
     pem::{self, Authority},
+    validate,
     version::Semver,
 };
 
@@ -76,6 +77,9 @@ pub enum UpgradeError {
     NoVersion,
     #[error("ignition.version: is not a version that is known: use 3.2.0 or newer")]
     UnknownVersion,
+    /// It would mean something else afterwards, without a word.
+    #[error("it cannot be brought from spec 2 to 3.2.0: {0}")]
+    Doubtful(String),
     #[error("it cannot be brought from spec 2 to 3.2.0: {0}")]
     Convert(#[from] spec2::ConvertError),
 }
@@ -103,6 +107,8 @@ fn attempt(bytes: &[u8], ours: &Ours<'_>) -> Result<Upgrade, UpgradeError> {
     let (converted, to_version) = match Semver::parse(version) {
         Some(Semver { major: 3, .. }) => (None, from_version.clone()),
         Some(Semver { major: 2, minor: 0..=4, pre_release: false }) => {
+            // What stands twice was read as its last above, and Ignition reads both.
+            let config = validate::read(text.as_bytes()).map_err(UpgradeError::Doubtful)?;
             let options = Options { sectors: ours.sectors, duplicates: Duplicates::Refused };
             (Some(spec2::convert(config, options)?), spec2::VERSION.to_owned())
         }
@@ -140,5 +146,24 @@ fn notes(config: &Value, endpoints: &[Endpoint]) -> Vec<String> {
         count => vec![format!(
             "{count} of the configs that it fetches come from other servers, which must serve spec 3 from now on"
         )],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_that_stands_twice_is_not_lost() {
+        let unit = |name: &str| format!(r#""systemd":{{"units":[{{"name":"{name}.service","enabled":true}}]}}"#);
+        let ours = Ours { endpoints: &[], authority: None, sectors: Sectors::Unknown };
+        let upgraded = |parts: &[String]| {
+            let text = format!(r#"{{"ignition":{{"version":"2.2.0"}},{}}}"#, parts.join(","));
+            upgrade(text.as_bytes(), &ours)
+        };
+        assert!(matches!(upgraded(&[unit("a")]), Upgrade::Changed(_)));
+        let Upgrade::Refused(error) = upgraded(&[unit("a"), unit("b")]) else { panic!("one of the units is lost") };
+        let told = error.to_string();
+        assert!(told.contains("systemd stands twice") && !told.contains("service"), "{told}");
     }
 }
