@@ -66,6 +66,8 @@ pub struct ApplianceConfig {
     pub provisioning: PathBuf,
     /// Chain-load our own iPXE from a network card's older one.
     pub upgrade_ipxe: bool,
+    /// Serve configs without TLS too, at this port.
+    pub config_plain_port: Option<u16>,
 }
 
 #[derive(Debug)]
@@ -240,6 +242,9 @@ fn spawn(config: &ApplianceConfig) -> io::Result<Child> {
         .kill_on_drop(true);
     if config.upgrade_ipxe {
         command.arg("--upgrade-ipxe");
+    }
+    if let Some(port) = config.config_plain_port {
+        command.args(["--config-plain-port", &port.to_string()]);
     }
     os::die_with_parent(command.as_std_mut(), Signal::SIGTERM);
     command.spawn()

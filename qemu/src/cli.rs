@@ -248,7 +248,14 @@ fn in_one_guest(
     let run = RunFolder::create(&tools.cache)?;
     let accel = runtime()?.block_on(accel(cli, tools, &artefacts, &run))?;
     let folder = run.path().to_owned();
-    let done = work(&LabConfig { tools: tools.clone(), artefacts, accel, folder, upgrade_ipxe: false });
+    let done = work(&LabConfig {
+        tools: tools.clone(),
+        artefacts,
+        accel,
+        folder,
+        upgrade_ipxe: false,
+        config_plain_port: None,
+    });
     if done.is_err() {
         let saved = tools.cache.join("last-failure");
         run.save_logs(&saved).with_context(|| format!("saving the logs to {}", saved.display()))?;
@@ -377,8 +384,14 @@ fn fuzz(targets: &[String], minutes: &str, keep: bool) -> anyhow::Result<()> {
 
 async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder) -> anyhow::Result<ExitCode> {
     let accel = accel(cli, tools, &artefacts, run).await?;
-    let config =
-        LabConfig { tools: tools.clone(), artefacts, accel, folder: run.path().to_owned(), upgrade_ipxe: false };
+    let config = LabConfig {
+        tools: tools.clone(),
+        artefacts,
+        accel,
+        folder: run.path().to_owned(),
+        upgrade_ipxe: false,
+        config_plain_port: None,
+    };
     match &cli.command {
         Command::Demo(options) => unless_interrupted(demo::run(config, options)).await,
         Command::Test { all, scenario } => {

@@ -105,6 +105,8 @@ pub struct LabConfig {
     /// The run's folder.
     pub folder: PathBuf,
     pub upgrade_ipxe: bool,
+    /// The appliance serves configs without TLS too, at this port.
+    pub config_plain_port: Option<u16>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -176,6 +178,8 @@ pub struct Wish {
     pub os_meta_data: Option<String>,
     /// What its stub wants of the kernel.
     pub kernel_arguments: Vec<String>,
+    /// The form of its hand-off, where it is not to be recognised.
+    pub hand_off: Option<&'static str>,
     pub labels: BTreeMap<String, String>,
 }
 
@@ -219,6 +223,7 @@ impl Lab {
             loaders: config.tools.loaders.clone(),
             provisioning,
             upgrade_ipxe: config.upgrade_ipxe,
+            config_plain_port: config.config_plain_port,
         })
         .await?;
         Ok(Self { hosts: BTreeMap::new(), libvirt: None, appliance, files, digests: BTreeMap::new(), network, config })
@@ -460,6 +465,7 @@ impl Lab {
             os_network_data: wish.os_network_data.clone(),
             os_meta_data: wish.os_meta_data.clone(),
             kernel_arguments: wish.kernel_arguments.clone(),
+            hand_off: wish.hand_off,
             labels: wish.labels.clone(),
         };
         let failed = |source| LabError::File { path: self.appliance.data(), source };

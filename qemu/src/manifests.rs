@@ -70,6 +70,8 @@ pub struct HostManifest {
     pub os_meta_data: Option<String>,
     /// What its stub wants of the kernel.
     pub kernel_arguments: Vec<String>,
+    /// The form of its hand-off, where it is not to be recognised.
+    pub hand_off: Option<&'static str>,
     pub labels: BTreeMap<String, String>,
 }
 
@@ -203,9 +205,14 @@ fn bare_metal_host(host: &HostManifest) -> Value {
     if let Some(serial) = &host.root_serial {
         spec["rootDeviceHints"] = json!({"serialNumber": serial});
     }
+    let mut annotations = serde_json::Map::new();
+    if let Some(form) = host.hand_off {
+        annotations.insert("firesteel.dev/hand-off".to_owned(), json!(form));
+    }
     json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": host.labels}, "spec": spec,
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": host.labels, "annotations": annotations},
+        "spec": spec,
     })
 }
 
@@ -280,6 +287,7 @@ mod tests {
                 os_network_data: Some("{}".to_owned()),
                 os_meta_data: None,
                 kernel_arguments: Vec::new(),
+                hand_off: None,
                 labels: BTreeMap::new(),
             },
             "PEM",
@@ -309,6 +317,7 @@ mod tests {
                 os_network_data: None,
                 os_meta_data: None,
                 kernel_arguments: Vec::new(),
+                hand_off: None,
                 labels: BTreeMap::new(),
             };
             host(&manifest, "PEM")

@@ -1,7 +1,9 @@
 //! Kernel arguments through the installed boot loaders: entries of systemd-boot on one machine, GRUB's menu on another.
-//! What the config wants of the kernel is there at the first boot, where Ignition looks for it, and at every later one.
+//! What the config wants of the kernel is there at the first boot, where Ignition looks for it, and at every later one. On
+//! a third machine nothing but an argument leads Ignition to its config.
 
 use anyhow::{Context as _, ensure};
+use serde_json::Value;
 
 use super::console;
 use crate::{
@@ -9,11 +11,16 @@ use crate::{
     image::System,
     lab::{HostPlan, Lab, LabConfig, Wish},
     machine::{DiskBus, Firmware},
+    net::APPLIANCE_ADDRESS,
     progress::say,
+    view::HostView,
 };
 
 /// What the stub wants of the kernel, and nothing else sets.
 const ARGUMENT: &str = "firesteel.lab=entry";
+/// Upstream's: an argument brings no CA, so the config that it leads to is served without TLS.
+pub(super) const CONFIG_PLAIN_PORT: u16 = 22_624;
+const LED: &str = "led-1";
 
 struct Case {
     name: &'static str,
@@ -56,15 +63,47 @@ pub(super) async fn arguments(lab: &mut Lab, config: &LabConfig) -> anyhow::Resu
     for case in &CASES {
         boots(lab, case).await.with_context(|| case.name)?;
     }
+    led_by_argument(lab, config).await
+}
+
+/// The boot partition has no config: the argument of the entry alone leads to it, and is gone after the first boot.
+async fn led_by_argument(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
+    let image = lab.publish(config.artefacts.image_of_system(System::SystemdBoot)?)?;
+    lab.add_machine(HostPlan::new(LED, Firmware::Uefi, DiskBus::Sata)).await?;
+    let wish = Wish { image: Some(image), hand_off: Some("kernel-arguments"), ..Wish::default() };
+    lab.apply_host(LED, &wish).await?;
+    let view = lab.wait_running(LED, 1).await?;
+    check(LED, &view)?;
+    let evidence = &hand_off(&view)?["evidence"];
+    ensure!(evidence["form"] == "kernel_arguments", "the hand-off was {}, not kernel arguments", evidence["form"]);
+    ensure!(evidence["files"].as_array().is_none_or(Vec::is_empty), "files were handed over: {}", evidence["files"]);
+
+    let serial = lab.serial(LED)?;
+    let text = serial.text()?;
+    let url = format!("ignition.config.url=http://{APPLIANCE_ADDRESS}:{CONFIG_PLAIN_PORT}/config/");
+    ensure!(command_line(&text)?.contains(&url), "the first boot was without {url}");
+    say(&format!("{LED}: Ignition found its config by an argument of the entry, and nothing else"));
+
+    let position = serial.position()?;
+    lab.appliance.cli(&["reboot", LED, "--hard"]).await?;
+    console(lab, LED, "runs image", position).await?;
+    let text = serial.text()?;
+    let second = command_line(text.get(usize::try_from(position)?..).unwrap_or_default())?;
+    ensure!(!second.contains("ignition."), "the second boot asks for Ignition, or shows the token: {second}");
+    say(&format!("{LED}: the second boot knows neither the address nor the token"));
     Ok(())
+}
+
+fn hand_off(view: &HostView) -> anyhow::Result<&Value> {
+    let receipt = view.receipts().iter().find(|receipt| receipt["evidence"]["kind"] == "files_handed_off");
+    receipt.context("there is no receipt of the hand-off")
 }
 
 async fn boots(lab: &Lab, case: &Case) -> anyhow::Result<()> {
     let name = case.name;
     let view = lab.wait_running(name, 1).await?;
     check(name, &view)?;
-    let receipt = view.receipts().iter().find(|receipt| receipt["evidence"]["kind"] == "files_handed_off");
-    let evidence = &receipt.context("there is no receipt of the hand-off")?["evidence"];
+    let evidence = &hand_off(&view)?["evidence"];
     let changed = evidence["loader"].as_array().into_iter().flatten().find(|file| file["changed"] == true);
     let changed = changed.context("no file of the boot loader was changed")?["path"].as_str().unwrap_or_default();
     ensure!(changed.ends_with(case.file), "{changed} was changed, not {}", case.file);

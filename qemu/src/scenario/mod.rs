@@ -70,7 +70,8 @@ pub enum Scenario {
     CloudInit,
     /// Ignition on OpenStack's platform: without a config it reports, with one the next boot is configured
     Openstack,
-    /// Kernel arguments through entries of systemd-boot, and through GRUB's menu: there at the first boot and later
+    /// Kernel arguments through entries of systemd-boot, and through GRUB's menu: there at the first boot and later; and
+    /// one that leads Ignition to its config
     SystemdBoot,
     /// Ignition's first boot has a fixed address, by network arguments
     FirstBootNetwork,
@@ -157,6 +158,8 @@ impl Chosen {
     async fn run(&self, mut config: LabConfig) -> anyhow::Result<()> {
         config.folder = config.folder.join(self.to_string());
         config.upgrade_ipxe = matches!(self, Self::Story(Scenario::Chain));
+        config.config_plain_port =
+            matches!(self, Self::Story(Scenario::SystemdBoot)).then_some(boot_loader::CONFIG_PLAIN_PORT);
         std::fs::create_dir_all(&config.folder).context("making the scenario's folder")?;
         if self.wipes() {
             let wiped = tokio::task::spawn_blocking(move || crate::wipe::full(&config));

@@ -16,8 +16,8 @@ use firesteel_appliance::{
 };
 use firesteel_images::import::ImageStore;
 use firesteel_kube::{Objects, Part};
-use firesteel_resources::{MachineConfigPool, SecretReference};
-use firesteel_wire::Step;
+use firesteel_resources::{MachineConfigPool, SecretReference, bare_metal_host::ProvisioningState};
+use firesteel_wire::{Evidence, Plan, PublicKey, Receipt, Report, Step, StepReport, StepState, hand_off::Arguments};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -116,6 +116,19 @@ impl Site {
         image: &firesteel_resources::Image,
         stub: &str,
     ) -> (String, Vec<Step>) {
+        let (token, plan, _agent) = self.planned(name, mac, key, image, stub).await;
+        (token, plan.steps)
+    }
+
+    /// The same with the agent that has the plan.
+    async fn planned(
+        &self,
+        name: &str,
+        mac: &str,
+        key: u8,
+        image: &firesteel_resources::Image,
+        stub: &str,
+    ) -> (String, Plan, Agent) {
         let user_data = SecretReference { name: stub.to_owned(), namespace: NAMESPACE.into() };
         let image = Some(image.clone());
         self.appliance.add_with(name, mac, image, |host| host.spec.user_data = Some(user_data)).await;
@@ -137,7 +150,91 @@ impl Site {
         assert_eq!(lines, ["FIRESTEEL_REPORT_URL=https://192.0.2.1:8443/first-boot-failed", told.as_str()]);
         let ca = handed_off(&plan.steps, "firesteel/ca.crt");
         assert!(ca.starts_with(b"-----BEGIN CERTIFICATE-----"));
-        (token, plan.steps)
+        (token, plan, agent)
+    }
+
+    /// The agent that booted with this key says that it did all of the plan, and leaves.
+    async fn complete(&self, name: &str, agent: &Agent, key: u8, plan: &Plan) {
+        let done = |(index, step): (usize, &Step)| StepReport {
+            index: u32::try_from(index).unwrap(),
+            step: serde_json::to_value(step).unwrap()["step"].as_str().unwrap_or_default().to_owned(),
+            state: StepState::Done,
+            activity: String::new(),
+            done_bytes: 0,
+            total_bytes: 0,
+            bytes_per_second: 0,
+            started_ms: 1,
+            ended_ms: 2,
+            error: String::new(),
+            disk_changed: true,
+        };
+        let evidence = |step: &Step| match step {
+            Step::WriteImage { disk, image, disk_guid, .. } => Some(Evidence::ImageWritten {
+                disk: disk.clone(),
+                device: "/dev/sda".into(),
+                stream_sha256: image.stream_sha256.clone(),
+                stream_bytes: image.stream_bytes,
+                raw_sha256: image.raw_sha256.clone(),
+                raw_bytes: image.raw_bytes,
+                written_bytes: image.raw_bytes,
+                readback_sha256: image.raw_sha256.clone(),
+                readback_bytes: image.raw_bytes,
+                disk_guid: disk_guid.clone(),
+                last_usable_lba: 0,
+                write_ms: 1,
+                readback_ms: 1,
+                overridden: Vec::new(),
+            }),
+            Step::HandOff { disk, .. } => Some(Evidence::FilesHandedOff {
+                disk: disk.clone(),
+                device: "/dev/sda".into(),
+                filesystem: "ext4".into(),
+                files: Vec::new(),
+                form: None,
+                recognised: Vec::new(),
+                warnings: Vec::new(),
+                loader: Vec::new(),
+            }),
+            _ => None,
+        };
+        let steps: Vec<StepReport> = plan.steps.iter().enumerate().map(done).collect();
+        let receipts = plan.steps.iter().zip(&steps).filter_map(|(step, done)| {
+            let evidence = evidence(step)?;
+            let (index, step) = (done.index, done.step.clone());
+            Some(Receipt { plan: plan.number, index, step, started_ms: 1, ended_ms: 2, evidence })
+        });
+        let report = Report {
+            token: agent.token.clone(),
+            key: PublicKey([key; 32]),
+            boot_id: format!("boot-{key}"),
+            // After all that it said before.
+            sequence: 1000,
+            uptime_ms: 1_000_000,
+            plan: plan.number,
+            receipts: receipts.collect(),
+            steps,
+            neighbours: Vec::new(),
+            idle: false,
+            leaving: true,
+            log: Vec::new(),
+        };
+        self.appliance.control.report(report, REMOTE).await.unwrap();
+        until("the host is provisioned", async || {
+            self.appliance.status(name).await.provisioning.state == ProvisioningState::Provisioned
+        })
+        .await;
+    }
+
+    /// A CA that is not this appliance's.
+    fn another_ca() -> String {
+        let folder = tempfile::tempdir().unwrap();
+        let pki = Pki::open(&DataDir::open(folder.path()).unwrap(), &[], Timestamp::now()).unwrap();
+        pki.ca_pem()
+    }
+
+    async fn user_data(&self, name: &str) -> String {
+        let secret = self.appliance.secrets.get(NAMESPACE, name).await.unwrap();
+        secret.and_then(|secret| String::from_utf8(secret.user_data()?.to_vec()).ok()).unwrap_or_default()
     }
 
     /// Another pool with a file in its config.
@@ -246,7 +343,7 @@ fn handed_off(plan: &[Step], path: &str) -> Vec<u8> {
     STANDARD.decode(&file.content_base64).unwrap()
 }
 
-fn arguments_in(plan: &[Step]) -> firesteel_wire::hand_off::Arguments {
+fn arguments_in(plan: &[Step]) -> Arguments {
     let forms = plan.iter().find_map(|step| match step {
         Step::HandOff { forms, .. } => forms.clone(),
         _ => None,
@@ -344,9 +441,12 @@ async fn a_pool_is_served_to_its_own_hosts_until_they_run() {
     forged.push(last);
     assert_eq!(site.get("/config/worker", &forged).await.status, 401);
     site.get("/config/worker", &other).await.assert_refused(403, "does not fetch the config worker");
-    site.get("/config/nobody", &token).await.assert_refused(403, "does not fetch the config nobody");
 
-    // HEAD changes nothing.
+    // HEAD changes nothing, and a refused one is not told.
+    let refused = site.ask("HEAD", "/config/nobody", IGNITION, Some(&token)).await;
+    assert_eq!(refused.status, 403);
+    let told = site.events("one").await.into_iter().filter(|(event, _)| event == "config_refused").count();
+    assert_eq!(told, 0);
     let head = site.ask("HEAD", "/config/worker", IGNITION, Some(&token)).await;
     assert_eq!((head.status, head.body.len()), (200, 0));
     assert_eq!(site.appliance.journal("one").await.status.instance, None);
@@ -363,6 +463,7 @@ async fn a_pool_is_served_to_its_own_hosts_until_they_run() {
     let fetched = site.events("one").await.iter().filter(|(event, _)| event == "config_fetched").count();
     assert_eq!(fetched, 1, "once in the timeline");
 
+    site.get("/config/nobody", &token).await.assert_refused(403, "does not fetch the config nobody");
     site.report_running(&first.body).await;
     site.get("/config/worker", &token).await.assert_refused(403, "has reported that it runs");
     for _ in 0..20 {
@@ -428,6 +529,10 @@ async fn a_config_that_fetches_another_passes_the_token_on() {
     let merge = &config["ignition"]["config"]["merge"][0];
     assert_eq!(merge["httpHeaders"], json!([{"name": "Authorization", "value": format!("Bearer {token}")}]));
     assert_eq!(site.get("/config/worker", &token).await.status, 200);
+    // Its pool counts it by what was rendered, whatever else it fetches.
+    assert_eq!(site.get("/config/own", &token).await.status, 200);
+    let record = site.appliance.journal("host").await.status.instance.unwrap();
+    assert!(record.rendered.starts_with("rendered-worker-"), "{record:?}");
     site.get("/config/infra", &token).await.assert_refused(403, "does not fetch the config infra");
     // The pool's own, where the stub leads there.
     until("the pool is rendered with all", async || {
@@ -489,6 +594,29 @@ async fn a_token_ends_at_its_deadline_unless_that_is_put_off() {
         !host.metadata.annotations.contains_key("firesteel.dev/rehandoff")
     })
     .await;
+}
+
+/// S1.23: the token on the disk of an installed host opens again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_deadline_that_passed_is_put_off_for_a_host_that_is_installed() {
+    let site = Site::start(|_| {}).await;
+    site.worker().await;
+    let (_origin, image) = published(noise(2 << 20));
+    let stub = "worker-user-data-managed";
+    let (token, plan, agent) = site.planned("late", "02:00:00:00:07:12", 1, &image, stub).await;
+    site.complete("late", &agent, 1, &plan).await;
+    site.appliance.ahead_s.store(31 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
+    site.get("/config/worker", &token).await.assert_refused(401, "deadline is over");
+    let wish = |host: &mut firesteel_resources::BareMetalHost| {
+        host.metadata.annotations.insert("firesteel.dev/rehandoff".to_owned(), "first".to_owned());
+    };
+    site.appliance.hosts.modify(NAMESPACE, "late", Part::Main, wish).await.unwrap();
+    until("the wish is answered", async || site.appliance.journal("late").await.status.rehandoff.is_some()).await;
+    let answer = site.appliance.journal("late").await.status.rehandoff.unwrap();
+    assert!(answer.until.is_some(), "{answer:?}");
+    assert_eq!(site.get("/config/worker", &token).await.status, 200);
+    site.appliance.ahead_s.store(62 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
+    site.get("/config/worker", &token).await.assert_refused(401, "deadline is over");
 }
 
 /// S1.24
@@ -576,7 +704,7 @@ async fn a_file_of_the_appliances_own_is_told_on_its_pool() {
 async fn stubs_are_made_lifted_rotated_and_left_alone() {
     let site = Site::start(|_| {}).await;
     let ca = site.appliance.trust.pem();
-    let data = |pem: &str| format!("data:text/plain;charset=utf-8;base64,{}", STANDARD.encode(pem));
+    let data = ca_source;
     let spec_2 = json!({"ignition": {"version": "2.2.0", "config": {"append": [{"source": format!("{ORIGIN}worker")}]},
         "security": {"tls": {"certificateAuthorities": [{"source": data(&ca)}]}}},
         "systemd": {"units": [{"name": "mine.service", "enabled": true, "contents": "[Service]\n"}]}});
@@ -585,10 +713,7 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
     site.worker().await;
     site.infra().await;
     site.appliance.add("host", "02:00:00:00:07:31", None).await;
-    let text = async |name: &str| {
-        let secret = site.appliance.secrets.get(NAMESPACE, name).await.unwrap();
-        secret.and_then(|secret| String::from_utf8(secret.user_data()?.to_vec()).ok()).unwrap_or_default()
-    };
+    let text = async |name: &str| site.user_data(name).await;
     for stub in ["infra-user-data-managed", "worker-user-data-managed"] {
         until("the stub is there", async || !text(stub).await.is_empty()).await;
     }
@@ -625,12 +750,7 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
         .modify(NAMESPACE, "infra-user-data", Part::Main, write(two.replace("worker", "infra")))
         .await
         .unwrap();
-    let new = {
-        let folder = tempfile::tempdir().unwrap();
-        let pki = Pki::open(&DataDir::open(folder.path()).unwrap(), &[], Timestamp::now()).unwrap();
-        pki.ca_pem()
-    };
-    let overlap = format!("{new}{ca}");
+    let overlap = format!("{}{ca}", Site::another_ca());
     site.appliance.trust.set(firesteel_control::Bundle { current: overlap.clone(), past: Vec::new() });
     until("the owner's stub is rotated", async || text("worker-user-data").await.contains(&data(&overlap))).await;
     assert_eq!(text("worker-user-data").await, own.replace(&data(&ca), &data(&overlap)), "no other byte changed");
@@ -648,4 +768,119 @@ async fn stubs_are_made_lifted_rotated_and_left_alone() {
     pools.delete("", "worker").await.unwrap();
     until("the managed stub goes", async || text("worker-user-data-managed").await.is_empty()).await;
     assert!(!text("worker-user-data").await.is_empty());
+    // A managed one that somebody changed is his.
+    let changed = text("infra-user-data-managed").await.replacen("{\"ignition\"", "{ \"ignition\"", 1);
+    site.appliance
+        .secrets
+        .modify(NAMESPACE, "infra-user-data-managed", Part::Main, write(changed.clone()))
+        .await
+        .unwrap();
+    until("it is nobody else's", async || {
+        let secret = site.appliance.secrets.get(NAMESPACE, "infra-user-data-managed").await.unwrap().unwrap();
+        secret.metadata.owner_references.is_empty()
+    })
+    .await;
+    pools.delete("", "infra").await.unwrap();
+    site.pool("later").await;
+    until("the stub of a later pool is made", async || !text("later-user-data-managed").await.is_empty()).await;
+    assert_eq!(text("infra-user-data-managed").await, changed);
+}
+
+/// S1.22: whoever names a stub only after a rotation has no other chance to trust the new CA.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stub_that_nobody_named_in_a_rotation_trusts_the_new_ca() {
+    let site = Site::start(|_| {}).await;
+    site.worker().await;
+    let (ca, new) = (site.appliance.trust.pem(), Site::another_ca());
+    let stub = |config: &str| {
+        let merge = json!([{"source": format!("{ORIGIN}{config}")}]);
+        let tls = json!({"certificateAuthorities": [{"source": ca_source(&ca)}]});
+        let ignition = json!({"version": "3.2.0", "config": {"merge": merge}, "security": {"tls": tls}});
+        json!({"ignition": ignition}).to_string().into_bytes()
+    };
+    for (secret, config) in [("spare", "worker"), ("spare-of-a-secret", "own"), ("fixed", "worker")] {
+        site.appliance.add_secret(secret, "userData", &stub(config)).await;
+    }
+    let fix = |secret: &mut firesteel_resources::Secret| secret.immutable = Some(true);
+    site.appliance.secrets.modify(NAMESPACE, "fixed", Part::Main, fix).await.unwrap();
+    site.appliance.trust.set(firesteel_control::Bundle { current: new.clone(), past: vec![ca.clone()] });
+    for secret in ["spare", "spare-of-a-secret"] {
+        until("its CA is replaced", async || site.user_data(secret).await.contains(&ca_source(&new))).await;
+    }
+    // What cannot be changed is right in the host's copy.
+    let (_origin, image) = published(noise(2 << 20));
+    let (_, steps) = site.installation("host", "02:00:00:00:07:61", 1, &image, "fixed").await;
+    let copy = String::from_utf8(handed_off(&steps, "ignition/config.ign")).unwrap();
+    assert!(copy.contains(&ca_source(&new)) && !copy.contains(&ca_source(&ca)), "{copy}");
+    assert!(site.user_data("fixed").await.contains(&ca_source(&ca)));
+}
+
+/// Ignition takes every answer below 500 for final: what will be there must not be denied.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_that_is_not_rendered_is_not_denied() {
+    let site = Site::start(|settings| settings.without_token = true).await;
+    site.pool("new").await;
+    site.machine_config("00-new", "new", json!({"config": file("3.2.0", "/etc/role", "new")})).await;
+    until("it is served", async || {
+        let answer = site.ask("GET", "/config/new", IGNITION, None).await;
+        assert!(matches!(answer.status, 200 | 500), "{} {}", answer.status, answer.header("x-firesteel-reason"));
+        answer.status == 200
+    })
+    .await;
+    assert_eq!(site.ask("GET", "/config/nobody", IGNITION, None).await.status, 404);
+}
+
+/// A parent that cannot be rendered now may lead to what is asked for, and an OS needs its pool's kernel arguments.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_waits_for_a_pool_that_is_there_and_not_rendered() {
+    let site = Site::start(|_| {}).await;
+    site.infra().await;
+    site.pool("parent").await;
+    until("it has nothing", async || site.condition("parent", "RenderDegraded").await["status"] == "True").await;
+    site.appliance.add_secret("user-data", "userData", &stub("3.2.0", "parent")).await;
+    let (_origin, image) = published(noise(2 << 20));
+    let told = async {
+        until("the host waits", async || {
+            let events = site.events("host").await;
+            events.iter().any(|(event, why)| event == "plan_failed" && why.contains("parent has no config"))
+        })
+        .await;
+        let config = json!({"ignition": {"version": "3.3.0", "config": {"merge": [{"source": format!("{ORIGIN}infra")}]}},
+            "kernelArguments": {"shouldExist": ["mitigations=off"]}});
+        site.machine_config("00-parent", "parent", json!({"config": config})).await;
+    };
+    let ((token, steps), ()) =
+        tokio::join!(site.installation("host", "02:00:00:00:07:71", 1, &image, "user-data"), told);
+    assert_eq!(arguments_in(&steps).append, ["mitigations=off"]);
+    assert_eq!(site.get("/config/infra", &token).await.status, 200);
+    site.machine_configs.delete("", "00-parent").await.unwrap();
+    until("it is gone", async || site.condition("parent", "RenderDegraded").await["status"] == "True").await;
+    site.get("/config/infra", &token).await.assert_refused(500, "the pool parent has no config");
+}
+
+/// Who may have a config without a token may have it with one that opens nothing; that is told all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_token_that_opens_nothing_is_no_worse_than_none() {
+    let site = Site::start(|settings| settings.without_token = true).await;
+    site.worker().await;
+    site.infra().await;
+    let (_origin, image) = published(noise(2 << 20));
+    let token = site.install("host", "02:00:00:00:07:81", 1, &image, "worker-user-data-managed").await;
+    let anybodys = site.ask("GET", "/config/worker", IGNITION, None).await.body;
+    let served = site.get("/config/worker", "nonsense").await;
+    assert_eq!((served.status, &served.body), (200, &anybodys));
+    site.get("/config/nobody", "nonsense").await.assert_refused(401, "not a token");
+    let own = site.get("/config/worker", &token).await;
+    site.report_running(&own.body).await;
+    let again = site.get("/config/worker", &token).await;
+    assert_eq!((again.status, &again.body), (200, &anybodys), "nothing of its host");
+    assert!(site.events("host").await.iter().any(|(event, why)| event == "config_refused" && why.contains("ended")));
+    assert_eq!(site.get("/config/infra", &token).await.status, 200);
+    // A Secret of the host's own is not everybody's, nor is the pool what is meant by its name.
+    site.appliance.add_config("worker", file("3.2.0", "/etc/role", "own").to_string().as_bytes()).await;
+    site.get("/config/worker", &token).await.assert_refused(403, "has reported that it runs");
+}
+
+fn ca_source(pem: &str) -> String {
+    format!("data:text/plain;charset=utf-8;base64,{}", STANDARD.encode(pem))
 }
