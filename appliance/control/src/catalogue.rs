@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(streams.learn("stable", Some(known_of(&stream))), News { of_images: false, of_forms: true });
         assert!(!streams.learn("stable", Some(known_of(&stream))).of_forms);
         let said = Declared { stream: "stable".into(), word: "config-drive".into() };
-        assert_eq!(says("14"), [said.clone()], "in each of its forms");
+        assert_eq!(says("14"), std::slice::from_ref(&said), "in each of its forms");
         stream.status.releases[1].artifacts[0].sha256 = "aB".into();
         assert!(streams.learn("stable", Some(known_of(&stream))).of_forms, "a host may have that image already");
         assert_eq!(says("Ab"), [said]);

@@ -246,7 +246,7 @@ pub struct InstanceRecord {
     /// The config that it fetched last: a pool's name, or a Secret's.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub config: String,
-    /// What of the pool was rendered then.
+    /// What was rendered of each pool that it fetched, at the last time: names with blanks between.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rendered: String,
     /// Until when its token is honoured, where that was put off.

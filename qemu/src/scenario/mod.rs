@@ -95,8 +95,8 @@ pub enum Chosen {
     File { name: String, plan: Box<file::Plan> },
 }
 
-/// The usual way, the one thing that must never happen, and the bounds: eight minutes.
-const STANDARD: [&str; 3] = ["life", "altered-block", "floods"];
+/// The usual way, the one thing that must never happen, the bounds, and the way to a pool's config: fifteen minutes.
+const STANDARD: [&str; 4] = ["life", "altered-block", "floods", "pool"];
 
 /// No log is as large; disks, images and what is stored of them are.
 const LARGE_BYTES: u64 = 64 << 20;
