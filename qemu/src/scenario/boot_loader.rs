@@ -89,7 +89,9 @@ async fn led_by_argument(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()
     console(lab, LED, "runs image", position).await?;
     let text = serial.text()?;
     let second = command_line(text.get(usize::try_from(position)?..).unwrap_or_default())?;
-    ensure!(!second.contains("ignition."), "the second boot asks for Ignition, or shows the token: {second}");
+    for gone in ["ignition.firstboot", "ignition.config.url"] {
+        ensure!(!second.contains(gone), "the second boot still has {gone}: {second}");
+    }
     say(&format!("{LED}: the second boot knows neither the address nor the token"));
     Ok(())
 }
