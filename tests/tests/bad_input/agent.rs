@@ -173,20 +173,7 @@ impl Agent {
     pub(crate) fn inspect(&mut self, plan: &Plan) {
         assert_eq!(plan.steps, [Step::Inspect]);
         self.plan = plan.number;
-        let done = StepReport {
-            index: 0,
-            step: "inspect".into(),
-            state: StepState::Done,
-            activity: String::new(),
-            done_bytes: 0,
-            total_bytes: 0,
-            bytes_per_second: 0,
-            started_ms: 1,
-            ended_ms: 2,
-            error: String::new(),
-            disk_changed: false,
-        };
-        self.steps = vec![done];
+        self.steps = vec![done(0, "inspect", false)];
         let inventory = Inventory { disks: self.disks.clone(), ..self.inventory.clone() };
         self.receipts.push(Receipt {
             plan: plan.number,
@@ -196,5 +183,22 @@ impl Agent {
             ended_ms: 2,
             evidence: Evidence::Inspected { inventory },
         });
+    }
+}
+
+/// A step that ended well.
+pub(crate) fn done(index: u32, step: &str, disk_changed: bool) -> StepReport {
+    StepReport {
+        index,
+        step: step.to_owned(),
+        state: StepState::Done,
+        activity: String::new(),
+        done_bytes: 0,
+        total_bytes: 0,
+        bytes_per_second: 0,
+        started_ms: 1,
+        ended_ms: 2,
+        error: String::new(),
+        disk_changed,
     }
 }

@@ -17,11 +17,11 @@ use firesteel_appliance::{
 use firesteel_images::import::ImageStore;
 use firesteel_kube::{Objects, Part};
 use firesteel_resources::{MachineConfigPool, SecretReference, bare_metal_host::ProvisioningState};
-use firesteel_wire::{Evidence, Plan, PublicKey, Receipt, Report, Step, StepReport, StepState, hand_off::Arguments};
+use firesteel_wire::{Evidence, Plan, PublicKey, Receipt, Report, Step, StepReport, hand_off::Arguments};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, End, REMOTE};
+use crate::agent::{Agent, End, REMOTE, done};
 use crate::appliance::{Appliance, NAMESPACE, until};
 use crate::images::{noise, published};
 
@@ -155,18 +155,9 @@ impl Site {
 
     /// The agent that booted with this key says that it did all of the plan, and leaves.
     async fn complete(&self, name: &str, agent: &Agent, key: u8, plan: &Plan) {
-        let done = |(index, step): (usize, &Step)| StepReport {
-            index: u32::try_from(index).unwrap(),
-            step: serde_json::to_value(step).unwrap()["step"].as_str().unwrap_or_default().to_owned(),
-            state: StepState::Done,
-            activity: String::new(),
-            done_bytes: 0,
-            total_bytes: 0,
-            bytes_per_second: 0,
-            started_ms: 1,
-            ended_ms: 2,
-            error: String::new(),
-            disk_changed: true,
+        let done = |(index, step): (usize, &Step)| {
+            let name = serde_json::to_value(step).unwrap()["step"].as_str().unwrap_or_default().to_owned();
+            done(u32::try_from(index).unwrap(), &name, true)
         };
         let evidence = |step: &Step| match step {
             Step::WriteImage { disk, image, disk_guid, .. } => Some(Evidence::ImageWritten {
