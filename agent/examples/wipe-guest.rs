@@ -62,6 +62,8 @@ struct Erase {
     own_names: Vec<String>,
     #[serde(default)]
     override_guards: bool,
+    #[serde(default)]
+    was_vacant: bool,
 }
 
 #[derive(Clone, Debug, Deserialize)]
@@ -134,7 +136,13 @@ fn erase(machine: &Machine, disks: &[Erase]) -> anyhow::Result<()> {
         let disk = find(machine, &wanted.serial)?;
         let disk = DiskIdentity { serial: disk.serial, size_bytes: disk.size_bytes, ..DiskIdentity::default() };
         let (own_names, override_guards) = (wanted.own_names.clone(), wanted.override_guards);
-        steps.push(Step::EraseDisk { disk, policy: Policy::Full, own_names, override_guards });
+        steps.push(Step::EraseDisk {
+            disk,
+            policy: Policy::Full,
+            own_names,
+            override_guards,
+            was_vacant: wanted.was_vacant,
+        });
     }
     let gate = Arc::new(Gate::new(os::clock::uptime));
     let board = Board::new(None);

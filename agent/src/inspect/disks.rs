@@ -83,6 +83,7 @@ fn disk(roots: &Roots, name: &str) -> Disk {
         removable: flag(&block.join("removable")),
         transport: transport(name, location.as_ref(), &block),
         signatures: Vec::new(),
+        contents: None,
         table: None,
         firmware: identity.firmware,
         controller: location.and_then(|location| Some(location.pci.last()?.to_string())).unwrap_or_default(),

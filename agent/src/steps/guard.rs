@@ -24,6 +24,7 @@ pub(super) struct Guarded<'a> {
     /// See [`firesteel_wire::Step::EraseDisk`].
     pub(super) own_names: &'a [String],
     pub(super) override_guards: bool,
+    pub(super) was_vacant: bool,
 }
 
 /// A disk that the plan means, and something of it that is open: until this is dropped its name and number can

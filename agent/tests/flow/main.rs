@@ -104,6 +104,7 @@ impl Running {
             disk_guid: DISK_GUID.into(),
             own_names: Vec::new(),
             override_guards: false,
+            was_vacant: false,
         }
     }
 
@@ -178,7 +179,7 @@ fn from_hello_to_reboot() {
 
 fn erase(run: &Running, override_guards: bool) -> Step {
     let (disk, policy) = (run.host.identity_of("target"), Policy::Full);
-    Step::EraseDisk { disk, policy, own_names: Vec::new(), override_guards }
+    Step::EraseDisk { disk, policy, own_names: Vec::new(), override_guards, was_vacant: false }
 }
 
 #[test]

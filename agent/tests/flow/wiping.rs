@@ -36,7 +36,7 @@ fn plant(run: &Running, name: &str) -> Vec<u8> {
 
 pub(crate) fn erase(run: &Running, name: &str) -> Step {
     let disk = run.host.identity_of(name);
-    Step::EraseDisk { disk, policy: Policy::Full, own_names: Vec::new(), override_guards: false }
+    Step::EraseDisk { disk, policy: Policy::Full, own_names: Vec::new(), override_guards: false, was_vacant: false }
 }
 
 fn array(name: &str, disks: &[&str]) -> Assembly {
@@ -102,7 +102,12 @@ fn an_installation_of_this_host_is_no_objection_and_a_strangers_is() {
         put_gfs2(&mut disk, 1 << 20);
         std::fs::write(run.host.folder.path().join("target"), &disk).unwrap();
         let identity = run.host.identity_of("target");
-        let clear = Step::ClearMetadata { disk: identity, own_names: vec![own.into()], override_guards: false };
+        let clear = Step::ClearMetadata {
+            disk: identity,
+            own_names: vec![own.into()],
+            override_guards: false,
+            was_vacant: false,
+        };
         run.plan(1, vec![clear, Step::PowerOff]);
         if !goes {
             let failed = run.wait_for_failure();
@@ -188,7 +193,13 @@ fn two_failures_have_two_reasons() {
     let run = start();
     let mut pulled = run.host.identity_of("target");
     pulled.serial = "pulled".into();
-    let gone = Step::EraseDisk { disk: pulled, policy: Policy::Full, own_names: Vec::new(), override_guards: false };
+    let gone = Step::EraseDisk {
+        disk: pulled,
+        policy: Policy::Full,
+        own_names: Vec::new(),
+        override_guards: false,
+        was_vacant: false,
+    };
     plant(&run, "second");
     run.plan(1, vec![gone, erase(&run, "second")]);
     wait_until("both failures", || {

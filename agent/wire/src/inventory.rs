@@ -1,5 +1,6 @@
 //! What an inspection found. Read by the agent from the kernel alone (sysfs, procfs, ioctls).
 
+use firesteel_contents::DiskContents;
 use serde::{Deserialize, Serialize};
 
 use crate::parts::{Capabilities, Health, Parts, is_zero};
@@ -213,6 +214,9 @@ pub struct Disk {
     /// The partition table at the disk's start; absent from agents of before it was told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub table: Option<Table>,
+    /// What stands on it, and what of that a guard may stop at; absent from agents that do not look.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Box<DiskContents>>,
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub firmware: String,
     /// PCI address of what it is attached to.

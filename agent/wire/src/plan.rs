@@ -29,6 +29,8 @@ pub enum Step {
         own_names: Vec<String>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         override_guards: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        was_vacant: bool,
     },
     /// Erase this whole disk by a method that the drive has, prove it by reading back, and clear what a table could
     /// be taken for. Refused while the disk holds what belongs to a cluster or to another host, is reached over a
@@ -44,6 +46,10 @@ pub enum Step {
         /// The owner knows what the disk holds, and wants it erased.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         override_guards: bool,
+        /// The disk was blank or the host's own when its present owner got it: what that owner broke or planted since
+        /// keeps nothing from being erased, but for what is recognised as a cluster's.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        was_vacant: bool,
     },
     /// Write the image in the order of design.md ("The order of a write"), read it back and
     /// complete the GPT for the disk's size. Refused as [`Step::EraseDisk`] is. Destructive.
@@ -56,6 +62,8 @@ pub enum Step {
         own_names: Vec<String>,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         override_guards: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        was_vacant: bool,
     },
     /// Hand the first configuration to the system on the disk just written, and read it back: files on its boot
     /// partition, or one of the other forms that images read. Files stand either here or in the forms: an agent
@@ -81,7 +89,7 @@ impl Step {
     /// Clears a disk that no guard speaks for.
     #[must_use]
     pub fn clear_metadata(disk: DiskIdentity) -> Self {
-        Self::ClearMetadata { disk, own_names: Vec::new(), override_guards: false }
+        Self::ClearMetadata { disk, own_names: Vec::new(), override_guards: false, was_vacant: false }
     }
 
     /// Whether the step may destroy data. Such a step runs only while replies are fresh, and only

@@ -36,14 +36,21 @@ fn forms() -> impl Strategy<Value = Forms> {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         Just(Step::Inspect),
-        (disk(), proptest::collection::vec(".{0,20}", 0..3), any::<bool>())
-            .prop_map(|(disk, own_names, override_guards)| Step::ClearMetadata { disk, own_names, override_guards }),
+        (disk(), proptest::collection::vec(".{0,20}", 0..3), any::<bool>()).prop_map(
+            |(disk, own_names, override_guards)| Step::ClearMetadata {
+                disk,
+                own_names,
+                override_guards,
+                was_vacant: !override_guards,
+            }
+        ),
         (disk(), proptest::collection::vec(".{0,20}", 0..3), any::<bool>()).prop_map(
             |(disk, own_names, override_guards)| Step::EraseDisk {
                 disk,
                 policy: Policy::Quick,
                 own_names,
                 override_guards,
+                was_vacant: !override_guards,
             }
         ),
         (disk(), ".{0,20}", any::<u32>(), "[A-Za-z0-9+/=]{0,40}").prop_map(|(disk, path, mode, content_base64)| {

@@ -241,6 +241,7 @@ fn plan_with_every_step() {
                 disk_guid: "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into(),
                 own_names: Vec::new(),
                 override_guards: false,
+                was_vacant: false,
             },
             Step::HandOff {
                 disk: disk(),
@@ -256,8 +257,15 @@ fn plan_with_every_step() {
                 policy: Policy::Full,
                 own_names: vec!["node-1".into()],
                 override_guards: true,
+                was_vacant: false,
             },
-            Step::EraseDisk { disk: disk(), policy: Policy::Quick, own_names: Vec::new(), override_guards: false },
+            Step::EraseDisk {
+                disk: disk(),
+                policy: Policy::Quick,
+                own_names: Vec::new(),
+                override_guards: false,
+                was_vacant: true,
+            },
             Step::SetBootEntry { disk: disk(), label: "lab-1".into() },
             Step::Reboot,
             Step::PowerOff,
@@ -275,7 +283,7 @@ fn plan_with_every_step() {
                 r#"{{"step":"hand_off","disk":{0},"files":[{{"path":"ignition/config.ign","mode":384,"#,
                 r#""content_base64":"e30="}}]}},{{"step":"erase_disk","disk":{0},"policy":"full","#,
                 r#""own_names":["node-1"],"override_guards":true}},{{"step":"erase_disk","disk":{0},"#,
-                r#""policy":"quick"}},{{"step":"set_boot_entry","disk":{0},"label":"lab-1"}},"#,
+                r#""policy":"quick","was_vacant":true}},{{"step":"set_boot_entry","disk":{0},"label":"lab-1"}},"#,
                 r#"{{"step":"reboot"}},{{"step":"power_off"}}]}}}}"#
             ),
             DISK
@@ -332,13 +340,21 @@ fn clearing_and_writing_with_names_and_an_override() {
         raw_sha256: "bb".into(),
     };
     let names = || vec!["node-1".into(), "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".into()];
-    let said = r#""own_names":["node-1","6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"],"override_guards":true"#;
+    let said =
+        r#""own_names":["node-1","6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"],"override_guards":true,"was_vacant":true"#;
     golden(
-        &Step::ClearMetadata { disk: disk(), own_names: names(), override_guards: true },
+        &Step::ClearMetadata { disk: disk(), own_names: names(), override_guards: true, was_vacant: true },
         &format!(r#"{{"step":"clear_metadata","disk":{DISK},{said}}}"#),
     );
     golden(
-        &Step::WriteImage { disk: disk(), image, disk_guid: "g".into(), own_names: names(), override_guards: true },
+        &Step::WriteImage {
+            disk: disk(),
+            image,
+            disk_guid: "g".into(),
+            own_names: names(),
+            override_guards: true,
+            was_vacant: true,
+        },
         &format!(
             concat!(
                 r#"{{"step":"write_image","disk":{0},"image":{{"url":"u","stream_bytes":1,"stream_sha256":"aa","#,

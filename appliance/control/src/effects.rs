@@ -251,13 +251,14 @@ impl Control {
             raw_sha256: write.image.raw_sha256.clone(),
         };
         let mut steps = vec![
-            wire::Step::ClearMetadata { disk: disk.clone(), own_names: Vec::new(), override_guards },
+            wire::Step::ClearMetadata { disk: disk.clone(), own_names: Vec::new(), override_guards, was_vacant: false },
             wire::Step::WriteImage {
                 disk: disk.clone(),
                 image,
                 disk_guid: write.disk_guid.clone(),
                 own_names: Vec::new(),
                 override_guards,
+                was_vacant: false,
             },
         ];
         if let Some(sha256) = &write.user_data_sha256 {
@@ -405,6 +406,7 @@ fn erase_step(erase: &ErasePlan, disk: &DiskIdentity) -> wire::Step {
         },
         own_names: erase.own_names.clone(),
         override_guards: erase.overridden.contains(disk),
+        was_vacant: false,
     }
 }
 

@@ -153,6 +153,7 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
             wire::Transport::Other => Transport::Other,
         },
         signatures: disk.signatures.iter().take(64).map(|name| field(name)).collect(),
+        contents: None,
         table: disk.table.as_ref().map(|table| match table {
             wire::Table::None => TableRecord::None,
             wire::Table::Gpt { guid } => TableRecord::Gpt { guid: field(guid) },

@@ -504,7 +504,10 @@ mod tests {
         let disk = wire::DiskIdentity::default();
         agent.set_plan(plan(
             2,
-            vec![wire::Step::ClearMetadata { disk, own_names: Vec::new(), override_guards: false }, wire::Step::Reboot],
+            vec![
+                wire::Step::ClearMetadata { disk, own_names: Vec::new(), override_guards: false, was_vacant: false },
+                wire::Step::Reboot,
+            ],
         ));
         assert_eq!(agent.verdict(1, true), wire::Verdict::Continue);
         assert!(matches!(agent.verdict(1, false), wire::Verdict::Plan { .. }));

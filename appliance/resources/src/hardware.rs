@@ -8,6 +8,7 @@ pub mod changes;
 pub mod neighbour;
 pub mod parts;
 
+use firesteel_contents::DiskContents;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -195,6 +196,9 @@ pub struct DiskRecord {
     /// Absent where the agent does not tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub table: Option<TableRecord>,
+    /// What stands on it, and what of that a guard may stop at; absent where the agent does not tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub contents: Option<Box<DiskContents>>,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub firmware: String,
     /// PCI address of what it is attached to.
