@@ -24,7 +24,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use judge::{Own, objections};
+pub use judge::{Own, is_foreign, objections};
 pub use kind::Kind;
 
 /// Most findings of one disk that are kept; those that can stop an erasure come first.
