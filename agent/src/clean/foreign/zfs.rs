@@ -10,7 +10,8 @@ const LIST_BYTES: usize = 112 << 10;
 const PAIRS_MAX: usize = 256;
 /// Where uberblocks start in a label, and their magic.
 const UBERBLOCKS_AT: u64 = 128 << 10;
-const UBERBLOCK_BYTES: u64 = 1024;
+const UBERBLOCKS_BYTES: usize = 128 << 10;
+const UBERBLOCK_BYTES: usize = 1024;
 const UBERBLOCK_MAGIC: u64 = 0x00ba_b10c;
 const STRING: u32 = 9;
 
@@ -31,12 +32,10 @@ fn named(view: &View<'_>, label: u64) -> Option<Holding> {
 }
 
 fn bare(view: &View<'_>, label: u64) -> Option<Holding> {
-    let slots = (0..128).map(|slot| label.saturating_add(UBERBLOCKS_AT + slot * UBERBLOCK_BYTES));
-    let mut marked = slots.filter(|at| {
-        let Some(magic) = view.at(*at, 8) else { return false };
-        magic == UBERBLOCK_MAGIC.to_le_bytes() || magic == UBERBLOCK_MAGIC.to_be_bytes()
-    });
-    marked.next().map(|_| Holding { kind: Kind::Zfs, name: String::new(), owner: Owner::Unnamed, offset: label })
+    let blocks = view.at(label.checked_add(UBERBLOCKS_AT)?, UBERBLOCKS_BYTES)?;
+    let magics = [UBERBLOCK_MAGIC.to_le_bytes(), UBERBLOCK_MAGIC.to_be_bytes()];
+    let is_marked = blocks.chunks(UBERBLOCK_BYTES).any(|block| magics.iter().any(|magic| block.starts_with(magic)));
+    is_marked.then(|| Holding { kind: Kind::Zfs, name: String::new(), owner: Owner::Unnamed, offset: label })
 }
 
 /// The texts of an XDR list (openzfs, module/nvpair/nvpair.c): encoding and byte order in four bytes,
