@@ -6,9 +6,10 @@ use std::{
 };
 
 use super::{
-    lvm::{Group, PhysicalVolume, Segment, SegmentKind},
+    lvm::{Group, LogicalVolume, PhysicalVolume, Segment, SegmentKind},
     md::ArrayMember,
     stripes::{Level, Stripes},
+    thin::Thin,
     volume::{Layout, Piece, Volume},
 };
 
@@ -37,8 +38,17 @@ pub(super) struct Assembled {
 pub(super) struct Assemblies {
     pub(super) volumes: Vec<Assembled>,
     pub(super) partial: BTreeSet<usize>,
+    pub(super) unclear: Vec<Unclear>,
     /// PVs whose group no PV here describes, as indexes.
     pub(super) undescribed: Vec<usize>,
+}
+
+/// A volume that cannot be looked into.
+#[derive(Debug)]
+pub(super) struct Unclear {
+    pub(super) place: String,
+    pub(super) why: String,
+    pub(super) disks: BTreeSet<usize>,
 }
 
 /// Puts together what the labels describe.
@@ -83,6 +93,7 @@ fn groups(physical: &[Placed<PhysicalVolume>], all: &mut Assemblies) {
         let group = Parts { group, parts };
         for volume in &group.group.volumes {
             let place = format!("volume {:?}", format!("{}/{}", group.group.name, volume.name));
+            all.unclear.extend(group.opaque(volume, &place));
             all.volumes.extend(group.volume(&volume.name, 0).map(|volume| Assembled { place, volume }));
         }
     }
@@ -96,6 +107,27 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
+    fn opaque(&self, volume: &LogicalVolume, place: &str) -> Option<Unclear> {
+        let kind = volume.segments.iter().find_map(|segment| match &segment.kind {
+            SegmentKind::Opaque(kind) => Some(kind),
+            _ => None,
+        })?;
+        let disks = self.parts.values().flat_map(|(volume, _)| volume.disks()).collect();
+        let why = format!("a volume of the type {kind:?}, which is not looked into");
+        Some(Unclear { place: place.to_owned(), why, disks })
+    }
+
+    /// A volume of a thin pool, with the pool's volumes for metadata and data.
+    fn thin(&self, pool: &str, device: u64, depth: u32) -> Option<Rc<Volume>> {
+        let pool = self.group.volumes.iter().find(|volume| volume.name == pool)?;
+        let (metadata, data) = pool.segments.iter().find_map(|segment| match &segment.kind {
+            SegmentKind::ThinPool { metadata, data } => Some((metadata, data)),
+            _ => None,
+        })?;
+        let (metadata, data) = (self.volume(metadata, depth + 1)?, self.volume(data, depth + 1)?);
+        Some(Rc::new(Volume { size_bytes: u64::MAX, layout: Layout::Thin(Thin { metadata, data, device }) }))
+    }
+
     fn volume(&self, name: &str, depth: u32) -> Option<Rc<Volume>> {
         if depth > DEPTH_MAX {
             return None;
@@ -135,7 +167,10 @@ impl Parts<'_> {
                     None => members.into_iter().flatten().next().map(|of| Piece { at, size_bytes, of, offset: 0 }),
                 }
             }
-            SegmentKind::Thin { .. } | SegmentKind::ThinPool { .. } | SegmentKind::Other => None,
+            SegmentKind::Thin { pool, device } => {
+                self.thin(pool, *device, depth).map(|of| Piece { at, size_bytes, of, offset: 0 })
+            }
+            SegmentKind::ThinPool { .. } | SegmentKind::Indirect | SegmentKind::Opaque(_) => None,
         }
     }
 

@@ -10,7 +10,7 @@
 //!              Scan: DiskContents (findings, ordinary names, unread) and what was looked at
 //! ```
 //!
-//! - [`volume`] and [`stripes`] know where bytes lie, [`view`] shows one region to the recognisers.
+//! - [`volume`], [`stripes`] and [`thin`] know where bytes lie, [`view`] shows one region to the recognisers.
 //! - [`tables`] is the lenient reader of partition tables. It is for guards alone: the reader of
 //!   `firesteel_images` judges images that we write, and refuses what this one looks into.
 //! - Each recogniser reads the format's own superblock, never a name or a partition type alone; a partition type
@@ -28,6 +28,7 @@ mod md;
 mod scan;
 mod stripes;
 mod tables;
+mod thin;
 mod view;
 mod volume;
 mod zfs;

@@ -130,6 +130,9 @@ impl Walk<'_> {
             if let Some(why) = view.failure() {
                 contents.unread.push(Unread { place: region.place.clone(), why, failed: true });
             }
+            if let Some(why) = view.unclear() {
+                contents.unread.push(Unread { place: region.place.clone(), why: why.to_owned(), failed: false });
+            }
             let place = |offset: u64| base.map(|(_, at)| at.saturating_add(offset));
             let known = &mut self.known[number];
             known.labels.extend(seen.holdings.iter().filter_map(|holding| place(holding.offset)));
@@ -193,6 +196,10 @@ impl Walk<'_> {
             for index in all.undescribed {
                 self.undescribed(index);
             }
+        }
+        for remark in all.unclear.into_iter().filter(|_| is_first) {
+            let unread = Unread { place: remark.place, why: remark.why, failed: false };
+            remark.disks.iter().for_each(|number| self.known[*number].remarks.push((None, unread.clone())));
         }
         let mut is_new = false;
         for volume in all.volumes {

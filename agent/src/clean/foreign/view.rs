@@ -1,6 +1,9 @@
 //! What a recogniser sees: one disk, partition or volume, read where it asks.
 
-use std::{cell::RefCell, io};
+use std::{
+    cell::{Cell, RefCell},
+    io,
+};
 
 use super::volume::{Disks, Gap, Volume};
 use crate::{clean::drive::chain, inspect::field};
@@ -14,11 +17,12 @@ pub(super) struct View<'a> {
     disks: &'a Disks<'a>,
     volume: &'a Volume,
     failed: RefCell<Option<io::Error>>,
+    unclear: Cell<Option<&'static str>>,
 }
 
 impl<'a> View<'a> {
     pub(super) fn new(disks: &'a Disks<'a>, volume: &'a Volume) -> Self {
-        Self { disks, volume, failed: RefCell::default() }
+        Self { disks, volume, failed: RefCell::default(), unclear: Cell::default() }
     }
 
     pub(super) fn size_bytes(&self) -> u64 {
@@ -35,6 +39,10 @@ impl<'a> View<'a> {
         match self.disks.read(self.volume, offset, &mut bytes) {
             Ok(()) => Some(bytes),
             Err(Gap::Elsewhere) => None,
+            Err(Gap::Unclear(why)) => {
+                self.unclear.set(Some(why));
+                None
+            }
             Err(Gap::Failed(error)) => {
                 self.failed.borrow_mut().get_or_insert(error);
                 None
@@ -52,6 +60,11 @@ impl<'a> View<'a> {
     pub(super) fn end(&self, most: u64) -> Vec<u8> {
         let length = self.volume.size_bytes.min(most);
         self.at(self.volume.size_bytes - length, usize::try_from(length).unwrap_or(0)).unwrap_or_default()
+    }
+
+    /// Why it is not known where some bytes lie.
+    pub(super) fn unclear(&self) -> Option<&'static str> {
+        self.unclear.get()
     }
 
     /// Why some bytes could not be read, in words.

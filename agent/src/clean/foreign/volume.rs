@@ -10,7 +10,7 @@ use std::{
 
 use firesteel_images::write::{AlignedBuffer, DiskReader};
 
-use super::stripes::Stripes;
+use super::{stripes::Stripes, thin::Thin};
 
 /// What is read of a disk at once.
 const CHUNK_BYTES: u64 = 64 << 10;
@@ -52,6 +52,8 @@ pub(super) enum Gap {
     Failed(io::Error),
     /// They are on a disk that this scan does not have, or behind the end.
     Elsewhere,
+    /// Where they lie cannot be understood.
+    Unclear(&'static str),
 }
 
 #[derive(Debug)]
@@ -71,6 +73,7 @@ pub(super) enum Layout {
     /// One behind the other; what no piece covers is elsewhere.
     Pieces(Vec<Piece>),
     Striped(Stripes),
+    Thin(Thin),
 }
 
 #[derive(Debug)]
@@ -109,6 +112,7 @@ impl Volume {
             Layout::Striped(stripes) => {
                 stripes.members.iter().flatten().for_each(|member| member.add_disks(disks, depth + 1));
             }
+            Layout::Thin(thin) => thin.data.add_disks(disks, depth + 1),
         }
     }
 
@@ -123,14 +127,14 @@ impl Volume {
                 }
                 _ => None,
             },
-            Layout::Striped(_) => None,
+            Layout::Striped(_) | Layout::Thin(_) => None,
         }
     }
 
     /// Where one byte lies: in which volume below this one, at which offset, and how many follow it there.
     fn below(&self, at: u64) -> Option<(&Rc<Self>, u64, u64)> {
         match &self.layout {
-            Layout::Disk(_) => None,
+            Layout::Disk(_) | Layout::Thin(_) => None,
             Layout::Part { of, offset } => Some((of, offset.checked_add(at)?, self.size_bytes.checked_sub(at)?)),
             Layout::Pieces(pieces) => {
                 let index = pieces.partition_point(|piece| piece.at <= at).checked_sub(1)?;
@@ -170,11 +174,29 @@ impl<'a> Disks<'a> {
         if let Layout::Disk(number) = &volume.layout {
             return self.read_disk(*number, at, buffer);
         }
+        if let Layout::Thin(thin) = &volume.layout {
+            return self.read_thin(thin, at, buffer, depth);
+        }
         let mut done = 0;
         while done < buffer.len() {
             let (below, offset, left) = volume.below(at + done as u64).ok_or(Gap::Elsewhere)?;
             let length = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len() - done);
             self.read_deep(below, offset, &mut buffer[done..done + length], depth + 1)?;
+            done += length;
+        }
+        Ok(())
+    }
+
+    fn read_thin(&self, thin: &Thin, at: u64, buffer: &mut [u8], depth: u32) -> Result<(), Gap> {
+        let mut done = 0;
+        while done < buffer.len() {
+            let (place, left) = thin.locate(self, at + done as u64)?;
+            let length = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len() - done);
+            let piece = &mut buffer[done..done + length];
+            match place {
+                Some(offset) => self.read_deep(&thin.data, offset, piece, depth + 1)?,
+                None => piece.fill(0),
+            }
             done += length;
         }
         Ok(())

@@ -69,10 +69,11 @@ pub(in super::super) enum SegmentKind {
     ThinPool {
         metadata: String,
         data: String,
-        block_bytes: u64,
     },
     /// It shows what other volumes of the group hold, which are looked at by themselves.
-    Other,
+    Indirect,
+    /// Of a type whose data cannot be looked into.
+    Opaque(String),
 }
 
 /// Reads the text; what cannot be read is left out.
@@ -146,11 +147,7 @@ fn segment(section: &Section) -> Segment {
             SegmentKind::Striped { chunk_bytes, stripes: stripes.collect() }
         }
         "thin" => SegmentKind::Thin { pool: text("thin_pool"), device: section.number("device_id").unwrap_or(0) },
-        "thin-pool" => SegmentKind::ThinPool {
-            metadata: text("metadata"),
-            data: text("pool"),
-            block_bytes: section.number("chunk_size").unwrap_or(0).saturating_mul(512),
-        },
+        "thin-pool" => SegmentKind::ThinPool { metadata: text("metadata"), data: text("pool") },
         raid if raid.starts_with("raid") => {
             // Pairs of volumes for metadata and data, or data alone.
             let named = |key: &str| section.values(key).iter().filter_map(Value::as_text).collect::<Vec<_>>();
@@ -160,7 +157,9 @@ fn segment(section: &Section) -> Segment {
             let members = data.into_iter().map(str::to_owned).collect();
             SegmentKind::Raid { kind: raid.to_owned(), chunk_bytes, members }
         }
-        _ => SegmentKind::Other,
+        // Their origins, images and pools are volumes of the group.
+        "cache" | "cache-pool" | "mirror" | "snapshot" | "writecache" | "error" | "zero" => SegmentKind::Indirect,
+        other => SegmentKind::Opaque(plain(other.as_bytes())),
     };
     let first_extent = section.number("start_extent").unwrap_or(0);
     Segment { first_extent, extents: section.number("extent_count").unwrap_or(0), kind }

@@ -15,7 +15,7 @@ use super::{
     le32, le64,
 };
 
-pub(super) use group::{Group, Segment, SegmentKind};
+pub(super) use group::{Group, LogicalVolume, Segment, SegmentKind};
 
 /// Areas that a header may list; lvm2 writes one or two.
 const AREAS_MAX: usize = 8;

@@ -185,3 +185,56 @@ fn a_volume_that_another_one_describes_is_understood_only_with_it() {
     let both = scan_disks(&[&b, &a]);
     assert!(both.iter().all(|scan| scan.contents.unread.is_empty()), "{both:?}");
 }
+
+/// A node of a tree with one key.
+fn node(block: u64, key: u64, value: u64) -> Vec<u8> {
+    let mut node = vec![0; 4096];
+    node[4] = 2;
+    node[8..16].copy_from_slice(&block.to_le_bytes());
+    node[16] = 1;
+    node[20] = 126;
+    node[32..40].copy_from_slice(&key.to_le_bytes());
+    let values_at = 32 + 126 * 8;
+    node[values_at..values_at + 8].copy_from_slice(&value.to_le_bytes());
+    node
+}
+
+#[test]
+fn a_thin_volume_is_looked_into_where_its_pool_says() {
+    let text = [
+        linear("pool_tmeta", "", "\"pv0\", 0"),
+        linear("pool_tdata", "", "\"pv0\", 3"),
+        "pool { segment1 { start_extent = 0 extent_count = 3 type = \"thin-pool\" metadata = \"pool_tmeta\"\n\
+         pool = \"pool_tdata\" chunk_size = 128 } }\n"
+            .to_owned(),
+        "data { segment1 { start_extent = 0 extent_count = 3 type = \"thin\" thin_pool = \"pool\" device_id = 4 } }\n"
+            .to_owned(),
+    ]
+    .concat();
+    let mut bytes = volume(&said("", &text), 1024);
+    let (metadata, data) = (1 << 20, 4 << 20);
+    let mut superblock = vec![0; 4096];
+    superblock[32..40].copy_from_slice(&27_022_010_u64.to_le_bytes());
+    superblock[320] = 1;
+    superblock[336] = 128;
+    // Block 0 of the volume is block 5 of the pool.
+    for (index, block) in [superblock, node(1, 4, 2), node(2, 0, 5 << 24 | 1)].iter().enumerate() {
+        let at = metadata + index * 4096;
+        bytes[at..at + 4096].copy_from_slice(block);
+    }
+    let at = data + 5 * (64 << 10);
+    bytes[at..at + 22].copy_from_slice(b"bluestore block device");
+    let scan = &scan_disks(&[&bytes])[0];
+    assert!(texts(scan).contains(&"volume \"vg_data/data\": Ceph".to_owned()), "{:?}", texts(scan));
+    assert!(scan.contents.unread.is_empty(), "{:?}", scan.contents.unread);
+    bytes[metadata + 32] ^= 1;
+    let unread = &scan_disks(&[&bytes])[0].contents.unread;
+    assert_eq!((unread.len(), unread[0].place.as_str()), (1, "volume \"vg_data/data\""), "{unread:?}");
+}
+
+#[test]
+fn a_volume_of_a_type_that_is_not_looked_into_is_not_understood() {
+    let text = "v { segment1 { start_extent = 0 extent_count = 3 type = \"vdo\" } }\n";
+    let unread = &scan_disks(&[&volume(&said("", text), 1024)])[0].contents.unread;
+    assert_eq!(unread[0].why, "a volume of the type \"vdo\", which is not looked into");
+}
