@@ -119,8 +119,10 @@ impl Job<'_> {
             tracing::warn!("{} is wiped because its owner says so, although: {why}", disk.device);
             return Ok(objections);
         }
-        let error =
-            format!("{} is not wiped: {why}. If it is to be wiped all the same, its owner overrides this", disk.device);
+        let error = format!(
+            "{} ({}) is not wiped: {why}. If it is to be wiped all the same, its owner overrides this guard",
+            disk.device, guarded.disk
+        );
         Err(Failure { error, disk_changed: false })
     }
 

@@ -108,10 +108,10 @@ struct Parts<'a> {
 
 impl Parts<'_> {
     fn opaque(&self, volume: &LogicalVolume, place: &str) -> Option<Unclear> {
-        let kind = volume.segments.iter().find_map(|segment| match &segment.kind {
-            SegmentKind::Opaque(kind) => Some(kind),
-            _ => None,
-        })?;
+        let kind = volume
+            .segments
+            .iter()
+            .find_map(|segment| if let SegmentKind::Opaque(kind) = &segment.kind { Some(kind) } else { None })?;
         let disks = self.parts.values().flat_map(|(volume, _)| volume.disks()).collect();
         let why = format!("a volume of the type {kind:?}, which is not looked into");
         Some(Unclear { place: place.to_owned(), why, disks })
@@ -120,9 +120,8 @@ impl Parts<'_> {
     /// A volume of a thin pool, with the pool's volumes for metadata and data.
     fn thin(&self, pool: &str, device: u64, depth: u32) -> Option<Rc<Volume>> {
         let pool = self.group.volumes.iter().find(|volume| volume.name == pool)?;
-        let (metadata, data) = pool.segments.iter().find_map(|segment| match &segment.kind {
-            SegmentKind::ThinPool { metadata, data } => Some((metadata, data)),
-            _ => None,
+        let (metadata, data) = pool.segments.iter().find_map(|segment| {
+            if let SegmentKind::ThinPool { metadata, data } = &segment.kind { Some((metadata, data)) } else { None }
         })?;
         let (metadata, data) = (self.volume(metadata, depth + 1)?, self.volume(data, depth + 1)?);
         Some(Rc::new(Volume { size_bytes: u64::MAX, layout: Layout::Thin(Thin { metadata, data, device }) }))

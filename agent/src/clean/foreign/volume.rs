@@ -148,11 +148,14 @@ impl Volume {
     }
 }
 
+/// By disk and number.
+type Chunks = HashMap<(usize, u64), Rc<Vec<u8>>>;
+
 /// The disks of one scan.
 #[derive(Debug)]
 pub(super) struct Disks<'a> {
     pub(super) sources: &'a [&'a Source<'a>],
-    chunks: RefCell<HashMap<(usize, u64), Rc<Vec<u8>>>>,
+    chunks: RefCell<Chunks>,
     read_bytes: Cell<u64>,
 }
 

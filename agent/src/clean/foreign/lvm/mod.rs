@@ -100,11 +100,11 @@ fn read(view: &View<'_>, label: &[u8], offset: u64, seen: &mut Seen) -> Option<P
     let mut reasons = Vec::new();
     for (at, size) in areas {
         match area(view, at, size) {
-            Ok(Area::Text(group)) => volume.groups.push(Rc::new(*group)),
-            Ok(Area::Empty) => {}
-            Ok(Area::Ignored) => volume.is_described_elsewhere = true,
-            Err((group, why)) => {
-                volume.groups.extend(group.map(Rc::new));
+            Area::Text(group) => volume.groups.push(Rc::new(*group)),
+            Area::Empty => {}
+            Area::Ignored => volume.is_described_elsewhere = true,
+            Area::Damaged(group, why) => {
+                volume.groups.extend(group.map(|group| Rc::new(*group)));
                 reasons.push(why);
             }
         }
@@ -116,40 +116,38 @@ fn read(view: &View<'_>, label: &[u8], offset: u64, seen: &mut Seen) -> Option<P
     Some(volume)
 }
 
-/// A metadata area that is sound.
+/// A metadata area.
 enum Area {
     Text(Box<Group>),
     /// The PV is in no group.
     Empty,
     /// The group keeps its text on other PVs (`RAW_LOCN_IGNORED`).
     Ignored,
+    /// Why it is not sound, with what could be read all the same.
+    Damaged(Option<Box<Group>>, &'static str),
 }
 
-/// What an area describes; or why it is not sound, with what could be read all the same.
-fn area(view: &View<'_>, offset: u64, size: u64) -> Result<Area, (Option<Group>, &'static str)> {
-    const UNREADABLE: (Option<Group>, &str) = (None, "whose metadata area cannot be read");
-    let head = view.at(offset, AREA_HEAD_BYTES).ok_or(UNREADABLE)?;
+fn area(view: &View<'_>, offset: u64, size: u64) -> Area {
+    const UNREADABLE: Area = Area::Damaged(None, "whose metadata area cannot be read");
+    let Some(head) = view.at(offset, AREA_HEAD_BYTES) else { return UNREADABLE };
     let is_sealed = le32(&head, 0) == head.get(4..).map(|checked| checksum(&[checked]));
     let is_head = head.get(4..24) == Some(b" LVM2 x[5A%r0N*>\x01\0\0\0") && le64(&head, 24) == Some(offset);
-    if !is_head {
-        return Err(UNREADABLE);
-    }
-    let location: [u8; 24] = array(&head, 40).ok_or(UNREADABLE)?;
+    let Some(location) = array::<24>(&head, 40).filter(|_| is_head) else { return UNREADABLE };
     if location == [0; 24] && is_sealed {
-        return Ok(Area::Empty);
+        return Area::Empty;
     }
     if le32(&location, 20) == Some(1) && is_sealed {
-        return Ok(Area::Ignored);
+        return Area::Ignored;
     }
     // The text's place may be what was altered: nothing is taken on trust.
-    let bytes = text_bytes(view, offset, size, &location).ok_or(UNREADABLE)?;
+    let Some(bytes) = text_bytes(view, offset, size, &location) else { return UNREADABLE };
     let mut group = group::read(&String::from_utf8_lossy(&bytes));
     let is_text = le32(&location, 16) == Some(checksum(&[&bytes]));
     group.is_whole &= is_text && is_sealed;
     match (group.is_whole, group.name.is_empty()) {
-        (true, _) => Ok(Area::Text(Box::new(group))),
-        (false, true) => Err((None, "without a text that can be read")),
-        (false, false) => Err((Some(group), "whose text is damaged")),
+        (true, _) => Area::Text(Box::new(group)),
+        (false, true) => Area::Damaged(None, "without a text that can be read"),
+        (false, false) => Area::Damaged(Some(Box::new(group)), "whose text is damaged"),
     }
 }
 
