@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     disk::{DiskChoice, DiskIdentity, Method},
     host::{
+        changed::ChangedDisk,
         effect::{BmcCall, PlanKind, WritePlan},
         seen::ReadyImage,
     },
@@ -79,6 +80,15 @@ pub struct HostMemory {
     /// Those of them that the tenant's systems were installed on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenant_targets: Vec<DiskIdentity>,
+    /// Disks that were blank or this host's own when its present owner got them ([`crate::host::was_vacant`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vacant_disks: Vec<DiskIdentity>,
+    /// Disks that a plan may have changed since the newest inspection.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed_disks: Vec<ChangedDisk>,
+    /// When a try last ended because of how the disks are: the next one has them looked at again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_at: Option<Timestamp>,
     /// Names that the host had under its last installation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -423,6 +433,9 @@ impl DiskPlan {
 pub struct WrittenBy {
     pub attempt: u64,
     pub plan: u32,
+    /// The mark that it gave the disk, done or not; empty in a memory of before this was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub disk_guid: String,
 }
 
 /// What a cleaning proved.
