@@ -268,7 +268,8 @@ fn is_of_target(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
 /// A failure to clean delays the next try; one that led here delays the next installation alone.
 #[track_caller]
 fn is_due(turn: &mut Turn<'_>) -> Result<(), Reason> {
-    let is_own = turn.memory.failure.as_ref().is_some_and(|failure| failure.at > turn.memory.since);
+    let is_since = turn.memory.failure.as_ref().is_some_and(|failure| failure.at > turn.memory.since);
+    let is_own = is_since || guards::is_refusal(&turn.memory);
     let is_overridden = !turn.requests.override_guards.is_empty();
     if is_own && !is_overridden { turn.may_try() } else { Ok(()) }
 }

@@ -17,7 +17,7 @@ use crate::{
     host::{
         changed,
         effect::{Effect, EventKind, PlanKind, Reason},
-        memory::HostMemory,
+        memory::{HostMemory, Refused},
         turn::Turn,
         vacancy::{own_names, was_vacant},
     },
@@ -171,15 +171,22 @@ pub(super) fn may_write(turn: &mut Turn<'_>, disk: &DiskIdentity, kind: ErrorTyp
 /// A try that ended because of how the disks are: they are looked at again before the next one.
 #[track_caller]
 pub(super) fn refuse(turn: &mut Turn<'_>, kind: ErrorType, text: impl Into<String>) -> Reason {
-    turn.memory.refused_at = Some(turn.now);
+    let (at, attempt, plan) = (turn.now, turn.memory.attempt, turn.memory.plan_number);
+    turn.memory.refused = Some(Refused { at, attempt, plan });
     // An inspection that is done already is not the one that is wanted then.
     turn.memory.plan = turn.memory.plan.take().filter(|issued| issued.plan != PlanKind::Inspect);
     turn.fail(kind, text)
 }
 
+/// The failure that the host shows is such a try's.
+pub(super) fn is_refusal(memory: &HostMemory) -> bool {
+    let at = memory.failure.as_ref().map(|failure| failure.at);
+    at.is_some() && at == memory.refused.as_ref().map(|refused| refused.at)
+}
+
 /// The record is of before the last such try.
 pub(super) fn is_outdated(memory: &HostMemory, record: &HardwareRecord) -> bool {
-    memory.refused_at.is_some_and(|at| record.inspected_at < at)
+    memory.refused.as_ref().is_some_and(|last| (record.attempt, record.plan) <= (last.attempt, last.plan))
 }
 
 #[must_use]
@@ -242,8 +249,10 @@ pub(super) fn heed(turn: &mut Turn<'_>) {
     if turn.requests.override_guards.is_empty() {
         return;
     }
-    let (now, refused_at) = (turn.now, turn.memory.refused_at);
-    if let Some(failure) = turn.memory.failure.as_mut().filter(|failure| Some(failure.at) == refused_at) {
+    let now = turn.now;
+    if is_refusal(&turn.memory)
+        && let Some(failure) = &mut turn.memory.failure
+    {
         failure.retry_at = failure.retry_at.map(|at| at.min(now));
     }
 }

@@ -86,9 +86,9 @@ pub struct HostMemory {
     /// Disks that a plan may have changed since the newest inspection.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed_disks: Vec<ChangedDisk>,
-    /// When a try last ended because of how the disks are: the next one has them looked at again.
+    /// A try ended because of how the disks are: the next one has them looked at again.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub refused_at: Option<Timestamp>,
+    pub refused: Option<Refused>,
     /// Names that the host had under its last installation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -436,6 +436,15 @@ pub struct WrittenBy {
     /// The mark that it gave the disk, done or not; empty in a memory of before this was kept.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub disk_guid: String,
+}
+
+/// A try that ended because of how the disks are, and the newest plan of that moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refused {
+    pub at: Timestamp,
+    pub attempt: u64,
+    pub plan: u32,
 }
 
 /// What a cleaning proved.

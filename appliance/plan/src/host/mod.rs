@@ -72,7 +72,7 @@ use jiff::Timestamp;
 pub use limits::Limits;
 pub use memory::{
     Admitted, Applied, CleanedNote, DiskPlan, Failure, Frozen, FrozenWhy, GivenUp, Held, HostMemory, IssuedPlan,
-    Restored, State, Uncleaned,
+    Refused, Restored, State, Uncleaned,
 };
 pub use project::project;
 pub use seen::{
