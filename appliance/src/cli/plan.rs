@@ -19,7 +19,7 @@ pub(crate) async fn run(client: &Client, host: &str, output: Output) -> anyhow::
     Ok(())
 }
 
-fn render(seen: &Preview, width: usize) -> String {
+pub(super) fn render(seen: &Preview, width: usize) -> String {
     let mut page = Page { text: String::new(), width };
     if !seen.inspected_at.is_empty() {
         page.line(&format!("Disks of {} as inspected at {}; nothing was done", seen.host, seen.inspected_at));

@@ -52,7 +52,14 @@ pub(super) fn is_since(memory: &HostMemory, record: &HardwareRecord, disk: &Disk
 #[must_use]
 pub fn contents_lines(memory: &HostMemory, record: &HardwareRecord, disk: &DiskRecord) -> Vec<String> {
     if is_since(memory, record, disk) {
-        return vec!["not known: it was cleaned or written since it was inspected".to_owned()];
+        let target = memory.disk.as_ref().and_then(|plan| record_of(plan.identity(), &record.disks));
+        let is_installed = memory.applied.is_some() && target.is_some_and(|target| std::ptr::eq(target, disk));
+        let text = if is_installed {
+            "the host's system, which was installed since the disk was inspected"
+        } else {
+            "not known: it was cleaned or written since it was inspected"
+        };
+        return vec![text.to_owned()];
     }
     match disk.contents.as_deref().map(firesteel_contents::DiskContents::lines) {
         None => vec!["not known: the agent did not tell".to_owned()],
