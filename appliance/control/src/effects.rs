@@ -111,12 +111,14 @@ impl Control {
         if stored.is_some_and(|stored| stored.spec.hardware.is_some()) {
             return Ok(());
         }
-        self.store_hardware(key, details, None).await
+        self.store_hardware(key, details, &[]).await
     }
 
     async fn save_hardware(&self, key: &HostKey, journal: &HostJournalStatus) -> Result<(), Status> {
         let Some(record) = &journal.hardware else { return Ok(()) };
-        self.store_hardware(key, &record.details(), Some(mark_of(record))).await
+        let mut notes = vec![(hardware_data::INSPECTION, mark_of(record))];
+        notes.extend(record.shown_contents().map(|contents| (hardware_data::DISK_CONTENTS, contents)));
+        self.store_hardware(key, &record.details(), &notes).await
     }
 
     /// Whether the host's `HardwareData` is of the newest inspection. It says so by itself: what is stored may be
@@ -147,17 +149,18 @@ impl Control {
         self.inner.hardware.modify(&key.namespace, &key.name, Part::Main, change).await.map(|_| ())
     }
 
-    /// `mark`: of the inspection that found it; a description by the owner has none.
+    /// `notes`: what the inspection that found it says beside upstream's fields; a description by the owner has none.
     async fn store_hardware(
         &self,
         key: &HostKey,
         details: &HardwareDetails,
-        mark: Option<String>,
+        notes: &[(&str, String)],
     ) -> Result<(), Status> {
         let fill = |data: &mut HardwareData| {
             data.spec.hardware = Some(details.clone());
             data.metadata.annotations.remove(hardware_data::INSPECTION);
-            data.metadata.annotations.extend(mark.clone().map(|mark| (hardware_data::INSPECTION.to_owned(), mark)));
+            data.metadata.annotations.remove(hardware_data::DISK_CONTENTS);
+            data.metadata.annotations.extend(notes.iter().map(|(key, text)| ((*key).to_owned(), text.clone())));
         };
         let changed = self.inner.hardware.modify(&key.namespace, &key.name, Part::Main, &fill).await?;
         if changed.is_none() {
@@ -223,14 +226,14 @@ impl Control {
         let attempt = memory.attempt;
         let steps = match &issued.plan {
             PlanKind::Inspect => vec![wire::Step::Inspect],
-            PlanKind::Clean { disk } => vec![wire::Step::clear_metadata(identity(disk))],
-            PlanKind::Erase(erase) => erase.disks.iter().map(|disk| erase_step(erase, disk)).collect(),
+            PlanKind::Clean { disk } => vec![clear_step(memory, disk, false)],
+            PlanKind::Erase(erase) => erase.disks.iter().map(|disk| erase_step(memory, erase, disk)).collect(),
             PlanKind::Reboot => vec![wire::Step::Reboot],
             PlanKind::PowerOff => vec![wire::Step::PowerOff],
             PlanKind::Write(write) => self.write_steps(host, memory, write).await?,
         };
         let mut plan = wire::Plan { number: issued.number, attempt, steps };
-        name_own(&mut plan, &own_names(host, memory));
+        name_own(&mut plan, &host::own_names(host, memory));
         Ok(plan)
     }
 
@@ -241,7 +244,6 @@ impl Control {
         write: &WritePlan,
     ) -> Result<Vec<wire::Step>, String> {
         let disk = identity(&write.disk);
-        let override_guards = write.override_guards;
         let endpoints = &self.config().endpoints;
         let image = wire::ImageSource {
             url: format!("{}/images/{}.raw.zst", endpoints.http_base(), write.image.stream_sha256),
@@ -250,17 +252,7 @@ impl Control {
             raw_bytes: write.image.raw_bytes,
             raw_sha256: write.image.raw_sha256.clone(),
         };
-        let mut steps = vec![
-            wire::Step::ClearMetadata { disk: disk.clone(), own_names: Vec::new(), override_guards, was_vacant: false },
-            wire::Step::WriteImage {
-                disk: disk.clone(),
-                image,
-                disk_guid: write.disk_guid.clone(),
-                own_names: Vec::new(),
-                override_guards,
-                was_vacant: false,
-            },
-        ];
+        let mut steps = vec![clear_step(memory, &write.disk, write.override_guards), write_step(memory, write, image)];
         if let Some(sha256) = &write.user_data_sha256 {
             let forms = self.hand_off(host, memory.attempt, write, sha256).await?;
             steps.push(wire::Step::HandOff { disk: disk.clone(), files: Vec::new(), forms: Some(Box::new(forms)) });
@@ -373,16 +365,6 @@ fn mark_of(record: &HardwareRecord) -> String {
     format!("{}/{} {}", record.attempt, record.plan, record.inspected_at)
 }
 
-/// What volumes of this host bear: its name and those that it had for its consumers, and the GUIDs of the tables
-/// that its installations got.
-fn own_names(host: &BareMetalHost, memory: &HostMemory) -> Vec<String> {
-    let applied = memory.applied.iter().map(|applied| &applied.disk_guid);
-    let under_way = memory.plan.iter().filter_map(|issued| issued.write()).map(|write| &write.disk_guid);
-    let names = std::iter::once(&host.metadata.name).chain(&memory.names);
-    let all = names.chain(applied).chain(under_way).chain(&memory.former);
-    all.filter(|name| !name.is_empty()).cloned().collect()
-}
-
 /// Tells each step that destroys which volumes are the host's own.
 fn name_own(plan: &mut wire::Plan, names: &[String]) {
     for step in &mut plan.steps {
@@ -395,8 +377,25 @@ fn name_own(plan: &mut wire::Plan, names: &[String]) {
     }
 }
 
+/// The metadata of one disk.
+fn clear_step(memory: &HostMemory, disk: &DiskIdentity, override_guards: bool) -> wire::Step {
+    let was_vacant = host::was_vacant(memory, disk);
+    wire::Step::ClearMetadata { disk: identity(disk), own_names: Vec::new(), override_guards, was_vacant }
+}
+
+fn write_step(memory: &HostMemory, write: &WritePlan, image: wire::ImageSource) -> wire::Step {
+    wire::Step::WriteImage {
+        disk: identity(&write.disk),
+        image,
+        disk_guid: write.disk_guid.clone(),
+        own_names: Vec::new(),
+        override_guards: write.override_guards,
+        was_vacant: host::was_vacant(memory, &write.disk),
+    }
+}
+
 /// One disk of a plan to erase some.
-fn erase_step(erase: &ErasePlan, disk: &DiskIdentity) -> wire::Step {
+fn erase_step(memory: &HostMemory, erase: &ErasePlan, disk: &DiskIdentity) -> wire::Step {
     wire::Step::EraseDisk {
         disk: identity(disk),
         policy: match erase.method {
@@ -406,7 +405,7 @@ fn erase_step(erase: &ErasePlan, disk: &DiskIdentity) -> wire::Step {
         },
         own_names: erase.own_names.clone(),
         override_guards: erase.overridden.contains(disk),
-        was_vacant: false,
+        was_vacant: host::was_vacant(memory, disk),
     }
 }
 
@@ -422,7 +421,59 @@ fn identity(disk: &DiskIdentity) -> wire::DiskIdentity {
 
 #[cfg(test)]
 mod tests {
+    use firesteel_plan::{disk::NextOwner, host::ReadyImage};
+
     use super::*;
+
+    /// Whether the disk was vacant, and whether its guards are overridden.
+    fn says(step: &wire::Step) -> (bool, bool) {
+        match step {
+            wire::Step::ClearMetadata { was_vacant, override_guards, .. }
+            | wire::Step::EraseDisk { was_vacant, override_guards, .. }
+            | wire::Step::WriteImage { was_vacant, override_guards, .. } => (*was_vacant, *override_guards),
+            other => unreachable!("{} destroys nothing", other.name()),
+        }
+    }
+
+    #[test]
+    fn each_step_that_destroys_says_what_the_journal_knows_of_its_own_disk() {
+        let disk =
+            |serial: &str| DiskIdentity { serial: serial.into(), size_bytes: 1 << 30, ..DiskIdentity::default() };
+        let (vacant, other) = (disk("VACANT"), disk("OTHER"));
+        let memory = HostMemory { vacant_disks: vec![vacant.clone()], ..HostMemory::default() };
+        let write = |disk: &DiskIdentity, override_guards| WritePlan {
+            disk: disk.clone(),
+            disk_guid: "guid".into(),
+            image: ReadyImage::default(),
+            user_data_sha256: None,
+            configs: Vec::new(),
+            override_guards,
+        };
+        let erase = ErasePlan {
+            method: Method::Full,
+            disks: vec![vacant.clone(), other.clone()],
+            next: NextOwner::Another,
+            own_names: Vec::new(),
+            overridden: vec![other.clone()],
+        };
+        let image = || wire::ImageSource {
+            url: String::new(),
+            stream_bytes: 0,
+            stream_sha256: String::new(),
+            raw_bytes: 0,
+            raw_sha256: String::new(),
+        };
+        for (step, expected) in [
+            (clear_step(&memory, &vacant, false), (true, false)),
+            (clear_step(&memory, &other, true), (false, true)),
+            (erase_step(&memory, &erase, &vacant), (true, false)),
+            (erase_step(&memory, &erase, &other), (false, true)),
+            (write_step(&memory, &write(&vacant, false), image()), (true, false)),
+            (write_step(&memory, &write(&other, true), image()), (false, true)),
+        ] {
+            assert_eq!(says(&step), expected, "{step:?}");
+        }
+    }
 
     #[test]
     fn a_tombstone_forgets_no_disk() {

@@ -4,6 +4,7 @@
 
 mod parts;
 
+use firesteel_contents::DiskContents;
 use firesteel_resources::{
     hardware::{
         CpuRecord, DiskRecord, FirmwareMode, FirmwareRecord, HardwareRecord, MemoryRecord, NicRecord, SystemRecord,
@@ -153,7 +154,7 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
             wire::Transport::Other => Transport::Other,
         },
         signatures: disk.signatures.iter().take(64).map(|name| field(name)).collect(),
-        contents: None,
+        contents: disk.contents.as_deref().map(|told| Box::new(contents(told))),
         table: disk.table.as_ref().map(|table| match table {
             wire::Table::None => TableRecord::None,
             wire::Table::Gpt { guid } => TableRecord::Gpt { guid: field(guid) },
@@ -164,6 +165,11 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
         capabilities: disk.capabilities.as_deref().map(|can| Box::new(parts::capabilities(can))),
         health: disk.health.as_deref().map(|health| Box::new(parts::health(health))),
     }
+}
+
+/// What can stop an erasure is kept first, also of an agent whose lists are longer than this end's.
+fn contents(told: &DiskContents) -> DiskContents {
+    told.clone().bounded().with_texts(&field)
 }
 
 /// A text from a host: bounded, and without characters that are not seen.
@@ -183,6 +189,40 @@ pub(crate) fn line(foreign: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_stands_on_a_disk_is_kept_clean_and_within_bounds() {
+        use firesteel_contents::{FINDINGS_MAX, Finding, Kind, Owner, UNREAD_MAX};
+        let finding = |number: usize| Finding {
+            place: format!("partition {number}\x1b[2J"),
+            kind: Kind::Lvm,
+            name: "v".repeat(1000),
+            owner: Owner::Host("nas".into()),
+        };
+        let vmfs = Finding { kind: Kind::Vmfs, ..finding(100) };
+        let told = DiskContents {
+            guid: "g".into(),
+            findings: (0..100).map(finding).chain([vmfs]).collect(),
+            barred: vec!["it is on USB".into(); 100],
+            ..DiskContents::default()
+        };
+        let inventory = wire::Inventory {
+            disks: vec![
+                wire::Disk { contents: Some(Box::new(told)), ..wire::Disk::default() },
+                wire::Disk { contents: Some(Box::default()), ..wire::Disk::default() },
+                wire::Disk::default(),
+            ],
+            ..wire::Inventory::default()
+        };
+        let disks = hardware_record(&inventory, 1, 1, 1, Timestamp::UNIX_EPOCH).disks;
+        let kept = disks[0].contents.as_deref().cloned().unwrap_or_default();
+        assert_eq!((kept.findings.len(), kept.barred.len(), kept.more), (FINDINGS_MAX, UNREAD_MAX, 69));
+        assert_eq!(kept.findings[0].kind, Kind::Vmfs);
+        assert_eq!((kept.guid.as_str(), kept.findings[0].name.len()), ("g", limits::FIELD_BYTES_MAX));
+        assert!(!kept.lines().concat().contains('\x1b'));
+        assert!(disks[1].contents.as_ref().is_some_and(|contents| contents.is_blank()));
+        assert_eq!(disks[2].contents, None, "an agent that does not tell");
+    }
 
     #[test]
     fn a_host_cannot_fill_the_store_or_a_terminal() {

@@ -7,6 +7,7 @@
 pub mod changes;
 pub mod neighbour;
 pub mod parts;
+mod shown;
 
 use firesteel_contents::DiskContents;
 use jiff::Timestamp;

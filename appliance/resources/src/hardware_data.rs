@@ -18,6 +18,8 @@ pub const KIND: Kind = Kind {
 
 /// Annotation by which Firesteel knows of which inspection the data is: `ATTEMPT/PLAN TIME`.
 pub const INSPECTION: &str = "firesteel.dev/inspection";
+/// Annotation that says what that inspection found on each disk: [`crate::HardwareRecord::shown_contents`].
+pub const DISK_CONTENTS: &str = "firesteel.dev/disk-contents";
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

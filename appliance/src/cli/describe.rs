@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::{
     Client, Output, get, kinds, print_text, receipt,
-    table::{self, bytes, clean, cut, duration, wrap},
+    table::{self, bytes, clean, cut, duration, first_lines, wrap},
 };
 
 /// # Errors
@@ -137,7 +137,7 @@ pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width
         page.field("Progress", &format!("{step} {percent}%: {activity}{amount}{}", table::speed(progress, now)));
     }
     conditions(&mut page, &status.conditions, now);
-    hardware::render(&mut page, journal);
+    hardware::render(&mut page, host, journal);
     plan(&mut page, journal);
     timeline(&mut page, journal);
     receipts(&mut page, journal);

@@ -7,6 +7,8 @@ mod backup;
 mod client;
 mod describe;
 mod get;
+#[cfg(test)]
+mod golden;
 mod halt;
 mod image;
 mod kinds;

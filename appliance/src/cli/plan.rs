@@ -1,6 +1,6 @@
 //! `firesteel plan HOST`: the dry run. The appliance looks ahead by the planner's own choices; nothing is done.
 
-use firesteel_plan::host::preview::Preview;
+use firesteel_plan::host::preview::{Outlook, Preview};
 
 use super::{
     Client, Output, print_text,
@@ -19,44 +19,78 @@ pub(crate) async fn run(client: &Client, host: &str, output: Output) -> anyhow::
     Ok(())
 }
 
-fn render(seen: &Preview, width: usize) -> String {
-    let mut text = String::new();
-    let mut line = |line: &str| {
-        text.push_str(&clean(line));
-        text.push('\n');
-    };
+pub(super) fn render(seen: &Preview, width: usize) -> String {
+    let mut page = Page { text: String::new(), width };
     if !seen.inspected_at.is_empty() {
-        line(&format!("Disks of {} as inspected at {}; nothing was done", seen.host, seen.inspected_at));
+        page.line(&format!("Disks of {} as inspected at {}; nothing was done", seen.host, seen.inspected_at));
     }
     for why in &seen.closed {
-        line(&format!("No disk is changed now: {why}"));
+        page.line(&format!("No disk is changed now: {why}"));
+    }
+    // The installation says something of every disk.
+    let disks = seen.outlooks.first().map(|outlook| outlook.disks.as_slice()).unwrap_or_default();
+    if !disks.is_empty() {
+        page.line("");
+        page.line("what stands on the disks");
+    }
+    for row in disks {
+        page.line(&format!("  {}  {}", row.device, row.looks));
+        table::first_lines(&row.contents).iter().for_each(|line| page.item(4, line));
     }
     for outlook in &seen.outlooks {
-        let next = if outlook.is_next { " (it would be this one now)" } else { "" };
-        line("");
-        line(&format!("{}{next}", outlook.what));
-        if !outlook.note.is_empty() {
-            line(&format!("  {}", outlook.note));
-        }
-        if !outlook.refused.is_empty() {
-            line(&format!("  nothing would be done: {}", outlook.refused));
-        }
-        let rows: Vec<Vec<String>> = outlook
-            .disks
-            .iter()
-            .map(|row| [&row.device, &row.looks, &row.fate, &row.why].map(|cell| clean(cell)).to_vec())
-            .collect();
-        if !rows.is_empty() {
-            let shown = table::render(&["DISK", "IDENTITY", "FATE", "WHY"], &rows, width.saturating_sub(2));
-            shown.lines().for_each(|row| line(&format!("  {row}")));
+        ahead(&mut page, outlook);
+    }
+    page.text
+}
+
+fn ahead(page: &mut Page, outlook: &Outlook) {
+    let next = if outlook.is_next { " (it would be this one now)" } else { "" };
+    page.line("");
+    page.line(&format!("{}{next}", outlook.what));
+    if !outlook.note.is_empty() {
+        page.line(&format!("  {}", outlook.note));
+    }
+    if !outlook.refused.is_empty() {
+        page.line(&format!("  nothing would be done: {}", outlook.refused));
+    }
+    for (index, line) in outlook.guarded.iter().enumerate() {
+        page.item(if index == 0 { 2 } else { 4 }, line);
+    }
+    let rows: Vec<Vec<String>> = outlook
+        .disks
+        .iter()
+        .map(|row| [&row.device, &row.looks, &row.fate, &row.why].map(|cell| clean(cell)).to_vec())
+        .collect();
+    if !rows.is_empty() {
+        let shown = table::render(&["DISK", "IDENTITY", "FATE", "WHY"], &rows, page.width.saturating_sub(2));
+        shown.lines().for_each(|row| page.line(&format!("  {row}")));
+    }
+}
+
+struct Page {
+    text: String,
+    width: usize,
+}
+
+impl Page {
+    fn line(&mut self, line: &str) {
+        self.text.push_str(&clean(line));
+        self.text.push('\n');
+    }
+
+    /// Indented, and what does not fit below it.
+    fn item(&mut self, indent: usize, text: &str) {
+        for (index, line) in table::wrap(&clean(text), self.width.saturating_sub(indent + 2).max(20)).iter().enumerate()
+        {
+            let further = if index == 0 { 0 } else { 2 };
+            self.line(&format!("{:1$}{line}", "", indent + further));
         }
     }
-    text
 }
 
 #[cfg(test)]
 mod tests {
-    use firesteel_plan::host::preview::{Outlook, Row};
+    use firesteel_plan::host::preview::Row;
 
     use super::*;
 
@@ -67,6 +101,7 @@ mod tests {
             looks: "serial \u{1b}[2J".into(),
             fate: fate.into(),
             why: "why".into(),
+            contents: (0..20).map(|number| format!("partition {number}: ext4\u{1b}")).collect(),
         };
         let disks = vec![row("/dev/sda", "written"), row("/dev/sdb", "kept")];
         let outlook = Outlook { what: "installation".into(), disks, ..Outlook::default() };
@@ -79,5 +114,7 @@ mod tests {
         let text = render(&seen, 100);
         assert!(text.contains("/dev/sda") && text.contains("written") && text.contains("kept"), "{text}");
         assert!(text.contains("No disk is changed now: locked") && !text.contains('\u{1b}'), "{text}");
+        assert!(text.contains("partition 7") && !text.contains("partition 8"), "{text}");
+        assert_eq!(text.matches("and 12 more").count(), 2, "{text}");
     }
 }

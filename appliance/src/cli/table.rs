@@ -72,6 +72,19 @@ pub(crate) fn wrap(text: &str, width: usize) -> Vec<String> {
     lines
 }
 
+/// Most lines that are shown of what stands on one disk.
+const DISK_LINES_MAX: usize = 8;
+
+/// The first lines of what stands on a disk, and how many there are beside them.
+#[must_use]
+pub(crate) fn first_lines(lines: &[String]) -> Vec<String> {
+    let mut shown: Vec<String> = lines.iter().take(DISK_LINES_MAX).cloned().collect();
+    if lines.len() > DISK_LINES_MAX {
+        shown.push(format!("and {} more", lines.len() - DISK_LINES_MAX));
+    }
+    shown
+}
+
 /// What a host, a BMC or a file may have put into a value must not reach a terminal as control
 /// characters.
 #[must_use]

@@ -10,6 +10,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_agent::board::Board;
 use firesteel_agent::decide::{Ending, Exit, Freshness, Mind, Next, freshness, retry_after};
 use firesteel_agent::disk::resolve;
+use firesteel_contents::{Own, objections};
 use firesteel_wire::erasure::{Erasure, Grade, Samples};
 use firesteel_wire::limits::{REPLY_LOST, REPORT_INTERVAL};
 use firesteel_wire::receipt::FileDigest;
@@ -83,6 +84,8 @@ pub(crate) struct Agent {
     pub(crate) careless: bool,
     /// Sees no partition table.
     pub(crate) blind: bool,
+    /// A planted bug: it does not see what stands on a disk, and guards nothing.
+    pub(crate) guardless: bool,
     /// A planted bug: goes on whatever replies say of a hold.
     pub(crate) deaf: bool,
     /// A planted bug: does a step again.
@@ -121,6 +124,7 @@ impl Agent {
             lie: None,
             careless: false,
             blind: false,
+            guardless: false,
             deaf: false,
             forgetful: false,
             muddled: false,
@@ -416,6 +420,10 @@ impl Agent {
         if job.disk.is_some_and(|id| id != disk.id) {
             return Err("the disk was pulled in the middle of the step".to_owned());
         }
+        let (is_guarded, refusal) = guard(step, disk);
+        if let Some(refusal) = refusal.filter(|_| !self.guardless && job.disk.is_none()) {
+            return Err(refusal);
+        }
         if disk.fails {
             disk.fails = false;
             job.disk = Some(disk.id);
@@ -430,6 +438,7 @@ impl Agent {
             over: disk.bootable().map(|installed| installed.disk_guid.clone()),
             first: job.disk.is_none(),
             step: job.index,
+            is_guarded,
         });
         job.disk = Some(disk.id);
         Ok(disk)
@@ -477,7 +486,7 @@ impl Agent {
                 let disk = self.open(job, step, disks, touched, "write")?;
                 let corrupts = std::mem::take(&mut disk.corrupts);
                 if chunk == 0 {
-                    disk.head = false;
+                    disk.clear();
                     disk.body = Some(Installed {
                         raw_sha256: image.raw_sha256.clone(),
                         disk_guid: disk_guid.clone(),
@@ -551,7 +560,8 @@ impl Agent {
 
     fn told(&self, disk: wire::Disk) -> wire::Disk {
         let table = if self.blind { Some(wire::Table::None) } else { disk.table.clone() };
-        wire::Disk { table, ..disk }
+        let contents = disk.contents.filter(|_| !self.guardless);
+        wire::Disk { table, contents, ..disk }
     }
 
     fn inventory(&self, disks: &[Disk]) -> wire::Inventory {
@@ -564,6 +574,18 @@ impl Agent {
             ..wire::Inventory::default()
         }
     }
+}
+
+/// Whether the disk is a cluster's and the step leaves it its guard; and what the agent says to that.
+fn guard(step: &Step, disk: &Disk) -> (bool, Option<String>) {
+    let (names, override_guards, was_vacant) = match step {
+        Step::ClearMetadata { own_names, override_guards, was_vacant, .. }
+        | Step::EraseDisk { own_names, override_guards, was_vacant, .. }
+        | Step::WriteImage { own_names, override_guards, was_vacant, .. } => (own_names, *override_guards, *was_vacant),
+        _ => return (false, None),
+    };
+    let reasons = objections(&disk.contents(), Own { names, was_vacant });
+    (disk.foreign && !override_guards, (!reasons.is_empty() && !override_guards).then(|| reasons.join(", ")))
 }
 
 fn millis(time: Duration) -> u64 {

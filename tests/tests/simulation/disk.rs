@@ -1,6 +1,7 @@
 //! Disks that remember what was done to them, and by which plan.
 
 use firesteel_agent::host::SeenDisk;
+use firesteel_contents::{DiskContents, Finding, Kind, Owner, Plain};
 use firesteel_wire as wire;
 
 /// An installed system, as far as it matters.
@@ -30,6 +31,8 @@ pub(crate) struct Disk {
     /// The next write fails.
     pub(crate) fails: bool,
     pub(crate) read_only: bool,
+    /// It holds a filesystem of a cluster, which no host owns.
+    pub(crate) foreign: bool,
 }
 
 /// One destructive thing that happened to a disk.
@@ -46,6 +49,8 @@ pub(crate) struct Touch {
     /// The first touch of its step.
     pub(crate) first: bool,
     pub(crate) step: usize,
+    /// It held what is a cluster's, and the step does not override that.
+    pub(crate) is_guarded: bool,
 }
 
 impl Disk {
@@ -60,6 +65,20 @@ impl Disk {
             corrupts: false,
             fails: false,
             read_only: false,
+            foreign: false,
+        }
+    }
+
+    /// What a reader of the disk finds.
+    pub(crate) fn contents(&self) -> DiskContents {
+        let place = || "the disk".to_owned();
+        let finding = || Finding { place: place(), kind: Kind::Vmfs, name: String::new(), owner: Owner::Unnamed };
+        let system = self.bootable();
+        DiskContents {
+            guid: system.map(|installed| installed.disk_guid.clone()).unwrap_or_default(),
+            findings: self.foreign.then(finding).into_iter().collect(),
+            plain: system.map(|_| Plain { place: place(), name: "gpt".into() }).into_iter().collect(),
+            ..DiskContents::default()
         }
     }
 
@@ -70,6 +89,7 @@ impl Disk {
     pub(crate) fn clear(&mut self) {
         self.head = false;
         self.body = None;
+        self.foreign = false;
     }
 
     fn wire(&self, place: usize) -> wire::Disk {
@@ -87,6 +107,7 @@ impl Disk {
                 Some(installed) => wire::Table::Gpt { guid: installed.disk_guid.clone() },
                 None => wire::Table::None,
             }),
+            contents: Some(Box::new(self.contents())),
             ..wire::Disk::default()
         }
     }

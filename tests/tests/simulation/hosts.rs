@@ -313,6 +313,7 @@ impl World {
         }
         (agent.careless, agent.forgetful) = (machine.careless, machine.forgetful);
         agent.blind = machine.blind;
+        agent.guardless = machine.guardless;
         agent.deaf = self.setup.bug == Some(Bug::DeafAgent);
         agent.muddled = self.setup.bug == Some(Bug::StaleReports);
         machine.tokens.push((token, agent.key));

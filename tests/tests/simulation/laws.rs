@@ -18,6 +18,7 @@
 //! | not more hosts are worked on than there are slots | each write of a journal |
 //! | while the fleet is halted no plan that destroys is issued, and each agent is told to hold | each write of a journal, each answer |
 //! | an agent that was told to hold touches no disk | each touch |
+//! | no disk of a cluster is touched, and no plan names one that the newest inspection shows, without an override | each touch, each write of a journal |
 //! | no stranger gets a host's boot, no host a stranger's | each script |
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -25,10 +26,11 @@ use std::fmt;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use firesteel_plan::HostMemory;
 use firesteel_plan::admission::FOR_DELETIONS;
 use firesteel_plan::host::graph::is_legal;
 use firesteel_plan::host::{PlanKind, State};
+use firesteel_plan::{DiskIdentity, HostMemory};
+use firesteel_resources::HardwareRecord;
 use firesteel_resources::bare_metal_host::{ProvisioningState, annotations};
 use firesteel_resources::host_journal::{AgentBinding, InstanceRecord};
 use firesteel_store::memory::{Fate, Faults, Wait};
@@ -61,6 +63,7 @@ pub(crate) enum Law {
     LeftAlone,
     Slots,
     Halted,
+    Guarded,
 }
 
 #[derive(Clone, Debug)]
@@ -183,6 +186,7 @@ pub(crate) struct HostTruth {
     pub(crate) instance: Option<InstanceRecord>,
     pub(crate) receipts: Vec<ReceiptTruth>,
     progress: Option<ProgressTruth>,
+    hardware: Option<HardwareRecord>,
 }
 
 impl HostTruth {
@@ -548,10 +552,35 @@ impl Laws {
         self.hosts.insert(name, new);
     }
 
+    /// A plan that begins names no disk that is a cluster's, as far as this boot's inspection shows.
+    fn leaves_guarded(&mut self, name: &str, before: &HostMemory, new: &HostTruth) {
+        let after = &new.memory;
+        let is_new = (before.attempt, before.plan_number) != (after.attempt, after.plan_number);
+        let Some(issued) = after.plan.as_ref().filter(|issued| is_new && issued.plan.destroys()) else { return };
+        let Some(record) = new.hardware.as_ref().filter(|record| record.attempt == after.attempt) else { return };
+        let was_let_go = |disk: &DiskIdentity| match &issued.plan {
+            PlanKind::Write(write) => write.override_guards,
+            PlanKind::Erase(erase) => erase.overridden.contains(disk),
+            PlanKind::Clean { .. } | PlanKind::Inspect | PlanKind::Reboot | PlanKind::PowerOff => false,
+        };
+        // What this boot's plans did to it since is not in the record.
+        let was_changed = |disk: &DiskIdentity| before.changed_disks.iter().any(|known| known.disk == *disk);
+        let is_kept = |disk: &DiskIdentity| {
+            let found = record.disks.iter().find(|found| found.serial == disk.serial);
+            let contents = found.and_then(|found| found.contents.as_deref());
+            contents.is_some_and(|contents| contents.findings.iter().any(|finding| finding.kind.is_of_clusters()))
+        };
+        let kept = issued.disks().into_iter().find(|disk| !was_let_go(disk) && !was_changed(disk) && is_kept(disk));
+        if let Some(disk) = kept {
+            self.broken(Law::Guarded, format!("{name}: a plan to {} {disk}, a cluster's", issued.plan.name()));
+        }
+    }
+
     fn compare(&mut self, name: &str, old: &HostTruth, new: &HostTruth) {
         let (before, after) = (&old.memory, &new.memory);
         self.is_left_alone(name, before, new);
         self.has_slots(name, before, new);
+        self.leaves_guarded(name, before, new);
         let edge = (before.state.word(), after.state.word());
         if edge.0 != edge.1 {
             if !is_legal(edge.0, edge.1) {
@@ -649,6 +678,10 @@ impl Laws {
                 touch.what, touch.serial
             );
             self.broken(Law::Newer, text);
+        }
+        if touch.is_guarded {
+            let text = format!("{machine}: {} of disk {}, which is a cluster's", touch.what, touch.serial);
+            self.broken(Law::Guarded, text);
         }
         let plan = self.issued.get(&(uid.to_owned(), touch.attempt, touch.plan));
         let named = match plan {

@@ -77,6 +77,7 @@ pub(crate) struct Machine {
     pub(crate) next_lie: Option<Lie>,
     pub(crate) careless: bool,
     pub(crate) blind: bool,
+    pub(crate) guardless: bool,
     pub(crate) forgetful: bool,
     /// Tokens of its boots, with the key that used them.
     pub(crate) tokens: Vec<(String, PublicKey)>,

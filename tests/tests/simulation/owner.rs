@@ -57,6 +57,8 @@ pub(crate) enum Wish {
     SoftReboot,
     RebootByForce,
     Retry,
+    /// Lets go what guards keep on the machine's disks.
+    Override,
     Unpaused,
     Cleaning,
 }
@@ -293,6 +295,10 @@ impl World {
                 }
                 S::PoweringOff | S::Deleting => continue,
             };
+            if matches!(to, S::Provisioning | S::Deprovisioning) && self.random.chance(700) {
+                let delay = self.random.millis(0, 60_000);
+                self.after(delay, Event::Wish { name: name.clone(), wish: Wish::Override, state: Some(to) });
+            }
             if wish == Wish::Nothing {
                 continue;
             }
@@ -380,6 +386,18 @@ impl World {
             Wish::Attach => forget(annotations::DETACHED),
             Wish::SoftReboot => annotate(annotations::REBOOT, ""),
             Wish::RebootByForce => annotate(annotations::REBOOT, "{\"mode\":\"hard\",\"force\":true}"),
+            Wish::Override => {
+                let kept = self.machines.get(id).into_iter().flat_map(|machine| &machine.disks);
+                let serials: Vec<String> = kept.filter(|disk| disk.foreign).map(|disk| disk.serial.clone()).collect();
+                if serials.is_empty() {
+                    return;
+                }
+                lock(&self.laws).counts.other("guards overridden");
+                let names = serde_json::to_string(&serials).unwrap_or_default();
+                Box::new(move |host| {
+                    host.metadata.annotations.insert(annotations::OVERRIDE_GUARD.to_owned(), names.clone());
+                })
+            }
             Wish::Retry => annotate(annotations::RETRY, ""),
         };
         self.edit(name, edit, false);

@@ -43,12 +43,14 @@ pub(crate) enum Bug {
     PlanBehindGate,
     /// An agent that does not see what a disk is marked with.
     BlindAgent,
+    /// An agent that tells nothing of what stands on a disk, and guards nothing.
+    GuardlessAgent,
 }
 
 /// Of a store that is restored from a backup; `restores` plants them.
 pub(crate) const RESTORE_BUGS: [(Bug, Law); 1] = [(Bug::BlindAgent, Law::Newer)];
 
-pub(crate) const BUGS: [(Bug, Law); 18] = [
+pub(crate) const BUGS: [(Bug, Law); 19] = [
     (Bug::CarelessAgent, Law::PlannedDisk),
     (Bug::ForgetfulAgent, Law::Once),
     (Bug::LostWrites, Law::Durable),
@@ -67,4 +69,5 @@ pub(crate) const BUGS: [(Bug, Law); 18] = [
     (Bug::DeafAgent, Law::Halted),
     (Bug::SilentReplies, Law::Halted),
     (Bug::PlanBehindGate, Law::Halted),
+    (Bug::GuardlessAgent, Law::Guarded),
 ];

@@ -44,7 +44,7 @@ impl World {
                 agent.lie = None;
             }
             for disk in &mut machine.disks {
-                (disk.corrupts, disk.fails, disk.read_only) = (false, false, false);
+                (disk.corrupts, disk.fails, disk.read_only, disk.foreign) = (false, false, false, false);
             }
             if machine.disks.is_empty() {
                 continue;

@@ -126,6 +126,9 @@ pub(crate) enum Event {
     },
 }
 
+/// Every so many disks of a wild world hold what is a cluster's.
+const FOREIGN_EVERY: u64 = 3;
+
 /// How a world is.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
@@ -237,13 +240,16 @@ impl World {
             next_lie: None,
             careless: self.setup.bug == Some(Bug::CarelessAgent),
             blind: self.setup.bug == Some(Bug::BlindAgent),
+            guardless: self.setup.bug == Some(Bug::GuardlessAgent),
             forgetful: self.setup.bug == Some(Bug::ForgetfulAgent),
             tokens: Vec::new(),
         }
     }
 
     pub(crate) fn new_disk(&mut self, place: usize) -> Disk {
-        let disk = Disk::new(self.next_disk, (20 + 10 * place as u64) << 30);
+        let mut disk = Disk::new(self.next_disk, (20 + 10 * place as u64) << 30);
+        let is_of_cluster = self.setup.wild && self.next_disk.is_multiple_of(FOREIGN_EVERY);
+        disk.foreign = is_of_cluster || self.setup.bug == Some(Bug::GuardlessAgent);
         self.next_disk += 1;
         disk
     }

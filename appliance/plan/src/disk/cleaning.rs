@@ -7,7 +7,10 @@
 //!   have to be cleaned and cannot be, nothing is planned: a host is never half clean without a word.
 
 pub use firesteel_resources::bare_metal_host::cleaning::{CleaningPolicies, CleaningPolicy, Method, Scope};
-use firesteel_resources::{RootDeviceHints, hardware::DiskRecord};
+use firesteel_resources::{
+    RootDeviceHints,
+    hardware::{DiskRecord, TableRecord},
+};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -138,13 +141,30 @@ pub fn record_of<'a>(disk: &DiskIdentity, disks: &'a [DiskRecord]) -> Option<&'a
     disks.iter().find(|record| is_same(disk, record))
 }
 
+/// What names this disk of an inspection by itself; nothing where only its path does.
+#[must_use]
+pub fn identity_of(disk: &DiskRecord, disks: &[DiskRecord]) -> Option<DiskIdentity> {
+    identity(&RootDeviceHints::default(), disk, disks).ok()
+}
+
+/// Whether the disk's table has one of these GUIDs, as an installation gives it.
+#[must_use]
+pub fn is_mark_of(disk: &DiskRecord, names: &[String]) -> bool {
+    let strict = match &disk.table {
+        Some(TableRecord::Gpt { guid }) => guid.as_str(),
+        Some(TableRecord::None | TableRecord::Unreadable { .. }) | None => "",
+    };
+    let lenient = disk.contents.as_ref().map_or("", |contents| contents.guid.as_str());
+    let is_named = |guid: &str| !guid.is_empty() && names.iter().any(|name| name.eq_ignore_ascii_case(guid));
+    is_named(strict) || is_named(lenient)
+}
+
 /// The disks that an owner of the host may leave data on: all that are erased after it. One without an identity
 /// cannot be looked for, and stops the erasure by itself.
 #[must_use]
 pub fn holders(disks: &[DiskRecord]) -> Vec<DiskIdentity> {
-    let hints = RootDeviceHints::default();
     let fixed = disks.iter().filter(|disk| disk.size_bytes > 0 && !disk.removable);
-    fixed.filter_map(|disk| identity(&hints, disk, disks).ok()).collect()
+    fixed.filter_map(|disk| identity_of(disk, disks)).collect()
 }
 
 /// Those of the disks that the last owner had which are not among these.

@@ -17,8 +17,8 @@ mod table;
 use serde::{Deserialize, Serialize};
 
 pub use cleaning::{
-    Cleaning, CleaningPolicies, CleaningPolicy, Method, NextOwner, Scope, all_there, holders, is_named_by,
-    plan_cleaning, record_of,
+    Cleaning, CleaningPolicies, CleaningPolicy, Method, NextOwner, Scope, all_there, holders, identity_of, is_mark_of,
+    is_named_by, plan_cleaning, record_of,
 };
 pub use hints::{mismatch, names_kernel_device};
 pub use mark::Mark;

@@ -7,6 +7,7 @@ use crate::{
     disk::{names_kernel_device, select_disk, size_text},
     host::{
         effect::{Effect, Reason},
+        guards,
         memory::DiskPlan,
         restored,
         seen::{ImageSeen, ReadyImage, UserDataSeen},
@@ -93,7 +94,7 @@ pub(super) fn user_data(turn: &mut Turn<'_>) -> Result<(Option<String>, Vec<Stri
 /// Whether the newest inspection says enough about the disks to choose one now.
 pub(super) fn inspection_is_fresh(turn: &Turn<'_>) -> bool {
     let Some(record) = &turn.seen.hardware else { return false };
-    if restored::needs_look(turn) {
+    if restored::needs_look(turn) || guards::is_outdated(&turn.memory, record) {
         return false;
     }
     if turn.memory.retried_at.is_some_and(|at| record.inspected_at <= at) {

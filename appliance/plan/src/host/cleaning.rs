@@ -4,20 +4,21 @@
 
 use firesteel_resources::{
     HardwareRecord,
-    bare_metal_host::{ErrorType, annotations, cleaning::CleaningPolicies},
+    bare_metal_host::{ErrorType, cleaning::CleaningPolicies},
 };
 
 use crate::{
-    disk::{self, Cleaned, Cleaning, DiskIdentity, Method, NextOwner, NoDisk, is_named_by, plan_cleaning},
+    disk::{self, Cleaned, Cleaning, DiskIdentity, Method, NextOwner, NoDisk, plan_cleaning},
     host::{
         attempt::{self, Presence, Progress},
-        effect::{Effect, ErasePlan, EventKind, PlanKind, Reason},
-        gate, inspecting,
+        effect::{ErasePlan, EventKind, PlanKind, Reason},
+        gate, guards, inspecting,
         memory::{CleanedNote, Failure, State},
         restored,
         seen::AgentSeen,
         tombstone,
         turn::Turn,
+        vacancy,
     },
 };
 
@@ -117,7 +118,7 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
         left_unknown(turn, &text);
         return Ok(text);
     }
-    let shown = receipts(turn, agent);
+    let shown = receipts(turn);
     let missing: Vec<DiskIdentity> =
         cleaning.disks.iter().filter(|wanted| disk::proof(cleaning.method, wanted, &shown).is_err()).cloned().collect();
     if missing.is_empty() {
@@ -167,7 +168,7 @@ pub(super) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
 
 /// Whatever is cleaned next begins anew.
 fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why: &str) {
-    let shown = attempt::current(turn).map(|agent| receipts(turn, agent)).unwrap_or_default();
+    let shown = receipts(turn);
     let names = |is_proven: bool| {
         let of = disks.iter().filter(|disk| disk::proof(method, disk, &shown).is_ok() == is_proven);
         of.map(ToString::to_string).collect::<Vec<_>>().join("; ")
@@ -187,7 +188,8 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
 }
 
 /// What this boot's receipts show of the disks as they are: one from before a write proves nothing any more.
-fn receipts(turn: &Turn<'_>, agent: &AgentSeen) -> Vec<Cleaned> {
+pub(super) fn receipts(turn: &Turn<'_>) -> Vec<Cleaned> {
+    let Some(agent) = attempt::current(turn) else { return Vec::new() };
     let written = turn.memory.written.as_ref().filter(|written| written.attempt == turn.memory.attempt);
     let since = written.map_or(0, |written| written.plan);
     agent.cleaned.iter().filter(|shown| shown.plan > since).cloned().collect()
@@ -201,11 +203,14 @@ fn follow(turn: &mut Turn<'_>, agent: &AgentSeen, next: NextOwner, kind: ErrorTy
         Progress::NoPlan | Progress::Issued | Progress::Running { .. } => Err(attempt::watch(turn, agent, kind)),
         Progress::Failed { message, .. } => {
             turn.memory.plan = None;
+            let shown = receipts(turn);
+            vacancy::cleaned(turn, &shown);
             Err(failed(turn, next, kind, &message))
         }
         Progress::Done => {
             turn.memory.plan = None;
-            let shown = receipts(turn, agent);
+            let shown = receipts(turn);
+            vacancy::cleaned(turn, &shown);
             let short = disks.iter().find_map(|wanted| Some((wanted, disk::proof(method, wanted, &shown).err()?)));
             match short {
                 None => Ok(()),
@@ -220,18 +225,11 @@ fn follow(turn: &mut Turn<'_>, agent: &AgentSeen, next: NextOwner, kind: ErrorTy
 
 #[track_caller]
 fn failed(turn: &mut Turn<'_>, next: NextOwner, kind: ErrorType, message: &str) -> Reason {
-    let exit = match next {
-        NextOwner::Same => "spec.automatedCleaningMode: disabled lets the host go on uncleaned",
-        NextOwner::Another => {
-            "the annotation firesteel.dev/cleaning asks for less between owners, or `firesteel release --force` lets \
-             the host go uncleaned"
-        }
-    };
-    let guard = "what a guard keeps is erased where the annotation firesteel.dev/override-guard names the disk";
-    turn.fail(kind, format!("cleaning the disk failed: {message}; {guard}; {exit}"))
+    let (exit, guard) = (guards::exit(next), guards::override_help());
+    guards::refuse(turn, kind, format!("cleaning the disk failed: {message}; {guard}; {exit}"))
 }
 
-/// Method and disks, from an inspection of this boot and of after the last retry. The target's metadata alone needs
+/// Method and disks, from an inspection of this boot and of after the last try. The target's metadata alone needs
 /// none: its identity is that of the installation, and the agent compares it.
 #[track_caller]
 fn chosen(
@@ -246,13 +244,12 @@ fn chosen(
         .hardware
         .as_ref()
         .map(|record| decide(&turn.requests.cleaning, next, targets, &turn.memory.tenant_disks, record));
-    // Who asks to try again may have changed the disks.
-    let (attempt, retried_at) = (turn.memory.attempt, turn.memory.retried_at);
-    let is_own = seen.hardware.as_ref().is_some_and(|record| {
-        record.attempt == attempt && retried_at.is_none_or(|retried_at| record.inspected_at >= retried_at)
-    });
+    let is_own = guards::own_record(turn).is_some();
+    let is_of_boot = |record: &HardwareRecord| record.attempt == turn.memory.attempt;
+    let was_refused =
+        seen.hardware.as_ref().is_some_and(|record| is_of_boot(record) && guards::is_outdated(&turn.memory, record));
     match decided {
-        Some(Ok(cleaning)) if is_own || is_of_target(&cleaning, targets) => Ok(cleaning),
+        Some(Ok(cleaning)) if is_own || !was_refused && is_of_target(&cleaning, targets) => Ok(cleaning),
         Some(Err(error)) if is_own => {
             is_due(turn)?;
             Err(failed(turn, next, kind, &format!("no disk is cleaned: {error}")))
@@ -271,7 +268,8 @@ fn is_of_target(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
 /// A failure to clean delays the next try; one that led here delays the next installation alone.
 #[track_caller]
 fn is_due(turn: &mut Turn<'_>) -> Result<(), Reason> {
-    let is_own = turn.memory.failure.as_ref().is_some_and(|failure| failure.at > turn.memory.since);
+    let is_since = turn.memory.failure.as_ref().is_some_and(|failure| failure.at > turn.memory.since);
+    let is_own = is_since || guards::is_refusal(&turn.memory);
     let is_overridden = !turn.requests.override_guards.is_empty();
     if is_own && !is_overridden { turn.may_try() } else { Ok(()) }
 }
@@ -282,11 +280,12 @@ fn issue(
     agent: &AgentSeen,
     next: NextOwner,
     cleaning: &Cleaning,
-    (mut disks, targets): (Vec<DiskIdentity>, &[DiskIdentity]),
+    (missing, targets): (Vec<DiskIdentity>, &[DiskIdentity]),
     kind: ErrorType,
 ) -> Result<String, Reason> {
     is_due(turn)?;
     gate::may_destroy(turn, kind)?;
+    let mut disks = guards::may_clean(turn, next, &missing, kind)?;
     let plan = match disks.as_slice() {
         // Every agent knows this step.
         [only] if is_of_target(cleaning, targets) && turn.requests.override_guards.is_empty() => {
@@ -303,7 +302,7 @@ fn issue(
         }
         _ => {
             disks.truncate(DISKS_MAX);
-            let overridden = take_overrides(turn, &disks);
+            let overridden = guards::take_overrides(turn, &disks);
             let own_names = turn.memory.names.clone();
             PlanKind::Erase(ErasePlan { method: cleaning.method, disks, next, own_names, overridden })
         }
@@ -330,42 +329,6 @@ fn told(plan: &PlanKind, cleaning: &Cleaning) -> String {
 fn kept(cleaning: &Cleaning) -> Option<String> {
     let kept: Vec<&str> = cleaning.kept.iter().map(|disk| disk.device.as_str()).collect();
     (!kept.is_empty()).then(|| format!("kept: {}", kept.join(", ")))
-}
-
-/// A request that was taken for a plan counts for no other one, also where its removal was lost.
-pub(super) fn drop_taken(turn: &mut Turn<'_>) {
-    if turn.memory.overridden.is_empty() {
-        return;
-    }
-    if turn.requests.override_guards == turn.memory.overridden {
-        turn.requests.override_guards.clear();
-        turn.effect(Effect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
-    } else {
-        turn.memory.overridden.clear();
-    }
-}
-
-/// Which of the disks have their guards overridden; the request is over with that.
-pub(super) fn take_overrides(turn: &mut Turn<'_>, disks: &[DiskIdentity]) -> Vec<DiskIdentity> {
-    let names = std::mem::take(&mut turn.requests.override_guards);
-    let Some(record) = turn.seen.hardware.as_ref().filter(|_| !names.is_empty()) else { return Vec::new() };
-    turn.memory.overridden.clone_from(&names);
-    let mut overridden = Vec::new();
-    for name in &names {
-        match disks.iter().find(|disk| is_named_by(name, disk, &record.disks)) {
-            Some(disk) => {
-                turn.event(EventKind::Warning, "GuardOverridden", format!("{disk} is erased whatever it holds"));
-                overridden.push(disk.clone());
-            }
-            None => {
-                let text =
-                    format!("no guard is overridden by {name:?}: it names none of the disks to erase, or several");
-                turn.event(EventKind::Warning, "GuardNotOverridden", text);
-            }
-        }
-    }
-    turn.effect(Effect::RemoveAnnotation { key: annotations::OVERRIDE_GUARD.to_owned() });
-    overridden
 }
 
 /// Keeps and tells what was proven.

@@ -79,7 +79,7 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
             turn.memory.disk_dirty = false;
             turn.memory.plan = None;
             if next == NextOwner::Another {
-                tenancy::forget(turn);
+                tenancy::pass_on(turn);
             }
             done(turn, &text)
         }

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     disk::{DiskChoice, DiskIdentity, Method},
     host::{
+        changed::ChangedDisk,
         effect::{BmcCall, PlanKind, WritePlan},
         seen::ReadyImage,
     },
@@ -79,6 +80,15 @@ pub struct HostMemory {
     /// Those of them that the tenant's systems were installed on.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tenant_targets: Vec<DiskIdentity>,
+    /// Disks that were blank or this host's own when its present owner got them ([`crate::host::was_vacant`]).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub vacant_disks: Vec<DiskIdentity>,
+    /// Disks that a plan may have changed since the newest inspection.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed_disks: Vec<ChangedDisk>,
+    /// A try ended because of how the disks are: the next one has them looked at again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused: Option<Refused>,
     /// Names that the host had under its last installation.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub names: Vec<String>,
@@ -421,6 +431,18 @@ impl DiskPlan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WrittenBy {
+    pub attempt: u64,
+    pub plan: u32,
+    /// The mark that it gave the disk, done or not; empty in a memory of before this was kept.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub disk_guid: String,
+}
+
+/// A try that ended because of how the disks are, and the newest plan of that moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Refused {
+    pub at: Timestamp,
     pub attempt: u64,
     pub plan: u32,
 }

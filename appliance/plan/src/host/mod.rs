@@ -20,6 +20,7 @@ mod attempt;
 mod available;
 mod bmc;
 mod boot;
+mod changed;
 mod checks;
 mod cleaning;
 mod conditions;
@@ -31,6 +32,7 @@ pub mod effect;
 mod externally_provisioned;
 pub mod gate;
 pub mod graph;
+mod guards;
 mod history;
 mod inspecting;
 pub mod limits;
@@ -56,18 +58,21 @@ mod tenancy;
 mod tombstone;
 mod turn;
 mod unmanaged;
+mod vacancy;
 
 pub use boot::{BootEntry, boot_entry, current_plan};
+pub use changed::{ChangedDisk, contents_lines};
 pub use effect::{BmcAction, BmcCall, Effect, ErasePlan, Event, EventKind, PlanKind, Reason, Step, WritePlan};
 use firesteel_resources::{
     bare_metal_host::{FINALIZER, annotations},
     meta::normal_mac,
 };
+pub use guards::objections;
 use jiff::Timestamp;
 pub use limits::Limits;
 pub use memory::{
     Admitted, Applied, CleanedNote, DiskPlan, Failure, Frozen, FrozenWhy, GivenUp, Held, HostMemory, IssuedPlan,
-    Restored, State, Uncleaned,
+    Refused, Restored, State, Uncleaned,
 };
 pub use project::project;
 pub use seen::{
@@ -76,6 +81,7 @@ pub use seen::{
 };
 pub use slot::standing;
 use turn::Turn;
+pub use vacancy::{own_names, was_vacant};
 
 use crate::disk::NextOwner;
 
@@ -102,10 +108,13 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     supplied::take(turn);
     learn_macs(turn);
     retry(turn);
-    cleaning::drop_taken(turn);
+    guards::drop_taken(turn);
+    guards::heed(turn);
     restored::look(turn);
     gate::notice(turn);
     tenancy::notice(turn);
+    vacancy::notice(turn);
+    changed::settle(&mut turn.memory, turn.seen.hardware.as_ref());
     let asked_to_go = turn.seen.host.metadata.is_deleting();
     if turn.requests.release_force && asked_to_go && turn.memory.state != State::Deleting {
         let text = "released by force: the disk is not cleaned";

@@ -41,7 +41,7 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
             Err(reason) => return reason,
             Ok(cleaned) => text = cleaned,
         }
-        tenancy::forget(turn);
+        tenancy::pass_on(turn);
         // Where the owner's policy asks for less than all, that is enough to go on, and no proof: it stays told.
         tombstone::tell_only(turn);
         turn.memory.disk_dirty = false;

@@ -14,14 +14,15 @@ use crate::{
     disk::{Method, NextOwner},
     host::{
         attempt::{self, Presence, Progress},
-        checks, cleaning, deprovisioning,
+        checks, deprovisioning,
         effect::{EventKind, PlanKind, Reason, WritePlan},
-        gate, inspecting,
+        gate, guards, inspecting,
         memory::{Applied, IssuedPlan, State, WrittenBy},
         restored,
         seen::{AgentSeen, UserDataSeen},
         tenancy, tombstone,
         turn::{Turn, later},
+        vacancy,
     },
 };
 
@@ -87,7 +88,10 @@ fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(
     if turn.requests.override_guards.is_empty() {
         turn.may_try()?;
     }
-    let override_guards = !cleaning::take_overrides(turn, std::slice::from_ref(disk.identity())).is_empty();
+    let override_guards = !guards::take_overrides(turn, std::slice::from_ref(disk.identity())).is_empty();
+    if !override_guards {
+        guards::may_write(turn, disk.identity(), KIND)?;
+    }
     let disk_guid = restored::mark(turn);
     let plan =
         WritePlan { disk: disk.identity().clone(), disk_guid, image, user_data_sha256, configs, override_guards };
@@ -99,10 +103,11 @@ fn prepare(turn: &mut Turn<'_>, wanted: &firesteel_resources::Image) -> Result<(
     turn.memory.cleaned = None;
     tenancy::name(turn);
     tombstone::tell_only(turn);
+    let disk_guid = plan.disk_guid.clone();
     turn.issue(PlanKind::Write(plan));
     // Its checksum may be another one than when the attempt began; what is told of the disk is what this plan writes.
     turn.memory.last_attempted_image = Some(wanted.clone());
-    turn.memory.written = Some(WrittenBy { attempt: turn.memory.attempt, plan: turn.memory.plan_number });
+    turn.memory.written = Some(WrittenBy { attempt: turn.memory.attempt, plan: turn.memory.plan_number, disk_guid });
     Err(attempt::watch(turn, agent, KIND))
 }
 
@@ -134,12 +139,19 @@ fn write(turn: &mut Turn<'_>, issued: &IssuedPlan) -> Reason {
 
 fn follow(turn: &mut Turn<'_>, issued: &IssuedPlan, agent: &AgentSeen) -> Reason {
     match attempt::progress(turn, agent) {
-        Progress::Failed { message, disk_changed: true } => broken(turn, &message),
+        Progress::Failed { message, disk_changed: true } => {
+            issued.disks().iter().for_each(|disk| vacancy::written(turn, disk));
+            broken(turn, &message)
+        }
         Progress::Failed { message, disk_changed: false } => {
             turn.memory.plan = None;
             turn.memory.disk_dirty = false;
             tenancy::withdraw(turn);
-            turn.fail(KIND, format!("nothing was written: {message}; `firesteel retry` has the host inspected again"))
+            guards::refuse(
+                turn,
+                KIND,
+                format!("nothing was written: {message}; `firesteel retry` has the host inspected again"),
+            )
         }
         Progress::Issued if is_refused(turn, issued, agent) => {
             // It may begin in this very moment, so the disk counts as written.

@@ -29,6 +29,7 @@ use crate::{
         memory::{Frozen, FrozenWhy, GivenUp, Restored, State},
         tenancy,
         turn::Turn,
+        vacancy,
     },
 };
 
@@ -74,6 +75,7 @@ pub(super) fn notice(turn: &mut Turn<'_>) {
     turn.memory.bmc.call = None;
     turn.memory.power = None;
     turn.memory.frozen = None;
+    vacancy::doubt(turn);
     turn.memory.restored = Some(Restored { at: turn.now, unfinished: unfinished.unwrap_or_default() });
     let from = lineage.known.iter().rev().nth(1).map_or(0, |(_, last)| *last);
     let text = format!(

@@ -15,9 +15,11 @@ use firesteel_resources::{HardwareRecord, bare_metal_host::BareMetalHostSpec, me
 use crate::{
     disk::{DiskIdentity, NextOwner, holders},
     host::{
+        cleaning,
         memory::{HostMemory, State},
         tombstone,
         turn::Turn,
+        vacancy,
     },
 };
 
@@ -79,7 +81,7 @@ pub(super) fn name(turn: &mut Turn<'_>) {
 }
 
 /// Adds what is new; the oldest goes beyond the bound.
-fn unite(known: &mut Vec<DiskIdentity>, found: impl IntoIterator<Item = DiskIdentity>) {
+pub(super) fn unite(known: &mut Vec<DiskIdentity>, found: impl IntoIterator<Item = DiskIdentity>) {
     for disk in found {
         if !known.contains(&disk) {
             known.push(disk);
@@ -142,8 +144,15 @@ pub(super) fn next_of(
     next(memory.tenant.as_deref(), consumer(spec).as_deref(), goes)
 }
 
+/// What the last owner left is cleaned as far as is due: the host is another one's from now on.
+pub(super) fn pass_on(turn: &mut Turn<'_>) {
+    let shown = cleaning::receipts(turn);
+    vacancy::pass_on(turn, &shown);
+    forget(turn);
+}
+
 /// Nothing of an owner is left.
-pub(super) fn forget(turn: &mut Turn<'_>) {
+fn forget(turn: &mut Turn<'_>) {
     turn.memory.tenant = None;
     turn.memory.tenant_is_new = false;
     turn.memory.tenant_disks.clear();

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::{
     backoff,
     host::{
-        detached,
+        changed, detached,
         effect::{Effect, Event, EventKind, PlanKind, Reason, Step, bounded},
         history,
         limits::Limits,
@@ -275,6 +275,7 @@ impl<'a> Turn<'a> {
         let number = self.memory.plan_number;
         self.memory.plan = Some(IssuedPlan { number, plan: plan.clone(), issued_at: self.now, stopped: None });
         self.memory.held = None;
+        changed::note(&mut self.memory);
         self.effect(Effect::IssuePlan { attempt: self.memory.attempt, number, plan });
     }
 

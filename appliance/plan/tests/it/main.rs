@@ -16,6 +16,7 @@ mod faults;
 mod flows;
 mod gate;
 mod graph;
+mod guards;
 mod moved;
 mod policy;
 mod properties;

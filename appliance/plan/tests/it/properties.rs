@@ -1,12 +1,15 @@
 //! Random histories: whatever happens in whatever order, some things never do.
 
+use firesteel_contents::{DiskContents, Finding, Kind, Owner};
 use firesteel_plan::{
-    BootEntry, Effect, HostMemory, Step,
+    BootEntry, Effect, HostMemory, Seen, Step,
     admission::Offer,
     boot_entry,
-    host::{BmcAction, ImageSeen, PlanKind, Power, State, UserDataSeen, Work, graph::is_legal},
+    host::{BmcAction, ImageSeen, PlanKind, Power, State, UserDataSeen, Work, graph::is_legal, objections},
 };
-use firesteel_resources::{HardwareRecord, ObjectReference, RootDeviceHints, bare_metal_host::annotations};
+use firesteel_resources::{
+    HardwareRecord, ObjectReference, RootDeviceHints, bare_metal_host::annotations, hardware::DiskRecord,
+};
 use proptest::prelude::*;
 
 use crate::world::{World, disk, image, ready};
@@ -125,7 +128,7 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
             world.edit(|host| host.spec.root_device_hints = Some(RootDeviceHints { model, ..Default::default() }));
         }
         Happening::Disks(count) => {
-            let disks = (0..*count).map(|n| disk(&format!("sd{n}"), &format!("S{n}"), 20)).collect();
+            let disks = (0..*count).map(|n| holding(n, disk(&format!("sd{n}"), &format!("S{n}"), 20))).collect();
             let attempt = world.memory().attempt;
             world.seen.hardware =
                 Some(HardwareRecord { disks, attempt, inspected_at: now, ..HardwareRecord::default() });
@@ -145,7 +148,7 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
                 (annotations::RETRY, ""),
                 (annotations::RELEASE_FORCE, ""),
                 (annotations::LOCK, "somebody"),
-                (annotations::OVERRIDE_GUARD, "S0"),
+                (annotations::OVERRIDE_GUARD, r#"["S0","S1"]"#),
             ][usize::from(*which)];
             world.annotate(key, value);
         }
@@ -162,6 +165,35 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
         Happening::Delete => world.delete(),
         _ => {}
     }
+}
+
+/// The first disk is empty, the second one a cluster's.
+fn holding(number: u8, mut disk: DiskRecord) -> DiskRecord {
+    let vmfs = Finding { place: "the disk".into(), kind: Kind::Vmfs, name: String::new(), owner: Owner::Unnamed };
+    let findings = if number == 1 { vec![vmfs] } else { Vec::new() };
+    disk.contents = Some(Box::new(DiskContents { findings, ..DiskContents::default() }));
+    disk
+}
+
+/// A plan that begins names no disk that a guard keeps, as far as this boot's inspection tells, but by its owner's word.
+fn check_guards(before: &Seen, step: &Step) -> Result<(), TestCaseError> {
+    let (memory, host) = (&step.memory, &before.host);
+    let is_new = (memory.attempt, memory.plan_number) != (before.memory.attempt, before.memory.plan_number);
+    let Some(issued) = memory.plan.as_ref().filter(|issued| is_new && issued.plan.destroys()) else { return Ok(()) };
+    let Some(record) = before.hardware.as_ref().filter(|record| record.attempt == memory.attempt) else {
+        return Ok(());
+    };
+    let overridden = match &issued.plan {
+        PlanKind::Write(write) if write.override_guards => vec![write.disk.clone()],
+        PlanKind::Erase(erase) => erase.overridden.clone(),
+        _ => Vec::new(),
+    };
+    for disk in issued.disks().iter().filter(|disk| !overridden.contains(disk)) {
+        let found = record.disks.iter().find(|record| record.serial == disk.serial);
+        let reasons = found.map(|found| objections(host, &before.memory, record, found)).unwrap_or_default();
+        prop_assert!(reasons.is_empty(), "{} of a guarded disk: {reasons:?}", issued.plan.name());
+    }
+    Ok(())
 }
 
 /// The invariants of one step.
@@ -234,6 +266,7 @@ proptest! {
                 let step = world.step();
                 let shut = again.halt.is_some() || locked;
                 check(&before, &step, paused, shut)?;
+                check_guards(&again, &step)?;
                 let mut same = again;
                 same.entropy = world.seen.entropy;
                 prop_assert_eq!(firesteel_plan::step(&same, world.now).memory, step.memory, "a step is a function");

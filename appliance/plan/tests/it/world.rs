@@ -1,6 +1,7 @@
 //! A host, its BMC, its agent and the appliance's stores, all of them obedient unless a test says
 //! otherwise.
 
+use firesteel_contents::DiskContents;
 use firesteel_plan::{
     BootEntry, DiskIdentity, Effect, HostMemory, Seen, Step, boot_entry,
     disk::{Cleaned, Grade, Method},
@@ -332,6 +333,18 @@ impl World {
             return;
         }
         (agent.plan, agent.work, agent.last_report_at, agent.progress_at) = (number, Work::Done, now, now);
+        for disk in self.disks.iter_mut().filter(|disk| disk.contents.is_some()) {
+            let is_it = |named: &DiskIdentity| named.serial == disk.serial;
+            match plan {
+                PlanKind::Write(write) if is_it(&write.disk) => {
+                    let guid = write.disk_guid.clone();
+                    disk.contents = Some(Box::new(DiskContents { guid, ..DiskContents::default() }));
+                }
+                PlanKind::Clean { disk: named } if is_it(named) => disk.contents = Some(Box::default()),
+                PlanKind::Erase(erase) if erase.disks.iter().any(is_it) => disk.contents = Some(Box::default()),
+                _ => {}
+            }
+        }
         match plan {
             PlanKind::Write(write) => {
                 agent.left = true;

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_plan::Mark;
+use firesteel_plan::{
+    HostMemory, Mark,
+    host::{contents_lines, objections},
+};
 use firesteel_resources::{
-    HostJournal,
+    BareMetalHost, HostJournal,
     hardware::{
         DiskRecord, HardwareRecord, NicRecord, TableRecord,
         neighbour::NeighbourRecord,
@@ -13,9 +16,11 @@ use firesteel_resources::{
     host_journal::BmcRecord,
 };
 
-use super::{Page, bytes};
+use serde::Deserialize as _;
 
-pub(super) fn render(page: &mut Page, journal: &HostJournal) {
+use super::{Page, bytes, first_lines};
+
+pub(super) fn render(page: &mut Page, host: &BareMetalHost, journal: &HostJournal) {
     if let Some(bmc) = &journal.status.bmc {
         page.title("What the BMC tells");
         page.line(&format!("  {}", bmc_line(bmc)));
@@ -37,8 +42,14 @@ pub(super) fn render(page: &mut Page, journal: &HostJournal) {
             page.line(&format!("    {}", neighbour_line(neighbour)));
         }
     }
+    let stored = &journal.status.memory;
+    let memory = if stored.is_null() { Some(HostMemory::default()) } else { HostMemory::deserialize(stored).ok() };
     for disk in &hardware.disks {
         disk_lines(page, disk);
+        let reasons = memory.as_ref().map(|memory| objections(host, memory, hardware, disk));
+        let known = memory.clone().unwrap_or_default();
+        // Of a newer appliance's memory this program may understand nothing: then it judges nothing.
+        contents(page, &contents_lines(&known, hardware, disk), &reasons.unwrap_or_default());
     }
     for note in hardware.parts.iter().flat_map(|parts| &parts.notes) {
         page.item("  not listed: ", note, 4);
@@ -194,6 +205,15 @@ fn disk_lines(page: &mut Page, disk: &DiskRecord) {
     }
 }
 
+fn contents(page: &mut Page, lines: &[String], reasons: &[String]) {
+    for line in first_lines(lines) {
+        page.item("    ", &line, 6);
+    }
+    if !reasons.is_empty() {
+        page.item("    guarded: ", &first_lines(reasons).join(", "), 6);
+    }
+}
+
 /// What the GUID of a disk says of who installed it.
 fn said(guid: &str) -> String {
     Mark::parse(guid).map(|mark| format!(", installed by {mark}")).unwrap_or_default()
@@ -256,7 +276,7 @@ mod tests {
             ..HardwareRecord::default()
         });
         let mut page = Page { text: String::new(), width: 100 };
-        render(&mut page, &journal);
+        render(&mut page, &BareMetalHost::default(), &journal);
         for expected in [
             "2 sockets, 2 cores, 0 MiB, firmware Bios, TPM 2.0\n",
             "  2 memory modules of 16384 MiB DDR5\n  1 memory modules of 32768 MiB DDR5\n",
