@@ -128,7 +128,8 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
             world.edit(|host| host.spec.root_device_hints = Some(RootDeviceHints { model, ..Default::default() }));
         }
         Happening::Disks(count) => {
-            let disks = (0..*count).map(|n| holding(n, disk(&format!("sd{n}"), &format!("S{n}"), 20))).collect();
+            let disks =
+                (0..*count).map(|n| holding(n + 1 == *count, disk(&format!("sd{n}"), &format!("S{n}"), 20))).collect();
             let attempt = world.memory().attempt;
             world.seen.hardware =
                 Some(HardwareRecord { disks, attempt, inspected_at: now, ..HardwareRecord::default() });
@@ -167,10 +168,10 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
     }
 }
 
-/// The first disk is empty, the second one a cluster's.
-fn holding(number: u8, mut disk: DiskRecord) -> DiskRecord {
+/// The last disk is a cluster's, every other one empty.
+fn holding(is_last: bool, mut disk: DiskRecord) -> DiskRecord {
     let vmfs = Finding { place: "the disk".into(), kind: Kind::Vmfs, name: String::new(), owner: Owner::Unnamed };
-    let findings = if number == 1 { vec![vmfs] } else { Vec::new() };
+    let findings = if is_last { vec![vmfs] } else { Vec::new() };
     disk.contents = Some(Box::new(DiskContents { findings, ..DiskContents::default() }));
     disk
 }
