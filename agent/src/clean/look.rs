@@ -1,15 +1,17 @@
 //! Looks at disks of the host through the [`Host`]: what stands on them, before anything is done to them. A volume that
 //! lies on several disks is looked at with all of them.
 
-use std::path::Path;
+use std::{
+    path::Path,
+    sync::{Mutex, PoisonError},
+};
 
-use anyhow::Context as _;
 use firesteel_contents::{DiskContents, Unread};
 use firesteel_images::write::DiskReader;
 use firesteel_wire::Disk;
 
 use super::{
-    foreign::{KernelPartition, Scan, Source, scan, scan_all},
+    foreign::{KernelPartition, Scan, Source, scan, scan_all, scan_beside},
     guard, reach,
 };
 use crate::{
@@ -19,6 +21,9 @@ use crate::{
 
 /// Disks that are looked at at once.
 const READERS_MAX: usize = 16;
+
+/// Held by the one look for which all other disks are open.
+static BESIDE: Mutex<()> = Mutex::new(());
 
 /// What stands on each disk of the host. A disk that cannot be opened is one of which nothing is known.
 #[must_use]
@@ -73,19 +78,28 @@ pub fn one(host: &dyn Host, disk: &Disk, reader: &dyn DiskReader) -> Scan {
     if !alone.is_partial {
         return alone;
     }
-    let others: Vec<(Disk, Held<dyn DiskReader>)> = host
-        .disks()
-        .into_iter()
-        .filter(|seen| seen.disk.device != disk.device)
-        .filter_map(|seen| {
-            let held = host.look_at(Path::new(&seen.disk.device));
-            let held = held.with_context(|| format!("looking at {} beside {}", seen.disk.device, disk.device));
-            held.inspect_err(|error| tracing::warn!("{error:#}")).ok().map(|held| (seen.disk, held))
-        })
-        .collect();
+    // Every other disk is opened for it, and a process has only so many descriptors.
+    let _alone = BESIDE.lock().unwrap_or_else(PoisonError::into_inner);
+    let (mut others, mut failed) = (Vec::new(), Vec::new());
+    for SeenDisk { disk: other, .. } in host.disks().into_iter().filter(|seen| seen.disk.device != disk.device) {
+        match host.look_at(Path::new(&other.device)) {
+            Ok(held) => others.push((other, held)),
+            Err(error) => failed.push(format!("{}: {error:#}", other.device)),
+        }
+    }
     let mut sources = vec![source(host, disk, reader)];
     sources.extend(others.iter().map(|(disk, held)| source(host, disk, &*held.opened)));
-    scan_all(&sources.iter().collect::<Vec<_>>()).into_iter().next().unwrap_or(alone)
+    let mut scan = scan_beside(&sources.iter().collect::<Vec<_>>());
+    if scan.is_partial {
+        // What is missing may be there.
+        let place = "the disk".to_owned();
+        let unread = failed.into_iter().map(|error| {
+            let why = field(&format!("a volume on it may go on on a disk that could not be opened: {error}"));
+            Unread { place: place.clone(), why, failed: false }
+        });
+        scan.contents.unread.extend(unread);
+    }
+    scan
 }
 
 fn source<'a>(host: &dyn Host, disk: &Disk, reader: &'a dyn DiskReader) -> Source<'a> {

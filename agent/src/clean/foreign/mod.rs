@@ -37,7 +37,7 @@ use super::array;
 use crate::inspect::field;
 
 pub use firesteel_contents::{Kind, Owner};
-pub use scan::{Looked, Scan, scan, scan_all};
+pub use scan::{Looked, Scan, scan, scan_all, scan_beside};
 pub use volume::{KernelPartition, Source};
 
 use label::Seen;
@@ -62,9 +62,14 @@ fn recognise(view: &View<'_>) -> Seen {
         .flatten(),
     );
     firmware_raid::find(view, &mut seen);
-    lvm::find(view, &mut seen);
-    md::find(view, &mut seen);
+    find_members(view, &mut seen);
     seen
+}
+
+/// Labels of what lies on several disks.
+fn find_members(view: &View<'_>, seen: &mut Seen) {
+    lvm::find(view, seen);
+    md::find(view, seen);
 }
 
 /// What a partition's type says: its GUID as text, in either case.

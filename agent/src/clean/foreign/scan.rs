@@ -9,7 +9,8 @@ use firesteel_images::write::signature;
 use super::{
     Kind, Owner, View,
     assemble::{Placed, assemble},
-    label::{Holding, Remark},
+    find_members,
+    label::{Holding, Remark, Seen},
     lvm::PhysicalVolume,
     md::ArrayMember,
     recognise,
@@ -51,9 +52,20 @@ pub fn scan(source: &Source<'_>) -> Scan {
 /// Looks at disks together, so that volumes that lie on several of them are seen. The answers are in the same order.
 #[must_use]
 pub fn scan_all(sources: &[&Source<'_>]) -> Vec<Scan> {
+    walk(sources, None)
+}
+
+/// Looks at the first of the disks. Of the others only what volumes of the first one go on there.
+#[must_use]
+pub fn scan_beside(sources: &[&Source<'_>]) -> Scan {
+    walk(sources, Some(0)).into_iter().next().unwrap_or_default()
+}
+
+fn walk(sources: &[&Source<'_>], only: Option<usize>) -> Vec<Scan> {
     let disks = Disks::new(sources);
     let mut walk = Walk {
         disks: &disks,
+        only,
         scans: vec![Scan::default(); sources.len()],
         known: vec![Known::default(); sources.len()],
         physical: Vec::new(),
@@ -98,6 +110,8 @@ struct Known {
 
 struct Walk<'a> {
     disks: &'a Disks<'a>,
+    /// The only disk that is looked at whole; of what does not touch it, labels of members are enough.
+    only: Option<usize>,
     scans: Vec<Scan>,
     known: Vec<Known>,
     physical: Vec<Placed<PhysicalVolume>>,
@@ -113,9 +127,15 @@ impl Walk<'_> {
             return;
         }
         let view = View::new(self.disks, &region.volume);
-        let seen = recognise(&view);
+        let is_whole = self.only.is_none_or(|only| numbers.contains(&only));
+        let mut seen = Seen::default();
+        if is_whole {
+            seen = recognise(&view);
+        } else {
+            find_members(&view, &mut seen);
+        }
         let partitions = if region.has_tables { self.tables(&view, region, &numbers) } else { Partitions::default() };
-        let names = plain_names(&view, &partitions);
+        let names = if is_whole { plain_names(&view, &partitions) } else { Vec::new() };
         let by_type = region.kind.filter(|kind| !seen.holdings.iter().any(|holding| holding.kind == *kind));
         // A type without the superblock that belongs to it still says what the partition is part of.
         let by_type = by_type.map(|kind| Holding { kind, name: String::new(), owner: Owner::Unnamed, offset: 0 });

@@ -21,13 +21,22 @@ pub(super) fn disk(size: usize, parts: &[(usize, &[u8])]) -> Vec<u8> {
 
 /// Disks of 512-byte blocks.
 pub(super) fn scan_disks(disks: &[&[u8]]) -> Vec<Scan> {
+    with_sources(disks, &|sources| scan_all(sources))
+}
+
+/// The first of these disks, with the others at hand.
+pub(super) fn beside(disks: &[&[u8]]) -> Scan {
+    with_sources(disks, &|sources| vec![scan_beside(sources)]).remove(0)
+}
+
+fn with_sources(disks: &[&[u8]], look: &dyn Fn(&[&Source<'_>]) -> Vec<Scan>) -> Vec<Scan> {
     let memories: Vec<Memory<'_>> = disks.iter().map(|bytes| Memory(bytes)).collect();
     let mut sources = Vec::new();
     for memory in &memories {
         let size_bytes = memory.0.len() as u64;
         sources.push(Source { reader: memory, size_bytes, block_bytes: 512, partitions: vec![] });
     }
-    scan_all(&sources.iter().collect::<Vec<_>>())
+    look(&sources.iter().collect::<Vec<_>>())
 }
 
 fn seen(bytes: &[u8]) -> Seen {

@@ -1,7 +1,7 @@
 use super::{
     super::{
         Scan,
-        tests::{disk, look, remarks, scan_disks},
+        tests::{beside, disk, look, remarks, scan_disks},
     },
     *,
 };
@@ -168,6 +168,9 @@ fn a_volume_on_two_disks_counts_for_both() {
         assert!(!scan.is_partial);
     }
     assert!(texts(&scan_disks(&[&b])[0]).iter().all(|text| !text.contains("VMFS")));
+    let empty = vec![0; 8 << 20];
+    let beside = beside(&[&b, &empty, &a]);
+    assert!(texts(&beside).contains(&"volume \"vg_data/data\": VMFS".to_owned()), "{:?}", texts(&beside));
 }
 
 #[test]
