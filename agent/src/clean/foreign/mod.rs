@@ -16,7 +16,7 @@ use std::fmt;
 use super::array;
 use crate::inspect::field;
 
-pub use scan::{Found, PARTITIONS_MAX, Scan, scan};
+pub use scan::{Found, Looked, PARTITIONS_MAX, Scan, scan};
 
 /// How much of the start of a disk or partition is looked at: VMFS keeps its name behind 2 MiB.
 pub const HEAD_BYTES: usize = (2 << 20) + (64 << 10);

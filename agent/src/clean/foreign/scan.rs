@@ -25,6 +25,15 @@ pub struct Found {
     pub holding: Holding,
 }
 
+/// A region that was looked at.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Looked {
+    pub place: String,
+    /// In bytes from the start of the disk, where it lies in one piece on it.
+    pub offset: Option<u64>,
+    pub size_bytes: u64,
+}
+
 /// What a disk holds, and what of it could not be looked at: a guard that lets an unread disk pass is none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
@@ -33,6 +42,7 @@ pub struct Scan {
     /// GUIDs of its GPT and of the partitions in it, in lower case; empty where it has no GPT.
     pub disk_guid: String,
     pub partition_guids: Vec<String>,
+    pub looked: Vec<Looked>,
 }
 
 struct Region {
@@ -55,6 +65,8 @@ pub fn scan(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> Scan 
         regions.truncate(PARTITIONS_MAX + 1);
     }
     for region in regions {
+        let Region { place, offset, size_bytes, .. } = &region;
+        scan.looked.push(Looked { place: place.clone(), offset: Some(*offset), size_bytes: *size_bytes });
         look(reader, block_bytes, &region, &mut scan);
     }
     scan

@@ -1,0 +1,230 @@
+//! The scenario `foreign-disks`: the guard of foreign disks beside Linux, on disks that real tools and nobody's tools
+//! made.
+//!
+//! ```text
+//! foreign (bytes by hand), tools (programs here) ─► raw files ─► guest: inside (volumes, arrays) ─► what Linux shows
+//!                                                                       the guard's scan ─► erasures ─► lines
+//! judge: lines and files ─► everything that the guard did not look at, erased, or refused
+//! ```
+//!
+//! Nothing here knows how the guard reads: what Linux shows is the measure.
+
+mod inside;
+mod judge;
+mod seen;
+mod tools;
+
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io::{self, Read as _},
+    path::{Path, PathBuf},
+    time::Instant,
+};
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::{
+    foreign::{self, Fate, Made},
+    guest::{Bus, Disk, Guest},
+};
+use crate::{
+    lab::LabConfig,
+    progress::{Step, say},
+};
+
+/// Programs of this computer that the guest runs, and where it has them.
+const PROGRAMS: [(&str, &str); 4] =
+    [("blkid", "sbin/blkid"), ("partx", "bin/partx"), ("lvm", "sbin/lvm"), ("mdadm", "sbin/mdadm")];
+/// What a digest leaves out where it is zeros; the guest's digests are the same.
+const DIGEST_BYTES: usize = 4096;
+const PIECE_BYTES: usize = 4 << 20;
+
+/// A disk of the scenario.
+#[derive(Debug)]
+struct Case {
+    made: Made,
+    path: PathBuf,
+    /// Before the guest began; `None` where the guest itself writes to it.
+    digest: Option<String>,
+}
+
+/// Runs the scenario.
+pub fn foreign_disks(config: &LabConfig) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let folder = config.folder.join("disks");
+    fs::create_dir_all(&folder).context("making the folder of the disks")?;
+    let step = Step::begin("making disks of others, and ordinary ones");
+    let cases = make(&folder)?;
+    step.end_with(&format!("{} disks", cases.len()));
+    let step = Step::begin("showing them to Linux and to the guard, and erasing them all");
+    let answers = run(config, &cases)?;
+    let seen = seen::read(&answers)?;
+    let after = cases.iter().map(after).collect::<anyhow::Result<Vec<_>>>()?;
+    let found = judge::judge(&cases, &after, &seen);
+    let shown = format!(
+        "{} disks; Linux showed {} partitions, {} volumes and {} arrays; {:.0} s",
+        cases.len(),
+        seen.disks.values().map(|disk| disk.partitions.len()).sum::<usize>(),
+        seen.volumes.len(),
+        seen.arrays.len(),
+        begun.elapsed().as_secs_f64(),
+    );
+    step.end_with(&shown);
+    for violation in &found {
+        say(&violation.to_string());
+    }
+    let names: BTreeSet<&str> = found.iter().map(|violation| violation.disk.as_str()).collect();
+    let named = names.into_iter().collect::<Vec<_>>().join(", ");
+    ensure!(found.is_empty(), "the guard saw less than Linux, or judged otherwise than it should, on: {named}");
+    Ok(())
+}
+
+fn make(folder: &Path) -> anyhow::Result<Vec<Case>> {
+    let mut cases = Vec::new();
+    let path = |made: &Made| folder.join(format!("{}.raw", made.name));
+    for made in foreign::all() {
+        let path = path(&made);
+        made.write(&path).with_context(|| format!("making the disk {}", made.name))?;
+        cases.push(Case { digest: Some(digest(&path)?), made, path });
+    }
+    for tool in tools::all() {
+        let path = path(&tool.made);
+        tool.make(&path).with_context(|| format!("making the disk {}", tool.made.name))?;
+        cases.push(Case { digest: Some(digest(&path)?), made: tool.made, path });
+    }
+    for made in inside::disks() {
+        let path = path(&made);
+        made.write(&path).with_context(|| format!("making the disk {}", made.name))?;
+        cases.push(Case { digest: None, made, path });
+    }
+    Ok(cases)
+}
+
+fn run(config: &LabConfig, cases: &[Case]) -> anyhow::Result<Vec<Value>> {
+    let settings = config.folder.join("lvm.conf");
+    fs::write(&settings, inside::LVM_SETTINGS).context("writing the settings of lvm2")?;
+    let mut others = vec![(settings, "etc/lvm/lvm.conf")];
+    for (program, place) in PROGRAMS {
+        others.push((tools::on_path(program)?, place));
+    }
+    let guest = Guest {
+        tools: &config.tools,
+        accel: config.accel,
+        boot_files: &config.artefacts.volume_files,
+        program: &config.artefacts.wipe_guest,
+        others: &others,
+        folder: &config.folder,
+    };
+    let disk = |case: &Case| Disk {
+        path: case.path.clone(),
+        bus: Bus::VirtioScsi,
+        serial: case.made.name.clone(),
+        write_bytes_per_second: None,
+    };
+    let disks: Vec<Disk> = cases.iter().map(disk).collect();
+    let answers = guest.run("foreign-disks", &disks, &wanted(cases), &|_| false)?;
+    for answer in &answers {
+        let error = answer.get("error").filter(|error| !error.to_string().contains("switching off"));
+        ensure!(error.is_none(), "the guest failed: {answer}; its console is in foreign-disks.log");
+    }
+    ensure!(answers.iter().any(|answer| answer["end"] == true), "the guest came to no end");
+    Ok(answers)
+}
+
+fn wanted(cases: &[Case]) -> Value {
+    let made_inside = cases.iter().filter(|case| case.digest.is_none());
+    let digests: Vec<&str> = made_inside.map(|case| case.made.name.as_str()).collect();
+    let erase = |case: &Case| json!({"serial": case.made.name, "own_names": case.made.own_names, "was_vacant": case.made.was_vacant});
+    json!([
+        {"load": inside::MODULES},
+        {"make": inside::making()},
+        "show_linux",
+        {"make": inside::taking_down()},
+        {"show_guard": {"digests": digests}},
+        {"erase": cases.iter().map(erase).collect::<Vec<_>>()},
+    ])
+}
+
+/// SHA-256 of each piece that is not zeros, and its number.
+fn digest(path: &Path) -> anyhow::Result<String> {
+    let mut context = ring::digest::Context::new(&ring::digest::SHA256);
+    let zeros = [0; DIGEST_BYTES];
+    pieces(path, &mut |number, piece| {
+        if piece != &zeros[..piece.len()] {
+            context.update(&number.to_le_bytes());
+            context.update(piece);
+        }
+    })
+    .with_context(|| format!("reading {}", path.display()))?;
+    Ok(hex::encode(context.finish()))
+}
+
+fn is_zeros(path: &Path) -> anyhow::Result<bool> {
+    let (mut is_zeros, zeros) = (true, [0; DIGEST_BYTES]);
+    pieces(path, &mut |_, piece| is_zeros &= piece == &zeros[..piece.len()])
+        .with_context(|| format!("reading {}", path.display()))?;
+    Ok(is_zeros)
+}
+
+fn pieces(path: &Path, each: &mut dyn FnMut(u64, &[u8])) -> io::Result<()> {
+    let (mut file, mut bytes) = (File::open(path)?, vec![0; PIECE_BYTES]);
+    let mut number = 0;
+    loop {
+        let mut length = 0;
+        while length < bytes.len() {
+            match file.read(&mut bytes[length..])? {
+                0 => break,
+                read => length += read,
+            }
+        }
+        if length == 0 {
+            return Ok(());
+        }
+        for piece in bytes[..length].chunks(DIGEST_BYTES) {
+            each(number, piece);
+            number += 1;
+        }
+    }
+}
+
+/// What the file says when all is over.
+fn after(case: &Case) -> anyhow::Result<judge::After> {
+    Ok(match case.made.fate {
+        Fate::Stays(_) => judge::After { digest: digest(&case.path)?, is_zeros: false },
+        Fate::Erased => judge::After { digest: String::new(), is_zeros: is_zeros(&case.path)? },
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_are_many_disks_with_a_name_each() {
+        let tools = tools::all().into_iter().map(|tool| tool.made);
+        let all: Vec<Made> = foreign::all().into_iter().chain(tools).chain(inside::disks()).collect();
+        let names: BTreeSet<&str> = all.iter().map(|made| made.name.as_str()).collect();
+        assert!(names.len() == all.len() && all.len() >= 60);
+        assert!(names.iter().all(|name| name.len() <= 20), "{names:?}");
+        // The targets of one controller.
+        assert!(all.len() < 256);
+    }
+
+    #[test]
+    fn a_digest_sees_each_byte_and_its_place() {
+        let folder = tempfile::tempdir().unwrap();
+        let with = |at: u64| {
+            let path = folder.path().join("disk");
+            Made { bytes: 5 << 20, pieces: vec![(at, vec![1])], ..Made::default() }.write(&path).unwrap();
+            (digest(&path).unwrap(), is_zeros(&path).unwrap())
+        };
+        let digests: BTreeSet<_> = [0, 1, 4096, (4 << 20) + 4096, (5 << 20) - 1].into_iter().map(with).collect();
+        assert!(digests.len() == 5 && digests.iter().all(|(_, is_zeros)| !is_zeros));
+        let path = folder.path().join("empty");
+        Made { bytes: 5 << 20, ..Made::default() }.write(&path).unwrap();
+        assert!(is_zeros(&path).unwrap());
+    }
+}
