@@ -2,7 +2,6 @@
 
 use std::{collections::VecDeque, fs, path::Path, process::Command, sync::Mutex, thread};
 
-use anyhow::Context as _;
 use firesteel_agent::{
     clean::foreign::{self, Scan},
     host::{Host as _, SeenDisk},
@@ -10,21 +9,19 @@ use firesteel_agent::{
 };
 use firesteel_contents::{DiskContents, Finding, Kind, Unread};
 use firesteel_images::write::{AlignedBuffer, Disk as _};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 
-use crate::{PIECE_BYTES, find, make, say};
+use crate::{PIECE_BYTES, find, say};
 
 const AT_ONCE: usize = 2;
 const BLKID: &str = "/sbin/blkid";
 const PARTX: &str = "/bin/partx";
 const LVM: &str = "/sbin/lvm";
-/// What is smaller holds no filesystem; a chain of a table may have hundreds of them.
-const PROBED_SECTORS_MIN: u64 = 64;
 /// What a digest leaves out where it is zeros.
 const DIGEST_BYTES: usize = 4096;
 
-/// The kernel's partitions, blkid's and partx's words on each disk; volumes and arrays of all of them.
-pub(crate) fn linux(machine: &Machine) -> anyhow::Result<()> {
+/// The kernel's partitions of each disk, blkid's and partx's words on these; volumes and arrays of all of them.
+pub(crate) fn linux(machine: &Machine, probed: &[String]) -> anyhow::Result<()> {
     let disks = machine.disks();
     for seen in &disks {
         // A disk that an array holds cannot be opened alone, and its table was read when it appeared.
@@ -38,41 +35,43 @@ pub(crate) fn linux(machine: &Machine) -> anyhow::Result<()> {
         for _ in 0..AT_ONCE {
             scope.spawn(|| {
                 while let Some(seen) = next() {
-                    say(&shown(seen));
+                    say(&shown(seen, probed.contains(&seen.disk.serial)));
                 }
             });
         }
     });
-    let report = |words: &str| -> anyhow::Result<Value> {
-        let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
-        serde_json::from_str(&make::said(LVM, &words)?).context("reading lvm2's report")
-    };
-    let segments = "lvs -a --foreign --reportformat json --units b --nosuffix --segments -o \
-                    vg_name,lv_name,lv_size,segtype,seg_start,seg_size,devices,vg_extent_size";
-    let physical = "pvs --foreign --reportformat json --units b --nosuffix -o pv_name,vg_name,pe_start,vg_systemid";
-    say(&json!({"volumes": report(segments)?, "physical": report(physical)?, "arrays": arrays()}));
+    let segments = lines(
+        "lvs --foreign --segments",
+        &["vg_name", "lv_name", "lv_size", "segtype", "seg_size", "devices", "vg_extent_size"],
+    );
+    let physical = lines("pvs --foreign", &["pv_name", "vg_name", "pe_start"]);
+    say(&json!({"segments": segments, "physical": physical, "arrays": arrays()}));
     Ok(())
 }
 
-fn shown(seen: &SeenDisk) -> Value {
+/// A report of lvm2: a list for each line that has all fields. Others are remarks on what it did not understand.
+fn lines(report: &str, fields: &[&str]) -> Vec<Vec<String>> {
+    let columns = fields.join(",");
+    let mut words: Vec<&str> = report.split(' ').collect();
+    words.extend(["--noheadings", "--separator", ";", "--units", "b", "--nosuffix", "-o", &columns]);
+    let text = self::words(LVM, &words);
+    let rows = text.lines().map(|line| line.trim().split(';').map(str::to_owned).collect::<Vec<_>>());
+    rows.filter(|row| row.len() == fields.len()).collect()
+}
+
+fn shown(seen: &SeenDisk, is_probed: bool) -> Value {
     let device = &seen.disk.device;
-    let name = device.trim_start_matches("/dev/");
-    let mut probes = Map::new();
-    probes.insert(String::new(), probe(device));
-    let partitions = partitions(name);
-    for (number, partition, _, sectors) in &partitions {
-        if *sectors >= PROBED_SECTORS_MIN {
-            probes.insert(number.to_string(), probe(&format!("/dev/{partition}")));
-        }
+    let partitions = partitions(device.trim_start_matches("/dev/"));
+    let places: Vec<_> = partitions.iter().map(|(number, _, start, sectors)| [*number, *start, *sectors]).collect();
+    let mut answer = json!({
+        "shown": seen.disk.serial, "device": device, "bytes": seen.disk.size_bytes, "partitions": places,
+    });
+    if is_probed {
+        let probed = partitions.iter().map(|(number, name, _, _)| (number.to_string(), probe(&format!("/dev/{name}"))));
+        answer["blkid"] = Value::Object(probed.chain([("0".to_owned(), probe(device))]).collect());
+        answer["partx"] = json!(words(PARTX, &["-g", "-o", "NR,START,SECTORS", "--show", device]));
     }
-    let partitions: Vec<_> = partitions.iter().map(|(number, _, start, sectors)| [*number, *start, *sectors]).collect();
-    let table = words(PARTX, &["-g", "-o", "NR,START,SECTORS", "--show", device]);
-    let table: Vec<Vec<u64>> =
-        table.lines().map(|line| line.split_whitespace().filter_map(|word| word.parse().ok()).collect()).collect();
-    json!({
-        "shown": seen.disk.serial, "device": device, "bytes": seen.disk.size_bytes, "partitions": partitions,
-        "partx": table, "blkid": probes,
-    })
+    answer
 }
 
 /// Number, kernel name, start and sectors of each, as sysfs has them.
@@ -92,10 +91,7 @@ fn partitions(disk: &str) -> Vec<(u64, String, u64, u64)> {
 
 /// Names and values that blkid finds; nothing where it finds nothing, or too much.
 fn probe(device: &str) -> Value {
-    let text = words(BLKID, &["-p", "-o", "export", device]);
-    Value::Object(
-        text.lines().filter_map(|line| line.split_once('=')).map(|(key, value)| (key.into(), value.into())).collect(),
-    )
+    json!(words(BLKID, &["-p", "-o", "export", device]))
 }
 
 /// What a program prints, whether it is content or not: these fail where there is nothing to show.

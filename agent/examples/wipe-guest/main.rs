@@ -30,8 +30,8 @@ enum Wanted {
     Load(Vec<String>),
     /// Work on the disks by this computer's programs, one after the other.
     Make(Vec<make::Act>),
-    /// What Linux shows: partitions, signatures, volumes and arrays.
-    ShowLinux,
+    /// What Linux shows: partitions, volumes and arrays; signatures of these disks.
+    ShowLinux { probed: Vec<String> },
     /// What the guard sees; and digests of these disks.
     ShowGuard { digests: Vec<String> },
 }
@@ -77,7 +77,7 @@ fn run() -> anyhow::Result<()> {
                 modules::load_named(Path::new("/"), &names.iter().map(String::as_str).collect::<Vec<_>>());
             }
             Wanted::Make(acts) => make::make(&devices(&machine), &acts)?,
-            Wanted::ShowLinux => look::linux(&machine)?,
+            Wanted::ShowLinux { probed } => look::linux(&machine, &probed)?,
             Wanted::ShowGuard { digests } => look::guard(&machine, &digests)?,
         }
         say(&json!({"uptime": machine.uptime().as_secs_f64()}));

@@ -25,7 +25,7 @@ pub(crate) fn make(devices: &BTreeMap<String, String>, acts: &[Act]) -> anyhow::
             Act::Run(words) => {
                 let words = words.iter().map(|word| placed(devices, word)).collect::<anyhow::Result<Vec<_>>>()?;
                 let (program, arguments) = words.split_first().context("no program")?;
-                said(program, arguments)?;
+                run(program, arguments)?;
             }
             Act::Write { to, at, hex } => {
                 let device = placed(devices, to)?;
@@ -41,13 +41,13 @@ pub(crate) fn make(devices: &BTreeMap<String, String>, acts: &[Act]) -> anyhow::
     Ok(())
 }
 
-/// Runs a program to its end, and gives what it printed.
-pub(crate) fn said(program: &str, arguments: &[String]) -> anyhow::Result<String> {
+/// Runs a program to its good end.
+fn run(program: &str, arguments: &[String]) -> anyhow::Result<()> {
     let output = Command::new(program).args(arguments).output().with_context(|| format!("running {program}"))?;
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).trim().to_owned();
     let (out, err) = (text(&output.stdout), text(&output.stderr));
     ensure!(output.status.success(), "{program} {}: {}: {err} {out}", arguments.join(" "), output.status);
-    Ok(out)
+    Ok(())
 }
 
 fn placed(devices: &BTreeMap<String, String>, word: &str) -> anyhow::Result<String> {

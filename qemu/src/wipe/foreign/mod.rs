@@ -94,6 +94,11 @@ pub(crate) fn erased_before() -> Vec<Made> {
     [gpt::erased_before(), classic::erased_before(), volumes::erased_before(), labels::erased_before()].concat()
 }
 
+/// A table with one partition, from 2 to 14 MiB.
+pub(crate) fn linux_table() -> Vec<Piece> {
+    gpt::Gpt::of(gpt::LINUX).write().all()
+}
+
 /// Both superblocks of VMFS, of a volume that begins here.
 pub(crate) fn vmfs(at: u64) -> Vec<Piece> {
     let (mut volume, mut filesystem) = (vec![0; 512], vec![0; 512]);

@@ -9,6 +9,8 @@ const MIB: u64 = 1 << 20;
 /// This host's name, under its last system.
 const OWN: &str = "node-1";
 const OTHER: &str = "web-7";
+/// lvm2 taken for that of the other host.
+const OF_OTHER: &str = "--config global/system_id_source=\"lvmlocal\"local/system_id=\"web-7\"";
 
 /// What the guest loads before.
 pub(super) const MODULES: [&str; 7] = ["md_mod", "dm_mod", "raid0", "raid1", "raid456", "dm_raid", "dm_thin_pool"];
@@ -51,6 +53,9 @@ pub(super) fn disks() -> Vec<Made> {
         &["in-md-0-vmfs-1", "in-md-0-vmfs-2", "in-md-5-vmfs-1", "in-md-5-vmfs-2", "in-md-5-vmfs-3"],
         &Fate::Stays("VMFS"),
     );
+    for made in all.iter_mut().filter(|made| made.name == "in-lvm-part") {
+        made.pieces = foreign::linux_table();
+    }
     all
 }
 
@@ -63,14 +68,46 @@ fn vmfs(device: &str) -> Vec<Value> {
     foreign::vmfs(0).into_iter().map(write).collect()
 }
 
-/// A group on these devices.
-fn group(name: &str, devices: &[&str], more: &str) -> Vec<Value> {
-    let devices = devices.join(" ");
-    vec![run(&format!("/sbin/lvm vgcreate -q -y --physicalextentsize 1m{more} {name} {devices}"))]
+/// A group on these devices: lvm2 looks at no other ones, for there are many.
+struct Group {
+    name: &'static str,
+    devices: &'static [&'static str],
+    more: &'static str,
 }
 
-fn volume(arguments: &str) -> Value {
-    run(&format!("/sbin/lvm lvcreate -q -y -Wn -Zn {arguments}"))
+impl Group {
+    fn of(name: &'static str, devices: &'static [&'static str]) -> Self {
+        Self { name, devices, more: "" }
+    }
+
+    fn lvm(&self, line: &str) -> Value {
+        let mut words: Vec<&str> = vec!["/sbin/lvm"];
+        words.extend(line.split(' '));
+        words.extend(["-q", "-y"]);
+        words.extend(self.more.split_whitespace());
+        for device in self.devices {
+            words.extend(["--devices", device]);
+        }
+        json!({"run": words})
+    }
+
+    fn create(&self) -> Value {
+        self.lvm(&format!("vgcreate --physicalextentsize 1m {} {}", self.name, self.devices.join(" ")))
+    }
+
+    fn volume(&self, arguments: &str) -> Value {
+        self.lvm(&format!("lvcreate -Wn -Zn {arguments} {}", self.name))
+    }
+
+    /// A pool, and a volume of it that has more than the pool.
+    fn thin(&self) -> Vec<Value> {
+        let pool = format!("{}/pool", self.name);
+        vec![
+            self.create(),
+            self.lvm(&format!("lvcreate -l 6 --poolmetadatasize 2m --poolmetadataspare n -T {pool}")),
+            self.lvm(&format!("lvcreate -V 48m -n t -T {pool}")),
+        ]
+    }
 }
 
 /// A running array of these disks.
@@ -107,46 +144,57 @@ fn arrays() -> Vec<Value> {
 
 /// Groups of this host, or of none that they name.
 fn local() -> Vec<Value> {
-    [
-        group("local", &["{in-lvm-linear}"], ""),
+    let [linear, striped, mirrored, thin, parted, ..] = groups();
+    let acts = vec![
+        linear.create(),
         // The first has two segments, for the second stands behind it.
-        vec![volume("-l 3 -n a local"), volume("-l 4 -n b local"), run("/sbin/lvm lvextend -q -l +2 local/a")],
-        group("striped", &["{in-lvm-stripe-1}", "{in-lvm-stripe-2}"], ""),
-        vec![volume("-i 2 -I 64k -l 10 -n s striped")],
-        group("mirrored", &["{in-lvm-mirror-1}", "{in-lvm-mirror-2}"], ""),
-        vec![volume("--type raid1 -m 1 --nosync -l 5 -n m mirrored")],
-        group("thin", &["{in-lvm-thin}"], ""),
-        vec![run("/sbin/lvm lvcreate -q -y -l 6 --poolmetadatasize 2m --poolmetadataspare n -T thin/pool")],
-        vec![run("/sbin/lvm lvcreate -q -y -V 64m -n t -T thin/pool")],
-        group("parted", &["{in-lvm-part}"], ""),
-        vec![volume("-l 7 -n p parted")],
-    ]
-    .concat()
+        linear.volume("-l 3 -n a"),
+        linear.volume("-l 4 -n b"),
+        linear.lvm("lvextend -l +2 local/a"),
+        striped.create(),
+        striped.volume("-i 2 -I 64k -l 10 -n s"),
+        mirrored.create(),
+        mirrored.volume("--type raid1 -m 1 --nosync -l 5 -n m"),
+        parted.create(),
+        parted.volume("-l 7 -n p"),
+    ];
+    [acts, thin.thin()].concat()
 }
 
 fn foreign_groups() -> Vec<Value> {
-    let of_other =
-        format!(" --config global/system_id_source=\"lvmlocal\"local/system_id=\"{OTHER}\" --systemid {OTHER}");
+    let [_, _, _, _, _, stranger, on_array, vm, wide, thick] = groups();
     [
-        group("stranger", &["{in-lvm-foreign}"], &of_other),
-        group("on-array", &["/dev/md16"], &of_other),
-        group("vm", &["{in-lvm-vmfs}"], ""),
-        vec![volume("-l 2 -n first vm"), volume("-l 6 -n second vm")],
+        vec![stranger.create(), stranger.volume("-l 3 -n data"), on_array.create()],
+        vec![vm.create(), vm.volume("-l 2 -n first"), vm.volume("-l 6 -n second")],
         vmfs("/dev/vm/second"),
-        group("wide", &["{in-lvm-vmfs-1}", "{in-lvm-vmfs-2}"], ""),
-        vec![volume("-i 2 -I 64k -l 12 -n w wide")],
+        vec![wide.create(), wide.volume("-i 2 -I 64k -l 12 -n w")],
         vmfs("/dev/wide/w"),
-        group("thick", &["{in-lvm-thin-vmfs}"], ""),
-        vec![run("/sbin/lvm lvcreate -q -y -l 6 --poolmetadatasize 2m --poolmetadataspare n -T thick/pool")],
-        vec![run("/sbin/lvm lvcreate -q -y -V 32m -n t -T thick/pool")],
+        thick.thin(),
         vmfs("/dev/thick/t"),
     ]
     .concat()
 }
 
+fn groups() -> [Group; 10] {
+    let of_other = |name, devices| Group { more: OF_OTHER, ..Group::of(name, devices) };
+    [
+        Group::of("local", &["{in-lvm-linear}"]),
+        Group::of("striped", &["{in-lvm-stripe-1}", "{in-lvm-stripe-2}"]),
+        Group::of("mirrored", &["{in-lvm-mirror-1}", "{in-lvm-mirror-2}"]),
+        Group::of("thin", &["{in-lvm-thin}"]),
+        Group::of("parted", &["{in-lvm-part}1"]),
+        of_other("stranger", &["{in-lvm-foreign}"]),
+        of_other("on-array", &["/dev/md16"]),
+        Group::of("vm", &["{in-lvm-vmfs}"]),
+        Group::of("wide", &["{in-lvm-vmfs-1}", "{in-lvm-vmfs-2}"]),
+        Group::of("thick", &["{in-lvm-thin-vmfs}"]),
+    ]
+}
+
 /// Afterwards nothing runs that could still write.
 pub(super) fn taking_down() -> Vec<Value> {
-    let mut acts = vec![run("/sbin/lvm vgchange -q -an")];
+    let groups = groups();
+    let mut acts: Vec<Value> = groups.iter().map(|group| group.lvm(&format!("vgchange -an {}", group.name))).collect();
     acts.extend((10..=16).map(|number| run(&format!("/sbin/mdadm --stop --quiet /dev/md{number}"))));
     acts
 }

@@ -4,10 +4,9 @@ use std::fmt;
 
 use super::{
     Case, Fate,
-    seen::{End, Looked, Partition, Seen, SeenDisk, Segment},
+    seen::{End, Looked, Partition, SECTOR, Seen, SeenDisk, Segment},
 };
 
-const SECTOR: u64 = 512;
 /// The kernel shows an extended partition by its first sectors alone.
 const EXTENDED_SECTORS_MAX: u64 = 2;
 /// What lvm2 lists and is no device with contents of its own: the pool that thin volumes are cut from.
@@ -212,4 +211,147 @@ fn arrays(seen: &Seen) -> Vec<Violation> {
         }
     }
     found
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::*;
+    use crate::wipe::{
+        foreign::Made,
+        foreign_disks::seen::{Array, Physical},
+    };
+
+    const MIB: u64 = 1 << 20;
+
+    fn case(name: &str, fate: Fate) -> Case {
+        let made = Made { name: name.into(), fate, ..Made::default() };
+        Case { made, path: PathBuf::new(), digest: Some("same".into()), probed: None }
+    }
+
+    /// A disk of 16 MiB with a partition, that was looked at and refused.
+    fn disk() -> SeenDisk {
+        SeenDisk {
+            device: "/dev/sda".into(),
+            bytes: 16 * MIB,
+            partitions: vec![(1, 2048, 4096)],
+            table: vec![(1, 2048, 4096)],
+            looked: vec![("the disk".into(), Some(0), 16 * MIB), ("partition 1".into(), Some(MIB), 2 * MIB)],
+            end: Some(End::Refused { why: "it holds VMFS".into(), changed: false }),
+            ..SeenDisk::default()
+        }
+    }
+
+    fn said(fate: Fate, disk: SeenDisk, after: After) -> Vec<String> {
+        let seen = Seen { disks: [("A".to_owned(), disk)].into(), ..Seen::default() };
+        judge(&[case("A", fate)], &[after], &seen).iter().map(Violation::to_string).collect()
+    }
+
+    fn same() -> After {
+        After { digest: "same".into(), is_zeros: false }
+    }
+
+    #[test]
+    fn what_was_looked_at_and_refused_is_no_violation() {
+        assert!(said(Fate::Stays("VMFS"), disk(), same()).is_empty());
+    }
+
+    #[test]
+    fn a_partition_counts_by_its_place_and_its_length() {
+        for looked in [(MIB, MIB), (MIB + 512, 2 * MIB), (0, 16 * MIB)] {
+            let disk = SeenDisk { looked: vec![("x".into(), Some(looked.0), looked.1)], ..disk() };
+            let said = said(Fate::Stays("VMFS"), disk, same());
+            assert_eq!(said.len(), 2, "{said:?}");
+            assert!(said[0].starts_with("A: the kernel shows partition 1") && said[1].contains("libblkid"));
+        }
+        // Cut at the disk's end; behind it; the head of an extended partition.
+        let odd = vec![(2, 30_720, 1 << 40), (3, 1 << 50, 8), (4, 2048, 2)];
+        let mut disk = SeenDisk { partitions: odd, table: Vec::new(), ..disk() };
+        assert_eq!(said(Fate::Stays(""), disk, same()).len(), 1);
+        disk = SeenDisk { partitions: vec![(1, 0, 1); 9], ..self::disk() };
+        disk.looked.remove(0);
+        assert_eq!(said(Fate::Stays(""), disk, same()).len(), 4, "many are said in few words");
+    }
+
+    #[test]
+    fn every_wrong_end_is_a_violation() {
+        let erased = || SeenDisk { end: Some(End::Erased), ..disk() };
+        let changed = End::Refused { why: "it holds VMFS".into(), changed: true };
+        let zeros = After { is_zeros: true, ..After::default() };
+        let other = After { digest: "other".into(), ..same() };
+        for (fate, disk, after, wanted) in [
+            (Fate::Stays("VMFS"), erased(), same(), "was erased"),
+            (Fate::Stays("vSAN"), disk(), same(), "does not say \"vSAN\""),
+            (Fate::Stays("VMFS"), SeenDisk { end: Some(changed), ..disk() }, same(), "was changed"),
+            (Fate::Stays("VMFS"), disk(), other, "others than before"),
+            (Fate::Stays("VMFS"), SeenDisk { end: None, ..disk() }, same(), "neither"),
+            (Fate::Erased, disk(), zeros.clone(), "was refused: it holds VMFS"),
+            (Fate::Erased, erased(), After::default(), "something is left"),
+        ] {
+            let said = said(fate, disk, after);
+            assert!(said.len() == 1 && said[0].contains(wanted), "{wanted}: {said:?}");
+        }
+        assert!(said(Fate::Erased, erased(), zeros).is_empty());
+        let none = judge(&[case("B", Fate::Erased)], &[same()], &Seen::default());
+        assert_eq!(none[0].to_string(), "B: the guest did not see it");
+    }
+
+    #[test]
+    fn what_blkid_names_the_guard_names_or_says_that_it_is_unread() {
+        let with = |kinds: &[&str], has_unread| SeenDisk {
+            types: [(1, "LVM2_member".to_owned()), (2, "ext4".to_owned())].into(),
+            kinds: kinds.iter().map(|kind| (*kind).to_owned()).collect(),
+            has_unread,
+            ..disk()
+        };
+        assert_eq!(said(Fate::Stays(""), with(&["md"], false), same()).len(), 1);
+        assert!(said(Fate::Stays(""), with(&["md", "lvm"], false), same()).is_empty());
+        assert!(said(Fate::Stays(""), with(&[], true), same()).is_empty());
+    }
+
+    #[test]
+    fn volumes_and_arrays_count_by_place_or_by_length() {
+        let segment = |kind: &str, size: &str| Segment {
+            vg_name: "vg".into(),
+            lv_name: "lv".into(),
+            lv_size: (4 * MIB).to_string(),
+            segtype: kind.into(),
+            seg_size: size.into(),
+            devices: "/dev/sda1(1)".into(),
+            vg_extent_size: MIB.to_string(),
+        };
+        let whole = (4 * MIB).to_string();
+        let with = |looked: Option<(Option<u64>, u64)>, segments: Vec<Segment>| {
+            let mut disk = disk();
+            disk.looked.extend(looked.map(|(offset, size)| ("volume".to_owned(), offset, size)));
+            let seen = Seen {
+                disks: [("A".to_owned(), disk)].into(),
+                volumes: [("vg/lv".to_owned(), segments)].into(),
+                physical: vec![Physical {
+                    pv_name: "/dev/sda1".into(),
+                    vg_name: "vg".into(),
+                    pe_start: MIB.to_string(),
+                }],
+                arrays: vec![Array { name: "md0".into(), bytes: 2 * MIB, members: vec!["sda1".into()] }],
+            };
+            judge(&[case("A", Fate::Stays(""))], &[same()], &seen).len()
+        };
+        let linear = || vec![segment("linear", &whole)];
+        // Partition at 1 MiB, extents from 1 MiB on, the second of them.
+        assert_eq!(with(Some((Some(3 * MIB), 4 * MIB)), linear()), 0);
+        assert_eq!(with(Some((Some(2 * MIB), 4 * MIB)), linear()), 1);
+        assert_eq!(with(None, linear()), 1);
+        let two = || vec![segment("linear", "1"), segment("linear", "3")];
+        assert_eq!((with(Some((None, 4 * MIB)), two()), with(Some((None, 3 * MIB)), two())), (0, 1));
+        assert_eq!(with(None, vec![segment("thin-pool", &whole)]), 0);
+        let seen = Seen {
+            disks: [("A".to_owned(), disk())].into(),
+            arrays: vec![Array { name: "md0".into(), bytes: 7 * MIB, members: vec!["sda1".into()] }],
+            ..Seen::default()
+        };
+        let found = judge(&[case("A", Fate::Stays(""))], &[same()], &seen);
+        assert!(found.len() == 1 && found[0].text.contains("md0"), "{found:?}");
+    }
 }

@@ -11,6 +11,7 @@
 
 mod inside;
 mod judge;
+mod probe;
 mod seen;
 mod tools;
 
@@ -46,8 +47,17 @@ const PIECE_BYTES: usize = 4 << 20;
 struct Case {
     made: Made,
     path: PathBuf,
-    /// Before the guest began; `None` where the guest itself writes to it.
+    /// Before the guest began, as what libblkid shows; `None` where the guest itself writes to it.
     digest: Option<String>,
+    probed: Option<probe::Probed>,
+}
+
+impl Case {
+    /// A disk that is as it will be shown.
+    fn of(made: Made, path: PathBuf) -> anyhow::Result<Self> {
+        let (digest, probed) = (Some(digest(&path)?), Some(probe::probe(&path, made.bytes)?));
+        Ok(Self { made, path, digest, probed })
+    }
 }
 
 /// Runs the scenario.
@@ -60,7 +70,12 @@ pub fn foreign_disks(config: &LabConfig) -> anyhow::Result<()> {
     step.end_with(&format!("{} disks", cases.len()));
     let step = Step::begin("showing them to Linux and to the guard, and erasing them all");
     let answers = run(config, &cases)?;
-    let seen = seen::read(&answers)?;
+    let mut seen = seen::read(&answers)?;
+    for case in &cases {
+        if let (Some(probed), Some(disk)) = (&case.probed, seen.disks.get_mut(&case.made.name)) {
+            (disk.table, disk.types) = (probed.table.clone(), probed.types.clone());
+        }
+    }
     let after = cases.iter().map(after).collect::<anyhow::Result<Vec<_>>>()?;
     let found = judge::judge(&cases, &after, &seen);
     let shown = format!(
@@ -87,17 +102,17 @@ fn make(folder: &Path) -> anyhow::Result<Vec<Case>> {
     for made in foreign::all() {
         let path = path(&made);
         made.write(&path).with_context(|| format!("making the disk {}", made.name))?;
-        cases.push(Case { digest: Some(digest(&path)?), made, path });
+        cases.push(Case::of(made, path)?);
     }
     for tool in tools::all() {
         let path = path(&tool.made);
         tool.make(&path).with_context(|| format!("making the disk {}", tool.made.name))?;
-        cases.push(Case { digest: Some(digest(&path)?), made: tool.made, path });
+        cases.push(Case::of(tool.made, path)?);
     }
     for made in inside::disks() {
         let path = path(&made);
         made.write(&path).with_context(|| format!("making the disk {}", made.name))?;
-        cases.push(Case { digest: None, made, path });
+        cases.push(Case { digest: None, probed: None, made, path });
     }
     Ok(cases)
 }
@@ -140,7 +155,7 @@ fn wanted(cases: &[Case]) -> Value {
     json!([
         {"load": inside::MODULES},
         {"make": inside::making()},
-        "show_linux",
+        {"show_linux": {"probed": digests}},
         {"make": inside::taking_down()},
         {"show_guard": {"digests": digests}},
         {"erase": cases.iter().map(erase).collect::<Vec<_>>()},

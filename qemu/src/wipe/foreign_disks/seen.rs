@@ -6,7 +6,11 @@ use anyhow::Context as _;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// Number, first sector, sectors; of 512 bytes each.
+use super::probe;
+
+pub(super) const SECTOR: u64 = 512;
+
+/// Number, first sector, sectors.
 pub(super) type Partition = (u64, u64, u64);
 
 /// A region that the guard looked at: its name, its place on the disk where it is in one piece, its bytes.
@@ -89,14 +93,11 @@ fn one(seen: &mut Seen, answer: &Value) -> anyhow::Result<()> {
         disk.device = parsed(&answer["device"])?;
         disk.bytes = parsed(&answer["bytes"])?;
         disk.partitions = parsed(&answer["partitions"])?;
-        // A line of which a field is no number shows no place.
-        let table: Vec<Vec<u64>> = parsed(&answer["partx"])?;
-        disk.table = table.iter().filter_map(|row| Some((*row.first()?, *row.get(1)?, *row.get(2)?))).collect();
-        let probes: BTreeMap<String, BTreeMap<String, String>> = parsed(&answer["blkid"])?;
-        let kind = |(place, words): (String, BTreeMap<String, String>)| {
-            Some((place.parse().unwrap_or(0), words.get("TYPE")?.clone()))
-        };
-        disk.types = probes.into_iter().filter_map(kind).collect();
+        if let Some(text) = answer["partx"].as_str() {
+            disk.table = probe::table(text);
+            let texts: BTreeMap<u64, String> = parsed(&answer["blkid"])?;
+            disk.types = texts.iter().filter_map(|(place, text)| Some((*place, probe::kind(text)?))).collect();
+        }
     } else if let Some(name) = name("guard") {
         let disk = seen.disks.entry(name).or_default();
         disk.looked = parsed(&answer["looked"])?;
@@ -110,13 +111,13 @@ fn one(seen: &mut Seen, answer: &Value) -> anyhow::Result<()> {
     } else if let Some(name) = name("refused") {
         let (why, changed) = (parsed(&answer["why"])?, parsed(&answer["changed"])?);
         seen.disks.entry(name).or_default().end = Some(End::Refused { why, changed });
-    } else if answer.get("volumes").is_some() {
-        let segments: Vec<Segment> = parsed(&answer["volumes"]["report"][0]["lv"])?;
+    } else if answer.get("segments").is_some() {
+        let segments: Vec<Segment> = parsed(&answer["segments"])?;
         for segment in segments {
             let name = format!("{}/{}", segment.vg_name, segment.lv_name);
             seen.volumes.entry(name).or_default().push(segment);
         }
-        seen.physical = parsed(&answer["physical"]["report"][0]["pv"])?;
+        seen.physical = parsed(&answer["physical"])?;
         seen.arrays = parsed(&answer["arrays"])?;
     }
     Ok(())
@@ -138,12 +139,14 @@ mod tests {
         let answers = [
             json!({"modules": 3}),
             json!({"shown": "A", "device": "/dev/sda", "bytes": 100, "partitions": [[1, 8, 16]],
-                "partx": [[1, 8, 16], [7]], "blkid": {"": {"PTTYPE": "gpt"}, "1": {"TYPE": "ext4"}}}),
+                "partx": " 1 8 16\nx\n", "blkid": {"0": "PTTYPE=gpt\n", "1": "TYPE=ext4\n"}}),
             json!({"guard": "A", "contents": {"findings": [{"place": "p", "kind": "vmfs"}]},
                 "looked": [["the disk", 0, 100], ["volume", null, 7]]}),
             json!({"digest": "A", "is": "ff"}),
             json!({"refused": "A", "why": "it holds", "changed": false}),
             json!({"erased": "B", "seconds": 1.0}),
+            json!({"segments": [["vg", "lv", "8", "linear", "8", "/dev/sda(0)", "4"]], "physical": [["/dev/sda", "vg", "1"]],
+                "arrays": []}),
         ];
         let seen = read(&answers).unwrap();
         let a = &seen.disks["A"];
@@ -151,6 +154,10 @@ mod tests {
         assert_eq!((a.kinds.as_slice(), a.has_unread, a.looked[1].1), (&["vmfs".to_owned()][..], false, None));
         assert!(matches!(a.end, Some(End::Refused { changed: false, .. })));
         assert!(matches!(seen.disks["B"].end, Some(End::Erased)));
+        assert_eq!(
+            (seen.volumes["vg/lv"][0].devices.as_str(), seen.physical[0].pe_start.as_str()),
+            ("/dev/sda(0)", "1")
+        );
         assert!(read(&[json!({"shown": "A", "device": 7})]).is_err());
     }
 }

@@ -101,18 +101,13 @@ fn tables() -> Vec<ToolMade> {
             &[&typed, "dd if=/dev/zero of={} bs=512 seek=1 count=33 conv=notrunc status=none"],
         ),
         vmfs("sfdisk-vmfs", "VMFS", 2 * MIB, &["sfdisk -q {} < label: dos\n,1M,83\n2M,10M,fb\n"]),
-        vmfs(
-            "sfdisk-logical-vmfs",
-            "VMFS",
-            5 * MIB,
-            &["sfdisk -q {} < label: dos\n1M,2M,83\n3M,,f\n4M,512K,83\n5M,,83\n"],
-        ),
+        vmfs("sfdisk-logical-vmfs", "VMFS", 6 * MIB, &["sfdisk -q {} < label: dos\n1M,2M,83\n3M,,f\n,1M,83\n,,83\n"]),
         vmfs(
             "parted-logical-vmfs",
             "VMFS",
             6 * MIB,
             &[
-                "parted -s {} mklabel msdos mkpart extended 1MiB 16MiB mkpart logical 2MiB 5MiB mkpart logical 6MiB 15MiB",
+                "parted -s {} mklabel msdos mkpart extended 1MiB 100% mkpart logical 2MiB 5MiB mkpart logical 6MiB 15MiB",
             ],
         ),
     ]
@@ -120,11 +115,11 @@ fn tables() -> Vec<ToolMade> {
 
 /// Tables that are neither, which Debian's kernel reads.
 fn others() -> Vec<ToolMade> {
-    let vmfs = |name: &str, label: &str| {
-        let command = format!("parted -s {{}} mklabel {label} mkpart primary 2MiB 14MiB");
+    let vmfs = |name: &str, label: &str, kind: &str| {
+        let command = format!("parted -s {{}} mklabel {label} mkpart {kind} 2MiB 14MiB");
         ToolMade::vmfs(name, "", 2 * MIB, &[&command])
     };
-    vec![vmfs("parted-mac", "mac"), vmfs("parted-amiga", "amiga")]
+    vec![vmfs("parted-mac", "mac", "primary"), vmfs("parted-sun", "sun", "ext2"), vmfs("parted-amiga", "amiga", "ext2")]
 }
 
 fn run(command: &str, file: &Path) -> anyhow::Result<()> {
