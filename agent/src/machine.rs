@@ -8,6 +8,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use firesteel_contents::DiskContents;
 use firesteel_images::write::{Device, DiskReader, Inspected, metadata};
 use firesteel_wire::{Identity, Inventory, Table};
 use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
@@ -15,6 +16,7 @@ use nix::{ifaddrs::getifaddrs, sys::socket::SockaddrStorage};
 use crate::{
     clean::{
         assembled::{self, Assembly, Kind},
+        look,
         port::Port,
     },
     disk::table,
@@ -233,6 +235,10 @@ impl Probe for Machine {
             Ok(disk) => table::read(&disk, disk.size_bytes, disk.block_bytes),
             Err(error) => table::unread(&error),
         }
+    }
+
+    fn contents(&self) -> Vec<(String, DiskContents)> {
+        look::contents(self)
     }
 
     fn hostname(&self) -> String {

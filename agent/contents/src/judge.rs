@@ -42,7 +42,8 @@ pub fn objections(contents: &DiskContents, own: Own<'_>) -> Vec<String> {
 }
 
 /// Whether this finding stops an erasure on a disk without this host's mark.
-fn is_foreign(finding: &Finding, own: Own<'_>) -> bool {
+#[must_use]
+pub fn is_foreign(finding: &Finding, own: Own<'_>) -> bool {
     let is_named_for_others = match &finding.owner {
         Owner::Unnamed => false,
         Owner::Host(host) => !own.was_vacant && !own.is_named(host),

@@ -24,7 +24,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-pub use judge::{Own, objections};
+pub use judge::{Own, is_foreign, objections};
 pub use kind::Kind;
 
 /// Most findings of one disk that are kept; those that can stop an erasure come first.
@@ -150,6 +150,14 @@ impl DiskContents {
         self
     }
 
+    /// Lists no names of filesystems and tables, and says how many there were; whether there were any.
+    pub fn forget_plain(&mut self) -> bool {
+        let count = self.plain.len();
+        self.plain.clear();
+        self.more = self.more.saturating_add(u32::try_from(count).unwrap_or(u32::MAX));
+        count > 0
+    }
+
     /// The same with each text changed by `change`, for an end that trusts no text of the other.
     #[must_use]
     pub fn with_texts(&self, change: &dyn Fn(&str) -> String) -> Self {
@@ -225,6 +233,11 @@ mod tests {
         assert!(reached.is_blank(), "how it is reached is not on it");
         let plain = vec![Plain { place: "the disk".into(), name: "dos".into() }];
         assert!(!DiskContents { plain, ..DiskContents::default() }.is_blank());
+        let mut forgotten = DiskContents {
+            plain: vec![Plain { place: "the disk".into(), name: "ext4".into() }],
+            ..DiskContents::default()
+        };
+        assert!(forgotten.forget_plain() && !forgotten.is_blank() && !forgotten.forget_plain());
         assert!(!DiskContents { guid: "a".into(), ..DiskContents::default() }.is_blank());
         assert!(!DiskContents { more: 1, ..DiskContents::default() }.is_blank());
     }

@@ -11,12 +11,12 @@
 //!                 └──────────┴───── the next rung ───────────┘
 //! ```
 //!
-//! - Decide, pure: [`ladder`], [`climb`], [`proof`], [`foreign`], [`guard`], and the encoders and decoders of
+//! - Decide, pure: [`ladder`], [`climb`], [`proof`], [`foreign`] (what bytes say), [`guard`], and the encoders and decoders of
 //!   [`nvme`], [`ata`] and [`scsi`].
 //! - Perform, on the seams [`drive::Drive`] and `firesteel_images::write::Disk`: [`perform`], [`medium`],
 //!   and the three `drive` modules on [`port::Port`], behind which [`crate::os::drive`] talks to the kernel.
 //! - Wire up: [`attach`] finds the drive of a disk in sysfs, [`reach`] how it is reached, [`assembled`] what
-//!   stands on it.
+//!   stands on it, [`look`] what is on it.
 //!
 //! What holds for every sequence of faults (the simulated drive proves it): nothing ends as done while a
 //! sector that was there before can still be read where a sample looked, and on a disk of at most
@@ -32,6 +32,7 @@ pub mod drive;
 pub mod foreign;
 pub mod guard;
 pub mod ladder;
+pub mod look;
 pub mod medium;
 pub mod nvme;
 pub mod perform;

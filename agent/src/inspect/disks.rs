@@ -12,7 +12,7 @@ use super::{
     text,
     vpd::{self, LogicalUnitName},
 };
-use crate::host::SeenDisk;
+use crate::{clean::foreign::KernelPartition, host::SeenDisk};
 
 /// Kernel names of block devices that are no disks of this host: made of memory or files, optical,
 /// assembled from others, or remote.
@@ -220,6 +220,20 @@ fn transport(name: &str, location: Option<&Location>, block: &Path) -> Transport
 #[must_use]
 pub fn partitions(block: &Path) -> Vec<PathBuf> {
     names(block).into_iter().map(|name| block.join(name)).filter(|folder| folder.join("partition").exists()).collect()
+}
+
+/// The kernel's own list of a disk's partitions, whatever kind of table it read.
+#[must_use]
+pub fn kernel_partitions(block: &Path) -> Vec<KernelPartition> {
+    let sectors = |folder: &Path, attribute: &str| number(&folder.join(attribute))?.checked_mul(SECTOR_BYTES);
+    let each = partitions(block).into_iter().filter_map(|folder| {
+        Some(KernelPartition {
+            number: u32::try_from(number(&folder.join("partition"))?).ok()?,
+            offset: sectors(&folder, "start")?,
+            size_bytes: sectors(&folder, "size")?,
+        })
+    });
+    each.collect()
 }
 
 /// Devices that are assembled from the disk or one of its partitions: `sda1 is held by md0`.

@@ -31,12 +31,14 @@ pub mod system;
 pub mod vpd;
 
 use std::{
+    collections::BTreeMap,
     fs::{self, File},
     io::Read,
     path::{Path, PathBuf},
     thread,
 };
 
+use firesteel_contents::DiskContents;
 use firesteel_wire::{
     Disk, Inventory, Table,
     limits::{DISKS_MAX, FIELD_BYTES_MAX},
@@ -78,6 +80,10 @@ pub trait Probe: Sync {
     fn signatures(&self, device: &Path) -> Vec<String>;
     /// The partition table of a disk.
     fn table(&self, device: &Path) -> Table;
+    /// What stands on each disk that could be looked at, by its device.
+    fn contents(&self) -> Vec<(String, DiskContents)> {
+        Vec::new()
+    }
     fn hostname(&self) -> String;
     /// Firmware of a NIC in the driver's words; empty where it does not tell.
     fn nic_firmware(&self, interface: &str) -> String;
@@ -140,6 +146,10 @@ fn disks_with_contents(
             scope.spawn(move || some.iter_mut().for_each(|disk| look_into(roots, probe, nvme, disk)));
         }
     });
+    let mut contents: BTreeMap<String, DiskContents> = probe.contents().into_iter().collect();
+    for disk in &mut disks {
+        disk.contents = contents.remove(&disk.device).map(Box::new);
+    }
     disks
 }
 

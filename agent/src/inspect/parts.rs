@@ -1,5 +1,6 @@
 //! The parts of a host that decide nothing about its disks, and the bound on the whole record.
 
+use firesteel_contents::DiskContents;
 use firesteel_wire::{
     Inventory,
     limits::{FIELD_BYTES_MAX, INVENTORY_BYTES_MAX, NOTES_MAX},
@@ -53,14 +54,22 @@ type Sacrifice = (&'static str, fn(&mut Inventory) -> bool);
 
 /// What is missed least goes first. Disks and NICs themselves stay: they are bounded in number, and their
 /// texts in length.
-const SACRIFICES: [Sacrifice; 6] = [
+const SACRIFICES: [Sacrifice; 8] = [
     ("PCI functions", |inventory| emptied(&mut parts_of(inventory).pci)),
     ("VLANs", |inventory| emptied_all(inventory.nics.iter_mut().map(|nic| &mut nic.vlans))),
     ("memory modules", |inventory| emptied(&mut parts_of(inventory).modules)),
     ("processors", |inventory| emptied(&mut parts_of(inventory).processors)),
     ("NVMe controllers", |inventory| emptied(&mut parts_of(inventory).nvme)),
     ("further names of disks", |inventory| emptied_all(inventory.disks.iter_mut().map(|disk| &mut disk.by_id))),
+    ("filesystems of disks", |inventory| {
+        contents(inventory).map(DiskContents::forget_plain).filter(|had| *had).count() > 0
+    }),
+    ("contents of disks", |inventory| inventory.disks.iter_mut().filter_map(|disk| disk.contents.take()).count() > 0),
 ];
+
+fn contents(inventory: &mut Inventory) -> impl Iterator<Item = &mut DiskContents> {
+    inventory.disks.iter_mut().filter_map(|disk| disk.contents.as_deref_mut())
+}
 
 fn parts_of(inventory: &mut Inventory) -> &mut Parts {
     inventory.parts.get_or_insert_default()
@@ -96,6 +105,7 @@ fn bytes(inventory: &Inventory) -> usize {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_contents::{Finding, Kind, Owner, Plain};
     use firesteel_wire::{
         Disk, Nic, Vlan,
         limits::{DISKS_MAX, MODULES_MAX, NICS_MAX, PCI_DEVICES_MAX, VLANS_MAX},
@@ -168,5 +178,32 @@ mod tests {
         let notes = inventory.parts.unwrap().notes;
         assert_eq!(notes.len(), 2, "what went is enough: {notes:?}");
         assert!(notes[0].starts_with("VLANs are not listed"), "{notes:?}");
+    }
+
+    #[test]
+    fn what_may_stop_an_erasure_stays_longest() {
+        let long = "x".repeat(FIELD_BYTES_MAX);
+        let finding = |count: usize| Finding {
+            place: long.clone(),
+            kind: Kind::Vmfs,
+            name: "x".repeat(count),
+            owner: Owner::Unnamed,
+        };
+        let plain = Plain { place: long.clone(), name: long.clone() };
+        let with = |findings: usize, plains: usize| {
+            let contents = DiskContents {
+                findings: vec![finding(1); findings],
+                plain: vec![plain.clone(); plains],
+                ..DiskContents::default()
+            };
+            let disk = Disk { contents: Some(Box::new(contents)), ..Disk::default() };
+            let mut inventory = Inventory { disks: vec![disk; DISKS_MAX], ..Inventory::default() };
+            fit(&mut inventory);
+            assert!(bytes(&inventory) <= INVENTORY_BYTES_MAX);
+            inventory.disks.remove(0).contents
+        };
+        let kept = with(1, 4).unwrap();
+        assert_eq!((kept.findings.len(), kept.plain.len(), kept.more), (1, 0, 4));
+        assert_eq!(with(8, 0), None, "the agent's own guard is left");
     }
 }

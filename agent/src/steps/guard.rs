@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use firesteel_contents::{Kind, Own, Owner, is_foreign, objections};
 use firesteel_images::write::{Device, DiskReader};
 use firesteel_wire::{Disk, DiskIdentity};
 
@@ -9,9 +10,8 @@ use super::{Failure, Job};
 use crate::{
     clean::{
         assembled::{self, Assembly},
-        foreign::{self, Kind, Owner, Scan},
-        guard::{self, Own},
-        reach,
+        foreign::Scan,
+        guard, look, reach,
     },
     disk,
     host::Held,
@@ -24,6 +24,7 @@ pub(super) struct Guarded<'a> {
     /// See [`firesteel_wire::Step::EraseDisk`].
     pub(super) own_names: &'a [String],
     pub(super) override_guards: bool,
+    /// See [`firesteel_wire::Step::EraseDisk`].
     pub(super) was_vacant: bool,
 }
 
@@ -51,6 +52,17 @@ pub(super) struct Opened {
     pub(super) device: Device,
     /// What speaks against it, and its owner overrode.
     pub(super) overridden: Vec<String>,
+}
+
+impl<'a> Guarded<'a> {
+    fn own(&self) -> Own<'a> {
+        Own { names: self.own_names, was_vacant: self.was_vacant }
+    }
+
+    /// By name alone: an array may reach to disks that were never vacant.
+    fn named(&self) -> Own<'a> {
+        Own { was_vacant: false, ..self.own() }
+    }
 }
 
 impl Job<'_> {
@@ -83,7 +95,7 @@ impl Job<'_> {
         pinned: &Pinned,
         is_readable: bool,
     ) -> Result<Opened, Failure> {
-        let scan = if is_readable { scan(pinned) } else { Scan::default() };
+        let scan = if is_readable { look::one(self.host, &pinned.disk, &*pinned.held.opened) } else { Scan::default() };
         let overridden = self.pass(guarded, &pinned.disk, &scan)?;
         self.take_apart(guarded, &pinned.disk, &scan)?;
         let (disk, device) = self.open(guarded.disk)?;
@@ -96,10 +108,9 @@ impl Job<'_> {
         let sys = self.host.sysfs();
         let all: Vec<Disk> = self.host.disks().into_iter().map(|seen| seen.disk).collect();
         let loaded_from = reach::loaded_from(&sys);
-        let own = Own { names: guarded.own_names, loaded_from: loaded_from.as_deref() };
-        let objections =
-            [reach::objections(disk, &reach::read(&sys, kernel_name(disk)), &all), guard::objections(scan, own)]
-                .concat();
+        let reached = reach::read(&sys, kernel_name(disk));
+        let contents = guard::contents(scan, disk, &reached, &all, loaded_from.as_deref());
+        let objections = objections(&contents, guarded.own());
         if objections.is_empty() {
             return Ok(objections);
         }
@@ -108,15 +119,17 @@ impl Job<'_> {
             tracing::warn!("{} is wiped because its owner says so, although: {why}", disk.device);
             return Ok(objections);
         }
-        let error =
-            format!("{} is not wiped: {why}. If it is to be wiped all the same, its owner overrides this", disk.device);
+        let error = format!(
+            "{} ({}) is not wiped: {why}. If it is to be wiped all the same, its owner overrides this guard",
+            disk.device, guarded.disk
+        );
         Err(Failure { error, disk_changed: false })
     }
 
     fn take_apart(&self, guarded: &Guarded<'_>, disk: &Disk, scan: &Scan) -> Result<(), Failure> {
         let found = self.host.assemblies(kernel_name(disk));
         let planned = self.planned();
-        let is_own = |assembly: &Assembly| guarded.override_guards || is_own(assembly, scan, guarded.own_names);
+        let is_own = |assembly: &Assembly| guarded.override_guards || is_own(assembly, scan, guarded.named());
         let orders = assembled::orders(&found, &planned, &is_own)
             .map_err(|why| Failure { error: format!("{} is not wiped: {why}", disk.device), disk_changed: false })?;
         for assembly in orders {
@@ -137,22 +150,16 @@ impl Job<'_> {
     }
 }
 
-fn scan(pinned: &Pinned) -> Scan {
-    foreign::scan(&*pinned.held.opened, pinned.disk.size_bytes, pinned.disk.logical_block_bytes.max(512))
-}
-
 /// Whether the disk itself says that what stands on it is of a volume of this host.
-fn is_own(assembly: &Assembly, scan: &Scan, own_names: &[String]) -> bool {
+fn is_own(assembly: &Assembly, scan: &Scan, own: Own<'_>) -> bool {
     let kind = match assembly.kind {
         assembled::Kind::Md => Kind::Md,
         assembled::Kind::DeviceMapper => Kind::Lvm,
         assembled::Kind::Bcache | assembled::Kind::BcacheSet | assembled::Kind::Other => return false,
     };
-    let mut of_kind = scan.found.iter().filter(|found| found.holding.kind == kind).peekable();
+    let mut of_kind = scan.contents.findings.iter().filter(|finding| finding.kind == kind).peekable();
     of_kind.peek().is_some()
-        && of_kind.all(|found| {
-            matches!(found.holding.owner, Owner::Host(_)) && foreign::objection(&found.holding, own_names).is_none()
-        })
+        && of_kind.all(|finding| matches!(finding.owner, Owner::Host(_)) && !is_foreign(finding, own))
 }
 
 pub(super) fn kernel_name(disk: &Disk) -> &str {
@@ -161,16 +168,15 @@ pub(super) fn kernel_name(disk: &Disk) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use firesteel_contents::{DiskContents, Finding};
+
     use super::*;
-    use crate::clean::foreign::{Found, Holding};
 
     #[test]
     fn an_array_is_a_hosts_own_only_by_its_name() {
-        let found = |kind, owner| Found {
-            place: "partition 1".into(),
-            holding: Holding { kind, name: "data".into(), owner, offset: 0 },
-        };
-        let scan = |found| Scan { found, ..Scan::default() };
+        let found = |kind, owner| Finding { place: "partition 1".into(), kind, name: "data".into(), owner };
+        let scan =
+            |findings| Scan { contents: DiskContents { findings, ..DiskContents::default() }, ..Scan::default() };
         let array = Assembly {
             kind: assembled::Kind::Md,
             name: "md0".into(),
@@ -179,16 +185,17 @@ mod tests {
             uses: Vec::new(),
             height: 0,
         };
-        let own = ["node-1".to_owned()];
+        let names = ["node-1".to_owned()];
+        let own = Own { names: &names, was_vacant: false };
         for (kind, owner, expected) in [
             (Kind::Md, Owner::Host("node-1".into()), true),
             (Kind::Md, Owner::Host("nas".into()), false),
             (Kind::Md, Owner::Unnamed, false),
             (Kind::Lvm, Owner::Host("node-1".into()), false),
         ] {
-            assert_eq!(is_own(&array, &scan(vec![found(kind, owner.clone())]), &own), expected, "{kind} {owner:?}");
+            assert_eq!(is_own(&array, &scan(vec![found(kind, owner.clone())]), own), expected, "{kind} {owner:?}");
         }
         let two = scan(vec![found(Kind::Md, Owner::Host("node-1".into())), found(Kind::Md, Owner::Host("nas".into()))]);
-        assert!(!is_own(&array, &two, &own), "one of two is not enough to say which");
+        assert!(!is_own(&array, &two, own), "one of two is not enough to say which");
     }
 }

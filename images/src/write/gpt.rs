@@ -1,7 +1,7 @@
 //! GUID partition tables (UEFI specification 2.10, chapter 5): reading them from hostile bytes,
 //! and completing an image's table for the disk that it was written to. Pure: bytes in, bytes out.
 
-use super::guid::Guid;
+use super::{guid::Guid, mbr::PROTECTIVE as MBR_TYPE_PROTECTIVE};
 
 /// An image's table and boot code live below this; the writer holds it back until all else is
 /// proven to be on the disk.
@@ -13,7 +13,6 @@ pub const ENTRY_BYTES_MAX: u32 = 4096;
 
 const SIGNATURE: &[u8; 8] = b"EFI PART";
 const HEADER_BYTES_MIN: usize = 92;
-const MBR_TYPE_PROTECTIVE: u8 = 0xee;
 
 /// A partition table that was read and checked.
 #[derive(Clone, Debug, PartialEq, Eq)]

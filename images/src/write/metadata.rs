@@ -231,7 +231,7 @@ impl View<'_> {
             |first: u64, blocks: u64| first.saturating_mul(block)..first.saturating_add(blocks).saturating_mul(block);
         let mut found = Vec::new();
         for entry in mbr::parse(primary).unwrap_or_default() {
-            if entry.kind == 0xee {
+            if entry.kind == mbr::PROTECTIVE {
                 continue;
             }
             found.push(region(entry.first, entry.blocks));

@@ -60,7 +60,7 @@ fn look(head: &[u8]) {
 }
 
 /// Makes the checksums right of what looks like a GPT with blocks of 512 bytes.
-fn sum_up(head: &mut [u8]) {
+pub(super) fn sum_up(head: &mut [u8]) {
     let number = |head: &[u8], at: usize| {
         head.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(|bytes| u32::from_le_bytes(bytes) as usize)
     };

@@ -21,6 +21,7 @@ mod bundle;
 mod catalogue;
 mod compressed;
 mod dhcp;
+mod disks;
 mod drives;
 mod gpt;
 mod hand_off;
@@ -82,6 +83,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "redfish", check: redfish::check, seeds: redfish::seeds },
     Target { name: "ipmi", check: ipmi::check, seeds: ipmi::seeds },
     Target { name: "agent", check: agent::check, seeds: agent::seeds },
+    Target { name: "disks", check: disks::check, seeds: disks::seeds },
     Target { name: "drives", check: drives::check, seeds: drives::seeds },
     Target { name: "network_data", check: network_data::check, seeds: network_data::seeds },
     Target { name: "objects", check: objects::check, seeds: objects::seeds },

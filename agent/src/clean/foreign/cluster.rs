@@ -1,6 +1,6 @@
-//! VMFS, GFS2, OCFS2, Ceph BlueStore, and bcache.
+//! VMFS, GFS2, OCFS2, Ceph BlueStore, bcache, Oracle ASM, DRBD and Storage Spaces.
 
-use super::{Holding, Kind, Owner, View, array, be32, le32, le64, text};
+use super::{Kind, Owner, View, array, be32, label::Holding, le32, le64, text};
 
 /// VMFS: the volume's head at 1 MiB (`vmfs_volinfo`), the filesystem's at 2 MiB (`vmfs_fsinfo`), as
 /// vmfs-tools read them.
@@ -22,7 +22,7 @@ pub(super) fn gfs2(view: &View<'_>) -> Option<Holding> {
     const AT: u64 = 64 << 10;
     let superblock = view.at(AT, 512)?;
     // Magic, and the type "superblock".
-    if (be32(superblock, 0)?, be32(superblock, 4)?) != (0x0116_1970, 1) {
+    if (be32(&superblock, 0)?, be32(&superblock, 4)?) != (0x0116_1970, 1) {
         return None;
     }
     let (protocol, table) = (text(superblock.get(96..160)?), text(superblock.get(160..224)?));
@@ -56,7 +56,7 @@ pub(super) fn ceph(view: &View<'_>) -> Option<Holding> {
     if !label.starts_with(MAGIC) {
         return None;
     }
-    let meta = ceph_meta(label).unwrap_or_default();
+    let meta = ceph_meta(&label).unwrap_or_default();
     let said = |key: &str| meta.iter().find(|(name, _)| name == key).map(|(_, value)| value.clone());
     let name = said("whoami").map(|number| format!("osd.{number}")).unwrap_or_default();
     let owner = said("ceph_fsid").map_or(Owner::Unnamed, |cluster| Owner::Shared(format!("Ceph cluster {cluster}")));
@@ -103,16 +103,63 @@ pub(super) fn bcache(view: &View<'_>) -> Option<Holding> {
         [0xc6, 0x85, 0x73, 0xf6, 0x4e, 0x1a, 0x45, 0xca, 0x82, 0x65, 0xf5, 0x7f, 0x48, 0xba, 0x6d, 0x81];
     let superblock = view.at(AT, 512)?;
     // It says where it stands, in sectors.
-    if array(superblock, 24) != Some(MAGIC) || le64(superblock, 8) != Some(AT / 512) {
+    if array(&superblock, 24) != Some(MAGIC) || le64(&superblock, 8) != Some(AT / 512) {
         return None;
     }
     Some(Holding { kind: Kind::Bcache, name: text(superblock.get(72..104)?), owner: Owner::Unnamed, offset: AT })
+}
+
+/// Oracle ASM: the provision string of a disk's header, `ORCLDISK` with the disk's name behind it, at 32 (`kfdhdb`),
+/// and the names of disk and group where the header was written whole.
+pub(super) fn asm(view: &View<'_>) -> Option<Holding> {
+    const PROVISION_AT: usize = 32;
+    let header = view.at(0, 512)?;
+    // Without ASMLib the string stays as it is; a header alone says its type (KFBTYP_DISKHEAD) and that it is in use.
+    let is_provisioned = header.get(PROVISION_AT..).is_some_and(|rest| rest.starts_with(b"ORCLDISK"));
+    if !is_provisioned {
+        return None;
+    }
+    let group = text(header.get(104..136)?);
+    let disk = text(header.get(72..104)?);
+    let label = text(header.get(PROVISION_AT + 8..PROVISION_AT + 32)?);
+    let name = [group, disk, label].into_iter().find(|name| !name.is_empty()).unwrap_or_default();
+    Some(Holding { kind: Kind::Asm, name, owner: Owner::Unnamed, offset: 0 })
+}
+
+/// DRBD's internal metadata (drbd, `struct meta_data_on_disk`): its head is the last 4 KiB; big-endian magic numbers of
+/// versions 8.0 to 9.
+pub(super) fn drbd(view: &View<'_>) -> Option<Holding> {
+    const HEAD_BYTES: u64 = 4096;
+    const MAGIC_AT: usize = 60;
+    let offset = (view.size_bytes() & !(HEAD_BYTES - 1)).checked_sub(HEAD_BYTES)?;
+    let head = view.at(offset, 512)?;
+    let magic = be32(&head, MAGIC_AT)?;
+    let is_known = matches!(magic, 0x8374_026b..=0x8374_026d);
+    is_known.then(|| Holding { kind: Kind::Drbd, name: String::new(), owner: Owner::Unnamed, offset })
+}
+
+/// A disk of a pool of Storage Spaces: its database begins with its name, at one of the first pages of the partition.
+pub(super) fn storage_spaces(view: &View<'_>) -> Option<Holding> {
+    let offset = [0, 4096].into_iter().find(|at| view.at(*at, 8).is_some_and(|head| head == b"SPACEDB "))?;
+    Some(Holding { kind: Kind::StorageSpaces, name: String::new(), owner: Owner::Unnamed, offset })
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::{disk, look};
     use super::*;
+
+    #[test]
+    fn asm_drbd_and_storage_spaces_by_their_heads() {
+        let bytes = disk(1 << 20, &[(32, b"ORCLDISKDATA01"), (104, b"RECO")]);
+        assert_eq!(look(&bytes)[0].to_string(), "Oracle ASM \"RECO\"");
+        assert_eq!(look(&disk(1 << 20, &[(32, b"ORCLDISKDATA01")]))[0].to_string(), "Oracle ASM \"DATA01\"");
+        for magic in [0x8374_026b_u32, 0x8374_026c, 0x8374_026d] {
+            let bytes = disk(1 << 20, &[((1 << 20) - 4096 + 60, &magic.to_be_bytes())]);
+            assert_eq!(look(&bytes)[0].kind, Kind::Drbd);
+        }
+        assert_eq!(look(&disk(1 << 20, &[(4096, b"SPACEDB ")]))[0].kind, Kind::StorageSpaces);
+    }
 
     #[test]
     fn vmfs_by_volume_and_by_filesystem() {

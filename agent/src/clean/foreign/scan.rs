@@ -1,324 +1,279 @@
-//! Looks a whole disk over: itself, and every partition of its tables. Reads only.
+//! Looks whole disks over: themselves, every partition of their tables, and every volume that stands on them. Reads
+//! only.
 
-use std::io;
+use std::{collections::BTreeSet, rc::Rc};
 
-use firesteel_images::write::{
-    AlignedBuffer, DiskReader, ReadTableError,
-    gpt::{self, Table},
-    mbr, read_table,
+use firesteel_contents::{DiskContents, Finding, Plain, Unread};
+use firesteel_images::write::signature;
+
+use super::{
+    Kind, Owner, View,
+    assemble::{Placed, assemble},
+    label::{Holding, Remark},
+    lvm::PhysicalVolume,
+    md::ArrayMember,
+    recognise,
+    tables::{self, Partitions},
+    volume::{Disks, KernelPartition, Layout, Source, Volume},
 };
 
-use super::{HEAD_BYTES, Holding, Kind, Owner, TAIL_BYTES, View, holdings, of_partition_type};
-use crate::clean::drive::chain;
+/// Regions of one disk that are looked at.
+pub(super) const REGIONS_MAX: usize = 1024;
+/// Volumes on volumes: an array, a group on it, an array in a volume.
+const ROUNDS_MAX: usize = 4;
 
-/// Partitions that are looked at: what a table of the usual size holds.
-pub const PARTITIONS_MAX: usize = 128;
-/// The partition type of VMFS in classic tables.
-const MBR_VMFS: u8 = 0xfb;
-/// What stands in the classic table of a disk that has a GPT.
-const MBR_PROTECTIVE: u8 = 0xee;
-
-/// One finding and its place, for people: `the disk`, `partition 3`.
+/// A part of a disk, or a volume on it, that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Found {
-    pub place: String,
-    pub holding: Holding,
-}
-
-/// A region that was looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Looked {
     pub place: String,
-    /// In bytes from the start of the disk, where it lies in one piece on it.
+    /// From the start of the disk, in bytes; `None` for a volume that does not lie on it in one piece.
     pub offset: Option<u64>,
     pub size_bytes: u64,
 }
 
-/// What a disk holds, and what of it could not be looked at: a guard that lets an unread disk pass is none.
+/// What one disk holds, and all of it that was looked at. Not bounded: see [`DiskContents::bounded`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Scan {
-    pub found: Vec<Found>,
-    pub unread: Vec<String>,
-    /// GUIDs of its GPT and of the partitions in it, in lower case; empty where it has no GPT.
-    pub disk_guid: String,
+    pub contents: DiskContents,
+    /// GUIDs of the partitions of all copies of its GPT, in lower case.
     pub partition_guids: Vec<String>,
     pub looked: Vec<Looked>,
+    /// A part of a volume on it lies on disks that this scan did not have.
+    pub is_partial: bool,
 }
 
+/// Looks at one disk alone.
+#[must_use]
+pub fn scan(source: &Source<'_>) -> Scan {
+    scan_all(&[source]).pop().unwrap_or_default()
+}
+
+/// Looks at disks together, so that volumes that lie on several of them are seen. The answers are in the same order.
+#[must_use]
+pub fn scan_all(sources: &[&Source<'_>]) -> Vec<Scan> {
+    let disks = Disks::new(sources);
+    let mut walk = Walk {
+        disks: &disks,
+        scans: vec![Scan::default(); sources.len()],
+        known: vec![Known::default(); sources.len()],
+        physical: Vec::new(),
+        members: Vec::new(),
+        assembled: BTreeSet::new(),
+    };
+    for (number, source) in sources.iter().enumerate() {
+        let volume = Rc::new(Volume { size_bytes: source.size_bytes, layout: Layout::Disk(number) });
+        walk.region(&Region { place: "the disk".to_owned(), volume, kind: None, has_tables: true });
+    }
+    for round in 0..ROUNDS_MAX {
+        if !walk.stand_on(round == 0) {
+            break;
+        }
+    }
+    walk.end()
+}
+
+/// One place to look at.
 struct Region {
     place: String,
-    offset: u64,
-    size_bytes: u64,
+    volume: Rc<Volume>,
+    /// What the type of its partition says.
     kind: Option<Kind>,
+    /// Systems look for partitions in it.
+    has_tables: bool,
 }
 
-#[must_use]
-pub fn scan(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> Scan {
-    let mut scan = Scan::default();
-    let mut regions = vec![Region { place: "the disk".to_owned(), offset: 0, size_bytes, kind: None }];
-    match partitions(reader, size_bytes, block_bytes, &mut scan) {
-        Ok(partitions) => regions.extend(partitions),
-        Err(why) => scan.unread.push(format!("its partitions: {why}")),
+impl Region {
+    fn holds<T>(&self, label: T) -> Placed<T> {
+        Placed { place: self.place.clone(), volume: Rc::clone(&self.volume), label }
     }
-    if regions.len() > PARTITIONS_MAX + 1 {
-        scan.unread.push(format!("partitions behind the first {PARTITIONS_MAX}"));
-        regions.truncate(PARTITIONS_MAX + 1);
-    }
-    for region in regions {
-        let Region { place, offset, size_bytes, .. } = &region;
-        scan.looked.push(Looked { place: place.clone(), offset: Some(*offset), size_bytes: *size_bytes });
-        look(reader, block_bytes, &region, &mut scan);
-    }
-    scan
 }
 
-fn look(reader: &dyn DiskReader, block_bytes: u32, region: &Region, scan: &mut Scan) {
-    let Region { place, offset, size_bytes, kind } = region;
-    let before = scan.found.len();
-    let length = |most: usize| usize::try_from(*size_bytes).unwrap_or(usize::MAX).min(most) as u64;
-    let (head, tail) = (length(HEAD_BYTES), length(TAIL_BYTES));
-    let read = |at: u64, bytes: u64| read(reader, block_bytes, at, bytes);
-    match read(*offset, head).and_then(|head| Ok((head, read(*offset + (size_bytes - tail), tail)?))) {
-        Ok((head, tail)) => {
-            let view = View { head: &head, tail: &tail, size_bytes: *size_bytes };
-            let each = holdings(&view).into_iter();
-            scan.found.extend(each.map(|holding| Found { place: place.clone(), holding }));
+/// Places of labels on a disk, by their offsets from its start: a label at the end of a partition may be seen as one
+/// of the whole disk, which it is not.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    labels: BTreeSet<u64>,
+    remarks: Vec<(Option<u64>, Unread)>,
+}
+
+struct Walk<'a> {
+    disks: &'a Disks<'a>,
+    scans: Vec<Scan>,
+    known: Vec<Known>,
+    physical: Vec<Placed<PhysicalVolume>>,
+    members: Vec<Placed<ArrayMember>>,
+    /// Places of volumes that were looked at.
+    assembled: BTreeSet<String>,
+}
+
+impl Walk<'_> {
+    fn region(&mut self, region: &Region) {
+        let numbers = region.volume.disks();
+        if !self.note_looked(region, &numbers) {
+            return;
         }
-        Err(error) => scan.unread.push(format!("{place}: {}", chain(&error))),
-    }
-    // A type without the superblock that belongs to it still says whose the partition is.
-    let is_named = |kind: Kind| scan.found[before..].iter().any(|found| found.holding.kind == kind);
-    if let Some(kind) = kind.filter(|kind| !is_named(*kind)) {
-        let holding = Holding { kind, name: String::new(), owner: Owner::Unnamed, offset: 0 };
-        scan.found.push(Found { place: place.clone(), holding });
-    }
-}
-
-fn partitions(
-    reader: &dyn DiskReader,
-    size_bytes: u64,
-    block_bytes: u32,
-    scan: &mut Scan,
-) -> Result<Vec<Region>, String> {
-    let region = |number: u32, offset: u64, bytes: u64, kind: Option<Kind>| {
-        let offset = offset.min(size_bytes);
-        let size_bytes = bytes.min(size_bytes - offset);
-        Region { place: format!("partition {number}"), offset, size_bytes, kind }
-    };
-    let sector = read(reader, block_bytes, 0, size_bytes.min(512)).map_err(|error| chain(&error))?;
-    let classic = mbr::parse(&sector).unwrap_or_default();
-    let table = match read_table(reader, size_bytes, block_bytes) {
-        Ok(Some(table)) => Some(table),
-        // Where the first copy is lost, systems go by the second.
-        Ok(None) | Err(ReadTableError::Damaged { .. }) if classic.iter().all(|entry| entry.kind == MBR_PROTECTIVE) => {
-            backup_table(reader, size_bytes, block_bytes).map_err(|error| chain(&error))?
-        }
-        // A damaged table shows its partitions to nobody.
-        Ok(None) | Err(ReadTableError::Damaged { .. }) => None,
-        Err(error @ ReadTableError::Read { .. }) => return Err(chain(&error)),
-    };
-    let found: Vec<Region> = if let Some(table) = table {
-        scan.disk_guid = table.disk_guid.to_string();
-        scan.partition_guids = table.partitions.iter().map(|partition| partition.guid.to_string()).collect();
-        let each = table.partitions.iter();
-        each.map(|partition| {
-            let kind = of_partition_type(&partition.type_guid.to_string());
-            let (offset, bytes) = (partition.offset_bytes(block_bytes), partition.size_bytes(block_bytes));
-            region(partition.number, offset, bytes, kind)
-        })
-        .collect()
-    } else {
-        let bytes = |blocks: u64| blocks.saturating_mul(u64::from(block_bytes));
-        let logical = logical_partitions(reader, block_bytes, &classic).map_err(|error| chain(&error))?;
-        let primary = classic.into_iter().zip(1..).filter(|(entry, _)| entry.kind != MBR_PROTECTIVE);
-        // Logical ones count from 5, whatever there is before them.
-        primary
-            .chain(logical.into_iter().zip(5..))
-            .map(|(entry, number)| {
-                let kind = (entry.kind == MBR_VMFS).then_some(Kind::Vmfs);
-                region(number, bytes(entry.first), bytes(entry.blocks), kind)
-            })
-            .collect()
-    };
-    Ok(found.into_iter().filter(|region| region.size_bytes > 0).collect())
-}
-
-/// The chain inside extended partitions: each link names one partition, relative to itself, and the next link,
-/// relative to the extended partition. Places are the disk's.
-fn logical_partitions(
-    reader: &dyn DiskReader,
-    block_bytes: u32,
-    primary: &[mbr::Entry],
-) -> io::Result<Vec<mbr::Entry>> {
-    let block = u64::from(block_bytes);
-    let mut found = Vec::new();
-    for extended in primary.iter().filter(|entry| entry.is_extended()) {
-        let mut link = Some(extended.first);
-        for _ in 0..mbr::LOGICAL_MAX {
-            let Some(at) = link.take() else { break };
-            if at >= extended.first.saturating_add(extended.blocks) {
-                break;
+        let view = View::new(self.disks, &region.volume);
+        let seen = recognise(&view);
+        let partitions = if region.has_tables { self.tables(&view, region, &numbers) } else { Partitions::default() };
+        let names = plain_names(&view, &partitions);
+        let by_type = region.kind.filter(|kind| !seen.holdings.iter().any(|holding| holding.kind == *kind));
+        // A type without the superblock that belongs to it still says what the partition is part of.
+        let by_type = by_type.map(|kind| Holding { kind, name: String::new(), owner: Owner::Unnamed, offset: 0 });
+        let base = region.volume.place();
+        for number in numbers {
+            let Some(scan) = self.scans.get_mut(number) else { continue };
+            let contents = &mut scan.contents;
+            let holdings = seen.holdings.iter().chain(&by_type);
+            contents.findings.extend(holdings.map(|holding| holding.finding(&region.place)));
+            let plain = names.iter().map(|name| Plain { place: region.place.clone(), name: name.clone() });
+            contents.plain.extend(plain);
+            if let Some(why) = view.failure() {
+                contents.unread.push(Unread { place: region.place.clone(), why, failed: true });
             }
-            let sector = read(reader, block_bytes, at.saturating_mul(block), 512)?;
-            for inner in mbr::parse(&sector).unwrap_or_default() {
-                if inner.is_extended() {
-                    link = Some(extended.first.saturating_add(inner.first));
-                } else {
-                    found.push(mbr::Entry { first: at.saturating_add(inner.first), ..inner });
+            if let Some(why) = view.unclear() {
+                contents.unread.push(Unread { place: region.place.clone(), why: why.to_owned(), failed: false });
+            }
+            let place = |offset: u64| base.map(|(_, at)| at.saturating_add(offset));
+            let known = &mut self.known[number];
+            known.labels.extend(seen.holdings.iter().filter_map(|holding| place(holding.offset)));
+            let remarks = seen.remarks.iter().chain(&partitions.remarks);
+            known.remarks.extend(remarks.map(|remark| (place(remark.offset), unread(&region.place, remark))));
+        }
+        self.physical.extend(seen.physical_volumes.into_iter().map(|label| region.holds(label)));
+        self.members.extend(seen.members.into_iter().map(|label| region.holds(label)));
+        for slot in partitions.slots {
+            let volume = Volume::part(&region.volume, slot.offset, slot.size_bytes);
+            let place = inner(&region.place, &slot.place);
+            self.region(&Region { place, volume, kind: slot.kind, has_tables: false });
+        }
+    }
+
+    /// Whether the region is still to be looked at: it counts for each of its disks.
+    fn note_looked(&mut self, region: &Region, numbers: &BTreeSet<usize>) -> bool {
+        let mut may = true;
+        for number in numbers {
+            let Some(scan) = self.scans.get_mut(*number) else { continue };
+            if scan.looked.len() >= REGIONS_MAX {
+                may = false;
+                let why = format!("more than {REGIONS_MAX} partitions and volumes");
+                let unread = Unread { place: "the disk".to_owned(), why, failed: false };
+                if !scan.contents.unread.contains(&unread) {
+                    scan.contents.unread.push(unread);
                 }
+                continue;
+            }
+            let offset = region.volume.place().map(|(_, offset)| offset);
+            let size_bytes = region.volume.size_bytes;
+            scan.looked.push(Looked { place: region.place.clone(), offset, size_bytes });
+        }
+        may
+    }
+
+    fn tables(&mut self, view: &View<'_>, region: &Region, numbers: &BTreeSet<usize>) -> Partitions {
+        let first = numbers.first().and_then(|number| self.disks.sources.get(*number));
+        let block_bytes = first.map_or(512, |source| source.block_bytes);
+        let own = |source: &&Source<'_>| source.partitions.clone();
+        let is_disk = matches!(region.volume.layout, Layout::Disk(_));
+        let kernel: Vec<KernelPartition> = first.filter(|_| is_disk).map(own).unwrap_or_default();
+        let found = tables::read(view, block_bytes, &kernel);
+        for number in numbers {
+            let Some(scan) = self.scans.get_mut(*number).filter(|_| is_disk) else { continue };
+            scan.contents.guid.clone_from(&found.guid);
+            scan.partition_guids.clone_from(&found.partition_guids);
+        }
+        found
+    }
+
+    /// Looks at the volumes that stand on what was found; whether there were new ones.
+    fn stand_on(&mut self, is_first: bool) -> bool {
+        let all = assemble(&self.physical, &self.members);
+        for number in &all.partial {
+            if let Some(scan) = self.scans.get_mut(*number) {
+                scan.is_partial = true;
             }
         }
+        if is_first {
+            for index in all.undescribed {
+                self.undescribed(index);
+            }
+        }
+        for remark in all.unclear.into_iter().filter(|_| is_first) {
+            let unread = Unread { place: remark.place, why: remark.why, failed: false };
+            remark.disks.iter().for_each(|number| self.known[*number].remarks.push((None, unread.clone())));
+        }
+        let mut is_new = false;
+        for volume in all.volumes {
+            if self.assembled.insert(format!("{} {:?}", volume.place, volume.volume.disks())) {
+                is_new = true;
+                self.region(&Region { place: volume.place, volume: volume.volume, kind: None, has_tables: true });
+            }
+        }
+        is_new
     }
-    Ok(found)
+
+    fn undescribed(&mut self, index: usize) {
+        let Some(placed) = self.physical.get(index) else { return };
+        for number in placed.volume.disks() {
+            let why = "an LVM label whose volume group is described on no disk that is here".to_owned();
+            let unread = Unread { place: placed.place.clone(), why, failed: false };
+            self.known[number].remarks.push((None, unread));
+        }
+    }
+
+    fn end(mut self) -> Vec<Scan> {
+        for (scan, known) in self.scans.iter_mut().zip(self.known) {
+            let is_unclear = |at: &Option<u64>| at.is_none_or(|at| !known.labels.contains(&at));
+            let unclear = known.remarks.iter().filter(|(at, _)| is_unclear(at)).map(|(_, unread)| unread.clone());
+            scan.contents.unread.extend(unclear);
+            scan.contents.unread.dedup();
+        }
+        self.scans
+    }
 }
 
-/// The copy at the disk's end; `None` where there is none that can be read as one.
-fn backup_table(reader: &dyn DiskReader, size_bytes: u64, block_bytes: u32) -> io::Result<Option<Table>> {
-    let block = u64::from(block_bytes);
-    let Some(last) = (size_bytes / block).checked_sub(1) else { return Ok(None) };
-    let header = read(reader, block_bytes, last * block, block)?;
-    let Ok(Some(table)) = gpt::parse_backup_header(&header, last, block_bytes) else { return Ok(None) };
-    let length = table.entries_len() as u64;
-    let place = table.entries_lba.checked_mul(block);
-    let Some(at) = place.filter(|at| at.checked_add(length).is_some_and(|end| end <= size_bytes)) else {
-        return Ok(None);
-    };
-    let entries = read(reader, block_bytes, at, length)?;
-    Ok(table.with_entries(&entries).ok())
+fn unread(place: &str, remark: &Remark) -> Unread {
+    Unread { place: place.to_owned(), why: remark.why.clone(), failed: false }
 }
 
-/// A range that need not begin or end with a block.
-fn read(reader: &dyn DiskReader, block_bytes: u32, offset: u64, bytes: u64) -> io::Result<Vec<u8>> {
-    let block = u64::from(block_bytes);
-    let start = offset / block * block;
-    let end = (offset + bytes).next_multiple_of(block);
-    let mut buffer = AlignedBuffer::new(usize::try_from(end - start).map_err(io::Error::other)?);
-    reader.read_at(start, &mut buffer)?;
-    let lead = usize::try_from(offset - start).map_err(io::Error::other)?;
-    let length = usize::try_from(bytes).map_err(io::Error::other)?;
-    Ok(buffer[lead..lead + length].to_vec())
+/// `partition 1` of the disk, `partition 1 of array "nas:0"`.
+fn inner(of: &str, place: &str) -> String {
+    if of == "the disk" { place.to_owned() } else { format!("{place} of {of}") }
+}
+
+/// Names of ordinary tables and filesystems, as blkid has them; what the guard recognises by itself is left out.
+fn plain_names(view: &View<'_>, partitions: &Partitions) -> Vec<String> {
+    const OWN: [&str; 10] = [
+        "LVM2_member",
+        "linux_raid_member",
+        "zfs_member",
+        "gfs2",
+        "VMFS_volume",
+        "ceph_bluestore",
+        "bcache",
+        "isw_raid_member",
+        "ddf_raid_member",
+        "unreadable",
+    ];
+    let mut found = signature::in_start(&view.start(signature::EDGE_BYTES));
+    found.extend(signature::in_end(&view.end(signature::EDGE_BYTES), view.size_bytes()));
+    for (offset, length) in signature::deep_places() {
+        let name = view.at(offset, length).and_then(|bytes| signature::name_of_deep(offset, &bytes));
+        found.extend(name.map(|name| signature::Signature { name: name.to_owned(), offset }));
+    }
+    let tables = partitions.names.iter().map(|name| (*name).to_owned());
+    let mut names: Vec<String> = tables.chain(found.into_iter().map(|found| found.name)).collect();
+    names.retain(|name| !OWN.contains(&name.as_str()));
+    names.sort();
+    names.dedup();
+    names
+}
+
+impl Scan {
+    /// The findings of one kind.
+    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Finding> {
+        self.contents.findings.iter().filter(move |finding| finding.kind == kind)
+    }
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_images::write::gpt::{self, Partition};
-
-    use super::*;
-
-    const SIZE: usize = 32 << 20;
-
-    struct Memory(Vec<u8>);
-
-    impl DiskReader for Memory {
-        fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<()> {
-            let at = usize::try_from(offset).map_err(io::Error::other)?;
-            let bytes = self.0.get(at..at + buffer.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
-            buffer.copy_from_slice(bytes);
-            Ok(())
-        }
-    }
-
-    fn partition(number: u32, kind: &str, first_mib: u64, mib: u64) -> Partition {
-        Partition {
-            number,
-            name: String::new(),
-            type_guid: kind.parse().unwrap(),
-            guid: "11111111-2222-3333-4444-555555555555".parse().unwrap(),
-            first_lba: first_mib * 2048,
-            last_lba: (first_mib + mib) * 2048 - 1,
-        }
-    }
-
-    fn texts(scan: &Scan) -> Vec<String> {
-        scan.found.iter().map(|found| format!("{}: {}", found.place, found.holding)).collect()
-    }
-
-    fn with_table(partitions: &[Partition]) -> Vec<u8> {
-        let guid = "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f".parse().unwrap();
-        let (head, backup_at, backup) = gpt::create(SIZE as u64, 512, guid, partitions).unwrap();
-        let mut bytes = vec![0; SIZE];
-        bytes[..head.len()].copy_from_slice(&head);
-        let at = usize::try_from(backup_at).unwrap();
-        bytes[at..at + backup.len()].copy_from_slice(&backup);
-        bytes
-    }
-
-    #[test]
-    fn partitions_are_looked_at_by_content_and_by_type() {
-        const LINUX: &str = "0fc63daf-8483-4772-8e79-3d69d8477de4";
-        const GPFS: &str = "37affc90-ef7d-4e96-91c3-2d7ae055b174";
-        const VMFS: &str = "aa31e02a-400f-11db-9590-000c2911d1b8";
-        let mut bytes = with_table(&[partition(1, LINUX, 1, 4), partition(2, GPFS, 5, 4), partition(3, VMFS, 9, 8)]);
-        let gfs2 = (1 << 20) + (64 << 10);
-        bytes[gfs2..gfs2 + 8].copy_from_slice(&[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1]);
-        let vmfs = (9 << 20) + (1 << 20);
-        bytes[vmfs..vmfs + 4].copy_from_slice(&[0x0d, 0xd0, 0x01, 0xc0]);
-        bytes[vmfs + 0x12..vmfs + 0x15].copy_from_slice(b"LUN");
-        let scan = scan(&Memory(bytes), SIZE as u64, 512);
-        assert_eq!(texts(&scan), ["partition 1: GFS2", "partition 2: GPFS", "partition 3: VMFS \"LUN\""]);
-        assert!(scan.unread.is_empty());
-    }
-
-    #[test]
-    fn classic_tables_too() {
-        let mut bytes = vec![0; SIZE];
-        bytes[510..512].copy_from_slice(&[0x55, 0xaa]);
-        bytes[446 + 4] = 0xfb;
-        bytes[446 + 8..446 + 16].copy_from_slice(&[0, 8, 0, 0, 0, 0x40, 0, 0]);
-        assert_eq!(texts(&scan(&Memory(bytes), SIZE as u64, 512)), ["partition 1: VMFS"]);
-    }
-
-    #[test]
-    fn logical_partitions_are_followed_and_a_circle_of_them_ends() {
-        let entry = |kind: u8, first: u32, blocks: u32| {
-            let mut bytes = vec![0, 0, 0, 0, kind, 0, 0, 0];
-            bytes.extend(first.to_le_bytes());
-            bytes.extend(blocks.to_le_bytes());
-            bytes
-        };
-        let mut bytes = vec![0; SIZE];
-        let mut table = |at: usize, entries: &[Vec<u8>]| {
-            for (index, entry) in entries.iter().enumerate() {
-                bytes[at + 446 + 16 * index..at + 462 + 16 * index].copy_from_slice(entry);
-            }
-            bytes[at + 510..at + 512].copy_from_slice(&[0x55, 0xaa]);
-        };
-        // An extended partition from 1 MiB; its second link is at 9 MiB, and names itself as the next one.
-        table(0, &[entry(0x05, 2048, 50_000)]);
-        table(1 << 20, &[entry(0x83, 2048, 8192), entry(0x05, 16_384, 8192)]);
-        table(9 << 20, &[entry(0xfb, 2048, 8192), entry(0x05, 16_384, 8192)]);
-        let gfs2 = (2 << 20) + (64 << 10);
-        bytes[gfs2..gfs2 + 8].copy_from_slice(&[0x01, 0x16, 0x19, 0x70, 0, 0, 0, 1]);
-        let said = texts(&scan(&Memory(bytes), SIZE as u64, 512));
-        assert_eq!(said[0], "partition 5: GFS2");
-        assert_eq!(said[1], "partition 6: VMFS");
-    }
-
-    #[test]
-    fn what_cannot_be_read_is_said() {
-        let mut bytes = with_table(&[]);
-        bytes.truncate(SIZE / 2);
-        let short = scan(&Memory(bytes), SIZE as u64, 512);
-        assert_eq!(short.unread.len(), 1, "{short:?}");
-        assert!(short.unread[0].starts_with("the disk: "));
-        let none = scan(&Memory(Vec::new()), SIZE as u64, 512);
-        assert!(none.unread[0].starts_with("its partitions: "), "{none:?}");
-    }
-
-    #[test]
-    fn the_second_copy_counts_where_the_first_is_lost_and_a_table_that_is_lost_whole_stops_nothing() {
-        const GPFS: &str = "37affc90-ef7d-4e96-91c3-2d7ae055b174";
-        let mut bytes = with_table(&[partition(1, GPFS, 1, 4)]);
-        bytes[512 + 60] ^= 0xff;
-        let damaged = scan(&Memory(bytes.clone()), SIZE as u64, 512);
-        assert_eq!(texts(&damaged), ["partition 1: GPFS"]);
-        assert_eq!(damaged.disk_guid, "6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f");
-        bytes[..1 << 20].fill(0);
-        assert_eq!(texts(&scan(&Memory(bytes.clone()), SIZE as u64, 512)), ["partition 1: GPFS"]);
-        // An interrupted write leaves disks so: they must not be stuck for ever.
-        bytes[SIZE - 512 + 60] ^= 0xff;
-        let lost = scan(&Memory(bytes), SIZE as u64, 512);
-        assert!(lost.found.is_empty() && lost.unread.is_empty(), "{lost:?}");
-    }
-}
+mod tests;

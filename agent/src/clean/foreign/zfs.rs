@@ -1,7 +1,7 @@
 //! Members of ZFS pools (openzfs, `vdev_label_t`): four labels of 256 KiB, two at each end, each with a list
 //! of names and values in XDR behind its first 16 KiB.
 
-use super::{Holding, Kind, Owner, View, be32, text};
+use super::{Kind, Owner, View, be32, label::Holding, text};
 
 const LABEL_BYTES: u64 = 256 << 10;
 const LIST_AT: u64 = 16 << 10;
@@ -10,12 +10,13 @@ const LIST_BYTES: usize = 112 << 10;
 const PAIRS_MAX: usize = 256;
 /// Where uberblocks start in a label, and their magic.
 const UBERBLOCKS_AT: u64 = 128 << 10;
-const UBERBLOCK_BYTES: u64 = 1024;
+const UBERBLOCKS_BYTES: usize = 128 << 10;
+const UBERBLOCK_BYTES: usize = 1024;
 const UBERBLOCK_MAGIC: u64 = 0x00ba_b10c;
 const STRING: u32 = 9;
 
 pub(super) fn find(view: &View<'_>) -> Option<Holding> {
-    let aligned = view.size_bytes / LABEL_BYTES * LABEL_BYTES;
+    let aligned = view.size_bytes() / LABEL_BYTES * LABEL_BYTES;
     let ends = [2, 1].into_iter().filter_map(|count| aligned.checked_sub(count * LABEL_BYTES));
     let labels: Vec<u64> = [0, LABEL_BYTES].into_iter().chain(ends).collect();
     // A label that names its pool says more than one of which only the uberblocks are left.
@@ -24,19 +25,17 @@ pub(super) fn find(view: &View<'_>) -> Option<Holding> {
 
 fn named(view: &View<'_>, label: u64) -> Option<Holding> {
     let list = view.at(label.checked_add(LIST_AT)?, LIST_BYTES)?;
-    let pairs = strings(list)?;
+    let pairs = strings(&list)?;
     let said = |name: &str| pairs.iter().find(|(key, _)| key == name).map(|(_, value)| value.clone());
     let owner = said("hostname").filter(|host| !host.is_empty()).map_or(Owner::Unnamed, Owner::Host);
     Some(Holding { kind: Kind::Zfs, name: said("name")?, owner, offset: label })
 }
 
 fn bare(view: &View<'_>, label: u64) -> Option<Holding> {
-    let slots = (0..128).map(|slot| label.saturating_add(UBERBLOCKS_AT + slot * UBERBLOCK_BYTES));
-    let mut marked = slots.filter(|at| {
-        let magic = view.at(*at, 8);
-        magic == Some(&UBERBLOCK_MAGIC.to_le_bytes()[..]) || magic == Some(&UBERBLOCK_MAGIC.to_be_bytes()[..])
-    });
-    marked.next().map(|_| Holding { kind: Kind::Zfs, name: String::new(), owner: Owner::Unnamed, offset: label })
+    let blocks = view.at(label.checked_add(UBERBLOCKS_AT)?, UBERBLOCKS_BYTES)?;
+    let magics = [UBERBLOCK_MAGIC.to_le_bytes(), UBERBLOCK_MAGIC.to_be_bytes()];
+    let is_marked = blocks.chunks(UBERBLOCK_BYTES).any(|block| magics.iter().any(|magic| block.starts_with(magic)));
+    is_marked.then(|| Holding { kind: Kind::Zfs, name: String::new(), owner: Owner::Unnamed, offset: label })
 }
 
 /// The texts of an XDR list (openzfs, module/nvpair/nvpair.c): encoding and byte order in four bytes,
