@@ -14,7 +14,7 @@ use firesteel_agent::{
     board::Board,
     clean::ladder::Policy,
     gate::Gate,
-    machine::Machine,
+    host::Host,
     os,
     steps::{self, Job},
     tls::pinned_client_config,
@@ -36,7 +36,7 @@ pub(crate) struct Erase {
     was_vacant: bool,
 }
 
-pub(crate) fn all(machine: &Machine, disks: &[Erase]) -> anyhow::Result<()> {
+pub(crate) fn all(machine: &dyn Host, disks: &[Erase]) -> anyhow::Result<()> {
     let mut steps = Vec::new();
     for wanted in disks {
         let disk = find(machine, &wanted.serial)?;

@@ -3,11 +3,10 @@
 use std::{collections::VecDeque, fs, path::Path, process::Command, sync::Mutex, thread};
 
 use firesteel_agent::{
-    clean::foreign::{self, Scan},
-    host::{Host as _, SeenDisk},
+    clean::{foreign::Scan, look},
+    host::{Host, SeenDisk},
     machine::Machine,
 };
-use firesteel_contents::{DiskContents, Finding, Kind, Unread};
 use firesteel_images::write::{AlignedBuffer, Disk as _};
 use serde_json::{Value, json};
 
@@ -29,6 +28,7 @@ pub(crate) fn linux(machine: &Machine, probed: &[String]) -> anyhow::Result<()> 
             machine.reread_partitions(&device)?;
         }
     }
+    say(&json!({"uptime": machine.uptime().as_secs_f64(), "read": disks.len()}));
     let queue = Mutex::new(disks.iter().collect::<VecDeque<_>>());
     let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front());
     thread::scope(|scope| {
@@ -40,6 +40,7 @@ pub(crate) fn linux(machine: &Machine, probed: &[String]) -> anyhow::Result<()> 
             });
         }
     });
+    say(&json!({"uptime": machine.uptime().as_secs_f64(), "shown": disks.len()}));
     let segments = lines(
         "lvs --foreign --segments",
         &["vg_name", "lv_name", "lv_size", "segtype", "seg_size", "devices", "vg_extent_size"],
@@ -115,59 +116,27 @@ fn arrays() -> Vec<Value> {
 }
 
 /// The guard's scan of every disk: the one call to it.
-fn scans(machine: &Machine) -> anyhow::Result<Vec<(SeenDisk, Scan)>> {
-    let scan = |seen: SeenDisk| {
-        let held = machine.look_at(Path::new(&seen.disk.device))?;
-        let block_bytes = seen.disk.logical_block_bytes.max(512);
-        let scan = foreign::scan(&*held.opened, seen.disk.size_bytes, block_bytes);
-        Ok((seen, scan))
-    };
-    machine.disks().into_iter().map(scan).collect()
-}
-
-/// As the newer scanner says it.
-fn contents(scan: &Scan) -> DiskContents {
-    let findings = scan.found.iter().map(|found| {
-        let kind = match found.holding.kind {
-            foreign::Kind::Vmfs => Kind::Vmfs,
-            foreign::Kind::Gfs2 => Kind::Gfs2,
-            foreign::Kind::Ocfs2 => Kind::Ocfs2,
-            foreign::Kind::Gpfs => Kind::Gpfs,
-            foreign::Kind::Ceph => Kind::Ceph,
-            foreign::Kind::Zfs => Kind::Zfs,
-            foreign::Kind::Lvm => Kind::Lvm,
-            foreign::Kind::Md => Kind::Md,
-            foreign::Kind::Bcache => Kind::Bcache,
-        };
-        let place = found.place.clone();
-        Finding { place, kind, name: found.holding.name.clone(), owner: firesteel_contents::Owner::Unnamed }
-    });
-    let unread = scan.unread.iter().map(|why| Unread { place: "the disk".into(), why: why.clone(), failed: true });
-    DiskContents {
-        guid: scan.disk_guid.clone(),
-        findings: findings.collect(),
-        unread: unread.collect(),
-        ..DiskContents::default()
-    }
+fn scans(host: &dyn Host) -> Vec<(SeenDisk, Scan)> {
+    look::all(host)
 }
 
 /// What the guard sees on each disk, and which bytes these disks have.
-pub(crate) fn guard(machine: &Machine, digests: &[String]) -> anyhow::Result<()> {
-    for (seen, scan) in scans(machine)? {
+pub(crate) fn guard(host: &dyn Host, digests: &[String]) -> anyhow::Result<()> {
+    for (seen, scan) in scans(host) {
         let looked: Vec<Value> =
             scan.looked.iter().map(|looked| json!([looked.place, looked.offset, looked.size_bytes])).collect();
-        say(&json!({"guard": seen.disk.serial, "contents": contents(&scan), "looked": looked}));
+        say(&json!({"guard": seen.disk.serial, "contents": scan.contents, "looked": looked}));
     }
     for serial in digests {
-        say(&json!({"digest": serial, "is": digest(machine, serial)?}));
+        say(&json!({"digest": serial, "is": digest(host, serial)?}));
     }
     Ok(())
 }
 
 /// SHA-256 of each piece that is not zeros, and its number.
-fn digest(machine: &Machine, serial: &str) -> anyhow::Result<String> {
-    let disk = find(machine, serial)?;
-    let device = machine.open_disk(Path::new(&disk.device))?;
+fn digest(host: &dyn Host, serial: &str) -> anyhow::Result<String> {
+    let disk = find(host, serial)?;
+    let device = host.open_disk(Path::new(&disk.device))?;
     let reader = device.reader()?;
     let mut context = ring::digest::Context::new(&ring::digest::SHA256);
     let (mut bytes, zeros) = (AlignedBuffer::new(PIECE_BYTES), [0; DIGEST_BYTES]);

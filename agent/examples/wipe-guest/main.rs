@@ -5,15 +5,18 @@
 mod erase;
 mod look;
 mod make;
+mod still;
 mod time;
 
 use std::{collections::BTreeMap, fs, io::Write as _, path::Path, thread, time::Duration};
 
 use anyhow::Context as _;
-use firesteel_agent::{host::Host as _, inspect::Roots, machine::Machine, modules, os};
+use firesteel_agent::{host::Host, inspect::Roots, machine::Machine, modules, os};
 use firesteel_wire::Disk;
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use still::Still;
 
 const DRIVERS_MAX: Duration = Duration::from_secs(60);
 const PIECE_BYTES: usize = 4 << 20;
@@ -68,24 +71,28 @@ fn run() -> anyhow::Result<()> {
     let wanted: Vec<Wanted> = serde_json::from_slice(&fs::read("/wipe.json")?).context("reading what to do")?;
     let report = modules::coldplug(Path::new("/"), DRIVERS_MAX);
     say(&json!({"modules": report.loaded.len()}));
-    let machine = Machine::new(Roots::default(), String::new());
+    let machine = machine();
     for one in wanted {
         match one {
-            Wanted::Erase(disks) => erase::all(&machine, &disks)?,
+            Wanted::Erase(disks) => erase::all(&Still::of(self::machine()), &disks)?,
             Wanted::Time { serial, way } => time::time(&machine, &serial, &way)?,
             Wanted::Load(names) => {
                 modules::load_named(Path::new("/"), &names.iter().map(String::as_str).collect::<Vec<_>>());
             }
             Wanted::Make(acts) => make::make(&devices(&machine), &acts)?,
             Wanted::ShowLinux { probed } => look::linux(&machine, &probed)?,
-            Wanted::ShowGuard { digests } => look::guard(&machine, &digests)?,
+            Wanted::ShowGuard { digests } => look::guard(&Still::of(self::machine()), &digests)?,
         }
         say(&json!({"uptime": machine.uptime().as_secs_f64()}));
     }
     Ok(())
 }
 
-fn find(machine: &Machine, serial: &str) -> anyhow::Result<Disk> {
+fn machine() -> Machine {
+    Machine::new(Roots::default(), String::new())
+}
+
+fn find(machine: &dyn Host, serial: &str) -> anyhow::Result<Disk> {
     let disks = machine.disks();
     let found = disks.iter().find(|seen| seen.disk.serial == serial);
     let found = found.with_context(|| {
