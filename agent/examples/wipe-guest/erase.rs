@@ -25,6 +25,9 @@ use serde_json::json;
 
 use crate::{find, say};
 
+/// Steps whose progress is shown: of a hundred, the lines would take the machine's time.
+const SHOWN_MAX: usize = 4;
+
 #[derive(Deserialize)]
 pub(crate) struct Erase {
     serial: String,
@@ -64,7 +67,7 @@ pub(crate) fn all(machine: &dyn Host, disks: &[Erase]) -> anyhow::Result<()> {
         scope.spawn(|| {
             while !is_over.load(Ordering::Relaxed) {
                 gate.renew(None);
-                say(&json!({"progress": board.read().steps.iter().map(|step| json!({
+                say(&json!({"progress": board.read().steps.iter().take(SHOWN_MAX).map(|step| json!({
                     "activity": step.activity, "done": step.done_bytes, "total": step.total_bytes,
                     "rate": step.bytes_per_second,
                 })).collect::<Vec<_>>()}));

@@ -22,13 +22,10 @@ const DIGEST_BYTES: usize = 4096;
 /// The kernel's partitions of each disk, blkid's and partx's words on these; volumes and arrays of all of them.
 pub(crate) fn linux(machine: &Machine, probed: &[String]) -> anyhow::Result<()> {
     let disks = machine.disks();
-    for seen in &disks {
-        // A disk that an array holds cannot be opened alone, and its table was read when it appeared.
-        if let Ok(device) = machine.open_disk(Path::new(&seen.disk.device)) {
-            machine.reread_partitions(&device)?;
-        }
+    // The table of a disk that an array holds was read when it appeared, and it cannot be opened alone.
+    for seen in disks.iter().filter(|seen| seen.holders.is_empty()) {
+        machine.reread_partitions(&machine.open_disk(Path::new(&seen.disk.device))?)?;
     }
-    say(&json!({"uptime": machine.uptime().as_secs_f64(), "read": disks.len()}));
     let queue = Mutex::new(disks.iter().collect::<VecDeque<_>>());
     let next = || queue.lock().ok().and_then(|mut queue| queue.pop_front());
     thread::scope(|scope| {
@@ -40,7 +37,6 @@ pub(crate) fn linux(machine: &Machine, probed: &[String]) -> anyhow::Result<()> 
             });
         }
     });
-    say(&json!({"uptime": machine.uptime().as_secs_f64(), "shown": disks.len()}));
     let segments = lines(
         "lvs --foreign --segments",
         &["vg_name", "lv_name", "lv_size", "segtype", "seg_size", "devices", "vg_extent_size"],

@@ -13,12 +13,14 @@ use std::{collections::BTreeMap, fs, io::Write as _, path::Path, thread, time::D
 use anyhow::Context as _;
 use firesteel_agent::{host::Host, inspect::Roots, machine::Machine, modules, os};
 use firesteel_wire::Disk;
+use nix::sys::resource::{Resource, setrlimit};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use still::Still;
 
 const DRIVERS_MAX: Duration = Duration::from_secs(60);
+const FILES_MAX: u64 = 8192;
 const PIECE_BYTES: usize = 4 << 20;
 
 /// What the lab wants.
@@ -68,6 +70,8 @@ fn run() -> anyhow::Result<()> {
     for (kind, at) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
         os::mounts::mount_kernel_filesystem(kind, Path::new(at), "").with_context(|| format!("mounting {at}"))?;
     }
+    // A hundred disks, each beside all others.
+    setrlimit(Resource::RLIMIT_NOFILE, FILES_MAX, FILES_MAX).context("allowing more open files")?;
     let wanted: Vec<Wanted> = serde_json::from_slice(&fs::read("/wipe.json")?).context("reading what to do")?;
     let report = modules::coldplug(Path::new("/"), DRIVERS_MAX);
     say(&json!({"modules": report.loaded.len()}));

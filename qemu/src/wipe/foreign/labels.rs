@@ -8,7 +8,6 @@ use super::{
 
 const VSAN: &str = "381cfccc-7288-11e0-92ee-000c2911d0b2";
 const STORAGE_SPACES: &str = "e75caf8f-f680-4cee-afa3-b001e56efc2d";
-const ASM: &str = "24b2d975-0f97-4521-afa1-cd531e421b8d";
 const LDM: &str = "5808c8aa-7e8f-42e0-85d2-e1e90434cfb3";
 const GPFS: &str = "37affc90-ef7d-4e96-91c3-2d7ae055b174";
 
@@ -117,7 +116,6 @@ pub(super) fn all() -> Vec<Made> {
     let mut all = erased_before();
     all.extend([
         Made::stays("asm-partition", "Oracle ASM", typed(gpt::LINUX)).and(asm(2 * MIB)),
-        Made::stays("asm-type", "Oracle ASM", typed(ASM)),
         Made::stays("drbd", "DRBD", drbd()),
         Made::stays("gpfs-type", "GPFS", typed(GPFS)),
         Made::stays("ceph-raw", "Ceph", bluestore(0)),

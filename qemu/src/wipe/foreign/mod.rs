@@ -84,9 +84,14 @@ impl Made {
     }
 }
 
-/// All of them.
-pub(crate) fn all() -> Vec<Made> {
-    [gpt::all(), classic::all(), volumes::all(), array::all(), labels::all(), own::all()].concat()
+/// Tables, labels, and what is of one disk alone.
+pub(crate) fn single() -> Vec<Made> {
+    [gpt::all(), classic::all(), labels::all(), own::all()].concat()
+}
+
+/// Members of groups and arrays: what is looked for on all disks of a machine.
+pub(crate) fn members() -> Vec<Made> {
+    [volumes::all(), array::all()].concat()
 }
 
 /// The disks that the agent of 09e3284 erased although they were not its host's.
@@ -152,7 +157,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_short_and_nothing_lies_behind_the_end() {
-        let all = all();
+        let all = [single(), members()].concat();
         let names: BTreeSet<&str> = all.iter().map(|made| made.name.as_str()).collect();
         assert_eq!(names.len(), all.len());
         for made in &all {

@@ -67,26 +67,28 @@ pub fn foreign_disks(config: &LabConfig) -> anyhow::Result<()> {
     fs::create_dir_all(&folder).context("making the folder of the disks")?;
     let step = Step::begin("making disks of others, and ordinary ones");
     let cases = make(&folder)?;
-    step.end_with(&format!("{} disks", cases.len()));
+    step.end_with(&format!("{} disks", cases.iter().map(Vec::len).sum::<usize>()));
     let step = Step::begin("showing them to Linux and to the guard, and erasing them all");
     let answers = run(config, &cases)?;
-    let mut seen = seen::read(&answers)?;
-    for case in &cases {
-        if let (Some(probed), Some(disk)) = (&case.probed, seen.disks.get_mut(&case.made.name)) {
-            (disk.table, disk.types) = (probed.table.clone(), probed.types.clone());
+    let (mut found, mut shown) = (Vec::new(), [0; 4]);
+    for (cases, answers) in cases.iter().zip(answers) {
+        let mut seen = seen::read(&answers)?;
+        for case in cases {
+            if let (Some(probed), Some(disk)) = (&case.probed, seen.disks.get_mut(&case.made.name)) {
+                (disk.table, disk.types) = (probed.table.clone(), probed.types.clone());
+            }
         }
+        let after = cases.iter().map(after).collect::<anyhow::Result<Vec<_>>>()?;
+        found.extend(judge::judge(cases, &after, &seen));
+        let partitions = seen.disks.values().map(|disk| disk.partitions.len()).sum();
+        let more = [cases.len(), partitions, seen.volumes.len(), seen.arrays.len()];
+        shown = std::array::from_fn(|index| shown[index] + more[index]);
     }
-    let after = cases.iter().map(after).collect::<anyhow::Result<Vec<_>>>()?;
-    let found = judge::judge(&cases, &after, &seen);
-    let shown = format!(
-        "{} disks; Linux showed {} partitions, {} volumes and {} arrays; {:.0} s",
-        cases.len(),
-        seen.disks.values().map(|disk| disk.partitions.len()).sum::<usize>(),
-        seen.volumes.len(),
-        seen.arrays.len(),
+    let [disks, partitions, volumes, arrays] = shown;
+    step.end_with(&format!(
+        "{disks} disks; Linux showed {partitions} partitions, {volumes} volumes and {arrays} arrays; {:.0} s in all",
         begun.elapsed().as_secs_f64(),
-    );
-    step.end_with(&shown);
+    ));
     for violation in &found {
         say(&violation.to_string());
     }
@@ -96,28 +98,32 @@ pub fn foreign_disks(config: &LabConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn make(folder: &Path) -> anyhow::Result<Vec<Case>> {
-    let mut cases = Vec::new();
+/// The disks of two machines: what is of one disk alone, and members of volumes and arrays. The guard looks for the
+/// others of a member among all disks, which takes its time where these are many.
+fn make(folder: &Path) -> anyhow::Result<[Vec<Case>; 2]> {
     let path = |made: &Made| folder.join(format!("{}.raw", made.name));
-    for made in foreign::all() {
+    let written = |made: Made| {
         let path = path(&made);
         made.write(&path).with_context(|| format!("making the disk {}", made.name))?;
-        cases.push(Case::of(made, path)?);
-    }
-    for tool in tools::all() {
+        anyhow::Ok((made, path))
+    };
+    let by_hand = |made: Made| written(made).and_then(|(made, path)| Case::of(made, path));
+    let by_tool = |tool: tools::ToolMade| {
         let path = path(&tool.made);
         tool.make(&path).with_context(|| format!("making the disk {}", tool.made.name))?;
-        cases.push(Case::of(tool.made, path)?);
-    }
-    for made in inside::disks() {
-        let path = path(&made);
-        made.write(&path).with_context(|| format!("making the disk {}", made.name))?;
-        cases.push(Case { digest: None, probed: None, made, path });
-    }
-    Ok(cases)
+        Case::of(tool.made, path)
+    };
+    let inside = |made: Made| {
+        let (made, path) = written(made)?;
+        anyhow::Ok(Case { made, path, digest: None, probed: None })
+    };
+    let single = foreign::single().into_iter().map(by_hand).chain(tools::all().into_iter().map(by_tool));
+    let members = foreign::members().into_iter().map(by_hand).chain(inside::disks().into_iter().map(inside));
+    Ok([single.collect::<anyhow::Result<_>>()?, members.collect::<anyhow::Result<_>>()?])
 }
 
-fn run(config: &LabConfig, cases: &[Case]) -> anyhow::Result<Vec<Value>> {
+/// Both machines at once.
+fn run(config: &LabConfig, cases: &[Vec<Case>; 2]) -> anyhow::Result<[Vec<Value>; 2]> {
     let settings = config.folder.join("lvm.conf");
     fs::write(&settings, inside::LVM_SETTINGS).context("writing the settings of lvm2")?;
     let mut others = vec![(settings, "etc/lvm/lvm.conf")];
@@ -132,6 +138,16 @@ fn run(config: &LabConfig, cases: &[Case]) -> anyhow::Result<Vec<Value>> {
         others: &others,
         folder: &config.folder,
     };
+    let [single, members] = cases;
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| run_one(&guest, "foreign-members", members));
+        let answers = run_one(&guest, "foreign-disks", single)?;
+        let other = other.join().map_err(|_| anyhow::anyhow!("the thread of the second machine panicked"))?;
+        Ok([answers, other?])
+    })
+}
+
+fn run_one(guest: &Guest<'_>, name: &str, cases: &[Case]) -> anyhow::Result<Vec<Value>> {
     let disk = |case: &Case| Disk {
         path: case.path.clone(),
         bus: Bus::VirtioScsi,
@@ -139,25 +155,27 @@ fn run(config: &LabConfig, cases: &[Case]) -> anyhow::Result<Vec<Value>> {
         write_bytes_per_second: None,
     };
     let disks: Vec<Disk> = cases.iter().map(disk).collect();
-    let answers = guest.run("foreign-disks", &disks, &wanted(cases), &|_| false)?;
+    let answers = guest.run(name, &disks, &wanted(cases), &|_| false)?;
     for answer in &answers {
         let error = answer.get("error").filter(|error| !error.to_string().contains("switching off"));
-        ensure!(error.is_none(), "the guest failed: {answer}; its console is in foreign-disks.log");
+        ensure!(error.is_none(), "the guest failed: {answer}; its console is in {name}.log");
     }
-    ensure!(answers.iter().any(|answer| answer["end"] == true), "the guest came to no end");
+    ensure!(answers.iter().any(|answer| answer["end"] == true), "the guest came to no end; see {name}.log");
     Ok(answers)
 }
 
 fn wanted(cases: &[Case]) -> Value {
     let made_inside = cases.iter().filter(|case| case.digest.is_none());
-    let digests: Vec<&str> = made_inside.map(|case| case.made.name.as_str()).collect();
+    let inside: Vec<&str> = made_inside.map(|case| case.made.name.as_str()).collect();
     let erase = |case: &Case| json!({"serial": case.made.name, "own_names": case.made.own_names, "was_vacant": case.made.was_vacant});
+    let (making, taking_down) =
+        if inside.is_empty() { (Vec::new(), Vec::new()) } else { (inside::making(), inside::taking_down()) };
     json!([
         {"load": inside::MODULES},
-        {"make": inside::making()},
-        {"show_linux": {"probed": digests}},
-        {"make": inside::taking_down()},
-        {"show_guard": {"digests": digests}},
+        {"make": making},
+        {"show_linux": {"probed": inside}},
+        {"make": taking_down},
+        {"show_guard": {"digests": inside}},
         {"erase": cases.iter().map(erase).collect::<Vec<_>>()},
     ])
 }
@@ -220,7 +238,8 @@ mod tests {
     #[test]
     fn there_are_many_disks_with_a_name_each() {
         let tools = tools::all().into_iter().map(|tool| tool.made);
-        let all: Vec<Made> = foreign::all().into_iter().chain(tools).chain(inside::disks()).collect();
+        let by_hand = foreign::single().into_iter().chain(foreign::members());
+        let all: Vec<Made> = by_hand.chain(tools).chain(inside::disks()).collect();
         let names: BTreeSet<&str> = all.iter().map(|made| made.name.as_str()).collect();
         assert!(names.len() == all.len() && all.len() >= 60);
         assert!(names.iter().all(|name| name.len() <= 20), "{names:?}");
