@@ -74,6 +74,9 @@ pub struct Artefacts {
     /// The program of [`crate::wipe`]; empty where nothing asks for it.
     #[serde(default)]
     pub wipe_guest: PathBuf,
+    /// As `boot_files`, for machines that make volumes and arrays; empty where nothing asks for it.
+    #[serde(default)]
+    pub volume_files: PathBuf,
     pub images: Vec<BuiltImage>,
     /// Initramfs of the switch, where a scenario has one.
     pub switch: Option<PathBuf>,
@@ -248,11 +251,19 @@ fn build_static(name: &str) -> anyhow::Result<PathBuf> {
     Ok(program)
 }
 
-/// Ramdisk and program for the machines of [`crate::wipe`], which need no appliance.
+/// Ramdisks and program for the machines of [`crate::wipe`], which need no appliance.
 pub fn for_wiping(tools: &Tools) -> anyhow::Result<Artefacts> {
     let boot_files = tools.cache.join("boot");
     build_ramdisk(tools, &build_static("agent")?, Set::Lab, &boot_files)?;
-    Ok(Artefacts { boot_files, wipe_guest: build_wipe_guest()?, ..Artefacts::default() })
+    let volume_files = build_volume_files(tools)?;
+    Ok(Artefacts { boot_files, volume_files, wipe_guest: build_wipe_guest()?, ..Artefacts::default() })
+}
+
+/// Kernel and drivers of the machines that make volumes and arrays.
+pub fn build_volume_files(tools: &Tools) -> anyhow::Result<PathBuf> {
+    let folder = tools.cache.join("volumes");
+    build_ramdisk(tools, &build_static("agent")?, Set::Volumes, &folder)?;
+    Ok(folder)
 }
 
 pub fn build_wipe_guest() -> anyhow::Result<PathBuf> {

@@ -123,6 +123,8 @@ enum Command {
     Bench(Bench),
     /// The scenario `full-wipe` by itself
     Wipe(WipeOptions),
+    /// The scenario `foreign-disks` by itself
+    ForeignDisks(WipeOptions),
     /// Be a hostile machine; only the lab starts this, in a network of its own
     #[command(hide = true)]
     Attack(AttackOptions),
@@ -221,6 +223,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Command::Bench(Bench::Inspect { arguments }) => bench::program("firesteel-inspect-bench", arguments)?,
         Command::Bench(Bench::Api { arguments }) => bench::program("firesteel-api-bench", arguments)?,
         Command::Wipe(options) => in_one_guest(&cli, &tools, options, crate::wipe::full)?,
+        Command::ForeignDisks(options) => in_one_guest(&cli, &tools, options, crate::wipe::foreign_disks)?,
         Command::Bench(Bench::Wipe(options)) => in_one_guest(&cli, &tools, options, crate::wipe::bench)?,
         Command::Simulate { steps, seed } => simulate(steps.zip(*seed))?,
         Command::Fuzz { targets, minutes, keep } => fuzz(targets, minutes, *keep)?,
@@ -241,7 +244,8 @@ fn in_one_guest(
 ) -> anyhow::Result<()> {
     let artefacts = match (&options.guest, &options.boot_files) {
         (Some(guest), Some(boot_files)) => {
-            Artefacts { boot_files: boot_files.clone(), wipe_guest: guest.clone(), ..Artefacts::default() }
+            let (boot_files, volume_files) = (boot_files.clone(), boot_files.clone());
+            Artefacts { boot_files, volume_files, wipe_guest: guest.clone(), ..Artefacts::default() }
         }
         (_, _) => crate::artefacts::for_wiping(tools)?,
     };
@@ -316,6 +320,7 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         | Command::Attack(_)
         | Command::Chassis(_)
         | Command::Wipe(_)
+        | Command::ForeignDisks(_)
         | Command::Bench(_) => Vec::new(),
     };
     let mut artefacts = Artefacts::make(tools, &images, with_switch)?;
@@ -323,6 +328,9 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         && chosen(*all, scenario)?.iter().any(Chosen::wipes)
     {
         artefacts.wipe_guest = crate::artefacts::build_wipe_guest()?;
+        if chosen(*all, scenario)?.iter().any(Chosen::has_volumes) {
+            artefacts.volume_files = crate::artefacts::build_volume_files(tools)?;
+        }
     }
     if matches!(command, Command::Bench(Bench::Serve(_))) {
         artefacts.firesteel = bench::appliance()?;
@@ -410,6 +418,7 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
         | Command::Attack(_)
         | Command::Chassis(_)
         | Command::Wipe(_)
+        | Command::ForeignDisks(_)
         | Command::Bench(_) => Ok(ExitCode::SUCCESS),
     }
 }

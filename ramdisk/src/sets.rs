@@ -12,6 +12,8 @@ pub enum Set {
     Lab,
     /// What servers have: every Ethernet and storage controller, the filesystems, RAID, IPMI.
     Server,
+    /// What the lab's machines have that make volumes and arrays on many disks.
+    Volumes,
     /// What the lab's switch is made of: a guest between a machine's ports and the bridge.
     Switch,
 }
@@ -30,6 +32,7 @@ impl Set {
             Self::Lab => "lab",
             Self::Server => "server",
             Self::Switch => "switch",
+            Self::Volumes => "volumes",
         }
     }
 
@@ -43,6 +46,7 @@ impl Set {
             Self::Lab => &LAB,
             Self::Server => &SERVER,
             Self::Switch => &SWITCH,
+            Self::Volumes => &VOLUMES,
         }
     }
 
@@ -111,6 +115,23 @@ static LAB: Definition = Definition {
 
 static SWITCH: Definition =
     Definition { names: &["virtio_pci", "virtio_net", "bonding", "8021q", "bridge"], folders: &[], excluded: &[] };
+
+static VOLUMES: Definition = Definition {
+    names: &[
+        "virtio_pci",
+        "virtio_scsi",
+        "sd_mod",
+        "md_mod",
+        "raid0",
+        "raid1",
+        "raid456",
+        "dm_mod",
+        "dm_raid",
+        "dm_thin_pool",
+    ],
+    folders: &[],
+    excluded: &[],
+};
 
 static SERVER: Definition = Definition {
     names: &[

@@ -86,6 +86,9 @@ pub enum Scenario {
     /// Four kinds of disks wiped by the agent's own steps and read from outside, signatures that stop a wipe,
     /// and a wipe whose power is cut; without an appliance
     FullWipe,
+    /// More than a hundred disks, made by hand, by partitioners, mkfs, lvm2 and mdadm: the guard looks at everything that
+    /// Linux shows, and erases none of another's; without an appliance
+    ForeignDisks,
 }
 
 /// What `--scenario` names: a story, or a file.
@@ -95,8 +98,8 @@ pub enum Chosen {
     File { name: String, plan: Box<file::Plan> },
 }
 
-/// The usual way, the one thing that must never happen, the bounds, and the way to a pool's config: fifteen minutes.
-const STANDARD: [&str; 4] = ["life", "altered-block", "floods", "pool"];
+/// The usual way, the two things that must never happen, the bounds, and the way to a pool's config: fifteen minutes.
+const STANDARD: [&str; 5] = ["life", "altered-block", "foreign-disks", "floods", "pool"];
 
 /// No log is as large; disks, images and what is stored of them are.
 const LARGE_BYTES: u64 = 64 << 20;
@@ -151,7 +154,13 @@ impl Chosen {
     /// Whether it needs the program of [`crate::wipe`].
     #[must_use]
     pub fn wipes(&self) -> bool {
-        matches!(self, Self::Story(Scenario::FullWipe))
+        matches!(self, Self::Story(Scenario::FullWipe | Scenario::ForeignDisks))
+    }
+
+    /// Whether its machine makes volumes and arrays.
+    #[must_use]
+    pub fn has_volumes(&self) -> bool {
+        matches!(self, Self::Story(Scenario::ForeignDisks))
     }
 
     /// Runs it in a lab of its own.
@@ -162,7 +171,8 @@ impl Chosen {
             matches!(self, Self::Story(Scenario::SystemdBoot)).then_some(boot_loader::CONFIG_PLAIN_PORT);
         std::fs::create_dir_all(&config.folder).context("making the scenario's folder")?;
         if self.wipes() {
-            let wiped = tokio::task::spawn_blocking(move || crate::wipe::full(&config));
+            let work = if self.has_volumes() { crate::wipe::foreign_disks } else { crate::wipe::full };
+            let wiped = tokio::task::spawn_blocking(move || work(&config));
             return wiped.await.context("the scenario came to no end")?;
         }
         let mut lab = Lab::start(config.clone()).await?;
@@ -226,6 +236,7 @@ impl Scenario {
         Self::Releases,
         Self::Import,
         Self::FullWipe,
+        Self::ForeignDisks,
     ];
 
     fn images(self) -> Vec<WantedImage> {
@@ -253,7 +264,7 @@ impl Scenario {
             Self::Openstack => vec![WantedImage::of_system(System::Openstack)],
             Self::SystemdBoot => boot_loader::systems().map(WantedImage::of_system).collect(),
             Self::Life | Self::LifeBios | Self::LifeUefi | Self::Chain => vec![ImageFormat::Gz.into()],
-            Self::Inspection | Self::FullWipe => Vec::new(),
+            Self::Inspection | Self::FullWipe | Self::ForeignDisks => Vec::new(),
         }
     }
 
@@ -280,8 +291,8 @@ impl Scenario {
             Self::Pool => pool::pool(lab, config).await,
             Self::Releases => releases::releases(lab, config).await,
             Self::Import => import::import(lab, config).await,
-            // It has no lab: see `Chosen::run`.
-            Self::FullWipe => Ok(()),
+            // They have no lab: see `Chosen::run`.
+            Self::FullWipe | Self::ForeignDisks => Ok(()),
         }
     }
 }

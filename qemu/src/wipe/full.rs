@@ -3,11 +3,12 @@
 
 use std::{fs, path::Path};
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail, ensure};
 use serde_json::{Value, json};
 
 use super::{
     disks::{self, Planted},
+    foreign::{self, Fate, Made},
     guest::{Bus, Disk, Guest},
 };
 use crate::{
@@ -31,7 +32,7 @@ pub fn full(config: &LabConfig) -> anyhow::Result<()> {
         others: &[],
         folder,
     };
-    let step = Step::begin("wiping four kinds of disks, and five that hold something");
+    let step = Step::begin("wiping four kinds of disks, and disks that hold something");
     let text = wipe(&guest, folder)?;
     step.end_with(&text);
     let step = Step::begin("wiping a disk whose power is cut");
@@ -62,6 +63,8 @@ fn wipe(guest: &Guest<'_>, folder: &Path) -> anyhow::Result<String> {
         .iter()
         .map(|planted| fs::read(folder.join(format!("{}.raw", planted.serial()))))
         .collect::<Result<_, _>>()?;
+    let foreign = others(folder)?;
+    all.extend(foreign.iter().map(|other| other.disk.clone()));
     let answers = guest.run("wipe", &all, &wanted(&all), &|_| false)?;
     let mut texts = Vec::new();
     for disk in &all[..Bus::ALL.len()] {
@@ -73,14 +76,42 @@ fn wipe(guest: &Guest<'_>, folder: &Path) -> anyhow::Result<String> {
             erased(disk, &answers)?;
             continue;
         };
-        let refusal = answer(&answers, "refused", &disk.serial)?;
-        let why = refusal["why"].as_str().unwrap_or_default();
-        ensure!(why.contains(objection), "{}: the refusal does not say {objection:?}: {why}", disk.serial);
-        ensure!(refusal["changed"] == false, "{}: the refusal says that the disk was changed", disk.serial);
-        ensure!(fs::read(&disk.path)? == before, "{}: a disk that was refused was changed", disk.serial);
-        say(&format!("{}: {why}", disk.serial));
+        refused(disk, &answers, objection, &before)?;
+    }
+    for Other { disk, says, before } in &foreign {
+        refused(disk, &answers, says, before)?;
     }
     Ok(texts.join(", "))
+}
+
+/// A disk that an older agent erased.
+struct Other {
+    disk: Disk,
+    says: &'static str,
+    before: Vec<u8>,
+}
+
+fn others(folder: &Path) -> anyhow::Result<Vec<Other>> {
+    let other = |made: Made| {
+        let Fate::Stays(says) = made.fate else { bail!("{} is no disk of another", made.name) };
+        let path = folder.join(format!("{}.raw", made.name));
+        made.write(&path)?;
+        let before = fs::read(&path)?;
+        let disk = Disk { path, bus: Bus::VirtioScsi, serial: made.name, write_bytes_per_second: None };
+        Ok(Other { disk, says, before })
+    };
+    foreign::erased_before().into_iter().map(other).collect()
+}
+
+/// The guest said so and why, and the file is what it was.
+fn refused(disk: &Disk, answers: &[Value], says: &str, before: &[u8]) -> anyhow::Result<()> {
+    let refusal = answer(answers, "refused", &disk.serial)?;
+    let why = refusal["why"].as_str().unwrap_or_default();
+    ensure!(why.contains(says), "{}: the refusal does not say {says:?}: {why}", disk.serial);
+    ensure!(refusal["changed"] == false, "{}: the refusal says that the disk was changed", disk.serial);
+    ensure!(fs::read(&disk.path)? == before, "{}: a disk that was refused was changed", disk.serial);
+    say(&format!("{}: {why}", disk.serial));
+    Ok(())
 }
 
 /// The plug is pulled while the kernel's zeroing is under way; the next boot wipes the disk to its end.

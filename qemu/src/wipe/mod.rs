@@ -10,8 +10,11 @@
 
 mod bench;
 mod disks;
+mod foreign;
+mod foreign_disks;
 mod full;
 mod guest;
 
 pub use bench::bench;
+pub use foreign_disks::foreign_disks;
 pub use full::full;

@@ -1,26 +1,18 @@
-//! PID 1 of a virtual machine in which the lab wipes disks: the agent's own steps on the agent's own view of the
-//! machine, without an appliance. It reads what to do from `/wipe.json`, prints a line for each answer on the
-//! console, and switches the machine off.
+//! One disk erased in one way, with the time that it took.
 
 use std::{
     cell::Cell,
     collections::BTreeSet,
     fs,
-    io::Write as _,
     os::unix::fs::FileExt as _,
     path::Path,
     process::Command,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
     thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, bail, ensure};
 use firesteel_agent::{
-    board::Board,
     clean::{
         attach::{self, CommandSet},
         climb::Fall,
@@ -28,47 +20,21 @@ use firesteel_agent::{
         ladder::{Abilities, Method, Offer, Policy, Reach},
         perform::{self, Watch},
     },
-    gate::Gate,
     host::Host as _,
-    inspect::Roots,
     machine::Machine,
-    modules, os,
-    steps::{self, Job},
-    tls::pinned_client_config,
 };
 use firesteel_images::write::{Aborted, AlignedBuffer, Device, Disk as _};
-use firesteel_wire::{Disk, DiskIdentity, Plan, Step};
+use firesteel_wire::Disk;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-const DRIVERS_MAX: Duration = Duration::from_secs(60);
-const PIECE_BYTES: usize = 4 << 20;
+use crate::{PIECE_BYTES, find, say};
+
 const PATTERN: u8 = 0x5a;
-
-/// What the lab wants.
-#[derive(Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Wanted {
-    /// All at once, as a plan would.
-    Erase(Vec<Erase>),
-    /// One disk in one way, with the time that it took.
-    Time { serial: String, way: Way },
-}
-
-#[derive(Deserialize)]
-struct Erase {
-    serial: String,
-    #[serde(default)]
-    own_names: Vec<String>,
-    #[serde(default)]
-    override_guards: bool,
-    #[serde(default)]
-    was_vacant: bool,
-}
 
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Way {
+pub(crate) enum Way {
     /// As an erasure in full goes: what the drive can do, and the ladder.
     Full,
     /// One rung alone.
@@ -78,110 +44,7 @@ enum Way {
     Program(Vec<String>),
 }
 
-fn main() {
-    // The kernel starts this program in place of modprobe, too.
-    let arguments: Vec<_> = std::env::args_os().collect();
-    if modules::modprobe_request(&arguments).is_some() {
-        std::process::exit(modules::modprobe(&arguments));
-    }
-    let ended = run();
-    if let Err(error) = &ended {
-        say(&json!({"error": format!("{error:#}")}));
-    }
-    say(&json!({"end": ended.is_ok()}));
-    let error = os::process::leave(true);
-    say(&json!({"error": format!("switching off: {error}")}));
-    loop {
-        thread::park();
-    }
-}
-
-/// One line on the console, written at once, so that nothing comes between.
-fn say(answer: &Value) {
-    let line = format!("\nWIPE {answer}\n");
-    let mut out = std::io::stdout().lock();
-    drop(out.write_all(line.as_bytes()).and_then(|()| out.flush()));
-}
-
-fn run() -> anyhow::Result<()> {
-    for (kind, at) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
-        os::mounts::mount_kernel_filesystem(kind, Path::new(at), "").with_context(|| format!("mounting {at}"))?;
-    }
-    let wanted: Vec<Wanted> = serde_json::from_slice(&fs::read("/wipe.json")?).context("reading what to do")?;
-    let report = modules::coldplug(Path::new("/"), DRIVERS_MAX);
-    say(&json!({"modules": report.loaded.len()}));
-    let machine = Machine::new(Roots::default(), String::new());
-    for one in wanted {
-        match one {
-            Wanted::Erase(disks) => erase(&machine, &disks)?,
-            Wanted::Time { serial, way } => time(&machine, &serial, &way)?,
-        }
-    }
-    Ok(())
-}
-
-fn find(machine: &Machine, serial: &str) -> anyhow::Result<Disk> {
-    let disks = machine.disks();
-    let found = disks.iter().find(|seen| seen.disk.serial == serial);
-    let found = found.with_context(|| {
-        let known: Vec<_> = disks.iter().map(|seen| format!("{} {:?}", seen.disk.device, seen.disk.serial)).collect();
-        format!("no disk has the serial number {serial}: {}", known.join(", "))
-    })?;
-    Ok(found.disk.clone())
-}
-
-fn erase(machine: &Machine, disks: &[Erase]) -> anyhow::Result<()> {
-    let mut steps = Vec::new();
-    for wanted in disks {
-        let disk = find(machine, &wanted.serial)?;
-        let disk = DiskIdentity { serial: disk.serial, size_bytes: disk.size_bytes, ..DiskIdentity::default() };
-        let (own_names, override_guards) = (wanted.own_names.clone(), wanted.override_guards);
-        steps.push(Step::EraseDisk {
-            disk,
-            policy: Policy::Full,
-            own_names,
-            override_guards,
-            was_vacant: wanted.was_vacant,
-        });
-    }
-    let gate = Arc::new(Gate::new(os::clock::uptime));
-    let board = Board::new(None);
-    let plan = Plan { number: 1, attempt: 1, steps };
-    board.plan_started(&plan);
-    let tls = pinned_client_config(&"00".repeat(32)).context("setting up TLS")?;
-    let http = reqwest::Client::builder().tls_backend_preconfigured(tls).build().context("setting up HTTP")?;
-    let job =
-        Job { host: machine, gate: &gate, board: &board, steps: &plan.steps, index: 0, http: &http, appliance: "" };
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        // In place of the appliance's replies; and the progress, for the lab to see.
-        scope.spawn(|| {
-            while !is_over.load(Ordering::Relaxed) {
-                gate.renew(None);
-                say(&json!({"progress": board.read().steps.iter().map(|step| json!({
-                    "activity": step.activity, "done": step.done_bytes, "total": step.total_bytes,
-                    "rate": step.bytes_per_second,
-                })).collect::<Vec<_>>()}));
-                thread::sleep(Duration::from_millis(500));
-            }
-        });
-        let begun = Instant::now();
-        steps::run_at_once(&job, &plan.steps, &|_| {}, &|index, end| {
-            let serial = usize::try_from(index).ok().and_then(|index| disks.get(index)).map(|disk| &disk.serial);
-            let seconds = begun.elapsed().as_secs_f64();
-            say(&match end {
-                Ok(finished) => json!({"erased": serial, "seconds": seconds, "evidence": finished.evidence}),
-                Err(failure) => {
-                    json!({"refused": serial, "why": failure.error, "changed": failure.disk_changed})
-                }
-            });
-        });
-        is_over.store(true, Ordering::Relaxed);
-    });
-    Ok(())
-}
-
-fn time(machine: &Machine, serial: &str, way: &Way) -> anyhow::Result<()> {
+pub(crate) fn time(machine: &Machine, serial: &str, way: &Way) -> anyhow::Result<()> {
     let disk = find(machine, serial)?;
     let path = Path::new(&disk.device);
     {

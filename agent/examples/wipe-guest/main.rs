@@ -1,0 +1,112 @@
+//! PID 1 of a virtual machine in which the lab wipes disks: the agent's own steps on the agent's own view of the
+//! machine, without an appliance. It reads what to do from `/wipe.json`, prints a line for each answer on the
+//! console, and switches the machine off.
+
+mod erase;
+mod look;
+mod make;
+mod still;
+mod time;
+
+use std::{collections::BTreeMap, fs, io::Write as _, path::Path, thread, time::Duration};
+
+use anyhow::Context as _;
+use firesteel_agent::{host::Host, inspect::Roots, machine::Machine, modules, os};
+use firesteel_wire::Disk;
+use nix::sys::resource::{Resource, setrlimit};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use still::Still;
+
+const DRIVERS_MAX: Duration = Duration::from_secs(60);
+const FILES_MAX: u64 = 8192;
+const PIECE_BYTES: usize = 4 << 20;
+
+/// What the lab wants.
+#[derive(Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Wanted {
+    /// All at once, as a plan would.
+    Erase(Vec<erase::Erase>),
+    /// One disk in one way, with the time that it took.
+    Time { serial: String, way: time::Way },
+    /// Kernel modules by their names.
+    Load(Vec<String>),
+    /// Work on the disks by this computer's programs, one after the other.
+    Make(Vec<make::Act>),
+    /// What Linux shows: partitions, volumes and arrays; signatures of these disks.
+    ShowLinux { probed: Vec<String> },
+    /// What the guard sees; and digests of these disks.
+    ShowGuard { digests: Vec<String> },
+}
+
+fn main() {
+    // The kernel starts this program in place of modprobe, too.
+    let arguments: Vec<_> = std::env::args_os().collect();
+    if modules::modprobe_request(&arguments).is_some() {
+        std::process::exit(modules::modprobe(&arguments));
+    }
+    let ended = run();
+    if let Err(error) = &ended {
+        say(&json!({"error": format!("{error:#}")}));
+    }
+    say(&json!({"end": ended.is_ok()}));
+    let error = os::process::leave(true);
+    say(&json!({"error": format!("switching off: {error}")}));
+    loop {
+        thread::park();
+    }
+}
+
+/// One line on the console, written at once, so that nothing comes between.
+fn say(answer: &Value) {
+    let line = format!("\nWIPE {answer}\n");
+    let mut out = std::io::stdout().lock();
+    drop(out.write_all(line.as_bytes()).and_then(|()| out.flush()));
+}
+
+fn run() -> anyhow::Result<()> {
+    for (kind, at) in [("proc", "/proc"), ("sysfs", "/sys"), ("devtmpfs", "/dev")] {
+        os::mounts::mount_kernel_filesystem(kind, Path::new(at), "").with_context(|| format!("mounting {at}"))?;
+    }
+    // A hundred disks, each beside all others.
+    setrlimit(Resource::RLIMIT_NOFILE, FILES_MAX, FILES_MAX).context("allowing more open files")?;
+    let wanted: Vec<Wanted> = serde_json::from_slice(&fs::read("/wipe.json")?).context("reading what to do")?;
+    let report = modules::coldplug(Path::new("/"), DRIVERS_MAX);
+    say(&json!({"modules": report.loaded.len()}));
+    let machine = machine();
+    for one in wanted {
+        match one {
+            Wanted::Erase(disks) => erase::all(&Still::of(self::machine()), &disks)?,
+            Wanted::Time { serial, way } => time::time(&machine, &serial, &way)?,
+            Wanted::Load(names) => {
+                modules::load_named(Path::new("/"), &names.iter().map(String::as_str).collect::<Vec<_>>());
+            }
+            Wanted::Make(acts) => make::make(&devices(&machine), &acts)?,
+            Wanted::ShowLinux { probed } => look::linux(&machine, &probed)?,
+            Wanted::ShowGuard { digests } => look::guard(&Still::of(self::machine()), &digests)?,
+        }
+        say(&json!({"uptime": machine.uptime().as_secs_f64()}));
+    }
+    Ok(())
+}
+
+fn machine() -> Machine {
+    Machine::new(Roots::default(), String::new())
+}
+
+fn find(machine: &dyn Host, serial: &str) -> anyhow::Result<Disk> {
+    let disks = machine.disks();
+    let found = disks.iter().find(|seen| seen.disk.serial == serial);
+    let found = found.with_context(|| {
+        let known: Vec<_> = disks.iter().map(|seen| format!("{} {:?}", seen.disk.device, seen.disk.serial)).collect();
+        format!("no disk has the serial number {serial}: {}", known.join(", "))
+    })?;
+    Ok(found.disk.clone())
+}
+
+/// Devices by their serial numbers.
+fn devices(machine: &Machine) -> BTreeMap<String, String> {
+    machine.disks().into_iter().map(|seen| (seen.disk.serial, seen.disk.device)).collect()
+}
