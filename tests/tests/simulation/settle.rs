@@ -38,13 +38,16 @@ impl World {
             let mut laws = lock(&self.laws);
             (laws.refuses, laws.die_at, laws.die_in) = (0, None, None);
         }
+        let stays_foreign = self.setup.bug == Some(Bug::GuardlessAgent);
         for machine in &mut self.machines {
             machine.next_lie = None;
             if let Some(agent) = machine.agent() {
                 agent.lie = None;
             }
             for disk in &mut machine.disks {
-                (disk.corrupts, disk.fails, disk.read_only, disk.foreign) = (false, false, false, false);
+                (disk.corrupts, disk.fails, disk.read_only) = (false, false, false);
+                // Whose it is took it out.
+                disk.foreign &= stays_foreign;
             }
             if machine.disks.is_empty() {
                 continue;
