@@ -7,6 +7,7 @@ mod boot_loader;
 mod cloud;
 pub mod file;
 mod first_boot;
+mod foreign_release;
 mod import;
 mod inspection;
 mod judge;
@@ -89,6 +90,8 @@ pub enum Scenario {
     /// More than a hundred disks, made by hand, by partitioners, mkfs, lvm2 and mdadm: the guard looks at everything that
     /// Linux shows, and erases none of another's; without an appliance
     ForeignDisks,
+    /// A host with a consumer and six disks that are not its own is released: each stays, and the host says why
+    ForeignRelease,
 }
 
 /// What `--scenario` names: a story, or a file.
@@ -237,6 +240,7 @@ impl Scenario {
         Self::Import,
         Self::FullWipe,
         Self::ForeignDisks,
+        Self::ForeignRelease,
     ];
 
     fn images(self) -> Vec<WantedImage> {
@@ -254,6 +258,7 @@ impl Scenario {
             | Self::FirstBootNetwork
             | Self::FirstBootFails
             | Self::Pool
+            | Self::ForeignRelease
             | Self::Import => {
                 vec![ImageFormat::Zst.into()]
             }
@@ -291,6 +296,7 @@ impl Scenario {
             Self::Pool => pool::pool(lab, config).await,
             Self::Releases => releases::releases(lab, config).await,
             Self::Import => import::import(lab, config).await,
+            Self::ForeignRelease => foreign_release::release(lab, config).await,
             // They have no lab: see `Chosen::run`.
             Self::FullWipe | Self::ForeignDisks => Ok(()),
         }

@@ -10,7 +10,7 @@
 
 mod bench;
 mod disks;
-mod foreign;
+pub(crate) mod foreign;
 mod foreign_disks;
 mod full;
 mod guest;

@@ -71,6 +71,11 @@ impl Made {
         self.pieces.iter().rev().find_map(inside).unwrap_or(0)
     }
 
+    /// What a refusal says of it.
+    pub(crate) fn says(&self) -> &'static str {
+        if let Fate::Stays(says) = self.fate { says } else { "" }
+    }
+
     /// Makes the file.
     pub(crate) fn write(&self, path: &Path) -> io::Result<()> {
         let file = File::create(path)?;
@@ -94,7 +99,7 @@ pub(crate) fn members() -> Vec<Made> {
     [volumes::all(), array::all()].concat()
 }
 
-/// The disks that the agent of 09e3284 erased although they were not its host's.
+/// The disks that a guard erases which takes what a strict reader of tables refuses for an empty disk.
 pub(crate) fn erased_before() -> Vec<Made> {
     [gpt::erased_before(), classic::erased_before(), volumes::erased_before(), labels::erased_before()].concat()
 }
