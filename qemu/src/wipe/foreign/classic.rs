@@ -67,28 +67,28 @@ fn chain(extended: u32, links: &[Link]) -> Vec<Piece> {
     links.iter().map(block).collect()
 }
 
-/// An extended partition from 1 MiB on, with links a few blocks apart; the last one's partition is the VMFS at 8 MiB.
+/// An extended partition from 1 MiB on, with links a few blocks apart; the last one's partition is the VMFS at 4 MiB.
 fn links(count: u32) -> Vec<Link> {
     let at = |index: u32| ONE_MIB + 4 * index;
     let link = |index: u32| {
         let is_last = index + 1 == count;
-        let (kind, first, blocks) = if is_last { (VMFS, 8 * ONE_MIB, 6 * ONE_MIB) } else { (LINUX, at(index) + 2, 2) };
+        let (kind, first, blocks) = if is_last { (VMFS, 4 * ONE_MIB, 3 * ONE_MIB) } else { (LINUX, at(index) + 2, 2) };
         Link { at: at(index), kind, first, blocks, next: (!is_last).then(|| at(index + 1)) }
     };
     (0..count).map(link).collect()
 }
 
 fn extended(kind: u8) -> Piece {
-    (0, table(&[Entry::of(kind, ONE_MIB, 15 * ONE_MIB)]))
+    (0, table(&[Entry::of(kind, ONE_MIB, 7 * ONE_MIB)]))
 }
 
 fn chained(name: &str, says: &'static str, links: &[Link]) -> Made {
-    Made::stays(name, says, vec![extended(EXTENDED)]).and(chain(ONE_MIB, links)).and(vmfs(8 * MIB))
+    Made::stays(name, says, vec![extended(EXTENDED)]).and(chain(ONE_MIB, links)).and(vmfs(4 * MIB))
 }
 
 pub(super) fn erased_before() -> Vec<Made> {
     let mut hybrid = Gpt::of(gpt::VMFS).write();
-    hybrid.protective = vec![(0, table(&[Entry::of(0xee, 1, 2047), Entry::of(LINUX, 15 * ONE_MIB, 64)]))];
+    hybrid.protective = vec![(0, table(&[Entry::of(0xee, 1, 2047), Entry::of(LINUX, 7 * ONE_MIB, 64)]))];
     let hybrid = [hybrid.protective, hybrid.backup].concat();
     vec![Made::stays("mbr-hybrid", "VMFS", hybrid).and(vmfs(2 * MIB)), chained("mbr-logical-200", "VMFS", &links(200))]
 }
@@ -97,7 +97,7 @@ pub(super) fn all() -> Vec<Made> {
     let plain = |name: &str, says: &'static str, entries: &[Entry]| {
         Made::stays(name, says, vec![(0, table(entries))]).and(vmfs(2 * MIB))
     };
-    let held = |kind: u8| Entry::of(kind, 2 * ONE_MIB, 12 * ONE_MIB);
+    let held = |kind: u8| Entry::of(kind, 2 * ONE_MIB, 5 * ONE_MIB);
     let other = Entry::of(LINUX, 64, 64);
     let beyond = Entry::of(LINUX, u32::MAX - 7, 8);
     let odd_flag = Entry { flag: 0x7f, ..other };
@@ -122,7 +122,7 @@ pub(super) fn all() -> Vec<Made> {
 fn chains() -> Vec<Made> {
     let three = links(3);
     let of_type = |name: &str, kind: u8| {
-        Made::stays(name, "VMFS", vec![extended(kind)]).and(chain(ONE_MIB, &links(3))).and(vmfs(8 * MIB))
+        Made::stays(name, "VMFS", vec![extended(kind)]).and(chain(ONE_MIB, &links(3))).and(vmfs(4 * MIB))
     };
     let with_next = |index: usize, next: u32| {
         let mut links = links(3);
@@ -135,7 +135,7 @@ fn chains() -> Vec<Made> {
         Entry::of(EXTENDED, 32, 64),
         Entry::of(0, 0, 0),
         Entry::of(0, 0, 0),
-        Entry::of(EXTENDED, ONE_MIB, 15 * ONE_MIB),
+        Entry::of(EXTENDED, ONE_MIB, 7 * ONE_MIB),
     ]);
     let first = [Link { at: 32, kind: LINUX, first: 40, blocks: 8, next: None }];
     vec![
@@ -145,7 +145,7 @@ fn chains() -> Vec<Made> {
         Made::stays("logical-two-chains", "VMFS", vec![(0, two)])
             .and(chain(32, &first))
             .and(chain(ONE_MIB, &three))
-            .and(vmfs(8 * MIB)),
+            .and(vmfs(4 * MIB)),
         // Nothing shows what stands behind these; that there was more is seen.
         chained("logical-cut", "", &three).and([(cut, vec![0xe5; 512])]),
         chained("logical-unsigned", "", &three).flipped(cut + 510),
@@ -158,7 +158,7 @@ fn chains() -> Vec<Made> {
 
 /// The table of a dynamic disk of Windows.
 pub(super) fn dynamic() -> Vec<Piece> {
-    vec![(0, table(&[Entry::of(0x42, 63, 8 * ONE_MIB)]))]
+    vec![(0, table(&[Entry::of(0x42, 63, 7 * ONE_MIB)]))]
 }
 
 /// A classic table of this host, with a partition of Linux.

@@ -123,7 +123,7 @@ pub(super) fn all() -> Vec<Made> {
         Made::stays("vmfs-raw", "VMFS", vmfs(0)),
         Made::stays("gfs2-raw", "GFS2", gfs2()),
         Made::stays("ocfs2-raw", "OCFS2", ocfs2()),
-        Made::stays("ldm-gpt", "LDM", typed(LDM)).and(ldm(14 * MIB - 512)),
+        Made::stays("ldm-gpt", "LDM", typed(LDM)).and(ldm(7 * MIB - 512)),
         Made::stays("ldm-classic", "LDM", super::classic::dynamic()).and(ldm(6 * 512)),
         // What such an array holds is not looked into.
         Made::stays("imsm", "IMSM", imsm()),

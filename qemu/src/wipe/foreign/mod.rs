@@ -17,7 +17,9 @@ mod volumes;
 use std::{fs::File, io, os::unix::fs::FileExt as _, path::Path};
 
 /// The smallest that has room for VMFS behind a table; files are sparse.
-const USUAL_BYTES: u64 = 16 << 20;
+const USUAL_BYTES: u64 = 8 << 20;
+/// With room for volumes.
+const MEMBER_BYTES: u64 = 2 * USUAL_BYTES;
 const MIB: u64 = 1 << 20;
 
 /// Bytes and their place.
@@ -52,6 +54,10 @@ impl Made {
 
     fn erased(name: &str, pieces: Vec<Piece>) -> Self {
         Self { name: name.to_owned(), bytes: USUAL_BYTES, pieces, ..Self::default() }
+    }
+
+    fn larger(self) -> Self {
+        Self { bytes: MEMBER_BYTES, ..self }
     }
 
     /// Puts these bytes over what there is.
@@ -96,15 +102,16 @@ pub(crate) fn single() -> Vec<Made> {
 
 /// Members of groups and arrays: what is looked for on all disks of a machine.
 pub(crate) fn members() -> Vec<Made> {
-    [volumes::all(), array::all()].concat()
+    [volumes::all(), array::all()].concat().into_iter().map(Made::larger).collect()
 }
 
 /// The disks that a guard erases which takes what a strict reader of tables refuses for an empty disk.
 pub(crate) fn erased_before() -> Vec<Made> {
-    [gpt::erased_before(), classic::erased_before(), volumes::erased_before(), labels::erased_before()].concat()
+    let members = volumes::erased_before().into_iter().map(Made::larger).collect();
+    [gpt::erased_before(), classic::erased_before(), members, labels::erased_before()].concat()
 }
 
-/// A table with one partition, from 2 to 14 MiB.
+/// A table with one partition, from 2 to 7 MiB.
 pub(crate) fn linux_table() -> Vec<Piece> {
     gpt::Gpt::of(gpt::LINUX).write().all()
 }

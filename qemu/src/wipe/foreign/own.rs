@@ -24,7 +24,7 @@ fn noise(at: u64, bytes: usize) -> Piece {
 /// A former system disk: boot partition and root, with something in them.
 fn system() -> Gpt {
     let partitions =
-        vec![Partition { kind: EFI, first: 2048, last: 8191 }, Partition { kind: LINUX, first: 8192, last: 28_671 }];
+        vec![Partition { kind: EFI, first: 2048, last: 8191 }, Partition { kind: LINUX, first: 8192, last: 14_335 }];
     Gpt { guid: OWN, partitions, ..Gpt::of(LINUX) }
 }
 
@@ -59,7 +59,7 @@ fn plain() -> Vec<Made> {
         Made::erased("luks", vec![(0, luks), noise(4096, 64 << 10)]),
         Made::erased("gpt-linux", Gpt::of(LINUX).write().all()).and(contents()),
         Made::erased("mbr-linux", classic::ordinary()).and(contents()),
-        Made::erased("lvm-linear", linear.pieces()).and([noise(2 * MIB, 64 << 10)]),
+        Made::erased("lvm-linear", linear.pieces()).and([noise(2 * MIB, 64 << 10)]).larger(),
     ]
 }
 
@@ -99,7 +99,7 @@ fn planted() -> Vec<Made> {
         vacant("vac-signatures", vec![(512, b"EFI PART".to_vec()), (USUAL_BYTES - 512, b"EFI PART".to_vec())]),
         vacant("vac-huge-entries", huge.all()),
         vacant("vac-endless-chain", classic::endless()),
-        vacant("vac-lvm-label", foreign.pieces()).flipped(4096 + 6),
+        vacant("vac-lvm-label", foreign.pieces()).flipped(4096 + 6).larger(),
         vacant("vac-md-checksum", array::unsound("vac-md-checksum")),
         vacant("vac-protective", system().write().protective),
         vacant("vac-tables-noise", system().write().all()).and([

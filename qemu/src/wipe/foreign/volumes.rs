@@ -1,6 +1,6 @@
 //! Physical volumes of LVM (lvm2, lib/format_text/layout.h), sound and altered, with what stands in their volumes.
 
-use super::{MIB, Made, Piece, USUAL_BYTES, bluestore, crc32, fields, unique, vmfs};
+use super::{MEMBER_BYTES, MIB, Made, Piece, bluestore, crc32, fields, unique, vmfs};
 
 /// What lvm2 starts its checksums with.
 const CRC_START: u32 = 0xf597_a6cf;
@@ -36,7 +36,7 @@ impl Volume {
             more: "",
             area_at: 4096,
             pe_start: PE_START,
-            disk_bytes: USUAL_BYTES,
+            disk_bytes: MEMBER_BYTES,
             logical: Vec::new(),
         }
     }

@@ -156,7 +156,7 @@ fn local() -> Vec<Value> {
         mirrored.create(),
         mirrored.volume("--type raid1 -m 1 --nosync -l 5 -n m"),
         parted.create(),
-        parted.volume("-l 7 -n p"),
+        parted.volume("-l 3 -n p"),
     ];
     [acts, thin.thin()].concat()
 }

@@ -57,15 +57,15 @@ pub(super) fn all() -> Vec<ToolMade> {
 fn whole() -> Vec<ToolMade> {
     let erased = ToolMade::erased;
     vec![
-        erased("tool-ext4", 16, &["mkfs.ext4 -q -F {}"]),
+        erased("tool-ext4", 8, &["mkfs.ext4 -q -F {}"]),
         // Its makers' own tests make small ones, and these variables say that this is one.
-        erased("tool-xfs", 32, &["env TEST_DIR=1 TEST_DEV=1 QA_CHECK_FS=1 mkfs.xfs -q {}"]),
-        erased("tool-vfat", 16, &["mkfs.vfat {}"]),
+        erased("tool-xfs", 16, &["env TEST_DIR=1 TEST_DEV=1 QA_CHECK_FS=1 mkfs.xfs -q {}"]),
+        erased("tool-vfat", 8, &["mkfs.vfat {}"]),
         erased("tool-btrfs", 32, &["mkfs.btrfs -q --mixed {}"]),
-        erased("tool-swap", 16, &["mkswap -q {}"]),
+        erased("tool-swap", 8, &["mkswap -q {}"]),
         erased(
             "tool-luks",
-            32,
+            20,
             &["cryptsetup luksFormat -q --type luks2 --pbkdf pbkdf2 --pbkdf-force-iterations 1000 {} - < secret"],
         ),
     ]
