@@ -142,7 +142,7 @@ fn describe_shows_what_stands_on_each_disk_and_what_a_guard_says() {
     compare("describe", &super::describe::render(&host, &journal, at, WIDTH));
 }
 
-/// As it is right after an installation: what the inspection of before showed is not what is there.
+/// As it is right after an installation: what the earlier inspection showed is not what is there.
 #[test]
 fn a_disk_that_was_installed_since_is_shown_as_that() {
     let (host, mut memory, mut record) = host();

@@ -1,4 +1,4 @@
-//! Disks that a plan may have changed since they were inspected: what the record says of them is of before.
+//! Disks that a plan may have changed since they were inspected: what the record says of them is out of date.
 
 use firesteel_resources::{HardwareRecord, hardware::DiskRecord};
 use serde::{Deserialize, Serialize};

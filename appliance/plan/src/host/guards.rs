@@ -184,7 +184,7 @@ pub(super) fn is_refusal(memory: &HostMemory) -> bool {
     at.is_some() && at == memory.refused.as_ref().map(|refused| refused.at)
 }
 
-/// The record is of before the last such try.
+/// The record is older than the last such try.
 pub(super) fn is_outdated(memory: &HostMemory, record: &HardwareRecord) -> bool {
     memory.refused.as_ref().is_some_and(|last| (record.attempt, record.plan) <= (last.attempt, last.plan))
 }
@@ -202,18 +202,18 @@ pub(super) fn refusal(what: &str, kept: &[Guarded], exits: &str) -> String {
     let mut text = format!("{what}: ");
     let room = what.len() + budget;
     for (index, one) in kept.iter().enumerate() {
-        let told = told(one, each);
-        if index > 0 && text.len() + told.len() > room {
+        let words = words_of(one, each);
+        if index > 0 && text.len() + words.len() > room {
             text.push_str(&format!("and {} more disks; ", kept.len() - index));
             break;
         }
-        text.push_str(&told);
+        text.push_str(&words);
         text.push_str("; ");
     }
     text + exits
 }
 
-fn told(one: &Guarded, bytes: usize) -> String {
+fn words_of(one: &Guarded, bytes: usize) -> String {
     let mut text = format!("{} ({}) because of ", one.device, one.disk);
     for (index, reason) in one.reasons.iter().enumerate() {
         let lead = if index == 0 { "" } else { ", " };

@@ -113,7 +113,7 @@ fn look(vacant: &mut Vec<DiskIdentity>, disks: &[DiskRecord]) {
     add(vacant, blank);
 }
 
-/// Pure: what stays vacant for the next owner. `record`: of this boot, of before the cleaning.
+/// Pure: what stays vacant for the next owner. `record`: of this boot, made before the cleaning.
 fn hand_over(
     vacant: &mut Vec<DiskIdentity>,
     cleaned: &[DiskIdentity],

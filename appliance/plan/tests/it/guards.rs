@@ -377,7 +377,7 @@ fn a_refused_write_looks_at_the_disk_again() {
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
 }
 
-/// The inspection of before the write shows what was overridden then.
+/// The inspection that precedes the write shows what was overridden then.
 #[test]
 fn what_an_inspection_showed_before_a_write_says_nothing_against_cleaning_it_up() {
     let mut world = World::new();

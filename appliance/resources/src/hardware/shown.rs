@@ -12,8 +12,8 @@ const REMARK_BYTES: usize = 256;
 const REMARK: &str = "left out";
 
 impl HardwareRecord {
-    /// A JSON object of the disks by device, with a line for each thing that stands there; nothing where the agent told
-    /// of none.
+    /// A JSON object of the disks by device, with a line for each thing that stands there; nothing where the agent
+    /// reports none.
     #[must_use]
     pub fn shown_contents(&self) -> Option<String> {
         let mut shown: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -62,13 +62,13 @@ mod tests {
     }
 
     #[test]
-    fn each_disk_has_its_lines_and_a_disk_of_which_nothing_is_told_has_none() {
-        let untold = DiskRecord { device: "/dev/sdc".into(), ..DiskRecord::default() };
-        let disks = vec![disk("/dev/sda", &["ext4".into()]), disk("/dev/sdb", &[]), untold.clone()];
+    fn each_disk_has_its_lines_and_one_that_is_not_reported_has_none() {
+        let unreported = DiskRecord { device: "/dev/sdc".into(), ..DiskRecord::default() };
+        let disks = vec![disk("/dev/sda", &["ext4".into()]), disk("/dev/sdb", &[]), unreported.clone()];
         let record = HardwareRecord { disks, ..HardwareRecord::default() };
         let expected = r#"{"/dev/sda":["the disk: ext4"],"/dev/sdb":[]}"#;
         assert_eq!(record.shown_contents().as_deref(), Some(expected));
-        let record = HardwareRecord { disks: vec![untold], ..HardwareRecord::default() };
+        let record = HardwareRecord { disks: vec![unreported], ..HardwareRecord::default() };
         assert_eq!(record.shown_contents(), None);
     }
 
