@@ -54,7 +54,7 @@ fn plain() -> Vec<Made> {
     let luks = super::fields(4096, &[(0, b"LUKS\xba\xbe\x00\x01"), (8, b"aes"), (40, b"xts-plain64"), (72, b"sha256")]);
     vec![
         Made::erased("empty", Vec::new()),
-        Made::erased("noise", vec![noise(0, USUAL_BYTES as usize)]),
+        Made::erased("noise", vec![noise(0, 8 << 20)]),
         Made::erased("zeros-and-noise", vec![noise(3 * MIB, 1 << 20)]),
         Made::erased("luks", vec![(0, luks), noise(4096, 64 << 10)]),
         Made::erased("gpt-linux", Gpt::of(LINUX).write().all()).and(contents()),

@@ -129,7 +129,7 @@ impl Volume {
         let crc = crc32(CRC_START, &label[20..]);
         label[16..20].copy_from_slice(&crc.to_le_bytes());
         let mut head = fields(
-            AREA_HEAD_BYTES as usize,
+            512,
             &[
                 (4, b" LVM2 x[5A%r0N*>"),
                 (20, &1_u32.to_le_bytes()),
