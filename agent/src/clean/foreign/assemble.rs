@@ -236,28 +236,36 @@ fn arrays(members: &[Placed<ArrayMember>], all: &mut Assemblies) {
             set.iter().for_each(|placed| all.partial.extend(placed.volume.disks()));
         }
         let place = format!("array {:?}", label.name);
-        all.volumes.extend(array(label, roles).map(|volume| Assembled { place, volume }));
+        let volumes = array(label, roles).into_iter();
+        all.volumes.extend(volumes.map(|volume| Assembled { place: place.clone(), volume }));
     }
 }
 
-fn array(label: &ArrayMember, roles: Vec<Option<Rc<Volume>>>) -> Option<Rc<Volume>> {
+/// The array; of a mirror the copy on each member.
+fn array(label: &ArrayMember, roles: Vec<Option<Rc<Volume>>>) -> Vec<Rc<Volume>> {
     if let Some(level) = Level::of_md(label.level, label.layout) {
-        let member_bytes = roles.iter().flatten().map(|member| member.size_bytes).max()?;
-        let size_bytes = member_bytes.saturating_mul(roles.len() as u64);
+        let known: Vec<u64> = roles.iter().flatten().map(|member| member.size_bytes).collect();
+        // One that is not here is as large as another.
+        let usual = known.first().copied().unwrap_or(0);
+        let sizes: Vec<u64> = roles.iter().map(|member| member.as_ref().map_or(usual, |one| one.size_bytes)).collect();
+        let size_bytes = level.size_bytes(&sizes, label.chunk_bytes);
         let stripes = Stripes { level, chunk_bytes: label.chunk_bytes, members: roles };
-        return Some(Rc::new(Volume { size_bytes, layout: Layout::Striped(stripes) }));
+        return vec![Rc::new(Volume { size_bytes, layout: Layout::Striped(stripes) })];
     }
-    // A member of a mirror holds all of it; those of a linear array follow one another.
     if label.level != -1 {
-        return roles.into_iter().flatten().next();
+        return roles.into_iter().flatten().collect();
     }
     let mut pieces = Vec::new();
     let mut at = 0;
     for member in roles {
-        let member = member?;
+        // Where the next one begins is not known without it.
+        let Some(member) = member else { break };
         let size_bytes = member.size_bytes;
         pieces.push(Piece { at, size_bytes, of: member, offset: 0 });
         at += size_bytes;
     }
-    Some(Rc::new(Volume { size_bytes: at, layout: Layout::Pieces(pieces) }))
+    if pieces.is_empty() {
+        return Vec::new();
+    }
+    vec![Rc::new(Volume { size_bytes: at, layout: Layout::Pieces(pieces) })]
 }

@@ -23,6 +23,8 @@ pub(super) struct Remark {
     /// From the start of the region.
     pub(super) offset: u64,
     pub(super) why: String,
+    /// It says that it belongs to another region, which may be one that begins elsewhere and ends here.
+    pub(super) is_of_another: bool,
 }
 
 /// All of one region.
@@ -36,7 +38,7 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) fn remark(&mut self, offset: u64, why: impl Into<String>) {
-        self.remarks.push(Remark { offset, why: why.into() });
+        self.remarks.push(Remark { offset, why: why.into(), is_of_another: false });
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{
     Kind, Owner, View, array,
-    label::{Holding, Seen},
+    label::{Holding, Remark, Seen},
     le16, le32, le64, text,
 };
 
@@ -27,7 +27,7 @@ pub(super) struct ArrayMember {
     /// `None` for a spare.
     pub(super) role: Option<u32>,
     pub(super) data_offset: u64,
-    /// Of this member.
+    /// Of this member: what the array uses of it.
     pub(super) data_bytes: u64,
 }
 
@@ -53,9 +53,14 @@ fn version_1(view: &View<'_>, offset: u64, seen: &mut Seen) {
             seen.holdings.push(holding);
             seen.members.push(member);
         }
-        Err(why) => seen.remark(offset, format!("an md superblock {why}")),
+        Err(why) => {
+            let is_of_another = why == ELSEWHERE;
+            seen.remarks.push(Remark { offset, why: format!("an md superblock {why}"), is_of_another });
+        }
     }
 }
+
+const ELSEWHERE: &str = "that belongs elsewhere";
 
 fn version_1_member(superblock: &[u8], offset: u64) -> Result<(Holding, ArrayMember), &'static str> {
     const CUT: &str = "that is cut";
@@ -66,7 +71,7 @@ fn version_1_member(superblock: &[u8], offset: u64) -> Result<(Holding, ArrayMem
     }
     // `super_offset` says where it stands: a copy elsewhere belongs to another region.
     if long(144)? != offset / 512 {
-        return Err("that belongs elsewhere");
+        return Err(ELSEWHERE);
     }
     let (max_dev, members) = (word(220)?, word(92)?);
     if max_dev > MEMBERS_MAX || members > MEMBERS_MAX {
@@ -93,9 +98,14 @@ fn version_1_member(superblock: &[u8], offset: u64) -> Result<(Holding, ArrayMem
         members,
         role: role.filter(|role| *role < ROLE_MAX).map(u32::from),
         data_offset: long(128)?.saturating_mul(512),
-        data_bytes: long(136)?.saturating_mul(512),
+        data_bytes: used(long(80)?, long(136)?).saturating_mul(512),
     };
     Ok((Holding { kind: Kind::Md, name: name.to_owned(), owner, offset }, member))
+}
+
+/// Of a striped or linear array the superblock says no size that it uses of each member: all that there is.
+fn used(size: u64, room: u64) -> u64 {
+    if size == 0 { room } else { size.min(room) }
 }
 
 /// The sum of all words but the one at `skip`, folded into one (`calc_sb_1_csum`, `calc_sb_csum`).
@@ -174,7 +184,7 @@ fn version_0_member(words: &[u32], offset: u64) -> Result<ArrayMember, &'static 
         members: members.min(MEMBERS_MAX),
         role: (role < members).then_some(role),
         data_offset: 0,
-        data_bytes: offset,
+        data_bytes: used(u64::from(word(8)?) * 1024, offset),
     })
 }
 

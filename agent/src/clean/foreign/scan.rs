@@ -105,6 +105,7 @@ impl Region {
 #[derive(Clone, Debug, Default)]
 struct Known {
     labels: BTreeSet<u64>,
+    /// With the place of the label where it may belong to another region.
     remarks: Vec<(Option<u64>, Unread)>,
 }
 
@@ -157,7 +158,10 @@ impl Walk<'_> {
             let known = &mut self.known[number];
             known.labels.extend(seen.holdings.iter().filter_map(|holding| place(holding.offset)));
             let remarks = seen.remarks.iter().chain(&partitions.remarks);
-            known.remarks.extend(remarks.map(|remark| (place(remark.offset), unread(&region.place, remark))));
+            known.remarks.extend(remarks.map(|remark| {
+                let label = place(remark.offset).filter(|_| remark.is_of_another);
+                (label, unread(&region.place, remark))
+            }));
         }
         self.physical.extend(seen.physical_volumes.into_iter().map(|label| region.holds(label)));
         self.members.extend(seen.members.into_iter().map(|label| region.holds(label)));

@@ -50,6 +50,20 @@ impl Level {
         (count > 0).then_some(count)
     }
 
+    /// Size of an array whose members have these sizes.
+    pub(super) fn size_bytes(self, members: &[u64], chunk_bytes: u64) -> u64 {
+        let whole = |bytes: u64| bytes.checked_div(chunk_bytes).map_or(0, |chunks| chunks * chunk_bytes);
+        let least = members.iter().copied().map(whole).min().unwrap_or(0);
+        let count = members.len() as u64;
+        match self {
+            Self::Raid0 => members.iter().copied().map(whole).fold(0, u64::saturating_add),
+            Self::Raid10(near) => least.saturating_mul(count) / near.max(1),
+            Self::Raid4 | Self::Raid5(_) | Self::Raid6(_) => {
+                least.saturating_mul(self.data_members(count).unwrap_or(0))
+            }
+        }
+    }
+
     /// Member and stripe of a chunk.
     fn place(self, chunk: u64, members: u64) -> Option<(u64, u64)> {
         let data = self.data_members(members)?;
@@ -118,6 +132,15 @@ mod tests {
         assert_eq!(members(Level::Raid6(2), 4, 4), [(1, 0), (2, 0), (0, 1), (1, 1)]);
         assert_eq!(members(Level::Raid10(2), 4, 4), [(0, 0), (2, 0), (0, 1), (2, 1)]);
         assert_eq!(members(Level::Raid10(2), 3, 3), [(0, 0), (2, 0), (1, 1)]);
+    }
+
+    #[test]
+    fn an_array_is_as_large_as_its_data() {
+        assert_eq!(Level::Raid0.size_bytes(&[100, 205], 10), 300);
+        assert_eq!(Level::Raid5(2).size_bytes(&[105, 200, 200], 10), 200);
+        assert_eq!(Level::Raid6(2).size_bytes(&[100; 4], 10), 200);
+        assert_eq!(Level::Raid10(2).size_bytes(&[100; 4], 10), 200);
+        assert_eq!(Level::Raid0.size_bytes(&[100], 0), 0);
     }
 
     #[test]

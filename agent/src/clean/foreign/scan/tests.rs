@@ -17,6 +17,8 @@ fn member(level: i32, role: u8, members: u32) -> Vec<u8> {
     bytes.resize(258, 0);
     bytes[16] = 7;
     bytes[72..76].copy_from_slice(&level.to_le_bytes());
+    let used: u64 = if level == 0 { 0 } else { 8000 };
+    bytes[80..88].copy_from_slice(&used.to_le_bytes());
     bytes[88..92].copy_from_slice(&128_u32.to_le_bytes());
     bytes[92..96].copy_from_slice(&members.to_le_bytes());
     bytes[128..136].copy_from_slice(&2048_u64.to_le_bytes());
@@ -39,11 +41,25 @@ fn what_cannot_be_read_is_said() {
 }
 
 #[test]
+fn a_label_that_is_found_and_not_understood_is_both() {
+    let mut imsm = vec![0; SIZE];
+    imsm[SIZE - 1024..SIZE - 1000].copy_from_slice(b"Intel Raid ISM Cfg Sig. ");
+    let mut altered = member(1, 0, 2);
+    altered[4096 + 220] ^= 1;
+    for bytes in [imsm, altered] {
+        assert_eq!(scan_disks(&[&bytes])[0].contents.unread.len(), 1);
+    }
+}
+
+#[test]
 fn a_mirror_is_looked_into_on_each_member() {
     let mut bytes = member(1, 0, 2);
     bytes[1 << 20..(1 << 20) + 22].copy_from_slice(b"bluestore block device");
     let scan = &scan_disks(&[&bytes])[0];
     assert_eq!(texts(scan), ["the disk: md RAID \"data\"", "array \"data\": Ceph"]);
+    assert!(scan.looked.iter().any(|looked| looked.size_bytes == 8000 * 512), "{:?}", scan.looked);
+    let both = scan_disks(&[&bytes, &member(1, 1, 2)]);
+    assert!(both.iter().all(|scan| scan.looked.iter().any(|looked| looked.place == "array \"data\"")));
 }
 
 #[test]

@@ -41,7 +41,7 @@ pub(super) struct Partitions {
 
 impl Partitions {
     fn remark(&mut self, offset: u64, why: impl Into<String>) {
-        self.remarks.push(Remark { offset, why: why.into() });
+        self.remarks.push(Remark { offset, why: why.into(), is_of_another: false });
     }
 
     /// Adds a place once; the first name that it gets stays. Nothing behind the end counts.
