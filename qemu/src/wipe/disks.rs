@@ -7,6 +7,8 @@ use std::{
     path::Path,
 };
 
+use super::foreign;
+
 /// Eight bytes that no filesystem, no zeros and no noise have in a row by chance.
 pub(super) const PATTERN: [u8; 8] = *b"\xf1wIpE\x0d\xa5\x7e";
 const PIECE_BYTES: usize = 1 << 20;
@@ -97,32 +99,10 @@ impl Planted {
                 head[..4].copy_from_slice(&0xc001_d00d_u32.to_le_bytes());
                 vec![(1 << 20, head)]
             }
-            Self::ForeignLvm => physical_volume("system_id = \"web-7\"\n"),
-            Self::LocalLvm => physical_volume(""),
+            Self::ForeignLvm => foreign::physical_volume("of-web-7", Some("web-7")),
+            Self::LocalLvm => foreign::physical_volume("local", None),
         }
     }
-}
-
-/// lvm2's label in sector 1, and a metadata area at 4 KiB with the group's text.
-fn physical_volume(more: &str) -> Vec<(u64, Vec<u8>)> {
-    const AREA: u64 = 4096;
-    const AREA_BYTES: u64 = 8192;
-    const TEXT_AT: u64 = 1024;
-    let text = format!("vg {{\nid = \"x\"\nseqno = 1\nstatus = [\"RESIZEABLE\", \"READ\", \"WRITE\"]\n{more}}}\n");
-    let mut label = vec![0; 512];
-    label[..8].copy_from_slice(b"LABELONE");
-    label[20] = 32;
-    label[24..32].copy_from_slice(b"LVM2 001");
-    let mut put = |at: usize, number: u64| label[at..at + 8].copy_from_slice(&number.to_le_bytes());
-    put(72, 1 << 20);
-    put(104, AREA);
-    put(112, AREA_BYTES);
-    let mut head = vec![0; 512];
-    head[4..20].copy_from_slice(b" LVM2 x[5A%r0N*>");
-    head[40..48].copy_from_slice(&TEXT_AT.to_le_bytes());
-    head[48..56].copy_from_slice(&(text.len() as u64).to_le_bytes());
-    // The ends of the lists after the label's first entries must be zeros.
-    vec![(512, label), (AREA, head), (AREA + TEXT_AT, text.into_bytes())]
 }
 
 #[cfg(test)]

@@ -116,6 +116,11 @@ pub(crate) fn linux_table() -> Vec<Piece> {
     gpt::Gpt::of(gpt::LINUX).write().all()
 }
 
+/// A physical volume of 16 MiB, of another host where one is named, whose group has one logical volume.
+pub(crate) fn physical_volume(name: &'static str, system: Option<&'static str>) -> Vec<Piece> {
+    volumes::Volume::of_system(name, system).pieces()
+}
+
 /// Both superblocks of VMFS, of a volume that begins here.
 pub(crate) fn vmfs(at: u64) -> Vec<Piece> {
     let (mut volume, mut filesystem) = (vec![0; 512], vec![0; 512]);

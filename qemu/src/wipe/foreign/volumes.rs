@@ -48,7 +48,11 @@ impl Volume {
     }
 
     fn foreign(name: &'static str) -> Self {
-        Self { system: Some("web-7"), ..Self::of(name) }.with("data", "", &[(0, 4)])
+        Self::of_system(name, Some("web-7"))
+    }
+
+    pub(super) fn of_system(name: &'static str, system: Option<&'static str>) -> Self {
+        Self { system, ..Self::of(name) }.with("data", "", &[(0, 4)])
     }
 
     /// As lvm2 writes identifiers in a text.
