@@ -115,12 +115,12 @@ fn cluster(name: &str, section: &Section) -> Option<(Kind, String)> {
     let tags: Vec<&str> = tags.filter_map(Value::as_text).collect();
     let with = |beginning: &str| tags.iter().find(|tag| tag.starts_with(beginning)).copied();
     if let Some(tag) = with("RHAT_storage_domain").or_else(|| with("MDT_")) {
-        return Some((Kind::Ovirt, format!("the tag {}", plain(tag.as_bytes()))));
+        return Some((Kind::Ovirt, format!("a cluster, as its tag {} says", plain(tag.as_bytes()))));
     }
     if let Some(tag) = with("ceph.cluster_fsid=").or_else(|| with("ceph.")) {
-        return Some((Kind::Ceph, format!("the tag {}", plain(tag.as_bytes()))));
+        return Some((Kind::Ceph, format!("a cluster, as its tag {} says", plain(tag.as_bytes()))));
     }
-    name.starts_with("ceph-").then(|| (Kind::Ceph, "the name of its group".to_owned()))
+    name.starts_with("ceph-").then(|| (Kind::Ceph, "a cluster, as its name says".to_owned()))
 }
 
 fn member(section: &Section) -> Member {
