@@ -191,6 +191,11 @@ fn is_proven(agent: &AgentSeen, number: u32, plan: &WritePlan) -> bool {
 }
 
 fn broken(turn: &mut Turn<'_>, message: &str) -> Reason {
+    // What the plan cleared before it wrote is this host's, however far the write came.
+    if let Some(agent) = attempt::current(turn) {
+        let shown = agent.cleaned.clone();
+        vacancy::cleaned(turn, &shown);
+    }
     turn.memory.provision_failures += 1;
     // Shown, and delaying the next try, while the disk is cleaned.
     let delay = backoff::delay(turn.memory.provision_failures, turn.seen.entropy);

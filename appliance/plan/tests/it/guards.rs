@@ -319,6 +319,25 @@ fn an_installation_makes_its_disk_vacant_once_it_wrote() {
 }
 
 /// A disk that was not erased between two owners is the last one's for all that is known.
+/// The power goes while the first blocks are written: what stands there is understood by no reader.
+#[test]
+fn what_an_installation_cleared_before_it_broke_off_is_vacant() {
+    for is_cleared in [true, false] {
+        let mut world = World::new();
+        world.disks = vec![with(disk("sda", "A", 20), ext4())];
+        run_to_write(&mut world);
+        world.agent_works = false;
+        let number = world.memory().plan_number;
+        let target = world.memory().disk.as_ref().unwrap().identity().clone();
+        with_work(&mut world, Work::Running { step: "write-image".into(), activity: String::new(), percent: 99 });
+        world.agent().cleaned = if is_cleared { vec![cleaned(number, &target, Method::Metadata)] } else { Vec::new() };
+        (world.agent().left, world.agent().rebooted) = (true, true);
+        world.step();
+        assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
+        assert_eq!(vacant(&world), if is_cleared { vec!["A"] } else { Vec::new() });
+    }
+}
+
 #[test]
 fn the_next_owner_gets_only_clean_disks_as_vacant() {
     let blank = || with(disk("sdb", "BLANK", 500), DiskContents::default());
