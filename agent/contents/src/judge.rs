@@ -29,7 +29,7 @@ impl Own<'_> {
 #[must_use]
 pub fn objections(contents: &DiskContents, own: Own<'_>) -> Vec<String> {
     let mut reasons = contents.barred.clone();
-    // Whoever gave the disk this table wrote all of it: what stands there now was made by that installation.
+    // The installation that gave the disk this table wrote all of it: what stands there now is its own.
     let is_marked = own.is_marked(&contents.guid);
     if !is_marked {
         let foreign = contents.findings.iter().filter(|finding| is_foreign(finding, own));

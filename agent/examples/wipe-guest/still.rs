@@ -1,4 +1,4 @@
-//! The machine with its disks as they were at one moment: with hundreds of them, to read all of sysfs anew for each step
+//! The machine with its disks as they were at one moment: with hundreds of them, to read all of sysfs again for each step
 //! takes most of the time. What a step opens is compared with the disk of this moment all the same, by its number.
 
 use std::{

@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, bail, ensure};
 use firesteel_agent::{
     clean::{
-        attach::{self, CommandSet},
+        attach::{self, CommandSet, kernel_name},
         climb::Fall,
         drive::{Begun, Commandless, Drive, Poll},
         ladder::{Abilities, Method, Offer, Policy, Reach},
@@ -188,10 +188,6 @@ fn rung(machine: &Machine, disk: &Disk, method: Method) -> anyhow::Result<(f64, 
     let offers = method != Method::WriteZeroes || queue.writes_zeroes;
     ensure!(offers, "{} does not offer {method}", disk.device);
     timed(machine, disk, &Only { method, offers }, &BTreeSet::new(), Some(method))
-}
-
-fn kernel_name(disk: &Disk) -> &str {
-    disk.device.rsplit('/').next().unwrap_or_default()
 }
 
 /// Seconds of the erasure, and with samples and proof.

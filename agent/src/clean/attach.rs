@@ -2,6 +2,8 @@
 
 use std::{collections::BTreeSet, path::Path};
 
+use firesteel_wire::Disk;
+
 use super::{
     ata::AtaDrive,
     drive::{Commandless, Drive, Queue},
@@ -33,6 +35,12 @@ pub struct Attached {
     pub commands: CommandSet,
     pub queue: Queue,
     pub block_bytes: u32,
+}
+
+/// The name under which the kernel shows a disk in sysfs.
+#[must_use]
+pub fn kernel_name(disk: &Disk) -> &str {
+    disk.device.rsplit('/').next().unwrap_or_default()
 }
 
 /// How `/sys/block/<name>` is to be talked to.

@@ -11,6 +11,7 @@ use firesteel_images::write::DiskReader;
 use firesteel_wire::Disk;
 
 use super::{
+    attach::kernel_name,
     foreign::{KernelPartition, Scan, Source, scan, scan_all, scan_beside},
     guard, reach,
 };
@@ -65,10 +66,6 @@ fn unknown(error: Option<String>) -> Scan {
     let mut scan = Scan::default();
     scan.contents.unread.push(Unread { place: "the disk".to_owned(), why, failed: true });
     scan
-}
-
-fn kernel_name(disk: &Disk) -> &str {
-    disk.device.rsplit('/').next().unwrap_or_default()
 }
 
 /// What stands on one disk that is held already. Other disks are opened only where a volume on it goes on there.

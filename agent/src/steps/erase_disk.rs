@@ -24,12 +24,12 @@ use ring::rand::{SecureRandom, SystemRandom};
 
 use super::{
     CONSOLE_INTERVAL, Failure, Finished, Job,
-    guard::{Guarded, Opened, Pinned, kernel_name},
+    guard::{Guarded, Opened, Pinned},
     pace::Pace,
 };
 use crate::{
     clean::{
-        attach::{self, Attached, CommandSet},
+        attach::{self, Attached, CommandSet, kernel_name},
         drive::Drive,
         perform::{self, NotCleaned, Watch, clean},
         port::{Cdb, Data, NvmeCommand, Port, PortError, ScsiAnswer},

@@ -10,6 +10,7 @@ use super::{Failure, Job};
 use crate::{
     clean::{
         assembled::{self, Assembly},
+        attach::kernel_name,
         foreign::Scan,
         guard, look, reach,
     },
@@ -160,10 +161,6 @@ fn is_own(assembly: &Assembly, scan: &Scan, own: Own<'_>) -> bool {
     let mut of_kind = scan.contents.findings.iter().filter(|finding| finding.kind == kind).peekable();
     of_kind.peek().is_some()
         && of_kind.all(|finding| matches!(finding.owner, Owner::Host(_)) && !is_foreign(finding, own))
-}
-
-pub(super) fn kernel_name(disk: &Disk) -> &str {
-    disk.device.rsplit('/').next().unwrap_or_default()
 }
 
 #[cfg(test)]

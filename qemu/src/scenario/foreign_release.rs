@@ -26,7 +26,7 @@ const FOREIGN: [&str; 6] = ["gpt-early-entry", "gpt-grown", "mbr-logical-200", "
 /// The texts that people see, with what differs from run to run left out.
 const PLAN: &str = include_str!("golden/foreign_release_plan.txt");
 const DESCRIBE: &str = include_str!("golden/foreign_release_describe.txt");
-/// Set, the golden texts are written anew instead of being compared.
+/// Set, the golden texts are written instead of being compared.
 const WRITE_GOLDEN: &str = "FIRESTEEL_WRITE_GOLDEN";
 
 /// A data disk, and what it held before the host was released.
@@ -143,7 +143,7 @@ fn golden(what: &str, expected: &str, found: &str) -> anyhow::Result<()> {
     let first = expected.lines().zip(found.lines()).find(|(expected, found)| expected != found);
     ensure!(
         expected == found,
-        "{what} is not as it was agreed (FIRESTEEL_WRITE_GOLDEN=1 writes it anew); the first line that differs is \
+        "{what} is not as it was agreed (FIRESTEEL_WRITE_GOLDEN=1 writes it); the first line that differs is \
          {first:?}\n{found}"
     );
     Ok(())

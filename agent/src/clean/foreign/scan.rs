@@ -3,7 +3,7 @@
 
 use std::{collections::BTreeSet, rc::Rc};
 
-use firesteel_contents::{DiskContents, Finding, Plain, Unread};
+use firesteel_contents::{DiskContents, Plain, Unread};
 use firesteel_images::write::signature;
 
 use super::{
@@ -290,13 +290,6 @@ fn plain_names(view: &View<'_>, partitions: &Partitions) -> Vec<String> {
     names.sort();
     names.dedup();
     names
-}
-
-impl Scan {
-    /// The findings of one kind.
-    pub fn of_kind(&self, kind: Kind) -> impl Iterator<Item = &Finding> {
-        self.contents.findings.iter().filter(move |finding| finding.kind == kind)
-    }
 }
 
 #[cfg(test)]

@@ -433,7 +433,7 @@ impl DiskPlan {
 pub struct WrittenBy {
     pub attempt: u64,
     pub plan: u32,
-    /// The mark that it gave the disk, done or not; empty in a memory of before this was kept.
+    /// The mark that it gave the disk, done or not; empty where an earlier version stored it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub disk_guid: String,
 }

@@ -121,7 +121,7 @@ impl Gpt {
         }
     }
 
-    /// Its bytes; `alter` changes the headers before their checksums are made, and is told which is the backup.
+    /// Its bytes; `alter` changes the headers before their checksums are made, and knows which one is the backup.
     pub(super) fn write_with(&self, alter: &dyn Fn(&mut Header, bool)) -> Written {
         let entries = self.entries();
         let copy = |is_backup: bool| {

@@ -92,7 +92,7 @@ fn unlooked(disk: &SeenDisk) -> Vec<String> {
 
 fn is_looked_at(disk: &SeenDisk, (_, first, sectors): Partition) -> bool {
     let from = first.saturating_mul(SECTOR);
-    // What lies behind the end can be read by nobody.
+    // No reader gets what lies behind the end.
     let Some(room) = disk.bytes.checked_sub(from).filter(|room| *room > 0) else { return true };
     let bytes = sectors.saturating_mul(SECTOR).min(room);
     let is_same = |(_, offset, size): &Looked| {

@@ -1,5 +1,5 @@
-//! The scenario `foreign-disks`: the guard of foreign disks beside Linux, on disks that real tools and nobody's tools
-//! made.
+//! The scenario `foreign-disks`: the guard of foreign disks beside Linux, on disks that real tools made, and on disks
+//! that no tool makes.
 //!
 //! ```text
 //! foreign (bytes by hand), tools (programs here) ─► raw files ─► guest: inside (volumes, arrays) ─► what Linux shows

@@ -197,7 +197,7 @@ fn add(entry: &[u8], place: &Place<'_>, size_bytes: u64, found: &mut Partitions)
     let is_inside = first <= last && last.saturating_add(1).saturating_mul(block) <= size_bytes;
     let blocks = if first <= last { (last - first).saturating_add(1) } else { u64::MAX };
     let kind = of_partition_type(&kind.to_string());
-    let slot = Slot { place: name.clone(), offset, size_bytes: blocks.saturating_mul(block), kind };
+    let slot = Slot { place: name, offset, size_bytes: blocks.saturating_mul(block), kind };
     if offset < size_bytes {
         found.add(slot, size_bytes);
     } else if kind.is_some() {

@@ -49,9 +49,9 @@ impl Partitions {
         let offset = slot.offset.min(size_bytes);
         let slot = Slot { offset, size_bytes: slot.size_bytes.min(size_bytes - offset), ..slot };
         let is_same = |known: &Slot| (known.offset, known.size_bytes) == (slot.offset, slot.size_bytes);
-        let known =
-            self.slots.iter_mut().find(|known| is_same(known) && (slot.kind.is_none() || known.kind == slot.kind));
-        if slot.size_bytes > 0 && known.is_none() {
+        let is_known =
+            self.slots.iter().any(|known| is_same(known) && (slot.kind.is_none() || known.kind == slot.kind));
+        if slot.size_bytes > 0 && !is_known {
             self.slots.push(slot);
         }
     }
@@ -81,7 +81,7 @@ pub(super) fn read(view: &View<'_>, block_bytes: u32, kernel: &[KernelPartition]
     if found.slots.len() > PARTITIONS_MAX {
         let more = found.slots.len() - PARTITIONS_MAX;
         found.remark(0, format!("{more} partitions beyond the {PARTITIONS_MAX} that are looked at"));
-        // What a type says of is kept first.
+        // Those whose type says something are kept first.
         found.slots.sort_by_key(|slot| slot.kind.is_none());
         found.slots.truncate(PARTITIONS_MAX);
     }
