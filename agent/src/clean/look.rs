@@ -39,9 +39,16 @@ pub fn all(host: &dyn Host) -> Vec<(SeenDisk, Scan)> {
         .collect();
     let mut scans = each(&sources);
     together(&sources, &mut scans);
-    let errors: Vec<Option<String>> =
-        opened.iter().map(|opened| opened.as_ref().err().map(|error| format!("{error:#}"))).collect();
-    let scans = scans.into_iter().zip(errors).map(|(scan, error)| scan.unwrap_or_else(|| unknown(error)));
+    let errors = opened.iter().map(|opened| opened.as_ref().err().map(|error| format!("{error:#}")));
+    let mut scans: Vec<Scan> =
+        scans.into_iter().zip(errors).map(|(scan, error)| scan.unwrap_or_else(|| unknown(error))).collect();
+    let devices = disks.iter().map(|seen| seen.disk.device.as_str());
+    let unreadable = unreadable(devices.zip(&scans));
+    for (seen, scan) in disks.iter().zip(&mut scans) {
+        let others: Vec<(String, String)> =
+            unreadable.iter().filter(|(device, _)| *device != seen.disk.device).cloned().collect();
+        scan.remark_missing(&others);
+    }
     disks.iter().cloned().zip(scans).collect()
 }
 
@@ -77,26 +84,26 @@ pub fn one(host: &dyn Host, disk: &Disk, reader: &dyn DiskReader) -> Scan {
     }
     // Every other disk is opened for it, and a process has only so many descriptors.
     let _alone = BESIDE.lock().unwrap_or_else(PoisonError::into_inner);
-    let (mut others, mut failed) = (Vec::new(), Vec::new());
+    let (mut others, mut unreadable_disks) = (Vec::new(), Vec::new());
     for SeenDisk { disk: other, .. } in host.disks().into_iter().filter(|seen| seen.disk.device != disk.device) {
         match host.look_at(Path::new(&other.device)) {
             Ok(held) => others.push((other, held)),
-            Err(error) => failed.push(format!("{}: {error:#}", other.device)),
+            Err(error) => unreadable_disks.push((other.device, field(&format!("{error:#}")))),
         }
     }
     let mut sources = vec![source(host, disk, reader)];
     sources.extend(others.iter().map(|(disk, held)| source(host, disk, &*held.opened)));
-    let mut scan = scan_beside(&sources.iter().collect::<Vec<_>>());
-    if scan.is_partial {
-        // What is missing may be there.
-        let place = "the disk".to_owned();
-        let unread = failed.into_iter().map(|error| {
-            let why = field(&format!("a volume on it may go on on a disk that could not be opened: {error}"));
-            Unread { place: place.clone(), why, failed: false }
-        });
-        scan.contents.unread.extend(unread);
-    }
+    let mut scans = scan_beside(&sources.iter().collect::<Vec<_>>()).into_iter();
+    let mut scan = scans.next().unwrap_or_default();
+    let beside: Vec<Scan> = scans.collect();
+    unreadable_disks.extend(unreadable(others.iter().map(|(disk, _)| disk.device.as_str()).zip(&beside)));
+    scan.remark_missing(&unreadable_disks);
     scan
+}
+
+/// The disks of which a part could not be read, with the reason.
+fn unreadable<'a>(scans: impl Iterator<Item = (&'a str, &'a Scan)>) -> Vec<(String, String)> {
+    scans.filter_map(|(device, scan)| Some((device.to_owned(), scan.failure()?.to_owned()))).collect()
 }
 
 fn source<'a>(host: &dyn Host, disk: &Disk, reader: &'a dyn DiskReader) -> Source<'a> {

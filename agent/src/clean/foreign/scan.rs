@@ -43,6 +43,25 @@ pub struct Scan {
     pub is_partial: bool,
 }
 
+impl Scan {
+    /// Returns why a part of the disk could not be read.
+    #[must_use]
+    pub fn failure(&self) -> Option<&str> {
+        self.contents.unread.iter().find(|unread| unread.failed).map(|unread| unread.why.as_str())
+    }
+
+    /// Remarks that parts of its volumes may lie on disks that could not be read, each with its name and why.
+    pub fn remark_missing(&mut self, unreadable: &[(String, String)]) {
+        if !self.is_partial {
+            return;
+        }
+        self.contents.unread.extend(unreadable.iter().map(|(device, why)| {
+            let why = format!("a volume on it may go on on {device}, which could not be read: {why}");
+            Unread { place: "the disk".to_owned(), why, failed: false }
+        }));
+    }
+}
+
 /// Looks at one disk alone.
 #[must_use]
 pub fn scan(source: &Source<'_>) -> Scan {
@@ -55,10 +74,11 @@ pub fn scan_all(sources: &[&Source<'_>]) -> Vec<Scan> {
     walk(sources, None)
 }
 
-/// Looks at the first of the disks. Of the others only what volumes of the first one go on there.
+/// Looks at the first of the disks. Of the others only what volumes of the first one go on there, and what of them
+/// could not be read: what is missing may lie there.
 #[must_use]
-pub fn scan_beside(sources: &[&Source<'_>]) -> Scan {
-    walk(sources, Some(0)).into_iter().next().unwrap_or_default()
+pub fn scan_beside(sources: &[&Source<'_>]) -> Vec<Scan> {
+    walk(sources, Some(0))
 }
 
 fn walk(sources: &[&Source<'_>], only: Option<usize>) -> Vec<Scan> {

@@ -26,7 +26,7 @@ pub(super) fn scan_disks(disks: &[&[u8]]) -> Vec<Scan> {
 
 /// The first of these disks, with the others at hand.
 pub(super) fn beside(disks: &[&[u8]]) -> Scan {
-    with_sources(disks, &|sources| vec![scan_beside(sources)]).remove(0)
+    with_sources(disks, &scan_beside).remove(0)
 }
 
 fn with_sources(disks: &[&[u8]], look: &dyn Fn(&[&Source<'_>]) -> Vec<Scan>) -> Vec<Scan> {

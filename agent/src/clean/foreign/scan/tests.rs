@@ -1,7 +1,7 @@
 use super::super::{
     Memory, Scan, Source,
     md::tests::{sealed, superblock},
-    scan,
+    scan, scan_beside,
     tests::scan_disks,
 };
 
@@ -74,6 +74,25 @@ fn stripes_are_looked_into_with_all_members() {
         assert!(!scan.is_partial);
     }
     assert!(scan_disks(&[&second])[0].is_partial);
+}
+
+#[test]
+fn a_missing_part_may_lie_on_a_disk_that_cannot_be_read() {
+    let first = member(0, 0, 2);
+    let second = vec![0; SIZE / 2];
+    let (whole, short) = (Memory(&first), Memory(&second));
+    let source = |reader| Source { reader, size_bytes: SIZE as u64, block_bytes: 512, partitions: vec![] };
+    let mut scans = scan_beside(&[&source(&whole), &source(&short)]);
+    let why = scans[1].failure().expect("half of it cannot be read").to_owned();
+    let unreadable = [("/dev/sdb".to_owned(), why)];
+    scans[0].remark_missing(&unreadable);
+    let remarks = &scans[0].contents.unread;
+    assert_eq!(remarks.len(), 1, "{remarks:?}");
+    assert!(!remarks[0].failed && remarks[0].why.contains("/dev/sdb, which could not be read"), "{remarks:?}");
+    // Nothing is missing: what cannot be read elsewhere is of no weight.
+    let mut complete = scan(&source(&Memory(&[0; SIZE])));
+    complete.remark_missing(&unreadable);
+    assert!(complete.contents.is_blank(), "{complete:?}");
 }
 
 #[test]
