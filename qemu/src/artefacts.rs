@@ -254,9 +254,10 @@ fn build_static(name: &str) -> anyhow::Result<PathBuf> {
 /// Ramdisks and program for the machines of [`crate::wipe`], which need no appliance.
 pub fn for_wiping(tools: &Tools) -> anyhow::Result<Artefacts> {
     let boot_files = tools.cache.join("boot");
+    let wipe_guest = build_wipe_guest()?;
     build_ramdisk(tools, &build_static("agent")?, Set::Lab, &boot_files)?;
     let volume_files = build_volume_files(tools)?;
-    Ok(Artefacts { boot_files, volume_files, wipe_guest: build_wipe_guest()?, ..Artefacts::default() })
+    Ok(Artefacts { boot_files, volume_files, wipe_guest, ..Artefacts::default() })
 }
 
 /// Kernel and drivers of the machines that make volumes and arrays.
@@ -266,9 +267,10 @@ pub fn build_volume_files(tools: &Tools) -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
+/// Builds the program that wipes disks, and the agent beside it: each is linked by one core, so two take as long as one.
 pub fn build_wipe_guest() -> anyhow::Result<PathBuf> {
-    let step = Step::begin("building the program that wipes disks in a machine");
-    let program = compile_static("agent", &["--example", "wipe-guest"])?.join("examples/wipe-guest");
+    let step = Step::begin("building the agent and the program that wipes disks in a machine");
+    let program = compile_static("agent", &["--bins", "--example", "wipe-guest"])?.join("examples/wipe-guest");
     step.end();
     Ok(program)
 }

@@ -15,7 +15,10 @@ use tokio::{
 };
 
 use crate::{
-    artefacts::{Artefacts, ImageFormat, PROFILE, WantedImage, build_programs, cargo, programs},
+    artefacts::{
+        Artefacts, ImageFormat, PROFILE, WantedImage, build_programs, build_volume_files, build_wipe_guest, cargo,
+        programs,
+    },
     attack::{self, AttackOptions},
     bench,
     bench_serve::{self, ServeOptions},
@@ -323,14 +326,11 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         | Command::ForeignDisks(_)
         | Command::Bench(_) => Vec::new(),
     };
-    let mut artefacts = Artefacts::make(tools, &images, with_switch)?;
-    if let Command::Test { all, scenario } = command
-        && chosen(*all, scenario)?.iter().any(Chosen::wipes)
-    {
-        artefacts.wipe_guest = crate::artefacts::build_wipe_guest()?;
-        if chosen(*all, scenario)?.iter().any(Chosen::has_volumes) {
-            artefacts.volume_files = crate::artefacts::build_volume_files(tools)?;
-        }
+    let chosen = if let Command::Test { all, scenario } = command { chosen(*all, scenario)? } else { Vec::new() };
+    let wipe_guest = if chosen.iter().any(Chosen::wipes) { build_wipe_guest()? } else { PathBuf::new() };
+    let mut artefacts = Artefacts { wipe_guest, ..Artefacts::make(tools, &images, with_switch)? };
+    if chosen.iter().any(Chosen::has_volumes) {
+        artefacts.volume_files = build_volume_files(tools)?;
     }
     if matches!(command, Command::Bench(Bench::Serve(_))) {
         artefacts.firesteel = bench::appliance()?;

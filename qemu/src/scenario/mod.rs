@@ -311,8 +311,18 @@ async fn console(lab: &Lab, name: &str, wanted: &str, position: u64) -> anyhow::
     Ok(())
 }
 
-/// Runs scenarios one after the other, all of them, and says which failed.
+/// Runs scenarios, all of them, and says which failed. Those that have an appliance share its network and follow one
+/// another. Those that have none run beside them, one after the other.
 pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, run: &RunFolder) -> anyhow::Result<()> {
+    let (alone, labs): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.wipes());
+    let (of_labs, of_alone) = tokio::join!(run_each(&labs, config, run), run_each(&alone, config, run));
+    let failed = [of_labs?, of_alone?].concat();
+    ensure!(failed.is_empty(), "these scenarios failed: {}", failed.join(", "));
+    Ok(())
+}
+
+/// Runs scenarios one after the other. Returns the names of those that failed.
+async fn run_each(scenarios: &[&Chosen], config: &LabConfig, run: &RunFolder) -> anyhow::Result<Vec<String>> {
     let mut failed = Vec::new();
     for scenario in scenarios {
         let step = Step::begin(format!("scenario {scenario}"));
@@ -327,8 +337,7 @@ pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, run: &RunFolder) 
         // Disks and stores are large; logs of a failed scenario stay until the run ends.
         remove_large(&run.path().join(scenario.to_string())).context("removing disks")?;
     }
-    ensure!(failed.is_empty(), "these scenarios failed: {}", failed.join(", "));
-    Ok(())
+    Ok(failed)
 }
 
 /// Removes files that no scenario after this one needs room for. What goes away meanwhile is gone as
