@@ -10,6 +10,8 @@ pub struct Own<'a> {
     /// The journal says that the disk was blank or this host's own when its present owner got it: whatever that owner
     /// broke or planted since then keeps nothing from being erased, but for what is recognised as a cluster's.
     pub was_vacant: bool,
+    /// The owner names this disk, so that how it is attached is no reason to leave it alone.
+    pub is_named: bool,
 }
 
 impl Own<'_> {
@@ -29,6 +31,9 @@ impl Own<'_> {
 #[must_use]
 pub fn objections(contents: &DiskContents, own: Own<'_>) -> Vec<String> {
     let mut reasons = contents.barred.clone();
+    if !own.is_named {
+        reasons.extend(contents.attached.iter().cloned());
+    }
     // The installation that gave the disk this table wrote all of it: what stands there now is its own.
     let is_marked = own.is_marked(&contents.guid);
     if !is_marked {
@@ -88,7 +93,8 @@ mod tests {
             (Kind::Bcache, Owner::Unnamed, false, false),
         ] {
             let contents = holds(vec![finding(kind, owner)]);
-            let stop = |was_vacant| !objections(&contents, Own { names: &names, was_vacant }).is_empty();
+            let stop =
+                |was_vacant| !objections(&contents, Own { names: &names, was_vacant, ..Own::default() }).is_empty();
             assert_eq!((stop(false), stop(true)), (stops, stops_vacant), "{:?}", contents.findings);
         }
         let reasons = objections(&holds(vec![finding(Kind::Lvm, host("node-2"))]), Own::default());
@@ -102,10 +108,10 @@ mod tests {
         contents.unread = vec![Unread { place: "the disk".into(), why: "a chain that is cut".into(), failed: false }];
         assert_eq!(objections(&contents, Own::default()).len(), 3);
         let names = [GUID.to_ascii_uppercase()];
-        assert!(objections(&contents, Own { names: &names, was_vacant: false }).is_empty());
+        assert!(objections(&contents, Own { names: &names, ..Own::default() }).is_empty());
         contents.guid.clear();
         let names = [String::new()];
-        assert_eq!(objections(&contents, Own { names: &names, was_vacant: false }).len(), 3, "no GUID is no mark");
+        assert_eq!(objections(&contents, Own { names: &names, ..Own::default() }).len(), 3, "no GUID is no mark");
     }
 
     #[test]
@@ -120,13 +126,16 @@ mod tests {
         assert_eq!(objections(&contents, Own::default()), [cut, failed]);
         assert_eq!(objections(&contents, Own { was_vacant: true, ..Own::default() }), [failed]);
         let names = [GUID.to_owned()];
-        assert_eq!(objections(&contents, Own { names: &names, was_vacant: false }), [failed]);
+        assert_eq!(objections(&contents, Own { names: &names, ..Own::default() }), [failed]);
     }
 
     #[test]
     fn the_way_to_a_disk_stops_also_where_it_is_an_own_one() {
-        let contents = DiskContents { barred: vec!["it is on USB".into()], ..holds(Vec::new()) };
+        let attached = vec!["it is on USB".into()];
+        let contents = DiskContents { barred: vec!["it has two paths".into()], attached, ..holds(Vec::new()) };
         let names = [GUID.to_owned()];
-        assert_eq!(objections(&contents, Own { names: &names, was_vacant: true }), ["it is on USB"]);
+        let own = Own { names: &names, was_vacant: true, is_named: false };
+        assert_eq!(objections(&contents, own), ["it has two paths", "it is on USB"]);
+        assert_eq!(objections(&contents, Own { is_named: true, ..own }), ["it has two paths"]);
     }
 }

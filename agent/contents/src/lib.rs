@@ -10,7 +10,9 @@
 //!
 //! The rule, from the strongest word to the weakest:
 //!
-//! 1. How the disk is reached, and that the running agent was loaded from it ([`DiskContents::barred`]), always stop.
+//! 1. That the running agent was loaded from it, or that it has several paths ([`DiskContents::barred`]), always stops.
+//!    That it is a removable medium, on USB or behind a network ([`DiskContents::attached`]) stops unless the owner names
+//!    the disk ([`Own::is_named`]).
 //! 2. A disk that bears the mark of an installation of this host (the GUID of its table) is this host's, with all on it.
 //! 3. What is made for clusters stops ([`Kind::is_of_clusters`], [`Owner::Shared`]).
 //! 4. What names another host as its owner stops, and so does what was seen and not understood ([`Unread`]), unless the
@@ -90,9 +92,12 @@ pub struct DiskContents {
     pub plain: Vec<Plain>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unread: Vec<Unread>,
-    /// What speaks against erasing it whatever it holds: how it is reached, and what was started from it.
+    /// What speaks against erasing it whatever it holds: several paths, and what was started from it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub barred: Vec<String>,
+    /// What speaks against erasing it unless its owner names it: a removable medium, USB, a network.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attached: Vec<String>,
     /// Lines beyond the bounds, which are not listed.
     #[serde(skip_serializing_if = "is_zero")]
     pub more: u32,
@@ -180,6 +185,7 @@ impl DiskContents {
             plain: self.plain.iter().take(PLAIN_MAX).map(plain).collect(),
             unread: self.unread.iter().take(UNREAD_MAX).map(unread).collect(),
             barred: self.barred.iter().take(UNREAD_MAX).map(|text| change(text)).collect(),
+            attached: self.attached.iter().take(UNREAD_MAX).map(|text| change(text)).collect(),
             more: self.more,
         }
     }
@@ -191,7 +197,8 @@ impl DiskContents {
         let plain = self.plain.iter().map(|plain| format!("{}: {}", plain.place, plain.name));
         let unread = self.unread.iter().map(|unread| format!("{}: not understood: {}", unread.place, unread.why));
         let more = (self.more > 0).then(|| format!("{} more that are not listed", self.more));
-        findings.chain(plain).chain(unread).chain(self.barred.iter().cloned()).chain(more).collect()
+        let ways = self.barred.iter().chain(&self.attached).cloned();
+        findings.chain(plain).chain(unread).chain(ways).chain(more).collect()
     }
 }
 
@@ -229,7 +236,7 @@ mod tests {
     #[test]
     fn blank_is_a_disk_on_which_nothing_is_left() {
         assert!(DiskContents::default().is_blank());
-        let reached = DiskContents { barred: vec!["it is on USB".into()], ..DiskContents::default() };
+        let reached = DiskContents { attached: vec!["it is on USB".into()], ..DiskContents::default() };
         assert!(reached.is_blank(), "how it is reached is not on it");
         let plain = vec![Plain { place: "the disk".into(), name: "dos".into() }];
         assert!(!DiskContents { plain, ..DiskContents::default() }.is_blank());
@@ -274,6 +281,7 @@ mod tests {
             plain: vec![Plain { place: "\u{1b}".into(), name: "\u{1b}".into() }],
             unread: vec![Unread { place: "\u{1b}".into(), why: "\u{1b}".into(), failed: true }],
             barred: vec!["\u{1b}".into()],
+            attached: vec!["\u{1b}".into()],
             more: 0,
         };
         let cleaned = contents.with_texts(&|_| "x".into());

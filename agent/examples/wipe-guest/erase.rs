@@ -51,6 +51,7 @@ pub(crate) fn all(machine: &dyn Host, disks: &[Erase]) -> anyhow::Result<()> {
             own_names,
             override_guards,
             was_vacant: wanted.was_vacant,
+            is_named: false,
         });
     }
     let gate = Arc::new(Gate::new(os::clock::uptime));

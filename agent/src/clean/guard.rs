@@ -14,7 +14,8 @@ use super::{
 #[must_use]
 pub fn contents(scan: &Scan, disk: &Disk, reached: &Reached, all: &[Disk], loaded_from: Option<&str>) -> DiskContents {
     let mut contents = scan.contents.clone();
-    contents.barred = reach::objections(disk, reached, all);
+    contents.barred = reach::several_paths(disk, reached, all);
+    contents.attached = reach::attachment(disk, reached);
     if let Some(guid) = loaded_from
         && scan.partition_guids.iter().any(|partition| partition.eq_ignore_ascii_case(guid))
     {
@@ -38,7 +39,7 @@ mod tests {
         let reasons = |loaded_from: &str| {
             let disk = Disk::default();
             let contents = contents(&scan, &disk, &Reached::default(), &[], Some(loaded_from));
-            objections(&contents, Own { names: &names, was_vacant: true })
+            objections(&contents, Own { names: &names, was_vacant: true, is_named: true })
         };
         assert!(reasons("CC").is_empty());
         assert_eq!(reasons("BB"), ["the running agent was loaded from it (partition BB)"]);

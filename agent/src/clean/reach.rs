@@ -1,6 +1,6 @@
 //! How a disk is reached, as sysfs shows it, and what of that speaks against wiping it whatever it holds: a disk
-//! behind a network or with several paths may be another machine's, and a stick or a virtual medium is what
-//! somebody boots from.
+//! behind a network or with several paths may be another machine's, and a stick or a virtual medium is one to boot
+//! from.
 
 use std::path::{Path, PathBuf};
 
@@ -109,23 +109,29 @@ pub fn loaded_from(sys: &Path) -> Option<String> {
     (text.len() == 36).then_some(text)
 }
 
-/// Pure: why this disk is not to be wiped, whatever it holds. `all` are the host's disks, this one among them.
+/// Pure: why this disk is not to be wiped, whatever it holds and whoever names it: several paths lead to it. `all` are
+/// the host's disks, this one among them.
 #[must_use]
-pub fn objections(disk: &Disk, reached: &Reached, all: &[Disk]) -> Vec<String> {
+pub fn several_paths(disk: &Disk, reached: &Reached, all: &[Disk]) -> Vec<String> {
     let mut objections = Vec::new();
-    if let Some(network) = &reached.network {
-        objections.push(format!("it is reached by {network}, so other hosts may reach it too"));
-    }
     if !reached.controllers.is_empty() {
         objections.push(format!("it is reached by several controllers ({})", reached.controllers.join(", ")));
     }
-    let name = |disk: &Disk| {
-        if disk.wwn_with_extension.is_empty() { disk.wwn.clone() } else { disk.wwn_with_extension.clone() }
-    };
+    let name = Disk::full_wwn;
     let is_same = |other: &&Disk| other.device != disk.device && !name(disk).is_empty() && name(other) == name(disk);
     let others: Vec<_> = all.iter().filter(is_same).map(|other| other.device.as_str()).collect();
     if !others.is_empty() {
         objections.push(format!("{} has the same WWN: several paths to one disk", others.join(", ")));
+    }
+    objections
+}
+
+/// Pure: why this disk is not to be wiped unless its owner names it.
+#[must_use]
+pub fn attachment(disk: &Disk, reached: &Reached) -> Vec<String> {
+    let mut objections = Vec::new();
+    if let Some(network) = &reached.network {
+        objections.push(format!("it is reached by {network}, so other hosts may reach it too"));
     }
     let said = format!("{} {}", disk.vendor.trim(), disk.model.trim()).trim().to_ascii_lowercase();
     let is_virtual = VIRTUAL_MEDIA.iter().any(|known| said.starts_with(known)) || said.contains("virtual media");
@@ -193,12 +199,14 @@ mod tests {
         let other = Disk { device: "/dev/sdb".into(), ..disk.clone() };
         let fine = Disk { device: "/dev/sdc".into(), wwn: "0x6".into(), ..Disk::default() };
         let all = [disk.clone(), other, fine.clone()];
-        let why = |disk: &Disk| objections(disk, &Reached::default(), &all);
+        let objections =
+            |disk: &Disk, reached: &Reached| [several_paths(disk, reached, &all), attachment(disk, reached)].concat();
+        let why = |disk: &Disk| objections(disk, &Reached::default());
         assert_eq!(why(&disk), ["/dev/sdb has the same WWN: several paths to one disk"]);
         assert!(why(&fine).is_empty());
         let nameless = Disk { device: "/dev/vda".into(), ..Disk::default() };
         let twins = [nameless.clone(), Disk { device: "/dev/vdb".into(), ..Disk::default() }];
-        assert!(objections(&nameless, &Reached::default(), &twins).is_empty(), "no name is no common name");
+        assert!(several_paths(&nameless, &Reached::default(), &twins).is_empty(), "no name is no common name");
         for (vendor, model, usb, removable, says) in [
             ("AMI", "Virtual HDisk0", true, true, "virtual medium"),
             ("iDRAC", "LCDRIVE", false, false, "virtual medium"),
@@ -213,7 +221,7 @@ mod tests {
             assert!(why.len() == 1 && why[0].contains(says), "{vendor} {model}: {why:?}");
         }
         let far = Reached { network: Some("iSCSI".into()), controllers: vec!["nvme0".into(), "nvme1".into()] };
-        assert_eq!(objections(&fine, &far, &all).len(), 2);
+        assert_eq!((several_paths(&fine, &far, &all).len(), attachment(&fine, &far).len()), (1, 1));
     }
 
     #[test]

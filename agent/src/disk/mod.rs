@@ -2,7 +2,7 @@
 //! exactly one disk or a refusal that lists every disk and why comes out.
 //!
 //! Called once when a plan is accepted and again right before each destructive step: between the
-//! two somebody may have pulled a drive.
+//! two a drive may have been pulled.
 
 pub mod boot_partition;
 pub mod label;
@@ -94,13 +94,19 @@ fn is_specific(wanted: &DiskIdentity) -> bool {
 
 fn differences(wanted: &DiskIdentity, disk: &Disk) -> Vec<String> {
     let mut differs = Vec::new();
+    // An earlier plan may have the WWN without its extension.
+    let wwn = if wanted.wwn == disk.wwn { &disk.wwn } else { disk.full_wwn() };
     for (name, want, have) in [
-        ("WWN", &wanted.wwn, &disk.wwn),
+        ("WWN", wanted.wwn.as_str(), wwn),
         ("serial", &wanted.serial, &disk.serial),
         ("model", &wanted.model, &disk.model),
         ("path", &wanted.by_path, &disk.by_path),
     ] {
-        if !want.is_empty() && want != have {
+        // What stands at a path is another disk once it has a name that the planned one had not.
+        let must_lack = !wanted.by_path.is_empty() && want.is_empty() && !have.is_empty() && name != "model";
+        if must_lack {
+            differs.push(format!("{name} is {have}, and the disk that was inspected at this path had none"));
+        } else if !want.is_empty() && want != have {
             let have = if have.is_empty() { "unknown" } else { have };
             differs.push(format!("{name} is {have}, not {want}"));
         }
@@ -180,6 +186,36 @@ mod tests {
             assert_eq!(drift.disks.len(), 1);
             assert!(drift.disks[0].1.contains("not"), "{drift}");
         }
+    }
+
+    #[test]
+    fn a_path_means_the_disk_that_was_inspected_there() {
+        let nameless = |serial: &str, wwn: &str| SeenDisk {
+            disk: Disk { by_path: "/dev/disk/by-path/pci-0000:04:00.0".into(), ..disk("/dev/vda", serial, wwn).disk },
+            ..SeenDisk::default()
+        };
+        let by_path =
+            DiskIdentity { by_path: "/dev/disk/by-path/pci-0000:04:00.0".into(), model: String::new(), ..wanted("") };
+        assert!(resolve(&by_path, &[nameless("", "")]).is_ok());
+        for (serial, wwn, why) in [("S1", "", "serial is S1, and"), ("", "0x5", "WWN is 0x5, and")] {
+            let drift = resolve(&by_path, &[nameless(serial, wwn)]).unwrap_err().to_string();
+            assert!(drift.contains(why) && drift.contains("had none"), "{drift}");
+        }
+        let grown = DiskIdentity { size_bytes: 9 << 30, ..by_path };
+        assert!(resolve(&grown, &[nameless("", "")]).unwrap_err().to_string().contains("size is"));
+    }
+
+    #[test]
+    fn the_full_wwn_tells_volumes_of_one_array_apart() {
+        let volume = |device: &str, extension: &str| {
+            let mut seen = disk(device, "ARRAY", "0x6d0946600a1b2c00");
+            seen.disk.wwn_with_extension = format!("0x6d0946600a1b2c00{extension}");
+            seen
+        };
+        let volumes = [volume("/dev/sda", "2a8e"), volume("/dev/sdb", "2a8f")];
+        let of = |wwn: &str| DiskIdentity { wwn: wwn.into(), ..wanted("ARRAY") };
+        assert_eq!(resolve(&of("0x6d0946600a1b2c002a8f"), &volumes).unwrap().device, "/dev/sdb");
+        assert!(resolve(&of("0x6d0946600a1b2c00"), &volumes).is_err(), "the short one means both");
     }
 
     #[test]

@@ -76,8 +76,9 @@ pub(super) fn run_all(
     };
     let mut drives: BTreeMap<(PathBuf, &str), Vec<Member<'_>>> = BTreeMap::new();
     for (index, step) in steps {
-        let Step::EraseDisk { disk, policy, own_names, override_guards, was_vacant } = step else { continue };
-        let guarded = Guarded { disk, own_names, override_guards: *override_guards, was_vacant: *was_vacant };
+        let Step::EraseDisk { disk, policy, own_names, override_guards, was_vacant, is_named } = step else { continue };
+        let (override_guards, was_vacant, is_named) = (*override_guards, *was_vacant, *is_named);
+        let guarded = Guarded { disk, own_names, override_guards, was_vacant, is_named };
         match member(job, *index, Wanted { guarded, policy: *policy }) {
             Ok(member) => drives.entry((member.key.clone(), policy.name())).or_default().push(member),
             Err(failure) => {

@@ -27,6 +27,8 @@ pub(super) struct Guarded<'a> {
     pub(super) override_guards: bool,
     /// See [`firesteel_wire::Step::EraseDisk`].
     pub(super) was_vacant: bool,
+    /// See [`firesteel_wire::Step::EraseDisk`].
+    pub(super) is_named: bool,
 }
 
 /// A disk that the plan means, and something of it that is open: until this is dropped its name and number can
@@ -57,7 +59,7 @@ pub(super) struct Opened {
 
 impl<'a> Guarded<'a> {
     fn own(&self) -> Own<'a> {
-        Own { names: self.own_names, was_vacant: self.was_vacant }
+        Own { names: self.own_names, was_vacant: self.was_vacant, is_named: self.is_named }
     }
 
     /// By name alone: an array may reach to disks that were never vacant.
@@ -183,7 +185,7 @@ mod tests {
             height: 0,
         };
         let names = ["node-1".to_owned()];
-        let own = Own { names: &names, was_vacant: false };
+        let own = Own { names: &names, ..Own::default() };
         for (kind, owner, expected) in [
             (Kind::Md, Owner::Host("node-1".into()), true),
             (Kind::Md, Owner::Host("nas".into()), false),

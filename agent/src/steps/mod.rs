@@ -111,18 +111,18 @@ pub fn run(job: &Job<'_>, step: &Step) -> Result<Finished, Failure> {
     }
     let evidence = match step {
         Step::Inspect => inspect::run(job),
-        Step::ClearMetadata { disk, own_names, override_guards, was_vacant } => {
-            let (override_guards, was_vacant) = (*override_guards, *was_vacant);
-            clear_metadata::run(job, &Guarded { disk, own_names, override_guards, was_vacant })?
+        Step::ClearMetadata { disk, own_names, override_guards, was_vacant, is_named } => {
+            let (override_guards, was_vacant, is_named) = (*override_guards, *was_vacant, *is_named);
+            clear_metadata::run(job, &Guarded { disk, own_names, override_guards, was_vacant, is_named })?
         }
         Step::EraseDisk { .. } => {
             let mut ends = erase_disk::run_all(job, &[(job.index, step)], &|_| {}, &|_, _| {});
             let lost = || Failure::untouched(anyhow::anyhow!("the step has no end"));
             return ends.remove(&job.index).unwrap_or_else(|| Err(lost()));
         }
-        Step::WriteImage { disk, image, disk_guid, own_names, override_guards, was_vacant } => {
-            let (override_guards, was_vacant) = (*override_guards, *was_vacant);
-            let guarded = Guarded { disk, own_names, override_guards, was_vacant };
+        Step::WriteImage { disk, image, disk_guid, own_names, override_guards, was_vacant, is_named } => {
+            let (override_guards, was_vacant, is_named) = (*override_guards, *was_vacant, *is_named);
+            let guarded = Guarded { disk, own_names, override_guards, was_vacant, is_named };
             write_image::run(job, &guarded, image, disk_guid)?
         }
         Step::HandOff { disk, files, forms } => hand_off::run(job, disk, files, forms.as_deref())?,

@@ -105,6 +105,7 @@ impl Running {
             own_names: Vec::new(),
             override_guards: false,
             was_vacant: false,
+            is_named: false,
         }
     }
 
@@ -179,7 +180,7 @@ fn from_hello_to_reboot() {
 
 fn erase(run: &Running, override_guards: bool) -> Step {
     let (disk, policy) = (run.host.identity_of("target"), Policy::Full);
-    Step::EraseDisk { disk, policy, own_names: Vec::new(), override_guards, was_vacant: false }
+    Step::EraseDisk { disk, policy, own_names: Vec::new(), override_guards, was_vacant: false, is_named: false }
 }
 
 #[test]

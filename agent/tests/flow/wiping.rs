@@ -36,7 +36,14 @@ fn plant(run: &Running, name: &str) -> Vec<u8> {
 
 pub(crate) fn erase(run: &Running, name: &str) -> Step {
     let disk = run.host.identity_of(name);
-    Step::EraseDisk { disk, policy: Policy::Full, own_names: Vec::new(), override_guards: false, was_vacant: false }
+    Step::EraseDisk {
+        disk,
+        policy: Policy::Full,
+        own_names: Vec::new(),
+        override_guards: false,
+        was_vacant: false,
+        is_named: false,
+    }
 }
 
 fn array(name: &str, disks: &[&str]) -> Assembly {
@@ -107,6 +114,7 @@ fn an_installation_of_this_host_is_no_objection_and_a_strangers_is() {
             own_names: vec![own.into()],
             override_guards: false,
             was_vacant: false,
+            is_named: false,
         };
         run.plan(1, vec![clear, Step::PowerOff]);
         if !goes {
@@ -199,6 +207,7 @@ fn two_failures_have_two_reasons() {
         own_names: Vec::new(),
         override_guards: false,
         was_vacant: false,
+        is_named: false,
     };
     plant(&run, "second");
     run.plan(1, vec![gone, erase(&run, "second")]);

@@ -162,7 +162,9 @@ pub enum Transport {
     Virtio,
     Usb,
     Mmc,
+    /// Also what a newer agent calls otherwise.
     #[default]
+    #[serde(other)]
     Other,
 }
 
@@ -208,6 +210,10 @@ pub struct Disk {
     pub removable: bool,
     #[serde(default)]
     pub transport: Transport,
+    /// The network between host and disk: `Fibre Channel`, `iSCSI`, `SRP`, `NVMe over tcp`; empty for a local disk, and
+    /// from agents that do not tell.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub network: String,
     /// Signatures found on the disk and its partitions, such as `gpt`, `ext4`, `LVM2_member`.
     #[serde(default)]
     pub signatures: Vec<String>,
@@ -228,6 +234,14 @@ pub struct Disk {
     /// Absent where the drive was not asked, or does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health: Option<Box<Health>>,
+}
+
+impl Disk {
+    /// Returns the WWN with its extension where there is one: two volumes of one array may differ in that alone.
+    #[must_use]
+    pub fn full_wwn(&self) -> &str {
+        if self.wwn_with_extension.is_empty() { &self.wwn } else { &self.wwn_with_extension }
+    }
 }
 
 /// What stands where a partition table would.

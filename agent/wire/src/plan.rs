@@ -31,6 +31,8 @@ pub enum Step {
         override_guards: bool,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         was_vacant: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_named: bool,
     },
     /// Erase this whole disk by a method that the drive has, prove it by reading back, and clear what a table could
     /// be taken for. Refused while the disk holds what belongs to a cluster or to another host, is reached over a
@@ -50,6 +52,9 @@ pub enum Step {
         /// keeps nothing from being erased, but for what is recognised as a cluster's.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         was_vacant: bool,
+        /// The owner names this disk in the host's hints: that it is on USB, removable or behind a network is meant.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_named: bool,
     },
     /// Write the image in the order of design.md ("The order of a write"), read it back and
     /// complete the GPT for the disk's size. Refused as [`Step::EraseDisk`] is. Destructive.
@@ -64,6 +69,8 @@ pub enum Step {
         override_guards: bool,
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         was_vacant: bool,
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        is_named: bool,
     },
     /// Hand the first configuration to the system on the disk just written, and read it back: files on its boot
     /// partition, or one of the other forms that images read. Files stand either here or in the forms: an agent
@@ -89,7 +96,7 @@ impl Step {
     /// Clears a disk that no guard speaks for.
     #[must_use]
     pub fn clear_metadata(disk: DiskIdentity) -> Self {
-        Self::ClearMetadata { disk, own_names: Vec::new(), override_guards: false, was_vacant: false }
+        Self::ClearMetadata { disk, own_names: Vec::new(), override_guards: false, was_vacant: false, is_named: false }
     }
 
     /// Whether the step may destroy data. Such a step runs only while replies are fresh, and only

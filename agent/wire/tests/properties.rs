@@ -42,6 +42,7 @@ fn step() -> impl Strategy<Value = Step> {
                 own_names,
                 override_guards,
                 was_vacant: !override_guards,
+                is_named: false,
             }
         ),
         (disk(), proptest::collection::vec(".{0,20}", 0..3), any::<bool>()).prop_map(
@@ -51,6 +52,7 @@ fn step() -> impl Strategy<Value = Step> {
                 own_names,
                 override_guards,
                 was_vacant: !override_guards,
+                is_named: false,
             }
         ),
         (disk(), ".{0,20}", any::<u32>(), "[A-Za-z0-9+/=]{0,40}").prop_map(|(disk, path, mode, content_base64)| {

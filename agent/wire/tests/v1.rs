@@ -242,6 +242,7 @@ fn plan_with_every_step() {
                 own_names: Vec::new(),
                 override_guards: false,
                 was_vacant: false,
+                is_named: false,
             },
             Step::HandOff {
                 disk: disk(),
@@ -258,6 +259,7 @@ fn plan_with_every_step() {
                 own_names: vec!["node-1".into()],
                 override_guards: true,
                 was_vacant: false,
+                is_named: false,
             },
             Step::EraseDisk {
                 disk: disk(),
@@ -265,6 +267,7 @@ fn plan_with_every_step() {
                 own_names: Vec::new(),
                 override_guards: false,
                 was_vacant: true,
+                is_named: false,
             },
             Step::SetBootEntry { disk: disk(), label: "lab-1".into() },
             Step::Reboot,
@@ -343,7 +346,13 @@ fn clearing_and_writing_with_names_and_an_override() {
     let said =
         r#""own_names":["node-1","6f1c2a3e-0b5d-4c7e-9a10-2f3b4c5d6e7f"],"override_guards":true,"was_vacant":true"#;
     golden(
-        &Step::ClearMetadata { disk: disk(), own_names: names(), override_guards: true, was_vacant: true },
+        &Step::ClearMetadata {
+            disk: disk(),
+            own_names: names(),
+            override_guards: true,
+            was_vacant: true,
+            is_named: false,
+        },
         &format!(r#"{{"step":"clear_metadata","disk":{DISK},{said}}}"#),
     );
     golden(
@@ -354,6 +363,7 @@ fn clearing_and_writing_with_names_and_an_override() {
             own_names: names(),
             override_guards: true,
             was_vacant: true,
+            is_named: false,
         },
         &format!(
             concat!(

@@ -379,8 +379,8 @@ fn name_own(plan: &mut wire::Plan, names: &[String]) {
 
 /// The metadata of one disk.
 fn clear_step(memory: &HostMemory, disk: &DiskIdentity, override_guards: bool) -> wire::Step {
-    let was_vacant = host::was_vacant(memory, disk);
-    wire::Step::ClearMetadata { disk: identity(disk), own_names: Vec::new(), override_guards, was_vacant }
+    let (was_vacant, is_named) = (host::was_vacant(memory, disk), host::is_named(memory, disk));
+    wire::Step::ClearMetadata { disk: identity(disk), own_names: Vec::new(), override_guards, was_vacant, is_named }
 }
 
 fn write_step(memory: &HostMemory, write: &WritePlan, image: wire::ImageSource) -> wire::Step {
@@ -391,6 +391,7 @@ fn write_step(memory: &HostMemory, write: &WritePlan, image: wire::ImageSource) 
         own_names: Vec::new(),
         override_guards: write.override_guards,
         was_vacant: host::was_vacant(memory, &write.disk),
+        is_named: host::is_named(memory, &write.disk),
     }
 }
 
@@ -406,6 +407,7 @@ fn erase_step(memory: &HostMemory, erase: &ErasePlan, disk: &DiskIdentity) -> wi
         own_names: erase.own_names.clone(),
         override_guards: erase.overridden.contains(disk),
         was_vacant: host::was_vacant(memory, disk),
+        is_named: host::is_named(memory, disk),
     }
 }
 

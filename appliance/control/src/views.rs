@@ -505,7 +505,13 @@ mod tests {
         agent.set_plan(plan(
             2,
             vec![
-                wire::Step::ClearMetadata { disk, own_names: Vec::new(), override_guards: false, was_vacant: false },
+                wire::Step::ClearMetadata {
+                    disk,
+                    own_names: Vec::new(),
+                    override_guards: false,
+                    was_vacant: false,
+                    is_named: false,
+                },
                 wire::Step::Reboot,
             ],
         ));

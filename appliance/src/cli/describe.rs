@@ -1,5 +1,6 @@
 //! `firesteel describe host NAME`: everything that a person needs who asks "why?"; and the same of a group of hosts.
 
+mod disk_plan;
 mod group;
 mod hardware;
 
@@ -138,7 +139,7 @@ pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width
     }
     conditions(&mut page, &status.conditions, now);
     hardware::render(&mut page, host, journal);
-    plan(&mut page, journal);
+    disk_plan::render(&mut page, journal);
     timeline(&mut page, journal);
     receipts(&mut page, journal);
     page.text
@@ -166,20 +167,6 @@ fn conditions(page: &mut Page, conditions: &[firesteel_resources::Condition], no
         })
         .collect();
     page.text.push_str(&table::render(&["  TYPE", "STATUS", "FOR", "WHY"], &rows, page.width));
-}
-
-fn plan(page: &mut Page, journal: &HostJournal) {
-    let memory = &journal.status.memory;
-    let Some(disk) = memory.get("diskPlan").or_else(|| memory.get("disk_plan")).filter(|disk| !disk.is_null()) else {
-        return;
-    };
-    page.title("Disk plan");
-    for (name, value) in disk.as_object().into_iter().flatten() {
-        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-        if !value.is_empty() && value != "null" {
-            page.line(&format!("  {name}: {value}"));
-        }
-    }
 }
 
 fn timeline(page: &mut Page, journal: &HostJournal) {

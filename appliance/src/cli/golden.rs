@@ -4,11 +4,12 @@
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 use firesteel_plan::{
-    DiskChoice, DiskIdentity, HostMemory,
+    DiskIdentity, HostMemory,
     host::{Applied, ChangedDisk, DiskPlan, State, preview::preview},
+    select_disk,
 };
 use firesteel_resources::{
-    BareMetalHost, HardwareRecord, HostJournal, Image, ObjectReference,
+    BareMetalHost, HardwareRecord, HostJournal, Image, ObjectReference, RootDeviceHints,
     hardware::{DiskRecord, TableRecord},
 };
 use jiff::Timestamp;
@@ -85,16 +86,12 @@ fn host() -> (BareMetalHost, HostMemory, HardwareRecord) {
         ..DiskIdentity::default()
     };
     let all: Vec<DiskIdentity> = record.disks.iter().map(identity).collect();
-    let choice = DiskChoice { disk: all[0].clone(), device: "/dev/sda".into(), ..DiskChoice::default() };
+    let choice = select_disk(&RootDeviceHints::default(), &record.disks).unwrap();
+    assert_eq!(choice.disk, all[0]);
     let memory = HostMemory {
         state: State::Provisioned,
         attempt: 3,
-        disk: Some(DiskPlan {
-            choice,
-            inspected_in: 3,
-            hints: firesteel_resources::RootDeviceHints::default(),
-            chosen_at: at,
-        }),
+        disk: Some(DiskPlan { choice, inspected_in: 3, hints: RootDeviceHints::default(), chosen_at: at }),
         disk_dirty: true,
         tenant: Some("HostClaim tenants/one".into()),
         tenant_targets: vec![all[0].clone()],
@@ -140,6 +137,24 @@ fn describe_shows_what_stands_on_each_disk_and_what_a_guard_says() {
     journal.status.memory = serde_json::to_value(&memory).unwrap();
     journal.status.hardware = Some(record);
     compare("describe", &super::describe::render(&host, &journal, at, WIDTH));
+}
+
+/// A virtio disk as virt-manager makes it, whose owner named its place.
+#[test]
+fn describe_shows_a_disk_plan_that_only_a_path_names() {
+    let (mut host, mut memory, mut record) = host();
+    let mut nameless = disk('v', "", json!({}));
+    (nameless.model, nameless.by_path) = (String::new(), "/dev/disk/by-path/pci-0000:04:00.0".into());
+    record.disks = vec![nameless];
+    let hints = RootDeviceHints { device_name: record.disks[0].by_path.clone(), ..RootDeviceHints::default() };
+    let choice = select_disk(&hints, &record.disks).unwrap();
+    memory.disk = Some(DiskPlan { choice, inspected_in: 3, hints: hints.clone(), chosen_at: record.inspected_at });
+    host.spec.root_device_hints = Some(hints);
+    let at = record.inspected_at;
+    let mut journal = HostJournal::default();
+    journal.status.memory = serde_json::to_value(&memory).unwrap();
+    journal.status.hardware = Some(record);
+    compare("describe_path", &super::describe::render(&host, &journal, at, WIDTH));
 }
 
 /// As it is right after an installation: what the earlier inspection showed is not what is there.

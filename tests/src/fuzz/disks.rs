@@ -54,8 +54,8 @@ fn judge(scan: &Scan) {
     let contents = scan.contents.clone().bounded();
     contents.lines().iter().for_each(|line| super::assert_plain(line));
     let names = ["node-1".to_owned()];
-    let strict = objections(&contents, Own { names: &names, was_vacant: false });
-    let vacant = objections(&contents, Own { names: &names, was_vacant: true });
+    let strict = objections(&contents, Own { names: &names, ..Own::default() });
+    let vacant = objections(&contents, Own { names: &names, was_vacant: true, ..Own::default() });
     assert!(vacant.iter().all(|reason| strict.contains(reason)), "vacancy adds no objection");
     assert!(contents.unread.is_empty() || !strict.is_empty() || names.contains(&contents.guid), "{contents:?}");
 }

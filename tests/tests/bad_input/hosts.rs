@@ -48,13 +48,16 @@ fn cases() -> Vec<Case> {
             name: "disk-without-identity",
             disks: vec![unnamed()],
             change: |_| {},
-            told: &["neither WWN nor serial", "set rootDeviceHints.deviceName to /dev/disk/by-path/pci-sda"],
+            told: &[
+                "neither WWN nor serial",
+                r#"set spec: {rootDeviceHints: {deviceName: "/dev/disk/by-path/pci-sda"}}"#,
+            ],
         },
         Case {
             name: "two disks with one identity",
             disks: twins(),
             change: |_| {},
-            told: &["the same serial number as another disk", "set rootDeviceHints.deviceName to"],
+            told: &["the same serial number as another disk", "set spec: {rootDeviceHints: {deviceName:"],
         },
         Case {
             name: "read-only-disk",

@@ -578,13 +578,15 @@ impl Agent {
 
 /// Whether the disk is a cluster's and the step leaves it its guard; and what the agent says to that.
 fn guard(step: &Step, disk: &Disk) -> (bool, Option<String>) {
-    let (names, override_guards, was_vacant) = match step {
-        Step::ClearMetadata { own_names, override_guards, was_vacant, .. }
-        | Step::EraseDisk { own_names, override_guards, was_vacant, .. }
-        | Step::WriteImage { own_names, override_guards, was_vacant, .. } => (own_names, *override_guards, *was_vacant),
+    let (names, override_guards, was_vacant, is_named) = match step {
+        Step::ClearMetadata { own_names, override_guards, was_vacant, is_named, .. }
+        | Step::EraseDisk { own_names, override_guards, was_vacant, is_named, .. }
+        | Step::WriteImage { own_names, override_guards, was_vacant, is_named, .. } => {
+            (own_names, *override_guards, *was_vacant, *is_named)
+        }
         _ => return (false, None),
     };
-    let reasons = objections(&disk.contents(), Own { names, was_vacant });
+    let reasons = objections(&disk.contents(), Own { names, was_vacant, is_named });
     (disk.foreign && !override_guards, (!reasons.is_empty() && !override_guards).then(|| reasons.join(", ")))
 }
 

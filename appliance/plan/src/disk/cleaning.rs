@@ -3,8 +3,9 @@
 //! - For the same owner: the target's metadata; all other disks keep their data.
 //! - For another owner: every disk, erased in full. The host's owner may ask for less, and then the answer
 //!   says so; a tenant may not, and is not asked here.
-//! - A disk that cannot be named by identity is cleaned only where the owner names its path. Where it would
-//!   have to be cleaned and cannot be, nothing is planned: a host is never half clean without a word.
+//! - A disk that cannot be named by identity is cleaned only where the owner names its path: in the policy, in the hints
+//!   for the root disk, or when something was installed on it. Where it would have to be cleaned and cannot be, nothing
+//!   is planned: a host is never half clean without a word.
 
 pub use firesteel_resources::bare_metal_host::cleaning::{CleaningPolicies, CleaningPolicy, Method, Scope};
 use firesteel_resources::{
@@ -14,8 +15,7 @@ use firesteel_resources::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    DiskIdentity, DiskVerdict, NoDisk,
-    select::{explain, identity},
+    DiskIdentity, DiskVerdict, NoDisk, OwnersWord, full_wwn, identity, identity::is_place_of, select::explain,
 };
 
 /// Who comes next.
@@ -40,26 +40,29 @@ pub struct Cleaning {
 }
 
 /// Chooses method and disks. `targets` are the disks of installations: of the last one, and for another owner of all
-/// that the last one had. A host without one has nothing to clean for the same owner.
+/// that the last one had. A host without one has nothing to clean for the same owner. `hints` are those for the next
+/// installation.
 ///
 /// # Errors
 /// A disk that is to be cleaned is not there, or cannot be named by identity, or cannot be written.
-pub fn plan_cleaning<'a>(
+pub fn plan_cleaning(
     next: NextOwner,
     policy: &CleaningPolicy,
-    targets: impl IntoIterator<Item = &'a DiskIdentity>,
+    hints: &RootDeviceHints,
+    targets: &[DiskIdentity],
     disks: &[DiskRecord],
 ) -> Result<Cleaning, NoDisk> {
-    let targets: Vec<&DiskIdentity> = targets.into_iter().collect();
     let (method, scope) = match next {
         NextOwner::Same => (Method::Metadata, Scope::Target),
         NextOwner::Another => (Method::Full, Scope::All),
     };
     let method = policy.method.unwrap_or(method);
     let scope = policy.scope.clone().unwrap_or(scope);
-    let judged: Vec<Judged<'_>> = disks.iter().map(|disk| judge(&scope, &targets, disk, disks)).collect();
+    let names = if let Scope::Named(names) = &scope { names.as_slice() } else { &[] };
+    let word = OwnersWord { hints: Some(hints), installed: targets, names };
+    let judged: Vec<Judged<'_>> = disks.iter().map(|disk| judge(&scope, &word, disk, disks)).collect();
     let nothing = || nothing(next, &scope, &judged);
-    if let Some(reason) = missing(&scope, &targets, &judged).or_else(|| barred(&judged)).or_else(nothing) {
+    if let Some(reason) = missing(&scope, targets, &judged).or_else(|| barred(&judged)).or_else(nothing) {
         let disks = judged.iter().map(verdict).collect();
         return Err(NoDisk { reason, disks });
     }
@@ -84,9 +87,10 @@ enum Fate {
     Bar(String),
 }
 
-fn judge<'a>(scope: &Scope, targets: &[&DiskIdentity], disk: &'a DiskRecord, disks: &[DiskRecord]) -> Judged<'a> {
+fn judge<'a>(scope: &Scope, word: &OwnersWord<'_>, disk: &'a DiskRecord, disks: &[DiskRecord]) -> Judged<'a> {
+    let is_target = word.installed.iter().any(|target| target.fits(disk));
     let is_wanted = match scope {
-        Scope::Target => targets.iter().any(|target| is_same(target, disk)),
+        Scope::Target => is_target,
         Scope::Named(names) => names.iter().any(|name| is_named(name, disk)),
         Scope::All => true,
     };
@@ -94,57 +98,47 @@ fn judge<'a>(scope: &Scope, targets: &[&DiskIdentity], disk: &'a DiskRecord, dis
         Fate::Keep("has no medium".to_owned())
     } else if !is_wanted {
         Fate::Keep("is not among the disks to clean".to_owned())
-    } else if *scope == Scope::All && disk.removable {
-        // Virtual media of a BMC, and sticks: nobody installs a tenant there.
+    } else if *scope == Scope::All && disk.removable && !is_target {
+        // Virtual media of a BMC, and sticks: no tenant is installed there, but for one whose hints name it.
         Fate::Keep("is removable; name it to clean it".to_owned())
     } else if disk.read_only {
         Fate::Bar("is read-only".to_owned())
     } else {
-        identify(scope, disk, disks)
+        match identity(word, disk, disks) {
+            Ok(identity) => Fate::Clean(identity),
+            Err(why) => Fate::Bar(format!("{why}{}", to_clean(disk))),
+        }
     };
     Judged { disk, fate }
 }
 
-/// A disk without an identity of its own may be named by its path.
-fn identify(scope: &Scope, disk: &DiskRecord, disks: &[DiskRecord]) -> Fate {
-    let is_path = |name: &&String| **name == disk.by_path && !disk.by_path.is_empty();
-    let by_path = match scope {
-        Scope::Named(names) => names.iter().find(is_path).cloned().unwrap_or_default(),
-        Scope::Target | Scope::All => String::new(),
-    };
-    let hints = RootDeviceHints { device_name: by_path, ..RootDeviceHints::default() };
-    match identity(&hints, disk, disks) {
-        Ok(identity) => Fate::Clean(identity),
-        Err(why) => Fate::Bar(why),
+/// What the host's owner does about a disk that cannot be named.
+fn to_clean(disk: &DiskRecord) -> String {
+    if disk.by_path.is_empty() {
+        return " and no by-path name, so it cannot be named".to_owned();
     }
-}
-
-fn is_same(identity: &DiskIdentity, disk: &DiskRecord) -> bool {
-    let fits = |want: &str, has: &str| want.is_empty() || want == has;
-    let is_specific = !(identity.wwn.is_empty() && identity.serial.is_empty() && identity.by_path.is_empty());
-    is_specific
-        && fits(&identity.wwn, &disk.wwn)
-        && fits(&identity.serial, &disk.serial)
-        && fits(&identity.model, &disk.model)
-        && fits(&identity.by_path, &disk.by_path)
-        && identity.size_bytes == disk.size_bytes
+    format!(
+        "; to clean it, name {path} in the annotation firesteel.dev/cleaning with all other disks to clean: {{\"named\": \
+         [\"{path}\", …]}} as the scope, or set rootDeviceHints.deviceName to it where it is the root disk",
+        path = disk.by_path
+    )
 }
 
 fn is_named(name: &str, disk: &DiskRecord) -> bool {
     let is = |value: &str| !value.is_empty() && value.eq_ignore_ascii_case(name);
-    is(&disk.wwn) || is(&disk.serial) || is(&disk.by_path)
+    is(&disk.wwn) || is(full_wwn(disk)) || is(&disk.serial) || is_place_of(name, disk)
 }
 
 /// The disk's record in an inspection.
 #[must_use]
 pub fn record_of<'a>(disk: &DiskIdentity, disks: &'a [DiskRecord]) -> Option<&'a DiskRecord> {
-    disks.iter().find(|record| is_same(disk, record))
+    disks.iter().find(|record| disk.fits(record))
 }
 
 /// What names this disk of an inspection by itself; nothing where only its path does.
 #[must_use]
 pub fn identity_of(disk: &DiskRecord, disks: &[DiskRecord]) -> Option<DiskIdentity> {
-    identity(&RootDeviceHints::default(), disk, disks).ok()
+    identity(&OwnersWord::default(), disk, disks).ok()
 }
 
 /// Whether the disk's table has one of these GUIDs, as an installation gives it.
@@ -186,11 +180,11 @@ pub fn all_there(had: &[DiskIdentity], disks: &[DiskRecord]) -> Result<(), NoDis
 #[must_use]
 pub fn is_named_by(name: &str, disk: &DiskIdentity, disks: &[DiskRecord]) -> bool {
     let mut named = disks.iter().filter(|record| is_named(name, record));
-    matches!((named.next(), named.next()), (Some(record), None) if is_same(disk, record))
+    matches!((named.next(), named.next()), (Some(record), None) if disk.fits(record))
 }
 
 /// A name, or the target, that fits no disk or several.
-fn missing(scope: &Scope, targets: &[&DiskIdentity], judged: &[Judged<'_>]) -> Option<String> {
+fn missing(scope: &Scope, targets: &[DiskIdentity], judged: &[Judged<'_>]) -> Option<String> {
     let count = |fits: &dyn Fn(&DiskRecord) -> bool| judged.iter().filter(|judged| fits(judged.disk)).count();
     let why = |count: usize, what: String| match count {
         1 => None,
@@ -200,7 +194,9 @@ fn missing(scope: &Scope, targets: &[&DiskIdentity], judged: &[Judged<'_>]) -> O
     match scope {
         // Also among all: the disk with the last owner's system was pulled, or is dead.
         Scope::All | Scope::Target => targets.iter().find_map(|target| {
-            why(count(&|disk| is_same(target, disk)), format!("the disk of the installation ({target})"))
+            let found = why(count(&|disk| target.fits(disk)), format!("the disk of the installation ({target})"));
+            let help = "; only its path named it, and `firesteel retry` binds the path to the disk that is there now";
+            found.map(|found| format!("{found}{}", if target.is_by_path() { help } else { "" }))
         }),
         Scope::Named(names) => {
             names.iter().find_map(|name| why(count(&|disk| is_named(name, disk)), format!("the disk named {name:?}")))
@@ -266,19 +262,29 @@ mod tests {
         cleaning.disks.iter().map(|disk| disk.serial.as_str()).collect()
     }
 
+    fn plan(
+        next: NextOwner,
+        policy: &CleaningPolicy,
+        target: Option<&DiskIdentity>,
+        disks: &[DiskRecord],
+    ) -> Result<Cleaning, NoDisk> {
+        let targets: Vec<DiskIdentity> = target.into_iter().cloned().collect();
+        plan_cleaning(next, policy, &RootDeviceHints::default(), &targets, disks)
+    }
+
     const NOTHING_ASKED: CleaningPolicy = CleaningPolicy { method: None, scope: None };
 
     #[test]
     fn the_same_owner_keeps_data_and_another_finds_none() {
         let disks = [disk("sda", "A"), disk("sdb", "B")];
         let target = identity_of("B");
-        let same = plan_cleaning(NextOwner::Same, &NOTHING_ASKED, Some(&target), &disks).unwrap();
+        let same = plan(NextOwner::Same, &NOTHING_ASKED, Some(&target), &disks).unwrap();
         assert_eq!((same.method, serials(&same)), (Method::Metadata, vec!["B"]));
         assert_eq!((same.kept[0].device.as_str(), same.relaxed), ("sda", None));
-        let other = plan_cleaning(NextOwner::Another, &NOTHING_ASKED, Some(&target), &disks).unwrap();
+        let other = plan(NextOwner::Another, &NOTHING_ASKED, Some(&target), &disks).unwrap();
         assert_eq!((other.method, serials(&other)), (Method::Full, vec!["A", "B"]));
         assert!(other.kept.is_empty() && other.relaxed.is_none());
-        let never = plan_cleaning(NextOwner::Same, &NOTHING_ASKED, None, &disks).unwrap();
+        let never = plan(NextOwner::Same, &NOTHING_ASKED, None, &disks).unwrap();
         assert!(never.disks.is_empty(), "nothing was installed");
     }
 
@@ -292,9 +298,9 @@ mod tests {
             (ask(None, Some(Scope::Target)), "only the disk of the operating system"),
             (ask(None, Some(Scope::Named(vec!["A".into()]))), "only the named disks"),
         ] {
-            let cleaning = plan_cleaning(NextOwner::Another, &policy, Some(&identity_of("A")), &disks).unwrap();
+            let cleaning = plan(NextOwner::Another, &policy, Some(&identity_of("A")), &disks).unwrap();
             assert!(cleaning.relaxed.unwrap().contains(word), "{policy:?}");
-            let same = plan_cleaning(NextOwner::Same, &policy, Some(&identity_of("A")), &disks).unwrap();
+            let same = plan(NextOwner::Same, &policy, Some(&identity_of("A")), &disks).unwrap();
             assert_eq!(same.relaxed, None, "an owner's own data is the owner's affair");
         }
     }
@@ -302,24 +308,24 @@ mod tests {
     #[test]
     fn a_disk_that_must_be_cleaned_and_cannot_be_stops_all() {
         let twins = [disk("sda", "A"), disk("sdb", "A"), disk("sdc", "C")];
-        let error = plan_cleaning(NextOwner::Another, &NOTHING_ASKED, None, &twins).unwrap_err();
+        let error = plan(NextOwner::Another, &NOTHING_ASKED, None, &twins).unwrap_err();
         assert_eq!((error.reason.as_str(), error.disks.len()), ("2 of the disks to clean cannot be cleaned", 3));
         let paths = ["/dev/disk/by-path/sda", "/dev/disk/by-path/sdb", "C"].map(str::to_owned).to_vec();
         let policy = CleaningPolicy { scope: Some(Scope::Named(paths)), ..CleaningPolicy::default() };
-        let named = plan_cleaning(NextOwner::Another, &policy, None, &twins).unwrap();
+        let named = plan(NextOwner::Another, &policy, None, &twins).unwrap();
         assert_eq!(named.disks[1].by_path, "/dev/disk/by-path/sdb");
         let mut read_only = [disk("sda", "A")];
         read_only[0].read_only = true;
-        assert!(plan_cleaning(NextOwner::Another, &NOTHING_ASKED, None, &read_only).is_err());
+        assert!(plan(NextOwner::Another, &NOTHING_ASKED, None, &read_only).is_err());
     }
 
     #[test]
     fn for_another_owner_a_missing_disk_is_not_a_clean_one() {
-        let error = plan_cleaning(NextOwner::Another, &NOTHING_ASKED, None, &[]).unwrap_err();
+        let error = plan(NextOwner::Another, &NOTHING_ASKED, None, &[]).unwrap_err();
         assert!(error.reason.contains("no disk was found"), "{error}");
         let disks = [disk("sda", "A")];
         let pulled = identity_of("pulled");
-        assert!(plan_cleaning(NextOwner::Another, &NOTHING_ASKED, Some(&pulled), &disks).is_err());
+        assert!(plan(NextOwner::Another, &NOTHING_ASKED, Some(&pulled), &disks).is_err());
         assert!(is_named_by("a", &identity_of("A"), &disks) && !is_named_by("B", &identity_of("A"), &disks));
         let twins = [disk("sda", "A"), disk("sdb", "A")];
         assert!(!is_named_by("A", &identity_of("A"), &twins), "a name of two is the name of none");
@@ -330,11 +336,11 @@ mod tests {
         let twins = [disk("sda", "A"), disk("sdb", "A")];
         for (name, why) in [("gone", "is not among the disks"), ("A", "fits 2 disks")] {
             let policy = CleaningPolicy { scope: Some(Scope::Named(vec![name.into()])), ..CleaningPolicy::default() };
-            let error = plan_cleaning(NextOwner::Same, &policy, None, &twins).unwrap_err();
+            let error = plan(NextOwner::Same, &policy, None, &twins).unwrap_err();
             assert!(error.reason.contains(why), "{error}");
         }
         let target = identity_of("pulled");
-        let error = plan_cleaning(NextOwner::Same, &NOTHING_ASKED, Some(&target), &twins).unwrap_err();
+        let error = plan(NextOwner::Same, &NOTHING_ASKED, Some(&target), &twins).unwrap_err();
         assert!(error.reason.contains("pulled") && error.disks.len() == 2, "{error}");
     }
 
@@ -354,7 +360,7 @@ mod tests {
         let mut stick = disk("sdb", "STICK");
         stick.removable = true;
         let disks = [disk("sda", "A"), stick];
-        let cleaning = plan_cleaning(NextOwner::Another, &NOTHING_ASKED, None, &disks).unwrap();
+        let cleaning = plan(NextOwner::Another, &NOTHING_ASKED, None, &disks).unwrap();
         assert_eq!(serials(&cleaning), ["A"]);
         assert!(cleaning.kept[0].verdict.contains("removable"));
     }
@@ -373,10 +379,10 @@ mod tests {
             }).collect();
             let next = if another { NextOwner::Another } else { NextOwner::Same };
             let policy = CleaningPolicy { method: None, scope };
-            if let Ok(cleaning) = plan_cleaning(next, &policy, Some(&identity_of("S1")), &disks) {
+            if let Ok(cleaning) = plan(next, &policy, Some(&identity_of("S1")), &disks) {
                 prop_assert_eq!(cleaning.disks.len() + cleaning.kept.len(), disks.len());
                 for identity in &cleaning.disks {
-                    prop_assert_eq!(disks.iter().filter(|disk| is_same(identity, disk)).count(), 1);
+                    prop_assert_eq!(disks.iter().filter(|disk| identity.fits(disk)).count(), 1);
                 }
             }
         }

@@ -5,7 +5,13 @@ use std::fmt;
 use firesteel_resources::{RootDeviceHints, hardware::DiskRecord};
 use serde::{Deserialize, Serialize};
 
-use crate::disk::{DiskIdentity, mismatch, size_text};
+use crate::disk::{
+    DiskIdentity, OwnersWord,
+    attachment::{describes, names_one, set_apart},
+    identity,
+    identity::hint_for,
+    mismatch, size_text,
+};
 
 /// Without hints, smaller disks are boot sticks and SD cards rather than root disks (upstream).
 pub const SIZE_BYTES_MIN: u64 = 4 << 30;
@@ -54,7 +60,7 @@ impl fmt::Display for NoDisk {
 /// # Errors
 /// None or several disks qualify.
 pub fn select_disk(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Result<DiskChoice, NoDisk> {
-    let verdicts: Vec<Result<DiskIdentity, String>> = disks.iter().map(|disk| judge(hints, disk, disks)).collect();
+    let verdicts = judge_all(hints, disks);
     let mut good: Vec<(&DiskRecord, &DiskIdentity)> =
         disks.iter().zip(&verdicts).filter_map(|(disk, verdict)| Some((disk, verdict.as_ref().ok()?))).collect();
     good.sort_by(|(a, _), (b, _)| (a.size_bytes, &a.by_path, &a.device).cmp(&(b.size_bytes, &b.by_path, &b.device)));
@@ -66,7 +72,7 @@ pub fn select_disk(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Result<Disk
     };
     match good.as_slice() {
         [] if disks.is_empty() => refuse("the inspection found no disk".to_owned()),
-        [] if hints.is_empty() => refuse(format!("no disk of at least {} can be written", size_text(SIZE_BYTES_MIN))),
+        [] if hints.is_empty() => refuse("none of the disks is one to install on unless it is named".to_owned()),
         [] => refuse("no disk matches spec.rootDeviceHints".to_owned()),
         [_, _, ..] if !hints.is_empty() => {
             refuse(format!("{} disks match spec.rootDeviceHints, which must name one", good.len()))
@@ -87,10 +93,22 @@ pub fn select_disk(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Result<Disk
 /// What is thought of each disk, in their order; `matches` for those that may be written.
 #[must_use]
 pub fn verdicts(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Vec<DiskVerdict> {
-    disks.iter().map(|disk| explain(disk, &judge(hints, disk, disks))).collect()
+    disks.iter().zip(judge_all(hints, disks)).map(|(disk, verdict)| explain(disk, &verdict)).collect()
 }
 
-fn judge(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) -> Result<DiskIdentity, String> {
+/// Hints that describe a disk without naming it mean one that is set apart only where no other one fits.
+fn judge_all(hints: &RootDeviceHints, disks: &[DiskRecord]) -> Vec<Result<DiskIdentity, String>> {
+    let judge_with = |may_be_apart| disks.iter().map(|disk| judge(hints, may_be_apart, disk, disks)).collect();
+    let verdicts: Vec<Result<DiskIdentity, String>> = judge_with(names_one(hints));
+    if describes(hints) && verdicts.iter().all(Result::is_err) { judge_with(true) } else { verdicts }
+}
+
+fn judge(
+    hints: &RootDeviceHints,
+    may_be_apart: bool,
+    disk: &DiskRecord,
+    disks: &[DiskRecord],
+) -> Result<DiskIdentity, String> {
     if let Some(why) = mismatch(hints, disk) {
         return Err(why);
     }
@@ -101,15 +119,23 @@ fn judge(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) -> Re
         return Err("is read-only".to_owned());
     }
     if let Some(raid) = raid(disk).filter(|_| !names_one(hints)) {
-        return Err(format!("is a member of a RAID ({raid}); name it in spec.rootDeviceHints to use it alone"));
+        return Err(format!("is a member of a RAID ({raid}){}", to_use(disk, disks)));
     }
-    if hints.is_empty() && disk.removable {
-        return Err("is removable; name it in spec.rootDeviceHints to use it".to_owned());
+    if let Some(apart) = set_apart(disk).filter(|_| !may_be_apart) {
+        return Err(format!("{apart}{}", to_use(disk, disks)));
     }
     if hints.is_empty() && disk.size_bytes < SIZE_BYTES_MIN {
         return Err(format!("is smaller than {}", size_text(SIZE_BYTES_MIN)));
     }
-    identity(hints, disk, disks)
+    identity(&OwnersWord::hints(hints), disk, disks).map_err(|why| format!("{why}{}", to_use(disk, disks)))
+}
+
+/// What its owner sets to have this disk used.
+fn to_use(disk: &DiskRecord, disks: &[DiskRecord]) -> String {
+    match hint_for(disk, disks) {
+        Some(hint) => format!("; to use it, set {hint}"),
+        None => " and no by-path name, so it cannot be named".to_owned(),
+    }
 }
 
 /// The mark of the RAID that the disk, or one of its partitions, is a part of: what is written to one member
@@ -117,49 +143,6 @@ fn judge(hints: &RootDeviceHints, disk: &DiskRecord, disks: &[DiskRecord]) -> Re
 fn raid(disk: &DiskRecord) -> Option<&str> {
     const MARKS: [&str; 3] = ["linux_raid_member", "ddf_raid_member", "isw_raid_member"];
     MARKS.into_iter().find(|mark| disk.signatures.iter().any(|found| found == mark))
-}
-
-/// Whether the hints mean one disk and no other: size, model and kind may fit a member by chance.
-fn names_one(hints: &RootDeviceHints) -> bool {
-    let names = [&hints.device_name, &hints.serial_number, &hints.wwn, &hints.wwn_with_extension, &hints.hctl];
-    names.into_iter().any(|name| !name.is_empty())
-}
-
-pub(super) fn identity(
-    hints: &RootDeviceHints,
-    disk: &DiskRecord,
-    disks: &[DiskRecord],
-) -> Result<DiskIdentity, String> {
-    let identity = DiskIdentity {
-        wwn: disk.wwn.clone(),
-        serial: disk.serial.clone(),
-        model: disk.model.clone(),
-        size_bytes: disk.size_bytes,
-        by_path: String::new(),
-    };
-    let others = || disks.iter().filter(|other| !std::ptr::eq(*other, disk));
-    let wwn_unique = !disk.wwn.is_empty() && !others().any(|other| other.wwn.eq_ignore_ascii_case(&disk.wwn));
-    let serial_key = |disk: &DiskRecord| (disk.serial.clone(), disk.model.clone(), disk.size_bytes);
-    let serial_unique = !disk.serial.is_empty() && !others().any(|other| serial_key(other) == serial_key(disk));
-    if wwn_unique || serial_unique {
-        return Ok(identity);
-    }
-    let named_by_path = !disk.by_path.is_empty() && hints.device_name == disk.by_path;
-    if named_by_path && !others().any(|other| other.by_path == disk.by_path) {
-        return Ok(DiskIdentity { by_path: disk.by_path.clone(), ..identity });
-    }
-    let same_name = others().find(|other| !disk.wwn.is_empty() && other.wwn.eq_ignore_ascii_case(&disk.wwn));
-    let flaw = match same_name {
-        _ if disk.wwn.is_empty() && disk.serial.is_empty() => "has neither WWN nor serial number".to_owned(),
-        Some(other) => format!("has the same WWN as {}: two paths to one disk (multipath), or twins", other.device),
-        None => "has the same serial number as another disk".to_owned(),
-    };
-    let help = if disk.by_path.is_empty() {
-        "and no by-path name".to_owned()
-    } else {
-        format!("; to use it, set rootDeviceHints.deviceName to {}", disk.by_path)
-    };
-    Err(format!("{flaw}{}{help}", if help.starts_with(';') { "" } else { " " }))
 }
 
 pub(super) fn explain(disk: &DiskRecord, verdict: &Result<DiskIdentity, String>) -> DiskVerdict {
@@ -218,7 +201,8 @@ mod tests {
         let disks =
             [disk("/dev/sda", "a", "SAME", 10), disk("/dev/sdb", "b", "SAME", 10), disk("/dev/sdc", "c", "", 9)];
         let error = select_disk(&RootDeviceHints::default(), &disks).unwrap_err();
-        assert!(error.to_string().contains("set rootDeviceHints.deviceName to /dev/disk/by-path/a"), "{error}");
+        let hint = r#"to use it, set spec: {rootDeviceHints: {deviceName: "/dev/disk/by-path/a"}}"#;
+        assert!(error.to_string().contains(hint), "{error}");
         let by_path = RootDeviceHints { device_name: "/dev/disk/by-path/b".into(), ..RootDeviceHints::default() };
         let choice = select_disk(&by_path, &disks).unwrap();
         assert_eq!(choice.disk.by_path, "/dev/disk/by-path/b");
@@ -236,6 +220,38 @@ mod tests {
         assert_eq!(select_disk(&RootDeviceHints::default(), &disks).unwrap().device, "/dev/sdd");
         assert!(select_disk(&RootDeviceHints::default(), &disks[..3]).unwrap_err().to_string().contains("removable"));
         assert_eq!(select_disk(&RootDeviceHints::default(), &[]).unwrap_err().reason, "the inspection found no disk");
+    }
+
+    #[test]
+    fn what_is_set_apart_is_chosen_only_where_it_is_named() {
+        let mut usb = disk("/dev/sda", "pci-0000:00:14.0-usb-0:3.1:1.0-scsi-0:0:0:0", "U1", 8);
+        usb.transport = firesteel_resources::hardware::Transport::Usb;
+        usb.model = "LUN 01 Media 0".into();
+        let sas = disk("/dev/sdb", "pci-0000:5c:00.0-sas-phy0-lun-0", "S1", 960);
+        let mut far = disk("/dev/sdc", "pci-0000:3b:00.0-fc-0x5006-lun-0", "F1", 20);
+        far.network = "Fibre Channel".into();
+        let all = [usb, sas, far];
+        let choose = |hints: &RootDeviceHints, disks: &[DiskRecord]| {
+            select_disk(hints, disks).map(|choice| choice.device).map_err(|error| error.to_string())
+        };
+        assert_eq!(choose(&RootDeviceHints::default(), &all).as_deref(), Ok("/dev/sdb"));
+        let size = RootDeviceHints { min_size_gigabytes: 1, ..RootDeviceHints::default() };
+        assert_eq!(choose(&size, &all).as_deref(), Ok("/dev/sdb"), "a size names no disk");
+        let apart = [all[0].clone(), all[2].clone()];
+        let error = choose(&RootDeviceHints::default(), &apart).unwrap_err();
+        for part in [
+            "/dev/sda (LUN 01 Media 0 U1 8.0 GB) is on USB",
+            r#"set spec: {rootDeviceHints: {serialNumber: "U1"}}"#,
+            "/dev/sdc (F1 20.0 GB) is reached by Fibre Channel",
+        ] {
+            assert!(error.contains(part), "{error}");
+        }
+        assert!(choose(&size, &apart).is_err());
+        let serial = RootDeviceHints { serial_number: "U1".into(), ..RootDeviceHints::default() };
+        let model = RootDeviceHints { model: "lun 01".into(), ..RootDeviceHints::default() };
+        for hints in [serial, model] {
+            assert_eq!(choose(&hints, &all).as_deref(), Ok("/dev/sda"));
+        }
     }
 
     proptest! {

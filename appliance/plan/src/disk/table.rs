@@ -102,7 +102,7 @@ const ROWS: &[Row] = &[
             "2 disks match",
             "/dev/nvme0n1",
             "/dev/sdc (ATA SATADOM-ML 3ME 2019DOM 3.2 GB) matches",
-            "/dev/sdd (ATA INTEL SSDSC2BB24 BTWD1 239.4 GB) is a member of a RAID (linux_raid_member); name it",
+            "/dev/sdd (ATA INTEL SSDSC2BB24 BTWD1 239.4 GB) is a member of a RAID (linux_raid_member); to use it, set spec",
         ]),
     ),
     ("a small disk", |h| h.model = "SATADOM".into(), Ok("/dev/sdc")),
@@ -120,7 +120,7 @@ const ROWS: &[Row] = &[
     (
         "one path by its kernel name",
         |h| h.device_name = "/dev/sdg".into(),
-        Err(&["no disk matches", "set rootDeviceHints.deviceName to /dev/disk/by-path/pci-0000:05:00.1-fc-0x2-lun-0"]),
+        Err(&["no disk matches", "{deviceName: \"/dev/disk/by-path/pci-0000:05:00.1-fc-0x2-lun-0\"}"]),
     ),
     ("all together", all_of_sda, Ok("/dev/sda")),
     (

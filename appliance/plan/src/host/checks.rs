@@ -9,7 +9,7 @@ use crate::{
         effect::{Effect, Reason},
         guards,
         memory::DiskPlan,
-        restored,
+        paths, restored,
         seen::{ImageSeen, ReadyImage, UserDataSeen},
         turn::{Turn, later, words},
     },
@@ -104,7 +104,11 @@ pub(super) fn inspection_is_fresh(turn: &Turn<'_>) -> bool {
         return true;
     }
     let hints = hints(turn);
-    !names_kernel_device(&hints) && turn.now.duration_since(record.inspected_at) <= turn.limits().inspection_fresh
+    // In another boot another disk may have the name, or stand in the place.
+    let is_by_path = select_disk(&hints, &record.disks).is_ok_and(|choice| choice.disk.is_by_path());
+    !names_kernel_device(&hints)
+        && !is_by_path
+        && turn.now.duration_since(record.inspected_at) <= turn.limits().inspection_fresh
 }
 
 /// Names the one disk that will be written, in the memory and so in the status, or says for each
@@ -121,6 +125,11 @@ pub(super) fn disk(turn: &mut Turn<'_>, image: &ReadyImage) -> Result<DiskPlan, 
             return Err(turn.stuck(KIND, format!("no disk can be chosen: {error}; {help}")));
         }
     };
+    if let Some(bound) = paths::bound(&turn.memory, &choice) {
+        let help = "`firesteel retry` binds the path to the disk that is there now";
+        let text = format!("{} is not the disk that was installed at its path ({bound}); {help}", choice.disk);
+        return Err(guards::refuse(turn, KIND, format!("nothing was written: {text}")));
+    }
     if choice.disk.size_bytes < image.raw_bytes {
         let (has, needs) = (choice.disk.size_bytes, image.raw_bytes);
         let help = "use a smaller image, or name a larger disk in spec.rootDeviceHints";

@@ -3,7 +3,7 @@
 //! far is [`crate::disk`]'s, whether receipts suffice as well.
 
 use firesteel_resources::{
-    HardwareRecord,
+    HardwareRecord, RootDeviceHints,
     bare_metal_host::{ErrorType, cleaning::CleaningPolicies},
 };
 
@@ -32,6 +32,7 @@ const EVENT_BYTES_MAX: usize = 900;
 pub(super) fn decide(
     policies: &CleaningPolicies,
     next: NextOwner,
+    hints: Option<&RootDeviceHints>,
     targets: &[DiskIdentity],
     had: &[DiskIdentity],
     record: &HardwareRecord,
@@ -40,7 +41,8 @@ pub(super) fn decide(
         NextOwner::Same => &policies.between_installations,
         NextOwner::Another => &policies.between_owners,
     };
-    let cleaning = plan_cleaning(next, policy, targets, &record.disks)?;
+    let none = RootDeviceHints::default();
+    let cleaning = plan_cleaning(next, policy, hints.unwrap_or(&none), targets, &record.disks)?;
     if next == NextOwner::Another && cleaning.is_all {
         disk::all_there(had, &record.disks)?;
     }
@@ -230,7 +232,8 @@ fn failed(turn: &mut Turn<'_>, next: NextOwner, kind: ErrorType, message: &str) 
 }
 
 /// Method and disks, from an inspection of this boot and of after the last try. The target's metadata alone needs
-/// none: its identity is that of the installation, and the agent compares it.
+/// none: its identity is that of the installation, and the agent compares it. A disk that its path alone names is looked
+/// at in any case.
 #[track_caller]
 fn chosen(
     turn: &mut Turn<'_>,
@@ -240,10 +243,11 @@ fn chosen(
     kind: ErrorType,
 ) -> Result<Cleaning, Reason> {
     let seen = turn.seen;
+    let hints = seen.host.spec.root_device_hints.as_ref();
     let decided = seen
         .hardware
         .as_ref()
-        .map(|record| decide(&turn.requests.cleaning, next, targets, &turn.memory.tenant_disks, record));
+        .map(|record| decide(&turn.requests.cleaning, next, hints, targets, &turn.memory.tenant_disks, record));
     let is_own = guards::own_record(turn).is_some();
     let is_of_boot = |record: &HardwareRecord| record.attempt == turn.memory.attempt;
     let was_refused =
@@ -262,7 +266,8 @@ fn chosen(
 }
 
 fn is_of_target(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
-    cleaning.method == Method::Metadata && cleaning.disks.iter().all(|disk| targets.contains(disk))
+    let is_target = |disk: &DiskIdentity| targets.contains(disk) && !disk.is_by_path();
+    cleaning.method == Method::Metadata && cleaning.disks.iter().all(is_target)
 }
 
 /// A failure to clean delays the next try; one that led here delays the next installation alone.

@@ -13,7 +13,7 @@ use firesteel_resources::{
 };
 
 use crate::{
-    disk::{DiskIdentity, NextOwner, identity_of, is_named_by, record_of},
+    disk::{DiskIdentity, NextOwner, identity_of, is_named_by, mismatch, names_one, record_of},
     host::{
         changed,
         effect::{Effect, EventKind, PlanKind, Reason},
@@ -60,12 +60,27 @@ pub fn objections(
     if changed::is_since(memory, record, disk) {
         return Vec::new();
     }
-    reasons(&own_names(host, memory), identity.is_some_and(|identity| was_vacant(memory, &identity)), disk)
+    let was_vacant = identity.as_ref().is_some_and(|identity| was_vacant(memory, identity));
+    let is_named = identity.is_some_and(|identity| is_named(memory, &identity)) || is_hinted(host, disk);
+    reasons(Own { names: &own_names(host, memory), was_vacant, is_named }, disk)
 }
 
-fn reasons(names: &[String], was_vacant: bool, disk: &DiskRecord) -> Vec<String> {
-    let judge = |contents| firesteel_contents::objections(contents, Own { names, was_vacant });
+fn reasons(own: Own<'_>, disk: &DiskRecord) -> Vec<String> {
+    let judge = |contents| firesteel_contents::objections(contents, own);
     disk.contents.as_deref().map(judge).unwrap_or_default()
+}
+
+/// Whether the owner named the disk for an installation: how it is attached is no reason to leave it alone then.
+#[must_use]
+pub fn is_named(memory: &HostMemory, disk: &DiskIdentity) -> bool {
+    let is_chosen = memory.disk.as_ref().is_some_and(|plan| plan.identity() == disk && !plan.hints.is_empty());
+    is_chosen || memory.tenant_targets.contains(disk)
+}
+
+/// Whether the hints for the next installation name the disk.
+fn is_hinted(host: &BareMetalHost, disk: &DiskRecord) -> bool {
+    let hints = host.spec.root_device_hints.as_ref();
+    hints.is_some_and(|hints| names_one(hints) && mismatch(hints, disk).is_none())
 }
 
 /// Those of the disks that something speaks against.
@@ -78,7 +93,8 @@ pub(super) fn guarded(
     let names = own_names(host, memory);
     let one = |identity: &DiskIdentity| {
         let disk = record_of(identity, &record.disks).filter(|disk| !changed::is_since(memory, record, disk))?;
-        let reasons = reasons(&names, was_vacant(memory, identity), disk);
+        let is_named = is_named(memory, identity) || is_hinted(host, disk);
+        let reasons = reasons(Own { names: &names, was_vacant: was_vacant(memory, identity), is_named }, disk);
         let device = disk.device.clone();
         (!reasons.is_empty()).then(|| Guarded { disk: identity.clone(), device, reasons })
     };
@@ -192,7 +208,9 @@ pub(super) fn is_outdated(memory: &HostMemory, record: &HardwareRecord) -> bool 
 #[must_use]
 pub(super) fn override_help() -> String {
     let key = annotations::OVERRIDE_GUARD;
-    format!("the annotation {key}: SERIAL-OR-WWN (a JSON list names several disks) has a disk erased whatever it holds")
+    format!(
+        "the annotation {key}: SERIAL-OR-WWN (or the by-path name of a disk that has neither; a JSON list names several disks) has a disk erased whatever it holds"
+    )
 }
 
 /// The words of a refusal: each disk with its reasons, and the ways out.

@@ -115,6 +115,9 @@ pub struct HostMemory {
     /// A person asked to try again then: an inspection from before may show what was repaired since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retried_at: Option<Timestamp>,
+    /// A person asked then to bind the paths of disks without a name to what is there; until that is done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rebind_paths: Option<Timestamp>,
     /// The store's timeline in which this was last written; zero: before there were any.
     #[serde(skip_serializing_if = "is_zero")]
     pub timeline: u32,
@@ -487,6 +490,8 @@ pub enum FrozenWhy {
     NewerThanStore,
     /// The disk was installed by another appliance, and not cleaned by it.
     OfAnotherStore,
+    /// The disk has no name of its own, and bears the mark of an installation that is not this host's.
+    OfAnotherHost,
     /// After a restore: the agent does not tell what is on the disk.
     MarkUnknown,
     /// The disk gave an error where its mark would be.
@@ -500,6 +505,7 @@ impl FrozenWhy {
         match self {
             Self::NewerThanStore => "NewerThanStore",
             Self::OfAnotherStore => "OfAnotherStore",
+            Self::OfAnotherHost => "OfAnotherHost",
             Self::MarkUnknown => "MarkUnknown",
             Self::Unread => "Unread",
         }

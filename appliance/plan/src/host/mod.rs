@@ -40,6 +40,7 @@ pub mod memory;
 mod moved;
 mod new;
 pub mod outlook;
+mod paths;
 mod power;
 mod powering_off;
 mod preparing;
@@ -67,7 +68,7 @@ use firesteel_resources::{
     bare_metal_host::{FINALIZER, annotations},
     meta::normal_mac,
 };
-pub use guards::objections;
+pub use guards::{is_named, objections};
 use jiff::Timestamp;
 pub use limits::Limits;
 pub use memory::{
@@ -105,6 +106,7 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     }
     keep_finalizer(turn);
     tombstone::notice(turn);
+    paths::notice(turn);
     supplied::take(turn);
     learn_macs(turn);
     retry(turn);
@@ -187,6 +189,7 @@ fn retry(turn: &mut Turn<'_>) {
     if !turn.requests.retry {
         return;
     }
+    paths::ask(turn);
     turn.memory.failure = None;
     turn.memory.provision_failures = 0;
     turn.memory.retried_at = Some(turn.now);

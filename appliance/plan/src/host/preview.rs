@@ -142,7 +142,8 @@ impl Ahead<'_> {
             outlook.refused = "nothing is installed, so nothing is cleaned".to_owned();
             return outlook;
         }
-        match cleaning::decide(&requests(&host.metadata).cleaning, next, &targets, &memory.tenant_disks, record) {
+        let (policies, hints) = (requests(&host.metadata).cleaning, host.spec.root_device_hints.as_ref());
+        match cleaning::decide(&policies, next, hints, &targets, &memory.tenant_disks, record) {
             Err(error) => {
                 outlook.refused = error.reason;
                 outlook.disks = error.disks.into_iter().map(|disk| self.kept(disk)).collect();

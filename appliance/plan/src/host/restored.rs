@@ -13,6 +13,7 @@
 //! | it could not be read | nobody knows: freezes the host if the store was restored, or its plan names this disk, or all of them |
 //! | of another store | another appliance counts on it, for what is released is cleaned: freezes the host if its plan names this disk, or all of them |
 //! | of another store, on a host that was moved here | installed for this host before it was moved: known |
+//! | of an installation that is not this host's, on a disk without WWN and serial number | another disk is in that place: freezes the host if its plan names this disk, or all of them |
 
 use std::collections::BTreeSet;
 
@@ -22,7 +23,7 @@ use firesteel_resources::{
 };
 
 use crate::{
-    disk::{DiskIdentity, Mark, NextOwner, Scope},
+    disk::{Mark, NextOwner, Scope, full_wwn, identity_of},
     host::{
         attempt,
         effect::{Effect, EventKind, Reason},
@@ -135,7 +136,10 @@ fn give_up(turn: &mut Turn<'_>, frozen: Option<&Frozen>, guid: &str) {
         Some(frozen) if !guid.is_empty() && frozen.guid.eq_ignore_ascii_case(&guid) => {
             let text = match frozen.why {
                 FrozenWhy::Unread => format!("the unread disk {} was given up: it may be overwritten", frozen.disk),
-                FrozenWhy::NewerThanStore | FrozenWhy::OfAnotherStore | FrozenWhy::MarkUnknown => {
+                FrozenWhy::NewerThanStore
+                | FrozenWhy::OfAnotherStore
+                | FrozenWhy::OfAnotherHost
+                | FrozenWhy::MarkUnknown => {
                     format!("the installation {guid} on {} was given up: it may be overwritten", frozen.disk)
                 }
             };
@@ -215,17 +219,37 @@ fn judge(turn: &Turn<'_>) -> Option<Frozen> {
     let erases_all = erases_all(turn);
     record.disks.iter().find_map(|disk| {
         let is_erased = erases_all && !disk.removable && disk.size_bytes > 0;
-        let is_planned = is_erased || planned.is_some_and(|planned| is_disk(planned, disk));
+        let is_planned = is_erased || planned.is_some_and(|planned| planned.fits(disk));
         let (why, guid) = match &disk.table {
             Some(TableRecord::Unreadable { damaged: false, .. }) => {
                 (FrozenWhy::Unread, unread(turn, disk, &record.disks, is_planned)?)
             }
-            _ => standing(turn, disk, record.timeline, is_planned).map(|(why, guid)| (why, guid.to_owned()))?,
+            _ => {
+                let found = standing(turn, disk, record.timeline, is_planned);
+                let found = found.or_else(|| strange(turn, disk, &record.disks, is_planned));
+                found.map(|(why, guid)| (why, guid.to_owned()))?
+            }
         };
         let (name, message) = (describe(disk), message(turn, disk, why, &guid));
         let old = turn.memory.frozen.as_ref().filter(|old| old.guid == guid);
         Some(Frozen { why, disk: name, guid, message, since: old.map_or(turn.now, |old| old.since) })
     })
+}
+
+/// The mark of another installation of this store on a disk that its place alone names: the disk that was there is
+/// elsewhere. The mark of an own one says nothing, and neither does none: the tenant may have made partitions.
+fn strange<'a>(
+    turn: &Turn<'_>,
+    disk: &'a DiskRecord,
+    all: &[DiskRecord],
+    is_planned: bool,
+) -> Option<(FrozenWhy, &'a str)> {
+    let Some(TableRecord::Gpt { guid }) = &disk.table else { return None };
+    Mark::parse(guid)?;
+    let own = vacancy::own_names(&turn.seen.host, &turn.memory);
+    let given_up = turn.memory.given_up.iter().map(|given| &given.guid);
+    let is_own = own.iter().chain(given_up).any(|known| known.eq_ignore_ascii_case(guid));
+    (is_planned && !is_own && identity_of(disk, all).is_none()).then_some((FrozenWhy::OfAnotherHost, guid))
 }
 
 /// The host's disks are being erased for another owner, all of them.
@@ -253,12 +277,12 @@ fn unread(turn: &Turn<'_>, disk: &DiskRecord, all: &[DiskRecord], is_planned: bo
 /// What the disk is called and no other of its host; of letters that a shell takes as they are, for a host
 /// says it and a person types it.
 fn own_name(disk: &DiskRecord, all: &[DiskRecord]) -> String {
-    let kinds: [fn(&DiskRecord) -> &String; 3] = [|disk| &disk.wwn, |disk| &disk.serial, |disk| &disk.by_path];
-    let plain = |name: &String| -> String {
+    let kinds: [fn(&DiskRecord) -> &str; 3] = [full_wwn, |disk| &disk.serial, |disk| &disk.by_path];
+    let plain = |name: &str| -> String {
         let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_.:".contains(letter);
         name.trim().chars().map(|letter| if is_plain(letter) { letter.to_ascii_lowercase() } else { '_' }).collect()
     };
-    let is_own = |kind: &fn(&DiskRecord) -> &String| {
+    let is_own = |kind: &fn(&DiskRecord) -> &str| {
         let name = plain(kind(disk));
         !name.is_empty() && all.iter().filter(|other| plain(kind(other)) == name).count() == 1
     };
@@ -305,16 +329,6 @@ fn standing<'a>(
     (!is_known).then_some((FrozenWhy::NewerThanStore, guid))
 }
 
-/// Only what the plan names counts.
-fn is_disk(planned: &DiskIdentity, disk: &DiskRecord) -> bool {
-    let fits = |planned: &str, found: &str| planned.is_empty() || planned == found;
-    planned.size_bytes == disk.size_bytes
-        && fits(&planned.wwn, &disk.wwn)
-        && fits(&planned.serial, &disk.serial)
-        && fits(&planned.model, &disk.model)
-        && fits(&planned.by_path, &disk.by_path)
-}
-
 fn describe(disk: &DiskRecord) -> String {
     let serial = if disk.serial.is_empty() { "no serial".to_owned() } else { format!("serial {}", disk.serial) };
     format!("{} ({}, {serial})", disk.device, crate::disk::size_text(disk.size_bytes))
@@ -334,6 +348,11 @@ fn message(turn: &Turn<'_>, disk: &DiskRecord, why: FrozenWhy, guid: &str) -> St
         ),
         FrozenWhy::OfAnotherStore => format!(
             "frozen: the disk {name} was installed by another appliance and not cleaned by it ({}); {exits}",
+            Mark::parse(guid).map(|mark| mark.to_string()).unwrap_or_default()
+        ),
+        FrozenWhy::OfAnotherHost => format!(
+            "frozen: the disk {name} has no WWN and no serial number, and it bears the mark of an installation that is \
+             not this host's ({}), so it is not the disk that was in its place; {exits}",
             Mark::parse(guid).map(|mark| mark.to_string()).unwrap_or_default()
         ),
         FrozenWhy::MarkUnknown => format!(

@@ -77,6 +77,8 @@ pub(super) fn name(turn: &mut Turn<'_>) {
     let seen = turn.seen.hardware.as_ref().map(|record| holders(&record.disks)).unwrap_or_default();
     unite(&mut turn.memory.tenant_disks, seen);
     let target = turn.memory.disk.as_ref().map(|disk| disk.identity().clone());
+    // One without a name of its own is not among those that are seen.
+    unite(&mut turn.memory.tenant_disks, target.clone());
     unite(&mut turn.memory.tenant_targets, target);
 }
 

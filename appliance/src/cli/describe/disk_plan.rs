@@ -1,0 +1,46 @@
+//! The disk that the host's next installation writes, or its last one wrote, and why that one.
+
+use firesteel_plan::{HostMemory, host::DiskPlan};
+use firesteel_resources::{HostJournal, RootDeviceHints};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use super::Page;
+
+pub(super) fn render(page: &mut Page, journal: &HostJournal) {
+    let stored = &journal.status.memory;
+    if stored.is_null() {
+        return;
+    }
+    match HostMemory::deserialize(stored) {
+        Ok(HostMemory { disk: Some(plan), .. }) => show(page, &plan),
+        Ok(HostMemory { disk: None, .. }) => {}
+        Err(error) => {
+            page.title("Disk plan");
+            let text = format!("could not read it: {error}; use the `firesteel` of the appliance's own version");
+            page.item("  ", &text, 2);
+        }
+    }
+}
+
+fn show(page: &mut Page, plan: &DiskPlan) {
+    page.title("Disk plan");
+    let choice = &plan.choice;
+    page.item("  disk:       ", &format!("{} ({})", choice.device, choice.disk), 14);
+    page.item("  named by:   ", choice.disk.named_by(), 14);
+    if !choice.by_path.is_empty() {
+        page.item("  place:      ", &choice.by_path, 14);
+    }
+    page.item("  why:        ", &choice.why, 14);
+    page.item("  hints:      ", &hints(&plan.hints), 14);
+    let chosen = format!("{:.0}, from the inspection of attempt {}", plan.chosen_at, plan.inspected_in);
+    page.item("  chosen at:  ", &chosen, 14);
+}
+
+/// As they stand in the host's spec.
+fn hints(hints: &RootDeviceHints) -> String {
+    let fields = serde_json::to_value(hints).ok();
+    let fields = fields.as_ref().and_then(Value::as_object).into_iter().flatten();
+    let texts: Vec<String> = fields.map(|(name, value)| format!("{name}: {value}")).collect();
+    if texts.is_empty() { "none".to_owned() } else { texts.join(", ") }
+}
