@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use firesteel_dhcp::Mac;
 use firesteel_wire::{
     NetworkPlan,
-    network::{BondMode, HashPolicy, Link, LinkKind},
+    network::{HashPolicy, Link, LinkKind},
 };
 
 use super::{
@@ -26,7 +26,7 @@ use crate::{
     inspect::{Roots, attribute, names, nics},
     os::{
         self,
-        netlink::{BOND_8023AD, BOND_ACTIVE_BACKUP, Bond, Netlink},
+        netlink::{Bond, Netlink},
     },
 };
 
@@ -127,7 +127,7 @@ impl<'a> Applied<'a> {
             LinkKind::Nic { .. } => {}
             LinkKind::Bond { mode, members, mac, miimon_ms, lacp_fast, hash, primary } => {
                 let bond = Bond {
-                    mode: if *mode == BondMode::Lacp { BOND_8023AD } else { BOND_ACTIVE_BACKUP },
+                    mode: *mode,
                     miimon_ms: *miimon_ms,
                     lacp_fast: *lacp_fast,
                     hash: match hash {

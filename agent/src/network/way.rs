@@ -122,8 +122,7 @@ fn describe(plan: &NetworkPlan, link: &Link) -> String {
     match &link.kind {
         LinkKind::Nic { mac } => format!("{name} ({mac})"),
         LinkKind::Bond { mode, members, .. } => {
-            let mode = if *mode == BondMode::Lacp { "802.3ad" } else { "active-backup" };
-            format!("{name} ({mode} of {})", members.join(", "))
+            format!("{name} ({} of {})", mode.word(), members.join(", "))
         }
         LinkKind::Vlan { id, on } => {
             let carrier = plan.links.iter().find(|link| link.name == *on);

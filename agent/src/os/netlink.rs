@@ -12,6 +12,7 @@ use std::{
     time::Duration,
 };
 
+use firesteel_wire::network::BondMode;
 use nix::sys::{
     socket::{
         AddressFamily, MsgFlags, NetlinkAddr, SockFlag, SockProtocol, SockType, bind, recv, sendto, setsockopt, socket,
@@ -65,14 +66,10 @@ const IFLA_BOND_XMIT_HASH_POLICY: u16 = 14;
 const IFLA_BOND_AD_LACP_RATE: u16 = 21;
 const IFF_UP: u32 = 1;
 
-/// `linux/if_bonding.h`.
-pub const BOND_ACTIVE_BACKUP: u8 = 1;
-pub const BOND_8023AD: u8 = 4;
-
 /// What a bond is made with, in the kernel's numbers.
 #[derive(Clone, Copy, Debug)]
 pub struct Bond {
-    pub mode: u8,
+    pub mode: BondMode,
     pub miimon_ms: u32,
     pub lacp_fast: bool,
     /// `BOND_XMIT_POLICY_…`: 0 layer 2, 1 layers 3 and 4, 2 layers 2 and 3.
@@ -224,9 +221,11 @@ impl Netlink {
 
     pub fn add_bond(&mut self, name: &str, bond: Bond, mac: Option<[u8; 6]>) -> io::Result<()> {
         let mut data = Body::empty();
-        data.attribute(IFLA_BOND_MODE, &[bond.mode]).number(IFLA_BOND_MIIMON, bond.miimon_ms);
-        if bond.mode == BOND_8023AD {
+        data.attribute(IFLA_BOND_MODE, &[bond.mode.number()]).number(IFLA_BOND_MIIMON, bond.miimon_ms);
+        if bond.mode.has_hash_policy() {
             data.attribute(IFLA_BOND_XMIT_HASH_POLICY, &[bond.hash]);
+        }
+        if bond.mode == BondMode::Lacp {
             data.attribute(IFLA_BOND_AD_LACP_RATE, &[u8::from(bond.lacp_fast)]);
         }
         let mut body = Body::link(0, 0, 0);

@@ -75,7 +75,7 @@ pub enum LinkKind {
         lacp_fast: bool,
         #[serde(default)]
         hash: HashPolicy,
-        /// The preferred member of an active-backup bond.
+        /// The preferred member of an active-backup, balance-tlb or balance-alb bond.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         primary: Option<String>,
     },
@@ -86,12 +86,65 @@ pub enum LinkKind {
     },
 }
 
+/// How a bond uses its members (Linux, `Documentation/networking/bonding.rst`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BondMode {
+    BalanceRr,
     ActiveBackup,
+    BalanceXor,
+    Broadcast,
     /// IEEE 802.1AX, once 802.3ad.
     Lacp,
+    BalanceTlb,
+    BalanceAlb,
+}
+
+impl BondMode {
+    /// All of them, in the order of the kernel's numbers.
+    pub const ALL: [Self; 7] = [
+        Self::BalanceRr,
+        Self::ActiveBackup,
+        Self::BalanceXor,
+        Self::Broadcast,
+        Self::Lacp,
+        Self::BalanceTlb,
+        Self::BalanceAlb,
+    ];
+
+    /// Returns the kernel's number (`BOND_MODE_…` of `linux/if_bonding.h`).
+    #[must_use]
+    pub fn number(self) -> u8 {
+        match self {
+            Self::BalanceRr => 0,
+            Self::ActiveBackup => 1,
+            Self::BalanceXor => 2,
+            Self::Broadcast => 3,
+            Self::Lacp => 4,
+            Self::BalanceTlb => 5,
+            Self::BalanceAlb => 6,
+        }
+    }
+
+    /// Returns the kernel's word.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::BalanceRr => "balance-rr",
+            Self::ActiveBackup => "active-backup",
+            Self::BalanceXor => "balance-xor",
+            Self::Broadcast => "broadcast",
+            Self::Lacp => "802.3ad",
+            Self::BalanceTlb => "balance-tlb",
+            Self::BalanceAlb => "balance-alb",
+        }
+    }
+
+    /// Whether a hash of each frame's headers chooses its member.
+    #[must_use]
+    pub fn has_hash_policy(self) -> bool {
+        matches!(self, Self::BalanceXor | Self::Lacp | Self::BalanceTlb)
+    }
 }
 
 /// By what a frame's member is chosen.

@@ -18,7 +18,7 @@ use firesteel_wire::{
     network::{Address, BondMode, Link, LinkKind},
 };
 
-use super::cloud::{hash_word, mode_word};
+use super::cloud::hash_word;
 
 /// Arguments for all links of the plan. NICs get names of their own, by which the arguments after them speak of them;
 /// the kernel's are not known here.
@@ -56,10 +56,12 @@ fn link_argument(plan: &NetworkPlan, link: &Link) -> Option<String> {
         LinkKind::Nic { mac } => Some(format!("ifname={own}:{mac}")),
         LinkKind::Bond { mode, members, miimon_ms, lacp_fast, hash, primary, mac: _ } => {
             let members: Vec<String> = members.iter().map(|member| name(plan, member)).collect();
-            let mut options = format!("mode={},miimon={miimon_ms}", mode_word(*mode));
+            let mut options = format!("mode={},miimon={miimon_ms}", mode.word());
             if *mode == BondMode::Lacp {
-                let rate = if *lacp_fast { "fast" } else { "slow" };
-                options += &format!(",lacp_rate={rate},xmit_hash_policy={}", hash_word(*hash));
+                options += &format!(",lacp_rate={}", if *lacp_fast { "fast" } else { "slow" });
+            }
+            if mode.has_hash_policy() {
+                options += &format!(",xmit_hash_policy={}", hash_word(*hash));
             }
             if let Some(primary) = primary {
                 options += &format!(",primary={}", name(plan, primary));

@@ -65,9 +65,11 @@ pub(super) fn network_config(plan: &NetworkPlan, resolvers: &[IpAddr], search: &
                 if let Some(mac) = mac {
                     entry.insert("macaddress".to_owned(), json!(mac));
                 }
-                let mut parameters = json!({"mode": mode_word(*mode), "mii-monitor-interval": miimon_ms});
+                let mut parameters = json!({"mode": mode.word(), "mii-monitor-interval": miimon_ms});
                 if *mode == BondMode::Lacp {
                     parameters["lacp-rate"] = json!(if *lacp_fast { "fast" } else { "slow" });
+                }
+                if mode.has_hash_policy() {
                     parameters["transmit-hash-policy"] = json!(hash_word(*hash));
                 }
                 if let Some(primary) = primary {
@@ -149,13 +151,6 @@ pub(super) fn names(plan: &NetworkPlan) -> BTreeMap<&str, String> {
         names.insert(*name, if fits(name) { (*name).to_owned() } else { new.unwrap_or_default() });
     }
     names
-}
-
-pub(super) fn mode_word(mode: BondMode) -> &'static str {
-    match mode {
-        BondMode::ActiveBackup => "active-backup",
-        BondMode::Lacp => "802.3ad",
-    }
 }
 
 pub(super) fn hash_word(hash: HashPolicy) -> &'static str {

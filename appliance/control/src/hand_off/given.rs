@@ -208,8 +208,10 @@ fn given(
         Some(network) => {
             let bytes = network.value("spec.networkData", &NETWORK_DATA_KEYS)?;
             digest.add(bytes);
-            let read = network_of(bytes, form, &said_by);
-            Some(read.map_err(|why| format!("Secret {}, key {}: {why}", network.name, NETWORK_DATA_KEYS[0]))?)
+            let of = format!("Secret {}, key {}", network.name, NETWORK_DATA_KEYS[0]);
+            let (read, lost) = network_of(bytes, form).map_err(|why| format!("{of}: {why}"))?;
+            warnings.extend(lost.map(|lost| format!("{of}: {lost}")));
+            Some(read)
         }
     };
     if let (User::Ignition(_), Some(_)) = (&user, &network) {
@@ -409,21 +411,21 @@ fn meta_data(bytes: &[u8]) -> Result<Map<String, Value>, String> {
     }
 }
 
-fn network_of(bytes: &[u8], form: Form, said_by: &SaidBy) -> Result<Network, String> {
+/// The network, and what of it is lost in a form that is not read as it is written. The OS may know words that are not
+/// known here: a config drive has them all.
+fn network_of(bytes: &[u8], form: Form) -> Result<(Network, Option<String>), String> {
     let document = network_data::document(bytes)?;
     let (resolvers, search) = (network_data::resolvers(&document), network_data::search(&document));
-    match network_data::plan_of_os(&document) {
-        Ok(plan) => Ok(Network { document, plan: Some(plan), resolvers, search }),
-        // A config drive holds it as it is.
-        Err(_) if form == Form::ConfigDrive => Ok(Network { document, plan: None, resolvers, search }),
-        Err(why) => {
-            let say = match said_by {
-                SaidBy::Nobody | SaidBy::Annotation => format!("say so by the annotation {HAND_OFF}: config-drive"),
-                SaidBy::Stream(_) => format!("let {said_by} say config-drive"),
-            };
-            Err(clean(&format!("{why}. If the image takes a config drive, {say}"), REASON_BYTES_MAX))
-        }
-    }
+    let (plan, why) = match network_data::plan_of_os(&document) {
+        Ok(plan) => (Some(plan), None),
+        Err(why) => (None, Some(why)),
+    };
+    let lost = why.filter(|_| form != Form::ConfigDrive).map(|why| {
+        let text =
+            "a config drive has the network as it is written, and an image that takes another form gets none from it";
+        clean(&format!("{why}; {text}"), REASON_BYTES_MAX)
+    });
+    Ok((Network { document, plan, resolvers, search }, lost))
 }
 
 /// One text alone has its own digest, whatever else could have been there.

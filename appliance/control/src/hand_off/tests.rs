@@ -305,9 +305,6 @@ fn what_cannot_be_handed_over_is_told_with_its_secret_and_field() {
         read(&user(CLOUD), Some(&secret("meta", "metaData", "[1]")), None)
             .contains("key metaData: it must be an object")
     );
-    let odd = json!({"links": [{"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01", "odd": 1}]});
-    let told = why(with_network(&odd, CLOUD));
-    assert!(told.contains("links[0].odd: is not understood") && told.contains("config-drive"), "{told}");
 
     let wants = |form: &str, text: &str| {
         let mut host = host();
@@ -318,6 +315,42 @@ fn what_cannot_be_handed_over_is_told_with_its_secret_and_field() {
     assert!(why(wants("no-cloud", STUB)).contains("NoCloud"), "Ignition reads none there");
     assert_eq!(ready(wants("config-drive", STUB)).form, Form::ConfigDrive);
     assert!(why(wants("floppy", STUB)).contains("must be one of auto, boot-partition"));
+}
+
+/// Bonds of all kinds have words for each reader.
+#[test]
+fn an_os_may_have_bonds_that_need_no_word_of_the_agent() {
+    let document = json!({
+        "links": [
+            {"id": "eth0", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01"},
+            {"id": "eth1", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:02"},
+            {"id": "bond0", "type": "bond", "bond_links": ["eth0", "eth1"], "bond_mode": "balance-xor",
+             "bond_xmit_hash_policy": "layer3+4"},
+        ],
+        "networks": [{"id": "n", "type": "ipv4_dhcp", "link": "bond0"}],
+    });
+    let given = ready(with_network(&document, STUB));
+    assert!(given.warnings.iter().all(|warning| !warning.contains("not understood")), "{:?}", given.warnings);
+    let words = forms(&given).boot_partition.unwrap().network;
+    let bond = "bond=bond2:nic0,nic1:mode=balance-xor,miimon=100,xmit_hash_policy=layer3+4";
+    assert!(words.iter().any(|word| word == bond), "{words:?}");
+    let config = value(&forms(&ready(with_network(&document, CLOUD))).no_cloud.unwrap().files, "network-config");
+    let parameters = &config["bonds"]["bond0"]["parameters"];
+    assert_eq!((&parameters["mode"], &parameters["lacp-rate"]), (&json!("balance-xor"), &Value::Null));
+}
+
+/// What is not understood here may be understood by the OS: it is handed over, and what is lost is said.
+#[test]
+fn a_network_that_is_not_understood_is_handed_over() {
+    let odd = json!({"links": [{"id": "a", "type": "phy", "ethernet_mac_address": "52:54:00:00:00:01", "odd": 1}]});
+    for text in [CLOUD, STUB] {
+        let given = ready(with_network(&odd, text));
+        let warned = given.warnings.iter().find(|warning| warning.contains("links[0].odd: is not understood"));
+        assert!(warned.is_some_and(|warning| warning.contains("config drive")), "{:?}", given.warnings);
+        let forms = forms(&given);
+        assert_eq!(value(&forms.config_drive.unwrap().files, "openstack/latest/network_data.json"), odd);
+        assert!(forms.boot_partition.is_none_or(|boot| boot.network.is_empty()));
+    }
 }
 
 /// A config drive holds what only its reader understands.

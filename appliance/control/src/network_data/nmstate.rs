@@ -3,13 +3,13 @@
 
 use firesteel_wire::{
     NetworkPlan,
-    network::{Address, BondMode, HashPolicy, Link, LinkKind, Route},
+    network::{Address, HashPolicy, Link, LinkKind, Route},
 };
 use serde_json::json;
 
 use super::{
     node::{Node, Object},
-    openstack::{MIIMON_MS, hash, lacp_rate, miimon},
+    openstack::{MIIMON_MS, hash, lacp_rate, miimon, mode},
 };
 
 const MAIN_TABLE: u64 = 254;
@@ -115,12 +115,6 @@ fn vlan(interface: &Object<'_>) -> Result<LinkKind, String> {
 
 fn bond(interface: &Object<'_>) -> Result<LinkKind, String> {
     let bond = interface.need("link-aggregation")?.object(&["mode", "port", "slaves", "options"])?;
-    let modes = [
-        ("802.3ad", BondMode::Lacp),
-        ("4", BondMode::Lacp),
-        ("active-backup", BondMode::ActiveBackup),
-        ("1", BondMode::ActiveBackup),
-    ];
     // The older name, which nmstate still takes.
     let ports = bond.get("port").map_or_else(|| bond.need("slaves"), Ok)?.list()?;
     let (mut miimon_ms, mut lacp_fast, mut policy, mut primary) = (MIIMON_MS, false, HashPolicy::default(), None);
@@ -138,7 +132,7 @@ fn bond(interface: &Object<'_>) -> Result<LinkKind, String> {
         primary = options.get("primary").map(|node| node.text().map(str::to_owned)).transpose()?;
     }
     Ok(LinkKind::Bond {
-        mode: bond.need("mode")?.word(&modes)?,
+        mode: mode(&bond.need("mode")?)?,
         members: ports.iter().map(|port| port.text().map(str::to_owned)).collect::<Result<_, _>>()?,
         mac: interface.get("mac-address").map(|mac| mac.mac()).transpose()?,
         miimon_ms,

@@ -78,16 +78,10 @@ fn nic(link: &Object<'_>) -> Result<LinkKind, String> {
 
 fn bond(link: &Object<'_>) -> Result<LinkKind, String> {
     refuse(link, "vlan_", &[])?;
-    let modes = [
-        ("802.3ad", BondMode::Lacp),
-        ("4", BondMode::Lacp),
-        ("active-backup", BondMode::ActiveBackup),
-        ("1", BondMode::ActiveBackup),
-    ];
     let members = link.need("bond_links")?.list()?;
     let policy = link.get("bond_xmit_hash_policy").or_else(|| link.get("bond_hash_policy"));
     Ok(LinkKind::Bond {
-        mode: link.need("bond_mode")?.word(&modes)?,
+        mode: mode(&link.need("bond_mode")?)?,
         members: members.iter().map(|member| member.text().map(str::to_owned)).collect::<Result<_, _>>()?,
         mac: link.get("ethernet_mac_address").map(|mac| mac.mac()).transpose()?,
         miimon_ms: link.get("bond_miimon").map_or(Ok(MIIMON_MS), |node| miimon(&node))?,
@@ -95,6 +89,14 @@ fn bond(link: &Object<'_>) -> Result<LinkKind, String> {
         hash: policy.map_or(Ok(HashPolicy::default()), |node| hash(&node))?,
         primary: link.get("bond_primary").map(|node| node.text().map(str::to_owned)).transpose()?,
     })
+}
+
+/// By its word or number.
+pub(super) fn mode(node: &Node<'_>) -> Result<BondMode, String> {
+    let numbers = ["0", "1", "2", "3", "4", "5", "6"];
+    let words: Vec<(&str, BondMode)> = BondMode::ALL.iter().map(|mode| (mode.word(), *mode)).collect();
+    let by_number = numbers.into_iter().zip(BondMode::ALL);
+    node.word(&words.into_iter().chain(by_number).collect::<Vec<_>>())
 }
 
 /// A bond that does not look at its members' links sends into dead ones.

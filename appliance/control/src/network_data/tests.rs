@@ -101,7 +101,7 @@ fn what_is_not_understood_is_refused_by_its_path() {
             "\"vlan_link\": \"eno9\"",
             "\"eno9\", which is to carry it",
         ),
-        (BOND, Format::Nmstate, "802.3ad", "balance-rr", "interfaces[0].link-aggregation.mode: must be one of"),
+        (BOND, Format::Nmstate, "802.3ad", "balance-none", "interfaces[0].link-aggregation.mode: must be one of"),
         (BOND, Format::Nmstate, "miimon: '140'", "updelay: 5", "interfaces[0].link-aggregation.options.updelay: is"),
         (BOND, Format::Nmstate, "miimon: '140'", "miimon: 0", "options.miimon: must be 10"),
         (BOND, Format::Nmstate, ", mac-address: '52:54:00:00:00:02'", "", "interfaces[2].mac-address: is missing"),
