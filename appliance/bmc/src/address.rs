@@ -10,8 +10,9 @@
 //! Redfish's schemes are HTTPS, or what `+http` and `+https` say. Nothing but the scheme decides how
 //! a host is booted ([`BmcAddress::boot_via`]); the vendor in it is for people: what a service is, it says
 //! itself (see [`crate::quirks`]). Schemes of drivers that upstream has given up are known by name, so that the
-//! answer says what to write instead. An address names the system's resource; without a path the
-//! service must have exactly one.
+//! answer says what to write instead. An address names the system's resource, by one or two parts of a path
+//! (`Systems/1`, `Systems/namespace/name`); without a path the service must have exactly one. What stands before
+//! `/redfish` is where a gateway keeps this service: all requests go below it.
 
 use std::fmt;
 
@@ -82,7 +83,9 @@ pub struct Address {
     family: Family,
     /// Scheme, host and port, with `/` as path.
     origin: Url,
-    /// Path of the system's resource.
+    /// What stands before `/redfish`, such as `/bmc/7`; mostly nothing.
+    prefix: String,
+    /// Path of the system's resource, without the prefix.
     system: Option<String>,
 }
 
@@ -108,7 +111,10 @@ pub enum AddressError {
     TooLong,
     #[error("BMC address holds a user or password: put them into the Secret that bmc.credentialsName names")]
     Credentials,
-    #[error("BMC address has a query or fragment, or a path that is not below /redfish/v1/Systems/")]
+    #[error(
+        "BMC address has a query or fragment, or a path that is not of the form [/PREFIX]/redfish/v1/Systems/ID: an \
+         ID has one or two parts"
+    )]
     Path,
 }
 
@@ -154,15 +160,15 @@ impl Address {
             return Err(AddressError::Path);
         }
         let path = url.path().trim_end_matches('/').to_owned();
-        let system = match path.as_str() {
-            "" | "/redfish" | "/redfish/v1" | SYSTEMS => None,
-            path if path.strip_prefix(SYSTEMS).is_some_and(|id| id.len() > 1 && !id[1..].contains('/')) => {
-                Some(path.to_owned())
-            }
+        let (prefix, path) = path.split_at(prefix_length(&path).ok_or(AddressError::Path)?);
+        let system = match path {
+            "" | REDFISH | SERVICE | SYSTEMS => None,
+            path if path.strip_prefix(SYSTEMS).is_some_and(is_system) => Some(path.to_owned()),
             _ => return Err(AddressError::Path),
         };
+        let prefix = prefix.to_owned();
         url.set_path("/");
-        let address = Self { family, origin: url, system };
+        let address = Self { family, origin: url, prefix, system };
         // Shown in full, with what had to be percent-encoded: that must be an address again.
         if address.to_string().len() > ADDRESS_BYTES_MAX { Err(AddressError::TooLong) } else { Ok(address) }
     }
@@ -184,6 +190,13 @@ impl Address {
         &self.origin
     }
 
+    /// What stands before `/redfish` in the path of each resource.
+    #[must_use]
+    pub fn prefix(&self) -> &str {
+        &self.prefix
+    }
+
+    /// The path of the system, without the [prefix](Self::prefix).
     #[must_use]
     pub fn system(&self) -> Option<&str> {
         self.system.as_deref()
@@ -199,7 +212,8 @@ impl Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let origin = self.origin.as_str().trim_end_matches('/');
-        write!(f, "{}+{origin}{}", self.family.as_str(), self.system.as_deref().unwrap_or_default())
+        let service = if self.prefix.is_empty() { "" } else { SERVICE };
+        write!(f, "{}+{origin}{}{}", self.family.as_str(), self.prefix, self.system.as_deref().unwrap_or(service))
     }
 }
 
@@ -249,15 +263,45 @@ impl fmt::Display for BmcAddress {
     }
 }
 
+pub(crate) const REDFISH: &str = "/redfish";
+const SERVICE: &str = "/redfish/v1";
 pub(crate) const SYSTEMS: &str = "/redfish/v1/Systems";
+/// Of what follows `Systems`: upstream's drivers know one, and two where a service has namespaces.
+const SYSTEM_PARTS_MAX: usize = 2;
+
+/// Where the service begins in the path of an address. `None`: nowhere.
+fn prefix_length(path: &str) -> Option<usize> {
+    if path.is_empty() || path == REDFISH {
+        return Some(0);
+    }
+    let begins = |(at, _): &(usize, &str)| {
+        let after = path.get(at + SERVICE.len()..).unwrap_or_default();
+        after.is_empty() || after.starts_with('/')
+    };
+    let at = path.match_indices(SERVICE).find(begins).map(|(at, _)| at)?;
+    path.get(..at).filter(|prefix| prefix.is_empty() || is_plain(prefix)).map(str::len)
+}
+
+/// What follows [`SYSTEMS`] in a path: the parts that name one system.
+fn is_system(rest: &str) -> bool {
+    let parts = rest.split('/').skip(1);
+    rest.starts_with('/')
+        && (1..=SYSTEM_PARTS_MAX).contains(&parts.clone().count())
+        && !parts.into_iter().any(str::is_empty)
+}
 
 /// A path that a BMC gave for one of its own resources: absolute, on the same origin, plain. Anything else could carry
 /// the request (and its credentials) elsewhere.
 #[must_use]
 pub fn own_path(path: &str) -> Option<&str> {
-    let is_plain = path.bytes().all(|byte| byte.is_ascii_graphic()) && !path.contains(['\\', '#', '?']);
-    let is_inside = path.starts_with("/redfish/") && !path.contains("//") && !path.split('/').any(leads_elsewhere);
-    (is_plain && is_inside && path.len() <= ADDRESS_BYTES_MAX).then_some(path)
+    (is_plain(path) && path.contains("/redfish/")).then_some(path)
+}
+
+/// A path of which no part leads out of it.
+pub(crate) fn is_plain(path: &str) -> bool {
+    let is_text = path.bytes().all(|byte| byte.is_ascii_graphic()) && !path.contains(['\\', '#', '?']);
+    let is_inside = path.starts_with('/') && !path.contains("//") && !path.split('/').any(leads_elsewhere);
+    is_text && is_inside && path.len() <= ADDRESS_BYTES_MAX
 }
 
 /// `.` and `..`, also with their dots percent-encoded: URLs take all of these for the same (WHATWG URL, section 4.4).
@@ -284,11 +328,31 @@ mod tests {
             ),
             ("REDFISH://10.0.0.5/", "https://10.0.0.5/", None),
             ("redfish://10.0.0.5/redfish/v1", "https://10.0.0.5/", None),
+            (
+                "redfish+http://10.0.0.5/redfish/v1/Systems/cluster/node-0",
+                "http://10.0.0.5/",
+                Some("/redfish/v1/Systems/cluster/node-0"),
+            ),
+            ("redfish://10.0.0.5/bmc/7/redfish/v1/Systems/1", "https://10.0.0.5/", Some("/redfish/v1/Systems/1")),
+            ("redfish://10.0.0.5/bmc/7/redfish/v1/", "https://10.0.0.5/", None),
         ] {
             let address = Address::parse(text).unwrap();
             assert_eq!(address.origin().as_str(), origin, "{text}");
             assert_eq!(address.system(), system, "{text}");
             assert_eq!(Address::parse(&address.to_string()), Ok(address), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_stands_before_the_service_is_kept() {
+        for (text, prefix) in [
+            ("redfish://10.0.0.5/bmc/7/redfish/v1/Systems/1", "/bmc/7"),
+            ("redfish://10.0.0.5/bmc/7/redfish/v1", "/bmc/7"),
+            ("redfish://10.0.0.5/redfish/redfish/v1/Systems/1", "/redfish"),
+            ("redfish://10.0.0.5/redfish/v1/Systems/1", ""),
+            ("redfish://10.0.0.5", ""),
+        ] {
+            assert_eq!(Address::parse(text).unwrap().prefix(), prefix, "{text}");
         }
     }
 
@@ -372,7 +436,11 @@ mod tests {
             ("redfish://user@10.0.0.5", AddressError::Credentials),
             ("redfish://10.0.0.5/redfish/v1/Systems/1?a=b", AddressError::Path),
             ("redfish://10.0.0.5/redfish/v1/Systems/1#x", AddressError::Path),
-            ("redfish://10.0.0.5/redfish/v1/Systems/1/Bios", AddressError::Path),
+            ("redfish://10.0.0.5/redfish/v1/Systems/a/b/Bios", AddressError::Path),
+            ("redfish://10.0.0.5/redfish/v1/Systems/a//b", AddressError::Path),
+            ("redfish://10.0.0.5//bmc/redfish/v1/Systems/1", AddressError::Path),
+            ("redfish://10.0.0.5/bmcredfish/v1x/Systems/1", AddressError::Path),
+            ("redfish://10.0.0.5/redfish/v1/Managers/1", AddressError::Path),
             ("redfish://10.0.0.5/redfish/v1/Systems/../../../x", AddressError::Path),
             ("redfish://10.0.0.5/admin", AddressError::Path),
             ("redfish://", AddressError::NotAUrl),
@@ -390,6 +458,7 @@ mod tests {
     #[test]
     fn links_stay_on_the_service() {
         assert_eq!(own_path("/redfish/v1/Systems/1"), Some("/redfish/v1/Systems/1"));
+        assert_eq!(own_path("/bmc/7/redfish/v1/Systems/1"), Some("/bmc/7/redfish/v1/Systems/1"));
         for path in [
             "",
             "redfish/v1",

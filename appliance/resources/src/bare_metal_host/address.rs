@@ -28,7 +28,9 @@ const GIVEN_UP: [(&str, &str); 5] = [
     ("ilo5", "ilo5-redfish"),
     ("irmc", "redfish"),
 ];
-const SYSTEMS: &str = "/redfish/v1/Systems";
+const SERVICE: &str = "/redfish/v1";
+/// Of what follows `Systems`.
+const SYSTEM_PARTS_MAX: usize = 2;
 
 /// The family of an address, such as `redfish`, in lower case.
 #[must_use]
@@ -100,29 +102,43 @@ fn ipmi(rest: &str) -> Result<(), String> {
     }
 }
 
-/// `HOST[:PORT]/redfish/v1/Systems/ID`, or the service alone where it has one system.
+/// `HOST[:PORT][/PREFIX]/redfish/v1/Systems/ID`, or the service alone, with or without its path, where it has one
+/// system. An ID has one or two parts.
 fn redfish(rest: &str) -> Result<(), String> {
-    let example = format!("such as {SYSTEMS}/1");
-    let Some((place, path)) = rest.split_once('/') else {
-        authority(rest)?;
-        return Err(format!("needs the path of the system, {example}"));
-    };
+    let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
     authority(place)?;
     if path.contains(['?', '#']) {
         return Err("has a query or a fragment, which no BMC's address has".to_owned());
     }
     let path = format!("/{path}");
     let path = path.trim_end_matches('/');
-    let id = path.strip_prefix(SYSTEMS).and_then(|rest| rest.strip_prefix('/'));
-    let is_id = id.is_some_and(|id| {
-        let plain = id.to_ascii_lowercase().replace("%2e", ".");
-        !id.is_empty() && !id.contains('/') && plain != "." && plain != ".."
-    });
-    if is_id || matches!(path, "" | "/redfish" | "/redfish/v1" | SYSTEMS) {
+    let service = match path {
+        "" | "/redfish" => Some(""),
+        path => path
+            .match_indices(SERVICE)
+            .map(|(at, _)| path.get(at + SERVICE.len()..).unwrap_or_default())
+            .find(|after| after.is_empty() || after.starts_with('/')),
+    };
+    if service.is_some_and(is_service) && path.split('/').skip(1).all(is_part) {
         Ok(())
     } else {
-        Err(format!("has a path that is not that of a system, {example}"))
+        Err(format!("has a path that is not that of a system, such as {SERVICE}/Systems/1"))
     }
+}
+
+/// What follows the service's own path: nothing, its systems, or one of these.
+fn is_service(after: &str) -> bool {
+    let mut parts = after.split('/').skip(1);
+    match parts.next() {
+        None => true,
+        Some("Systems") => parts.count() <= SYSTEM_PARTS_MAX,
+        Some(_) => false,
+    }
+}
+
+/// One part of a path, which leads nowhere else.
+fn is_part(part: &str) -> bool {
+    !part.is_empty() && !matches!(part.to_ascii_lowercase().replace("%2e", ".").as_str(), "." | "..")
 }
 
 /// A host and a port, and no login.
@@ -186,12 +202,24 @@ mod tests {
             }
             for transport in ["", "+http", "+https"] {
                 let scheme = format!("{family}{transport}");
-                for good in ["192.0.2.5/redfish/v1/Systems/1", "bmc.example:8443/redfish/v1/Systems/a-b/", "[::1]/"] {
+                for good in [
+                    "192.0.2.5",
+                    "192.0.2.5:8443",
+                    "192.0.2.5/redfish/v1/Systems/1",
+                    "192.0.2.5/redfish/v1/Systems/cluster/node-0",
+                    "192.0.2.5/bmc/7/redfish/v1/Systems/1",
+                    "192.0.2.5/bmc/7/redfish/v1",
+                    "bmc.example:8443/redfish/v1/Systems/a-b/",
+                    "[::1]/",
+                ] {
                     assert_eq!(check(&format!("{scheme}://{good}")), Ok(()), "{scheme} {good}");
                 }
                 for bad in [
-                    "192.0.2.5",
                     "/redfish/v1/Systems/1",
+                    "192.0.2.5/redfish/v1/Systems/a/b/c",
+                    "192.0.2.5/redfish/v1/Systems/a//b",
+                    "192.0.2.5/../redfish/v1/Systems/1",
+                    "192.0.2.5/redfish/v1/Managers/1",
                     "root:calvin@192.0.2.5/redfish/v1/Systems/1",
                     "192.0.2.5/redfish/v1/Systems/1?a=b",
                     "192.0.2.5/redfish/v1/Systems/../../x",

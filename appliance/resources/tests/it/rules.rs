@@ -35,7 +35,11 @@ fn each_rule_has_a_good_and_a_bad_case() {
     let root = |level: &str| json!({"level": level, "rootVolume": true, "physicalDisks": disks});
     let rows: Vec<(Value, Value, &str)> = vec![
         (bmc("redfish+http://192.0.2.5/redfish/v1/Systems/1"), bmc("http://192.0.2.5/x"), "spec.bmc.address"),
-        (bmc("idrac-virtualmedia://192.0.2.5/redfish/v1/Systems/1"), bmc("redfish://192.0.2.5"), "spec.bmc.address"),
+        (
+            bmc("idrac-virtualmedia://192.0.2.5/redfish/v1/Systems/1"),
+            bmc("redfish://192.0.2.5/redfish/v1/Managers/1"),
+            "spec.bmc.address",
+        ),
         (bmc("redfish-uefihttp://192.0.2.5/redfish/v1/Systems/1"), bmc("irmc://192.0.2.5/"), "spec.bmc.address"),
         (bmc("ilo5-redfish+https://192.0.2.5/"), bmc("ilo5-redfish://root:x@192.0.2.5/"), "spec.bmc.address"),
         (bmc("192.0.2.5"), bmc("ipmi://"), "spec.bmc.address"),
