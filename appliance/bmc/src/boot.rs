@@ -5,7 +5,8 @@ use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
 use crate::client::{BootSet, Client, path_of, seconds};
-use crate::decide::{BootMode, BootWish, Target, boot_difference, etag_ladder, is_boot_stuck, plan_boot};
+use crate::decide::shows_overrides;
+use crate::decide::{BootMode, BootWish, Target, boot_difference, boot_left, etag_ladder, is_boot_stuck, plan_boot};
 use crate::error::{Error, plain_text};
 use crate::http::Answer;
 use crate::model::{ServiceRoot, System};
@@ -28,12 +29,25 @@ impl Client {
         let (system, etags) = self.read_system().await?;
         let firmware = if wish.target == Target::Cd { self.firmware(&system).await? } else { String::new() };
         let quirks = self.quirks(&system, &firmware);
-        let body = plan_boot(&system, wish, quirks).map_err(|what| Error::Unsupported { what })?;
+        let body = match plan_boot(&system, wish, quirks) {
+            Ok(body) => body,
+            // Its host may boot from the network by itself all the same.
+            Err(what) if wish.target == Target::Pxe => {
+                return Ok(BootSet::NotOffered { why: format!("it cannot {what}") });
+            }
+            Err(what) => return Err(Error::Unsupported { what }),
+        };
         let what = format!("the boot override {}", wish.target.as_str());
         let (path, etags) = self.boot_resource(&system, etags, quirks).await?;
         let answer = self.patch(&path, &body, &etag_ladder(&etags, quirks)).await?;
         let status = answer.status.as_u16();
-        answer.accepted(&what, &path)?;
+        match answer.accepted(&what, &path) {
+            Ok(_) => {}
+            Err(error @ (Error::Refused { .. } | Error::Unsupported { .. })) if !shows_overrides(&system) => {
+                return Ok(BootSet::NotOffered { why: format!("it shows none, and {error}") });
+            }
+            Err(error) => return Err(error),
+        }
         self.read_boot_back(wish, quirks, &format!("PATCH {path} was answered {status}")).await
     }
 
@@ -47,6 +61,18 @@ impl Client {
             return Ok(None);
         }
         self.set_boot(&BootWish::once(Target::None)).await.map(Some)
+    }
+
+    /// Takes back whatever override for a boot into our ramdisk is left, once that boot is over. `None`: there is none.
+    ///
+    /// # Errors
+    /// What the BMC cannot do or does not take.
+    pub async fn take_boot_back(&self) -> Result<Option<BootSet>, Error> {
+        let (system, _) = self.read_system().await?;
+        match boot_left(&system) {
+            Some(_) => self.set_boot(&BootWish::once(Target::None)).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     async fn read_boot_back(&self, wish: &BootWish<'_>, quirks: Quirks, sent: &str) -> Result<BootSet, Error> {
@@ -64,7 +90,11 @@ impl Client {
             // It is known to stay so.
             let is_final = !wish.is_lasting && is_boot_stuck(&system, quirks);
             if is_final || passed + self.patience.pause > self.patience.read_back {
-                let seen = format!("{sent}, and {} later the system says {difference}", seconds(passed));
+                let later = format!("{sent}, and {} later", seconds(passed));
+                if !shows_overrides(&system) {
+                    return Ok(BootSet::NotOffered { why: format!("{later} the system shows none") });
+                }
+                let seen = format!("{later} the system says {difference}");
                 return Ok(BootSet::Unverified { seen });
             }
             sleep(self.patience.pause).await;

@@ -86,6 +86,10 @@ pub enum BootSet {
     Unverified {
         seen: String,
     },
+    /// The BMC has no override for this boot: the host boots by its firmware's own order.
+    NotOffered {
+        why: String,
+    },
 }
 
 /// How long a BMC is waited for.
@@ -289,6 +293,11 @@ impl Client {
         }
     }
 
+    /// Whether it is driven by Basic authentication because the BMC had no place for a session.
+    pub async fn is_in_place_of_session(&self) -> bool {
+        self.login.lock().await.is_in_place_of_session
+    }
+
     /// Ends the session, where there is one.
     pub async fn close(mut self) {
         let login = self.login.get_mut();
@@ -383,10 +392,11 @@ impl Client {
     pub(crate) async fn get(&self, path: &str) -> Result<Answer, Error> {
         let proof = self.proof().await;
         let answer = self.connection.get(path, &proof).await?;
-        match self.renewed(&answer, &proof).await? {
-            Some(proof) => self.connection.get(path, &proof).await,
-            None => Ok(answer),
-        }
+        let answer = match self.renewed(&answer, &proof).await? {
+            Some(proof) => self.connection.get(path, &proof).await?,
+            None => answer,
+        };
+        self.let_in(answer).await
     }
 
     pub(crate) async fn change(
@@ -398,10 +408,20 @@ impl Client {
     ) -> Result<Answer, Error> {
         let proof = self.proof().await;
         let answer = self.connection.change(method.clone(), path, &proof, body, if_match).await?;
-        match self.renewed(&answer, &proof).await? {
-            Some(proof) => self.connection.change(method, path, &proof, body, if_match).await,
-            None => Ok(answer),
+        let answer = match self.renewed(&answer, &proof).await? {
+            Some(proof) => self.connection.change(method, path, &proof, body, if_match).await?,
+            None => answer,
+        };
+        self.let_in(answer).await
+    }
+
+    /// Where Basic authentication stands in for a session that had no place, a refusal says nothing of the login.
+    async fn let_in(&self, answer: Answer) -> Result<Answer, Error> {
+        if answer.status.as_u16() == 401 && self.is_in_place_of_session().await {
+            self.connection.line().basic_refused();
+            return Err(Error::NoSessionNorBasic);
         }
+        Ok(answer)
     }
 
     async fn proof(&self) -> Proof {

@@ -7,7 +7,10 @@ mod boot;
 use crate::model::System;
 use crate::quirks::Quirks;
 
-pub use boot::{BootMode, BootWish, Target, boot_difference, etag_ladder, is_boot_stuck, plan_boot, target_word};
+pub use boot::{
+    BootMode, BootWish, Target, boot_difference, boot_left, etag_ladder, is_boot_stuck, plan_boot, shows_overrides,
+    target_word,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum PowerState {

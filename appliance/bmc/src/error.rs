@@ -14,6 +14,15 @@ pub enum Error {
         "the BMC's certificate or TLS was refused ({detail}): give its CA, or set bmc.disableCertificateVerification"
     )]
     Tls { detail: String },
+    #[error(
+        "the BMC offers only {offer}, and these are no longer supported: update its firmware, or have it offer others"
+    )]
+    TlsTooOld { offer: String },
+    #[error(
+        "a TLS connection with the BMC could not be made, whatever its certificate ({detail}): check that bmc.address \
+         names a port with HTTPS, and update the BMC's firmware or give it another key"
+    )]
+    TlsFailed { detail: String },
     #[error("the BMC did not answer {what}: it may be restarting or overloaded")]
     Timeout { what: String },
     #[error("the BMC refuses the login: check username and password in the Secret of bmc.credentialsName")]
@@ -29,6 +38,11 @@ pub enum Error {
     UnfitLogin { detail: String },
     #[error("the BMC has no session free: end those of others, or wait until they end by themselves")]
     NoSessionFree,
+    #[error(
+        "the BMC has no session free, and refused this login by Basic authentication: end sessions of others, or wait \
+         until they end by themselves"
+    )]
+    NoSessionNorBasic,
     #[error("the BMC's user may not do this ({message}): give it the role Operator or Administrator")]
     Forbidden { message: String },
     #[error("the BMC has no {path}: check the path in bmc.address")]
@@ -62,8 +76,11 @@ impl Error {
             Self::Refused { what, .. } => what == SESSION,
             Self::Unreachable { .. }
             | Self::Tls { .. }
+            | Self::TlsTooOld { .. }
+            | Self::TlsFailed { .. }
             | Self::Timeout { .. }
             | Self::NoSessionFree
+            | Self::NoSessionNorBasic
             | Self::NotFound { .. }
             | Self::SeveralSystems { .. }
             | Self::Busy { .. }
@@ -82,10 +99,13 @@ impl Error {
             | Self::Timeout { .. }
             | Self::Busy { .. }
             | Self::NoSessionFree
+            | Self::NoSessionNorBasic
             | Self::Crowded { .. }
             | Self::BadAnswer { .. } => true,
             Self::Refused { status, .. } => *status >= 500,
             Self::Tls { .. }
+            | Self::TlsTooOld { .. }
+            | Self::TlsFailed { .. }
             | Self::Unauthorized
             | Self::UnknownUser
             | Self::WrongPassword

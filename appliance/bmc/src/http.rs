@@ -1,29 +1,31 @@
 //! Requests to one BMC: in the turn that its [`Line`] gives, bounded in size and time, to its own origin only.
 //!
-//! A redirect is followed for reads on the same origin only; anywhere else it would hand the login
-//! to whoever the answer names.
+//! A redirect is followed on the same origin only, a few times; anywhere else it would hand the login to the place
+//! that the answer names. A change that is redirected was not made, so it is sent again as it was.
 
 use std::error::Error as _;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, ETAG, HeaderMap, HeaderValue, IF_MATCH, LOCATION};
+use reqwest::header::{
+    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, LOCATION,
+};
 use reqwest::{Method, StatusCode, Url, redirect};
 use serde_json::Value;
 
-use crate::address::{Address, own_path};
+use crate::address::{Address, REDFISH, is_plain};
+use crate::body::{self, BODY_BYTES_MAX};
 use crate::error::{Error, plain_text};
 use crate::hidden::Hidden;
 use crate::limit::Line;
 use crate::model::{error_text, has_message_id};
-use crate::tls::{Tls, client_config};
+use crate::tls::{self, Tls};
 
-/// The largest answers in use (a full system) are some tens of kilobytes.
-pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
 /// A BMC on the same site answers SYN at once, or is not there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// From `/redfish/v1` to `/redfish/v1/` and back is one; more is a loop.
-const REDIRECTS_MAX: u32 = 2;
+/// From `/redfish/v1` to `/redfish/v1/` is one, to another path of the same resource one more; beyond these it is a loop.
+const REDIRECTS_MAX: u32 = 4;
 
 /// What proves who asks.
 #[derive(Clone)]
@@ -42,11 +44,21 @@ pub(crate) struct Answer {
 
 pub(crate) struct Connection {
     origin: Url,
+    /// What stands before `/redfish`.
+    prefix: String,
     client: reqwest::Client,
+    /// Certificates are not verified.
+    is_unverified: bool,
     hidden: Hidden,
     line: Arc<Line>,
     /// From the request's begin to the end of its answer.
     within: Duration,
+}
+
+/// Why there is no answer.
+enum Broken {
+    Transport(reqwest::Error),
+    Answer(Error),
 }
 
 impl Connection {
@@ -58,7 +70,7 @@ impl Connection {
         within: Duration,
     ) -> Result<Self, Error> {
         let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(client_config(tls)?)
+            .tls_backend_preconfigured(tls::client_config(tls)?)
             .redirect(redirect::Policy::none())
             // The environment's proxy has no business between appliance and BMC.
             .no_proxy()
@@ -68,22 +80,20 @@ impl Connection {
             .user_agent(concat!("firesteel/", env!("CARGO_PKG_VERSION")))
             .build()
             .map_err(|error| Error::Unreachable { detail: chain(&error) })?;
-        Ok(Self { origin: address.origin().clone(), client, hidden, line, within })
+        let (origin, prefix) = (address.origin().clone(), address.prefix().to_owned());
+        Ok(Self { origin, prefix, client, is_unverified: tls.is_verification_disabled, hidden, line, within })
+    }
+
+    /// What is known of this BMC beyond one login.
+    pub(crate) fn line(&self) -> &Line {
+        &self.line
     }
 
     pub(crate) async fn get(&self, path: &str, proof: &Proof) -> Result<Answer, Error> {
-        let mut path = path.to_owned();
-        for _ in 0..=REDIRECTS_MAX {
-            let answer = self.send(Method::GET, &path, proof, None, None).await?;
-            if !answer.status.is_redirection() {
-                return Ok(answer);
-            }
-            path = self.own_location(&answer, "GET", &path)?;
-        }
-        Err(Error::BadAnswer { what: format!("GET {path}"), detail: "it redirects in a circle".to_owned() })
+        self.ask(Method::GET, path, proof, None, None).await
     }
 
-    /// POST or PATCH. Never repeated and never redirected.
+    /// POST or PATCH. Never repeated but where it was redirected.
     pub(crate) async fn change(
         &self,
         method: Method,
@@ -92,30 +102,55 @@ impl Connection {
         body: &Value,
         if_match: Option<&str>,
     ) -> Result<Answer, Error> {
-        let name = method.to_string();
-        let answer = self.send(method, path, proof, Some(body), if_match).await?;
-        if answer.status.is_redirection() {
-            let to = answer.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or("nowhere");
-            return Err(Error::Redirected { what: format!("{name} {path}"), to: answer.told(to) });
-        }
-        Ok(answer)
+        self.ask(method, path, proof, Some(body), if_match).await
     }
 
     pub(crate) async fn delete(&self, path: &str, proof: &Proof) -> Result<Answer, Error> {
-        self.send(Method::DELETE, path, proof, None, None).await
+        self.ask(Method::DELETE, path, proof, None, None).await
+    }
+
+    /// A request and its redirects.
+    async fn ask(
+        &self,
+        mut method: Method,
+        path: &str,
+        proof: &Proof,
+        mut body: Option<&Value>,
+        mut if_match: Option<&str>,
+    ) -> Result<Answer, Error> {
+        let what = format!("{method} {path}");
+        let elsewhere = || Error::Redirected { what: what.clone(), to: plain_text(path) };
+        let mut place = self.own(path).ok_or_else(elsewhere)?;
+        for _ in 0..=REDIRECTS_MAX {
+            let answer = self.send(method.clone(), &place, proof, body, if_match).await?;
+            if !answer.status.is_redirection() {
+                return Ok(answer);
+            }
+            place = self.own_location(&answer, &what, &place)?;
+            // "See other" (RFC 9110, section 15.4.4) is where the outcome of what was done is shown.
+            if answer.status == StatusCode::SEE_OTHER {
+                (method, body, if_match) = (Method::GET, None, None);
+            }
+        }
+        Err(Error::BadAnswer {
+            what,
+            detail: format!("it redirects more than {REDIRECTS_MAX} times, perhaps in a circle"),
+        })
     }
 
     async fn send(
         &self,
         method: Method,
-        path: &str,
+        place: &str,
         proof: &Proof,
         body: Option<&Value>,
         if_match: Option<&str>,
     ) -> Result<Answer, Error> {
-        let what = format!("{method} {path}");
+        let what = format!("{method} {place}");
         let mut url = self.origin.clone();
+        let (path, query) = place.split_once('?').map_or((place, None), |(path, query)| (path, Some(query)));
         url.set_path(path);
+        url.set_query(query);
         let mut request = self.client.request(method, url);
         request = match proof {
             Proof::None => request,
@@ -133,7 +168,11 @@ impl Connection {
             Proof::Session(token) => self.hidden.clone().and(token.to_str().unwrap_or_default()),
             Proof::None | Proof::Basic(_) => self.hidden.clone(),
         };
-        let result = perform(request, &what, hidden, self.within).await;
+        let result = match perform(request, &what, hidden).await {
+            Ok(answer) => Ok(answer),
+            Err(Broken::Answer(error)) => Err(error),
+            Err(Broken::Transport(error)) => Err(self.transport_error(&error, &what).await),
+        };
         drop(turn);
         match &result {
             Ok(answer) => tracing::debug!(bmc = %self.origin, what, status = answer.status.as_u16(), "asked BMC"),
@@ -142,50 +181,78 @@ impl Connection {
         result
     }
 
+    /// Where a resource of this service is: links may name it with what stands before the service, or without.
+    fn own(&self, path: &str) -> Option<String> {
+        let is_below = |path: &str, with: &str| path.strip_prefix(with).is_some_and(|rest| rest.starts_with('/'));
+        let inner = path.strip_prefix(&self.prefix).filter(|inner| is_below(inner, REDFISH));
+        inner
+            .or_else(|| Some(path).filter(|path| is_below(path, REDFISH)))
+            .map(|inner| format!("{}{inner}", self.prefix))
+    }
+
     /// Where a redirect leads, if it stays here.
-    fn own_location(&self, answer: &Answer, method: &str, path: &str) -> Result<String, Error> {
-        let location = answer.headers.get(LOCATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
-        let mut here = self.origin.clone();
-        here.set_path(path);
-        let target = here.join(location).ok().filter(|url| url.origin() == self.origin.origin());
-        target
-            .as_ref()
-            .and_then(|url| own_path(url.path()))
-            .map(str::to_owned)
-            .ok_or_else(|| Error::Redirected { what: format!("{method} {path}"), to: answer.told(location) })
+    fn own_location(&self, answer: &Answer, what: &str, place: &str) -> Result<String, Error> {
+        let location = answer.header(&LOCATION).unwrap_or_default();
+        let here = self.origin.join(place).ok();
+        let target = here.filter(|_| !location.is_empty()).and_then(|here| here.join(location).ok());
+        let target = target.filter(|url| url.origin() == self.origin.origin() && is_plain(url.path()));
+        let own = target.and_then(|url| {
+            let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+            let is_here = url.path().strip_prefix(&self.prefix).is_some_and(|rest| rest.starts_with('/'));
+            let place = if is_here { Some(url.path().to_owned()) } else { self.own(url.path()) };
+            place.map(|place| place + &query)
+        });
+        let to = if location.is_empty() { "nowhere" } else { location };
+        own.ok_or_else(|| Error::Redirected { what: what.to_owned(), to: answer.told(to) })
+    }
+
+    async fn transport_error(&self, error: &reqwest::Error, what: &str) -> Error {
+        let within = self.within;
+        if let Some(tls) = find_tls_error(error) {
+            return tls::refusal(tls, &self.origin, self.is_unverified).await;
+        }
+        if error.is_timeout() && !error.is_connect() {
+            return Error::Timeout { what: format!("{what} within {} s", within.as_secs_f32()) };
+        }
+        if error.is_body() || error.is_decode() {
+            return Error::BadAnswer { what: what.to_owned(), detail: plain_text(&chain(error)) };
+        }
+        let detail = plain_text(&chain(error));
+        // Some end the connection without an alert where they find nothing in common.
+        if self.origin.scheme() == "https" && error.is_connect() && is_broken_off(error) {
+            return tls::broken_off(&self.origin).await.unwrap_or(Error::Unreachable { detail });
+        }
+        Error::Unreachable { detail }
     }
 }
 
-async fn perform(
-    request: reqwest::RequestBuilder,
-    what: &str,
-    hidden: Hidden,
-    within: Duration,
-) -> Result<Answer, Error> {
-    let mut response = request.send().await.map_err(|error| transport_error(&error, what, within))?;
+async fn perform(request: reqwest::RequestBuilder, what: &str, hidden: Hidden) -> Result<Answer, Broken> {
+    let mut response = request.send().await.map_err(Broken::Transport)?;
+    let bad = |detail: String| Broken::Answer(Error::BadAnswer { what: what.to_owned(), detail });
     let (status, headers) = (response.status(), response.headers().clone());
     let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| transport_error(&error, what, within))? {
+    while let Some(chunk) = response.chunk().await.map_err(Broken::Transport)? {
         if body.len() + chunk.len() > BODY_BYTES_MAX {
-            let detail = format!("it is longer than {BODY_BYTES_MAX} bytes");
-            return Err(Error::BadAnswer { what: what.to_owned(), detail });
+            return Err(bad(body::too_long()));
         }
         body.extend_from_slice(&chunk);
     }
+    let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("(not a text)"));
+    let body = body::decoded(encoding, body).map_err(bad)?;
     Ok(Answer { status, headers, body, hidden })
 }
 
-fn transport_error(error: &reqwest::Error, what: &str, within: Duration) -> Error {
-    if let Some(tls) = find_tls_error(error) {
-        return Error::Tls { detail: plain_text(&tls.to_string()) };
+/// Whether the peer ended the connection while it was made.
+fn is_broken_off(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut cause = Some(error);
+    while let Some(error) = cause {
+        let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
+        if matches!(kind, Some(ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset | ErrorKind::BrokenPipe)) {
+            return true;
+        }
+        cause = error.source();
     }
-    if error.is_timeout() && !error.is_connect() {
-        return Error::Timeout { what: format!("{what} within {} s", within.as_secs_f32()) };
-    }
-    if error.is_body() || error.is_decode() {
-        return Error::BadAnswer { what: what.to_owned(), detail: plain_text(&chain(error)) };
-    }
-    Error::Unreachable { detail: plain_text(&chain(error)) }
+    false
 }
 
 fn find_tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
@@ -235,8 +302,14 @@ impl Answer {
     }
 
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
-        serde_json::from_slice(&self.body)
-            .map_err(|error| Error::BadAnswer { what: format!("GET {path}"), detail: self.told(&error.to_string()) })
+        serde_json::from_slice(&self.body).map_err(|error| {
+            let detail = body::not_json(self.header(&CONTENT_TYPE), &self.body, &error.to_string());
+            Error::BadAnswer { what: format!("GET {path}"), detail: self.told(&detail) }
+        })
+    }
+
+    pub(crate) fn header(&self, name: &HeaderName) -> Option<&str> {
+        self.headers.get(name).and_then(|value| value.to_str().ok())
     }
 
     /// What the BMC said, for people.
@@ -250,7 +323,12 @@ impl Answer {
     }
 
     pub(crate) fn etag(&self) -> Option<String> {
-        self.headers.get(ETAG).and_then(|value| value.to_str().ok()).map(str::to_owned)
+        self.header(&ETAG).map(str::to_owned)
+    }
+
+    /// What the BMC says in words.
+    pub(crate) fn message(&self) -> Option<String> {
+        error_text(&self.body)
     }
 
     /// Whether the BMC says why, and one of its reasons is this.

@@ -11,6 +11,8 @@
 //! media      virtual media in and out                                                        (performs)
 //! inventory  versions, health, Secure Boot, memory, processors, firmware                     (performs)
 //! http       one request: bounded, never a credential to another origin                      (performs)
+//! body       what an answer is encoded as, and what it is where it is no JSON                    (pure)
+//! tls        certificates and their keys; what a BMC offers whose TLS is too old             (performs)
 //! limit      how often one BMC is asked, by everybody together                  (pure, and a queue)
 //! hidden     the login, kept out of what a BMC says                                              (pure)
 //! fake       a stateful service for tests, with faults
@@ -24,6 +26,7 @@
 //! confirm is called unverified ([`PowerSet`], [`BootSet`], [`MediaSet`]).
 
 pub mod address;
+mod body;
 mod boot;
 mod client;
 pub mod decide;

@@ -23,6 +23,9 @@ pub const PERIOD: Duration = Duration::from_millis(50);
 pub const BURST: u32 = 100;
 /// Calls that may wait for one BMC: a chassis of that many hosts. More is a loop somewhere.
 pub const WAITING_MAX: usize = 128;
+/// Basic authentication that was refused in place of a session is not tried again for so long: each try may count as a
+/// refused login, and common BMCs lock an account at the fifth within ten minutes.
+const BASIC_PAUSE: Duration = Duration::from_mins(10);
 /// Places that are kept before those are forgotten that nobody asks; a forgotten one begins as a fresh one.
 const PLACES_KEPT: usize = 256;
 
@@ -68,6 +71,8 @@ pub struct Line {
     pace: Mutex<Pace>,
     waiting: AtomicUsize,
     start: Instant,
+    /// When this BMC last refused Basic authentication while it had no session free.
+    basic_refused_at: Lock<Option<Instant>>,
 }
 
 /// The right to one request; the next one begins a pause after this is dropped.
@@ -94,7 +99,12 @@ impl Drop for Waiting<'_> {
 
 impl Default for Line {
     fn default() -> Self {
-        Self { pace: Mutex::default(), waiting: AtomicUsize::new(0), start: Instant::now() }
+        Self {
+            pace: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            start: Instant::now(),
+            basic_refused_at: Lock::default(),
+        }
     }
 }
 
@@ -113,9 +123,20 @@ impl Line {
         Ok(Turn { pace, start: self.start })
     }
 
+    /// Whether a password may be shown by Basic authentication where there is no session for it.
+    pub(crate) fn may_try_basic(&self) -> bool {
+        let refused_at = *self.basic_refused_at.lock().unwrap_or_else(PoisonError::into_inner);
+        refused_at.is_none_or(|at| at.elapsed() >= BASIC_PAUSE)
+    }
+
+    /// It was shown so, and refused.
+    pub(crate) fn basic_refused(&self) {
+        *self.basic_refused_at.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+    }
+
     fn is_idle(self: &Arc<Self>) -> bool {
         let is_fresh = self.pace.try_lock().is_ok_and(|pace| pace.is_fresh(self.start.elapsed()));
-        Arc::strong_count(self) == 1 && is_fresh
+        Arc::strong_count(self) == 1 && is_fresh && self.may_try_basic()
     }
 }
 

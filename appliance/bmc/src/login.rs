@@ -1,12 +1,14 @@
 //! Logging in: a session where the service has them, else a password with each request.
 //!
 //! A session is one login for many requests, and is deleted at the end, also where a call was given up
-//! half-way: BMCs have places for few, and keep a forgotten one for half an hour. Where the service offers none,
-//! has no place left, or fails to make one, it is Basic authentication.
+//! half-way: BMCs have places for few, and keep a forgotten one for half an hour. Its path is in the body of the
+//! answer (`@odata.id`), in `Location`, made of its `Id`, or the only one in the collection: services leave out one
+//! or the other. Where the service offers none, has no place left, or fails to make one, it is Basic authentication.
 //!
 //! A password is shown to the BMC once per login: what refuses a session because of the login is not asked again
 //! by Basic. So one refused login here is one that the BMC counts, and who counts the refusals (an account is
-//! locked after a few) counts right.
+//! locked after a few) counts right. Where there is no place for a session, a refusal of Basic says nothing of the
+//! password: most such BMCs take sessions only. That is tried seldom (see [`crate::limit`]).
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -18,12 +20,15 @@ use crate::Credentials;
 use crate::address::own_path;
 use crate::error::{Error, SESSION};
 use crate::http::{Answer, Connection, Proof};
+use crate::model::{Collection, Session};
 
 /// What is known of the login.
 pub(crate) struct Login {
     pub(crate) proof: Proof,
     /// To be deleted at the end.
     pub(crate) session: Option<String>,
+    /// There was no place for a session: it is Basic authentication in its place.
+    pub(crate) is_in_place_of_session: bool,
 }
 
 /// What the answer to the wish for a session means.
@@ -32,6 +37,8 @@ enum Opened {
     Session,
     /// Nothing was said about the login.
     TryBasic,
+    /// All places are taken.
+    NoPlace,
     LoginRefused,
     Failed,
 }
@@ -39,17 +46,24 @@ enum Opened {
 /// Message identifiers with which services refuse a login by other statuses than 401.
 const LOGIN_REFUSED: &[&str] = &["Unauthorized", "AccessDenied", "InvalidCredential", "LoginFail"];
 /// And those that say that there is no place for one more session.
-const NO_PLACE: &[&str] = &["SessionLimitExceeded", "CreateLimitReached", "RAC0218"];
+const NO_PLACE: &[&str] = &["SessionLimitExceeded", "CreateLimitReached", "MaximumSessions", "RAC0218"];
+/// The same in the words of services that have no identifier for it.
+const NO_PLACE_WORDS: &[&str] = &["limit", "maximum", "exceed", "too many", "no free", "no more", "full"];
 
-/// Pure: `says` looks for a message identifier.
-fn judge(status: u16, has_token: bool, says: impl Fn(&str) -> bool) -> Opened {
+/// Pure: `says` looks for a message identifier, and `text` is what the service says in words.
+fn judge(status: u16, has_token: bool, says: impl Fn(&str) -> bool, text: &str) -> Opened {
     let is_said = |list: &[&str]| list.iter().any(|id| says(id));
+    let text = text.to_ascii_lowercase();
+    let is_full = text.contains("session") && NO_PLACE_WORDS.iter().any(|word| text.contains(word));
     match status {
         200..=299 if has_token => Opened::Session,
         401 => Opened::LoginRefused,
-        _ if is_said(NO_PLACE) => Opened::TryBasic,
+        300.. if is_said(NO_PLACE) => Opened::NoPlace,
         400 | 403 if is_said(LOGIN_REFUSED) => Opened::LoginRefused,
-        // 503 and 429 without a reason are a BMC that is busy, and stays so for the next request.
+        300.. if is_full => Opened::NoPlace,
+        // It has just shown its root, so it is not busy altogether.
+        503 if text.is_empty() => Opened::NoPlace,
+        // A BMC that is busy stays so for the next request.
         429 | 503 => Opened::Failed,
         200..=299 | 404 | 405 | 500.. => Opened::TryBasic,
         // It may have counted the login: showing the password again could be the one that locks the account.
@@ -63,40 +77,77 @@ pub(crate) async fn log_in(
     credentials: &Credentials,
     sessions: Option<&str>,
 ) -> Result<Login, Error> {
-    let Some(path) = sessions else { return basic(credentials) };
+    let Some(path) = sessions else { return basic(credentials, false) };
     let body = json!({"UserName": credentials.username, "Password": credentials.password});
     let answer = connection.change(Method::POST, path, &Proof::None, &body, None).await?;
     let token = answer.headers.get("x-auth-token").cloned();
-    match (judge(answer.status.as_u16(), token.is_some(), |id| answer.says(id)), token) {
+    let said = answer.message().unwrap_or_default();
+    match (judge(answer.status.as_u16(), token.is_some(), |id| answer.says(id), &said), token) {
         (Opened::Session, Some(mut token)) => {
             token.set_sensitive(true);
-            Ok(Login { session: location(&answer), proof: Proof::Session(token) })
+            let proof = Proof::Session(token);
+            let session = match session_path(&answer, path) {
+                Some(session) => Some(session),
+                None => only_session(connection, path, &proof).await,
+            };
+            Ok(Login { session, proof, is_in_place_of_session: false })
         }
         (Opened::LoginRefused, _) => Err(Error::Unauthorized),
+        (Opened::NoPlace, _) if connection.line().may_try_basic() => basic(credentials, true),
+        (Opened::NoPlace, _) => Err(Error::NoSessionNorBasic),
         (Opened::TryBasic | Opened::Session, _) => {
             tracing::debug!(status = answer.status.as_u16(), "the BMC gives no session: Basic authentication");
-            basic(credentials)
+            basic(credentials, false)
         }
         (Opened::Failed, _) => match answer.accepted(SESSION, path) {
             Err(error) => Err(error),
-            Ok(_) => basic(credentials),
+            Ok(_) => basic(credentials, false),
         },
     }
 }
 
-/// Where the session is: a path by the specification, and a whole URL on some services.
-fn location(answer: &Answer) -> Option<String> {
-    let text = answer.headers.get(LOCATION)?.to_str().ok()?;
-    let path = reqwest::Url::parse(text).map_or_else(|_| text.to_owned(), |url| url.path().to_owned());
-    own_path(&path).map(str::to_owned)
+/// Where the session is: by its own body, by `Location` (a path by the specification, and a whole URL on some
+/// services), or by its identifier in the collection.
+fn session_path(answer: &Answer, sessions: &str) -> Option<String> {
+    let session: Session = serde_json::from_slice(&answer.body).unwrap_or_default();
+    let sessions = sessions.trim_end_matches('/');
+    let is_session = |path: &&str| {
+        let below = path.split_once(sessions).map(|(_, rest)| rest.trim_matches('/'));
+        below.is_some_and(|rest| !rest.is_empty())
+    };
+    let by_body = session.link.as_deref().and_then(own_path).filter(is_session).map(str::to_owned);
+    let by_header = || {
+        let text = answer.header(&LOCATION)?;
+        let path = reqwest::Url::parse(text).map_or_else(|_| text.to_owned(), |url| url.path().to_owned());
+        own_path(&path).map(str::to_owned)
+    };
+    let by_id = || {
+        let id = session.id.filter(|id| !id.is_empty() && !id.contains('/'))?;
+        own_path(&format!("{sessions}/{id}")).map(str::to_owned)
+    };
+    by_body.or_else(by_header).or_else(by_id)
 }
 
-fn basic(credentials: &Credentials) -> Result<Login, Error> {
+/// The one session that there is, where ours is not named: of several, another's could be ended.
+async fn only_session(connection: &Connection, sessions: &str, proof: &Proof) -> Option<String> {
+    let answer = connection.get(sessions, proof).await.ok()?;
+    let all = answer.json_if_there::<Collection>()?.members.unwrap_or_default();
+    let path = match all.as_slice() {
+        [one] => one.id.as_deref().and_then(own_path).map(str::to_owned),
+        [] | [_, _, ..] => None,
+    };
+    if path.is_none() {
+        tracing::warn!("the BMC does not say where its session is, which stays open until the BMC ends it");
+    }
+    path
+}
+
+fn basic(credentials: &Credentials, is_in_place_of_session: bool) -> Result<Login, Error> {
     let pair = format!("{}:{}", credentials.username, credentials.password);
     let mut value =
         HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair))).map_err(|_| Error::Unauthorized)?;
     value.set_sensitive(true);
-    Ok(Login { proof: Proof::Basic(value), session: None })
+    Ok(Login { proof: Proof::Basic(value), session: None, is_in_place_of_session })
 }
 
 /// Ends a session. Without it the BMC ends it by itself after a while.
@@ -131,18 +182,28 @@ mod tests {
             (400, "Base.1.4.PropertyMissing", Opened::Failed),
             (403, "Base.1.0.AccessDenied", Opened::LoginRefused),
             (403, "", Opened::Failed),
-            (403, "Base.1.8.SessionLimitExceeded", Opened::TryBasic),
+            (403, "Base.1.8.SessionLimitExceeded", Opened::NoPlace),
+            (400, "Base.1.8.CreateLimitReachedForResource", Opened::NoPlace),
             // iDRAC
-            (503, "IDRAC.2.4.RAC0218", Opened::TryBasic),
-            (503, "", Opened::Failed),
+            (503, "IDRAC.2.4.RAC0218", Opened::NoPlace),
+            (503, "", Opened::NoPlace),
             (429, "", Opened::Failed),
             (404, "", Opened::TryBasic),
             (405, "", Opened::TryBasic),
             (500, "", Opened::TryBasic),
             (501, "", Opened::TryBasic),
         ] {
-            assert_eq!(judge(status, false, says(said)), opened, "{status} {said}");
+            assert_eq!(judge(status, false, says(said), ""), opened, "{status} {said}");
         }
-        assert_eq!(judge(201, true, says("")), Opened::Session);
+        assert_eq!(judge(201, true, says(""), ""), Opened::Session);
+        for (status, text, opened) in [
+            (503, "The maximum number of sessions is reached", Opened::NoPlace),
+            (400, "Too many user sessions", Opened::NoPlace),
+            (503, "The service is busy", Opened::Failed),
+            (403, "The session may not be made", Opened::Failed),
+        ] {
+            assert_eq!(judge(status, false, says(""), text), opened, "{status} {text}");
+        }
+        assert_eq!(judge(401, false, says(""), "session limit"), Opened::LoginRefused);
     }
 }

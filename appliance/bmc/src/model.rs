@@ -54,6 +54,16 @@ pub struct Collection {
     pub members: Option<Vec<Link>>,
 }
 
+/// A session that was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct Session {
+    #[serde(rename = "@odata.id", deserialize_with = "lenient")]
+    pub link: Option<String>,
+    #[serde(rename = "Id", deserialize_with = "lenient")]
+    pub id: Option<String>,
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct System {
@@ -269,6 +279,8 @@ pub fn check(body: &[u8]) {
         assert!(!crate::media::is_empty(&slot) || slot.image.is_none_or(|image| image.is_empty()));
     }
     assert!(!has_message_id(body, "a") || !body.is_empty());
+    crate::body::check(body);
+    crate::tls::check(body);
     let interface: Option<EthernetInterface> = serde_json::from_slice(body).ok();
     if let Some(mac) = interface.and_then(|interface| parse_mac(&interface.mac?)) {
         assert_ne!(mac, [0; 6], "no interface has this address");

@@ -1,13 +1,17 @@
-//! How a BMC's certificate is judged.
+//! How a BMC's certificate is judged, and what is said where no connection comes of it.
+
+mod key;
+mod old;
 
 use std::sync::Arc;
 
+use reqwest::Url;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
-use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
+use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use crate::error::Error;
+use crate::error::{Error, plain_text};
 
 /// Trust for one BMC.
 #[derive(Clone, Debug, Default)]
@@ -37,7 +41,25 @@ pub(crate) fn client_config(tls: &Tls) -> Result<ClientConfig, Error> {
     Ok(builder.with_root_certificates(roots).with_no_client_auth())
 }
 
-/// Takes every certificate, but still checks that the peer holds its key.
+/// Why a handshake ended, for people: a certificate that was not verified, TLS that is too old, or what else.
+pub(crate) async fn refusal(error: &rustls::Error, origin: &Url, is_unverified: bool) -> Error {
+    let detail = plain_text(&error.to_string());
+    if matches!(error, rustls::Error::InvalidCertificate(_)) && !is_unverified {
+        return Error::Tls { detail };
+    }
+    let has_nothing_in_common = matches!(error, rustls::Error::AlertReceived(_) | rustls::Error::PeerIncompatible(_));
+    match if has_nothing_in_common { old::offer(origin).await } else { None } {
+        Some(offer) => Error::TlsTooOld { offer },
+        None => Error::TlsFailed { detail },
+    }
+}
+
+/// The same where the BMC ended the connection without a word. `None`: its TLS is not what is wrong.
+pub(crate) async fn broken_off(origin: &Url) -> Option<Error> {
+    old::offer(origin).await.map(|offer| Error::TlsTooOld { offer })
+}
+
+/// Takes every certificate, but still checks that the peer holds its key, whichever key it is.
 #[derive(Debug)]
 struct AnyCertificate {
     provider: Arc<CryptoProvider>,
@@ -61,7 +83,7 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        held(message, cert, dss)
     }
 
     fn verify_tls13_signature(
@@ -70,10 +92,30 @@ impl ServerCertVerifier for AnyCertificate {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
+        held(message, cert, dss)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.provider.signature_verification_algorithms.supported_schemes()
     }
+}
+
+/// For fuzzing: reads `bytes` as a certificate, and as the beginning of a server's answer.
+pub(crate) fn check(bytes: &[u8]) {
+    if let Ok(key) = key::of_certificate(bytes) {
+        let schemes = [SignatureScheme::RSA_PSS_SHA256, SignatureScheme::ECDSA_NISTP256_SHA256];
+        assert!(schemes.into_iter().all(|scheme| key.verify(scheme, b"a handshake", bytes).is_err()));
+    }
+    old::check(bytes);
+}
+
+/// The peer signed the handshake with the key in its certificate.
+fn held(
+    message: &[u8],
+    cert: &CertificateDer<'_>,
+    dss: &DigitallySignedStruct,
+) -> Result<HandshakeSignatureValid, rustls::Error> {
+    let key = key::of_certificate(cert).map_err(rustls::Error::General)?;
+    key.verify(dss.scheme, message, dss.signature()).map_err(rustls::Error::General)?;
+    Ok(HandshakeSignatureValid::assertion())
 }

@@ -112,6 +112,10 @@ async fn forgotten_and_doubtful_flags_are_told() {
         let set = client.set_boot_once(Target::Pxe, BootMode::Uefi).await;
         assert_eq!(set, Ok(BootSet::Unverified { seen: seen.into() }));
     }
+    // Set System Boot Options is a command that it does not know.
+    fake.state().faults = vec![Fault::Completes(0, 8, 0xc1)];
+    let set = client.set_boot_once(Target::Pxe, BootMode::Uefi).await;
+    assert!(matches!(&set, Ok(BootSet::NotOffered { why }) if why.starts_with("it cannot do ")), "{set:?}");
 }
 
 #[tokio::test]

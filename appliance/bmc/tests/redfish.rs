@@ -289,11 +289,16 @@ async fn the_inventory_is_read_and_what_is_left_out_is_said() {
 #[tokio::test]
 async fn a_wrong_password_is_shown_once() {
     let wrong = Credentials { password: "wrong".into(), ..credentials() };
-    for faults in [vec![], vec![Fault::NoSessions], vec![Fault::SessionRefused(503, "IDRAC.2.4.RAC0218".into())]] {
+    let no_place = Fault::SessionRefused(503, "IDRAC.2.4.RAC0218".into());
+    for (faults, told) in [
+        (vec![], Error::Unauthorized),
+        (vec![Fault::NoSessions], Error::Unauthorized),
+        (vec![no_place], Error::NoSessionNorBasic),
+    ] {
         let (fake, address) = start().await;
         fake.state().faults = faults.clone();
         let error = connect_with(&address, &wrong, PATIENCE).await.unwrap_err();
-        assert_eq!(error, Error::Unauthorized, "{faults:?}");
+        assert_eq!(error, told, "{faults:?}");
         assert_eq!(fake.state().logins_refused, 1, "{faults:?}");
     }
     // Statuses with which services refuse a login: Basic would be a second try.

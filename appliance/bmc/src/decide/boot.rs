@@ -180,6 +180,22 @@ pub fn is_boot_stuck(system: &System, quirks: Quirks) -> bool {
     quirks.once_stays && enabled == Some("Continuous") && matches!(target, Some("Pxe" | "UefiHttp" | "Cd" | "UsbCd"))
 }
 
+/// Whether the system shows that there are boot overrides at all.
+#[must_use]
+pub fn shows_overrides(system: &System) -> bool {
+    let boot = system.boot.clone().unwrap_or_default();
+    boot.enabled.is_some() || boot.target.is_some() || boot.targets_allowed.is_some_and(|list| !list.is_empty())
+}
+
+/// The override for a boot into our ramdisk that is still there, in the system's own words.
+#[must_use]
+pub fn boot_left(system: &System) -> Option<String> {
+    let boot = system.boot.as_ref()?;
+    let (enabled, target) = (boot.enabled.as_deref()?, boot.target.as_deref()?);
+    let is_left = matches!(enabled, "Once" | "Continuous") && matches!(target, "Pxe" | "UefiHttp" | "Cd" | "UsbCd");
+    is_left.then(|| format!("{enabled} {target}"))
+}
+
 /// Of an ETag that is sent back; real ones are below 100.
 const ETAG_BYTES_MAX: usize = 256;
 
@@ -325,6 +341,25 @@ mod tests {
         assert!(is_boot_stuck(&set("Continuous", "Pxe"), stays));
         assert!(!is_boot_stuck(&set("Continuous", "Hdd"), stays));
         assert!(!is_boot_stuck(&set("Continuous", "Pxe"), Quirks::default()), "somebody may want it so");
+    }
+
+    #[test]
+    fn an_override_that_is_left_is_told_from_the_owners_own() {
+        for (enabled, target, left) in [
+            ("Continuous", "Pxe", Some("Continuous Pxe")),
+            ("Once", "UefiHttp", Some("Once UefiHttp")),
+            ("Disabled", "Pxe", None),
+            ("Continuous", "Hdd", None),
+            ("Once", "BiosSetup", None),
+        ] {
+            assert_eq!(boot_left(&set(enabled, target)).as_deref(), left, "{enabled} {target}");
+            assert!(shows_overrides(&set(enabled, target)));
+        }
+        assert_eq!(boot_left(&System::default()), None);
+        let none = with_boot(json!({
+            "BootSourceOverrideTarget@Redfish.AllowableValues": [], "AutomaticRetryConfig": "Disabled",
+        }));
+        assert!(!shows_overrides(&none) && !shows_overrides(&System::default()));
     }
 
     #[test]

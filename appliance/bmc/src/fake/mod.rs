@@ -9,8 +9,10 @@
 //! mod        the handle, and connections                     (performs)
 //! state      what there is, and what a request does to it        (pure)
 //! resources  the JSON of each resource                           (pure)
+//! quirks     what is odd about a service, as data                (pure)
 //! ```
 
+mod quirks;
 mod resources;
 mod state;
 
@@ -30,6 +32,7 @@ use tokio::time::{Sleep, sleep};
 
 use crate::Credentials;
 
+pub use quirks::{Location, Quirks, Redirect, Refusal};
 pub use state::State;
 
 /// How a service may misbehave.

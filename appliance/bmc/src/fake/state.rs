@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 
 use super::resources::{self, ROOT, empty, error, error_as, reply, respond};
-use super::{Fault, Request, Response};
+use super::{Fault, Location, Quirks, Request, Response};
 use crate::Credentials;
 use crate::decide::PowerState;
 
@@ -42,6 +42,8 @@ pub struct State {
     /// Memory modules, as `Memory` resources.
     pub modules: usize,
     pub faults: Vec<Fault>,
+    /// Differences that are data; [`Self::set_quirks`] sets them.
+    pub(super) quirks: Quirks,
     /// `METHOD path` of every request, in order.
     pub requests: Vec<String>,
     /// Reset types that were taken.
@@ -87,6 +89,7 @@ impl State {
             image: None,
             modules: 2,
             faults: Vec::new(),
+            quirks: Quirks::default(),
             requests: Vec::new(),
             resets: Vec::new(),
             sessions: Vec::new(),
@@ -108,11 +111,34 @@ impl State {
         self.faults.contains(fault)
     }
 
+    /// Makes it a service with these differences.
+    pub fn set_quirks(&mut self, quirks: Quirks) {
+        if let Some(limit) = quirks.session_limit {
+            self.sessions_max = limit;
+        }
+        if let Some(system) = &quirks.system {
+            self.systems = vec![system.clone()];
+        }
+        self.sessions.extend((0..quirks.session_taken).map(|number| format!("another-{number}")));
+        self.quirks = quirks;
+    }
+
     pub(super) fn answer(&mut self, request: &Request) -> Response {
         self.requests.push(format!("{} {}", request.method, request.path));
         if let Some(answer) = self.spoilt() {
             return answer;
         }
+        let quirks = self.quirks.clone();
+        let Some(path) = request.path.strip_prefix(&quirks.prefix) else { return error(404, "another service") };
+        let request = Request { path: path.to_owned(), ..request.clone() };
+        if let Some(answer) = quirks.instead(&request) {
+            return answer;
+        }
+        let answer = self.answer_honestly(&request);
+        quirks.changed(&request.path, answer)
+    }
+
+    fn answer_honestly(&mut self, request: &Request) -> Response {
         let path = request.path.trim_end_matches('/');
         let parts: Vec<&str> = path.strip_prefix(ROOT).unwrap_or("/-").split('/').skip(1).collect();
         let method = request.method.as_str();
@@ -129,10 +155,13 @@ impl State {
                 self.sessions.retain(|open| open != token);
                 empty()
             }
+            ("GET", ["SessionService", "Sessions"]) => {
+                reply(&resources::collection(&format!("{ROOT}/SessionService/Sessions"), &self.sessions))
+            }
             ("GET", ["Systems"]) => reply(&resources::collection(&format!("{ROOT}/Systems"), &self.systems)),
-            (method, ["Systems", id, rest @ ..]) if self.systems.first().is_some_and(|first| first == id) => {
-                let id = (*id).to_owned();
-                self.answer_system(method, &id, rest, request)
+            (method, ["Systems", below @ ..]) if self.system_in(below).is_some() => {
+                let (id, length) = self.system_in(below).unwrap_or_default();
+                self.answer_system(method, &id, below.get(length..).unwrap_or_default(), request)
             }
             ("GET", ["Managers", "BMC"]) => reply(&self.manager()),
             (method, ["Managers", "BMC", "VirtualMedia", rest @ ..]) if self.has(&Fault::MediaOfManager) => {
@@ -141,6 +170,13 @@ impl State {
             ("GET", ["UpdateService", rest @ ..]) => resources::update(rest),
             _ => error(404, "no such resource"),
         }
+    }
+
+    /// The system that a path below `Systems` begins with, and how many parts its identifier has.
+    fn system_in(&self, below: &[&str]) -> Option<(String, usize)> {
+        let id = self.systems.first()?;
+        let parts: Vec<&str> = id.split('/').collect();
+        below.starts_with(&parts).then(|| (id.clone(), parts.len()))
     }
 
     /// The answer of a service that has something against every request.
@@ -196,7 +232,7 @@ impl State {
         let pair = format!("{}:{}", self.credentials.username, self.credentials.password);
         let basic = format!("Basic {}", STANDARD.encode(pair));
         let Some(given) = &request.authorization else { return false };
-        let is_right = !self.has(&Fault::SessionsOnly) && *given == basic;
+        let is_right = !self.has(&Fault::SessionsOnly) && !self.quirks.no_basic && *given == basic;
         self.judged(is_right)
     }
 
@@ -230,7 +266,17 @@ impl State {
         let token = format!("session-{}", self.sessions_made);
         self.sessions.push(token.clone());
         let location = format!("{ROOT}/SessionService/Sessions/{token}");
-        Response { status: 201, headers: vec![("x-auth-token", token), ("location", location)], body: Bytes::new() }
+        let body = match self.quirks.location {
+            Location::Header | Location::None => serde_json::json!({"@odata.id": location, "Id": token}),
+            Location::Id => serde_json::json!({"Id": token}),
+            Location::Nowhere => serde_json::json!({}),
+        };
+        let mut response = respond(201, Bytes::from(body.to_string()));
+        response.headers.push(("x-auth-token", token));
+        if self.quirks.location == Location::Header {
+            response.headers.push(("location", location));
+        }
+        response
     }
 
     /// What was to be done after some looks comes closer.
@@ -287,6 +333,9 @@ impl State {
             match name.as_str() {
                 "BootSourceOverrideEnabled" if self.has(&Fault::SaysContinuous) && value == "Once" => {
                     self.boot_enabled = "Continuous".to_owned();
+                }
+                "BootSourceOverrideEnabled" if value == "Once" => {
+                    self.boot_enabled = self.quirks.once.clone().unwrap_or(value);
                 }
                 "BootSourceOverrideEnabled" => self.boot_enabled = value,
                 "BootSourceOverrideTarget" if !self.boot_targets_allowed.contains(&value) => {

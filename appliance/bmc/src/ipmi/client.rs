@@ -281,6 +281,9 @@ impl IpmiClient {
                 Err(error @ (Error::Unsupported { .. } | Error::Refused { .. })) if !is_needed => {
                     tracing::debug!(%error, "a boot option that not every BMC has");
                 }
+                Err(Error::Unsupported { what }) => {
+                    return Ok(BootSet::NotOffered { why: format!("it cannot {what}") });
+                }
                 Err(error) => return Err(error),
             }
         }

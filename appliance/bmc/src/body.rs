@@ -1,0 +1,185 @@
+//! The body of an answer: decoded within a bound, and named where it is not what was asked for. Pure.
+
+use std::io::Read as _;
+
+use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+
+use crate::error::plain_text;
+
+/// The largest answers in use (a full system) are some tens of kilobytes.
+pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
+/// Of a page's title or of the first words of an answer, in an error.
+const SHOWN_CHARS_MAX: usize = 60;
+
+/// What a body is sent as. We ask for none of it, and some services encode all the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Coding {
+    Plain,
+    Gzip,
+    Deflate,
+}
+
+fn coding_of(header: &str) -> Option<Coding> {
+    match header.trim().to_ascii_lowercase().as_str() {
+        "" | "identity" => Some(Coding::Plain),
+        "gzip" | "x-gzip" => Some(Coding::Gzip),
+        "deflate" => Some(Coding::Deflate),
+        _ => None,
+    }
+}
+
+/// The body without its `Content-Encoding`.
+///
+/// # Errors
+/// What keeps it from being read, to go after "is not usable".
+pub(crate) fn decoded(encoding: Option<&str>, body: Vec<u8>) -> Result<Vec<u8>, String> {
+    let encoding = encoding.unwrap_or_default();
+    let Some(coding) = coding_of(encoding) else {
+        let name = plain_text(encoding.trim());
+        return Err(format!(
+            "it is encoded as {name}, which was not asked for; of encodings gzip and deflate are read"
+        ));
+    };
+    if body.is_empty() {
+        return Ok(body);
+    }
+    match coding {
+        Coding::Plain => Ok(body),
+        Coding::Gzip => bounded(MultiGzDecoder::new(&*body), "gzip"),
+        // RFC 9110 says zlib; some send the bare stream. The first byte of zlib names its method, which is 8.
+        Coding::Deflate if body.first().is_some_and(|first| first & 0x0f == 8) => {
+            bounded(ZlibDecoder::new(&*body), "deflate")
+        }
+        Coding::Deflate => bounded(DeflateDecoder::new(&*body), "deflate"),
+    }
+}
+
+fn bounded(decoder: impl std::io::Read, name: &str) -> Result<Vec<u8>, String> {
+    let mut body = Vec::new();
+    let most = u64::try_from(BODY_BYTES_MAX).unwrap_or(u64::MAX);
+    match decoder.take(most + 1).read_to_end(&mut body) {
+        Ok(_) if body.len() > BODY_BYTES_MAX => Err(too_long()),
+        Ok(_) => Ok(body),
+        Err(error) => Err(format!("it is said to be {name}, and is not: {}", plain_text(&error.to_string()))),
+    }
+}
+
+pub(crate) fn too_long() -> String {
+    format!("it is longer than {BODY_BYTES_MAX} bytes")
+}
+
+/// What an answer is that cannot be read as JSON; `error` says where reading ended.
+pub(crate) fn not_json(content_type: Option<&str>, body: &[u8], error: &str) -> String {
+    let text = String::from_utf8_lossy(body);
+    let text = text.trim_start_matches('\u{feff}').trim();
+    let content_type = content_type.map(|kind| kind.trim().to_ascii_lowercase()).unwrap_or_default();
+    let said =
+        if content_type.is_empty() { "no content type".to_owned() } else { format!("content type {content_type}") };
+    if text.is_empty() {
+        return format!("it is empty, not JSON ({said})");
+    }
+    if text.starts_with('<') {
+        let lower = text.to_ascii_lowercase();
+        let is_page = content_type.contains("html") || lower.contains("<html") || lower.starts_with("<!doctype html");
+        let (kind, words) = (if is_page { "HTML" } else { "XML" }, words_of(text, &lower));
+        return format!("it is {kind}, not JSON ({said}; {words}): bmc.address may lead to pages for people");
+    }
+    if content_type.is_empty() || content_type.contains("json") {
+        error.to_owned()
+    } else {
+        format!("{error} ({said})")
+    }
+}
+
+/// The title of a page, else how it begins.
+fn words_of(text: &str, lower: &str) -> String {
+    let title = || {
+        let after = lower.find("<title")?;
+        let begin = after + text.get(after..)?.find('>')? + 1;
+        let end = begin + lower.get(begin..)?.find("</title")?;
+        text.get(begin..end).map(str::trim).filter(|title| !title.is_empty())
+    };
+    let short = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let cut = |text: String| text.chars().take(SHOWN_CHARS_MAX).collect::<String>();
+    match title() {
+        Some(title) => format!("title \"{}\"", cut(short(title))),
+        None => format!("it begins with \"{}\"", cut(short(text.get(..4 * SHOWN_CHARS_MAX).unwrap_or(text)))),
+    }
+}
+
+/// For fuzzing: reads `body` in each encoding, and names it.
+pub(crate) fn check(body: &[u8]) {
+    for encoding in ["gzip", "deflate", "br"] {
+        if let Ok(decoded) = decoded(Some(encoding), body.to_vec()) {
+            assert!(decoded.len() <= BODY_BYTES_MAX, "{encoding} is bounded");
+        }
+    }
+    drop(not_json(Some("text/html"), body, "no value"));
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use std::io::Write as _;
+
+    use flate2::Compression;
+    use flate2::write::{DeflateEncoder, GzEncoder, ZlibEncoder};
+
+    use super::*;
+
+    fn gzip(body: &[u8]) -> Vec<u8> {
+        let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+        encoder.write_all(body).unwrap();
+        encoder.finish().unwrap()
+    }
+
+    #[test]
+    fn encodings_that_were_not_asked_for_are_read() {
+        let body = br#"{"PowerState":"On"}"#;
+        let mut zlib = ZlibEncoder::new(Vec::new(), Compression::fast());
+        zlib.write_all(body).unwrap();
+        let mut bare = DeflateEncoder::new(Vec::new(), Compression::fast());
+        bare.write_all(body).unwrap();
+        for (encoding, sent) in [
+            (None, body.to_vec()),
+            (Some("identity"), body.to_vec()),
+            (Some("GZIP"), gzip(body)),
+            (Some(" x-gzip "), gzip(body)),
+            (Some("deflate"), zlib.finish().unwrap()),
+            (Some("deflate"), bare.finish().unwrap()),
+        ] {
+            assert_eq!(decoded(encoding, sent).as_deref(), Ok(body.as_slice()), "{encoding:?}");
+        }
+        assert_eq!(decoded(Some("gzip"), Vec::new()), Ok(Vec::new()), "a 204 has nothing to decode");
+    }
+
+    #[test]
+    fn what_is_read_is_bounded_and_what_is_not_read_is_named() {
+        let bomb = gzip(&vec![b' '; BODY_BYTES_MAX + 1]);
+        assert!(bomb.len() < 8192);
+        assert_eq!(decoded(Some("gzip"), bomb), Err(too_long()));
+        assert_eq!(decoded(Some("gzip"), gzip(&vec![b' '; BODY_BYTES_MAX])).unwrap().len(), BODY_BYTES_MAX);
+        let named = |encoding, body: &[u8]| decoded(Some(encoding), body.to_vec()).unwrap_err();
+        assert!(named("br", b"x").starts_with("it is encoded as br, which was not asked for"));
+        assert!(named("gzip, br", b"x").contains("encoded as gzip, br,"));
+        assert!(named("gzip", b"{}").starts_with("it is said to be gzip, and is not"));
+        let cut = gzip(b"a text of some length that is cut");
+        assert!(named("gzip", &cut[..cut.len() - 9]).starts_with("it is said to be gzip"));
+    }
+
+    #[test]
+    fn a_page_for_people_is_named() {
+        let page = b"<!DOCTYPE html><html><head><title>\n Log  in </title></head></html>";
+        let said = not_json(Some("text/html"), page, "expected value");
+        assert!(said.starts_with("it is HTML, not JSON (content type text/html; title \"Log in\")"), "{said}");
+        let said = not_json(None, b" <html><body>Please wait</body></html>", "expected value");
+        assert!(said.contains("(no content type; it begins with \"<html><body>Please wait"), "{said}");
+        assert!(not_json(Some("text/xml"), b"<?xml version=\"1.0\"?><a/>", "x").starts_with("it is XML, not JSON"));
+        assert_eq!(not_json(None, b" \r\n", "x"), "it is empty, not JSON (no content type)");
+        assert_eq!(not_json(Some("application/json"), b"{", "EOF at line 1"), "EOF at line 1");
+        assert_eq!(not_json(Some("text/plain"), b"busy", "no value"), "no value (content type text/plain)");
+        // Letters whose lower case is longer must not shift the title.
+        let said = not_json(None, "<html>\u{130}\u{130}<title>\u{130}x</title>".as_bytes(), "x");
+        assert!(said.contains("title \"\u{130}x\""), "{said}");
+    }
+}

@@ -1,0 +1,169 @@
+//! What is odd about a service, as data: read from JSON, so that a case is a few words and no code.
+//!
+//! ```json
+//! {"session_limit": 4, "location": "none", "redirect": {"code": 308, "methods": ["GET"]}, "gzip": true}
+//! ```
+
+use std::collections::BTreeMap;
+use std::io::Write as _;
+
+use bytes::Bytes;
+use flate2::Compression;
+use flate2::write::{GzEncoder, ZlibEncoder};
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::resources::{error_as, respond};
+use super::{Request, Response};
+
+/// An honest service with these differences.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Quirks {
+    /// Where a session's place is named.
+    pub location: Location,
+    /// Places for sessions.
+    pub session_limit: Option<usize>,
+    /// Sessions that are open from the beginning, and stay.
+    pub session_taken: usize,
+    /// Basic authentication is refused.
+    pub no_basic: bool,
+    pub redirect: Option<Redirect>,
+    /// Answers are encoded by gzip, unasked.
+    pub gzip: bool,
+    /// Answers are encoded so, and say so: `gzip`, `deflate`, or a word that means nothing.
+    pub encoding: Option<String>,
+    /// What a GET of a path answers, whatever it is.
+    pub bodies: BTreeMap<String, String>,
+    /// What is laid over the JSON of a path (RFC 7386): `null` takes away.
+    pub merge: BTreeMap<String, Value>,
+    /// Every PATCH is refused.
+    pub refuse_patch: Option<Refusal>,
+    /// Every PATCH that switches an override off is refused.
+    pub refuse_disable: Option<Refusal>,
+    /// What "Once" is stored as.
+    pub once: Option<String>,
+    /// Of the system below `Systems`, where it is not `1`.
+    pub system: Option<String>,
+    /// What stands before `/redfish`.
+    pub prefix: String,
+    /// The certificate and TLS that the service has; who serves it acts on this.
+    pub tls: Option<Value>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Location {
+    /// In the header and in the body.
+    #[default]
+    Header,
+    /// In the body alone.
+    None,
+    /// Only by its identifier.
+    Id,
+    /// Nowhere: it is found in the collection.
+    Nowhere,
+}
+
+/// Paths without a slash at the end are redirected to those with one.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Redirect {
+    pub code: u16,
+    pub methods: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refusal {
+    pub status: u16,
+    pub id: String,
+    pub message: String,
+}
+
+impl Refusal {
+    fn answer(&self) -> Response {
+        error_as(self.status, &self.id, &self.message)
+    }
+}
+
+impl Quirks {
+    /// The answer of a service that does not look at what is asked.
+    pub(super) fn instead(&self, request: &Request) -> Option<Response> {
+        let path = request.path.as_str();
+        if let Some(redirect) = &self.redirect
+            && redirect.methods.contains(&request.method)
+            && !path.ends_with('/')
+        {
+            let headers = vec![("location", format!("{path}/"))];
+            return Some(Response { status: redirect.code, headers, body: Bytes::new() });
+        }
+        match request.method.as_str() {
+            "GET" => self.bodies.get(path.trim_end_matches('/')).map(|body| Response {
+                status: 200,
+                headers: vec![("content-type", "text/html".to_owned())],
+                body: Bytes::from(body.clone()),
+            }),
+            "PATCH" => self.refusal(&request.body).map(Refusal::answer),
+            _ => None,
+        }
+    }
+
+    fn refusal(&self, body: &Bytes) -> Option<&Refusal> {
+        let body: Value = serde_json::from_slice(body).unwrap_or_default();
+        let disables = body["Boot"]["BootSourceOverrideEnabled"] == "Disabled";
+        self.refuse_patch.as_ref().or(self.refuse_disable.as_ref().filter(|_| disables))
+    }
+
+    /// The answer of an honest service, changed.
+    pub(super) fn changed(&self, path: &str, mut answer: Response) -> Response {
+        if let Some(patch) = self.merge.get(path.trim_end_matches('/'))
+            && answer.status == 200
+        {
+            let mut value: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+            merge(&mut value, patch);
+            let headers = std::mem::take(&mut answer.headers);
+            answer = Response { headers, ..respond(200, Bytes::from(value.to_string())) };
+        }
+        let encoding = self.encoding.as_deref().or(self.gzip.then_some("gzip"));
+        if let Some(encoding) = encoding.filter(|_| !answer.body.is_empty()) {
+            answer.body = encoded(encoding, &answer.body);
+            answer.headers.push(("content-encoding", encoding.to_owned()));
+        }
+        answer
+    }
+}
+
+fn encoded(encoding: &str, body: &Bytes) -> Bytes {
+    let done = match encoding {
+        "gzip" => {
+            let mut encoder = GzEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(body).and_then(|()| encoder.finish())
+        }
+        "deflate" => {
+            let mut encoder = ZlibEncoder::new(Vec::new(), Compression::fast());
+            encoder.write_all(body).and_then(|()| encoder.finish())
+        }
+        _ => Ok(body.to_vec()),
+    };
+    done.map_or_else(|_| body.clone(), Bytes::from)
+}
+
+/// RFC 7386.
+fn merge(value: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        value.clone_from(patch);
+        return;
+    };
+    if !value.is_object() {
+        *value = Value::Object(serde_json::Map::new());
+    }
+    let Some(fields) = value.as_object_mut() else { return };
+    for (name, change) in patch {
+        if change.is_null() {
+            fields.remove(name);
+        } else {
+            merge(fields.entry(name.clone()).or_insert(Value::Null), change);
+        }
+    }
+}
