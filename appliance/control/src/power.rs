@@ -71,6 +71,16 @@ pub trait BmcSession: Send + Sync {
         Box::pin(std::future::ready(Ok(None)))
     }
 
+    /// Takes back whatever override for a boot from the network is left, once that boot is over.
+    fn take_boot_back(&self) -> BmcAnswer<'_, Option<BootSet>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Whether the BMC had no place for a session, and takes each request by itself.
+    fn lacks_session(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(std::future::ready(false))
+    }
+
     /// Switches power and reads it back, where that is not the caller's affair alone.
     fn change_power(&self, action: PowerAction) -> BmcAnswer<'_, PowerSet> {
         Box::pin(async move { self.set_power(action).await.map(|()| PowerSet::Untold) })
@@ -198,6 +208,14 @@ impl BmcSession for Client {
         Box::pin(Client::free_boot(self))
     }
 
+    fn take_boot_back(&self) -> BmcAnswer<'_, Option<BootSet>> {
+        Box::pin(Client::take_boot_back(self))
+    }
+
+    fn lacks_session(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
+        Box::pin(Client::is_in_place_of_session(self))
+    }
+
     fn change_power(&self, action: PowerAction) -> BmcAnswer<'_, PowerSet> {
         Box::pin(Client::change_power(self, action))
     }
@@ -279,6 +297,12 @@ struct Learnt {
     inventory: Option<Inventory>,
     /// Something that went well enough and is to be known.
     note: Option<String>,
+    /// The BMC had no place for a session.
+    no_session_free: bool,
+    /// Of a boot from the network: why there is no override for it.
+    no_override: Option<String>,
+    /// Of an override that was to be taken back: why it is still there.
+    override_left: Option<String>,
 }
 
 impl Control {
@@ -328,6 +352,13 @@ impl Control {
                 if let Some(macs) = &learnt.macs {
                     seen.macs.clone_from(macs);
                 }
+                seen.no_session_free = learnt.no_session_free;
+                if call.action == BmcAction::NetBoot {
+                    seen.no_override.clone_from(&learnt.no_override);
+                }
+                if call.action == BmcAction::TakeBootBack {
+                    seen.override_left.clone_from(&learnt.override_left);
+                }
             }
             let outcome = result.as_ref().map(drop).map_err(Clone::clone);
             seen.last = Some(BmcOutcome { ticket: call.ticket, at: now, result: outcome });
@@ -350,6 +381,9 @@ impl Control {
             && self.takes_inventory(key)
         {
             learnt.inventory = self.inventory(key, &*client).await;
+        }
+        if let Ok(learnt) = &mut result {
+            learnt.no_session_free = client.lacks_session().await;
         }
         client.close().await;
         result
@@ -478,7 +512,11 @@ fn fault_of_order(action: BmcAction, error: &Error) -> BmcFault {
 fn fault_of(error: &Error) -> BmcFault {
     let kind = match error {
         error if error.may_count_as_login() => BmcFaultKind::Credentials,
-        Error::Unreachable { .. } | Error::Tls { .. } | Error::Timeout { .. } => BmcFaultKind::Unreachable,
+        Error::Unreachable { .. }
+        | Error::Tls { .. }
+        | Error::TlsTooOld { .. }
+        | Error::TlsFailed { .. }
+        | Error::Timeout { .. } => BmcFaultKind::Unreachable,
         Error::Unauthorized
         | Error::UnknownUser
         | Error::WrongPassword
@@ -490,6 +528,7 @@ fn fault_of(error: &Error) -> BmcFault {
         | Error::Busy { .. }
         | Error::Crowded { .. }
         | Error::NoSessionFree
+        | Error::NoSessionNorBasic
         | Error::Refused { .. }
         | Error::Redirected { .. }
         | Error::BadAnswer { .. } => BmcFaultKind::Refused,

@@ -33,6 +33,7 @@ impl Booting<'_> {
 }
 
 pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Booting<'_>) -> Result<Learnt, Error> {
+    let (mut no_override, mut override_left) = (None, None);
     let note = match action {
         BmcAction::Probe => {
             let seen = client.identify().await?;
@@ -48,6 +49,11 @@ pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Boo
                 BootSet::Unverified { seen } => {
                     Some(format!("booting once from the network was ordered and is unverified: {seen}"))
                 }
+                BootSet::NotOffered { why } => {
+                    let note = format!("the host boots by its own order: the BMC has no boot override ({why})");
+                    no_override = Some(why);
+                    Some(note)
+                }
             };
             boot.into_iter().chain(unconfirmed(&switched)).reduce(|one, other| format!("{one}; {other}"))
         }
@@ -62,8 +68,18 @@ pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Boo
             let freed = freed(client).await;
             unconfirmed(&client.change_power(PowerAction::ForceRestart).await?).or(freed)
         }
+        BmcAction::TakeBootBack => match client.take_boot_back().await? {
+            None => None,
+            Some(BootSet::Confirmed) => {
+                Some("the boot override was still set after the installation, and was taken back".to_owned())
+            }
+            Some(BootSet::Unverified { seen: why } | BootSet::NotOffered { why }) => {
+                override_left = Some(why);
+                None
+            }
+        },
     };
-    Ok(Learnt { power: Some(client.power().await?), note, ..Learnt::default() })
+    Ok(Learnt { power: Some(client.power().await?), note, no_override, override_left, ..Learnt::default() })
 }
 
 /// What a BMC says against what it was told.
@@ -79,7 +95,7 @@ fn unconfirmed(set: &PowerSet) -> Option<String> {
 async fn freed(client: &dyn BmcSession) -> Option<String> {
     match client.free_boot().await {
         Ok(None | Some(BootSet::Confirmed)) => None,
-        Ok(Some(BootSet::Unverified { seen })) => {
+        Ok(Some(BootSet::Unverified { seen } | BootSet::NotOffered { why: seen })) => {
             Some(format!("taking the boot override back was ordered and is unverified: {seen}"))
         }
         Err(error) => Some(format!("the boot override of an earlier boot was not taken back: {error}")),

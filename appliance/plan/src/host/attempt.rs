@@ -10,11 +10,12 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::host::{
     access,
-    bmc::{Call, call},
+    bmc::{Call, call, fault_text},
     effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
     gate,
-    memory::{BootWait, State, Stopped},
-    seen::{AgentSeen, NetworkDataSeen, Power, Work},
+    memory::{BootWait, Failure, State, Stopped},
+    overrides,
+    seen::{AgentSeen, BmcFault, BmcFaultKind, NetworkDataSeen, Power, Work},
     slot,
     turn::{Turn, later, words},
 };
@@ -363,8 +364,14 @@ fn look(turn: &mut Turn<'_>, mut wait: BootWait, kind: ErrorType) -> Reason {
     if is_asked || turn.now >= next_look(turn, &wait) {
         match call(turn, BmcAction::Probe) {
             Call::Waiting(_) => return come(turn, &wait),
-            Call::Failed(_) => (wait.looked_at, wait.off_since) = (Some(turn.now), None),
+            Call::Failed(fault) => {
+                (wait.looked_at, wait.off_since, wait.unseen) = (Some(turn.now), None, wait.unseen.saturating_add(1));
+                turn.memory.boot = Some(wait.clone());
+                return unseen(turn, &wait, &fault);
+            }
             Call::Done => {
+                seen_again(turn);
+                wait.unseen = 0;
                 let is_off = turn.seen.bmc.power == Power::Off;
                 wait.off_since = is_off.then_some(wait.off_since.unwrap_or(turn.now));
                 wait.looked_at = Some(turn.now);
@@ -376,6 +383,29 @@ fn look(turn: &mut Turn<'_>, mut wait: BootWait, kind: ErrorType) -> Reason {
         }
     }
     come(turn, &wait)
+}
+
+/// The host may boot all the same, and is waited for; that its BMC cannot be asked is told, for until it can nothing
+/// can be done about a host that does not come. One that is out of reach for a moment may share the host's own port,
+/// whose link goes down as the host starts.
+#[track_caller]
+fn unseen(turn: &mut Turn<'_>, wait: &BootWait, fault: &BmcFault) -> Reason {
+    if fault.kind == BmcFaultKind::Unreachable && wait.unseen < 2 {
+        return come(turn, wait);
+    }
+    let text = fault_text(turn, fault);
+    let wake = next_look(turn, wait).duration_since(turn.now).max(SignedDuration::from_secs(1));
+    let reason = turn.blocked(ErrorType::PowerManagement, wake, text);
+    turn.deadline(later(wait.since, turn.limits().hello));
+    reason
+}
+
+/// Its BMC answers again.
+fn seen_again(turn: &mut Turn<'_>) {
+    let is_over = |failure: &Failure| failure.kind == ErrorType::PowerManagement && failure.retry_at.is_none();
+    if turn.memory.failure.as_ref().is_some_and(is_over) {
+        turn.memory.failure = None;
+    }
 }
 
 fn next_look(turn: &Turn<'_>, wait: &BootWait) -> Timestamp {
@@ -405,6 +435,7 @@ fn power(turn: &mut Turn<'_>, since: Timestamp, kind: ErrorType) -> Reason {
     }
     match call(turn, BmcAction::NetBoot) {
         Call::Done => {
+            overrides::learn(turn);
             let is_off = turn.seen.bmc.power == Power::Off;
             let wait = BootWait { off_since: is_off.then_some(turn.now), ..BootWait::new(turn.now, true) };
             turn.memory.boot = Some(wait.clone());
@@ -444,9 +475,14 @@ fn come(turn: &mut Turn<'_>, wait: &BootWait) -> Reason {
 #[track_caller]
 fn late(turn: &mut Turn<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> Reason {
     let attempt = turn.memory.attempt;
+    let order =
+        turn.memory.bmc.no_override.as_ref().map(
+            |_| "; its BMC has no boot override, so the network must come first in the boot order of its firmware",
+        );
     let text = format!(
-        "no agent said hello within {} (attempt {attempt}); the timeline shows how far the host came",
-        words(waited)
+        "no agent said hello within {} (attempt {attempt}); the timeline shows how far the host came{}",
+        words(waited),
+        order.unwrap_or_default()
     );
     if !turn.has_bmc() {
         // The boot entry stays: the host may come any time.

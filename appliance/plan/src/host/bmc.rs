@@ -7,6 +7,7 @@ use crate::host::{
     access, attempt,
     effect::{BmcAction, BmcCall, Effect, Reason},
     memory::{CredentialsUsed, PendingCall},
+    overrides,
     seen::{BmcFault, BmcFaultKind, CredentialsSeen},
     turn::{Turn, later},
 };
@@ -27,7 +28,7 @@ pub(super) enum Call {
 #[track_caller]
 pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
     let limit = turn.limits().bmc_call;
-    if !matches!(action, BmcAction::Probe | BmcAction::PowerOn)
+    if !matches!(action, BmcAction::Probe | BmcAction::PowerOn | BmcAction::TakeBootBack)
         && let Err(reason) = attempt::spare_drive(turn)
     {
         return Call::Waiting(reason);
@@ -38,7 +39,10 @@ pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
         Some((ended_at, result)) => {
             turn.memory.bmc.call = None;
             match &result {
-                Ok(()) => accept_credentials(turn),
+                Ok(()) => {
+                    turn.memory.bmc.no_session_free = turn.seen.bmc.no_session_free;
+                    accept_credentials(turn);
+                }
                 Err(fault) if fault.kind == BmcFaultKind::Credentials => access::refused(turn, ended_at),
                 Err(_) => {}
             }
@@ -115,6 +119,9 @@ fn ask(turn: &mut Turn<'_>, action: BmcAction) -> Call {
     turn.memory.bmc.ticket += 1;
     let call = BmcCall { ticket: turn.memory.bmc.ticket, action };
     let inputs = turn.inputs();
+    if action == BmcAction::NetBoot {
+        overrides::ordered(turn);
+    }
     turn.memory.bmc.call = Some(PendingCall { call: call.clone(), asked_at: turn.now, inputs });
     turn.memory.bmc.tried_credentials = credentials(turn).or(turn.memory.bmc.tried_credentials.take());
     turn.effect(Effect::Bmc(call));
@@ -136,5 +143,6 @@ fn waiting_text(action: BmcAction) -> &'static str {
         BmcAction::PowerOff { hard: false } => "telling the BMC to shut the OS down",
         BmcAction::PowerOff { hard: true } => "telling the BMC to cut the power",
         BmcAction::Cycle => "telling the BMC to reset the host",
+        BmcAction::TakeBootBack => "asking the BMC whether the boot override is gone",
     }
 }

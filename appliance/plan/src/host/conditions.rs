@@ -13,6 +13,8 @@
 //! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
 //! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; NotCleaned: which disks to clean was not known; NotErased: written since |
 //! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for somebody else than its consumer |
+//! | BootOverride | after it was false | NotOffered: the host boots by its own order; NotTakenBack: it stays set |
+//! | BMCSession | after it was false | NoneFree: the BMC is driven by Basic authentication |
 //! | Healthy | the BMC says OK | Warning, Critical by the BMC's word; Unknown where it says nothing |
 //!
 //! Messages are ours: each says in words why the host is where it is.
@@ -25,6 +27,7 @@ use crate::{
         effect::Reason,
         gate,
         memory::{Failure, HostMemory, State},
+        overrides,
         project::is_installed,
         seen::{HealthSeen, IdentityDoubt, Seen},
         tenancy,
@@ -45,6 +48,10 @@ const UNKNOWN: &str =
 const CHANGED: &str = "disks were written, or may have been, since they were last cleaned";
 /// The host's consumer is the one for whom it was installed.
 const TENANT: &str = "ConsumerIsTenant";
+/// The BMC had a place for our session.
+const SESSION: &str = "BMCSession";
+const NONE_FREE: &str = "the BMC has no session free, so it is driven by Basic authentication, which shows the password \
+                         with each request: end sessions of others, or wait until they end by themselves";
 
 pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> Vec<Condition> {
     let text = reason.text.as_str();
@@ -95,6 +102,12 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
         None => {}
     }
     conditions.extend(agent_network(seen));
+    conditions.extend(overrides::condition(memory, was(overrides::TYPE)));
+    if memory.bmc.no_session_free {
+        conditions.push(Condition::new(SESSION, false, "NoneFree", NONE_FREE));
+    } else if was(SESSION) {
+        conditions.push(Condition::new(SESSION, true, "Free", ""));
+    }
     match erased(memory) {
         Some(condition) => conditions.push(condition),
         None if was(ERASED) => conditions.push(Condition::new(ERASED, false, "NotErased", CHANGED)),

@@ -136,6 +136,8 @@ pub enum BmcAction {
     },
     /// Hard reset without a change of the boot order.
     Cycle,
+    /// Take back the override of a boot from the network that is over, where the BMC still has one.
+    TakeBootBack,
 }
 
 /// What an agent is asked to do. The caller turns it into the agent's own steps.

@@ -280,11 +280,14 @@ pub struct BootWait {
     /// At every look since then the host was off.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub off_since: Option<Timestamp>,
+    /// Looks in a row that failed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub unseen: u32,
 }
 
 impl BootWait {
     pub(super) fn new(since: Timestamp, powered: bool) -> Self {
-        Self { since, powered, looked_at: None, off_since: None }
+        Self { since, powered, looked_at: None, off_since: None, unseen: 0 }
     }
 }
 
@@ -372,6 +375,29 @@ pub struct BmcMemory {
     /// When it refused a login, within the time that counts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub refused: Vec<Timestamp>,
+    /// It had no place for a session, and is driven by Basic authentication.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub no_session_free: bool,
+    /// Why it has no override for a boot from the network.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub no_override: Option<String>,
+    /// An override for a boot from the network was ordered, and it is not known to be gone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ordered: Option<OrderedOverride>,
+}
+
+/// An override that is to be gone once its boot is over.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct OrderedOverride {
+    /// Times that taking it back failed.
+    pub failures: u32,
+    /// Not tried again before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub retry_at: Option<Timestamp>,
+    /// Why it is still there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -40,6 +40,7 @@ pub mod memory;
 mod moved;
 mod new;
 pub mod outlook;
+mod overrides;
 mod paths;
 mod power;
 mod powering_off;
@@ -73,7 +74,7 @@ use jiff::Timestamp;
 pub use limits::Limits;
 pub use memory::{
     Admitted, Applied, CleanedNote, DiskPlan, Failure, Frozen, FrozenWhy, GivenUp, Held, HostMemory, IssuedPlan,
-    Refused, Restored, State, Uncleaned,
+    OrderedOverride, Refused, Restored, State, Uncleaned,
 };
 pub use project::project;
 pub use seen::{

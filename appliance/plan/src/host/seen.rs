@@ -227,6 +227,12 @@ pub struct BmcSeen {
     pub power: Power,
     pub power_at: Option<Timestamp>,
     pub macs: Vec<String>,
+    /// It had no place for a session at the newest call that went well, and took Basic authentication.
+    pub no_session_free: bool,
+    /// Of the newest boot from the network that was ordered: why the BMC has no override for it.
+    pub no_override: Option<String>,
+    /// Of the newest try to take an override back: why it is still there.
+    pub override_left: Option<String>,
     /// When this BMC refused a login to the same account for another host.
     pub refused_elsewhere: Vec<Timestamp>,
     /// A call for this host is running in this process.

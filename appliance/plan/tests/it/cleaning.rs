@@ -454,7 +454,7 @@ fn stands_still(world: &mut World, minutes: u32) {
 
 fn resets(world: &World) -> usize {
     let is_reset = |effect: &Effect| match effect {
-        Effect::Bmc(call) => !matches!(call.action, BmcAction::Probe | BmcAction::PowerOn),
+        Effect::Bmc(call) => !matches!(call.action, BmcAction::Probe | BmcAction::PowerOn | BmcAction::TakeBootBack),
         Effect::AbortAgent { .. } => true,
         _ => false,
     };

@@ -3,7 +3,8 @@
 use firesteel_plan::{
     Effect,
     host::{
-        BmcAction, CredentialsSeen, ImageSeen, NetworkDataSeen, PlanKind, Power, UserDataSeen, Work, WriteEvidence,
+        BmcAction, BmcFault, BmcFaultKind, CredentialsSeen, ImageSeen, NetworkDataSeen, PlanKind, Power, UserDataSeen,
+        Work, WriteEvidence,
     },
 };
 use firesteel_resources::{
@@ -222,7 +223,43 @@ fn a_bmc_that_does_not_say_whether_the_host_is_on_is_not_taken_for_one_that_is_o
         world.pass(20);
         world.settle();
     }
+    assert_eq!(world.memory().attempt, first, "{}", world.reason());
+    assert!(world.memory().failure.as_ref().is_some_and(|failure| failure.message.contains("cannot be reached")));
+    world.bmc_works = true;
+    world.pass(20);
+    world.settle();
     assert_eq!((world.memory().attempt, world.memory().failure.as_ref()), (first, None), "{}", world.reason());
+}
+
+/// A BMC without a free session place kept a host "on", without an error, until its hello was late.
+#[test]
+fn a_bmc_that_answers_with_an_error_while_its_host_boots_is_told_within_a_minute() {
+    let mut world = World::new();
+    world.settle();
+    assert_eq!((world.state(), world.net_boots()), (S::Inspecting, 1));
+    let attempt = world.memory().attempt;
+    world.refuses = Some(BmcFault { kind: BmcFaultKind::Refused, message: "the BMC has no session free".into() });
+    world.pass(60);
+    world.settle();
+    let failure = world.memory().failure.clone().unwrap();
+    assert_eq!(failure.kind, ErrorType::PowerManagement);
+    assert!(failure.message.contains("no session free"), "{}", failure.message);
+    assert_eq!((world.memory().attempt, world.net_boots()), (attempt, 1), "the host is still waited for");
+    // Out of reach for one look: the host's own port may be down.
+    world.refuses = None;
+    world.pass(60);
+    world.settle();
+    assert_eq!(world.memory().failure, None);
+    world.bmc_works = false;
+    world.pass(60);
+    world.settle();
+    assert_eq!(world.memory().failure, None);
+    world.pass(60);
+    world.settle();
+    assert!(world.memory().failure.is_some());
+    world.bmc_works = true;
+    world.run();
+    assert_eq!((world.state(), world.memory().failure.as_ref()), (S::Provisioned, None));
 }
 
 #[test]

@@ -18,6 +18,7 @@ mod gate;
 mod graph;
 mod guards;
 mod moved;
+mod overrides;
 mod paths;
 mod policy;
 mod properties;

@@ -318,7 +318,7 @@ impl World {
             }
             BmcAction::PowerOn | BmcAction::Cycle => self.seen.bmc.power = Power::On,
             BmcAction::PowerOff { .. } => self.seen.bmc.power = Power::Off,
-            BmcAction::Probe => {}
+            BmcAction::Probe | BmcAction::TakeBootBack => {}
         }
         self.seen.bmc.power_at = Some(self.now);
     }
