@@ -1,7 +1,11 @@
 //! `retry`, `reboot`, `lock` and `release`: requests to the planner, stored on the host as annotations or
 //! as its deletion. The planner alone moves the host.
 
-use firesteel_resources::bare_metal_host::annotations;
+use anyhow::Context as _;
+use firesteel_resources::{
+    BareMetalHost,
+    bare_metal_host::{ErrorType, ProvisioningState, annotations},
+};
 use serde_json::json;
 
 use super::{Client, kinds, print_text};
@@ -24,12 +28,52 @@ pub(crate) async fn retry(client: &Client, host: &str) -> anyhow::Result<()> {
 }
 
 /// # Errors
-/// When there is no such host, or the appliance does not answer.
+/// When there is no such host, it cannot be rebooted now, or the appliance does not answer.
 pub(crate) async fn reboot(client: &Client, host: &str, hard: bool) -> anyhow::Result<()> {
+    let found: BareMetalHost =
+        serde_json::from_value(client.get(&path(client, host)?).await?).context("reading the appliance's answer")?;
+    if let Err(why) = may_reboot(&found) {
+        anyhow::bail!("could not reboot {host}: {why}");
+    }
     let mode = if hard { "hard" } else { "soft" };
     annotate(client, host, annotations::REBOOT, &json!({"mode": mode}).to_string()).await?;
     print_text(&format!("{host}: reboot requested ({mode})\n"));
     Ok(())
+}
+
+/// Whether the planner would do something with the request: what it would drop, or could not do, is not asked for.
+fn may_reboot(host: &BareMetalHost) -> Result<(), String> {
+    if host.spec.usable_bmc().is_none() {
+        return Err("it has no BMC: reboot it by hand".to_owned());
+    }
+    let status = host.status.clone().unwrap_or_default();
+    match status.error_type {
+        Some(ErrorType::Registration | ErrorType::ProvisionedRegistration | ErrorType::PowerManagement) => {
+            let why = status.error_message;
+            return Err(format!("{why}; when that is mended, `firesteel retry` has the BMC asked again at once"));
+        }
+        Some(ErrorType::Inspection | ErrorType::Preparation | ErrorType::Provisioning | ErrorType::Servicing)
+        | None => {}
+    }
+    match status.provisioning.state {
+        ProvisioningState::Provisioned | ProvisioningState::ExternallyProvisioned => Ok(()),
+        ProvisioningState::New
+        | ProvisioningState::Unmanaged
+        | ProvisioningState::Registering
+        | ProvisioningState::Inspecting
+        | ProvisioningState::Preparing
+        | ProvisioningState::Available
+        | ProvisioningState::Provisioning
+        | ProvisioningState::Deprovisioning
+        | ProvisioningState::PoweringOff
+        | ProvisioningState::Deleting => {
+            let (state, key) = (status.provisioning.state.word(), annotations::REBOOT);
+            let state = if state.is_empty() { "new" } else { state };
+            Err(format!(
+                "it is {state} and runs no OS of its owner's; the annotation {key}={{\"force\":true}} reboots it all the same"
+            ))
+        }
+    }
 }
 
 /// # Errors
@@ -69,4 +113,28 @@ pub(crate) async fn release(client: &Client, host: &str, force: bool) -> anyhow:
     let how = if force { "without cleaning; a tombstone stays" } else { "after its disk was cleaned" };
     print_text(&format!("{host}: will be released {how}; follow it with `firesteel watch {host}`\n"));
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use firesteel_resources::bare_metal_host::BmcDetails;
+
+    use super::*;
+
+    #[test]
+    fn a_reboot_without_effect_is_not_asked_for() {
+        let mut host = BareMetalHost::default();
+        assert!(may_reboot(&host).is_err_and(|why| why.contains("has no BMC")));
+        let bmc = BmcDetails { address: "redfish://b/".into(), credentials_name: "s".into(), ..BmcDetails::default() };
+        host.spec.bmc = Some(bmc);
+        assert!(may_reboot(&host).is_err_and(|why| why.starts_with("it is new and runs no OS")));
+        let mut status = firesteel_resources::BareMetalHostStatus::default();
+        status.provisioning.state = ProvisioningState::Provisioned;
+        host.status = Some(status.clone());
+        assert_eq!(may_reboot(&host), Ok(()));
+        status.error_type = Some(ErrorType::PowerManagement);
+        status.error_message = "the BMC has no session free".into();
+        host.status = Some(status);
+        assert!(may_reboot(&host).is_err_and(|why| why.starts_with("the BMC has no session free; when")));
+    }
 }
