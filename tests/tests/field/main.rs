@@ -1,0 +1,17 @@
+//! Faults that people met in the field, against the real process: each in its own network namespace, with peers that
+//! are as odd as theirs. What is odd is data. A test prints one line: the case, what was wanted, what it got.
+//!
+//! | module | peers | cases |
+//! |---|---|---|
+//! | `bmcs` | a Redfish service with quirks | redfish-session-without-location, redfish-trailing-slash-redirect, redfish-gzip-unasked, redfish-html-answer, redfish-no-boot-override, redfish-once-stored-as-continuous, bmc-address-without-path |
+//! | `certificates` | the same behind odd TLS | bmc-certificate-x509v1, bmc-tls-rsa-key-exchange |
+//!
+//! `bench` is the appliance with a host's Secret and BMC, `agent` an agent that installs what it is told to.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "each test says what it wanted and got")]
+
+mod agent;
+mod bench;
+mod bmcs;
+mod certificates;
