@@ -8,8 +8,10 @@ use std::sync::Arc;
 use firesteel_boot::RoutePath;
 use firesteel_tests::network::ADDRESS;
 use firesteel_wire::{
-    Disk, Evidence, HELLO_PATH, Hello, HelloReply, Identity, Inventory, Plan, PublicKey, REPORT_PATH, Receipt, Report,
-    ReportReply, SIGNATURE_HEADER, Step, StepReport, StepState, Verdict, signing_input,
+    Disk, DiskIdentity, Evidence, HELLO_PATH, Hello, HelloReply, Identity, Inventory, Plan, PublicKey, REPORT_PATH,
+    Receipt, Report, ReportReply, SIGNATURE_HEADER, Step, StepReport, StepState, Table, Verdict,
+    erasure::{Erasure, Grade, Policy, Samples},
+    signing_input,
 };
 use reqwest::Client;
 use ring::digest::{SHA256, digest};
@@ -18,30 +20,39 @@ use rustls::pki_types::{CertificateDer, pem::PemObject as _};
 use rustls::{ClientConfig, RootCertStore};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bench::{Bench, MAC};
 
 const IMAGE_BYTES: usize = 1 << 20;
-const BOOT_ID: &str = "boot-1";
 
 /// Has a host with this BMC installed, to the end that its agent leaves.
 pub(crate) fn install(bench: &Bench, name: &str, address: &str) {
-    let (url, sha256) = publish();
-    let image = json!({"url": url, "checksum": sha256, "checksumType": "sha256", "format": "raw"});
-    bench.add_with(name, address, &json!({"image": image}));
+    bench.add_with(name, address, &json!({"image": image()}));
     bench.until("the host is switched on", || (bench.status(name)["poweredOn"] == true).then_some(()));
-    let mut agent = Agent::boot(bench);
-    let is_over = |bench: &Bench| bench.status(name)["provisioning"]["state"] == "provisioned";
-    bench.until("the host is provisioned", || {
-        if !agent.has_left {
-            agent.work(bench);
-        }
-        is_over(bench).then_some(())
-    });
+    Agent::boot(bench, vec![disk()]).finish(bench, name);
 }
 
-/// Serves a disk image with a partition table; where it is, and its digest.
+/// A disk with a name of its own.
+fn disk() -> Disk {
+    Disk {
+        device: "/dev/sda".into(),
+        by_path: "/dev/disk/by-path/pci-sda".into(),
+        serial: "S1".into(),
+        model: "MODEL".into(),
+        size_bytes: 20 << 30,
+        table: Some(Table::None),
+        ..Disk::default()
+    }
+}
+
+/// A disk image with a partition table, which is served from now on, as a host names it.
+pub(crate) fn image() -> Value {
+    let (url, sha256) = publish();
+    json!({"url": url, "checksum": sha256, "checksumType": "sha256", "format": "raw"})
+}
+
+/// Where the image is served, and its digest.
 fn publish() -> (String, String) {
     let mut image = vec![0_u8; IMAGE_BYTES];
     // One Linux partition from sector 8 on (MBR).
@@ -61,31 +72,72 @@ fn publish() -> (String, String) {
     (url, sha256)
 }
 
-struct Agent {
+pub(crate) struct Agent {
     http: Client,
     pair: Ed25519KeyPair,
     token: String,
+    /// Counts from 1.
+    boot: u8,
+    disks: Vec<Disk>,
     reports: u64,
     plan: u32,
     steps: Vec<StepReport>,
     receipts: Vec<Receipt>,
+    /// All plans of this boot.
+    pub(crate) plans: Vec<Plan>,
     has_left: bool,
 }
 
 impl Agent {
-    /// Boots the machine, as soon as the appliance has a token for it.
-    fn boot(bench: &Bench) -> Self {
+    /// Boots the machine with these disks, as soon as the appliance has a token for it.
+    pub(crate) fn boot(bench: &Bench, disks: Vec<Disk>) -> Self {
+        Self::boot_nth(bench, 1, disks)
+    }
+
+    /// Boots the same machine once more.
+    pub(crate) fn boot_again(self, bench: &Bench) -> Self {
+        Self::boot_nth(bench, self.boot + 1, self.disks)
+    }
+
+    fn boot_nth(bench: &Bench, boot: u8, disks: Vec<Disk>) -> Self {
         let http = client(&fs::read(bench.appliance.data().join("pki/ca.crt")).unwrap());
-        let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
-        let token = String::new();
-        let (steps, receipts) = (Vec::new(), Vec::new());
-        let mut agent = Self { http, pair, token, reports: 0, plan: 0, steps, receipts, has_left: false };
+        let pair = Ed25519KeyPair::from_seed_unchecked(&[boot; 32]).unwrap();
+        let mut agent = Self {
+            http,
+            pair,
+            token: String::new(),
+            boot,
+            disks,
+            reports: 0,
+            plan: 0,
+            steps: Vec::new(),
+            receipts: Vec::new(),
+            plans: Vec::new(),
+            has_left: false,
+        };
         let reply = bench.until("the agent may say hello", || {
             agent.token = agent.script_token(bench)?;
             agent.hello(bench)
         });
         agent.obey(reply.verdict);
         agent
+    }
+
+    /// Works until its host is provisioned. Returns the disk that it wrote.
+    pub(crate) fn finish(&mut self, bench: &Bench, name: &str) -> DiskIdentity {
+        bench.until("the host is provisioned", || {
+            self.work(bench);
+            (bench.status(name)["provisioning"]["state"] == "provisioned").then_some(())
+        });
+        self.written().expect("a provisioned host had a write plan")
+    }
+
+    /// The disk that its write plan names.
+    pub(crate) fn written(&self) -> Option<DiskIdentity> {
+        self.plans.iter().flat_map(|plan| &plan.steps).find_map(|step| match step {
+            Step::WriteImage { disk, .. } => Some(disk.clone()),
+            _ => None,
+        })
     }
 
     /// The token of the kernel in the host's boot script.
@@ -104,6 +156,10 @@ impl Agent {
         PublicKey(self.pair.public_key().as_ref().try_into().unwrap())
     }
 
+    fn boot_id(&self) -> String {
+        format!("boot-{}", self.boot)
+    }
+
     fn hello(&self, bench: &Bench) -> Option<HelloReply> {
         let hello = Hello {
             token: self.token.clone(),
@@ -112,21 +168,24 @@ impl Agent {
             agent_version: "0.1.0".to_owned(),
             kernel_version: "6.1".to_owned(),
             uptime_ms: 1000,
-            boot_id: BOOT_ID.to_owned(),
+            boot_id: self.boot_id(),
             network: None,
             program: firesteel_wire::Program::default(),
         };
         self.say(bench, HELLO_PATH, &hello)
     }
 
-    /// Reports, and does what it is told to.
-    fn work(&mut self, bench: &Bench) {
+    /// Reports, and does what the answer says; does nothing once it has left.
+    pub(crate) fn work(&mut self, bench: &Bench) {
+        if self.has_left {
+            return;
+        }
         self.reports += 1;
         let is_last = self.receipts.iter().any(|receipt| matches!(receipt.evidence, Evidence::ImageWritten { .. }));
         let report = Report {
             token: self.token.clone(),
             key: self.key(),
-            boot_id: BOOT_ID.to_owned(),
+            boot_id: self.boot_id(),
             sequence: self.reports,
             uptime_ms: 1000 * (self.reports + 1),
             plan: self.plan,
@@ -152,6 +211,7 @@ impl Agent {
 
     fn carry_out(&mut self, plan: &Plan) {
         self.plan = plan.number;
+        self.plans.push(plan.clone());
         self.steps.clear();
         for (index, step) in (0_u32..).zip(&plan.steps) {
             let name = serde_json::to_value(step).unwrap()["step"].as_str().unwrap().to_owned();
@@ -168,9 +228,26 @@ impl Agent {
                 error: String::new(),
                 disk_changed: step.is_destructive(),
             });
-            if let Some(evidence) = evidence(step) {
+            self.change_disks(step);
+            if let Some(evidence) = evidence(step, &self.disks) {
                 let plan = plan.number;
                 self.receipts.push(Receipt { plan, index, step: name, started_ms: 1, ended_ms: 2, evidence });
+            }
+        }
+    }
+
+    /// Has the disk of a step be as the step leaves it.
+    fn change_disks(&mut self, step: &Step) {
+        let table = match step {
+            Step::WriteImage { disk_guid, .. } => Table::Gpt { guid: disk_guid.clone() },
+            Step::ClearMetadata { .. } | Step::EraseDisk { .. } => Table::None,
+            _ => return,
+        };
+        let by_path = step.disk().map(|disk| disk.by_path.clone()).unwrap_or_default();
+        let serial = step.disk().map(|disk| disk.serial.clone()).unwrap_or_default();
+        for disk in self.disks.iter_mut().filter(|disk| by_path.is_empty() || disk.by_path == by_path) {
+            if disk.serial == serial {
+                disk.table = Some(table.clone());
             }
         }
     }
@@ -188,7 +265,31 @@ impl Agent {
 }
 
 /// What an honest agent shows of a step.
-fn evidence(step: &Step) -> Option<Evidence> {
+fn evidence(step: &Step, disks: &[Disk]) -> Option<Evidence> {
+    if let Step::EraseDisk { disk, policy, .. } = step {
+        return Some(Evidence::DiskErased(Erasure {
+            disk: disk.clone(),
+            device: "/dev/vda".into(),
+            policy: *policy,
+            method: if *policy == Policy::Metadata { "metadata".into() } else { "overwrite".into() },
+            grade: if *policy == Policy::Metadata { Grade::None } else { Grade::Clear },
+            drive_log: Vec::new(),
+            samples: Samples { read_back: 2048, blank_after: 2048, ..Samples::default() },
+            tried: Vec::new(),
+            left_out: Vec::new(),
+            overridden: Vec::new(),
+            unverified: Vec::new(),
+        }));
+    }
+    if let Step::ClearMetadata { disk, .. } = step {
+        return Some(Evidence::MetadataCleared {
+            disk: disk.clone(),
+            device: "/dev/vda".into(),
+            cleared: vec!["gpt".into()],
+            verified_bytes: 1 << 20,
+            overridden: Vec::new(),
+        });
+    }
     if let Step::WriteImage { disk, image, disk_guid, .. } = step {
         return Some(Evidence::ImageWritten {
             disk: disk.clone(),
@@ -207,15 +308,7 @@ fn evidence(step: &Step) -> Option<Evidence> {
             overridden: Vec::new(),
         });
     }
-    let disk = Disk {
-        device: "/dev/sda".into(),
-        by_path: "/dev/disk/by-path/pci-sda".into(),
-        serial: "S1".into(),
-        model: "MODEL".into(),
-        size_bytes: 20 << 30,
-        ..Disk::default()
-    };
-    let inventory = Inventory { disks: vec![disk], ..Inventory::default() };
+    let inventory = Inventory { disks: disks.to_vec(), ..Inventory::default() };
     matches!(step, Step::Inspect).then_some(Evidence::Inspected { inventory })
 }
 

@@ -82,7 +82,7 @@ impl Bench {
     }
 
     /// Applies the objects, which must be taken.
-    fn apply(&self, objects: &[Value]) {
+    pub(crate) fn apply(&self, objects: &[Value]) {
         let text = objects.iter().map(|object| format!("---\n{object}\n")).collect::<String>();
         let mut child = self
             .appliance
@@ -96,6 +96,13 @@ impl Bench {
         child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         let output = child.wait_with_output().unwrap();
         assert!(output.status.success(), "apply: {}", String::from_utf8_lossy(&output.stderr));
+    }
+
+    /// Changes the spec of a host.
+    pub(crate) fn edit(&self, name: &str, spec: &Value) {
+        self.apply(&[json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name}, "spec": spec,
+        })]);
     }
 
     /// A host that is to be on, with a BMC at this address.
@@ -139,7 +146,11 @@ impl Bench {
             if let Some(found) = look() {
                 return found;
             }
-            assert!(Instant::now() < ends_at, "waited in vain: {what}:\n{}", self.appliance.log());
+            if Instant::now() > ends_at {
+                let seen = self.firesteel(&["get", "hosts", "-o", "json"]).stdout;
+                let (seen, log) = (String::from_utf8_lossy(&seen).into_owned(), self.appliance.log());
+                panic!("waited in vain: {what}:\n{seen}\n{log}");
+            }
             std::thread::sleep(Duration::from_millis(100));
         }
     }

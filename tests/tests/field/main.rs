@@ -4,6 +4,7 @@
 //! | module | peers | cases |
 //! |---|---|---|
 //! | `bmcs` | a Redfish service with quirks | redfish-session-without-location, redfish-trailing-slash-redirect, redfish-gzip-unasked, redfish-html-answer, redfish-no-boot-override, redfish-once-stored-as-continuous, bmc-address-without-path |
+//! | `disks` | disks as servers and libvirt have them | usb-lun-is-smallest-disk, raid-luns-same-short-wwn, disk-without-serial-and-wwn, network-data-balance-xor |
 //! | `certificates` | the same behind odd TLS | bmc-certificate-x509v1, bmc-tls-rsa-key-exchange |
 //!
 //! `bench` is the appliance with a host's Secret and BMC, `agent` an agent that installs what it is told to.
@@ -15,3 +16,4 @@ mod agent;
 mod bench;
 mod bmcs;
 mod certificates;
+mod disks;

@@ -253,7 +253,7 @@ fn chosen(
     let was_refused =
         seen.hardware.as_ref().is_some_and(|record| is_of_boot(record) && guards::is_outdated(&turn.memory, record));
     match decided {
-        Some(Ok(cleaning)) if is_own || !was_refused && is_of_target(&cleaning, targets) => Ok(cleaning),
+        Some(Ok(cleaning)) if is_own || !was_refused && is_known(&cleaning, targets) => Ok(cleaning),
         Some(Err(error)) if is_own => {
             is_due(turn)?;
             Err(failed(turn, next, kind, &format!("no disk is cleaned: {error}")))
@@ -265,9 +265,13 @@ fn chosen(
     }
 }
 
+/// The agent alone can tell whether the disks are there.
+fn is_known(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
+    is_of_target(cleaning, targets) && !cleaning.disks.iter().any(DiskIdentity::is_by_path)
+}
+
 fn is_of_target(cleaning: &Cleaning, targets: &[DiskIdentity]) -> bool {
-    let is_target = |disk: &DiskIdentity| targets.contains(disk) && !disk.is_by_path();
-    cleaning.method == Method::Metadata && cleaning.disks.iter().all(is_target)
+    cleaning.method == Method::Metadata && cleaning.disks.iter().all(|disk| targets.contains(disk))
 }
 
 /// A failure to clean delays the next try; one that led here delays the next installation alone.
