@@ -1,22 +1,28 @@
 //! The answer to a DHCP client's question "what do I boot": the first file.
 //!
 //! Three clients are told apart. iPXE (whoever loaded it) gets the script's URL and nothing else,
-//! or it would load itself forever. UEFI HTTP Boot gets a URL and must see its own vendor class
-//! in the answer (UEFI 2.10 section 24.7.3.1). A PXE ROM gets a file name for TFTP. Architectures are
-//! IANA's "Processor Architecture Types" (RFC 5970 section 3.3); one for which there is no loader
-//! gets no boot answer, so that the client says so itself instead of running foreign code.
+//! or it would load itself forever; one without HTTP could not fetch the script and gets our loader. UEFI HTTP Boot
+//! gets a URL and must see its own vendor class in the answer (UEFI 2.10 section 24.7.3.1). A PXE ROM gets a file
+//! name for TFTP. The vendor class says by which way a client fetches, the architecture for what the loader has to be
+//! made: firmware that boots by HTTP sends the code of PXE as well. A client for which there is no loader gets no boot
+//! answer, so that it says so itself instead of running foreign code, and the caller hears why.
+
+use std::fmt;
+
+use firesteel_facts::{Arch, Firmware};
 
 use crate::entry::Endpoints;
+use crate::features::IpxeFeatures;
 use crate::mac::Mac;
 
 /// What DHCP knows about a client that asks to boot.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BootClient {
     pub mac: Mac,
-    /// Option 93 (its first value); `None` where the client sent none.
-    pub arch: Option<u16>,
-    /// User class "iPXE" or encapsulated option 175.
-    pub is_ipxe: bool,
+    /// What it can boot; the first that has a loader is served. Empty where the client did not say.
+    pub archs: Vec<Arch>,
+    /// What it can do, where it is an iPXE that is not to be replaced by ours.
+    pub ipxe: Option<IpxeFeatures>,
     /// Option 60 as text, lossy.
     pub vendor_class: Option<String>,
 }
@@ -41,13 +47,39 @@ pub enum Transport {
     Script,
 }
 
+/// Why a client gets nothing to boot.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unserved {
+    #[error("it does not ask for something to boot")]
+    NotABoot,
+    #[error(
+        "could not offer a loader by {via} for architecture {}: there is none for it here; PCs with BIOS boot by TFTP, \
+         those with 64-bit UEFI by TFTP and HTTP: set the firmware so, or use another machine",
+        listed(archs)
+    )]
+    NoLoader { archs: Vec<Arch>, via: Transport },
+}
+
+fn listed(archs: &[Arch]) -> String {
+    archs.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Tftp => "TFTP",
+            Self::Http | Self::Script => "HTTP",
+        })
+    }
+}
+
 /// Vendor class that a PXE client begins with, and wants to see in the answer.
 pub const PXE_CLIENT: &str = "PXEClient";
 /// Vendor class that a UEFI HTTP Boot client begins with, and insists on in the answer.
 pub const HTTP_CLIENT: &str = "HTTPClient";
 
 struct Loader {
-    arch: u16,
+    firmware: Firmware,
     file: &'static str,
     via: Transport,
 }
@@ -56,47 +88,48 @@ struct Loader {
 /// through the firmware's driver: it cannot pick another NIC than the one that booted. Firmware
 /// that boots by HTTP may take that interface away again, so there iPXE brings its own drivers.
 const LOADERS: &[Loader] = &[
-    Loader { arch: ARCH_X86_BIOS, file: "undionly.kpxe", via: Transport::Tftp },
-    Loader { arch: ARCH_X64_UEFI, file: "snponly.efi", via: Transport::Tftp },
-    // "EBC" by the registry, x64 UEFI by the table of RFC 4578, which older firmware follows.
-    Loader { arch: ARCH_EBC_UEFI, file: "snponly.efi", via: Transport::Tftp },
-    Loader { arch: ARCH_X64_UEFI_HTTP, file: "ipxe.efi", via: Transport::Http },
+    Loader { firmware: Firmware::X86Bios, file: "undionly.kpxe", via: Transport::Tftp },
+    Loader { firmware: Firmware::X64Uefi, file: "snponly.efi", via: Transport::Tftp },
+    Loader { firmware: Firmware::X64Uefi, file: "ipxe.efi", via: Transport::Http },
 ];
-
-pub const ARCH_X86_BIOS: u16 = 0;
-pub const ARCH_X64_UEFI: u16 = 7;
-pub const ARCH_EBC_UEFI: u16 = 9;
-pub const ARCH_X64_UEFI_HTTP: u16 = 16;
 
 /// Files that the appliance must have to serve every client that [`first_stage`] answers.
 pub fn loader_files() -> impl Iterator<Item = &'static str> {
     LOADERS.iter().enumerate().filter(|(n, row)| LOADERS[..*n].iter().all(|r| r.file != row.file)).map(|(_, r)| r.file)
 }
 
-/// `None` when this client has nothing to boot from us: not a network boot, or no loader for it.
-#[must_use]
-pub fn first_stage(client: &BootClient, endpoints: &Endpoints) -> Option<FirstStage> {
-    if client.is_ipxe {
-        return Some(FirstStage {
+/// Decides what a client gets.
+///
+/// # Errors
+/// Why it has nothing to boot from us: it does not boot from the network, or there is no loader for it.
+pub fn first_stage(client: &BootClient, endpoints: &Endpoints) -> Result<FirstStage, Unserved> {
+    if client.ipxe.is_some_and(|features| !features.lacks_http()) {
+        return Ok(FirstStage {
             file_or_url: script_url(&client.mac.to_string(), endpoints),
             vendor_class: None,
             via: Transport::Script,
         });
     }
     let vendor_class = client.vendor_class.as_deref().unwrap_or_default();
-    let (asked, answered) = match vendor_class {
+    let (via, answered) = match vendor_class {
+        // An iPXE without HTTP has TFTP, whatever it was loaded by.
+        _ if client.ipxe.is_some() => (Transport::Tftp, PXE_CLIENT),
         class if class.starts_with(HTTP_CLIENT) => (Transport::Http, HTTP_CLIENT),
         class if class.starts_with(PXE_CLIENT) => (Transport::Tftp, PXE_CLIENT),
-        _ => return None,
+        _ => return Err(Unserved::NotABoot),
     };
-    // Without option 93 it is an old BIOS ROM: the option came with UEFI (RFC 4578).
-    let arch = client.arch.unwrap_or(ARCH_X86_BIOS);
-    let loader = LOADERS.iter().find(|row| row.arch == arch && row.via == asked)?;
+    // Who does not say is an old BIOS ROM: the option came with UEFI (RFC 4578).
+    let archs = if client.archs.is_empty() { &[Arch::X86_BIOS][..] } else { &client.archs };
+    let loader = archs
+        .iter()
+        .filter_map(|arch| arch.firmware())
+        .find_map(|firmware| LOADERS.iter().find(|row| row.firmware == firmware && row.via == via));
+    let loader = loader.ok_or_else(|| Unserved::NoLoader { archs: archs.to_vec(), via })?;
     let file_or_url = match loader.via {
         Transport::Http => format!("{}/loader/{}", endpoints.http_base(), loader.file),
         Transport::Tftp | Transport::Script => loader.file.to_owned(),
     };
-    Some(FirstStage { file_or_url, vendor_class: Some(answered), via: loader.via })
+    Ok(FirstStage { file_or_url, vendor_class: Some(answered), via: loader.via })
 }
 
 /// The script's URL; iPXE itself fills the settings in (they are URI-encoded or hexadecimal, so
@@ -117,59 +150,87 @@ mod tests {
 
     const ENDPOINTS: Endpoints = Endpoints { address: Ipv4Addr::new(10, 77, 0, 1), http_port: 8080, agent_port: 8443 };
 
-    fn client(arch: Option<u16>, vendor_class: &str) -> BootClient {
+    fn client(archs: &[u16], vendor_class: &str) -> BootClient {
         BootClient {
             mac: Mac([0x52, 0x54, 0, 1, 2, 3]),
-            arch,
-            is_ipxe: false,
+            archs: archs.iter().map(|code| Arch(*code)).collect(),
+            ipxe: None,
             vendor_class: (!vendor_class.is_empty()).then(|| vendor_class.to_owned()),
         }
     }
 
-    fn file(arch: Option<u16>, vendor_class: &str) -> Option<(String, Transport)> {
-        first_stage(&client(arch, vendor_class), &ENDPOINTS).map(|stage| (stage.file_or_url, stage.via))
+    fn file(archs: &[u16], vendor_class: &str) -> Result<(String, Transport), Unserved> {
+        first_stage(&client(archs, vendor_class), &ENDPOINTS).map(|stage| (stage.file_or_url, stage.via))
     }
 
     #[test]
     fn roms_get_the_loader_of_their_architecture() {
         let pxe = "PXEClient:Arch:00007:UNDI:003016";
-        assert_eq!(file(Some(0), pxe), Some(("undionly.kpxe".into(), Transport::Tftp)));
-        assert_eq!(file(None, pxe), Some(("undionly.kpxe".into(), Transport::Tftp)));
-        assert_eq!(file(Some(7), pxe), Some(("snponly.efi".into(), Transport::Tftp)));
-        assert_eq!(file(Some(9), pxe), Some(("snponly.efi".into(), Transport::Tftp)));
+        assert_eq!(file(&[0], pxe), Ok(("undionly.kpxe".into(), Transport::Tftp)));
+        assert_eq!(file(&[], "PXEClient"), Ok(("undionly.kpxe".into(), Transport::Tftp)));
+        for code in [7, 9, 16] {
+            assert_eq!(file(&[code], pxe), Ok(("snponly.efi".into(), Transport::Tftp)), "{code}");
+        }
+    }
+
+    #[test]
+    fn the_first_of_a_list_that_has_a_loader_is_served() {
+        for list in [&[6, 7][..], &[7, 6], &[999, 9, 0]] {
+            assert_eq!(file(list, "PXEClient"), Ok(("snponly.efi".into(), Transport::Tftp)), "{list:?}");
+        }
+        assert_eq!(file(&[6, 0, 7], "PXEClient"), Ok(("undionly.kpxe".into(), Transport::Tftp)));
+        assert_eq!(file(&[0, 7], "HTTPClient"), Ok(("http://10.77.0.1:8080/loader/ipxe.efi".into(), Transport::Http)));
     }
 
     #[test]
     fn http_boot_gets_a_url_and_its_vendor_class_back() {
-        let stage = first_stage(&client(Some(16), "HTTPClient:Arch:00016:UNDI:003001"), &ENDPOINTS).unwrap();
-        assert_eq!(stage.file_or_url, "http://10.77.0.1:8080/loader/ipxe.efi");
-        assert_eq!(stage.vendor_class, Some("HTTPClient"));
-        assert_eq!(stage.via, Transport::Http);
+        // By the code of HTTP and by that of PXE: firmware sends either.
+        for code in [16, 7, 9] {
+            let stage = first_stage(&client(&[code], "HTTPClient:Arch:00016:UNDI:003001"), &ENDPOINTS).unwrap();
+            assert_eq!(stage.file_or_url, "http://10.77.0.1:8080/loader/ipxe.efi");
+            assert_eq!(stage.vendor_class, Some("HTTPClient"));
+            assert_eq!(stage.via, Transport::Http);
+        }
     }
 
     #[test]
-    fn architectures_without_a_loader_get_no_answer() {
-        for arch in [6, 10, 11] {
-            assert_eq!(file(Some(arch), "PXEClient"), None, "{arch}");
+    fn architectures_without_a_loader_get_no_answer_and_are_named() {
+        for (code, class, via) in [(6, "PXEClient", "TFTP"), (11, "PXEClient", "TFTP"), (19, "HTTPClient", "HTTP")] {
+            let error = file(&[code], class).unwrap_err();
+            assert!(error.to_string().contains(&format!("{} by {via}", Arch(code))), "{error}");
         }
-        for arch in [15, 19] {
-            assert_eq!(file(Some(arch), "HTTPClient"), None, "{arch}");
-        }
-        assert_eq!(file(Some(16), "PXEClient"), None, "an HTTP architecture asked by PXE");
-        assert_eq!(file(Some(7), ""), None, "not a boot request");
-        assert_eq!(file(Some(7), "android-dhcp-14"), None);
+        let error = file(&[0], "HTTPClient").unwrap_err();
+        assert_eq!(error, Unserved::NoLoader { archs: vec![Arch::X86_BIOS], via: Transport::Http });
+        assert_eq!(file(&[7], ""), Err(Unserved::NotABoot));
+        assert_eq!(file(&[7], "android-dhcp-14"), Err(Unserved::NotABoot));
     }
 
     #[test]
     fn ipxe_gets_the_script_whatever_else_it_says() {
-        for arch in [None, Some(0), Some(7), Some(11), Some(16)] {
-            let stage = first_stage(&BootClient { is_ipxe: true, ..client(arch, "PXEClient") }, &ENDPOINTS).unwrap();
+        for archs in [&[][..], &[0], &[7], &[11], &[16]] {
+            let ipxe = Some(IpxeFeatures::default());
+            let stage = first_stage(&BootClient { ipxe, ..client(archs, "PXEClient") }, &ENDPOINTS).unwrap();
             assert_eq!(stage.via, Transport::Script);
             assert!(
                 stage.file_or_url.starts_with("http://10.77.0.1:8080/boot.ipxe?mac=52-54-00-01-02-03&uuid=${uuid}&")
             );
             assert!(stage.file_or_url.len() <= 255, "one DHCP option");
         }
+    }
+
+    #[test]
+    fn an_ipxe_without_http_gets_our_loader_by_tftp() {
+        let ipxe = Some(IpxeFeatures::read(Some(&[0x17, 1, 1, 0x15, 1, 1])));
+        for (archs, class, loader) in [
+            (&[0][..], "PXEClient:Arch:00000", "undionly.kpxe"),
+            (&[7], "HTTPClient", "snponly.efi"),
+            (&[7], "", "snponly.efi"),
+        ] {
+            let stage = first_stage(&BootClient { ipxe, ..client(archs, class) }, &ENDPOINTS).unwrap();
+            assert_eq!((stage.file_or_url.as_str(), stage.via), (loader, Transport::Tftp));
+            assert_eq!(stage.vendor_class, Some("PXEClient"));
+        }
+        assert!(first_stage(&BootClient { ipxe, ..client(&[11], "PXEClient") }, &ENDPOINTS).is_err());
     }
 
     #[test]

@@ -75,6 +75,12 @@ pub fn render(entry: &BootEntry, context: &ScriptContext<'_>) -> Result<String, 
     Ok(script.text)
 }
 
+/// Why an iPXE of this `${buildarch}` gets no kernel.
+#[must_use]
+pub fn wrong_build(buildarch: &str) -> String {
+    format!("this iPXE is built for {buildarch}; the kernel here is for x86_64")
+}
+
 /// The text of `autoexec.ipxe`, which an EFI iPXE fetches by itself from where it was loaded, before any DHCP
 /// of its own: it asks for an address and goes on to the client's script.
 #[must_use]

@@ -13,22 +13,28 @@
 
 pub mod disk_probe;
 pub mod entry;
+pub mod features;
 pub mod first_stage;
 pub mod ipxe;
 pub mod mac;
 pub mod request;
 pub mod route;
 pub mod seed;
+pub mod sighting;
+pub mod sightings;
 pub mod text;
 pub mod token;
 
 pub use disk_probe::{DiskProbe, DiskProbeError};
 pub use entry::{BootEntry, Endpoints};
-pub use first_stage::{BootClient, FirstStage, Transport, first_stage};
+pub use features::IpxeFeatures;
+pub use first_stage::{BootClient, FirstStage, Transport, Unserved, first_stage};
 pub use ipxe::{RenderError, ScriptContext, autoexec, render};
 pub use mac::{Mac, MacError};
-pub use request::{Platform, RequestError, ScriptRequest};
+pub use request::{Odd, Platform, RequestError, ScriptRequest};
 pub use route::RoutePath;
 pub use seed::{SeedError, seed_archive};
+pub use sighting::{LOADER_RETURNS_IN, Sighting, Stage, Stall};
+pub use sightings::Sightings;
 pub use text::{KernelArgumentError, KernelArguments};
 pub use token::{Claims, Purpose, SealError, SealedToken, Sealer, TokenError};

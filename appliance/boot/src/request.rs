@@ -1,14 +1,19 @@
 //! What iPXE says about its machine when it asks for the script: a strict reader of the query.
 //!
 //! iPXE sends an empty value for a setting that it does not have. Identity here is a claim of the
-//! client: it picks a boot entry, and never proves anything.
+//! client: it picks a boot entry, and never proves anything. UUID and serial number come from SMBIOS, where boards
+//! hold any bytes: what is no text is kept escaped, to be shown, and is no identity.
+
+use std::fmt;
 
 use crate::mac::Mac;
 
 /// Five parameters; a serial number may be long and every character of it percent-encoded.
-pub const QUERY_BYTES_MAX: usize = 1024;
+pub const QUERY_BYTES_MAX: usize = 4096;
 /// Of one decoded value. SMBIOS strings of real machines stay below 100.
 pub const VALUE_BYTES_MAX: usize = 128;
+/// Of a value that is no text, before it is escaped.
+const SHOWN_BYTES_MAX: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Platform {
@@ -28,6 +33,22 @@ pub struct ScriptRequest {
     /// SMBIOS UUID, as iPXE prints it.
     pub uuid: Option<String>,
     pub serial: Option<String>,
+    /// What SMBIOS holds that is no text.
+    pub odd: Vec<Odd>,
+}
+
+/// A value that is no text, or too long, as it may be shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Odd {
+    pub name: &'static str,
+    /// In ASCII: `\xff\xff`.
+    pub shown: String,
+}
+
+impl fmt::Display for Odd {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the SMBIOS {} is no text and is not used: {}", self.name, self.shown)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,6 +71,7 @@ impl ScriptRequest {
         if query.len() > QUERY_BYTES_MAX {
             return Err(RequestError::Long);
         }
+        let mut odd = Vec::new();
         let [mut mac, mut platform, mut buildarch, mut uuid, mut serial] = [const { None }; 5];
         for pair in query.split('&') {
             let (name, value) = pair.split_once('=').ok_or(RequestError::Unknown)?;
@@ -64,7 +86,14 @@ impl ScriptRequest {
             if slot.is_some() {
                 return Err(RequestError::Twice(name));
             }
-            *slot = Some(decode(value).ok_or(RequestError::Value(name))?);
+            *slot = Some(match (decode(value), name) {
+                (Ok(text), _) => text,
+                (Err(bytes), "uuid" | "serial") => {
+                    odd.push(Odd { name, shown: shown(&bytes) });
+                    String::new()
+                }
+                (Err(_), _) => return Err(RequestError::Value(name)),
+            });
         }
         let filled = |value: Option<String>| value.filter(|text| !text.is_empty());
         let mac = filled(mac).ok_or(RequestError::Missing("mac"))?;
@@ -79,6 +108,7 @@ impl ScriptRequest {
             buildarch: filled(buildarch),
             uuid: filled(uuid),
             serial: filled(serial),
+            odd,
         })
     }
 }
@@ -91,30 +121,53 @@ pub fn check(data: &[u8]) {
             assert!(!value.is_empty() && value.len() <= VALUE_BYTES_MAX);
             assert!(!value.chars().any(char::is_control));
         }
+        for odd in &request.odd {
+            assert!(odd.shown.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()), "{odd:?}");
+            assert!(odd.shown.len() <= 4 * SHOWN_BYTES_MAX + "...".len());
+        }
     }
 }
 
-/// Percent-decoding (RFC 3986; `+` stays `+`, as iPXE writes it); no control characters, bounded.
-fn decode(value: &str) -> Option<String> {
-    let mut bytes = Vec::with_capacity(value.len().min(VALUE_BYTES_MAX));
+/// Percent-decoding (RFC 3986; `+` stays `+`, as iPXE writes it). The error has the bytes of what is no text: it is no
+/// UTF-8, has control characters, is too long or encoded badly.
+fn decode(value: &str) -> Result<String, Vec<u8>> {
+    let (bytes, is_well_encoded) = percent_decoded(value);
+    if !is_well_encoded || bytes.len() > VALUE_BYTES_MAX {
+        return Err(bytes);
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) if !text.chars().any(char::is_control) => Ok(text.trim().to_owned()),
+        Ok(text) => Err(text.into_bytes()),
+        Err(error) => Err(error.into_bytes()),
+    }
+}
+
+/// The bytes, and whether each `%` began an encoded one; one that did not stands for itself.
+fn percent_decoded(value: &str) -> (Vec<u8>, bool) {
+    let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
+    let (mut bytes, mut is_well_encoded) = (Vec::with_capacity(value.len()), true);
     let mut rest = value.as_bytes();
     while let Some((&first, after)) = rest.split_first() {
-        let byte = if first == b'%' {
-            let (pair, after) = after.split_first_chunk::<2>()?;
-            rest = after;
-            let digit = |digit: u8| char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
-            (digit(pair[0])? << 4) | digit(pair[1])?
-        } else {
-            rest = after;
-            first
-        };
-        if bytes.len() == VALUE_BYTES_MAX {
-            return None;
+        let pair = after.split_first_chunk::<2>().filter(|_| first == b'%');
+        match pair.and_then(|([high, low], after)| Some(((digit(*high)? << 4) | digit(*low)?, after))) {
+            Some((byte, after)) => {
+                bytes.push(byte);
+                rest = after;
+            }
+            None => {
+                is_well_encoded &= first != b'%';
+                bytes.push(first);
+                rest = after;
+            }
         }
-        bytes.push(byte);
     }
-    let text = String::from_utf8(bytes).ok()?;
-    (!text.chars().any(char::is_control)).then(|| text.trim().to_owned())
+    (bytes, is_well_encoded)
+}
+
+fn shown(bytes: &[u8]) -> String {
+    let cut = &bytes[..bytes.len().min(SHOWN_BYTES_MAX)];
+    let more = if cut.len() < bytes.len() { "..." } else { "" };
+    format!("{}{more}", cut.escape_ascii())
 }
 
 #[cfg(test)]
@@ -145,6 +198,33 @@ mod tests {
     }
 
     #[test]
+    fn what_smbios_holds_stops_no_boot_and_is_shown() {
+        let long = "S".repeat(VALUE_BYTES_MAX + 1);
+        let cut = format!("{}...", "S".repeat(SHOWN_BYTES_MAX));
+        for (value, shown) in [
+            ("%ff%ff%ff", r"\xff\xff\xff"),
+            ("%01", r"\x01"),
+            ("ABC%00", r"ABC\x00"),
+            ("a%0ab", r"a\nb"),
+            ("a%c3%28", r"a\xc3("),
+            ("100%", "100%"),
+            ("%4", "%4"),
+            ("%zz", "%zz"),
+            (long.as_str(), cut.as_str()),
+        ] {
+            for name in ["uuid", "serial"] {
+                let query = format!("mac=52-54-00-01-02-03&platform=efi&{name}={value}");
+                let request = ScriptRequest::parse(&query).unwrap();
+                assert_eq!((&request.uuid, &request.serial), (&None, &None), "{query}");
+                assert_eq!(request.odd, [Odd { name, shown: shown.to_owned() }], "{query}");
+                check(query.as_bytes());
+            }
+        }
+        let text = ScriptRequest::parse("mac=52-54-00-01-02-03&platform=efi&serial=Default%20string&uuid=").unwrap();
+        assert_eq!((text.serial.as_deref(), text.odd.as_slice()), (Some("Default string"), &[][..]));
+    }
+
+    #[test]
     fn anything_else_is_refused_by_name() {
         let good = "mac=52-54-00-01-02-03&platform=efi";
         for (query, error) in [
@@ -153,10 +233,8 @@ mod tests {
             ("mac=52-54-00-01-02-03".into(), RequestError::Missing("platform")),
             (format!("{good}&mac=52-54-00-01-02-03"), RequestError::Twice("mac")),
             (format!("{good}&colour=red"), RequestError::Unknown),
-            (format!("{good}&serial=%0a"), RequestError::Value("serial")),
-            (format!("{good}&serial=%4"), RequestError::Value("serial")),
-            (format!("{good}&serial=%ff"), RequestError::Value("serial")),
-            (format!("{good}&serial={}", "x".repeat(VALUE_BYTES_MAX + 1)), RequestError::Value("serial")),
+            (format!("{good}&buildarch=%ff"), RequestError::Value("buildarch")),
+            (format!("{good}&buildarch={}", "x".repeat(VALUE_BYTES_MAX + 1)), RequestError::Value("buildarch")),
             (format!("{good}&serial={}", "x".repeat(QUERY_BYTES_MAX)), RequestError::Long),
             ("mac=52-54-00-01-02&platform=efi".into(), RequestError::Value("mac")),
             ("mac=52-54-00-01-02-03&platform=amiga".into(), RequestError::Value("platform")),

@@ -24,6 +24,7 @@ fn script_on(platform: Platform, entry: &BootEntry, arguments: &KernelArguments)
         buildarch: None,
         uuid: None,
         serial: None,
+        odd: Vec::new(),
     };
     let token = token();
     render(entry, &ScriptContext { endpoints: &ENDPOINTS, request: &request, token: Some(&token), arguments }).unwrap()

@@ -1,11 +1,14 @@
 //! What a machine that asks for its boot script gets, and what its token opens.
 
-use firesteel_boot::{BootEntry, Claims, Mac, Purpose, ScriptContext, ScriptRequest, SealedToken, render};
+use firesteel_boot::{
+    BootEntry, Claims, Mac, Purpose, ScriptContext, ScriptRequest, SealedToken, ipxe::wrong_build, render,
+};
+use firesteel_facts::arch::ipxe_starts_x86;
 use firesteel_wire::{NetworkPlan, Seed};
 use jiff::SignedDuration;
 
 use crate::{
-    Control, Denied, HostKey,
+    Control, Denied, HostKey, NetworkEvent,
     control::unix_seconds,
     discovery::{self, DiscoveryBoot},
     views::NetworkView,
@@ -29,6 +32,11 @@ impl Control {
     /// The script for one client. Never fails: a client that gets no script would stop without
     /// a word, so errors become a script that says them.
     pub async fn script(&self, request: &ScriptRequest) -> String {
+        if let Some(buildarch) = request.buildarch.as_deref().filter(|build| !ipxe_starts_x86(build)) {
+            // Before anything counts as a boot: this one cannot be one.
+            self.note(request.mac, NetworkEvent::WrongBuild { buildarch: shortened(buildarch) });
+            return self.render(&exit(&wrong_build(&shortened(buildarch))), request, None);
+        }
         if !self.knows_hosts().await {
             return self.render(&exit("the appliance is starting: try again"), request, None);
         }
@@ -211,6 +219,11 @@ impl Control {
         let mac = mac.ok_or_else(|| Denied::Token("the token's host has no boot MAC".to_owned()))?;
         Ok((mac, view.network.clone()))
     }
+}
+
+/// Of a word that a client made up, what a person needs.
+fn shortened(word: &str) -> String {
+    word.chars().take(16).collect()
 }
 
 fn exit(reason: &str) -> BootEntry {

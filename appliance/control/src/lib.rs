@@ -76,7 +76,7 @@ pub use images::{Acquiring, ImageFault, Images, ready};
 pub use instances::FAILURE_BYTES_MAX;
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};
 pub use metrics::{Fleet, HOSTS_NAMED_MAX, Survey};
-pub use network::NetworkEvent;
+pub use network::{Asker, NetworkEvent};
 pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, SchemeDriver};
 pub use receipts::verify as verify_receipt;
 pub use trust::{Bundle, Trust};

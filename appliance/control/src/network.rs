@@ -10,18 +10,36 @@ use std::{
 
 use firesteel_boot::Mac;
 
+/// What on a machine asked DHCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asker {
+    /// A ROM or UEFI that boots from the network.
+    Firmware,
+    /// iPXE, whoever loaded it.
+    Ipxe,
+    /// The agent or an OS, which want an address only.
+    System,
+}
+
 /// One thing that a client did or got.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetworkEvent {
     DhcpOffer {
         address: Ipv4Addr,
         client: String,
+        asker: Asker,
     },
     DhcpAck {
         address: Ipv4Addr,
         client: String,
+        asker: Asker,
     },
     DhcpNak {
+        reason: String,
+        asker: Asker,
+    },
+    /// It asked for something to boot, and there is no loader for its architecture.
+    NoLoader {
         reason: String,
     },
     Loader {
@@ -33,8 +51,18 @@ pub enum NetworkEvent {
         file: String,
         reason: String,
     },
+    /// A loader was fetched and nothing that it starts was heard.
+    LoaderLost {
+        text: String,
+    },
     Script {
         bytes: u64,
+        /// What its SMBIOS holds that is no text, in words.
+        odd: String,
+    },
+    /// An iPXE that cannot start our kernel asked for a script.
+    WrongBuild {
+        buildarch: String,
     },
     Kernel {
         bytes: u64,
@@ -54,26 +82,38 @@ impl NetworkEvent {
             Self::DhcpOffer { .. } => "dhcp_offer",
             Self::DhcpAck { .. } => "dhcp_ack",
             Self::DhcpNak { .. } => "dhcp_nak",
+            Self::NoLoader { .. } => "no_loader",
             Self::Loader { .. } => "loader",
             Self::LoaderFailed { .. } => "loader_failed",
+            Self::LoaderLost { .. } => "loader_lost",
             Self::Script { .. } => "script",
+            Self::WrongBuild { .. } => "wrong_build",
             Self::Kernel { .. } => "kernel",
             Self::Initramfs { .. } => "initramfs",
             Self::NoDisk => "no_disk",
         }
     }
 
+    /// Whether a client makes it happen again and again while it waits, so that once for an attempt is enough.
+    #[must_use]
+    pub fn repeats(&self) -> bool {
+        matches!(self, Self::NoLoader { .. } | Self::WrongBuild { .. })
+    }
+
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
         match self {
             Self::Loader { bytes, .. }
-            | Self::Script { bytes }
+            | Self::Script { bytes, .. }
             | Self::Kernel { bytes }
             | Self::Initramfs { bytes } => Some(*bytes),
             Self::DhcpOffer { .. }
             | Self::DhcpAck { .. }
             | Self::DhcpNak { .. }
+            | Self::NoLoader { .. }
             | Self::LoaderFailed { .. }
+            | Self::LoaderLost { .. }
+            | Self::WrongBuild { .. }
             | Self::NoDisk => None,
         }
     }
@@ -81,11 +121,16 @@ impl NetworkEvent {
     #[must_use]
     pub fn detail(&self) -> String {
         match self {
-            Self::DhcpOffer { address, client } | Self::DhcpAck { address, client } => format!("{address} to {client}"),
-            Self::DhcpNak { reason } => reason.clone(),
+            Self::DhcpOffer { address, client, .. } | Self::DhcpAck { address, client, .. } => {
+                format!("{address} to {client}")
+            }
+            Self::DhcpNak { reason, .. } | Self::NoLoader { reason } => reason.clone(),
             Self::Loader { file, via, .. } => format!("{file} by {via}"),
             Self::LoaderFailed { file, reason } => format!("{file}: {reason}"),
-            Self::Script { .. } | Self::Kernel { .. } | Self::Initramfs { .. } => String::new(),
+            Self::LoaderLost { text } => text.clone(),
+            Self::Script { odd, .. } => odd.clone(),
+            Self::WrongBuild { buildarch } => firesteel_boot::ipxe::wrong_build(buildarch),
+            Self::Kernel { .. } | Self::Initramfs { .. } => String::new(),
             Self::NoDisk => {
                 "none of its disks holds what was installed; has a disk been replaced or erased?".to_owned()
             }

@@ -60,7 +60,7 @@ pub(crate) async fn run(control: Control, mut notes: mpsc::Receiver<Note>) -> Re
                     detail: note.event.detail(),
                     bytes: note.event.bytes(),
                 };
-                status.note(event);
+                if note.event.repeats() { status.note_again(event) } else { status.note(event) }
             })
             .await;
         if let Err(status) = result {

@@ -11,6 +11,7 @@ use firesteel_bmc::{
     limit::Entered,
 };
 use firesteel_boot::{BootClient, Mac, first_stage};
+use firesteel_facts::Arch;
 use firesteel_plan::host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, Power};
 use firesteel_resources::{BareMetalHost, bare_metal_host};
 use jiff::{SignedDuration, Timestamp};
@@ -393,8 +394,8 @@ impl Control {
     fn http_loader(&self) -> String {
         let client = BootClient {
             mac: Mac([0; 6]),
-            arch: Some(firesteel_boot::first_stage::ARCH_X64_UEFI_HTTP),
-            is_ipxe: false,
+            archs: vec![Arch::X64_UEFI_HTTP],
+            ipxe: None,
             vendor_class: Some(firesteel_boot::first_stage::HTTP_CLIENT.to_owned()),
         };
         first_stage(&client, &self.config().endpoints).map(|stage| stage.file_or_url).unwrap_or_default()

@@ -4,26 +4,13 @@
 
 use std::net::Ipv4Addr;
 
+use firesteel_facts::Arch;
+
 use crate::Mac;
 use crate::wire::{Options, Packet, code, printable};
 
 /// Names that clients send are for people to read; a host name is at most this long.
 const NAME_BYTES_MAX: usize = 64;
-
-/// A client architecture (RFC 4578 §2.1 and IANA's registry of processor architectures).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Arch(pub u16);
-
-impl Arch {
-    pub const BIOS: Arch = Arch(0);
-    pub const EFI_IA32: Arch = Arch(6);
-    /// Registered as "EBC", sent by most x86-64 UEFI firmware made before 2015 or so.
-    pub const EFI_BC: Arch = Arch(7);
-    pub const EFI_X64: Arch = Arch(9);
-    pub const EFI_ARM64: Arch = Arch(11);
-    pub const HTTP_EFI_X64: Arch = Arch(16);
-    pub const HTTP_EFI_ARM64: Arch = Arch(19);
-}
 
 /// What the vendor class (60) says of the sender.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +28,8 @@ pub enum Class {
 pub struct Client {
     pub mac: Mac,
     pub class: Class,
-    /// The first architecture of option 93.
-    pub arch: Option<Arch>,
+    /// What it can boot: all that option 93 lists, else what the vendor class names. Empty where neither says.
+    pub archs: Vec<Arch>,
     pub is_ipxe: bool,
     pub user_class: Option<String>,
     pub vendor_class: Option<String>,
@@ -66,7 +53,7 @@ impl Client {
         Self {
             mac: packet.mac,
             class: class(vendor_class.as_deref()),
-            arch: arch(options),
+            archs: archs(options, vendor_class.as_deref()),
             // iPXE since 2006 sends 175; a build with DHCP options cut down still says its user class.
             is_ipxe: ipxe_options.is_some() || user_class.as_deref() == Some("iPXE"),
             user_class,
@@ -96,9 +83,9 @@ fn class(vendor_class: Option<&str>) -> Class {
     }
 }
 
-fn arch(options: &Options) -> Option<Arch> {
-    let (first, _) = options.get(code::ARCHITECTURE)?.split_first_chunk::<2>()?;
-    Some(Arch(u16::from_be_bytes(*first)))
+fn archs(options: &Options, vendor_class: Option<&str>) -> Vec<Arch> {
+    let listed = options.get(code::ARCHITECTURE).map(Arch::list).unwrap_or_default();
+    if listed.is_empty() { vendor_class.and_then(Arch::of_class).into_iter().collect() } else { listed }
 }
 
 fn uuid(options: &Options) -> Option<[u8; 16]> {
@@ -136,7 +123,7 @@ mod tests {
     #[test]
     fn tells_roms_ipxe_http_boot_and_systems_apart() {
         let rom = client(&[(60, b"PXEClient:Arch:00007:UNDI:003016"), (93, &[0, 7]), (94, &[1, 3, 16])]);
-        assert_eq!((rom.class, rom.arch, rom.is_ipxe), (Class::Pxe, Some(Arch::EFI_BC), false));
+        assert_eq!((rom.class, rom.archs, rom.is_ipxe), (Class::Pxe, vec![Arch::X64_UEFI], false));
         assert_eq!(rom.undi_version, Some((3, 16)));
 
         let ipxe = client(&[(60, b"PXEClient:Arch:00000:UNDI:002001"), (77, b"iPXE"), (93, &[0, 0])]);
@@ -145,7 +132,7 @@ mod tests {
         assert!(client(&[(77, b"\x04iPXE")]).is_ipxe, "length-prefixed as RFC 3004 has it");
 
         let http = client(&[(60, b"HTTPClient:Arch:00016:UNDI:003001"), (93, &[0, 16])]);
-        assert_eq!((http.class, http.arch), (Class::Http, Some(Arch::HTTP_EFI_X64)));
+        assert_eq!((http.class, http.archs), (Class::Http, vec![Arch::X64_UEFI_HTTP]));
 
         let system = client(&[(60, b"udhcp 1.35.0"), (12, b"node\0")]);
         assert!(!system.boots());
@@ -155,10 +142,19 @@ mod tests {
     #[test]
     fn odd_lengths_and_placeholders_are_no_identity() {
         let odd = client(&[(93, &[0]), (94, &[1, 2]), (97, &[0; 17]), (77, &[]), (12, b"a\x1b[2Jb"), (60, &[0xff])]);
-        assert_eq!((odd.arch, odd.undi_version, odd.uuid), (None, None, None));
+        assert_eq!((odd.archs, odd.undi_version, odd.uuid), (vec![], None, None));
         assert_eq!((odd.user_class, odd.hostname, odd.vendor_class), (None, None, None));
         assert_eq!(client(&[(97, &[&[0u8][..], &[0xff; 16]].concat())]).uuid, None);
         assert_eq!(client(&[(97, &[&[0u8][..], &[7; 16]].concat())]).uuid, Some([7; 16]));
-        assert_eq!(client(&[(93, &[0, 16, 0, 7])]).arch, Some(Arch::HTTP_EFI_X64), "the first of a list");
+    }
+
+    #[test]
+    fn the_architecture_is_that_of_option_93_and_else_that_of_the_class() {
+        let class = (60, &b"PXEClient:Arch:00007:UNDI:003016"[..]);
+        assert_eq!(client(&[class, (93, &[0, 6, 0, 7])]).archs, [Arch::X86_UEFI, Arch::X64_UEFI]);
+        assert_eq!(client(&[class, (93, &[0, 0])]).archs, [Arch::X86_BIOS]);
+        assert_eq!(client(&[class]).archs, [Arch::X64_UEFI]);
+        assert_eq!(client(&[class, (93, &[])]).archs, [Arch::X64_UEFI]);
+        assert_eq!(client(&[(60, b"PXEClient")]).archs, []);
     }
 }

@@ -11,9 +11,11 @@ mod book;
 mod classify;
 pub mod client;
 mod config;
+mod hardware;
 mod mac;
 pub mod probe;
 mod rate;
+mod relay;
 mod reply;
 mod server;
 pub mod wire;
@@ -21,11 +23,12 @@ pub mod wire;
 pub use book::{
     DECLINE_REST, LEASES_MAX, Lease, LeaseChange, OFFER_HOLD, OFFER_HOLD_MIN, OFFERS_MAX, RESTING_MAX, Refusal, Rest,
 };
-pub use classify::{Arch, Class, Client};
+pub use classify::{Class, Client};
 pub use config::{
     Config, ConfigError, KNOWN_SHARE, LEASE_TIME_MAX, LEASE_TIME_MIN, Network, POOL_ADDRESSES_MAX, Pool,
     RESERVATIONS_MAX, Reservation, SERVERS_MAX, Subnet,
 };
+pub use hardware::OtherHardware;
 pub use mac::{Mac, ParseMacError};
 pub use reply::{BOOT_FILE_BYTES_MAX, BootAnswer, Destination};
 pub use server::{Arrival, BootAnswers, COMMITS_MAX, CommitId, Dropped, Engine, Event, Output, Transmit, What};

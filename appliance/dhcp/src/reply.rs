@@ -67,6 +67,8 @@ pub(crate) struct Asked<'a> {
     pub(crate) client: &'a Client,
     pub(crate) config: &'a Config,
     pub(crate) subnet: &'a Subnet,
+    /// Whom the client is to name when it takes the offer: us, or the relay that speaks for us (RFC 5107).
+    pub(crate) server_id: Ipv4Addr,
 }
 
 impl Asked<'_> {
@@ -155,7 +157,7 @@ impl Asked<'_> {
         reply.broadcast = request.broadcast;
         reply.giaddr = request.giaddr;
         reply.options.set_message_type(kind);
-        reply.options.set(code::SERVER_ID, self.config.server_address.octets());
+        reply.options.set(code::SERVER_ID, self.server_id.octets());
         // RFC 6842: a client identifier goes back unchanged; some ROMs drop replies without theirs.
         self.echo(&mut reply, code::CLIENT_ID);
         // RFC 3046 §2.2: what the relay added goes back to it, last (the codec sees to that).

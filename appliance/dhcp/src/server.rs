@@ -27,7 +27,9 @@ use jiff::{SignedDuration, Timestamp};
 use crate::book::{Book, Lease, LeaseChange, Refusal, Rest};
 use crate::classify::Client;
 use crate::config::{Config, ConfigError, Subnet};
+use crate::hardware::{self, OtherHardware};
 use crate::rate::Rates;
+use crate::relay;
 use crate::reply::{Asked, BOOT_FILE_BYTES_MAX, BootAnswer, Destination};
 use crate::wire::{self, MessageType, Operation, Packet, code};
 
@@ -36,9 +38,6 @@ use crate::wire::{self, MessageType, Operation, Packet, code};
 pub const COMMITS_MAX: usize = 1024;
 /// RFC 1542 §4.1.1: more hops are a loop of relays.
 const HOPS_MAX: u8 = 16;
-/// RFC 3527: the link-selection suboption of the relay's option 82.
-const LINK_SELECTION: u8 = 5;
-
 /// What a client that boots gets, if anything; must not block.
 pub type BootAnswers<'a> = dyn Fn(&Client) -> Option<BootAnswer> + 'a;
 
@@ -70,6 +69,8 @@ pub enum Output {
         changes: Vec<LeaseChange>,
     },
     Event(Event),
+    /// A client that is not served, because it is not on Ethernet.
+    OtherHardware(OtherHardware),
 }
 
 /// Something for the timeline of a host.
@@ -114,6 +115,8 @@ pub enum What {
     BootFileTooLong {
         bytes: usize,
     },
+    /// The client asked for something to boot and there is nothing for it: it was offered an address only.
+    NothingToBoot,
 }
 
 /// What was not answered, and why.
@@ -200,6 +203,7 @@ impl Engine {
         self.handle_timeout(now);
         let Some((request, kind)) = read_request(arrival.bytes) else {
             self.dropped.malformed += 1;
+            self.outputs.extend(hardware::read(arrival.bytes).map(Output::OtherHardware));
             return;
         };
         let Some(subnet) = self.subnet_for(&request).cloned() else {
@@ -216,7 +220,8 @@ impl Engine {
             return;
         }
         let client = Client::of(&request);
-        let talk = Talk { now, interface: arrival.interface, request, client, subnet };
+        let server_id = relay::server_id(&request).unwrap_or(self.config.server_address);
+        let talk = Talk { now, interface: arrival.interface, request, client, subnet, server_id };
         match kind {
             MessageType::Discover => self.discover(&talk, boot),
             MessageType::Request => self.request(&talk, boot),
@@ -243,7 +248,7 @@ impl Engine {
     /// address that it renews, or that of the interface.
     fn subnet_for(&self, request: &Packet) -> Option<&Subnet> {
         if !request.giaddr.is_unspecified() {
-            let link = request.options.get(code::RELAY_AGENT).and_then(link_selection);
+            let link = relay::link(request);
             return self.config.subnet_of(link.unwrap_or(request.giaddr));
         }
         // A host behind a relay renews without it, straight to our address.
@@ -265,6 +270,9 @@ impl Engine {
             self.outputs.push_back(Output::Transmit(transmit));
             self.tell(talk, What::Offered { address });
         }
+        if answer.is_none() && talk.client.boots() {
+            self.tell(talk, What::NothingToBoot);
+        }
     }
 
     /// RFC 2131 §4.3.2: the four kinds of REQUEST, told apart by what they carry.
@@ -273,7 +281,7 @@ impl Engine {
         let (server, wish) = (options.address(code::SERVER_ID), options.address(code::REQUESTED_ADDRESS));
         let renews = !talk.request.ciaddr.is_unspecified();
         match (server, wish) {
-            (Some(server), _) if server != self.config.server_address => {
+            (Some(server), _) if !self.is_ours(talk, server) => {
                 self.book.end_offer(&self.config, talk.client.mac);
                 self.tell(talk, What::TookAnother { server });
             }
@@ -397,7 +405,12 @@ impl Engine {
 
     fn is_for_us(&self, talk: &Talk) -> bool {
         let server = talk.request.options.address(code::SERVER_ID);
-        server.is_none_or(|server| server == self.config.server_address)
+        server.is_none_or(|server| self.is_ours(talk, server))
+    }
+
+    /// Whether a server identifier means this server: our address, or what the relay has us say instead.
+    fn is_ours(&self, talk: &Talk, server: Ipv4Addr) -> bool {
+        server == self.config.server_address || server == talk.server_id
     }
 
     fn boot_answer(&mut self, talk: &Talk, boot: &BootAnswers<'_>) -> Option<BootAnswer> {
@@ -427,11 +440,14 @@ struct Talk {
     request: Packet,
     client: Client,
     subnet: Subnet,
+    /// The server identifier of the reply.
+    server_id: Ipv4Addr,
 }
 
 impl Talk {
     fn asked<'a>(&'a self, config: &'a Config) -> Asked<'a> {
-        Asked { request: &self.request, client: &self.client, config, subnet: &self.subnet }
+        let Self { request, client, subnet, server_id, .. } = self;
+        Asked { request, client, config, subnet, server_id: *server_id }
     }
 
     fn transmit(&self, config: &Config, reply: Packet, destination: Destination) -> Option<Transmit> {
@@ -444,15 +460,4 @@ fn read_request(bytes: &[u8]) -> Option<(Packet, MessageType)> {
     let request = wire::decode(bytes).ok()?;
     let kind = request.options.message_type()?;
     (request.operation == Operation::Request && request.hops <= HOPS_MAX).then_some((request, kind))
-}
-
-fn link_selection(mut suboptions: &[u8]) -> Option<Ipv4Addr> {
-    while let [code, length, rest @ ..] = suboptions {
-        let (value, after) = rest.split_at_checked(usize::from(*length))?;
-        if *code == LINK_SELECTION {
-            return <[u8; 4]>::try_from(value).ok().map(Ipv4Addr::from);
-        }
-        suboptions = after;
-    }
-    None
 }

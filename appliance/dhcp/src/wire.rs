@@ -19,7 +19,7 @@ use dhcproto::{Decodable, Decoder, Encodable, Encoder};
 use crate::Mac;
 
 /// The fixed header and the magic cookie (RFC 2131 §2).
-const HEADER_BYTES: usize = 240;
+pub(crate) const HEADER_BYTES: usize = 240;
 /// No sane client sends more: Ethernet carries 1500, and a datagram reassembled from many fragments
 /// is somebody's experiment.
 const PACKET_BYTES_MAX: usize = 4096;
@@ -27,8 +27,9 @@ const PACKET_BYTES_MAX: usize = 4096;
 const REPLY_BYTES_MIN: usize = 300;
 /// The `file` field holds 128 bytes, of which the last is the terminating NUL.
 pub(crate) const FILE_BYTES_MAX: usize = 127;
-const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
+pub(crate) const MAGIC_COOKIE: [u8; 4] = [99, 130, 83, 99];
 const CHADDR_BYTES: u8 = 16;
+pub(crate) const BOOT_REQUEST: u8 = 1;
 
 /// The option codes that are used here (RFC 2132 unless told otherwise).
 pub mod code {
@@ -261,7 +262,7 @@ pub fn decode(bytes: &[u8]) -> Result<Packet, WireError> {
         return Err(WireError::NoCookie);
     }
     let operation = match header[0] {
-        1 => Operation::Request,
+        BOOT_REQUEST => Operation::Request,
         2 => Operation::Reply,
         other => return Err(WireError::Operation(other)),
     };
@@ -295,7 +296,7 @@ const OVERLOAD_FILE: u8 = 1;
 const OVERLOAD_SNAME: u8 = 2;
 
 /// The options of all fields that carry some, in the order of RFC 3396 §5, and the overload bits.
-fn scan_all(header: &[u8], rest: &[u8]) -> (Options, u8) {
+pub(crate) fn scan_all(header: &[u8], rest: &[u8]) -> (Options, u8) {
     let mut options = Options::default();
     scan(rest, &mut options);
     let overload = match options.get(code::OVERLOAD) {

@@ -3,13 +3,19 @@
 //! Integrity does not come from here: the agent checks the image against digests that it got by
 //! TLS, and its own identity is a sealed token. Paths are read by [`firesteel_boot::RoutePath`].
 
-use std::{collections::HashMap, net::SocketAddr, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    net::{IpAddr, SocketAddr},
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use anyhow::Context as _;
 use bytes::Bytes;
 use firesteel_boot::{RoutePath, ScriptRequest, first_stage, seed_archive};
 use firesteel_control::{Control, NetworkEvent};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
+use jiff::Timestamp;
 use ring::digest;
 
 use super::{
@@ -18,6 +24,7 @@ use super::{
     images::{IMAGES_PATH, ImageFiles},
     server::RequestBody,
 };
+use crate::net::named::{Named, Naming};
 
 /// Kernel, initramfs and loaders together: they are kept in memory. A kernel with its ramdisk and every
 /// firmware of a distribution has less.
@@ -107,6 +114,8 @@ pub struct BootServer {
     pub control: Control,
     pub files: BootFiles,
     pub images: ImageFiles,
+    /// Whose wrong queries were named in the log.
+    pub refused: Arc<Mutex<Named<IpAddr>>>,
 }
 
 impl BootServer {
@@ -124,7 +133,7 @@ impl BootServer {
         };
         tracing::debug!(?route, %remote, "boot request");
         match route {
-            RoutePath::Script => self.script(&request).await,
+            RoutePath::Script => self.script(&request, remote).await,
             RoutePath::Loader { file } => self.loader(&request, &file, remote),
             RoutePath::Kernel { token } => self.kernel(&request, &token),
             RoutePath::Initramfs { token } => self.initramfs(&request, &token),
@@ -138,20 +147,34 @@ impl BootServer {
         }
     }
 
-    async fn script(&self, request: &Request<RequestBody>) -> Response<ResponseBody> {
+    async fn script(&self, request: &Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
         match ScriptRequest::parse(request.uri().query().unwrap_or_default()) {
             Ok(asked) => {
                 let script = self.control.script(&asked).await;
                 let bytes = script.len() as u64;
                 if request.method() == Method::GET {
-                    self.control.note(asked.mac, NetworkEvent::Script { bytes });
+                    let odd = asked.odd.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+                    self.control.note(asked.mac, NetworkEvent::Script { bytes, odd });
                 }
                 // A script speaks for this moment only.
                 let mut response = with_type(StatusCode::OK, "text/plain; charset=utf-8", script);
                 response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
                 response
             }
-            Err(error) => text(StatusCode::BAD_REQUEST, error.to_string()),
+            Err(error) => {
+                self.warn_refused(remote.ip(), &error.to_string());
+                text(StatusCode::BAD_REQUEST, error.to_string())
+            }
+        }
+    }
+
+    /// Says once for each address why it gets no script: few people see a machine's own console.
+    fn warn_refused(&self, remote: IpAddr, why: &str) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match refused.name(Timestamp::now(), remote, false) {
+            Naming::Now => tracing::warn!(%remote, "could not give a boot script: {why}; the query of iPXE is wanted"),
+            Naming::More => tracing::warn!("more clients than are named ask for boot scripts with a wrong query"),
+            Naming::Not => {}
         }
     }
 

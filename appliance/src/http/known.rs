@@ -42,6 +42,12 @@ impl Known {
         self.lock().hosts = macs.into_iter().collect();
     }
 
+    /// Whether this is the boot MAC of a host.
+    #[must_use]
+    pub fn is_host(&self, mac: Mac) -> bool {
+        self.lock().hosts.contains(&mac)
+    }
+
     /// An address was leased.
     pub fn leased(&self, address: Ipv4Addr, mac: Mac) {
         let leases = &mut self.lock().leases;

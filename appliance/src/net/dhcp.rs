@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firesteel_dhcp::{
-    Arrival, BootAnswer, Client, Config, ConfigError, Destination, Engine, Event, Lease, Mac, Output, Transmit, What,
+    Arrival, BootAnswer, Client, Config, ConfigError, Destination, Engine, Event, Lease, Mac, OtherHardware, Output,
+    Transmit, What,
 };
 use firesteel_store::Durability;
 use jiff::{SignedDuration, Timestamp};
@@ -25,10 +26,13 @@ use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
 use super::leases::{LeaseStore, LeaseStoreError};
+use super::named::{Named, Naming};
 use super::packet::{LinkSocket, bind_udp, interface_index, send_udp};
 
 const SERVER_PORT: u16 = 67;
 const CLIENT_PORT: u16 = 68;
+/// IANA's hardware type of InfiniBand.
+const INFINIBAND: u8 = 32;
 /// One more than the engine takes, so that a longer datagram is seen to be too long.
 const RECEIVE_BYTES: usize = 4097;
 /// The longest sleep: the wall clock may be set while we wait.
@@ -104,6 +108,8 @@ pub struct DhcpServer {
     events: Events,
     /// Clients without an address since the last warning, and when that was.
     unserved: (u64, Option<Timestamp>),
+    /// Clients that are not on Ethernet.
+    hardware: Named<OtherHardware>,
 }
 
 impl fmt::Debug for DhcpServer {
@@ -152,6 +158,7 @@ impl DhcpServer {
             boot,
             events,
             unserved: (0, None),
+            hardware: Named::default(),
         };
         Ok((server, DhcpHandle(sender)))
     }
@@ -222,6 +229,7 @@ impl DhcpServer {
                     }
                     (self.events)(Timestamp::now(), &event);
                 }
+                Output::OtherHardware(client) => self.warn_hardware(&client),
             }
         }
         Ok(())
@@ -239,6 +247,23 @@ impl DhcpServer {
             requests = std::mem::take(count),
             "no address is left for machines that are not known: enlarge provisioningDHCPRange, or find who asks"
         );
+    }
+
+    fn warn_hardware(&mut self, client: &OtherHardware) {
+        let OtherHardware { htype, identifier } = client;
+        let identifier = identifier.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(":");
+        let interface = self.interface.as_str();
+        match self.hardware.name(Timestamp::now(), client.clone(), false) {
+            Naming::Now => tracing::warn!(
+                interface,
+                client = identifier,
+                "could not answer a DHCP client of hardware type {htype}{}: only Ethernet (type 1) is supported; boot \
+                 this machine from an Ethernet port",
+                if *htype == INFINIBAND { " (InfiniBand, RFC 4390)" } else { "" }
+            ),
+            Naming::More => tracing::warn!(interface, "more clients than are named are not on Ethernet"),
+            Naming::Not => {}
+        }
     }
 
     /// A reply that cannot be sent is lost like one on the wire: the client asks again.
@@ -285,6 +310,8 @@ fn log(interface: &str, Event { client, what }: &Event) {
         What::NotCommitted { address } => {
             tracing::error!(interface, %mac, %address, "lease not granted: it could not be written to disk");
         }
+        // The caller names it, with the reason.
+        What::NothingToBoot => tracing::debug!(interface, %mac, "nothing to boot for this client"),
         What::BootFileTooLong { bytes } => {
             tracing::error!(interface, %mac, bytes, "the boot URL does not fit a DHCP option: the client cannot boot");
         }

@@ -2,6 +2,7 @@
 
 pub mod dhcp;
 pub mod leases;
+pub mod named;
 mod packet;
 pub mod rogue;
 pub mod tftp;

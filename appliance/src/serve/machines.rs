@@ -84,7 +84,7 @@ impl Machines {
             agents: bind("agents", endpoints, endpoints.agent_port, "agent-port").await?,
             configs: config_listeners(endpoints, settings).await?,
             agent_tls,
-            boot: BootServer { control: control.clone(), files, images: images.clone() },
+            boot: BootServer { control: control.clone(), files, images: images.clone(), refused: Arc::default() },
             agent: AgentServer::new(control.clone(), config.clone(), images, known.clone()),
             config,
         };

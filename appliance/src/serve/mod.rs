@@ -17,6 +17,7 @@ mod alone;
 pub mod api;
 pub mod at_rest;
 pub mod data_dir;
+pub mod dhcp_clients;
 pub mod kinds;
 mod log;
 pub mod machines;

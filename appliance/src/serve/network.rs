@@ -10,9 +10,9 @@ use std::{
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use firesteel_boot::{BootClient, Endpoints, Transport, autoexec, first_stage};
+use firesteel_boot::{Endpoints, autoexec};
 use firesteel_control::{Control, NetworkEvent};
-use firesteel_dhcp::{self as dhcp, BootAnswer, Client, What};
+use firesteel_dhcp as dhcp;
 use firesteel_kube::{Change, Core, Objects};
 use firesteel_resources::{
     BareMetalHost, Provisioning,
@@ -21,7 +21,11 @@ use firesteel_resources::{
 };
 use tokio::task::JoinSet;
 
-use super::{data_dir::DataDir, settings::Settings};
+use super::{
+    data_dir::DataDir,
+    dhcp_clients::{boot_answers, dhcp_events, noting_leases},
+    settings::Settings,
+};
 use crate::{
     http::{boot::BootFiles, known::Known},
     net::{
@@ -35,9 +39,6 @@ use crate::{
 /// Long enough that a renewal survives a restart of the appliance, short enough that a pool of a
 /// hundred addresses serves a lab in which machines come and go.
 const LEASE_TIME: Duration = Duration::from_secs(3600);
-/// iPXE's feature flag for HTTPS (sub-option of option 175). Ours has it, and network cards of 2019
-/// have not. The version (sub-option 235) tells nothing: Debian's builds all say 1.0.0.
-const IPXE_FEATURE_HTTPS: u8 = 0x14;
 
 /// The network that this process serves.
 #[derive(Clone, Debug)]
@@ -133,7 +134,8 @@ impl Services {
             refuse_beside_another(&served.interface, settings.allow_other_dhcp).await?;
             let config = dhcp_config(served, None)?;
             let boot = boot_answers(endpoints, settings.upgrade_ipxe);
-            let events = noting_leases(known.clone(), dhcp_events(control.clone()));
+            let events = dhcp_events(control.clone(), known.clone(), endpoints, settings.upgrade_ipxe);
+            let events = noting_leases(known.clone(), events);
             let file = data.path("leases.db");
             let leases = (file.as_path(), settings.lease_durability);
             Some(DhcpServer::open_with(&served.interface, config, leases, boot, events).context("starting DHCP")?)
@@ -201,96 +203,6 @@ fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dh
             .collect(),
         known: hosts.map(|hosts| hosts.values().map(|host| host.mac).collect()),
     })
-}
-
-/// What DHCP tells a client that boots.
-pub fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Boot {
-    Arc::new(move |client: &Client| {
-        let old =
-            upgrade_ipxe && client.is_ipxe && !has_ipxe_feature(client.ipxe_options.as_deref(), IPXE_FEATURE_HTTPS);
-        let asking = BootClient {
-            mac: firesteel_boot::Mac(client.mac.0),
-            arch: client.arch.map(|arch| arch.0),
-            is_ipxe: client.is_ipxe && !old,
-            vendor_class: client.vendor_class.clone(),
-        };
-        let stage = first_stage(&asking, &endpoints)?;
-        Some(BootAnswer {
-            server_address: (stage.via == Transport::Tftp).then_some(endpoints.address),
-            file: stage.file_or_url,
-            vendor_class: stage.vendor_class.map(str::to_owned),
-            ipxe_no_pxedhcp: true,
-        })
-    })
-}
-
-/// Whether an iPXE says that it can do something, in its encapsulated options.
-fn has_ipxe_feature(options: Option<&[u8]>, feature: u8) -> bool {
-    let mut options = options.unwrap_or_default();
-    while let [code, length, rest @ ..] = options {
-        let Some((value, next)) = rest.split_at_checked(usize::from(*length)) else { return false };
-        if *code == feature {
-            return value == [1];
-        }
-        options = next;
-    }
-    false
-}
-
-/// DHCP's events, into the timelines of hosts.
-pub fn dhcp_events(control: Control) -> crate::net::dhcp::Events {
-    Arc::new(move |_, event: &dhcp::Event| {
-        let mac = firesteel_boot::Mac(event.client.mac.0);
-        let client = describe(&event.client);
-        let note = match &event.what {
-            What::Offered { address } => NetworkEvent::DhcpOffer { address: *address, client },
-            What::Acked { address } => NetworkEvent::DhcpAck { address: *address, client },
-            What::Refused { address, reason } => {
-                NetworkEvent::DhcpNak { reason: format!("{address} was refused: {reason:?}") }
-            }
-            What::Exhausted => {
-                NetworkEvent::DhcpNak { reason: "no address is left: enlarge provisioningDHCPRange".to_owned() }
-            }
-            What::TookAnother { server } => {
-                NetworkEvent::DhcpNak { reason: format!("it took the offer of another DHCP server, {server}") }
-            }
-            What::NotCommitted { address } => {
-                NetworkEvent::DhcpNak { reason: format!("the lease of {address} could not be written to disk") }
-            }
-            What::BootFileTooLong { bytes } => {
-                NetworkEvent::DhcpNak { reason: format!("the boot file's name has {bytes} bytes, too many for DHCP") }
-            }
-            What::Informed { .. } | What::Released { .. } | What::Declined { .. } => {
-                tracing::debug!(%mac, what = ?event.what, "DHCP");
-                return;
-            }
-        };
-        control.note(mac, note);
-    })
-}
-
-/// The same, and which address is whose is noted.
-fn noting_leases(known: Known, events: crate::net::dhcp::Events) -> crate::net::dhcp::Events {
-    Arc::new(move |at, event: &dhcp::Event| {
-        if let What::Acked { address } = event.what {
-            known.leased(address, event.client.mac);
-        }
-        events(at, event);
-    })
-}
-
-fn describe(client: &Client) -> String {
-    if client.is_ipxe {
-        return "iPXE".to_owned();
-    }
-    match (&client.vendor_class, client.arch) {
-        (Some(class), Some(arch)) => {
-            let word = class.split(':').next().unwrap_or_default();
-            format!("{word} architecture {}", arch.0)
-        }
-        (Some(class), None) => class.chars().take(40).collect(),
-        (None, _) => "the agent or an OS".to_owned(),
-    }
 }
 
 fn open_tftp(
@@ -418,29 +330,4 @@ fn known_host(host: &BareMetalHost) -> Option<KnownHost> {
     let mac = host.spec.boot_mac()?.parse().ok()?;
     let address = host.metadata.annotation(RESERVED_ADDRESS).and_then(|address| address.parse().ok());
     Some(KnownHost { mac, reservation: address.map(|address| dhcp::Reservation { address, hostname: None }) })
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-
-    /// What Debian 12's network card ROM (2019) and undionly.kpxe (2025) sent as option 175.
-    #[test]
-    fn an_ipxe_of_2019_is_told_from_ours_by_what_it_can_do() {
-        let card = hex::decode(concat!(
-            "b105011af41000eb0301000017010122010113010111010127010119",
-            "0101290101100102210101150101180101120101"
-        ))
-        .unwrap();
-        let ours = hex::decode(concat!(
-            "b105011af41000eb0301000026010117010127010122010113010114",
-            "0101110101190101290101100102210101150101180101120101"
-        ))
-        .unwrap();
-        assert!(!has_ipxe_feature(Some(&card), IPXE_FEATURE_HTTPS));
-        assert!(has_ipxe_feature(Some(&ours), IPXE_FEATURE_HTTPS));
-        assert!(!has_ipxe_feature(None, IPXE_FEATURE_HTTPS));
-        assert!(!has_ipxe_feature(Some(&[IPXE_FEATURE_HTTPS, 9, 1]), IPXE_FEATURE_HTTPS), "cut short");
-    }
 }

@@ -34,6 +34,7 @@ pub(super) fn check(input: &[u8]) {
         buildarch: None,
         uuid: None,
         serial: None,
+        odd: Vec::new(),
     });
     path(&text(1));
     let (sealer, own) = &*SEALED;

@@ -100,6 +100,7 @@ fn hear(engine: &mut Engine, now: Timestamp, bytes: &[u8]) {
                     assert_eq!((kind, given), (MessageType::Nak, Ipv4Addr::UNSPECIFIED));
                 }
             }
+            Output::OtherHardware(client) => assert!(client.identifier.len() <= 32, "{client:?}"),
             Output::Event(event) => {
                 for text in [event.client.vendor_class.as_deref(), event.client.hostname.as_deref()] {
                     super::assert_plain(text.unwrap_or_default());

@@ -55,6 +55,7 @@ pub(crate) async fn script(appliance: &Appliance, mac: &str, uuid: &str) -> Stri
         buildarch: Some("x86_64".into()),
         uuid: Some(uuid.to_owned()).filter(|uuid| !uuid.is_empty()),
         serial: None,
+        odd: Vec::new(),
     };
     appliance.control.script(&request).await
 }

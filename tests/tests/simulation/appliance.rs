@@ -6,7 +6,8 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use firesteel_appliance::serve::{kinds, network};
+use firesteel_appliance::http::known::Known;
+use firesteel_appliance::serve::{dhcp_clients, kinds};
 use firesteel_boot::{Endpoints, KernelArguments, Sealer};
 use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images};
 use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
@@ -152,8 +153,8 @@ impl Appliance {
             core,
             store,
             engine: engine.expect("the configuration is fit"),
-            boot: network::boot_answers(ENDPOINTS, false),
-            events: network::dhcp_events(control.clone()),
+            boot: dhcp_clients::boot_answers(ENDPOINTS, false),
+            events: dhcp_clients::dhcp_events(control.clone(), Known::default(), ENDPOINTS, false),
             control,
         }
     }

@@ -196,6 +196,7 @@ impl World {
                         buildarch: None,
                         uuid: None,
                         serial: None,
+                        odd: Vec::new(),
                     }),
                     Fetch::Kernel(token) => Ask::Kernel(token.clone()),
                     Fetch::Initramfs(token) => Ask::Initramfs(token.clone()),

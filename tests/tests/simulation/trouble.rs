@@ -266,8 +266,14 @@ impl World {
                 let token = match token {
                     Some((token, _)) => token,
                     None => {
-                        let request =
-                            ScriptRequest { mac, platform: Platform::Efi, buildarch: None, uuid: None, serial: None };
+                        let request = ScriptRequest {
+                            mac,
+                            platform: Platform::Efi,
+                            buildarch: None,
+                            uuid: None,
+                            serial: None,
+                            odd: Vec::new(),
+                        };
                         let script = control.script(&request).await;
                         let Some(token) = crate::hosts::kernel_token(&script) else { return };
                         token

@@ -546,6 +546,8 @@ impl World {
                         (appliance.events)(now, &event);
                     }
                 }
+                // Each machine here is on Ethernet.
+                Output::OtherHardware(client) => panic!("{client:?}"),
             }
         }
     }

@@ -1,18 +1,19 @@
 //! What ROMs, UEFI HTTP Boot and iPXE need in a reply.
 
-use firesteel_dhcp::wire::{Packet, code};
-use firesteel_dhcp::{Arch, BootAnswer, Class, Client, What};
+use firesteel_dhcp::wire::{self, Packet, code};
+use firesteel_dhcp::{BootAnswer, Class, Client, OtherHardware, What};
+use firesteel_facts::Arch;
 
 use crate::lab::{Lab, SERVER, config, discover, ip, selecting};
 
 /// One loader for each way to boot, as an appliance would answer.
 fn boot(client: &Client) -> Option<BootAnswer> {
-    let file = match (client.is_ipxe, client.class, client.arch) {
+    let file = match (client.is_ipxe, client.class, client.archs.first().copied()) {
         (true, _, _) => {
             format!("http://10.77.0.1:8080/boot.ipxe?mac={}&uuid=${{uuid}}&{}", client.mac, "s".repeat(100))
         }
         (false, Class::Http, _) => "http://10.77.0.1:8080/loader/ipxe.efi".into(),
-        (false, Class::Pxe, Some(Arch::BIOS)) => "undionly.kpxe".into(),
+        (false, Class::Pxe, Some(Arch::X86_BIOS)) => "undionly.kpxe".into(),
         (false, Class::Pxe, _) => "snponly.efi".into(),
         (false, Class::Other, _) => panic!("a system that wants an address only is not asked about"),
     };
@@ -121,4 +122,50 @@ fn replies_fit_what_the_client_takes() {
     ask.options.set(code::MAX_SIZE, 1500u16.to_be_bytes());
     let roomy = lab.ask(&ask);
     assert!(roomy.bytes > 576 && roomy.get(code::NTP).is_some());
+}
+
+#[test]
+fn a_client_for_which_there_is_nothing_gets_an_address_and_is_named() {
+    let mut lab = lab();
+    lab.boot = |_| None;
+    let offer = lab.ask(&rom("PXEClient:Arch:00011:UNDI:003000", 11));
+    assert_eq!((offer.packet.yiaddr, offer.get(code::BOOT_FILE)), (ip(10), None));
+    assert!(lab.events.contains(&What::NothingToBoot));
+    lab.events.clear();
+    lab.ask(&discover(2));
+    assert!(!lab.events.contains(&What::NothingToBoot), "it wants an address only");
+}
+
+/// A DISCOVER as RFC 4390 has it: type 32, no hardware address, a client identifier.
+fn infiniband() -> Vec<u8> {
+    let mut ask = discover(1);
+    ask.options.set(code::CLIENT_ID, [0x20, 0xe4, 0x1d, 0x2d, 3, 0, 0xf8, 0xf0, 0x0c]);
+    let mut bytes = wire::encode(&ask).unwrap();
+    (bytes[1], bytes[2]) = (32, 0);
+    bytes[28..44].fill(0);
+    bytes
+}
+
+#[test]
+fn a_client_that_is_not_on_ethernet_is_named() {
+    let mut lab = lab();
+    let identifier = vec![0x20, 0xe4, 0x1d, 0x2d, 3, 0, 0xf8, 0xf0, 0x0c];
+    let mut bytes = infiniband();
+    assert!(lab.hear(&bytes).is_empty());
+    assert_eq!(lab.other_hardware, [OtherHardware { htype: 32, identifier: identifier.clone() }]);
+    // With a shortened address, too; without an identifier it is the name.
+    (bytes[2], bytes[28]) = (6, 0xe4);
+    lab.hear(&bytes);
+    assert_eq!(lab.other_hardware[1].identifier, identifier);
+    let mut nameless = wire::encode(&discover(1)).unwrap();
+    nameless[1] = 32;
+    lab.hear(&nameless);
+    assert_eq!(lab.other_hardware[2].identifier, [0x52, 0x54, 0, 0, 0, 1]);
+    // A reply, and what is no DHCP, are not.
+    for (at, byte) in [(0, 2), (236, 0), (242, 9)] {
+        let mut other = infiniband();
+        other[at] = byte;
+        lab.hear(&other);
+    }
+    assert_eq!(lab.other_hardware.len(), 3);
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
 use firesteel_dhcp::{
-    Arrival, BootAnswer, Client, CommitId, Config, Destination, Engine, Lease, LeaseChange, Mac, Network, Output, Pool,
-    Rest, Subnet, What,
+    Arrival, BootAnswer, Client, CommitId, Config, Destination, Engine, Lease, LeaseChange, Mac, Network,
+    OtherHardware, Output, Pool, Rest, Subnet, What,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -96,6 +96,7 @@ pub(crate) struct Lab {
     pub(crate) pending: Vec<(CommitId, Vec<LeaseChange>)>,
     pub(crate) boot: fn(&Client) -> Option<BootAnswer>,
     pub(crate) events: Vec<What>,
+    pub(crate) other_hardware: Vec<OtherHardware>,
 }
 
 impl Lab {
@@ -110,6 +111,7 @@ impl Lab {
             pending: Vec::new(),
             boot: |_| None,
             events: Vec::new(),
+            other_hardware: Vec::new(),
         }
     }
 
@@ -149,6 +151,7 @@ impl Lab {
                     self.engine.handle_committed(id, self.disk_works);
                 }
                 Output::Event(event) => self.events.push(event.what),
+                Output::OtherHardware(client) => self.other_hardware.push(client),
             }
         }
         replies

@@ -117,3 +117,50 @@ fn a_host_that_was_moved_is_told_by_the_relay() {
     assert_eq!(lab.disk.leases.len(), 1, "one host, one lease");
     assert_eq!(offer.packet.options.address(code::SERVER_ID), Some(SERVER));
 }
+
+/// 10.88.0.0 as link selection and the relay's address there as server identifier (RFC 5107).
+const OVERRIDDEN: [u8; 12] = [5, 4, 10, 88, 0, 0, 11, 4, 10, 88, 0, 1];
+
+fn overridden(mut packet: Packet) -> Packet {
+    packet.giaddr = Ipv4Addr::new(192, 0, 2, 1);
+    packet.options.set(code::RELAY_AGENT, OVERRIDDEN);
+    packet
+}
+
+#[test]
+fn a_relay_may_have_its_own_address_named_as_the_server() {
+    let mut lab = Lab::new(relayed_config());
+    let offer = lab.ask(&overridden(discover(1)));
+    assert_eq!(offer.packet.options.address(code::SERVER_ID), Some(RELAY));
+    assert_eq!((offer.packet.yiaddr, offer.to), (far(50), Destination::Relay(Ipv4Addr::new(192, 0, 2, 1))));
+    for server in [RELAY, SERVER] {
+        let mut request = overridden(selecting(1, far(50)));
+        request.options.set(code::SERVER_ID, server.octets());
+        let ack = lab.ask(&request);
+        assert_eq!((ack.kind(), ack.packet.yiaddr), (MessageType::Ack, far(50)), "{server}");
+        assert_eq!(ack.packet.options.address(code::SERVER_ID), Some(RELAY));
+    }
+    let mut release = overridden(crate::lab::release(1, far(50)));
+    release.options.set(code::SERVER_ID, RELAY.octets());
+    lab.ignored(&release);
+    assert!(lab.events.contains(&firesteel_dhcp::What::Released { address: far(50) }));
+}
+
+#[test]
+fn only_a_relay_overrides_the_server_identifier() {
+    let mut lab = Lab::new(relayed_config());
+    let mut ask = discover(1);
+    ask.options.set(code::RELAY_AGENT, OVERRIDDEN);
+    assert_eq!(lab.ask(&ask).packet.options.address(code::SERVER_ID), Some(SERVER), "it came by no relay");
+    let mut taken = by_relay(selecting(1, far(50)));
+    taken.options.set(code::SERVER_ID, [10, 88, 0, 9]);
+    taken.options.set(code::RELAY_AGENT, OVERRIDDEN);
+    lab.ignored(&taken);
+    let server = Ipv4Addr::new(10, 88, 0, 9);
+    assert!(lab.events.contains(&firesteel_dhcp::What::TookAnother { server }));
+    for odd in [&[11, 4, 0, 0, 0, 0][..], &[11, 3, 10, 88, 0], &[11, 9, 10, 88, 0, 1], &[11]] {
+        let mut ask = by_relay(discover(2));
+        ask.options.set(code::RELAY_AGENT, odd);
+        assert_eq!(lab.ask(&ask).packet.options.address(code::SERVER_ID), Some(SERVER), "{odd:?}");
+    }
+}
