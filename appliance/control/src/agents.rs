@@ -96,6 +96,14 @@ impl Control {
             .ok_or_else(|| refusal(RefusalReason::OldAttempt, "the host of this token is gone: boot again"))
     }
 
+    /// The boot of this host's MACs is over: its agent is there. The step that follows looks at it.
+    fn boot_registered(&self, key: &HostKey, now: Timestamp) {
+        let macs = self.views().hosts.get(key).map(|view| view.macs.clone()).unwrap_or_default();
+        for mac in macs {
+            self.inner.boot_watch.registered(mac, true, now);
+        }
+    }
+
     async fn host_hello(&self, claims: &Claims, hello: &Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
         let key = self.host_of(claims)?;
         let now = self.now();
@@ -110,6 +118,7 @@ impl Control {
             Binding::New => {
                 tracing::info!(host = %key, attempt = claims.attempt, mac = %hello.identity.boot_mac, "agent says hello");
                 self.begin_agent(&key, claims.attempt, hello);
+                self.boot_registered(&key, now);
                 self.suspect(&key, None);
                 self.inner.queue.wake(&key);
             }

@@ -1,7 +1,7 @@
 //! The handle that the listeners call, and the loop behind it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fmt,
     future::Future,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -23,6 +23,7 @@ use tokio::sync::{SetOnce, mpsc};
 
 use crate::{
     HostKey,
+    boot_watch::{self, BootWatch, UnknownHost},
     catalogue::Streams,
     configs::{ConfigSettings, settings::Origins},
     events,
@@ -116,6 +117,7 @@ pub(crate) struct Inner {
     pub(crate) policy: Policy,
     pub(crate) journals: Journals,
     pub(crate) logs: HostLogs,
+    pub(crate) boot_watch: BootWatch,
     pub(crate) metrics: Metrics,
     pub(crate) queue: Queue,
     views: Mutex<Views>,
@@ -203,6 +205,7 @@ impl Control {
                 policy: Policy::default(),
                 journals: Journals::new(journals),
                 logs: HostLogs::default(),
+                boot_watch: BootWatch::default(),
                 metrics: Metrics::default(),
                 queue: Queue::new(Arc::clone(&config.runtime)),
                 views: Mutex::new(Views::new(config.hosts_at_once)),
@@ -245,6 +248,7 @@ impl Control {
         tasks.push(runtime.spawn(watched(self.clone().run_policy(), &failures)));
         tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end), &failures)));
         tasks.push(runtime.spawn(watched(events::run(self.clone(), events_end), &failures)));
+        tasks.push(runtime.spawn(watched(boot_watch::run(self.clone()), &failures)));
         for _ in 0..STEPPERS {
             let control = self.clone();
             tasks.push(runtime.spawn(watched(async move { control.step_forever().await }, &failures)));
@@ -303,6 +307,13 @@ impl Control {
     #[must_use]
     pub fn logs(&self) -> HostLogs {
         self.inner.logs.clone()
+    }
+
+    /// Which machines that nobody owns boot from the network, and how far each came.
+    #[must_use]
+    pub fn unknown_hosts(&self) -> Vec<UnknownHost> {
+        let owned: BTreeSet<Mac> = self.views().by_mac.keys().copied().collect();
+        self.inner.boot_watch.unknown(self.now(), |mac| owned.contains(mac))
     }
 
     pub(crate) fn events(&self) -> &mpsc::Sender<Occurrence> {
@@ -453,6 +464,12 @@ impl Control {
     pub(crate) fn free_slot(&self, key: &HostKey) {
         let next = self.views().slots.forget(key);
         next.iter().for_each(|key| self.inner.queue.wake(key));
+    }
+
+    /// Has the host looked at that has this MAC, if any.
+    pub(crate) fn wake_owner(&self, mac: Mac) {
+        let key = self.views().by_mac.get(&mac).cloned();
+        key.iter().for_each(|key| self.inner.queue.wake(key));
     }
 
     /// Wakes the hosts that may wait for what changed: a Secret of theirs, a MAC that another one had.

@@ -29,6 +29,7 @@
 mod agents;
 mod bmc_record;
 mod boot;
+mod boot_watch;
 mod catalogue;
 mod configs;
 mod console;
@@ -66,6 +67,7 @@ mod views;
 use std::fmt;
 
 pub use boot::BootGrant;
+pub use boot_watch::UnknownHost;
 pub use configs::{ConfigAsk, ConfigRefusal, ConfigSettings, settings::TOKEN_DAYS_DEFAULT};
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};

@@ -24,6 +24,10 @@ impl Control {
         if let NetworkEvent::DhcpAck { address, .. } = &event {
             self.views().addresses.learn(IpAddr::V4(*address), mac);
         }
+        let is_host = self.views().by_mac.contains_key(&mac);
+        if self.inner.boot_watch.note(mac, &event, is_host, self.now()) {
+            self.wake_owner(mac);
+        }
         self.inner.metrics.network(event.name());
         tracing::debug!(%mac, event = event.name(), detail = event.detail(), "network");
         if self.notes().try_send(Note { at: self.now(), mac, event }).is_err() {

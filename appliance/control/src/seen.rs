@@ -78,6 +78,8 @@ impl Control {
                 failed: record.failed.as_ref().map(|failed| (failed.at, failed.log.join("\n"))),
             };
         }
+        let macs = self.views().hosts.get(&key).map(|view| view.macs.clone()).unwrap_or_default();
+        seen.netboot = self.inner.boot_watch.seen(&macs, now);
         let mut views = self.views();
         if let Some(account) = &account {
             views.logins.recall(account, &key, &seen.memory.bmc.refused);

@@ -3,6 +3,7 @@
 mod disk_plan;
 mod group;
 mod hardware;
+mod stranger;
 
 use anyhow::bail;
 use firesteel_resources::{
@@ -21,6 +22,9 @@ use super::{
 /// When there is no such object, or the appliance does not answer.
 pub(crate) async fn run(client: &Client, kind: &str, name: &str, output: Output) -> anyhow::Result<()> {
     let found = kinds::by_name(kind)?;
+    if found.kind == "BareMetalHost" && name.parse::<firesteel_boot::Mac>().is_ok() {
+        return stranger::run(client, name, output).await;
+    }
     let object = client.get(&format!("{}/{name}", kinds::collection(found, &client.namespace))).await?;
     if found.kind == "HostGroup" && output != Output::Json {
         let group: HostGroup = serde_json::from_value(object)?;

@@ -6,11 +6,13 @@ use firesteel_resources::{
     condition::find_condition,
     host_group::{CANARY_HALTED, DEGRADED, ImageReference},
 };
+use jiff::Timestamp;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::{
     Client, Output, kinds, print_text,
+    strangers::Strangers,
     table::{self, clean},
 };
 
@@ -30,8 +32,8 @@ pub(crate) async fn run(client: &Client, kind: &str, name: Option<&str>, output:
         _ => vec![value],
     };
     if found.kind == "BareMetalHost" {
-        let discovered = if name.is_none() { discovered(client).await? } else { Vec::new() };
-        return hosts(client, items, &discovered).await;
+        let strangers = if name.is_none() { Strangers::read(client).await? } else { Strangers::default() };
+        return hosts(client, items, &strangers).await;
     }
     if found.kind == "HostGroup" && !items.is_empty() {
         return groups(items);
@@ -78,7 +80,7 @@ pub(super) async fn discovered(client: &Client) -> anyhow::Result<Vec<Discovered
     list(client, "discoveredhosts").await
 }
 
-async fn hosts(client: &Client, items: Vec<Value>, discovered: &[DiscoveredHost]) -> anyhow::Result<()> {
+async fn hosts(client: &Client, items: Vec<Value>, strangers: &Strangers) -> anyhow::Result<()> {
     let hosts: Vec<BareMetalHost> = serde_json::from_value(Value::Array(items)).context("reading the list of hosts")?;
     let journals: Vec<HostJournal> = list(client, "hostjournals").await?;
     let mut rows: Vec<Vec<String>> = hosts
@@ -88,13 +90,7 @@ async fn hosts(client: &Client, items: Vec<Value>, discovered: &[DiscoveredHost]
             row(host, journal)
         })
         .collect();
-    rows.extend(discovered.iter().map(|machine| {
-        let what = [&machine.status.manufacturer, &machine.status.product, &machine.status.serial];
-        let what: Vec<&str> = what.into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect();
-        let reason =
-            format!("{}; take it with `firesteel adopt {} --name NAME`", what.join(" "), machine.status.boot_mac);
-        vec![machine.status.boot_mac.clone(), "discovered".to_owned(), "-".to_owned(), "-".to_owned(), clean(&reason)]
-    }));
+    rows.extend(strangers.rows(&hosts, Timestamp::now()));
     if rows.is_empty() {
         print_text(&format!(
             "no hosts in namespace {}; `firesteel apply -f FILE` adds one, and a machine that boots from the network appears by itself\n",

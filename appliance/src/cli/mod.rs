@@ -19,6 +19,7 @@ mod rehandoff;
 mod rekey;
 mod request;
 mod rotate_ca;
+mod strangers;
 mod table;
 mod watch;
 
@@ -91,6 +92,7 @@ pub enum Command {
     Describe {
         /// `host`
         kind: String,
+        /// Its name; of a machine that nobody owns its MAC
         name: String,
         #[arg(long, short, value_enum, default_value_t)]
         output: Output,

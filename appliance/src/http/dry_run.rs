@@ -62,7 +62,7 @@ async fn look(
 }
 
 /// One object as the caller sees it, or the refusal.
-async fn read<T: DeserializeOwned>(
+pub(super) async fn read<T: DeserializeOwned>(
     api: &Api,
     headers: &HeaderMap,
     caller: &Caller,

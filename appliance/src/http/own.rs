@@ -8,6 +8,7 @@
 //! | `GET /firesteel.dev/plan/NAMESPACE/HOST` | what would happen to the host's disks; for whoever may read the host and its journal |
 //! | `GET /firesteel.dev/receipt-key` | the public key of receipts, in PEM |
 //! | `GET /firesteel.dev/store` | which store this is, and from which backups it was restored |
+//! | `GET /firesteel.dev/unknown-hosts` | machines that nobody owns and that boot from the network; for whoever may list discovered hosts |
 //! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
 //! | `POST /firesteel.dev/rotate-ca?finish=true&force=true` | begins an overlap with a new CA, or ends it; with hosts that wait for the old one only by force |
 
@@ -29,6 +30,7 @@ use super::{
     body::{ResponseBody, json, refuse},
     dry_run,
     server::RequestBody,
+    unknown_hosts::{self, UNKNOWN_HOSTS_PATH},
 };
 use crate::{
     audit::{Asked, Audit, Noting, Outcome, Who},
@@ -97,6 +99,10 @@ impl Own {
         let (method, path) = (request.method().as_str().to_owned(), request.uri().path().to_owned());
         if let Some(host) = path.strip_prefix(PREFIX).and_then(|rest| rest.strip_prefix("plan/")) {
             return dry_run::answer(api, request.method(), request.headers(), caller, host).await;
+        }
+        if path == UNKNOWN_HOSTS_PATH {
+            let control = self.control.as_ref();
+            return unknown_hosts::answer(api, request.method(), request.headers(), caller, control).await;
         }
         match api.at_path(caller, &method, &path, request.headers()) {
             Err(status) => refuse(&status),

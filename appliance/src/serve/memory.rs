@@ -4,6 +4,7 @@
 //! What its owner asks for comes on top: hosts (each at most the agent's last report, 1 MiB),
 //! answers of the API, and the import of an image, for which a decoder of xz may take 256 MiB.
 
+use firesteel_boot::sightings::{HOSTS_MAX, STRANGERS_MAX};
 use firesteel_control::{CONFIG_BYTES_MAX, CONSOLES_BYTES_MAX, DISCOVERED_MAX, LOG_BYTES_MAX};
 use firesteel_dhcp::{LEASES_MAX, OFFERS_MAX};
 use firesteel_wire::limits::BODY_BYTES_MAX;
@@ -37,6 +38,8 @@ const CONFIG_COPIES: usize = 8;
 const LEASE_BYTES: usize = 384;
 /// An agent that nobody owns, as it is remembered.
 const UNKNOWN_AGENT_BYTES: usize = 4 * KIB;
+/// The last stages of a machine's boot, with their texts.
+const BOOTING_BYTES: usize = KIB;
 
 /// A part of the sum.
 #[derive(Clone, Copy, Debug)]
@@ -50,7 +53,7 @@ const fn part(what: &'static str, bytes: usize) -> Part {
 }
 
 /// What is summed up.
-pub const PARTS: [Part; 18] = [
+pub const PARTS: [Part; 19] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
     // While one piece of a file waits for the client, the next is read.
@@ -79,6 +82,7 @@ pub const PARTS: [Part; 18] = [
     part("logs of hosts", LOG_BYTES_MAX),
     part("consoles of hosts", CONSOLES_BYTES_MAX),
     part("unknown machines", DISCOVERED_MAX * UNKNOWN_AGENT_BYTES),
+    part("machines that boot", (STRANGERS_MAX + HOSTS_MAX) * BOOTING_BYTES),
 ];
 
 /// The most that the appliance holds.

@@ -479,8 +479,13 @@ fn late(turn: &mut Turn<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> R
         turn.memory.bmc.no_override.as_ref().map(
             |_| "; its BMC has no boot override, so the network must come first in the boot order of its firmware",
         );
+    // What was seen before the wait began is of an earlier boot.
+    let netboot = &turn.seen.netboot;
+    let is_of_this = netboot.at.is_some_and(|at| turn.now.duration_since(at) <= waited);
+    let last = if is_of_this { netboot.stage.as_str() } else { "none" };
     let text = format!(
-        "no agent said hello within {} (attempt {attempt}); the timeline shows how far the host came{}",
+        "no agent said hello within {} (attempt {attempt}); last stage seen: {last}; the timeline shows how the host came \
+         there{}",
         words(waited),
         order.unwrap_or_default()
     );

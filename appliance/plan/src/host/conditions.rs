@@ -46,6 +46,8 @@ const ERASED: &str = "DisksErased";
 const UNKNOWN: &str =
     "data may be on any of the disks until all of them are erased: which ones were written is not known";
 const CHANGED: &str = "disks were written, or may have been, since they were last cleaned";
+/// The loader that was fetched last came back.
+const NETWORK_BOOT: &str = "NetworkBoot";
 /// The host's consumer is the one for whom it was installed.
 const TENANT: &str = "ConsumerIsTenant";
 /// The BMC had a place for our session.
@@ -107,6 +109,11 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
         conditions.push(Condition::new(SESSION, false, "NoneFree", NONE_FREE));
     } else if was(SESSION) {
         conditions.push(Condition::new(SESSION, true, "Free", ""));
+    }
+    match &seen.netboot.stalled {
+        Some(text) => conditions.push(Condition::new(NETWORK_BOOT, false, "LoaderDidNotReturn", text)),
+        None if was(NETWORK_BOOT) => conditions.push(Condition::new(NETWORK_BOOT, true, "NoStall", "")),
+        None => {}
     }
     match erased(memory) {
         Some(condition) => conditions.push(condition),

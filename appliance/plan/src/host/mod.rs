@@ -79,7 +79,8 @@ pub use memory::{
 pub use project::project;
 pub use seen::{
     AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, CredentialsSeen, Halt, HealthSeen, IdentityDoubt,
-    ImageSeen, InstanceSeen, LineageSeen, NetworkDataSeen, Power, ReadyImage, Seen, UserDataSeen, Work, WriteEvidence,
+    ImageSeen, InstanceSeen, LineageSeen, NetbootSeen, NetworkDataSeen, Power, ReadyImage, Seen, UserDataSeen, Work,
+    WriteEvidence,
 };
 pub use slot::standing;
 use turn::Turn;

@@ -53,10 +53,23 @@ pub struct Seen {
     pub uncleaned: Option<Uncleaned>,
     /// Something speaks against its being the machine that it was inspected as, or the only such one.
     pub doubt: Option<IdentityDoubt>,
+    /// How far its last boot from the network came.
+    pub netboot: NetbootSeen,
     /// Somebody stopped all destruction, on every host.
     pub halt: Option<Halt>,
     /// Whether the host may take a slot in this step.
     pub slot: Offer,
+}
+
+/// A boot from the network, as DHCP, TFTP and HTTP saw it since the appliance started.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NetbootSeen {
+    /// The last stage that it reached, in words; empty where none was seen.
+    pub stage: String,
+    /// When the machine was heard last.
+    pub at: Option<Timestamp>,
+    /// The loader that was fetched and did not come back, with likely causes.
+    pub stalled: Option<String>,
 }
 
 impl Seen {
@@ -84,6 +97,7 @@ impl Seen {
             limits: Limits::default(),
             uncleaned: None,
             doubt: None,
+            netboot: NetbootSeen::default(),
             halt: None,
             slot: Offer::Free,
         }

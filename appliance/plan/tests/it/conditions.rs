@@ -447,6 +447,48 @@ fn a_host_that_stands_still_is_not_waited_for() {
     assert_eq!(outlook_of(&world), Outlook::WillNotFinish, "{}", world.reason());
 }
 
+/// S0.26: the loader of the last boot, and what it was seen of last.
+#[test]
+fn a_loader_that_does_not_come_back_is_a_condition_until_it_does() {
+    let mut world = World::new();
+    world.settle();
+    let shown = |world: &World| {
+        let status = world.seen.host.status.as_ref().unwrap();
+        find_condition(&status.conditions, "NetworkBoot").map(|found| (found.status, found.message.clone()))
+    };
+    assert_eq!(shown(&world), None);
+    world.seen.netboot.stalled = Some("the loader did not come back".into());
+    world.step();
+    assert_eq!(shown(&world), Some((ConditionStatus::False, "the loader did not come back".into())));
+    world.seen.netboot.stalled = None;
+    world.step();
+    assert_eq!(shown(&world), Some((ConditionStatus::True, String::new())));
+}
+
+#[test]
+fn a_host_whose_agent_says_no_hello_has_an_error_with_the_last_stage() {
+    for (is_of_this_boot, last) in [(true, "last stage seen: kernel fetched;"), (false, "last stage seen: none;")] {
+        let mut world = World::new();
+        world.settle();
+        world.seen.limits.hello = SignedDuration::from_secs(600);
+        world.step();
+        let since = world.now;
+        world.seen.netboot.stage = "kernel fetched".into();
+        let before = since.checked_sub(SignedDuration::from_hours(9)).unwrap();
+        world.seen.netboot.at = Some(if is_of_this_boot { since } else { before });
+        let mut error = String::new();
+        for _ in 0..100 {
+            world.pass(60);
+            world.step();
+            error = world.seen.host.status.as_ref().unwrap().error_message.clone();
+            if !error.is_empty() {
+                break;
+            }
+        }
+        assert!(error.contains("no agent said hello within") && error.contains(last), "{error}");
+    }
+}
+
 /// The limits in force are those that count.
 #[test]
 fn a_shorter_limit_ends_the_waiting_sooner() {

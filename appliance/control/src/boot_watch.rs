@@ -1,0 +1,221 @@
+//! Which machines boot from the network and how far each came: the table of [`firesteel_boot::Sightings`], shared.
+//!
+//! It is fed with the events of DHCP, TFTP and HTTP and with the agents' hellos, and read by the API and by the steps
+//! of hosts. Nothing of it is stored: after a restart of the appliance machines appear with their next request.
+
+use std::{
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use firesteel_boot::{Mac, Sightings, Stage, Stall, ipxe::wrong_build};
+use firesteel_plan::host::NetbootSeen;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
+
+use crate::{Asker, Control, NetworkEvent, runtime::timeout};
+
+/// The longest sleep: the wall clock may be set while it waits.
+const SLEEP_MAX: Duration = Duration::from_secs(60);
+
+/// A machine that nobody owns, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct UnknownHost {
+    /// `52:54:00:12:34:56`
+    pub mac: String,
+    pub first_seen: Timestamp,
+    pub last_seen: Timestamp,
+    /// The last stage that it reached, in words.
+    pub stage: String,
+    /// The loader that it fetched and that did not come back, with likely causes; else empty.
+    pub stalled: String,
+    /// The same in so few words that they fit a line of a table.
+    pub hint: String,
+    /// What its SMBIOS holds that is no text; mostly empty.
+    pub smbios: String,
+}
+
+/// The table, shared by its clones.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BootWatch {
+    table: Arc<Mutex<Sightings>>,
+    changed: Arc<Notify>,
+}
+
+impl BootWatch {
+    /// Takes in an event of a machine; whether a stall that was reported is over by it.
+    pub(crate) fn note(&self, mac: Mac, event: &NetworkEvent, is_host: bool, now: Timestamp) -> bool {
+        let Some(stage) = stage(event) else { return false };
+        let mut table = self.lock();
+        let is_loader = matches!(stage, Stage::Loader { .. });
+        let is_over = table.note(mac, stage, is_host, now);
+        if let NetworkEvent::Script { odd, .. } = event {
+            table.note_odd(mac, odd.clone());
+        }
+        drop(table);
+        if is_loader {
+            self.changed.notify_one();
+        }
+        is_over
+    }
+
+    /// The agent of this machine said hello; whether a stall that was reported is over by it.
+    pub(crate) fn registered(&self, mac: Mac, is_host: bool, now: Timestamp) -> bool {
+        let mut table = self.lock();
+        // Whose boot was not seen, by another DHCP server, is known by the agent itself.
+        table.get(mac).is_some() && table.note(mac, Stage::Agent, is_host, now)
+    }
+
+    /// What the steps of a host with these MACs may look at.
+    pub(crate) fn seen(&self, macs: &[Mac], now: Timestamp) -> NetbootSeen {
+        let table = self.lock();
+        let newest = macs.iter().filter_map(|mac| table.get(*mac)).max_by_key(|seen| seen.at);
+        newest.map_or_else(NetbootSeen::default, |seen| NetbootSeen {
+            stage: seen.stage.to_string(),
+            at: Some(seen.at),
+            stalled: seen.stall(now).map(ToString::to_string),
+        })
+    }
+
+    /// The machines that nobody owns, the one that was heard last first.
+    pub(crate) fn unknown(&self, now: Timestamp, is_owned: impl Fn(&Mac) -> bool) -> Vec<UnknownHost> {
+        let table = self.lock();
+        let strangers = table.iter().filter(|(mac, _)| !is_owned(mac));
+        let mut unknown: Vec<UnknownHost> = strangers
+            .map(|(mac, seen)| UnknownHost {
+                mac: crate::boot::mac_with_colons(mac),
+                first_seen: seen.first_at,
+                last_seen: seen.at,
+                stage: seen.stage.to_string(),
+                stalled: seen.stall(now).map(ToString::to_string).unwrap_or_default(),
+                hint: seen.stall(now).map(Stall::hint).unwrap_or_default(),
+                smbios: seen.odd.clone(),
+            })
+            .collect();
+        unknown.sort_by(|one, other| (other.last_seen, &one.mac).cmp(&(one.last_seen, &other.mac)));
+        unknown
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Sightings> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The stage that an event stands for; none where it says nothing of a boot.
+fn stage(event: &NetworkEvent) -> Option<Stage> {
+    let of_dhcp = |asker: &Asker, stage: Stage| match asker {
+        Asker::Firmware => Some(stage),
+        Asker::Ipxe => Some(Stage::Ipxe),
+        // The agent says hello next, and an OS has booted from elsewhere.
+        Asker::System => None,
+    };
+    match event {
+        NetworkEvent::DhcpOffer { address, asker, .. } => of_dhcp(asker, Stage::Offered(*address)),
+        NetworkEvent::DhcpAck { address, asker, .. } => of_dhcp(asker, Stage::Leased(*address)),
+        NetworkEvent::DhcpNak { reason, asker } => of_dhcp(asker, Stage::Refused(reason.clone())),
+        NetworkEvent::NoLoader { reason } => Some(Stage::NoLoader(reason.clone())),
+        // iPXE asks for it by itself, from where it was loaded.
+        NetworkEvent::Loader { file, .. } if file == AUTOEXEC => Some(Stage::Ipxe),
+        NetworkEvent::Loader { file, via, .. } => Some(Stage::Loader { file: file.clone(), via }),
+        NetworkEvent::LoaderFailed { .. } => Some(Stage::LoaderFailed(event.detail())),
+        NetworkEvent::Script { .. } => Some(Stage::Script),
+        NetworkEvent::WrongBuild { buildarch } => Some(Stage::WrongBuild(wrong_build(buildarch))),
+        NetworkEvent::Kernel { .. } => Some(Stage::Kernel),
+        NetworkEvent::Initramfs { .. } => Some(Stage::Initramfs),
+        NetworkEvent::LoaderLost { .. } | NetworkEvent::NoDisk => None,
+    }
+}
+
+/// The name of iPXE's own first script.
+const AUTOEXEC: &str = "autoexec.ipxe";
+
+/// Says of each loader that did not come back that it did not.
+pub(crate) async fn run(control: Control) -> Result<(), String> {
+    let watch = control.inner.boot_watch.clone();
+    loop {
+        let runtime = &*control.config().runtime;
+        let due = watch.lock().poll_timeout();
+        let wait = due.map_or(SLEEP_MAX, |at| {
+            Duration::try_from(at.duration_since(control.now())).unwrap_or_default().min(SLEEP_MAX)
+        });
+        if due.is_some() {
+            timeout(runtime, wait, watch.changed.notified()).await;
+        } else {
+            watch.changed.notified().await;
+        }
+        let stalls = watch.lock().handle_timeout(control.now());
+        stalls.into_iter().for_each(|(mac, stall)| report(&control, mac, &stall));
+    }
+}
+
+fn report(control: &Control, mac: Mac, stall: &Stall) {
+    tracing::warn!(%mac, "{stall}");
+    control.note(mac, NetworkEvent::LoaderLost { text: stall.to_string() });
+    control.wake_owner(mac);
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(1_800_000_000 + second).unwrap()
+    }
+
+    const ADDRESS: std::net::Ipv4Addr = std::net::Ipv4Addr::new(10, 77, 0, 100);
+    const MAC: Mac = Mac([0x52, 0x54, 0, 0x77, 9, 1]);
+
+    fn offer(asker: Asker) -> NetworkEvent {
+        NetworkEvent::DhcpOffer { address: ADDRESS, client: String::new(), asker }
+    }
+
+    fn loader(file: &str) -> NetworkEvent {
+        NetworkEvent::Loader { file: file.into(), bytes: 1, via: "tftp" }
+    }
+
+    /// S0.26: each stage on the way to the agent, in its order.
+    #[test]
+    fn the_last_stage_of_an_unknown_machine_is_shown() {
+        let watch = BootWatch::default();
+        let stages: [(NetworkEvent, &str); 6] = [
+            (offer(Asker::Firmware), "DHCP offered 10.77.0.100"),
+            (loader("undionly.kpxe"), "loader undionly.kpxe fetched by TFTP"),
+            (offer(Asker::Ipxe), "iPXE runs"),
+            (NetworkEvent::Script { bytes: 1, odd: String::new() }, "boot script fetched"),
+            (NetworkEvent::Kernel { bytes: 1 }, "kernel fetched"),
+            (NetworkEvent::Initramfs { bytes: 1 }, "initramfs fetched"),
+        ];
+        for (event, words) in stages {
+            watch.note(MAC, &event, false, at(0));
+            assert_eq!(watch.unknown(at(1), |_| false)[0].stage, words);
+            assert_eq!(watch.seen(&[MAC], at(1)).stage, words);
+        }
+        watch.registered(MAC, false, at(2));
+        assert_eq!(watch.unknown(at(2), |_| false)[0].stage, "agent registered");
+        assert!(watch.unknown(at(2), |mac| *mac == MAC).is_empty(), "somebody owns it");
+    }
+
+    #[test]
+    fn an_os_that_wants_an_address_is_no_boot() {
+        let watch = BootWatch::default();
+        watch.note(MAC, &offer(Asker::System), false, at(0));
+        assert!(watch.unknown(at(0), |_| false).is_empty());
+        watch.note(MAC, &loader("snponly.efi"), false, at(0));
+        watch.note(MAC, &offer(Asker::System), false, at(50));
+        let shown = &watch.unknown(at(90), |_| false)[0];
+        assert!(shown.stalled.contains("Secure Boot"), "the disk's OS booted instead: {shown:?}");
+        assert_eq!(watch.seen(&[MAC], at(90)).stalled.as_ref(), Some(&shown.stalled));
+        watch.note(MAC, &loader("autoexec.ipxe"), false, at(91));
+        assert_eq!(watch.seen(&[MAC], at(1000)).stalled, None);
+    }
+
+    #[test]
+    fn what_smbios_holds_is_shown_with_the_machine() {
+        let watch = BootWatch::default();
+        watch.note(MAC, &NetworkEvent::Script { bytes: 1, odd: r"serial \xff".into() }, false, at(0));
+        assert_eq!(watch.unknown(at(0), |_| false)[0].smbios, r"serial \xff");
+    }
+}
