@@ -1,8 +1,10 @@
 //! Machines that nobody owns: they get the agent, are inspected, and are shown until somebody adopts
 //! them. They are never written to: the only plan they ever get is `inspect`.
 //!
-//! Each boot has a number, which its token carries together with the uid of the machine's object. The
-//! first key that says hello with a number has it, in the object, before it is answered.
+//! Each boot has a number, the time when it began, which its token carries together with the uid of the machine's
+//! object. A machine without one gets it with its agent's first hello: a boot script is given to anybody, and the
+//! store is not written for it. The first key that says hello with a number has it, in the object, before it is
+//! answered.
 
 use std::{
     collections::HashMap,
@@ -37,7 +39,7 @@ pub const DISCOVERED_MAX: usize = 1024;
 /// One boot of a machine that nobody owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct DiscoveryBoot {
-    /// MAC and the uid of the object: what the boot's token is for.
+    /// MAC and the uid of the object, if there is one: what the boot's token is for.
     pub(crate) subject: String,
     pub(crate) number: u64,
 }
@@ -52,36 +54,36 @@ enum Binding {
 }
 
 impl Control {
-    /// A machine without host fetched its script: its next boot begins. The error is for the machine's
-    /// console.
+    /// A machine without host fetches its script: its next boot begins. Anybody can ask for one, so nothing is written
+    /// before the agent's hello. The error is for the machine's console.
     pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) -> Result<DiscoveryBoot, String> {
-        let now = self.now();
-        let (uuid, serial) = (request.uuid.clone().unwrap_or_default(), request.serial.clone().unwrap_or_default());
-        let result = self
-            .change_discovered(request.mac, |machine| {
-                machine.boots = machine.boots.saturating_add(1);
-                machine.last_seen = now;
-                if machine.uuid.is_empty() {
-                    machine.uuid = map::field(&uuid).to_ascii_lowercase();
-                }
-                if machine.serial.is_empty() {
-                    machine.serial = map::field(&serial);
-                }
-            })
-            .await;
-        match result {
-            Ok(Some(machine)) => Ok(DiscoveryBoot {
-                subject: format!("{}/{}", request.mac, machine.metadata.uid),
-                number: u64::from(machine.status.boots),
-            }),
-            Ok(None) => Err(format!(
+        let known = self.known_machine(request.mac).await.map_err(|status| {
+            tracing::warn!(mac = %request.mac, error = %status.message, "looking for a discovered machine");
+            "the appliance could not look for this machine: try again".to_owned()
+        })?;
+        let Some((uid, bound)) = known else {
+            return Err(format!(
                 "{DISCOVERED_MAX} unknown machines are remembered already: delete discoveredhosts that are gone"
-            )),
-            Err(status) => {
-                tracing::warn!(mac = %request.mac, error = %status.message, "remembering a discovered machine");
-                Err("the appliance could not remember this machine: try again".to_owned())
-            }
+            ));
+        };
+        // Later boots have higher numbers, also where the clock was set back.
+        let number = unix_milliseconds(self.now()).max(bound.saturating_add(1));
+        Ok(DiscoveryBoot { subject: format!("{}/{uid}", request.mac), number })
+    }
+
+    /// Uid and newest boot of a machine's object, empty and 0 where it has none yet; nothing where there is no room for
+    /// one.
+    async fn known_machine(&self, mac: Mac) -> Result<Option<(String, u64)>, Status> {
+        match self.inner.discovered.get("", &object_name(&mac.to_string())).await? {
+            Some(machine) => Ok(Some((machine.metadata.uid, machine.status.agent.map_or(0, |bound| bound.boot)))),
+            None if self.is_full_of_machines().await? => Ok(None),
+            None => Ok(Some((String::new(), 0))),
         }
+    }
+
+    async fn is_full_of_machines(&self) -> Result<bool, Status> {
+        let remembered = self.inner.discovered.count(None).await?;
+        Ok(usize::try_from(remembered).is_ok_and(|remembered| remembered >= DISCOVERED_MAX))
     }
 
     /// Changes the object of a discovered machine, making it first where it is missing; `None` where there
@@ -95,8 +97,7 @@ impl Control {
         let objects = &self.inner.discovered;
         if objects.get("", &name).await?.is_none() {
             // A flood of invented MACs asks this for each of them, many at a time.
-            let remembered = objects.count(None).await?;
-            if usize::try_from(remembered).is_ok_and(|remembered| remembered >= DISCOVERED_MAX) {
+            if self.is_full_of_machines().await? {
                 tracing::warn!(%mac, "{DISCOVERED_MAX} unknown machines are remembered already: this one is not");
                 return Ok(None);
             }
@@ -132,7 +133,7 @@ impl Control {
             .inner
             .discovered
             .modify("", &name, Part::Status, |machine| {
-                let is_named = machine.metadata.uid == named.uid;
+                let is_named = named.is(machine);
                 *said.lock().unwrap_or_else(PoisonError::into_inner) = is_named.then(|| change(&mut machine.status));
             })
             .await
@@ -171,6 +172,9 @@ impl Control {
         let named = named(claims)?;
         let (mac, now) = (named.mac, self.now());
         self.check_unowned(mac)?;
+        if named.uid.is_empty() {
+            self.remember(mac).await?;
+        }
         let binding = self
             .change_named(&named, |machine| {
                 let binding = bind(machine, claims.attempt, hello, now);
@@ -181,7 +185,10 @@ impl Control {
             })
             .await?;
         match binding {
-            Binding::New => tracing::info!(%mac, %remote, "the agent of an unknown machine says hello"),
+            Binding::New => {
+                self.inner.boot_watch.registered(mac, false, now);
+                tracing::info!(%mac, %remote, "the agent of an unknown machine says hello");
+            }
             Binding::Known => {}
             Binding::SecondKey => {
                 tracing::warn!(%mac, %remote, "a second agent used the token of an unknown machine: refused");
@@ -198,6 +205,16 @@ impl Control {
         // A machine that nobody owns is never written to.
         let (host, time_ms) = (mac_with_colons(mac), unix_milliseconds(now));
         Ok(HelloReply { host, attempt: 0, time_ms, verdict, hold: None })
+    }
+
+    /// Makes the object of a machine whose first boot this is.
+    async fn remember(&self, mac: Mac) -> Result<(), Refusal> {
+        match self.change_discovered(mac, |_| {}).await.map_err(busy)? {
+            Some(_) => Ok(()),
+            None => {
+                Err(refusal(RefusalReason::Busy, "too many unknown machines are remembered: delete discoveredhosts"))
+            }
+        }
     }
 
     /// An adopted machine starts again as its host.
@@ -282,8 +299,7 @@ impl Control {
         }
         self.check_unowned(named.mac)?;
         let machine = self.inner.discovered.get("", &object_name(&named.mac.to_string())).await.map_err(busy)?;
-        let bound =
-            machine.filter(|machine| machine.metadata.uid == named.uid).and_then(|machine| machine.status.agent);
+        let bound = machine.filter(|machine| named.is(machine)).and_then(|machine| machine.status.agent);
         let is_bound = bound.is_some_and(|bound| (bound.boot, bound.key) == (boot, report.key.to_string()));
         if !is_bound {
             return Err(refusal(
@@ -299,7 +315,16 @@ impl Control {
 /// What a discovery token is for.
 struct Named {
     mac: Mac,
+    /// Of the machine's object; empty where it had none when the boot began.
     uid: String,
+}
+
+impl Named {
+    /// Whether this is the object that the token is for. Of the first boot it is whichever there is: the boot's number
+    /// and key tell its agents apart.
+    fn is(&self, machine: &DiscoveredHost) -> bool {
+        self.uid.is_empty() || machine.metadata.uid == self.uid
+    }
 }
 
 /// The MAC that a discovery token names.
@@ -324,6 +349,7 @@ fn bind(machine: &mut DiscoveredHostStatus, boot: u64, hello: &Hello, now: Times
         Some(bound) if bound.boot > boot => return Binding::OldBoot,
         Some(_) | None => {}
     }
+    machine.boots = machine.boots.saturating_add(1);
     machine.agent = Some(DiscoveryBinding { boot, key, boot_id: map::field(&hello.boot_id), bound_at: now });
     Binding::New
 }

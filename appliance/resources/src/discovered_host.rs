@@ -55,7 +55,7 @@ pub struct DiscoveredHostStatus {
     pub address: String,
     pub first_seen: Timestamp,
     pub last_seen: Timestamp,
-    /// Times that it fetched a boot script; numbers its boots.
+    /// Boots whose agents said hello.
     pub boots: u32,
     /// The agent of the newest boot that said hello.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -71,7 +71,7 @@ pub struct DiscoveredHostStatus {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct DiscoveryBinding {
-    /// One of [`DiscoveredHostStatus::boots`].
+    /// Its number: the time when it began, in milliseconds.
     pub boot: u64,
     /// Ed25519 public key, hexadecimal.
     pub key: String,
