@@ -8,8 +8,8 @@ use std::sync::Arc;
 use firesteel_boot::RoutePath;
 use firesteel_tests::network::ADDRESS;
 use firesteel_wire::{
-    Disk, DiskIdentity, Evidence, HELLO_PATH, Hello, HelloReply, Identity, Inventory, Plan, PublicKey, REPORT_PATH,
-    Receipt, Report, ReportReply, SIGNATURE_HEADER, Step, StepReport, StepState, Table, Verdict,
+    Disk, DiskIdentity, Evidence, HELLO_PATH, Hello, HelloReply, Identity, Inventory, Plan, Program, PublicKey,
+    REPORT_PATH, Receipt, Report, ReportReply, SIGNATURE_HEADER, Step, StepReport, StepState, Table, Verdict,
     erasure::{Erasure, Grade, Policy, Samples},
     signing_input,
 };
@@ -170,7 +170,7 @@ impl Agent {
             uptime_ms: 1000,
             boot_id: self.boot_id(),
             network: None,
-            program: firesteel_wire::Program::default(),
+            program: Program { sha256: String::new(), abilities: vec![Program::ERASE_DISK.to_owned()] },
         };
         self.say(bench, HELLO_PATH, &hello)
     }

@@ -137,11 +137,11 @@ fn a_disk_without_a_name() {
             agent.work(bench);
             bench.status(NAME).is_null().then_some(())
         });
-        let cleared = agent.plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match step {
+        let mut cleared = agent.plans.iter().flat_map(|plan| &plan.steps).filter_map(|step| match step {
             Step::ClearMetadata { disk, .. } | Step::EraseDisk { disk, .. } => Some(disk.by_path.clone()),
             _ => None,
         });
-        assert_eq!(cleared.last().as_deref(), Some(place));
+        assert_eq!(cleared.next_back().as_deref(), Some(place));
         say(case, "cleaned and deleted", "cleaned and deleted");
     });
 }

@@ -10,6 +10,7 @@
 //! `bench` is the appliance with a host's Secret and BMC, `agent` an agent that installs what it is told to.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::wildcard_enum_match_arm, reason = "of all steps a test means a few")]
 #![allow(clippy::print_stdout, reason = "each test says what it wanted and got")]
 
 mod agent;
