@@ -4,12 +4,13 @@ use reqwest::Method;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 
-use crate::client::{BootSet, Client, path_of, seconds};
+use crate::client::{Client, path_of, seconds};
 use crate::decide::shows_overrides;
 use crate::decide::{BootMode, BootWish, Target, boot_difference, boot_left, etag_ladder, is_boot_stuck, plan_boot};
 use crate::error::{Error, plain_text};
 use crate::http::Answer;
 use crate::model::{ServiceRoot, System};
+use crate::outcome::BootSet;
 use crate::quirks::Quirks;
 
 impl Client {

@@ -21,6 +21,7 @@ use crate::login::{self, Login};
 use crate::model::{
     ActionInfo, Collection, EthernetInterface, Link, MEMBERS_MAX, Manager, Reset, ServiceRoot, System, parse_mac,
 };
+use crate::outcome::{PowerSent, PowerSet};
 use crate::quirks::{Identity, Quirks, quirks_of};
 use crate::tls::Tls;
 
@@ -55,49 +56,12 @@ pub struct BmcSeen {
     pub boot_targets_allowed: Vec<String>,
 }
 
-/// Whether a power action needed a request. That the system follows is seen by [`Client::power`] later.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PowerSent {
-    /// It was so already.
-    Nothing,
-    Sent,
-}
-
-/// What reading the power state back has shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PowerSet {
-    /// It was so already.
-    Nothing,
-    Confirmed,
-    /// Accepted, and nothing that a BMC says tells that it was done: a restart, or a shutdown, which takes the
-    /// operating system as long as it likes.
-    Untold,
-    /// Accepted, but the BMC says something else: which request, what it answered, how long ago.
-    Unverified {
-        seen: String,
-    },
-}
-
-/// What reading the override back has shown.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum BootSet {
-    Confirmed,
-    /// Accepted, but the system says something else: it may take it at the next start, or have dropped it.
-    Unverified {
-        seen: String,
-    },
-    /// The BMC has no override for this boot: the host boots by its firmware's own order.
-    NotOffered {
-        why: String,
-    },
-}
-
 /// How long a BMC is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Patience {
     /// One request, to the end of its answer. Slow ones take half a minute for a PATCH.
     pub request: Duration,
-    /// A change, until it is read back. Longer is the caller's affair: he sees it in later looks.
+    /// A change, until it is read back. Longer is the affair of the caller, who sees it in later looks.
     pub read_back: Duration,
     /// Between two looks.
     pub pause: Duration,

@@ -6,6 +6,7 @@
 //! quirks     how vendors differ: rows of one table                                               (pure)
 //! model      Redfish's JSON, only the parts used, everything optional                            (data)
 //! login      a session, else Basic; a password is shown once per login                       (performs)
+//! outcome    what became of an order                                                          (data)
 //! client     finding the system, identity, power and its read-back                           (performs)
 //! boot       overrides, once and lasting, and their read-back                                (performs)
 //! media      virtual media in and out                                                        (performs)
@@ -40,16 +41,18 @@ pub mod limit;
 mod login;
 pub mod media;
 pub mod model;
+mod outcome;
 pub mod quirks;
 mod tls;
 
 pub use address::{Address, AddressError, BmcAddress, BootVia};
-pub use client::{BmcSeen, BootSet, Client, Patience, PowerSent, PowerSet, Redfish};
+pub use client::{BmcSeen, Client, Patience, Redfish};
 pub use decide::{BootMode, BootWish, PowerAction, PowerState, Target};
 pub use error::Error;
 pub use inventory::Inventory;
 pub use limit::{Doors, Lines};
 pub use media::MediaSet;
+pub use outcome::{BootSet, PowerSent, PowerSet};
 pub use tls::Tls;
 
 /// Login of one BMC.

@@ -17,9 +17,10 @@ use super::packet::DATAGRAM_BYTES_MAX;
 use super::sol::{self, Activation, ConsoleSet, Spoken};
 use super::suite::Random;
 use crate::Credentials;
-use crate::client::{BmcSeen, BootSet, PowerSent};
+use crate::client::BmcSeen;
 use crate::decide::{BootMode, PowerAction, PowerState, Target};
 use crate::error::{Error, plain_text};
+use crate::outcome::{BootSet, PowerSent};
 
 /// Between two requests: BMCs that are asked without a pause hang.
 const REQUEST_GAP: Duration = Duration::from_millis(20);

@@ -105,11 +105,7 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
     }
     conditions.extend(agent_network(seen));
     conditions.extend(overrides::condition(memory, was(overrides::TYPE)));
-    if memory.bmc.no_session_free {
-        conditions.push(Condition::new(SESSION, false, "NoneFree", NONE_FREE));
-    } else if was(SESSION) {
-        conditions.push(Condition::new(SESSION, true, "Free", ""));
-    }
+    conditions.extend(session(memory, was(SESSION)));
     match &seen.netboot.stalled {
         Some(text) => conditions.push(Condition::new(NETWORK_BOOT, false, "LoaderDidNotReturn", text)),
         None if was(NETWORK_BOOT) => conditions.push(Condition::new(NETWORK_BOOT, true, "NoStall", "")),
@@ -166,6 +162,14 @@ fn agent_network(seen: &Seen) -> Option<Condition> {
         Ok(text) => Condition::new("AgentNetwork", true, "NetworkData", text),
         Err(text) => Condition::new("AgentNetwork", false, "NetworkDataFailed", text),
     })
+}
+
+/// Whether the BMC has a place for our session; `was`: there is such a condition.
+fn session(memory: &HostMemory, was: bool) -> Option<Condition> {
+    if memory.bmc.no_session_free {
+        return Some(Condition::new(SESSION, false, "NoneFree", NONE_FREE));
+    }
+    was.then(|| Condition::new(SESSION, true, "Free", ""))
 }
 
 fn has_os(memory: &HostMemory) -> bool {

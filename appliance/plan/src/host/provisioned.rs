@@ -8,7 +8,6 @@ use crate::host::{
     effect::Reason,
     gate,
     memory::Applied,
-    overrides,
     reboot::{self, Steady},
     turn::{Turn, later, words},
 };
@@ -60,9 +59,6 @@ pub(super) fn running_text(turn: &Turn<'_>, applied: &Applied) -> String {
 }
 
 fn with_bmc(turn: &mut Turn<'_>, story: &str) -> Reason {
-    if let Err(reason) = overrides::take_back(turn) {
-        return reason;
-    }
     let text = match reboot::keep(turn) {
         Err(reason) => return reason,
         Ok(Steady::On) => story.to_owned(),

@@ -21,6 +21,7 @@ use crate::host::{
     bmc::{Call, call},
     effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
     memory::{RebootWork, State},
+    overrides,
     power::{self, Reach},
     seen::Power,
     turn::Turn,
@@ -42,6 +43,7 @@ pub(super) fn keep(turn: &mut Turn<'_>) -> Result<Steady, Reason> {
     take_over(turn)?;
     access::verify(turn)?;
     turn.may_try()?;
+    overrides::take_back(turn)?;
     let held = turn.requests.held_off.clone();
     let on = turn.seen.host.spec.online && held.is_none();
     carry_out(turn, on)?;
