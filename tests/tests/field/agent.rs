@@ -1,4 +1,4 @@
-//! An agent that does what it is told, without a machine below it, over the appliance's own listeners.
+//! An agent that carries out its plans, without a machine below it, over the appliance's own listeners.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -175,7 +175,7 @@ impl Agent {
         self.say(bench, HELLO_PATH, &hello)
     }
 
-    /// Reports, and does what the answer says; does nothing once it has left.
+    /// Reports, and carries out what the reply asks for; does nothing once it has left.
     pub(crate) fn work(&mut self, bench: &Bench) {
         if self.has_left {
             return;

@@ -59,7 +59,7 @@ pub(crate) fn credentials() -> Credentials {
     Credentials { username: "admin".into(), password: "correct horse".into() }
 }
 
-/// A service with these quirks, which nobody asks yet.
+/// A service with these quirks, which no host uses yet.
 pub(crate) fn fake(quirks: &Value) -> Fake {
     let fake = Fake::new(credentials(), [0x52, 0x54, 0, 0x77, 3, 1]);
     fake.state().set_quirks(serde_json::from_value(quirks.clone()).unwrap());

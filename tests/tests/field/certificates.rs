@@ -75,7 +75,7 @@ fn der(tag: u8, parts: &[&[u8]]) -> Vec<u8> {
     [head, content].concat()
 }
 
-/// A certificate of X.509 version 1 that ended years ago and names nobody, and its key in PKCS #8.
+/// A certificate of X.509 version 1 that ended years ago and names no host, and its key in PKCS #8.
 fn version_1() -> (Vec<u8>, Vec<u8>) {
     const SEQUENCE: u8 = 0x30;
     let random = SystemRandom::new();
@@ -177,7 +177,7 @@ impl Old {
         let listener = bench.runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let behind = listener.local_addr().unwrap().port();
         bench.runtime.spawn(service.serve(listener));
-        // Free a moment ago, and nobody else is in this namespace.
+        // Free a moment ago, and no other program is in this namespace.
         let port = StdListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
         let child = Command::new(python)
             .args(["-c", PROXY, &port.to_string(), &behind.to_string(), &cert, &key, ciphers, newest])

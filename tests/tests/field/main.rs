@@ -7,7 +7,7 @@
 //! | `disks` | disks as servers and libvirt have them | usb-lun-is-smallest-disk, raid-luns-same-short-wwn, disk-without-serial-and-wwn, network-data-balance-xor |
 //! | `certificates` | the same behind odd TLS | bmc-certificate-x509v1, bmc-tls-rsa-key-exchange |
 //!
-//! `bench` is the appliance with a host's Secret and BMC, `agent` an agent that installs what it is told to.
+//! `bench` is the appliance with a host's Secret and BMC, `agent` an agent that installs its plan.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "of all steps a test means a few")]

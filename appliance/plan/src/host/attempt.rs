@@ -385,7 +385,7 @@ fn look(turn: &mut Turn<'_>, mut wait: BootWait, kind: ErrorType) -> Reason {
     come(turn, &wait)
 }
 
-/// The host may boot all the same, and is waited for; that its BMC cannot be asked is told, for until it can nothing
+/// The host may boot all the same, and is waited for; that its BMC cannot be asked is shown, for until it can nothing
 /// can be done about a host that does not come. One that is out of reach for a moment may share the host's own port,
 /// whose link goes down as the host starts.
 #[track_caller]

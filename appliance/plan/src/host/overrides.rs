@@ -13,7 +13,7 @@ use crate::host::{
 
 /// The BMC directs the host's boots.
 pub(super) const TYPE: &str = "BootOverride";
-/// After these the host says so, and a person has to do it. The next boot into the agent begins anew.
+/// After these the host says so, and a person has to do it. The next boot into the agent begins to count again.
 const FAILURES_MAX: u32 = 3;
 
 /// A boot from the network is ordered: there is something to take back.
@@ -74,7 +74,7 @@ fn text_of(why: &str) -> String {
     )
 }
 
-/// What an owner is told of it; `was`: there is such a condition.
+/// What its owner sees of it; `was`: there is such a condition.
 pub(super) fn condition(memory: &HostMemory, was: bool) -> Option<Condition> {
     let left = memory.bmc.ordered.as_ref().and_then(|ordered| ordered.why.as_deref());
     match (&memory.bmc.no_override, left) {

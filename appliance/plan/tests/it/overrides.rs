@@ -1,4 +1,4 @@
-//! What a host is told of a BMC that does less than others: no session, no boot override, one that stays.
+//! What a host shows of a BMC that does less than others: no session, no boot override, one that stays.
 
 use firesteel_plan::{
     Effect,
@@ -58,7 +58,7 @@ fn an_override_that_stays_is_told_and_tried_a_few_times() {
         world.settle();
     }
     assert_eq!((taken_back(&world), reason(&world, "BootOverride").as_deref()), (3, Some("NotTakenBack")));
-    // The next boot into the agent begins anew, and this time the BMC obeys.
+    // The next boot into the agent begins to count again, and this time the BMC obeys.
     world.seen.bmc.override_left = None;
     world.edit(|host| host.spec.image = Some(crate::world::image("two")));
     world.run();
