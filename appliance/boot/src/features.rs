@@ -14,7 +14,7 @@ const HTTPS: u8 = 0x14;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IpxeFeatures {
     /// It named at least one, so that what it did not name is not there.
-    is_told: bool,
+    names_features: bool,
     has_http: bool,
     has_https: bool,
 }
@@ -30,7 +30,7 @@ impl IpxeFeatures {
             if CODES.contains(code)
                 && let [value] = value
             {
-                features.is_told = true;
+                features.names_features = true;
                 features.has_http |= *code == HTTP && *value != 0;
                 features.has_https |= *code == HTTPS && *value != 0;
             }
@@ -42,7 +42,7 @@ impl IpxeFeatures {
     /// Whether it says that it cannot fetch a script by HTTP.
     #[must_use]
     pub fn lacks_http(self) -> bool {
-        self.is_told && !self.has_http
+        self.names_features && !self.has_http
     }
 
     /// Whether it is as able as the loaders that we serve.
@@ -68,7 +68,7 @@ mod tests {
     ];
 
     #[test]
-    fn an_ipxe_of_2019_is_told_from_ours_by_what_it_can_do() {
+    fn an_ipxe_of_2019_names_features_from_ours_by_what_it_can_do() {
         let (card, ours) = (IpxeFeatures::read(Some(CARD)), IpxeFeatures::read(Some(OURS)));
         assert!(!card.has_https() && ours.has_https());
         assert!(!card.lacks_http() && !ours.lacks_http());

@@ -197,7 +197,8 @@ mod tests {
     fn architectures_without_a_loader_get_no_answer_and_are_named() {
         for (code, class, via) in [(6, "PXEClient", "TFTP"), (11, "PXEClient", "TFTP"), (19, "HTTPClient", "HTTP")] {
             let error = file(&[code], class).unwrap_err();
-            assert!(error.to_string().contains(&format!("{} by {via}", Arch(code))), "{error}");
+            let named = format!("by {via} for architecture {}", Arch(code));
+            assert!(error.to_string().contains(&named), "{error}");
         }
         let error = file(&[0], "HTTPClient").unwrap_err();
         assert_eq!(error, Unserved::NoLoader { archs: vec![Arch::X86_BIOS], via: Transport::Http });

@@ -6,6 +6,8 @@
 
 use std::fmt;
 
+use firesteel_facts::arch::ipxe_starts_x86;
+
 use crate::mac::Mac;
 
 /// Five parameters; a serial number may be long and every character of it percent-encoded.
@@ -66,6 +68,12 @@ pub enum RequestError {
 }
 
 impl ScriptRequest {
+    /// The build of an iPXE that cannot start our kernel.
+    #[must_use]
+    pub fn wrong_build(&self) -> Option<&str> {
+        self.buildarch.as_deref().filter(|build| !ipxe_starts_x86(build))
+    }
+
     /// Reads the part of the URL after `?`.
     pub fn parse(query: &str) -> Result<Self, RequestError> {
         if query.len() > QUERY_BYTES_MAX {
@@ -187,6 +195,18 @@ mod tests {
         assert_eq!(request.serial.as_deref(), Some("SN &/1"));
         assert_eq!(request.platform, Platform::Efi);
         assert_eq!(request.buildarch.as_deref(), Some("x86_64"));
+    }
+
+    #[test]
+    fn an_ipxe_for_another_processor_is_a_wrong_build() {
+        let wrong = |build: &str| {
+            let request = ScriptRequest::parse(&format!("mac=52-54-00-01-02-03&platform=efi{build}")).unwrap();
+            request.wrong_build().map(str::to_owned)
+        };
+        assert_eq!(wrong("&buildarch=arm64").as_deref(), Some("arm64"));
+        for fit in ["", "&buildarch=", "&buildarch=i386", "&buildarch=x86_64"] {
+            assert_eq!(wrong(fit), None, "{fit}");
+        }
     }
 
     #[test]

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_that_was_switched_on_again_begins_anew() {
+    fn a_machine_that_was_switched_on_again_begins_again() {
         let mut seen = Sighting::new(loader(), at(0));
         seen.is_reported = true;
         assert!(seen.take(Stage::Offered(ADDRESS), at(601)), "the stall is over");

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use crate::mac::Mac;
 use crate::sighting::{Sighting, Stage, Stall};
 
-/// Machines that nobody owns; as many as are remembered in the store once their agents said hello.
+/// Machines that are no hosts; as many as the store remembers once their agents said hello.
 pub const STRANGERS_MAX: usize = 1024;
 /// Hosts whose last boot is remembered: as many as are powered on together.
 pub const HOSTS_MAX: usize = 4096;

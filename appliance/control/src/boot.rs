@@ -3,7 +3,6 @@
 use firesteel_boot::{
     BootEntry, Claims, Mac, Purpose, ScriptContext, ScriptRequest, SealedToken, ipxe::wrong_build, render,
 };
-use firesteel_facts::arch::ipxe_starts_x86;
 use firesteel_wire::{NetworkPlan, Seed};
 use jiff::SignedDuration;
 
@@ -32,7 +31,7 @@ impl Control {
     /// The script for one client. Never fails: a client that gets no script would stop without
     /// a word, so errors become a script that says them.
     pub async fn script(&self, request: &ScriptRequest) -> String {
-        if let Some(buildarch) = request.buildarch.as_deref().filter(|build| !ipxe_starts_x86(build)) {
+        if let Some(buildarch) = request.wrong_build() {
             // Before anything counts as a boot: this one cannot be one.
             self.note(request.mac, NetworkEvent::WrongBuild { buildarch: shortened(buildarch) });
             return self.render(&exit(&wrong_build(&shortened(buildarch))), request, None);

@@ -19,7 +19,7 @@ use crate::{Asker, Control, NetworkEvent, runtime::timeout};
 /// The longest sleep: the wall clock may be set while it waits.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 
-/// A machine that nobody owns, for people.
+/// A machine that is no host, for people.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct UnknownHost {
@@ -79,7 +79,7 @@ impl BootWatch {
         })
     }
 
-    /// The machines that nobody owns, the one that was heard last first.
+    /// The machines that are no hosts, the one that was heard last first.
     pub(crate) fn unknown(&self, now: Timestamp, is_owned: impl Fn(&Mac) -> bool) -> Vec<UnknownHost> {
         let table = self.lock();
         let strangers = table.iter().filter(|(mac, _)| !is_owned(mac));
@@ -195,7 +195,7 @@ mod tests {
         }
         watch.registered(MAC, false, at(2));
         assert_eq!(watch.unknown(at(2), |_| false)[0].stage, "agent registered");
-        assert!(watch.unknown(at(2), |mac| *mac == MAC).is_empty(), "somebody owns it");
+        assert!(watch.unknown(at(2), |mac| *mac == MAC).is_empty(), "it is a host");
     }
 
     #[test]

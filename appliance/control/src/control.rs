@@ -309,7 +309,7 @@ impl Control {
         self.inner.logs.clone()
     }
 
-    /// Which machines that nobody owns boot from the network, and how far each came.
+    /// Lists the machines that are no hosts and boot from the network, with how far each came.
     #[must_use]
     pub fn unknown_hosts(&self) -> Vec<UnknownHost> {
         let owned: BTreeSet<Mac> = self.views().by_mac.keys().copied().collect();

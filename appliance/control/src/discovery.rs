@@ -2,7 +2,7 @@
 //! them. They are never written to: the only plan they ever get is `inspect`.
 //!
 //! Each boot has a number, the time when it began, which its token carries together with the uid of the machine's
-//! object. A machine without one gets it with its agent's first hello: a boot script is given to anybody, and the
+//! object. A machine without one gets it with its agent's first hello: a boot script is given to any machine, and the
 //! store is not written for it. The first key that says hello with a number has it, in the object, before it is
 //! answered.
 
@@ -54,7 +54,7 @@ enum Binding {
 }
 
 impl Control {
-    /// A machine without host fetches its script: its next boot begins. Anybody can ask for one, so nothing is written
+    /// A machine without host fetches its script: its next boot begins. It needs no credentials for that, so nothing is written
     /// before the agent's hello. The error is for the machine's console.
     pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) -> Result<DiscoveryBoot, String> {
         let known = self.known_machine(request.mac).await.map_err(|status| {

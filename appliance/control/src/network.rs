@@ -15,7 +15,7 @@ use firesteel_boot::Mac;
 pub enum Asker {
     /// A ROM or UEFI that boots from the network.
     Firmware,
-    /// iPXE, whoever loaded it.
+    /// iPXE, from a network card or from us.
     Ipxe,
     /// The agent or an OS, which want an address only.
     System,

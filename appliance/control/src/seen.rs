@@ -78,8 +78,6 @@ impl Control {
                 failed: record.failed.as_ref().map(|failed| (failed.at, failed.log.join("\n"))),
             };
         }
-        let macs = self.views().hosts.get(&key).map(|view| view.macs.clone()).unwrap_or_default();
-        seen.netboot = self.inner.boot_watch.seen(&macs, now);
         let mut views = self.views();
         if let Some(account) = &account {
             views.logins.recall(account, &key, &seen.memory.bmc.refused);
@@ -87,6 +85,7 @@ impl Control {
         seen.doubt = views.doubt(&key);
         seen.halt = views.halts.oldest().cloned();
         if let Some(view) = views.hosts.get(&key) {
+            seen.netboot = self.inner.boot_watch.seen(&view.macs, now);
             seen.bmc = view.power.seen();
             let elsewhere = account.map(|account| views.logins.elsewhere(&account, &key));
             seen.bmc.refused_elsewhere = elsewhere.unwrap_or_default();

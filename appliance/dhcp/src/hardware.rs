@@ -1,8 +1,8 @@
 //! Clients on networks that are not Ethernet: they get no answer, and the caller hears of them.
 //!
 //! InfiniBand is the one that boots in the field (RFC 4390: hardware type 32, no hardware address, a client
-//! identifier). Hosts and leases are keyed by Ethernet addresses here, so that such a client could not be told from
-//! another boot of the same machine.
+//! identifier). Hosts and leases are keyed by Ethernet addresses here, so that such a client could not be matched with
+//! the other boots of its machine.
 
 use crate::wire::{self, BOOT_REQUEST, HEADER_BYTES, MAGIC_COOKIE, WireError, code};
 

@@ -92,7 +92,7 @@ pub enum Command {
     Describe {
         /// `host`
         kind: String,
-        /// Its name; of a machine that nobody owns its MAC
+        /// Its name; of a machine that is no host its MAC
         name: String,
         #[arg(long, short, value_enum, default_value_t)]
         output: Output,

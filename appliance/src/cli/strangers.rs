@@ -74,7 +74,7 @@ pub(super) fn what(machine: &DiscoveredHost) -> String {
     what.into_iter().map(String::as_str).filter(|text| !text.is_empty()).collect::<Vec<_>>().join(" ")
 }
 
-/// Word for a machine that nobody owns and whose agent has not said hello.
+/// Gives the word for an unknown machine whose agent has not said hello.
 pub(super) fn state(boot: &UnknownHost) -> &'static str {
     if boot.stalled.is_empty() { "unknown" } else { "stalled" }
 }

@@ -152,7 +152,8 @@ impl BootServer {
             Ok(asked) => {
                 let script = self.control.script(&asked).await;
                 let bytes = script.len() as u64;
-                if request.method() == Method::GET {
+                // That of a wrong build is no script to go on with, and was noted so.
+                if request.method() == Method::GET && asked.wrong_build().is_none() {
                     let odd = asked.odd.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
                     self.control.note(asked.mac, NetworkEvent::Script { bytes, odd });
                 }

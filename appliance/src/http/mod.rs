@@ -8,8 +8,8 @@
 //! | API, HTTPS on loopback unless told otherwise | [`api`] | people and their tools |
 //!
 //! [`own`] has the API's paths that are no Kubernetes' objects: for the appliance's owner alone, but for the dry
-//! run of what would happen to a host's disks, which is for whoever may read the host, and the
-//! machines that nobody owns yet, for whoever may list those that are discovered.
+//! run of what would happen to a host's disks, for all who may read the host, and the
+//! unknown machines that boot, for all who may list those that are discovered.
 //!
 //! [`server`] accepts, bounds and times out connections and knows no route; [`places`] says who gets one
 //! ([`known`] hosts always), [`pace`] who is too slow; [`file`] answers ranges.

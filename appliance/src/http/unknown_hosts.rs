@@ -1,4 +1,4 @@
-//! `GET /firesteel.dev/unknown-hosts`: the machines that nobody owns and that boot from the network, from memory.
+//! `GET /firesteel.dev/unknown-hosts`: unknown machines that boot from the network, from memory.
 
 use firesteel_control::Control;
 use firesteel_kube::{Api, Caller, Status};
@@ -12,10 +12,10 @@ use super::{
 
 /// Below [`super::own`]'s prefix.
 pub const UNKNOWN_HOSTS_PATH: &str = "/firesteel.dev/unknown-hosts";
-/// Whoever may list these may know of machines that have not come so far.
+/// The right to list these opens the list of machines that have not come so far, too.
 const DISCOVERED: &str = "/apis/firesteel.dev/v1alpha1/discoveredhosts?limit=1";
 
-/// Answers whoever may list the machines whose agents have said hello.
+/// Answers all who may list the machines whose agents have said hello.
 pub(super) async fn answer(
     api: &Api,
     method: &Method,

@@ -8,7 +8,7 @@ use jiff::{SignedDuration, Timestamp};
 
 /// Clients of each of the two kinds that are remembered: more than machines that people look for at a time.
 pub const NAMED_MAX: usize = 1024;
-/// How long a table that is full names nobody else; then it begins again.
+/// How long a table that is full names no other client; then it begins again.
 const FULL_FOR: SignedDuration = SignedDuration::from_hours(1);
 
 /// Whether a client is to be named.

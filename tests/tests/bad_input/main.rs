@@ -23,6 +23,7 @@
 
 mod agent;
 mod appliance;
+mod boots;
 mod configs;
 mod consoles;
 mod deletions;

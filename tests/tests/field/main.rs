@@ -6,8 +6,10 @@
 //! | `bmcs` | a Redfish service with quirks | redfish-session-without-location, redfish-trailing-slash-redirect, redfish-gzip-unasked, redfish-html-answer, redfish-no-boot-override, redfish-once-stored-as-continuous, bmc-address-without-path |
 //! | `disks` | disks as servers and libvirt have them | usb-lun-is-smallest-disk, raid-luns-same-short-wwn, disk-without-serial-and-wwn, network-data-balance-xor |
 //! | `certificates` | the same behind odd TLS | bmc-certificate-x509v1, bmc-tls-rsa-key-exchange |
+//! | `packets` | clients and relays of DHCP, and of the boot script | odd-client-architectures, ipxe-without-http, relay-server-id-override, ipoib-client, smbios-odd-serial |
+//! | `unknown_hosts` | machines that have no host | S0.26 |
 //!
-//! `bench` is the appliance with a host's Secret and BMC, `agent` an agent that installs its plan.
+//! `network` is an appliance with a client on its wire; `bench` is the appliance with a host's Secret and BMC, `agent` an agent that installs its plan.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::wildcard_enum_match_arm, reason = "of all steps a test means a few")]
@@ -18,3 +20,6 @@ mod bench;
 mod bmcs;
 mod certificates;
 mod disks;
+mod network;
+mod packets;
+mod unknown_hosts;

@@ -106,17 +106,21 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
     conditions.extend(agent_network(seen));
     conditions.extend(overrides::condition(memory, was(overrides::TYPE)));
     conditions.extend(session(memory, was(SESSION)));
-    match &seen.netboot.stalled {
-        Some(text) => conditions.push(Condition::new(NETWORK_BOOT, false, "LoaderDidNotReturn", text)),
-        None if was(NETWORK_BOOT) => conditions.push(Condition::new(NETWORK_BOOT, true, "NoStall", "")),
-        None => {}
-    }
+    conditions.extend(network_boot(seen, was(NETWORK_BOOT)));
     match erased(memory) {
         Some(condition) => conditions.push(condition),
         None if was(ERASED) => conditions.push(Condition::new(ERASED, false, "NotErased", CHANGED)),
         None => {}
     }
     conditions
+}
+
+/// Whether the loader that the host fetched last came back; not shown before one did not.
+fn network_boot(seen: &Seen, was_shown: bool) -> Option<Condition> {
+    match &seen.netboot.stalled {
+        Some(text) => Some(Condition::new(NETWORK_BOOT, false, "LoaderDidNotReturn", text)),
+        None => was_shown.then(|| Condition::new(NETWORK_BOOT, true, "NoStall", "")),
+    }
 }
 
 /// What the last cleaning left behind, and what was never cleaned.

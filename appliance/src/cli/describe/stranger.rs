@@ -1,4 +1,4 @@
-//! `firesteel describe host MAC`: a machine by its boot MAC, whether somebody owns it or not.
+//! `firesteel describe host MAC`: a machine by its boot MAC, host or not.
 
 use anyhow::bail;
 use firesteel_control::UnknownHost;
@@ -19,7 +19,7 @@ pub(super) async fn run(client: &Client, mac: &str, output: Output) -> anyhow::R
     let hosts: Vec<BareMetalHost> = get::list(client, "baremetalhosts").await?;
     let host = hosts.iter().find(|host| host.spec.boot_mac().is_some_and(|boot| same(&boot, mac)));
     if let Some(host) = host {
-        // By its name it is no MAC, unless somebody gave it such a name.
+        // A host whose name is a MAC would lead here again.
         let name = host.metadata.name.as_str();
         if name.parse::<firesteel_boot::Mac>().is_err() {
             return Box::pin(super::run(client, "host", name, output)).await;
@@ -77,8 +77,8 @@ mod tests {
         let text = render(None, Some(&boot), Timestamp::UNIX_EPOCH, 80);
         let wanted = "Boot MAC:     02:00:00:00:00:03\n\
                       State:        stalled\n\
-                      Last stage:   loader snponly.efi fetched by TFTP, 0 s ago\n\
-                      First seen:   0 s ago\n\
+                      Last stage:   loader snponly.efi fetched by TFTP, 0s ago\n\
+                      First seen:   0s ago\n\
                       Stalled:      Secure Boot refuses an unsigned loader\n";
         assert_eq!(text, wanted);
     }

@@ -1,0 +1,77 @@
+//! Boots that end before the agent: the last stage, and a loader that does not come back.
+
+use std::net::Ipv4Addr;
+use std::sync::atomic::Ordering;
+
+use firesteel_control::{Asker, NetworkEvent};
+use firesteel_resources::{ConditionStatus, condition::find_condition};
+
+use crate::agent::script;
+use crate::appliance::{Appliance, until};
+
+const MAC: &str = "02:00:00:00:04:01";
+const STRANGER: &str = "02:00:00:00:04:02";
+
+fn note(appliance: &Appliance, mac: &str, event: NetworkEvent) {
+    appliance.control.note(mac.parse().unwrap(), event);
+}
+
+fn loader() -> NetworkEvent {
+    NetworkEvent::Loader { file: "snponly.efi".into(), bytes: 1, via: "tftp" }
+}
+
+async fn network_boot(appliance: &Appliance, name: &str) -> Option<(ConditionStatus, String)> {
+    let status = appliance.status(name).await;
+    find_condition(&status.conditions, "NetworkBoot").map(|found| (found.status, found.message.clone()))
+}
+
+/// The clock is the test's: what waits by time looks again when another loader is fetched.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_loader_that_does_not_come_back_is_in_timeline_condition_and_list() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    for mac in [MAC, STRANGER] {
+        note(&appliance, mac, loader());
+    }
+    appliance.ahead_s.store(89, Ordering::SeqCst);
+    assert!(appliance.control.unknown_hosts()[0].stalled.is_empty(), "it has a second left");
+    appliance.ahead_s.store(90, Ordering::SeqCst);
+    note(&appliance, "02:00:00:00:04:03", loader());
+    until("the condition", async || network_boot(&appliance, "host").await.is_some()).await;
+    let (status, message) = network_boot(&appliance, "host").await.unwrap();
+    assert_eq!(status, ConditionStatus::False);
+    for cause in ["snponly.efi", "Secure Boot refuses an unsigned loader", "another architecture", "the loader failed"]
+    {
+        assert!(message.contains(cause), "no {cause:?} in: {message}");
+    }
+    until("the timeline", async || appliance.page("host").await.contains("loader_lost")).await;
+    let unknown = appliance.control.unknown_hosts();
+    let stranger = unknown.iter().find(|unknown| unknown.mac == STRANGER).unwrap();
+    assert!(stranger.hint.starts_with("Secure Boot") && stranger.stalled == message, "{stranger:?}");
+    assert!(unknown.iter().all(|unknown| unknown.mac != MAC), "a host is no unknown machine: {unknown:?}");
+
+    // Once Secure Boot is off iPXE comes back.
+    let address = Ipv4Addr::new(192, 0, 2, 50);
+    note(&appliance, MAC, NetworkEvent::DhcpOffer { address, client: "iPXE".into(), asker: Asker::Ipxe });
+    until("the condition's end", async || {
+        network_boot(&appliance, "host").await.is_some_and(|(status, _)| status == ConditionStatus::True)
+    })
+    .await;
+    let lost = appliance.journal("host").await.status.timeline;
+    assert_eq!(lost.iter().filter(|event| event.event == "loader_lost").count(), 1, "reported once");
+}
+
+/// A script needs no credentials: it makes no object, whatever MAC it is asked for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_for_made_up_machines_make_no_object() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    for number in 0..50 {
+        let mac = format!("02:00:00:00:05:{number:02x}");
+        assert!(script(&appliance, &mac, "").await.contains("/kernel "));
+        note(&appliance, &mac, NetworkEvent::Script { bytes: 1, odd: String::new() });
+    }
+    assert!(appliance.discovered.list(None).await.unwrap().0.is_empty());
+    assert_eq!(appliance.control.unknown_hosts().len(), 50);
+}

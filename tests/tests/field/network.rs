@@ -1,0 +1,236 @@
+//! The real process on a wire of its own, and what a machine says on it: DHCP, TFTP and HTTP.
+//!
+//! ```text
+//!   the test's namespace                      a namespace for machines
+//!     s0 10.77.0.1 firesteel serve ── veth ── c0 10.77.0.2, and what DHCP leases
+//! ```
+//!
+//! It takes root. Whatever is waited for comes, or the test fails after a time that only what hangs takes.
+
+use std::fs::{self, File};
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
+use std::os::fd::AsRawFd as _;
+use std::time::{Duration, Instant};
+
+use firesteel_dhcp::Mac;
+use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
+use firesteel_tests::appliance::Appliance;
+use firesteel_tests::network::{ADDRESS, BOOT_FILES, PROVISIONING, ip, prepare};
+use nix::sched::{CloneFlags, setns, unshare};
+use nix::sys::socket::{setsockopt, sockopt};
+
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(500);
+/// Where relays are, and the network behind them.
+pub(crate) const RELAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+
+/// An appliance that serves machines, and their end of the wire.
+pub(crate) struct Field {
+    pub(crate) appliance: Appliance,
+    machines: File,
+}
+
+/// Runs a test with such an appliance, in namespaces that end with it.
+pub(crate) fn with_field(test: fn(&Field)) {
+    let thread = std::thread::spawn(move || test(&Field::start()));
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
+
+/// Prints the line of a case in the table, and fails where it got something else.
+pub(crate) fn judge(case: &str, wanted: &str, got: &str) {
+    println!("{case} | {wanted} | {got}");
+    assert_eq!(got, wanted, "{case}");
+}
+
+impl Field {
+    fn start() -> Self {
+        let namespace = || {
+            unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace of its own takes root");
+            ip("link set lo up");
+            File::open("/proc/thread-self/ns/net").unwrap()
+        };
+        let machines = namespace();
+        let _appliances = namespace();
+        let far = format!("/proc/{}/fd/{}", std::process::id(), machines.as_raw_fd());
+        ip(&format!("link add s0 type veth peer name c0 netns {far}"));
+        ip("address add 10.77.0.1/24 dev s0");
+        ip("link set s0 up");
+        ip("route add 10.88.0.0/24 dev s0");
+        let folder = tempfile::tempdir().unwrap();
+        prepare(folder.path());
+        let arguments = [
+            ["--interface", "s0"],
+            ["--provisioning", PROVISIONING],
+            ["--boot-files", BOOT_FILES],
+            ["--loaders", BOOT_FILES],
+            ["--relayed", "10.88.0.0/24,10.88.0.10,10.88.0.99"],
+        ];
+        let program = env!("CARGO_BIN_EXE_firesteel-tested");
+        let near = File::open("/proc/thread-self/ns/net").unwrap();
+        setns(&machines, CloneFlags::CLONE_NEWNET).unwrap();
+        ip("address add 10.77.0.2/24 dev c0");
+        ip("link set c0 up");
+        setns(&near, CloneFlags::CLONE_NEWNET).unwrap();
+        let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments.concat(), folder);
+        Self { appliance, machines }
+    }
+
+    /// Does something at the machines' end of the wire.
+    pub(crate) fn there<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
+        std::thread::scope(|scope| {
+            let thread = scope.spawn(|| {
+                setns(&self.machines, CloneFlags::CLONE_NEWNET).unwrap();
+                what()
+            });
+            thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// What the command prints.
+    pub(crate) fn firesteel(&self, arguments: &[&str]) -> String {
+        let output = self.appliance.command().args(arguments).output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    }
+
+    /// What `firesteel describe host` prints, without its line breaks.
+    pub(crate) fn page(&self, host: &str) -> String {
+        flat(&self.firesteel(&["describe", "host", host]))
+    }
+
+    /// Asks the command until its answer is as wanted.
+    pub(crate) fn until(&self, arguments: &[&str], is_it: impl Fn(&str) -> bool) -> String {
+        let ends_at = Instant::now() + PATIENCE;
+        loop {
+            let said = self.firesteel(arguments);
+            if is_it(&flat(&said)) {
+                return flat(&said);
+            }
+            assert!(Instant::now() < ends_at, "{arguments:?} still says:\n{said}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// Adds a host without BMC, and waits until the appliance knows it.
+    pub(crate) fn add_host(&self, name: &str, mac: Mac) {
+        let host = serde_json::json!({
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name},
+            "spec": {"online": true, "bootMACAddress": mac.to_string()},
+        });
+        let file = self.appliance.folder().join(format!("{name}.json"));
+        fs::write(&file, host.to_string()).unwrap();
+        self.firesteel(&["apply", "-f", file.to_str().unwrap()]);
+        self.until(&["describe", "host", name], |page| page.contains("waiting for the host to boot"));
+    }
+
+    /// Sends a message until the appliance answers it.
+    pub(crate) fn ask(&self, packet: &Packet) -> Packet {
+        let bytes = wire::encode(packet).unwrap();
+        let port = if packet.giaddr.is_unspecified() { 68 } else { 67 };
+        self.there(|| {
+            let socket = socket(port);
+            let ends_at = Instant::now() + PATIENCE;
+            while Instant::now() < ends_at {
+                send(&socket, &bytes);
+                let mut buffer = [0; 2048];
+                while let Ok(length) = socket.recv(&mut buffer) {
+                    let reply = wire::decode(&buffer[..length]);
+                    let is_it = |reply: &Packet| reply.operation == Operation::Reply && reply.xid == packet.xid;
+                    if let Some(reply) = reply.ok().filter(is_it) {
+                        return reply;
+                    }
+                }
+            }
+            panic!("no answer to {packet:?}");
+        })
+    }
+
+    /// Sends a datagram to port 67, and waits for no answer.
+    pub(crate) fn send(&self, bytes: &[u8]) {
+        self.there(|| send(&socket(68), bytes));
+    }
+
+    /// Gets the address that was offered, and puts it on the wire's end, as a ROM does.
+    pub(crate) fn lease(&self, ask: &Packet) -> Ipv4Addr {
+        let offer = self.ask(ask);
+        let mut request = ask.clone();
+        request.xid += 1;
+        request.options.set_message_type(MessageType::Request);
+        request.options.set(code::REQUESTED_ADDRESS, offer.yiaddr.octets());
+        request.options.set(code::SERVER_ID, ADDRESS.octets());
+        let ack = self.ask(&request);
+        assert_eq!(ack.options.message_type(), Some(MessageType::Ack));
+        self.there(|| ip(&format!("address replace {}/24 dev c0", ack.yiaddr)));
+        ack.yiaddr
+    }
+
+    /// Fetches a small file by TFTP from this address.
+    pub(crate) fn tftp(&self, from: Ipv4Addr, file: &str) -> Vec<u8> {
+        self.there(|| {
+            let socket = UdpSocket::bind((from, 0)).unwrap();
+            socket.set_read_timeout(Some(PATIENCE)).unwrap();
+            let read_request = [&[0, 1], file.as_bytes(), b"\0octet\0"].concat();
+            socket.send_to(&read_request, (ADDRESS, 69)).unwrap();
+            let mut buffer = [0; 1024];
+            let (length, transfer) = socket.recv_from(&mut buffer).unwrap();
+            assert_eq!(buffer[..4], [0, 3, 0, 1], "the first block: {:?}", &buffer[..length]);
+            assert!(length < 4 + 512, "and the last");
+            socket.send_to(&[0, 4, 0, 1], transfer).unwrap();
+            buffer[4..length].to_vec()
+        })
+    }
+
+    /// Status and body of a GET at the boot listener.
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        self.there(|| {
+            let mut stream = TcpStream::connect(SocketAddr::from((ADDRESS, 8080))).unwrap();
+            stream.set_read_timeout(Some(PATIENCE)).unwrap();
+            write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+            let mut answer = Vec::new();
+            stream.read_to_end(&mut answer).unwrap();
+            let answer = String::from_utf8_lossy(&answer).into_owned();
+            let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+            (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
+        })
+    }
+}
+
+/// A text without its line breaks and columns.
+fn flat(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+fn socket(port: u16) -> UdpSocket {
+    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
+    setsockopt(&socket, sockopt::BindToDevice, &"c0".into()).unwrap();
+    socket.set_broadcast(true).unwrap();
+    socket.set_read_timeout(Some(AGAIN)).unwrap();
+    socket
+}
+
+fn send(socket: &UdpSocket, bytes: &[u8]) {
+    socket.send_to(bytes, (Ipv4Addr::BROADCAST, 67)).unwrap();
+}
+
+pub(crate) fn mac(last: u8) -> Mac {
+    Mac([0x52, 0x54, 0, 0x77, 9, last])
+}
+
+/// A DISCOVER with this vendor class and, if any, architectures.
+pub(crate) fn discover(last: u8, class: &str, archs: &[u16]) -> Packet {
+    let mut packet = Packet::new(Operation::Request, 0x2500_0000 + 16 * u32::from(last), mac(last));
+    packet.broadcast = true;
+    packet.options.set_message_type(MessageType::Discover);
+    packet.options.set(code::VENDOR_CLASS, class.as_bytes());
+    if !archs.is_empty() {
+        packet.options.set(code::ARCHITECTURE, archs.iter().flat_map(|arch| arch.to_be_bytes()).collect::<Vec<u8>>());
+    }
+    packet
+}
+
+/// The boot file of a reply.
+pub(crate) fn file_of(reply: &Packet) -> String {
+    reply.options.text(code::BOOT_FILE).unwrap_or_else(|| "none".to_owned())
+}
