@@ -3,8 +3,8 @@
 //!
 //! Each boot has a number, the time when it began, which its token carries together with the uid of the machine's
 //! object. A machine without one gets it with its agent's first hello: a boot script is given to any machine, and the
-//! store is not written for it. The first key that says hello with a number has it, in the object, before it is
-//! answered.
+//! store is not written for it; such a boot is good for one hello ([`crate::first_boots`]). The first key that says
+//! hello with a number has it, in the object, before it is answered.
 
 use std::{
     collections::HashMap,
@@ -67,7 +67,8 @@ impl Control {
             ));
         };
         // Later boots have higher numbers, also where the clock was set back.
-        let number = unix_milliseconds(self.now()).max(bound.saturating_add(1));
+        let next = unix_milliseconds(self.now()).max(bound.saturating_add(1));
+        let number = if uid.is_empty() { self.inner.first_boots.give(request.mac, next) } else { next };
         Ok(DiscoveryBoot { subject: format!("{}/{uid}", request.mac), number })
     }
 
@@ -172,18 +173,7 @@ impl Control {
         let named = named(claims)?;
         let (mac, now) = (named.mac, self.now());
         self.check_unowned(mac)?;
-        if named.uid.is_empty() {
-            self.remember(mac).await?;
-        }
-        let binding = self
-            .change_named(&named, |machine| {
-                let binding = bind(machine, claims.attempt, hello, now);
-                if matches!(binding, Binding::New | Binding::Known) {
-                    introduce(machine, &hello.identity, remote, now);
-                }
-                binding
-            })
-            .await?;
+        let binding = self.bind_boot(&named, claims.attempt, hello, remote).await?;
         match binding {
             Binding::New => {
                 self.inner.boot_watch.registered(mac, false, now);
@@ -205,6 +195,33 @@ impl Control {
         // A machine that nobody owns is never written to.
         let (host, time_ms) = (mac_with_colons(mac), unix_milliseconds(now));
         Ok(HelloReply { host, attempt: 0, time_ms, verdict, hold: None })
+    }
+
+    /// Binds the boot to the key of this hello, in the machine's object.
+    async fn bind_boot(&self, named: &Named, boot: u64, hello: &Hello, remote: IpAddr) -> Result<Binding, Refusal> {
+        let now = self.now();
+        let change = |machine: &mut DiscoveredHostStatus| {
+            let binding = bind(machine, boot, hello, now);
+            if matches!(binding, Binding::New | Binding::Known) {
+                introduce(machine, &hello.identity, remote, now);
+            }
+            binding
+        };
+        if !named.uid.is_empty() {
+            return self.change_named(named, change).await;
+        }
+        if !self.inner.first_boots.take(named.mac, boot) {
+            // It is bound already, or nothing says that it was given to this machine.
+            return self.change_named(named, |machine| is_bound(machine, boot, &hello.key)).await;
+        }
+        let bound = match self.remember(named.mac).await {
+            Ok(()) => self.change_named(named, change).await,
+            Err(refusal) => Err(refusal),
+        };
+        if bound.is_err() {
+            self.inner.first_boots.put_back(named.mac, boot);
+        }
+        bound
     }
 
     /// Makes the object of a machine whose first boot this is.
@@ -352,6 +369,15 @@ fn bind(machine: &mut DiscoveredHostStatus, boot: u64, hello: &Hello, now: Times
     machine.boots = machine.boots.saturating_add(1);
     machine.agent = Some(DiscoveryBinding { boot, key, boot_id: map::field(&hello.boot_id), bound_at: now });
     Binding::New
+}
+
+/// Whether a boot that cannot be bound any more is bound to this key.
+fn is_bound(machine: &DiscoveredHostStatus, boot: u64, key: &PublicKey) -> Binding {
+    match &machine.agent {
+        Some(bound) if bound.boot == boot && bound.key == key.to_string() => Binding::Known,
+        Some(bound) if bound.boot == boot => Binding::SecondKey,
+        Some(_) | None => Binding::OldBoot,
+    }
 }
 
 fn introduce(machine: &mut DiscoveredHostStatus, identity: &Identity, remote: IpAddr, now: Timestamp) {

@@ -37,6 +37,7 @@ mod control;
 mod discovery;
 mod effects;
 mod events;
+mod first_boots;
 mod groups;
 mod halts;
 mod hand_off;

@@ -1,0 +1,80 @@
+//! First boots of machines that have no object yet: which numbers were given out and not taken. Pure.
+//!
+//! Such a boot's token names no object that could say which key has it, so it is good for one hello, and only as long as
+//! this process remembers that it gave it out. Whoever comes later, or after a restart, boots again.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+};
+
+use firesteel_boot::Mac;
+
+use crate::DISCOVERED_MAX;
+
+/// The newest number of each machine; the oldest goes first where there are too many.
+#[derive(Debug, Default)]
+pub(crate) struct FirstBoots {
+    given: Mutex<BTreeMap<Mac, u64>>,
+}
+
+impl FirstBoots {
+    /// Gives out a number, `now` or a higher one; an earlier one of the machine is worth nothing from now on.
+    pub(crate) fn give(&self, mac: Mac, now: u64) -> u64 {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = given.get(&mac).map_or(now, |last| now.max(last.saturating_add(1)));
+        if given.len() >= DISCOVERED_MAX && !given.contains_key(&mac) {
+            let oldest = given.iter().min_by_key(|(_, number)| **number).map(|(mac, _)| *mac);
+            oldest.and_then(|oldest| given.remove(&oldest));
+        }
+        given.insert(mac, number);
+        number
+    }
+
+    /// Takes a number, once; whether it was there to be taken.
+    pub(crate) fn take(&self, mac: Mac, number: u64) -> bool {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_given = given.get(&mac) == Some(&number);
+        if is_given {
+            given.remove(&mac);
+        }
+        is_given
+    }
+
+    /// Gives a number back that was taken for nothing, unless a newer one was given out.
+    pub(crate) fn put_back(&self, mac: Mac, number: u64) {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.entry(mac).or_insert(number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mac(number: usize) -> Mac {
+        let [.., a, b, c] = number.to_be_bytes();
+        Mac([0x52, 0x54, 0, a, b, c])
+    }
+
+    #[test]
+    fn a_number_is_taken_once_and_only_the_newest() {
+        let boots = FirstBoots::default();
+        let first = boots.give(mac(1), 100);
+        let second = boots.give(mac(1), 90);
+        assert_eq!((first, second), (100, 101), "the clock was set back");
+        assert!(!boots.take(mac(1), first) && !boots.take(mac(2), second));
+        assert!(boots.take(mac(1), second) && !boots.take(mac(1), second));
+        boots.put_back(mac(1), second);
+        assert!(boots.take(mac(1), second));
+    }
+
+    #[test]
+    fn a_flood_is_bounded() {
+        let boots = FirstBoots::default();
+        for number in 0..=DISCOVERED_MAX {
+            boots.give(mac(number), number as u64);
+        }
+        assert!(!boots.take(mac(0), 0) && boots.take(mac(1), 1));
+    }
+}
