@@ -164,6 +164,8 @@ pub(crate) struct World {
     trace: std::collections::VecDeque<(Duration, &'static str, usize)>,
     pub(crate) kinds: BTreeMap<&'static str, u64>,
     pub(crate) hash: u64,
+    /// How often an agent of a machine without host was bound.
+    pub(crate) strangers_bound: u32,
 }
 
 /// The last events that a failure shows.
@@ -199,6 +201,7 @@ impl World {
             trace: std::collections::VecDeque::new(),
             kinds: BTreeMap::new(),
             hash: 0,
+            strangers_bound: 0,
             setup,
         };
         for id in 0..world.setup.machines {
