@@ -14,7 +14,7 @@ use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
 
 /// Only what hangs takes so long.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 pub(crate) const MAC: &str = "52:54:00:77:03:01";
 pub(crate) const SYSTEM: &str = "/redfish/v1/Systems/1";
 

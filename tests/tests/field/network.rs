@@ -20,7 +20,7 @@ use firesteel_tests::network::{ADDRESS, BOOT_FILES, PROVISIONING, ip, prepare};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{setsockopt, sockopt};
 
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(300);
 /// Between two tries.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Where relays are, and the network behind them.
