@@ -70,11 +70,11 @@ fn reasons(own: Own<'_>, disk: &DiskRecord) -> Vec<String> {
     disk.contents.as_deref().map(judge).unwrap_or_default()
 }
 
-/// Whether the owner named the disk for an installation: how it is attached is no reason to leave it alone then.
+/// Whether the hints named the disk for its installation: how it is attached is no reason to leave it alone then. A disk
+/// that was chosen without hints was not named, whatever was installed on it.
 #[must_use]
 pub fn is_named(memory: &HostMemory, disk: &DiskIdentity) -> bool {
-    let is_chosen = memory.disk.as_ref().is_some_and(|plan| plan.identity() == disk && !plan.hints.is_empty());
-    is_chosen || memory.tenant_targets.contains(disk)
+    memory.disk.as_ref().is_some_and(|plan| plan.identity() == disk && !plan.hints.is_empty())
 }
 
 /// Whether the hints for the next installation name the disk.
@@ -301,7 +301,10 @@ pub(super) fn take_overrides(turn: &mut Turn<'_>, disks: &[DiskIdentity]) -> Vec
 
 #[cfg(test)]
 mod tests {
+    use firesteel_resources::RootDeviceHints;
+
     use super::*;
+    use crate::{disk::DiskChoice, host::memory::DiskPlan};
 
     fn kept(number: usize, reasons: usize) -> Guarded {
         Guarded {
@@ -311,6 +314,24 @@ mod tests {
                 .map(|index| format!("partition {index}: it holds VMFS \"datastore{index}\""))
                 .collect(),
         }
+    }
+
+    #[test]
+    fn only_hints_name_a_disk_and_not_that_it_was_installed() {
+        let disk = kept(1, 0).disk;
+        let memory = |hints: RootDeviceHints| HostMemory {
+            disk: Some(DiskPlan {
+                choice: DiskChoice { disk: disk.clone(), ..DiskChoice::default() },
+                inspected_in: 1,
+                hints,
+                chosen_at: jiff::Timestamp::UNIX_EPOCH,
+            }),
+            tenant_targets: vec![disk.clone()],
+            ..HostMemory::default()
+        };
+        let serial = RootDeviceHints { serial_number: disk.serial.clone(), ..RootDeviceHints::default() };
+        assert!(!is_named(&memory(RootDeviceHints::default()), &disk));
+        assert!(is_named(&memory(serial.clone()), &disk) && !is_named(&memory(serial), &kept(2, 0).disk));
     }
 
     #[test]
