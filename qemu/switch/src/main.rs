@@ -11,9 +11,10 @@ use firesteel_agent::{
     modules,
     os::{
         self,
-        netlink::{BOND_8023AD, Bond, Netlink},
+        netlink::{Bond, Netlink},
     },
 };
+use firesteel_wire::network::BondMode;
 
 const UPLINK: &str = "52:54:00:77:f0:fe";
 const PORTS: [&str; 2] = ["52:54:00:77:f0:00", "52:54:00:77:f0:01"];
@@ -93,7 +94,7 @@ fn vlan(netlink: &mut Netlink) -> anyhow::Result<()> {
 /// Both ports are one aggregation. As long as nobody speaks LACP on them, one port carries everything, which is what
 /// switches call LACP fallback.
 fn bond(netlink: &mut Netlink) -> anyhow::Result<()> {
-    let bond = Bond { mode: BOND_8023AD, miimon_ms: 100, lacp_fast: true, hash: 0 };
+    let bond = Bond { mode: BondMode::Lacp, miimon_ms: 100, lacp_fast: true, hash: 0 };
     netlink.add_bond("lag", bond, None).context("making the bond")?;
     for mac in PORTS {
         let port = nic(mac)?;
