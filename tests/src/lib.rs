@@ -1,8 +1,9 @@
 //! What crosses crates: real clients and peers against the appliance's services, and the fuzz
 //! targets of every parser of foreign bytes. The tests are in `tests/`; [`fuzz`] is shared by the
 //! replay test and the fuzzer, [`appliance`] by every suite of a real client, [`network`] by those that need
-//! one that serves machines.
+//! one that serves machines, [`agent_line`] by those that speak as an agent.
 
+pub mod agent_line;
 pub mod appliance;
 pub mod canary;
 pub mod dhcp_client;

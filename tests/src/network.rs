@@ -4,8 +4,11 @@
 
 use std::{fs, net::Ipv4Addr, path::Path, process::Command};
 
+use nix::sched::{CloneFlags, unshare};
 use ring::digest::{SHA256, digest};
 use serde_json::json;
+
+use crate::appliance::Appliance;
 
 /// The appliance's, on the interface `s0`.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -13,6 +16,30 @@ pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 pub const PROVISIONING: &str = "provisioning.json";
 /// The ramdisk and the loaders, below the folder.
 pub const BOOT_FILES: &str = "boot";
+
+/// Runs a test with an appliance that serves machines on `s0`, in a network namespace that ends with it. `program` is
+/// the command.
+pub fn with_appliance(program: &'static str, test: impl FnOnce(Appliance) + Send + 'static) {
+    // A thread's namespace is its own: tests that run beside this one keep theirs.
+    let thread = std::thread::spawn(move || {
+        unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace of its own takes root");
+        for command in [
+            "link set lo up",
+            "link add s0 type veth peer name c0",
+            "address add 10.77.0.1/24 dev s0",
+            "link set s0 up",
+            "link set c0 up",
+        ] {
+            ip(command);
+        }
+        let folder = tempfile::tempdir().unwrap();
+        prepare(folder.path());
+        let arguments =
+            ["--interface", "s0", "--provisioning", PROVISIONING, "--boot-files", BOOT_FILES, "--loaders", BOOT_FILES];
+        test(Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder));
+    });
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+}
 
 /// Runs `ip` with these words.
 pub fn ip(arguments: &str) {

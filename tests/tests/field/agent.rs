@@ -1,25 +1,16 @@
 //! An agent that carries out its plans, without a machine below it, over the appliance's own listeners.
 
-use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::net::TcpListener;
-use std::sync::Arc;
 
-use firesteel_boot::RoutePath;
+use firesteel_tests::agent_line::AgentLine;
 use firesteel_tests::network::ADDRESS;
 use firesteel_wire::{
-    Disk, DiskIdentity, Evidence, HELLO_PATH, Hello, HelloReply, Identity, Inventory, Plan, Program, PublicKey,
-    REPORT_PATH, Receipt, Report, ReportReply, SIGNATURE_HEADER, Step, StepReport, StepState, Table, Verdict,
+    Disk, DiskIdentity, Evidence, HelloReply, Inventory, Plan, Program, Receipt, ReportReply, Step, StepReport,
+    StepState, Table, Verdict,
     erasure::{Erasure, Grade, Policy, Samples},
-    signing_input,
 };
-use reqwest::Client;
 use ring::digest::{SHA256, digest};
-use ring::signature::{Ed25519KeyPair, KeyPair as _};
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use rustls::{ClientConfig, RootCertStore};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use crate::bench::{Bench, MAC};
@@ -73,13 +64,8 @@ fn publish() -> (String, String) {
 }
 
 pub(crate) struct Agent {
-    http: Client,
-    pair: Ed25519KeyPair,
-    token: String,
-    /// Counts from 1.
-    boot: u8,
+    line: AgentLine,
     disks: Vec<Disk>,
-    reports: u64,
     plan: u32,
     steps: Vec<StepReport>,
     receipts: Vec<Receipt>,
@@ -96,28 +82,25 @@ impl Agent {
 
     /// Boots the same machine once more.
     pub(crate) fn boot_again(self, bench: &Bench) -> Self {
-        Self::boot_nth(bench, self.boot + 1, self.disks)
+        Self::boot_nth(bench, self.line.boot() + 1, self.disks)
     }
 
     fn boot_nth(bench: &Bench, boot: u8, disks: Vec<Disk>) -> Self {
-        let http = client(&fs::read(bench.appliance.data().join("pki/ca.crt")).unwrap());
-        let pair = Ed25519KeyPair::from_seed_unchecked(&[boot; 32]).unwrap();
         let mut agent = Self {
-            http,
-            pair,
-            token: String::new(),
-            boot,
+            line: AgentLine::new(&bench.appliance.data(), MAC, boot),
             disks,
-            reports: 0,
             plan: 0,
             steps: Vec::new(),
             receipts: Vec::new(),
             plans: Vec::new(),
             has_left: false,
         };
-        let reply = bench.until("the agent may say hello", || {
-            agent.token = agent.script_token(bench)?;
-            agent.hello(bench)
+        let reply: HelloReply = bench.until("the agent may say hello", || {
+            let program = Program { sha256: String::new(), abilities: vec![Program::ERASE_DISK.to_owned()] };
+            bench.runtime.block_on(async {
+                let answer = agent.line.come(program).await?;
+                if answer.status() == 200 { answer.json().await.ok() } else { None }
+            })
         });
         agent.obey(reply.verdict);
         agent
@@ -140,63 +123,21 @@ impl Agent {
         })
     }
 
-    /// The token of the kernel in the host's boot script.
-    fn script_token(&self, bench: &Bench) -> Option<String> {
-        let base = format!("http://{ADDRESS}:8080");
-        let url = format!("{base}/boot.ipxe?mac={}&platform=efi", MAC.replace(':', "-"));
-        let script = bench.runtime.block_on(async { self.http.get(url).send().await.ok()?.text().await.ok() })?;
-        let mut paths = script.split_ascii_whitespace().filter_map(|word| word.strip_prefix(base.as_str()));
-        paths.find_map(|path| match RoutePath::parse(path) {
-            Some(RoutePath::Kernel { token }) => Some(token),
-            Some(_) | None => None,
-        })
-    }
-
-    fn key(&self) -> PublicKey {
-        PublicKey(self.pair.public_key().as_ref().try_into().unwrap())
-    }
-
-    fn boot_id(&self) -> String {
-        format!("boot-{}", self.boot)
-    }
-
-    fn hello(&self, bench: &Bench) -> Option<HelloReply> {
-        let hello = Hello {
-            token: self.token.clone(),
-            key: self.key(),
-            identity: Identity { boot_mac: MAC.to_owned(), ..Identity::default() },
-            agent_version: "0.1.0".to_owned(),
-            kernel_version: "6.1".to_owned(),
-            uptime_ms: 1000,
-            boot_id: self.boot_id(),
-            network: None,
-            program: Program { sha256: String::new(), abilities: vec![Program::ERASE_DISK.to_owned()] },
-        };
-        self.say(bench, HELLO_PATH, &hello)
-    }
-
     /// Reports, and carries out what the reply asks for; does nothing once it has left.
     pub(crate) fn work(&mut self, bench: &Bench) {
         if self.has_left {
             return;
         }
-        self.reports += 1;
         let is_last = self.receipts.iter().any(|receipt| matches!(receipt.evidence, Evidence::ImageWritten { .. }));
-        let report = Report {
-            token: self.token.clone(),
-            key: self.key(),
-            boot_id: self.boot_id(),
-            sequence: self.reports,
-            uptime_ms: 1000 * (self.reports + 1),
-            plan: self.plan,
-            steps: self.steps.clone(),
-            receipts: self.receipts.clone(),
-            neighbours: Vec::new(),
-            idle: false,
-            leaving: is_last,
-            log: Vec::new(),
-        };
-        let Some(reply) = self.say::<ReportReply>(bench, REPORT_PATH, &report) else { return };
+        let mut report = self.line.next_report();
+        report.plan = self.plan;
+        (report.steps, report.receipts) = (self.steps.clone(), self.receipts.clone());
+        report.leaving = is_last;
+        let reply: Option<ReportReply> = bench.runtime.block_on(async {
+            let answer = self.line.report(&report).await;
+            if answer.status() == 200 { answer.json().await.ok() } else { None }
+        });
+        let Some(reply) = reply else { return };
         self.has_left = is_last;
         self.obey(reply.verdict);
     }
@@ -251,17 +192,6 @@ impl Agent {
             }
         }
     }
-
-    fn say<T: DeserializeOwned>(&self, bench: &Bench, path: &str, message: &impl Serialize) -> Option<T> {
-        let body = serde_json::to_vec(message).unwrap();
-        let signature = hex::encode(self.pair.sign(&signing_input(path, &body)));
-        let request = self.http.post(format!("https://{ADDRESS}:8443{path}")).header(SIGNATURE_HEADER, signature);
-        let request = request.header("content-type", "application/json").body(body);
-        bench.runtime.block_on(async {
-            let answer = request.send().await.unwrap();
-            if answer.status() == 200 { answer.json().await.ok() } else { None }
-        })
-    }
 }
 
 /// What an honest agent shows of a step.
@@ -310,15 +240,4 @@ fn evidence(step: &Step, disks: &[Disk]) -> Option<Evidence> {
     }
     let inventory = Inventory { disks: disks.to_vec(), ..Inventory::default() };
     matches!(step, Step::Inspect).then_some(Evidence::Inspected { inventory })
-}
-
-fn client(ca_pem: &[u8]) -> Client {
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(ca_pem).unwrap()).unwrap();
-    let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Client::builder().tls_backend_preconfigured(tls).no_proxy().build().unwrap()
 }

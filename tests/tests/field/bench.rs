@@ -7,8 +7,7 @@ use std::time::{Duration, Instant};
 use firesteel_bmc::Credentials;
 use firesteel_bmc::fake::Fake;
 use firesteel_tests::appliance::Appliance;
-use firesteel_tests::network::{ADDRESS, BOOT_FILES, PROVISIONING, ip, prepare};
-use nix::sched::{CloneFlags, unshare};
+use firesteel_tests::network::with_appliance;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio::runtime::Runtime;
@@ -31,28 +30,10 @@ pub(crate) fn say(case: &str, wanted: &str, got: &str) {
 
 /// Runs a test with an appliance, in a network namespace that ends with it.
 pub(crate) fn with(test: impl FnOnce(&Bench) + Send + 'static) {
-    // A thread's namespace is its own: tests that run beside this one keep theirs.
-    let thread = std::thread::spawn(move || {
-        unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace of its own takes root");
-        for command in [
-            "link set lo up",
-            "link add s0 type veth peer name c0",
-            "address add 10.77.0.1/24 dev s0",
-            "link set s0 up",
-            "link set c0 up",
-        ] {
-            ip(command);
-        }
-        let folder = tempfile::tempdir().unwrap();
-        prepare(folder.path());
-        let arguments =
-            ["--interface", "s0", "--provisioning", PROVISIONING, "--boot-files", BOOT_FILES, "--loaders", BOOT_FILES];
-        let program = env!("CARGO_BIN_EXE_firesteel-tested");
-        let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder);
+    with_appliance(env!("CARGO_BIN_EXE_firesteel-tested"), |appliance| {
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         test(&Bench { appliance, runtime });
     });
-    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
 pub(crate) fn credentials() -> Credentials {

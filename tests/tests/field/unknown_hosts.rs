@@ -1,14 +1,7 @@
 //! Unknown machines, from their first request on: what `get hosts` and `describe host MAC` say of each stage.
 
-use std::fs;
-use std::sync::Arc;
-
-use firesteel_boot::RoutePath;
-use firesteel_tests::network::ADDRESS;
-use firesteel_wire::{HELLO_PATH, Hello, Identity, Program, PublicKey, SIGNATURE_HEADER, signing_input};
-use ring::signature::{Ed25519KeyPair, KeyPair as _};
-use rustls::pki_types::{CertificateDer, pem::PemObject as _};
-use rustls::{ClientConfig, RootCertStore};
+use firesteel_tests::agent_line::{AgentLine, token_of};
+use firesteel_wire::Program;
 
 use crate::network::{Field, discover, judge, mac, with_field};
 
@@ -53,14 +46,14 @@ fn unknown_hosts_are_shown_from_their_first_request_with_the_last_stage() {
         let page = field.page(&name);
         assert!(page.contains("boot script fetched") && page.contains(r"no text and is not used: \xff"), "{page}");
 
-        let token = token_of(&first);
+        let token = token_of(&first).unwrap();
         for (file, stage) in [("kernel", "kernel fetched"), ("initramfs", "initramfs fetched")] {
             assert_eq!(field.get(&format!("/boot/{token}/{file}")).0, 200);
             judge_stage(field, file, &format!("unknown: {stage}"));
         }
         let stored = || field.firesteel(&["get", "discoveredhosts", "-o", "json"]).matches("\"bootMac\"").count();
         judge("unknown-hosts: objects in the store before the hello", "0", &stored().to_string());
-        let status = hello(field, &token);
+        let status = hello(field, &first);
         assert_eq!(status, 200, "{}", field.appliance.log());
         judge("unknown-hosts: objects in the store after the hello", "1", &stored().to_string());
         let row = row(field, &name).unwrap();
@@ -94,47 +87,12 @@ fn a_machine_that_becomes_a_host_is_no_unknown_one() {
     });
 }
 
-/// The token of the kernel in a script.
-fn token_of(script: &str) -> String {
-    let base = format!("http://{ADDRESS}:8080");
-    let mut paths = script.split_ascii_whitespace().filter_map(|word| word.strip_prefix(base.as_str()));
-    let token = paths.find_map(|path| match RoutePath::parse(path) {
-        Some(RoutePath::Kernel { token }) => Some(token),
-        Some(_) | None => None,
-    });
-    token.unwrap_or_else(|| panic!("{script}"))
-}
-
-/// The hello of an agent with this token; the status of the answer.
-fn hello(field: &Field, token: &str) -> u16 {
-    let ca = fs::read(field.appliance.data().join("pki/ca.crt")).unwrap();
-    let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(&ca).unwrap()).unwrap();
-    let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let pair = Ed25519KeyPair::from_seed_unchecked(&[7; 32]).unwrap();
-    let hello = Hello {
-        token: token.to_owned(),
-        key: PublicKey(pair.public_key().as_ref().try_into().unwrap()),
-        identity: Identity { boot_mac: mac(1).to_string(), ..Identity::default() },
-        agent_version: "0.1.0".to_owned(),
-        kernel_version: "6.1".to_owned(),
-        uptime_ms: 1000,
-        boot_id: "boot-1".to_owned(),
-        network: None,
-        program: Program::default(),
-    };
-    let body = serde_json::to_vec(&hello).unwrap();
-    let signature = hex::encode(pair.sign(&signing_input(HELLO_PATH, &body)));
+/// The hello of an agent that was started by this boot script; the status of the answer.
+fn hello(field: &Field, script: &str) -> u16 {
+    let mut line = AgentLine::new(&field.appliance.data(), &mac(1).to_string(), 1);
     field.there(|| {
-        let client = reqwest::Client::builder().tls_backend_preconfigured(tls).no_proxy().build().unwrap();
-        let request = client.post(format!("https://{ADDRESS}:8443{HELLO_PATH}")).header(SIGNATURE_HEADER, signature);
-        let request = request.header("content-type", "application/json").body(body);
         // On this thread alone, so that its sockets are in this namespace.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(request.send()).unwrap().status().as_u16()
+        runtime.block_on(line.hello_with(script, Program::default())).status().as_u16()
     })
 }
