@@ -140,7 +140,7 @@ pub fn attachment(disk: &Disk, reached: &Reached) -> Vec<String> {
     } else if disk.transport == Transport::Usb {
         objections.push("it is on USB: a stick or a virtual medium to boot from".to_owned());
     } else if disk.removable {
-        objections.push("its medium is removable".to_owned());
+        objections.push("it is removable".to_owned());
     }
     objections
 }

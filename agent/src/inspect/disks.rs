@@ -12,10 +12,7 @@ use super::{
     text,
     vpd::{self, LogicalUnitName},
 };
-use crate::{
-    clean::{foreign::KernelPartition, reach},
-    host::SeenDisk,
-};
+use crate::{clean::foreign::KernelPartition, host::SeenDisk};
 
 /// Kernel names of block devices that are no disks of this host: made of memory or files, optical,
 /// assembled from others, or remote.
@@ -85,7 +82,6 @@ fn disk(roots: &Roots, name: &str) -> Disk {
         read_only: flag(&block.join("ro")),
         removable: flag(&block.join("removable")),
         transport: transport(name, location.as_ref(), &block),
-        network: reach::read(&roots.sys, name).network.unwrap_or_default(),
         signatures: Vec::new(),
         contents: None,
         table: None,

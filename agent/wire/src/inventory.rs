@@ -210,10 +210,6 @@ pub struct Disk {
     pub removable: bool,
     #[serde(default)]
     pub transport: Transport,
-    /// The network between host and disk: `Fibre Channel`, `iSCSI`, `SRP`, `NVMe over tcp`; empty for a local disk, and
-    /// from agents that do not tell.
-    #[serde(default, skip_serializing_if = "String::is_empty")]
-    pub network: String,
     /// Signatures found on the disk and its partitions, such as `gpt`, `ext4`, `LVM2_member`.
     #[serde(default)]
     pub signatures: Vec<String>,

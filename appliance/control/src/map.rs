@@ -153,7 +153,6 @@ fn disk(disk: &wire::Disk) -> DiskRecord {
             wire::Transport::Mmc => Transport::Mmc,
             wire::Transport::Other => Transport::Other,
         },
-        network: field(&disk.network),
         signatures: disk.signatures.iter().take(64).map(|name| field(name)).collect(),
         contents: disk.contents.as_deref().map(|told| Box::new(contents(told))),
         table: disk.table.as_ref().map(|table| match table {

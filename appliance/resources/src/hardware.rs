@@ -192,9 +192,6 @@ pub struct DiskRecord {
     #[serde(skip_serializing_if = "is_zero")]
     pub removable: bool,
     pub transport: Transport,
-    /// The network between host and disk, in words; empty for a local disk, and where the agent does not tell.
-    #[serde(skip_serializing_if = "String::is_empty")]
-    pub network: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub signatures: Vec<String>,
     /// Absent where the agent does not tell.

@@ -158,6 +158,7 @@ pub(super) fn explain(disk: &DiskRecord, verdict: &Result<DiskIdentity, String>)
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use firesteel_contents::DiskContents;
     use proptest::prelude::*;
 
     use super::*;
@@ -229,7 +230,8 @@ mod tests {
         usb.model = "LUN 01 Media 0".into();
         let sas = disk("/dev/sdb", "pci-0000:5c:00.0-sas-phy0-lun-0", "S1", 960);
         let mut far = disk("/dev/sdc", "pci-0000:3b:00.0-fc-0x5006-lun-0", "F1", 20);
-        far.network = "Fibre Channel".into();
+        let reached = "it is reached by Fibre Channel, so other hosts may reach it too";
+        far.contents = Some(Box::new(DiskContents { attached: vec![reached.into()], ..DiskContents::default() }));
         let all = [usb, sas, far];
         let choose = |hints: &RootDeviceHints, disks: &[DiskRecord]| {
             select_disk(hints, disks).map(|choice| choice.device).map_err(|error| error.to_string())
