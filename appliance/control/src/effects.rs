@@ -407,7 +407,7 @@ fn erase_step(memory: &HostMemory, erase: &ErasePlan, disk: &DiskIdentity) -> wi
         own_names: erase.own_names.clone(),
         override_guards: erase.overridden.contains(disk),
         was_vacant: host::was_vacant(memory, disk),
-        is_named: host::is_named(memory, disk),
+        is_named: erase.named.contains(disk) || host::is_named(memory, disk),
     }
 }
 
@@ -427,12 +427,15 @@ mod tests {
 
     use super::*;
 
-    /// Whether the disk was vacant, and whether its guards are overridden; nothing of a step that destroys nothing.
-    fn says(step: &wire::Step) -> Option<(bool, bool)> {
+    /// Whether the disk was vacant, its guards are overridden, and the hints name it; nothing of a step that destroys
+    /// nothing.
+    fn says(step: &wire::Step) -> Option<(bool, bool, bool)> {
         match step {
-            wire::Step::ClearMetadata { was_vacant, override_guards, .. }
-            | wire::Step::EraseDisk { was_vacant, override_guards, .. }
-            | wire::Step::WriteImage { was_vacant, override_guards, .. } => Some((*was_vacant, *override_guards)),
+            wire::Step::ClearMetadata { was_vacant, override_guards, is_named, .. }
+            | wire::Step::EraseDisk { was_vacant, override_guards, is_named, .. }
+            | wire::Step::WriteImage { was_vacant, override_guards, is_named, .. } => {
+                Some((*was_vacant, *override_guards, *is_named))
+            }
             wire::Step::Inspect
             | wire::Step::HandOff { .. }
             | wire::Step::SetBootEntry { .. }
@@ -461,6 +464,7 @@ mod tests {
             next: NextOwner::Another,
             own_names: Vec::new(),
             overridden: vec![other.clone()],
+            named: vec![vacant.clone()],
         };
         let image = || wire::ImageSource {
             url: String::new(),
@@ -470,12 +474,12 @@ mod tests {
             raw_sha256: String::new(),
         };
         for (step, expected) in [
-            (clear_step(&memory, &vacant, false), (true, false)),
-            (clear_step(&memory, &other, true), (false, true)),
-            (erase_step(&memory, &erase, &vacant), (true, false)),
-            (erase_step(&memory, &erase, &other), (false, true)),
-            (write_step(&memory, &write(&vacant, false), image()), (true, false)),
-            (write_step(&memory, &write(&other, true), image()), (false, true)),
+            (clear_step(&memory, &vacant, false), (true, false, false)),
+            (clear_step(&memory, &other, true), (false, true, false)),
+            (erase_step(&memory, &erase, &vacant), (true, false, true)),
+            (erase_step(&memory, &erase, &other), (false, true, false)),
+            (write_step(&memory, &write(&vacant, false), image()), (true, false, false)),
+            (write_step(&memory, &write(&other, true), image()), (false, true, false)),
         ] {
             assert_eq!(says(&step), Some(expected), "{step:?}");
         }

@@ -295,9 +295,11 @@ fn issue(
     is_due(turn)?;
     gate::may_destroy(turn, kind)?;
     let mut disks = guards::may_clean(turn, next, &missing, kind)?;
+    let named = guards::named(turn, &disks);
+    // What the journal alone says of a disk goes with a step that every agent knows.
+    let is_plain = |disk: &DiskIdentity| !named.contains(disk) || guards::is_named(&turn.memory, disk);
     let plan = match disks.as_slice() {
-        // Every agent knows this step.
-        [only] if is_of_target(cleaning, targets) && turn.requests.override_guards.is_empty() => {
+        [only] if is_of_target(cleaning, targets) && turn.requests.override_guards.is_empty() && is_plain(only) => {
             PlanKind::Clean { disk: only.clone() }
         }
         _ if !agent.can_erase => {
@@ -313,7 +315,7 @@ fn issue(
             disks.truncate(DISKS_MAX);
             let overridden = guards::take_overrides(turn, &disks);
             let own_names = turn.memory.names.clone();
-            PlanKind::Erase(ErasePlan { method: cleaning.method, disks, next, own_names, overridden })
+            PlanKind::Erase(ErasePlan { method: cleaning.method, disks, next, own_names, overridden, named })
         }
     };
     if let Some(relaxed) = &cleaning.relaxed {

@@ -195,6 +195,9 @@ pub struct ErasePlan {
     /// Those of the disks that are erased whatever they hold, by their owner's word.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub overridden: Vec<DiskIdentity>,
+    /// Those of the disks that the hints name: how they are attached is no reason to leave them alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub named: Vec<DiskIdentity>,
 }
 
 fn another() -> NextOwner {

@@ -83,6 +83,13 @@ fn is_hinted(host: &BareMetalHost, disk: &DiskRecord) -> bool {
     hints.is_some_and(|hints| names_one(hints) && mismatch(hints, disk).is_none())
 }
 
+/// Those of the disks that the hints named for an installation, or name for the next one.
+pub(super) fn named(turn: &Turn<'_>, disks: &[DiskIdentity]) -> Vec<DiskIdentity> {
+    let all = own_record(turn).map(|record| record.disks.as_slice()).unwrap_or_default();
+    let is_hinted = |disk: &DiskIdentity| record_of(disk, all).is_some_and(|found| is_hinted(&turn.seen.host, found));
+    disks.iter().filter(|disk| is_named(&turn.memory, disk) || is_hinted(disk)).cloned().collect()
+}
+
 /// Those of the disks that something speaks against.
 pub(super) fn guarded(
     disks: &[DiskIdentity],

@@ -1,12 +1,13 @@
 //! How far disks are cleaned, for whom, and when a lock keeps them.
 
+use firesteel_contents::DiskContents;
 use firesteel_plan::{
     DiskIdentity, Effect,
     disk::{Grade, Method},
     host::{BmcAction, ErasePlan, ImageSeen, PlanKind, Work},
 };
 use firesteel_resources::{
-    ObjectReference,
+    ObjectReference, RootDeviceHints,
     bare_metal_host::{CleaningMode, ProvisioningState as S, annotations},
     condition::{ConditionStatus, find_condition},
 };
@@ -107,6 +108,32 @@ fn a_claim_that_leaves_an_available_host_has_all_its_disks_erased() {
     let (status, reason, text) = condition(&world, "DisksErased");
     assert_eq!((status, reason.as_str()), (ConditionStatus::True, "Erased"));
     assert!(text.contains("2 disks") && text.contains("clear)") && !text.contains("purge"), "{text}");
+}
+
+/// The claim leaves later than the image, when the plan of the installation is gone: the hints still name the disk, and
+/// the agent hears so.
+#[test]
+fn a_disk_on_usb_that_the_hints_name_is_erased_for_the_next_owner() {
+    let mut world = World::new();
+    world.disks = vec![disk("sda", "A", 20), disk("sdb", "DATA", 500)];
+    let attached = vec!["it is on USB: a stick or a virtual medium to boot from".to_owned()];
+    world.disks[0].contents = Some(Box::new(DiskContents { attached, ..DiskContents::default() }));
+    let hints = RootDeviceHints { serial_number: "A".into(), ..RootDeviceHints::default() };
+    world.edit(|host| host.spec.root_device_hints = Some(hints));
+    book(&mut world, Some("one"));
+    world.run();
+    world.pass(60);
+    world.edit(|host| {
+        host.spec.image = None;
+        host.spec.automated_cleaning_mode = Some(CleaningMode::Disabled);
+    });
+    world.run();
+    assert_eq!((world.state(), world.memory().disk.is_some()), (S::Available, false), "{}", world.reason());
+    book(&mut world, Some("two"));
+    world.run();
+    assert_eq!(world.state(), S::Available, "{}", world.reason());
+    let erased = erasures(&world);
+    assert_eq!((serials(&erased[0].disks), serials(&erased[0].named)), (vec!["A", "DATA"], vec!["A"]));
 }
 
 #[test]
