@@ -34,7 +34,7 @@ pub use mac::{Mac, MacError};
 pub use request::{Odd, Platform, RequestError, ScriptRequest};
 pub use route::RoutePath;
 pub use seed::{SeedError, seed_archive};
-pub use sighting::{LOADER_RETURNS_IN, Sighting, Stage, Stall};
+pub use sighting::{Fetched, GOES_ON_IN, Sighting, Stage, Stall};
 pub use sightings::Sightings;
 pub use text::{KernelArgumentError, KernelArguments};
 pub use token::{Claims, Purpose, SealError, SealedToken, Sealer, TokenError};

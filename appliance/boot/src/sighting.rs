@@ -2,6 +2,9 @@
 //!
 //! A loader that was fetched comes back as iPXE within seconds. Where it does not, firmware mostly begins again with
 //! DHCP, or goes on to another boot option: neither counts as coming back.
+//!
+//! A kernel that was fetched is followed by its initramfs. Where iPXE cannot start it, the script fetches it again, and
+//! restarts after some rounds: neither counts as going on.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -9,8 +12,8 @@ use std::net::Ipv4Addr;
 use jiff::{SignedDuration, Timestamp};
 
 /// How long a loader may take from its last byte to the first request of iPXE; that of a slow BIOS takes some ten
-/// seconds, with a switch port that forwards late.
-pub const LOADER_RETURNS_IN: SignedDuration = SignedDuration::from_secs(90);
+/// seconds, with a switch port that forwards late. A kernel that is fetched again and again gets as long.
+pub const GOES_ON_IN: SignedDuration = SignedDuration::from_secs(90);
 /// Firmware that asks again after a longer silence has been switched on again.
 const BOOT_GAP: SignedDuration = SignedDuration::from_mins(10);
 /// Of a text that came with an event.
@@ -35,7 +38,9 @@ pub enum Stage {
     },
     /// iPXE runs: it asked DHCP, or fetched its first script.
     Ipxe,
-    Script,
+    Script {
+        is_uefi: bool,
+    },
     /// An iPXE that cannot start the kernel.
     WrongBuild(String),
     Kernel,
@@ -54,8 +59,15 @@ impl Stage {
             | Self::NoLoader(_)
             | Self::LoaderFailed(_)
             | Self::Loader { .. } => true,
-            Self::Ipxe | Self::Script | Self::WrongBuild(_) | Self::Kernel | Self::Initramfs | Self::Agent => false,
+            Self::Ipxe | Self::Script { .. } | Self::WrongBuild(_) | Self::Kernel | Self::Initramfs | Self::Agent => {
+                false
+            }
         }
+    }
+
+    /// Whether a machine does this on its way to the kernel.
+    fn is_before_kernel(&self) -> bool {
+        self.is_of_firmware() || matches!(self, Self::Ipxe | Self::Script { .. } | Self::Kernel)
     }
 }
 
@@ -69,7 +81,7 @@ impl fmt::Display for Stage {
             Self::LoaderFailed(why) => write!(f, "the loader was not fetched: {why}"),
             Self::Loader { file, via } => write!(f, "loader {file} fetched by {}", via.to_ascii_uppercase()),
             Self::Ipxe => f.write_str("iPXE runs"),
-            Self::Script => f.write_str("boot script fetched"),
+            Self::Script { .. } => f.write_str("boot script fetched"),
             Self::WrongBuild(why) => write!(f, "no kernel: {why}"),
             Self::Kernel => f.write_str("kernel fetched"),
             Self::Initramfs => f.write_str("initramfs fetched"),
@@ -78,11 +90,17 @@ impl fmt::Display for Stage {
     }
 }
 
-/// A loader that did not come back.
+/// What a machine fetched to start it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fetched {
+    Loader { file: String, via: &'static str },
+    Kernel { is_uefi: bool },
+}
+
+/// What was fetched, and nothing came of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stall {
-    pub file: String,
-    pub via: &'static str,
+    pub fetched: Fetched,
     /// The first fetch of this boot.
     pub since: Timestamp,
     pub fetches: u32,
@@ -93,31 +111,58 @@ impl Stall {
     #[must_use]
     pub fn hint(&self) -> String {
         let secure_boot = if self.is_uefi() { "Secure Boot, " } else { "" };
-        format!("{secure_boot}wrong architecture or failed loader? {} did not come back", self.file)
+        match &self.fetched {
+            Fetched::Loader { file, .. } => {
+                format!("{secure_boot}wrong architecture or failed loader? {file} did not come back")
+            }
+            Fetched::Kernel { .. } => format!("{secure_boot}too little memory or old iPXE? the kernel did not start"),
+        }
     }
 
     fn is_uefi(&self) -> bool {
-        self.file.ends_with(".efi")
+        match &self.fetched {
+            Fetched::Loader { file, .. } => file.ends_with(".efi"),
+            Fetched::Kernel { is_uefi } => *is_uefi,
+        }
+    }
+
+    fn is_kernel(&self) -> bool {
+        matches!(self.fetched, Fetched::Kernel { .. })
+    }
+
+    /// When it is to have gone on. A kernel's initramfs may take its time: only who fetches the kernel again has failed.
+    fn goes_on_by(&self) -> Option<Timestamp> {
+        let is_awaited = !self.is_kernel() || self.fetches > 1;
+        is_awaited.then(|| self.since.checked_add(GOES_ON_IN).unwrap_or(Timestamp::MAX))
     }
 }
 
 impl fmt::Display for Stall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { file, via, since, fetches } = self;
-        write!(f, "the loader {file} was fetched by {}", via.to_ascii_uppercase())?;
-        if *fetches > 1 {
-            write!(f, ", {fetches} times since")?;
+        match &self.fetched {
+            Fetched::Loader { file, via } => {
+                write!(f, "the loader {file} was fetched by {}", via.to_ascii_uppercase())?;
+            }
+            Fetched::Kernel { .. } => f.write_str("the kernel was fetched")?,
         }
-        write!(
-            f,
-            " {} and did not come back within {} s: ",
-            since.strftime("%H:%M:%S UTC"),
-            LOADER_RETURNS_IN.as_secs()
-        )?;
+        if self.fetches > 1 {
+            write!(f, ", {} times since", self.fetches)?;
+        }
+        let (since, seconds) = (self.since.strftime("%H:%M:%S UTC"), GOES_ON_IN.as_secs());
+        let (unsigned, other) = match &self.fetched {
+            Fetched::Loader { .. } => {
+                write!(f, " {since} and did not come back within {seconds} s: ")?;
+                ("loader", "the machine is of another architecture, or the loader failed: look at its console")
+            }
+            Fetched::Kernel { .. } => {
+                write!(f, " {since} and did not start within {seconds} s: ")?;
+                ("kernel", "the machine has too little memory, or its iPXE is too old: look at its console")
+            }
+        };
         if self.is_uefi() {
-            f.write_str("Secure Boot refuses an unsigned loader (switch Secure Boot off), ")?;
+            write!(f, "Secure Boot refuses an unsigned {unsigned} (switch Secure Boot off), ")?;
         }
-        f.write_str("the machine is of another architecture, or the loader failed: look at its console")
+        f.write_str(other)
     }
 }
 
@@ -130,14 +175,23 @@ pub struct Sighting {
     pub stage: Stage,
     /// What its SMBIOS holds that is no text.
     pub odd: String,
-    loader: Option<Stall>,
+    awaited: Option<Stall>,
+    /// By the last script that it fetched.
+    is_uefi: bool,
     pub(crate) is_reported: bool,
 }
 
 impl Sighting {
     pub(crate) fn new(stage: Stage, now: Timestamp) -> Self {
-        let mut new =
-            Self { first_at: now, at: now, stage: Stage::Ipxe, odd: String::new(), loader: None, is_reported: false };
+        let mut new = Self {
+            first_at: now,
+            at: now,
+            stage: Stage::Ipxe,
+            odd: String::new(),
+            awaited: None,
+            is_uefi: false,
+            is_reported: false,
+        };
         new.take(stage, now);
         new
     }
@@ -146,38 +200,61 @@ impl Sighting {
     pub(crate) fn take(&mut self, stage: Stage, now: Timestamp) -> bool {
         let was_reported = self.is_reported;
         if stage.is_of_firmware() && now.duration_since(self.at) > BOOT_GAP {
-            self.forget_loader();
+            self.forget_awaited();
         }
         self.at = now;
-        match (&stage, &mut self.loader) {
-            (Stage::Loader { file, via }, loader) => {
-                let first = Stall { file: cut(file), via, since: now, fetches: 0 };
-                let fetched = loader.get_or_insert(first);
-                fetched.fetches = fetched.fetches.saturating_add(1);
+        if let Stage::Script { is_uefi } = &stage {
+            self.is_uefi = *is_uefi;
+        }
+        if self.begins_again(&stage) {
+            return false;
+        }
+        let fetched = match &stage {
+            Stage::Loader { file, via } => Some(Fetched::Loader { file: cut(file), via }),
+            Stage::Kernel => Some(Fetched::Kernel { is_uefi: self.is_uefi }),
+            _ => None,
+        };
+        match fetched {
+            None => self.forget_awaited(),
+            Some(fetched) => {
+                let is_kernel = matches!(fetched, Fetched::Kernel { .. });
+                if self.awaited.as_ref().is_some_and(|awaited| awaited.is_kernel() != is_kernel) {
+                    self.forget_awaited();
+                }
+                let awaited = self.awaited.get_or_insert(Stall { fetched, since: now, fetches: 0 });
+                awaited.fetches = awaited.fetches.saturating_add(1);
             }
-            // Firmware that begins again: the loader is still not back.
-            (stage, Some(_)) if stage.is_of_firmware() => return false,
-            _ => self.forget_loader(),
         }
         self.stage = bounded(stage);
         was_reported && !self.is_reported
     }
 
-    fn forget_loader(&mut self) {
-        self.loader = None;
+    /// Whether the machine begins its boot again, and what is awaited has not come so far. A kernel that was fetched once
+    /// is awaited in its own boot alone.
+    fn begins_again(&self, stage: &Stage) -> bool {
+        match &self.awaited {
+            Some(awaited) if awaited.is_kernel() => {
+                awaited.fetches > 1 && stage.is_before_kernel() && *stage != Stage::Kernel
+            }
+            Some(_) => stage.is_of_firmware() && !matches!(stage, Stage::Loader { .. }),
+            None => false,
+        }
+    }
+
+    fn forget_awaited(&mut self) {
+        self.awaited = None;
         self.is_reported = false;
     }
 
-    /// When the loader that was fetched is to be back.
-    pub(crate) fn returns_by(&self) -> Option<Timestamp> {
-        let loader = self.loader.as_ref()?;
-        Some(loader.since.checked_add(LOADER_RETURNS_IN).unwrap_or(Timestamp::MAX))
+    /// When what was fetched is to have gone on.
+    pub(crate) fn goes_on_by(&self) -> Option<Timestamp> {
+        self.awaited.as_ref()?.goes_on_by()
     }
 
-    /// Says which loader did not come back, if one did not.
+    /// Says what was fetched and came to nothing, if anything did.
     #[must_use]
     pub fn stall(&self, now: Timestamp) -> Option<&Stall> {
-        self.loader.as_ref().filter(|_| self.returns_by().is_some_and(|by| now >= by))
+        self.awaited.as_ref().filter(|awaited| awaited.goes_on_by().is_some_and(|by| now >= by))
     }
 }
 
@@ -195,7 +272,7 @@ fn bounded(stage: Stage) -> Stage {
         short @ (Stage::Offered(_)
         | Stage::Leased(_)
         | Stage::Ipxe
-        | Stage::Script
+        | Stage::Script { .. }
         | Stage::Kernel
         | Stage::Initramfs
         | Stage::Agent) => short,
@@ -237,7 +314,9 @@ mod tests {
 
     #[test]
     fn whatever_a_loader_starts_ends_the_wait() {
-        for stage in [Stage::Ipxe, Stage::Script, Stage::WrongBuild("x".into()), Stage::Kernel, Stage::Agent] {
+        for stage in
+            [Stage::Ipxe, Stage::Script { is_uefi: true }, Stage::WrongBuild("x".into()), Stage::Kernel, Stage::Agent]
+        {
             let mut seen = Sighting::new(loader(), at(0));
             seen.take(stage.clone(), at(10));
             assert_eq!((seen.stall(at(1000)), &seen.stage), (None, &stage));
@@ -269,6 +348,50 @@ mod tests {
         assert!(seen.stall(at(695)).is_some());
     }
 
+    /// Secure Boot lets the iPXE in a virtual network card run, and refuses the kernel.
+    #[test]
+    fn a_kernel_that_is_fetched_again_and_again_is_a_stall() {
+        let script = || Stage::Script { is_uefi: true };
+        let mut seen = Sighting::new(script(), at(0));
+        for round in 0..10 {
+            seen.take(Stage::Kernel, at(6 * round));
+        }
+        assert_eq!(seen.stall(at(89)), None);
+        // The script gives up, and the machine restarts.
+        for stage in [Stage::Offered(ADDRESS), Stage::Ipxe, script()] {
+            assert!(!seen.take(stage, at(89)));
+            assert_eq!(seen.stage, Stage::Kernel, "the furthest that it came");
+        }
+        let stall = seen.stall(at(90)).unwrap().clone();
+        for part in
+            ["kernel was fetched, 10 times", "did not start within 90 s", "refuses an unsigned kernel", "memory"]
+        {
+            assert!(stall.to_string().contains(part), "{part}: {stall}");
+        }
+        assert!(stall.hint().starts_with("Secure Boot, "), "{}", stall.hint());
+        seen.is_reported = true;
+        assert!(!seen.take(Stage::Kernel, at(95)) && seen.stall(at(95)).is_some());
+        assert!(seen.take(Stage::Initramfs, at(100)), "it goes on");
+        assert_eq!(seen.stall(at(1000)), None);
+        let mut bios = Sighting::new(Stage::Script { is_uefi: false }, at(0));
+        for again in 0..2 {
+            bios.take(Stage::Kernel, at(again));
+        }
+        assert!(!bios.stall(at(90)).unwrap().to_string().contains("Secure Boot"));
+    }
+
+    #[test]
+    fn a_slow_initramfs_and_a_power_cut_are_no_stall() {
+        let script = || Stage::Script { is_uefi: true };
+        let mut seen = Sighting::new(script(), at(0));
+        seen.take(Stage::Kernel, at(1));
+        assert_eq!(seen.stall(at(5000)), None, "its initramfs comes slowly");
+        for stage in [Stage::Offered(ADDRESS), loader(), Stage::Ipxe, script(), Stage::Kernel] {
+            seen.take(stage, at(80));
+        }
+        assert_eq!((seen.stall(at(1000)), &seen.stage), (None, &Stage::Kernel));
+    }
+
     #[test]
     fn texts_are_bounded() {
         let long = "x".repeat(100_000);
@@ -281,7 +404,11 @@ mod tests {
         ] {
             let seen = Sighting::new(stage, at(0));
             assert!(seen.stage.to_string().len() < 3 * TEXT_CHARS_MAX);
-            assert!(seen.stall(at(90)).is_none_or(|stall| stall.file.len() == TEXT_CHARS_MAX));
+            let length = |stall: &Stall| match &stall.fetched {
+                Fetched::Loader { file, .. } => file.len(),
+                Fetched::Kernel { .. } => 0,
+            };
+            assert!(seen.stall(at(90)).is_none_or(|stall| length(stall) == TEXT_CHARS_MAX));
         }
     }
 }

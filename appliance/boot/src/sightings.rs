@@ -59,13 +59,13 @@ impl Sightings {
         self.strangers.iter().chain(&self.hosts).map(|(mac, seen)| (*mac, seen))
     }
 
-    /// When [`Sightings::handle_timeout`] has something to say, unless a loader comes back before.
+    /// When [`Sightings::handle_timeout`] has something to say, unless the machines go on before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
-        self.iter().filter(|(_, seen)| !seen.is_reported).filter_map(|(_, seen)| seen.returns_by()).min()
+        self.iter().filter(|(_, seen)| !seen.is_reported).filter_map(|(_, seen)| seen.goes_on_by()).min()
     }
 
-    /// Reports each loader that did not come back, once.
+    /// Reports each boot that came to a stop, once.
     pub fn handle_timeout(&mut self, now: Timestamp) -> Vec<(Mac, Stall)> {
         let mut stalls = Vec::new();
         for (mac, seen) in self.strangers.iter_mut().chain(&mut self.hosts) {
@@ -109,7 +109,7 @@ mod tests {
         for number in 0..STRANGERS_MAX {
             table.note(mac(number), Stage::Ipxe, false, at(i64::try_from(number).unwrap()));
         }
-        table.note(mac(0), Stage::Script, false, at(5000));
+        table.note(mac(0), Stage::Script { is_uefi: false }, false, at(5000));
         table.note(mac(STRANGERS_MAX), Stage::Ipxe, false, at(5001));
         assert_eq!(table.iter().count(), STRANGERS_MAX);
         assert!(table.get(mac(0)).is_some() && table.get(mac(1)).is_none());
@@ -145,7 +145,7 @@ mod tests {
         assert!(table.handle_timeout(at(9999)).is_empty() && table.poll_timeout().is_none());
         assert!(!table.note(mac(2), loader(), true, at(200)), "it was fetched again and is still not back");
         assert!(table.note(mac(2), Stage::Ipxe, true, at(201)), "it came back");
-        assert!(!table.note(mac(2), Stage::Script, true, at(202)));
+        assert!(!table.note(mac(2), Stage::Script { is_uefi: false }, true, at(202)));
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub struct UnknownHost {
     pub last_seen: Timestamp,
     /// The last stage that it reached, in words.
     pub stage: String,
-    /// The loader that it fetched and that did not come back, with likely causes; else empty.
+    /// The loader or kernel that it fetched and that nothing came of, with likely causes; else empty.
     pub stalled: String,
     /// The same in so few words that they fit a line of a table.
     pub hint: String,
@@ -49,13 +49,13 @@ impl BootWatch {
     pub(crate) fn note(&self, mac: Mac, event: &NetworkEvent, is_host: bool, now: Timestamp) -> bool {
         let Some(stage) = stage(event) else { return false };
         let mut table = self.lock();
-        let is_loader = matches!(stage, Stage::Loader { .. });
+        let is_awaited = matches!(stage, Stage::Loader { .. } | Stage::Kernel);
         let is_over = table.note(mac, stage, is_host, now);
         if let NetworkEvent::Script { odd, .. } = event {
             table.note_odd(mac, odd.clone());
         }
         drop(table);
-        if is_loader {
+        if is_awaited {
             self.changed.notify_one();
         }
         is_over
@@ -120,18 +120,18 @@ fn stage(event: &NetworkEvent) -> Option<Stage> {
         NetworkEvent::Loader { file, .. } if file == AUTOEXEC => Some(Stage::Ipxe),
         NetworkEvent::Loader { file, via, .. } => Some(Stage::Loader { file: file.clone(), via }),
         NetworkEvent::LoaderFailed { .. } => Some(Stage::LoaderFailed(event.detail())),
-        NetworkEvent::Script { .. } => Some(Stage::Script),
+        NetworkEvent::Script { is_uefi, .. } => Some(Stage::Script { is_uefi: *is_uefi }),
         NetworkEvent::WrongBuild { buildarch } => Some(Stage::WrongBuild(wrong_build(buildarch))),
         NetworkEvent::Kernel { .. } => Some(Stage::Kernel),
         NetworkEvent::Initramfs { .. } => Some(Stage::Initramfs),
-        NetworkEvent::LoaderLost { .. } | NetworkEvent::NoDisk => None,
+        NetworkEvent::BootStalled { .. } | NetworkEvent::NoDisk => None,
     }
 }
 
 /// The name of iPXE's own first script.
 const AUTOEXEC: &str = "autoexec.ipxe";
 
-/// Says of each loader that did not come back that it did not.
+/// Says of each boot that came to a stop that it did.
 pub(crate) async fn run(control: Control) -> Result<(), String> {
     let watch = control.inner.boot_watch.clone();
     loop {
@@ -152,7 +152,7 @@ pub(crate) async fn run(control: Control) -> Result<(), String> {
 
 fn report(control: &Control, mac: Mac, stall: &Stall) {
     tracing::warn!(%mac, "{stall}");
-    control.note(mac, NetworkEvent::LoaderLost { text: stall.to_string() });
+    control.note(mac, NetworkEvent::BootStalled { text: stall.to_string() });
     control.wake_owner(mac);
 }
 
@@ -184,7 +184,7 @@ mod tests {
             (offer(Asker::Firmware), "DHCP offered 10.77.0.100"),
             (loader("undionly.kpxe"), "loader undionly.kpxe fetched by TFTP"),
             (offer(Asker::Ipxe), "iPXE runs"),
-            (NetworkEvent::Script { bytes: 1, odd: String::new() }, "boot script fetched"),
+            (NetworkEvent::Script { bytes: 1, is_uefi: false, odd: String::new() }, "boot script fetched"),
             (NetworkEvent::Kernel { bytes: 1 }, "kernel fetched"),
             (NetworkEvent::Initramfs { bytes: 1 }, "initramfs fetched"),
         ];
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn what_smbios_holds_is_shown_with_the_machine() {
         let watch = BootWatch::default();
-        watch.note(MAC, &NetworkEvent::Script { bytes: 1, odd: r"serial \xff".into() }, false, at(0));
+        watch.note(MAC, &NetworkEvent::Script { bytes: 1, is_uefi: false, odd: r"serial \xff".into() }, false, at(0));
         assert_eq!(watch.unknown(at(0), |_| false)[0].smbios, r"serial \xff");
     }
 }

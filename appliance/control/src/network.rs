@@ -51,12 +51,13 @@ pub enum NetworkEvent {
         file: String,
         reason: String,
     },
-    /// A loader was fetched and nothing that it starts was heard.
-    LoaderLost {
+    /// A loader or kernel was fetched and nothing came of it.
+    BootStalled {
         text: String,
     },
     Script {
         bytes: u64,
+        is_uefi: bool,
         /// What its SMBIOS holds that is no text, in words.
         odd: String,
     },
@@ -85,7 +86,7 @@ impl NetworkEvent {
             Self::NoLoader { .. } => "no_loader",
             Self::Loader { .. } => "loader",
             Self::LoaderFailed { .. } => "loader_failed",
-            Self::LoaderLost { .. } => "loader_lost",
+            Self::BootStalled { .. } => "boot_stalled",
             Self::Script { .. } => "script",
             Self::WrongBuild { .. } => "wrong_build",
             Self::Kernel { .. } => "kernel",
@@ -112,7 +113,7 @@ impl NetworkEvent {
             | Self::DhcpNak { .. }
             | Self::NoLoader { .. }
             | Self::LoaderFailed { .. }
-            | Self::LoaderLost { .. }
+            | Self::BootStalled { .. }
             | Self::WrongBuild { .. }
             | Self::NoDisk => None,
         }
@@ -127,7 +128,7 @@ impl NetworkEvent {
             Self::DhcpNak { reason, .. } | Self::NoLoader { reason } => reason.clone(),
             Self::Loader { file, via, .. } => format!("{file} by {via}"),
             Self::LoaderFailed { file, reason } => format!("{file}: {reason}"),
-            Self::LoaderLost { text } => text.clone(),
+            Self::BootStalled { text } => text.clone(),
             Self::Script { odd, .. } => odd.clone(),
             Self::WrongBuild { buildarch } => firesteel_boot::ipxe::wrong_build(buildarch),
             Self::Kernel { .. } | Self::Initramfs { .. } => String::new(),

@@ -12,7 +12,7 @@ use std::{
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use firesteel_boot::{RoutePath, ScriptRequest, first_stage, seed_archive};
+use firesteel_boot::{Platform, RoutePath, ScriptRequest, first_stage, seed_archive};
 use firesteel_control::{Control, NetworkEvent};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
@@ -155,7 +155,8 @@ impl BootServer {
                 // That of a wrong build is no script to go on with, and was noted so.
                 if request.method() == Method::GET && asked.wrong_build().is_none() {
                     let odd = asked.odd.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-                    self.control.note(asked.mac, NetworkEvent::Script { bytes, odd });
+                    let is_uefi = asked.platform == Platform::Efi;
+                    self.control.note(asked.mac, NetworkEvent::Script { bytes, is_uefi, odd });
                 }
                 // A script speaks for this moment only.
                 let mut response = with_type(StatusCode::OK, "text/plain; charset=utf-8", script);

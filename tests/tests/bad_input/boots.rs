@@ -45,7 +45,7 @@ async fn a_loader_that_does_not_come_back_is_in_timeline_condition_and_list() {
     {
         assert!(message.contains(cause), "no {cause:?} in: {message}");
     }
-    until("the timeline", async || appliance.page("host").await.contains("loader_lost")).await;
+    until("the timeline", async || appliance.page("host").await.contains("boot_stalled")).await;
     let unknown = appliance.control.unknown_hosts();
     let stranger = unknown.iter().find(|unknown| unknown.mac == STRANGER).unwrap();
     assert!(stranger.hint.starts_with("Secure Boot") && stranger.stalled == message, "{stranger:?}");
@@ -59,7 +59,28 @@ async fn a_loader_that_does_not_come_back_is_in_timeline_condition_and_list() {
     })
     .await;
     let lost = appliance.journal("host").await.status.timeline;
-    assert_eq!(lost.iter().filter(|event| event.event == "loader_lost").count(), 1, "reported once");
+    assert_eq!(lost.iter().filter(|event| event.event == "boot_stalled").count(), 1, "reported once");
+}
+
+/// Secure Boot of a virtual machine runs the iPXE of its network card, and refuses the kernel.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kernel_that_does_not_start_is_in_condition_and_list() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    for mac in [MAC, STRANGER] {
+        note(&appliance, mac, NetworkEvent::Script { bytes: 1, is_uefi: true, odd: String::new() });
+        note(&appliance, mac, NetworkEvent::Kernel { bytes: 1 });
+    }
+    note(&appliance, MAC, NetworkEvent::Kernel { bytes: 1 });
+    appliance.ahead_s.store(90, Ordering::SeqCst);
+    note(&appliance, STRANGER, NetworkEvent::Kernel { bytes: 1 });
+    until("the condition", async || network_boot(&appliance, "host").await.is_some()).await;
+    let (status, message) = network_boot(&appliance, "host").await.unwrap();
+    assert_eq!(status, ConditionStatus::False);
+    assert!(message.contains("the kernel was fetched, 2 times since") && message.contains("Secure Boot"), "{message}");
+    let unknown = appliance.control.unknown_hosts();
+    assert!(unknown[0].hint.starts_with("Secure Boot, ") && unknown[0].stage == "kernel fetched", "{unknown:?}");
 }
 
 /// A script needs no credentials: it makes no object, whatever MAC it is asked for.
@@ -70,7 +91,7 @@ async fn scripts_for_made_up_machines_make_no_object() {
     for number in 0..50 {
         let mac = format!("02:00:00:00:05:{number:02x}");
         assert!(script(&appliance, &mac, "").await.contains("/kernel "));
-        note(&appliance, &mac, NetworkEvent::Script { bytes: 1, odd: String::new() });
+        note(&appliance, &mac, NetworkEvent::Script { bytes: 1, is_uefi: true, odd: String::new() });
     }
     assert!(appliance.discovered.list(None).await.unwrap().0.is_empty());
     assert_eq!(appliance.control.unknown_hosts().len(), 50);

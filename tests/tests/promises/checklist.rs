@@ -12,7 +12,7 @@ use super::{REASON_CHARS_MIN, fault_of, repository};
 
 /// The lines that must be there, and in how many clauses. A clause that goes is seen here.
 const LINES: [(&str, usize); 48] = [
-    ("S0.26", 4),
+    ("S0.26", 5),
     ("S1.1", 2),
     ("S1.2", 1),
     ("S1.3", 1),

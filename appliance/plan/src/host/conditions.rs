@@ -115,10 +115,10 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
     conditions
 }
 
-/// Whether the loader that the host fetched last came back; not shown before one did not.
+/// Whether what the host fetched last was started; not shown before something was not.
 fn network_boot(seen: &Seen, was_shown: bool) -> Option<Condition> {
     match &seen.netboot.stalled {
-        Some(text) => Some(Condition::new(NETWORK_BOOT, false, "LoaderDidNotReturn", text)),
+        Some(text) => Some(Condition::new(NETWORK_BOOT, false, "BootStalled", text)),
         None => was_shown.then(|| Condition::new(NETWORK_BOOT, true, "NoStall", "")),
     }
 }

@@ -68,7 +68,7 @@ pub struct NetbootSeen {
     pub stage: String,
     /// When the machine was heard last.
     pub at: Option<Timestamp>,
-    /// The loader that was fetched and did not come back, with likely causes.
+    /// What was fetched and not started, with likely causes.
     pub stalled: Option<String>,
 }
 
