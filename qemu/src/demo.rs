@@ -314,6 +314,15 @@ pub(crate) async fn retire(lab: &Lab, name: &str) -> anyhow::Result<()> {
     }
     step.end_with(view.reason());
     check_receipts(lab, name).await?;
+    release(lab, name).await?;
+    ensure!(*lab.machine(name)?.power().borrow() == Power::Off, "{name} is deleted, but not off");
+    say(&format!("{name}: switched off, its disks erased and blank, its receipts true, and deleted"));
+    Ok(())
+}
+
+/// Receipts of the write and of the erasure are taken out and checked, without the appliance.
+/// Has a host deleted, and waits until it is gone.
+pub(crate) async fn release(lab: &Lab, name: &str) -> anyhow::Result<()> {
     lab.appliance.cli(&["release", name]).await?;
     let gone = async {
         while lab.view(name).await.is_ok() {
@@ -321,12 +330,9 @@ pub(crate) async fn retire(lab: &Lab, name: &str) -> anyhow::Result<()> {
         }
     };
     ensure!(timeout(PATIENCE, gone).await.is_ok(), "{name} is not gone after its release");
-    ensure!(*lab.machine(name)?.power().borrow() == Power::Off, "{name} is deleted, but not off");
-    say(&format!("{name}: switched off, its disks erased and blank, its receipts true, and deleted"));
     Ok(())
 }
 
-/// Receipts of the write and of the erasure are taken out and checked, without the appliance.
 async fn check_receipts(lab: &Lab, name: &str) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("making a folder for receipts")?;
     let text = |path: &Path| path.to_string_lossy().into_owned();

@@ -19,6 +19,7 @@ use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use tokio::time::{Instant, sleep};
 
+pub use crate::manifests::Wish;
 use crate::{
     appliance::{Appliance, ApplianceConfig, ApplianceError},
     artefacts::Artefacts,
@@ -31,7 +32,7 @@ use crate::{
         Accel, BootOrder, DiskBus, DiskConfig, DiskError, Firmware, Machine, MachineConfig, MachineError, NetBoot,
         create_empty, create_from,
     },
-    manifests::{self, HostManifest, ImageSource, UserData},
+    manifests::{self, HostManifest, ImageSource},
     net::{APPLIANCE_ADDRESS, NetError, Network},
     serial::SerialLog,
     switch::{ROUTER_ADDRESS, Switch, SwitchMode, VLAN_CIDR, extra_macs},
@@ -158,31 +159,6 @@ impl HostPlan {
     }
 }
 
-/// What a machine shall become; by default it is only inspected.
-#[derive(Clone, Debug, Default)]
-pub struct Wish {
-    pub image: Option<ImageSource>,
-    /// The machine's own name, unless given.
-    pub hostname: Option<String>,
-    pub root_serial: Option<String>,
-    pub offline: bool,
-    /// Not inspected when it is registered: only before it is written.
-    pub uninspected: bool,
-    /// Network data of its ramdisk: the key of the Secret, and the text.
-    pub network_data: Option<(&'static str, String)>,
-    pub user_data: UserData,
-    /// Its group says which image it gets.
-    pub in_group: bool,
-    /// Network data and metadata of its OS.
-    pub os_network_data: Option<String>,
-    pub os_meta_data: Option<String>,
-    /// What its stub wants of the kernel.
-    pub kernel_arguments: Vec<String>,
-    /// The form of its hand-off, where it is not to be recognised.
-    pub hand_off: Option<&'static str>,
-    pub labels: BTreeMap<String, String>,
-}
-
 #[derive(Debug)]
 pub struct Host {
     pub machine: Machine,
@@ -287,7 +263,8 @@ impl Lab {
         Ok(())
     }
 
-    async fn libvirt(&mut self) -> Result<Arc<Libvirt>, LabError> {
+    /// The libvirt of this lab, which is started when it is first asked for.
+    pub async fn libvirt(&mut self) -> Result<Arc<Libvirt>, LabError> {
         if let Some(running) = &self.libvirt {
             return Ok(running.clone());
         }
@@ -380,6 +357,11 @@ impl Lab {
         Ok(link.ok_or_else(|| LabError::Unknown(format!("link of {name}")))?.lost_answers())
     }
 
+    /// Connects another bridge of this network namespace.
+    pub async fn join(&self, bridge: &str) -> Result<(), LabError> {
+        Ok(self.network.join(bridge).await?)
+    }
+
     /// Puts a hostile machine into the rack, which begins at once.
     pub async fn attack(&self, kinds: &[Attack]) -> anyhow::Result<Attacker> {
         let victim = self.hosts.values().next().map(|host| host.machine.config().mac).unwrap_or_default();
@@ -449,27 +431,19 @@ impl Lab {
     /// The YAML of a machine.
     pub fn manifest(&self, name: &str, wish: &Wish) -> Result<String, LabError> {
         let host = self.host(name)?;
-        let manifest = HostManifest {
+        self.manifest_of(&HostManifest {
             name: name.to_owned(),
             mac: host.machine.config().mac,
             firmware: host.plan.firmware,
             bmc: host.bmc.as_ref().map(AnyBmc::url),
-            image: wish.image.clone(),
-            hostname: wish.hostname.clone().unwrap_or_else(|| name.to_owned()),
-            root_serial: wish.root_serial.clone(),
-            online: !wish.offline,
-            uninspected: wish.uninspected,
-            network_data: wish.network_data.clone(),
-            user_data: wish.user_data.clone(),
-            in_group: wish.in_group,
-            os_network_data: wish.os_network_data.clone(),
-            os_meta_data: wish.os_meta_data.clone(),
-            kernel_arguments: wish.kernel_arguments.clone(),
-            hand_off: wish.hand_off,
-            labels: wish.labels.clone(),
-        };
+            wish: wish.clone(),
+        })
+    }
+
+    /// The YAML of any machine on this network.
+    pub fn manifest_of(&self, host: &HostManifest) -> Result<String, LabError> {
         let failed = |source| LabError::File { path: self.appliance.data(), source };
-        Ok(manifests::host(&manifest, &self.appliance.ca_pem().map_err(failed)?))
+        Ok(manifests::host(host, &self.appliance.ca_pem().map_err(failed)?))
     }
 
     /// What the appliance says of a host.
@@ -485,7 +459,8 @@ impl Lab {
         what: &str,
         mut is_so: impl FnMut(&HostView) -> bool,
     ) -> Result<HostView, LabError> {
-        let serial = self.serial(name)?;
+        // A machine that is not in the lab's rack has none here.
+        let serial = self.hosts.get(name).map(|host| host.machine.serial());
         let mut pulse = (None, 0);
         let begun = Instant::now();
         let mut moved = begun;
@@ -495,7 +470,8 @@ impl Lab {
                 return Ok(view);
             }
             // A guest that prints is alive though the appliance hears nothing of it.
-            let now = (Some(view.pulse()), serial.position().unwrap_or_default());
+            let printed = serial.as_ref().and_then(|serial| serial.position().ok()).unwrap_or_default();
+            let now = (Some(view.pulse()), printed);
             if now != pulse {
                 pulse = now;
                 moved = Instant::now();
@@ -506,7 +482,7 @@ impl Lab {
                     what: what.to_owned(),
                     state: view.state().to_owned(),
                     reason: [view.reason(), view.error()].join("; "),
-                    serial: serial.tail(20),
+                    serial: serial.map(|serial| serial.tail(20)).unwrap_or_default(),
                 });
             }
             sleep(LOOK_EVERY).await;

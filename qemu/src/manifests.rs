@@ -43,6 +43,40 @@ pub enum UserData {
     OfGroup,
 }
 
+/// By what a disk is named.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RootHint {
+    Serial(String),
+    /// A path such as `/dev/vda`, for a disk that has no serial number.
+    Path(String),
+}
+
+/// What a machine shall become; by default it is only inspected.
+#[derive(Clone, Debug, Default)]
+pub struct Wish {
+    pub image: Option<ImageSource>,
+    /// The machine's own name, unless given.
+    pub hostname: Option<String>,
+    /// The disk to use; without it the appliance chooses.
+    pub root: Option<RootHint>,
+    pub offline: bool,
+    /// Not inspected when it is registered: only before it is written.
+    pub uninspected: bool,
+    /// Network data of its ramdisk: the key of the Secret, and the text.
+    pub network_data: Option<(&'static str, String)>,
+    pub user_data: UserData,
+    /// Its group says which image it gets.
+    pub in_group: bool,
+    /// Network data and metadata of its OS.
+    pub os_network_data: Option<String>,
+    pub os_meta_data: Option<String>,
+    /// What its stub wants of the kernel.
+    pub kernel_arguments: Vec<String>,
+    /// The form of its hand-off, where it is not to be recognised.
+    pub hand_off: Option<&'static str>,
+    pub labels: BTreeMap<String, String>,
+}
+
 /// A host to be.
 #[derive(Clone, Debug)]
 pub struct HostManifest {
@@ -51,28 +85,7 @@ pub struct HostManifest {
     pub firmware: Firmware,
     /// The BMC's address, where there is one.
     pub bmc: Option<String>,
-    pub image: Option<ImageSource>,
-    /// What the installed OS calls itself, so that its console tells one installation from another.
-    pub hostname: String,
-    /// Serial number of the disk to use; without it the appliance chooses.
-    pub root_serial: Option<String>,
-    pub online: bool,
-    /// Not inspected when it is registered.
-    pub uninspected: bool,
-    /// Network data of its ramdisk: the key of the Secret, and the text.
-    pub network_data: Option<(&'static str, String)>,
-    pub user_data: UserData,
-    /// Its group says which image it gets.
-    pub in_group: bool,
-    /// Network data of its OS, as OpenStack has it.
-    pub os_network_data: Option<String>,
-    /// Metadata of its OS.
-    pub os_meta_data: Option<String>,
-    /// What its stub wants of the kernel.
-    pub kernel_arguments: Vec<String>,
-    /// The form of its hand-off, where it is not to be recognised.
-    pub hand_off: Option<&'static str>,
-    pub labels: BTreeMap<String, String>,
+    pub wish: Wish,
 }
 
 /// The Provisioning object.
@@ -130,25 +143,25 @@ pub fn host(host: &HostManifest, ca_pem: &str) -> String {
         objects.push(secret(&format!("{name}-bmc"), "Opaque", credentials));
     }
     if host.has_user_data() {
-        let config = match &host.user_data {
-            UserData::Own => Some(final_config(&host.hostname, None)),
-            UserData::Merging(url) => Some(final_config(&host.hostname, Some(url))),
+        let config = match &host.wish.user_data {
+            UserData::Own => Some(final_config(host.hostname(), None)),
+            UserData::Merging(url) => Some(final_config(host.hostname(), Some(url))),
             UserData::Unserved | UserData::Text(_) | UserData::OfGroup => None,
         };
         if let Some(config) = config {
             objects.push(served_config(&format!("{name}-config"), &config));
         }
-        let text = match &host.user_data {
+        let text = match &host.wish.user_data {
             UserData::Text(text) => text.clone(),
             UserData::Own | UserData::Merging(_) | UserData::Unserved | UserData::OfGroup => {
-                stub(name, ca_pem, &host.kernel_arguments).to_string()
+                stub(name, ca_pem, &host.wish.kernel_arguments).to_string()
             }
         };
         objects.push(secret(&format!("{name}-user-data"), "Opaque", json!({"userData": encode(&text)})));
     }
-    let ramdisk = host.network_data.as_ref().map(|(key, text)| ("network", *key, text));
-    let network = host.os_network_data.as_ref().map(|text| ("os-network", "networkData", text));
-    let meta = host.os_meta_data.as_ref().map(|text| ("os-meta", "metaData", text));
+    let ramdisk = host.wish.network_data.as_ref().map(|(key, text)| ("network", *key, text));
+    let network = host.wish.os_network_data.as_ref().map(|text| ("os-network", "networkData", text));
+    let meta = host.wish.os_meta_data.as_ref().map(|text| ("os-meta", "metaData", text));
     for (suffix, key, text) in [ramdisk, network, meta].into_iter().flatten() {
         objects.push(secret(&format!("{name}-{suffix}"), "Opaque", json!({key: encode(text)})));
     }
@@ -158,7 +171,12 @@ pub fn host(host: &HostManifest, ca_pem: &str) -> String {
 
 impl HostManifest {
     fn has_user_data(&self) -> bool {
-        (self.image.is_some() || self.in_group) && self.user_data != UserData::OfGroup
+        (self.wish.image.is_some() || self.wish.in_group) && self.wish.user_data != UserData::OfGroup
+    }
+
+    /// What the installed OS calls itself, so that its console tells one installation from another.
+    fn hostname(&self) -> &str {
+        self.wish.hostname.as_deref().unwrap_or(&self.name)
     }
 }
 
@@ -174,7 +192,7 @@ fn bare_metal_host(host: &HostManifest) -> Value {
         Firmware::Bios => "legacy",
         Firmware::Uefi => "UEFI",
     };
-    let mut spec = json!({"online": host.online, "bootMACAddress": host.mac, "bootMode": boot_mode});
+    let mut spec = json!({"online": !host.wish.offline, "bootMACAddress": host.mac, "bootMode": boot_mode});
     if let Some(address) = &host.bmc {
         spec["bmc"] = json!({
             "address": address,
@@ -182,7 +200,7 @@ fn bare_metal_host(host: &HostManifest) -> Value {
             "disableCertificateVerification": true,
         });
     }
-    if let Some(image) = &host.image {
+    if let Some(image) = &host.wish.image {
         spec["image"] = json!({
             "url": image.url, "checksum": image.sha256, "checksumType": "sha256", "format": image.format,
         });
@@ -190,28 +208,30 @@ fn bare_metal_host(host: &HostManifest) -> Value {
     if host.has_user_data() {
         spec["userData"] = json!({"name": format!("{name}-user-data"), "namespace": NAMESPACE});
     }
-    if host.os_network_data.is_some() {
+    if host.wish.os_network_data.is_some() {
         spec["networkData"] = json!({"name": format!("{name}-os-network"), "namespace": NAMESPACE});
     }
-    if host.os_meta_data.is_some() {
+    if host.wish.os_meta_data.is_some() {
         spec["metaData"] = json!({"name": format!("{name}-os-meta"), "namespace": NAMESPACE});
     }
-    if host.uninspected {
+    if host.wish.uninspected {
         spec["inspectionMode"] = json!("disabled");
     }
-    if host.network_data.is_some() {
+    if host.wish.network_data.is_some() {
         spec["preprovisioningNetworkDataName"] = json!(format!("{name}-network"));
     }
-    if let Some(serial) = &host.root_serial {
-        spec["rootDeviceHints"] = json!({"serialNumber": serial});
+    match &host.wish.root {
+        Some(RootHint::Serial(serial)) => spec["rootDeviceHints"] = json!({"serialNumber": serial}),
+        Some(RootHint::Path(path)) => spec["rootDeviceHints"] = json!({"deviceName": path}),
+        None => {}
     }
     let mut annotations = serde_json::Map::new();
-    if let Some(form) = host.hand_off {
+    if let Some(form) = host.wish.hand_off {
         annotations.insert("firesteel.dev/hand-off".to_owned(), json!(form));
     }
     json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": host.labels, "annotations": annotations},
+        "metadata": {"name": name, "namespace": NAMESPACE, "labels": host.wish.labels, "annotations": annotations},
         "spec": spec,
     })
 }
@@ -268,6 +288,10 @@ pub fn yaml(objects: &[Value]) -> String {
 mod tests {
     use super::*;
 
+    fn image() -> ImageSource {
+        ImageSource { url: "http://x/i".to_owned(), sha256: "00".to_owned(), format: "raw" }
+    }
+
     #[test]
     fn a_host_brings_what_it_names() {
         let text = host(
@@ -276,19 +300,7 @@ mod tests {
                 mac: "52:54:00:77:01:01".to_owned(),
                 firmware: Firmware::Uefi,
                 bmc: Some("redfish+https://127.0.1.1:443/redfish/v1/Systems/x".to_owned()),
-                image: Some(ImageSource { url: "http://x/i".to_owned(), sha256: "00".to_owned(), format: "raw" }),
-                hostname: "host-1".to_owned(),
-                root_serial: None,
-                online: true,
-                uninspected: false,
-                network_data: None,
-                user_data: UserData::Own,
-                in_group: false,
-                os_network_data: Some("{}".to_owned()),
-                os_meta_data: None,
-                kernel_arguments: Vec::new(),
-                hand_off: None,
-                labels: BTreeMap::new(),
+                wish: Wish { image: Some(image()), os_network_data: Some("{}".to_owned()), ..Wish::default() },
             },
             "PEM",
         );
@@ -306,19 +318,7 @@ mod tests {
                 mac: String::new(),
                 firmware: Firmware::Uefi,
                 bmc: None,
-                image: Some(ImageSource { url: "http://x/i".to_owned(), sha256: "00".to_owned(), format: "raw" }),
-                hostname: "a".to_owned(),
-                root_serial: None,
-                online: true,
-                uninspected: false,
-                network_data: None,
-                user_data,
-                in_group: false,
-                os_network_data: None,
-                os_meta_data: None,
-                kernel_arguments: Vec::new(),
-                hand_off: None,
-                labels: BTreeMap::new(),
+                wish: Wish { image: Some(image()), user_data, ..Wish::default() },
             };
             host(&manifest, "PEM")
         };

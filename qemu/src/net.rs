@@ -16,6 +16,8 @@ pub const BRIDGE: &str = "br0";
 /// A bridge without an address of its own takes the lowest of its ports, which changes with each
 /// new tap and leaves clients with a stale ARP entry.
 const BRIDGE_MAC: &str = "52:54:00:77:00:fe";
+/// The ends of a cable to another bridge: at this bridge, and there.
+const CABLE: (&str, &str) = ("cable0", "cable1");
 
 #[derive(Debug, Error)]
 pub enum NetError {
@@ -55,6 +57,14 @@ impl Network {
     pub async fn add_wire(&self, outside: &str, inside: &str, pid: u32) -> Result<(), NetError> {
         ip(&format!("link add {outside} type veth peer name {inside} netns {pid}")).await?;
         ip(&format!("link set {outside} master {BRIDGE} up")).await.map(drop)
+    }
+
+    /// A cable between this bridge and another one of the same namespace.
+    pub async fn join(&self, bridge: &str) -> Result<(), NetError> {
+        let (own, other) = CABLE;
+        ip(&format!("link add {own} type veth peer name {other}")).await?;
+        ip(&format!("link set {other} master {bridge} up")).await?;
+        ip(&format!("link set {own} master {BRIDGE} up")).await.map(drop)
     }
 
     /// Takes the bridge away, and what is connected to it.

@@ -136,7 +136,8 @@ impl AnyBmc {
             BmcKind::Ipmi => Self::Ipmi(Simulator::start(machine.clone(), tools, number).await?),
             BmcKind::Sushy => {
                 let libvirt = libvirt.ok_or(BmcError::NoLibvirt)?;
-                Self::Sushy(Sushy::start(&machine.config(), tools, libvirt, number).await?)
+                let config = machine.config();
+                Self::Sushy(Sushy::start((config.uuid, &config.folder), tools, libvirt, number).await?)
             }
         }))
     }

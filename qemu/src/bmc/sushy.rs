@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{BmcError, USER, redfish};
-use crate::{libvirt::Libvirt, machine::MachineConfig, os, tools::Tools};
+use crate::{libvirt::Libvirt, os, tools::Tools};
 
 const PORT: u16 = 443;
 /// A Python program that loads a web server.
@@ -36,12 +36,17 @@ pub struct Sushy {
 }
 
 impl Sushy {
-    /// Starts the BMC of a machine that libvirt knows, on `127.0.1.number`.
-    pub async fn start(config: &MachineConfig, tools: &Tools, libvirt: &Libvirt, number: u8) -> Result<Self, BmcError> {
+    /// Starts the BMC of a machine that libvirt knows by this UUID, on `127.0.1.number`. Its files lie in the folder.
+    pub async fn start(
+        (uuid, in_folder): (uuid::Uuid, &Path),
+        tools: &Tools,
+        libvirt: &Libvirt,
+        number: u8,
+    ) -> Result<Self, BmcError> {
         let failed = BmcError::Simulator;
         let program = tools.program("python-bmc-peers")?;
         let address = SocketAddr::from((Ipv4Addr::new(127, 0, 1, number), PORT));
-        let folder = config.folder.join("sushy");
+        let folder = in_folder.join("sushy");
         fs::create_dir_all(&folder).map_err(failed)?;
         let made = super::self_signed(address)?;
         for (name, content) in [
@@ -52,7 +57,7 @@ impl Sushy {
         ] {
             fs::write(folder.join(name), content).map_err(failed)?;
         }
-        let log = fs::File::create(config.folder.join(LOG)).map_err(failed)?;
+        let log = fs::File::create(in_folder.join(LOG)).map_err(failed)?;
         let mut command = Command::new(program);
         command
             .args(["-m", "sushy_tools.emulator.main", "--config"])
@@ -66,8 +71,8 @@ impl Sushy {
             .kill_on_drop(true);
         os::die_with_parent(command.as_std_mut(), Signal::SIGKILL);
         let child = command.spawn().map_err(failed)?;
-        let mut sushy = Self { address, uuid: config.uuid, child };
-        sushy.wait_ready(&config.folder).await?;
+        let mut sushy = Self { address, uuid, child };
+        sushy.wait_ready(in_folder).await?;
         Ok(sushy)
     }
 

@@ -63,6 +63,16 @@ pub(super) fn make_fat(raw: &Path, place: Place, label: &str, id: &str) -> anyho
     .with_context(|| format!("making the FAT filesystem {label}"))
 }
 
+/// The same for a disk with large blocks, in a file of its own.
+pub(super) fn make_large_fat(file: &Path, bytes: u64, label: &str, id: &str) -> anyhow::Result<()> {
+    fs::File::create_new(file)
+        .and_then(|file| file.set_len(bytes))
+        .with_context(|| format!("creating {}", file.display()))?;
+    // A size at which no reader can take it for FAT16: there are too few blocks for that.
+    run(command("mkfs.vfat", ["-F", "12", "-S", "4096", "-s", "2", "-n", label, "-i", id, "--invariant"]).arg(file))
+        .with_context(|| format!("making the FAT filesystem {label}"))
+}
+
 /// Makes folders and copies files into a FAT filesystem.
 pub(super) fn fill_fat(raw: &Path, place: Place, folders: &[&str], files: &[(&Path, &str)]) -> anyhow::Result<()> {
     let filesystem = format!("{}@@{}", text(raw)?, place.start);

@@ -6,11 +6,11 @@
 
 use std::fs::{self, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, ensure};
 
-use super::contents::{fill_fat, make_fat};
+use super::contents::{fill_fat, make_fat, make_large_fat};
 use super::overlay::GRUB_UEFI_CONFIG;
 use super::rootfs::Files;
 use super::system::Tree;
@@ -19,6 +19,8 @@ use super::tool::{command, run};
 /// Raised when this module makes another disk of the same tree.
 const REVISION: u32 = 1;
 pub(super) const SECTOR_BYTES: u64 = 512;
+/// Of disks that do without the emulation of smaller ones.
+const LARGE_SECTOR_BYTES: u64 = 4096;
 const MIB: u64 = 1 << 20;
 /// Room for GRUB's core (150 kB here), which the partition exists for.
 const BIOS_MIB: u64 = 1;
@@ -50,6 +52,9 @@ const TYPE_XBOOTLDR: &str = "BC13C2FF-59E6-4262-A352-B275FD6F7172";
 pub(super) const ESP_NUMBER: u32 = 2;
 pub(super) const BOOT_NUMBER: u32 = 3;
 pub(super) const ROOT_NUMBER: u32 = 4;
+
+const ESP_FOLDERS: &[&str] = &["EFI", "EFI/BOOT"];
+const ESP_LOADER: &str = "EFI/BOOT/BOOTX64.EFI";
 
 const GRUB_FOLDER: &str = "/usr/lib/grub";
 const GRUB_MODULES: [&str; 9] = ["normal", "part_gpt", "ext2", "configfile", "linux", "echo", "test", "ls", "reboot"];
@@ -129,6 +134,45 @@ pub(super) fn empty_for_systemd_boot(disk: &mut fs::File) -> anyhow::Result<(Pla
         std::io::copy(&mut std::io::repeat(0).take(place.bytes), disk).context("clearing a partition")?;
     }
     Ok((esp, boot))
+}
+
+/// Lays the disk image out for blocks of 4096 bytes: a partition table that counts in them, at the places where the
+/// partitions are, and an EFI system partition of such blocks. BIOS cannot start it.
+pub(super) fn use_large_blocks(raw: &Path, work: &Path) -> anyhow::Result<()> {
+    let mut file = OpenOptions::new().read(true).write(true).open(raw).context("opening the disk image")?;
+    let esp = exchange_table(&mut file)?;
+    let filesystem = work.join("esp.fat");
+    make_large_fat(&filesystem, esp.bytes, "ESP", ESP_ID)?;
+    let loader = uefi_loader(work)?;
+    let alone = Place { start: 0, bytes: esp.bytes };
+    fill_fat(&filesystem, alone, ESP_FOLDERS, &[(&*loader, ESP_LOADER)])?;
+    let mut content = fs::File::open(&filesystem).context("opening the EFI system partition")?;
+    file.seek(SeekFrom::Start(esp.start)).context("writing the EFI system partition")?;
+    std::io::copy(&mut content, &mut file).context("writing the EFI system partition")?;
+    Ok(())
+}
+
+/// Gives the disk a partition table of large blocks. Where the EFI system partition lies.
+fn exchange_table(file: &mut fs::File) -> anyhow::Result<Place> {
+    let old = gptman::GPT::read_from(file, SECTOR_BYTES).context("reading the image's partition table")?;
+    let end = file.seek(SeekFrom::End(0)).context("measuring the disk image")?;
+    // Both copies of the old table, and the code for BIOS, lie before and behind all partitions.
+    for start in [0, end - TAIL_MIB * MIB] {
+        file.seek(SeekFrom::Start(start)).context("clearing the old partition table")?;
+        std::io::copy(&mut std::io::repeat(0).take(MIB), file).context("clearing the old partition table")?;
+    }
+    let mut gpt = gptman::GPT::new_from(file, LARGE_SECTOR_BYTES, DISK_GUID)?;
+    for (number, partition) in old.iter().filter(|(_, partition)| partition.is_used()) {
+        let place = place_of(&old, number);
+        gpt[number] = gptman::GPTPartitionEntry {
+            starting_lba: place.start / LARGE_SECTOR_BYTES,
+            ending_lba: (place.start + place.bytes) / LARGE_SECTOR_BYTES - 1,
+            ..partition.clone()
+        };
+    }
+    gpt.write_into(file)?;
+    gptman::GPT::write_protective_mbr_into(file, LARGE_SECTOR_BYTES)?;
+    Ok(place_of(&old, ESP_NUMBER))
 }
 
 /// Adds a last partition that no compression makes smaller, to the image `raw`.
@@ -248,6 +292,13 @@ fn make_ext4(raw: &Path, place: Place, label: &str, uuid: &str, tree: &Path) -> 
 }
 
 fn make_esp(raw: &Path, place: Place, work: &Path) -> anyhow::Result<()> {
+    let loader = uefi_loader(work)?;
+    make_fat(raw, place, "ESP", ESP_ID)?;
+    fill_fat(raw, place, ESP_FOLDERS, &[(&*loader, ESP_LOADER)])
+}
+
+/// GRUB for UEFI, in the folder to work in.
+fn uefi_loader(work: &Path) -> anyhow::Result<PathBuf> {
     let config = work.join("uefi.cfg");
     fs::write(&config, GRUB_UEFI_CONFIG).context("writing the UEFI boot loader's config")?;
     let loader = work.join("BOOTX64.EFI");
@@ -258,8 +309,7 @@ fn make_esp(raw: &Path, place: Place, work: &Path) -> anyhow::Result<()> {
         .args(GRUB_MODULES)
         .args(["fat", "regexp"]))
     .context("making the UEFI boot loader")?;
-    make_fat(raw, place, "ESP", ESP_ID)?;
-    fill_fat(raw, place, &["EFI", "EFI/BOOT"], &[(&*loader, "EFI/BOOT/BOOTX64.EFI")])
+    Ok(loader)
 }
 
 /// What `grub-bios-setup` does, which wants a device: first sector, and core in its partition.
@@ -379,6 +429,27 @@ mod tests {
             assert_eq!(at(start), [0; 400], "at {start}");
         }
         assert_eq!(at(layout.root.start), [7; 400]);
+    }
+
+    #[test]
+    fn partitions_stay_where_they_are_when_blocks_become_large() {
+        let folder = tempfile::tempdir().unwrap();
+        let raw = folder.path().join("raw");
+        let mut disk = OpenOptions::new().create_new(true).read(true).write(true).open(&raw).unwrap();
+        let layout = layout(10 * MIB);
+        disk.set_len(layout.disk_bytes).unwrap();
+        write_partition_table(&mut disk, &layout).unwrap();
+        assert_eq!(exchange_table(&mut disk).unwrap(), layout.esp);
+        assert!(gptman::GPT::read_from(&mut disk, SECTOR_BYTES).is_err(), "the old table is there");
+        let gpt = gptman::GPT::read_from(&mut disk, LARGE_SECTOR_BYTES).unwrap();
+        let start = |number: u32| gpt[number].starting_lba * LARGE_SECTOR_BYTES;
+        assert_eq!([1, 2, 3, 4].map(start), [layout.bios, layout.esp, layout.boot, layout.root].map(|p| p.start));
+        assert_eq!((gpt[4].ending_lba + 1) * LARGE_SECTOR_BYTES, layout.root.start + layout.root.bytes);
+        assert_eq!(gpt[4].partition_name.to_string(), "root");
+        // The copy of the table, at the end of the disk.
+        let mut end = [0; 8];
+        disk.seek(SeekFrom::End(-4096)).and_then(|_| disk.read_exact(&mut end)).unwrap();
+        assert_eq!(&end, b"EFI PART");
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! The systems that images are made of. Two trees of packages, laid out as five images: what differs within a tree is
+//! The systems that images are made of. Two trees of packages, laid out as six images: what differs within a tree is
 //! changed in its finished disk, in seconds.
 //!
 //! | system | tree | boot loader | first configuration |
@@ -6,6 +6,7 @@
 //! | Ignition | Ignition | GRUB | Ignition, platform `metal` |
 //! | Openstack | Ignition | GRUB | Ignition, platform `openstack`: a drive labelled config-2 |
 //! | SystemdBoot | Ignition | systemd-boot, entries on a FAT boot partition | Ignition, platform `metal`; UEFI only |
+//! | LargeBlocks | Ignition | GRUB | Ignition, platform `metal`; UEFI only, for disks with blocks of 4096 bytes |
 //! | CloudInit | cloud-init | GRUB | cloud-init, NoCloud: a volume labelled CIDATA |
 //! | ConfigDrive | cloud-init | GRUB | cloud-init, a drive labelled config-2 |
 
@@ -48,6 +49,8 @@ pub enum System {
     Openstack,
     /// Ignition for bare metal, systemd-boot
     SystemdBoot,
+    /// Ignition for bare metal, GRUB, for disks with blocks of 4096 bytes
+    LargeBlocks,
     /// cloud-init with NoCloud, GRUB
     CloudInit,
     /// cloud-init with a config drive, GRUB
@@ -93,6 +96,7 @@ impl System {
             Self::Ignition => "",
             Self::Openstack => "openstack-",
             Self::SystemdBoot => "systemd-boot-",
+            Self::LargeBlocks => "4k-",
             Self::CloudInit => "cloud-init-",
             Self::ConfigDrive => "config-drive-",
         }
@@ -100,7 +104,7 @@ impl System {
 
     pub(super) fn tree(self) -> Tree {
         match self {
-            Self::Ignition | Self::Openstack | Self::SystemdBoot => Tree::Ignition,
+            Self::Ignition | Self::Openstack | Self::SystemdBoot | Self::LargeBlocks => Tree::Ignition,
             Self::CloudInit | Self::ConfigDrive => Tree::CloudInit,
         }
     }
@@ -122,6 +126,7 @@ pub(super) fn adapt(system: System, cache: &Path, raw: &Path, work: &Path) -> an
         }
         System::ConfigDrive => contents::write_root_file(raw, CLOUD_CONFIG, &cloud_for_config_drive()?, work),
         System::SystemdBoot => systemd_boot(cache, raw, work),
+        System::LargeBlocks => disk::use_large_blocks(raw, work),
     }
 }
 
@@ -222,6 +227,6 @@ mod tests {
     fn no_two_systems_have_one_file_name() {
         let names: std::collections::BTreeSet<_> =
             <System as clap::ValueEnum>::value_variants().iter().map(|system| system.name()).collect();
-        assert_eq!(names.len(), 5);
+        assert_eq!(names.len(), 6);
     }
 }

@@ -15,7 +15,7 @@ use crate::{
     demo::check,
     lab::{DiskPlan, HostPlan, Lab, LabConfig, Wish},
     machine::{DiskBus, Firmware},
-    manifests::{NAMESPACE, yaml},
+    manifests::{NAMESPACE, RootHint, yaml},
     progress::say,
     wipe::foreign::{Made, erased_before},
 };
@@ -41,7 +41,7 @@ pub(super) async fn release(lab: &mut Lab, config: &LabConfig) -> anyhow::Result
     let image = lab.publish(config.artefacts.image(ImageFormat::Zst)?)?;
     let foreign = add(lab).await?;
     let root = lab.machine(NAME)?.config().disks[0].clone();
-    let wish = Wish { image: Some(image), root_serial: Some(root.serial.clone()), ..Wish::default() };
+    let wish = Wish { image: Some(image), root: Some(RootHint::Serial(root.serial.clone())), ..Wish::default() };
     lab.apply_host(NAME, &Wish::default()).await?;
     let consumer = json!({"kind": "HostClaim", "name": "web", "namespace": NAMESPACE});
     lab.apply(&patch(json!({"consumerRef": consumer}), json!({}))).await?;

@@ -11,10 +11,10 @@ use anyhow::{Context as _, bail, ensure};
 use super::play::is_cleared;
 use crate::{
     artefacts::{ImageFormat, NEXT_VERSION, VERSION},
-    demo::check,
+    demo::{check, release},
     lab::{HostPlan, Lab, LabConfig, PATIENCE, Wish},
     machine::{BootOverride, BootTarget, DiskBus, DiskConfig, Firmware},
-    manifests::ImageSource,
+    manifests::{ImageSource, RootHint},
     progress::say,
 };
 
@@ -73,13 +73,7 @@ async fn live(lab: &Lab, name: &str, first: ImageSource, second: Option<ImageSou
         None => None,
     };
 
-    lab.appliance.cli(&["release", name]).await?;
-    let gone = async {
-        while lab.view(name).await.is_ok() {
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-    };
-    ensure!(tokio::time::timeout(PATIENCE, gone).await.is_ok(), "the host is not gone after its release");
+    release(lab, name).await?;
     lab.power_off(name).await?;
     ensure!(is_cleared(&target.path)?, "the disk of a deleted host still has a partition table");
     say(&format!("{name}: deleted; its disk is clear"));
@@ -94,7 +88,7 @@ fn wish(name: &str, target: &DiskConfig, image: &ImageSource, generation: u32) -
     Wish {
         image: Some(image.clone()),
         hostname: Some(format!("{name}-{generation}")),
-        root_serial: Some(target.serial.clone()),
+        root: Some(RootHint::Serial(target.serial.clone())),
         ..Wish::default()
     }
 }

@@ -11,6 +11,7 @@ mod foreign_release;
 mod import;
 mod inspection;
 mod judge;
+mod libvirt;
 mod life;
 mod paths;
 mod play;
@@ -61,6 +62,9 @@ pub enum Scenario {
     Ipmi,
     /// The same by sushy-tools and libvirt
     Sushy,
+    /// Machines as virt-install makes them, on a network of libvirt: disks without a serial number, Secure Boot, blocks of
+    /// 4096 bytes
+    Libvirt,
     /// The hardware record of a machine with a disk of each kind, and a switch that speaks late
     Inspection,
     /// The agent's way is a tagged VLAN with a fixed address, behind a switch
@@ -227,6 +231,7 @@ impl Scenario {
         Self::Three,
         Self::Ipmi,
         Self::Sushy,
+        Self::Libvirt,
         Self::Inspection,
         Self::Vlan,
         Self::Bond,
@@ -265,6 +270,11 @@ impl Scenario {
             Self::Releases => {
                 vec![ImageFormat::Zst.into(), WantedImage::of_version(NEXT_VERSION, ImageFormat::Zst)]
             }
+            Self::Libvirt => vec![
+                ImageFormat::Zst.into(),
+                WantedImage::of_version(NEXT_VERSION, ImageFormat::Zst),
+                WantedImage::of_system(System::LargeBlocks),
+            ],
             Self::CloudInit => cloud::systems().map(WantedImage::of_system).collect(),
             Self::Openstack => vec![WantedImage::of_system(System::Openstack)],
             Self::SystemdBoot => boot_loader::systems().map(WantedImage::of_system).collect(),
@@ -285,6 +295,7 @@ impl Scenario {
             Self::Three => paths::three(lab, config).await,
             Self::Ipmi => bmcs::life(lab, config, BmcKind::Ipmi).await,
             Self::Sushy => bmcs::life(lab, config, BmcKind::Sushy).await,
+            Self::Libvirt => libvirt::guests(lab, config).await,
             Self::Inspection => inspection::inspection(lab).await,
             Self::Vlan => switched::vlan(lab, config).await,
             Self::Bond => switched::bond(lab, config).await,
