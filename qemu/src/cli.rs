@@ -403,7 +403,7 @@ async fn inside(cli: &Cli, tools: &Tools, artefacts: Artefacts, run: &RunFolder)
     match &cli.command {
         Command::Demo(options) => unless_interrupted(demo::run(config, options)).await,
         Command::Test { all, scenario } => {
-            unless_interrupted(scenario::run_all(&chosen(*all, scenario)?, &config, run)).await
+            unless_interrupted(scenario::run_all(&chosen(*all, scenario)?, &config)).await
         }
         Command::Bench(Bench::Boot) => unless_interrupted(bench::boot(config)).await,
         Command::Bench(Bench::Serve(options)) => unless_interrupted(bench_serve::serve(config, options)).await,

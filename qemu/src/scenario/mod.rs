@@ -11,6 +11,7 @@ mod foreign_release;
 mod import;
 mod inspection;
 mod judge;
+mod lanes;
 mod libvirt;
 mod life;
 mod paths;
@@ -20,6 +21,7 @@ mod releases;
 mod stream;
 mod switched;
 
+pub use lanes::run_all;
 pub(crate) use play::is_blank;
 
 use std::{
@@ -36,8 +38,7 @@ use crate::{
     image::System,
     lab::{Lab, LabConfig, PATIENCE},
     machine::Firmware,
-    progress::{Step, say},
-    runs::RunFolder,
+    progress::say,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -105,11 +106,8 @@ pub enum Chosen {
     File { name: String, plan: Box<file::Plan> },
 }
 
-/// The usual way, the two things that must never happen, the bounds, and the way to a pool's config: fifteen minutes.
+/// The usual way, the two things that must never happen, the bounds, and the way to a pool's config.
 const STANDARD: [&str; 5] = ["life", "altered-block", "foreign-disks", "floods", "pool"];
-
-/// No log is as large; disks, images and what is stored of them are.
-const LARGE_BYTES: u64 = 64 << 20;
 
 /// Where the files lie.
 #[must_use]
@@ -322,75 +320,10 @@ async fn console(lab: &Lab, name: &str, wanted: &str, position: u64) -> anyhow::
     Ok(())
 }
 
-/// Runs scenarios, all of them, and says which failed. Those that have an appliance share its network and follow one
-/// another. Those that have none run beside them, one after the other.
-pub async fn run_all(scenarios: &[Chosen], config: &LabConfig, run: &RunFolder) -> anyhow::Result<()> {
-    let (alone, labs): (Vec<_>, Vec<_>) = scenarios.iter().partition(|scenario| scenario.wipes());
-    let (of_labs, of_alone) = tokio::join!(run_each(&labs, config, run), run_each(&alone, config, run));
-    let failed = [of_labs?, of_alone?].concat();
-    ensure!(failed.is_empty(), "these scenarios failed: {}", failed.join(", "));
-    Ok(())
-}
-
-/// Runs scenarios one after the other. Returns the names of those that failed.
-async fn run_each(scenarios: &[&Chosen], config: &LabConfig, run: &RunFolder) -> anyhow::Result<Vec<String>> {
-    let mut failed = Vec::new();
-    for scenario in scenarios {
-        let step = Step::begin(format!("scenario {scenario}"));
-        match scenario.run(config.clone()).await {
-            Ok(()) => step.end_with("passed"),
-            Err(error) => {
-                step.end_with("FAILED");
-                say(&format!("{scenario}: {error:#}"));
-                failed.push(scenario.to_string());
-            }
-        }
-        // Disks and stores are large; logs of a failed scenario stay until the run ends.
-        remove_large(&run.path().join(scenario.to_string())).context("removing disks")?;
-    }
-    Ok(failed)
-}
-
-/// Removes files that no scenario after this one needs room for. What goes away meanwhile is gone as
-/// wanted: a process that ends may still remove its own sockets and logs of changes.
-fn remove_large(folder: &Path) -> std::io::Result<()> {
-    let Some(entries) = unless_gone(std::fs::read_dir(folder))? else { return Ok(()) };
-    for entry in entries {
-        let Some(entry) = unless_gone(entry)? else { continue };
-        let Some(metadata) = unless_gone(entry.metadata())? else { continue };
-        if metadata.is_dir() {
-            remove_large(&entry.path())?;
-        } else if metadata.len() > LARGE_BYTES {
-            unless_gone(std::fs::remove_file(entry.path()))?;
-        }
-    }
-    Ok(())
-}
-
-/// Nothing, for what is not there.
-fn unless_gone<T>(result: std::io::Result<T>) -> std::io::Result<Option<T>> {
-    match result {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
-        result => result.map(Some),
-    }
-}
-
 #[cfg(test)]
 #[allow(clippy::unwrap_used, reason = "tests")]
 mod tests {
     use super::*;
-
-    #[test]
-    fn large_files_go_and_logs_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let host = folder.path().join("hosts/a");
-        std::fs::create_dir_all(&host).unwrap();
-        std::fs::write(host.join("serial.log"), "x").unwrap();
-        std::fs::File::create(host.join("disk0.raw")).unwrap().set_len(LARGE_BYTES + 1).unwrap();
-        remove_large(folder.path()).unwrap();
-        assert!(host.join("serial.log").exists() && !host.join("disk0.raw").exists());
-        remove_large(&folder.path().join("none")).unwrap();
-    }
 
     #[test]
     fn names_are_stories_or_files_and_an_unknown_one_is_told_the_others() {
