@@ -13,16 +13,18 @@ for kind in lib cache log; do mkdir -p "$folder/seed/var/$kind/libvirt"; done
 (cat /etc/passwd; echo 'libvirt-qemu:x:64055:64055:::') >"$folder/seed/etc/passwd"
 (cat /etc/group; echo 'libvirt-qemu:x:64055:') >"$folder/seed/etc/group"
 
-layers='' libraries=''
+layers='' variable='' libraries=''
 for name in libvirt virt-install qemu firmware; do
     [ -d "$tools/$name/usr" ] || continue
     layers=$layers$tools/$name/usr:
     # Those below /usr are where the loader looks anyway, once they are laid over it; it asks its cache first.
     libraries=$libraries$tools/$name/usr/lib/x86_64-linux-gnu:$tools/$name/lib/x86_64-linux-gnu:
+    # What is below /usr may be a link to there (usb.ids).
+    [ ! -d "$tools/$name/var" ] || variable=$variable:$tools/$name/var
 done
 mount -t overlay -o "lowerdir=$layers/usr" overlay /usr
 mount -t overlay -o "lowerdir=$folder/seed/etc:/etc" overlay /etc
-mount -t overlay -o "lowerdir=$folder/seed/var:/var" overlay /var
+mount -t overlay -o "lowerdir=$folder/seed/var$variable:/var" overlay /var
 mount --bind "$folder/etc" /etc/libvirt
 for kind in lib cache log; do mount --bind "$folder/$kind" "/var/$kind/libvirt"; done
 mount -t tmpfs tmpfs /run
