@@ -76,6 +76,8 @@ pub struct Libvirt {
     child: Child,
     folder: PathBuf,
     tools: PathBuf,
+    /// One virt-install at a time: the first one makes the pool of disks, and two would both.
+    installing: tokio::sync::Mutex<()>,
 }
 
 impl Libvirt {
@@ -102,7 +104,8 @@ impl Libvirt {
             .kill_on_drop(true);
         os::die_with_parent(command.as_std_mut(), Signal::SIGKILL);
         let child = command.spawn().map_err(failed)?;
-        let mut libvirt = Self { child, folder: folder.to_owned(), tools: all_tools };
+        let mut libvirt =
+            Self { child, folder: folder.to_owned(), tools: all_tools, installing: tokio::sync::Mutex::default() };
         libvirt.wait_ready().await?;
         Ok(libvirt)
     }
@@ -167,6 +170,7 @@ impl Libvirt {
         let name = format!("virt-install {}", words.join(" "));
         let ended = || LibvirtError::Run { command: name.clone(), source: io::ErrorKind::NotConnected.into() };
         let pid = self.child.id().ok_or_else(ended)?;
+        let _alone = self.installing.lock().await;
         let mut command = Command::new("nsenter");
         command
             .args([format!("--mount=/proc/{pid}/ns/mnt"), format!("--pid=/proc/{pid}/ns/pid_for_children")])
