@@ -320,7 +320,6 @@ pub(crate) async fn retire(lab: &Lab, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Receipts of the write and of the erasure are taken out and checked, without the appliance.
 /// Has a host deleted, and waits until it is gone.
 pub(crate) async fn release(lab: &Lab, name: &str) -> anyhow::Result<()> {
     lab.appliance.cli(&["release", name]).await?;
@@ -333,6 +332,7 @@ pub(crate) async fn release(lab: &Lab, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Receipts of the write and of the erasure are taken out and checked, without the appliance.
 async fn check_receipts(lab: &Lab, name: &str) -> anyhow::Result<()> {
     let folder = tempfile::tempdir().context("making a folder for receipts")?;
     let text = |path: &Path| path.to_string_lossy().into_owned();
