@@ -65,9 +65,9 @@ impl Stage {
         }
     }
 
-    /// Whether a machine does this on its way to the kernel.
+    /// Whether a machine does this before it fetches the kernel.
     fn is_before_kernel(&self) -> bool {
-        self.is_of_firmware() || matches!(self, Self::Ipxe | Self::Script { .. } | Self::Kernel)
+        self.is_of_firmware() || matches!(self, Self::Ipxe | Self::Script { .. })
     }
 }
 
@@ -233,9 +233,7 @@ impl Sighting {
     /// is awaited in its own boot alone.
     fn begins_again(&self, stage: &Stage) -> bool {
         match &self.awaited {
-            Some(awaited) if awaited.is_kernel() => {
-                awaited.fetches > 1 && stage.is_before_kernel() && *stage != Stage::Kernel
-            }
+            Some(awaited) if awaited.is_kernel() => awaited.fetches > 1 && stage.is_before_kernel(),
             Some(_) => stage.is_of_firmware() && !matches!(stage, Stage::Loader { .. }),
             None => false,
         }
