@@ -7,7 +7,7 @@ use std::{
     env,
     io::IsTerminal as _,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Child, Command},
 };
 
 use anyhow::{Context as _, bail};
@@ -123,11 +123,11 @@ impl Artefacts {
     pub fn make(tools: &Tools, images: &[WantedImage], with_switch: bool) -> anyhow::Result<Self> {
         let firesteel = build_appliance()?;
         let boot_files = tools.cache.join("boot");
-        build_ramdisk(tools, &build_static("agent")?, Set::Lab, &boot_files)?;
+        build_ramdisk(tools, &build_static(StaticProgram::Agent)?, Set::Lab, &boot_files)?;
         let mut switch = None;
         if with_switch {
             let folder = tools.cache.join("switch");
-            build_ramdisk(tools, &build_static("switch")?, Set::Switch, &folder)?;
+            build_ramdisk(tools, &build_static(StaticProgram::Switch)?, Set::Switch, &folder)?;
             switch = Some(folder.join("initramfs.zst"));
         }
         let images = Self::make_images(tools, images)?;
@@ -198,7 +198,16 @@ pub fn repository() -> PathBuf {
 
 /// Cargo, run in the checkout, talking to the same terminal.
 pub fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result<()> {
-    let mut command = Command::new("cargo");
+    let status = cargo_command("cargo", arguments, environment).status().context("running cargo")?;
+    if !status.success() {
+        bail!("cargo {} failed ({status})", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// Cargo itself, or a program that is given it to run.
+fn cargo_command(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Command {
+    let mut command = Command::new(program);
     command.args(arguments).current_dir(repository()).envs(environment.iter().copied());
     if !std::io::stderr().is_terminal() {
         command.env("CARGO_TERM_PROGRESS_WHEN", "never");
@@ -207,11 +216,7 @@ pub fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> anyhow::Result
     for (name, _) in env::vars().filter(|(name, _)| name.starts_with("CARGO_PKG_") || name == "CARGO_MANIFEST_DIR") {
         command.env_remove(name);
     }
-    let status = command.status().context("running cargo")?;
-    if !status.success() {
-        bail!("cargo {} failed ({status})", arguments.join(" "));
-    }
-    Ok(())
+    command
 }
 
 pub fn target_folder() -> PathBuf {
@@ -228,7 +233,15 @@ pub fn programs() -> PathBuf {
 
 /// The whole workspace but what runs in ramdisks alone, in one go: features are then the same, and nothing is built
 /// twice. `qemu/lab` builds the same.
-pub const WORKSPACE: [&str; 5] = ["--workspace", "--exclude", "firesteel-agent", "--exclude", "firesteel-switch"];
+pub const WORKSPACE: [&str; 7] = [
+    "--workspace",
+    "--exclude",
+    "firesteel-agent",
+    "--exclude",
+    "firesteel-switch",
+    "--exclude",
+    "firesteel-wipe-guest",
+];
 
 /// All that this computer runs.
 pub fn build_programs() -> anyhow::Result<()> {
@@ -242,20 +255,67 @@ fn build_appliance() -> anyhow::Result<PathBuf> {
     Ok(programs().join("firesteel"))
 }
 
-/// A program that is PID 1 of a ramdisk.
-fn build_static(name: &str) -> anyhow::Result<PathBuf> {
-    let step = Step::begin(format!("building the {name} (static, small)"));
-    let program = compile_static(name, &[])?.join(name);
-    let size = std::fs::metadata(&program).with_context(|| format!("finding {}", program.display()))?.len();
+/// A program that is PID 1 of a ramdisk: static and small.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum StaticProgram {
+    Agent,
+    Switch,
+    WipeGuest,
+}
+
+impl StaticProgram {
+    fn package(self) -> &'static str {
+        match self {
+            Self::Agent => "firesteel-agent",
+            Self::Switch => "firesteel-switch",
+            Self::WipeGuest => "firesteel-wipe-guest",
+        }
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Agent => "agent",
+            Self::Switch => "switch",
+            Self::WipeGuest => "wipe-guest",
+        }
+    }
+
+    /// Where it is when it was built.
+    fn path(self) -> PathBuf {
+        static_folder().join(TARGET).join("agent").join(self.name())
+    }
+}
+
+fn static_folder() -> PathBuf {
+    target_folder().join("agent")
+}
+
+/// What makes a program static.
+const STATIC: (&str, &str) = ("RUSTFLAGS", "-C target-feature=+crt-static");
+
+/// Cargo's arguments for static programs.
+fn static_arguments<'a>(programs: &[StaticProgram], folder: &'a str) -> Vec<&'a str> {
+    let mut arguments = vec!["build", "--quiet", "--profile", "agent", "--target", TARGET, "--target-dir", folder];
+    for program in programs {
+        arguments.extend(["-p", program.package()]);
+    }
+    arguments
+}
+
+fn build_static(program: StaticProgram) -> anyhow::Result<PathBuf> {
+    let step = Step::begin(format!("building the {} (static, small)", program.name()));
+    cargo(&static_arguments(&[program], &static_folder().to_string_lossy()), &[STATIC])?;
+    let path = program.path();
+    let size = std::fs::metadata(&path).with_context(|| format!("finding {}", path.display()))?.len();
     step.end_with(&bytes(size));
-    Ok(program)
+    Ok(path)
 }
 
 /// Ramdisks and program for the machines of [`crate::wipe`], which need no appliance.
 pub fn for_wiping(tools: &Tools) -> anyhow::Result<Artefacts> {
     let boot_files = tools.cache.join("boot");
-    let wipe_guest = build_wipe_guest()?;
-    build_ramdisk(tools, &build_static("agent")?, Set::Lab, &boot_files)?;
+    let wipe_guest = StaticBuild::start()?.finish()?;
+    build_ramdisk(tools, &build_static(StaticProgram::Agent)?, Set::Lab, &boot_files)?;
     let volume_files = build_volume_files(tools)?;
     Ok(Artefacts { boot_files, volume_files, wipe_guest, ..Artefacts::default() })
 }
@@ -263,28 +323,43 @@ pub fn for_wiping(tools: &Tools) -> anyhow::Result<Artefacts> {
 /// Kernel and drivers of the machines that make volumes and arrays.
 pub fn build_volume_files(tools: &Tools) -> anyhow::Result<PathBuf> {
     let folder = tools.cache.join("volumes");
-    build_ramdisk(tools, &build_static("agent")?, Set::Volumes, &folder)?;
+    build_ramdisk(tools, &build_static(StaticProgram::Agent)?, Set::Volumes, &folder)?;
     Ok(folder)
 }
 
-/// Builds the program that wipes disks, and the agent beside it: each is linked by one core, so two take as long as one.
-pub fn build_wipe_guest() -> anyhow::Result<PathBuf> {
-    let step = Step::begin("building the agent and the program that wipes disks in a machine");
-    let program = compile_static("agent", &["--bins", "--example", "wipe-guest"])?.join("examples/wipe-guest");
-    step.end();
-    Ok(program)
+/// The agent and the program that wipes disks in a machine, while something else is built or run: each is linked by one
+/// core alone, and most of their build is this. It ends with the value.
+#[derive(Debug)]
+pub struct StaticBuild(Child);
+
+impl StaticBuild {
+    /// Starts it behind everything else that the computer does.
+    pub fn start() -> anyhow::Result<Self> {
+        let folder = static_folder();
+        let folder = folder.to_string_lossy();
+        let build = static_arguments(&[StaticProgram::Agent, StaticProgram::WipeGuest], &folder);
+        let arguments = [&["-n", "10", "cargo"][..], &build].concat();
+        Ok(Self(cargo_command("nice", &arguments, &[STATIC]).spawn().context("running cargo by nice")?))
+    }
+
+    /// Waits for its end, and says where the program is that wipes disks.
+    pub fn finish(mut self) -> anyhow::Result<PathBuf> {
+        let step = Step::begin("building the agent and the program that wipes disks in a machine");
+        let status = self.0.wait().context("waiting for cargo")?;
+        if !status.success() {
+            bail!("building the agent and the program that wipes disks failed ({status})");
+        }
+        step.end();
+        Ok(StaticProgram::WipeGuest.path())
+    }
 }
 
-/// Builds a static program of a crate, and says in which folder it is.
-fn compile_static(name: &str, what: &[&str]) -> anyhow::Result<PathBuf> {
-    let folder = target_folder().join("agent");
-    let folder_text = folder.to_string_lossy();
-    let package = format!("firesteel-{name}");
-    let build = ["build", "--quiet", "--profile", "agent", "-p", &package];
-    let place = ["--target", TARGET, "--target-dir", &folder_text];
-    let arguments = [&build[..], what, &place].concat();
-    cargo(&arguments, &[("RUSTFLAGS", "-C target-feature=+crt-static")])?;
-    Ok(folder.join(TARGET).join("agent"))
+impl Drop for StaticBuild {
+    fn drop(&mut self) {
+        // One that has ended is not there any more.
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
 }
 
 fn build_ramdisk(tools: &Tools, agent: &Path, set: Set, out: &Path) -> anyhow::Result<()> {
@@ -315,5 +390,5 @@ fn build_ramdisk(tools: &Tools, agent: &Path, set: Set, out: &Path) -> anyhow::R
 
 /// Builds what real servers boot: the agent with the drivers of the server set.
 pub fn make_ramdisk(tools: &Tools, set: Set, out: &Path) -> anyhow::Result<()> {
-    build_ramdisk(tools, &build_static("agent")?, set, out)
+    build_ramdisk(tools, &build_static(StaticProgram::Agent)?, set, out)
 }

@@ -16,7 +16,7 @@ use tokio::{
 
 use crate::{
     artefacts::{
-        Artefacts, ImageFormat, PROFILE, WantedImage, build_programs, build_volume_files, build_wipe_guest, cargo,
+        Artefacts, ImageFormat, PROFILE, WantedImage, build_programs, StaticBuild, build_volume_files, cargo,
         programs,
     },
     attack::{self, AttackOptions},
@@ -169,7 +169,7 @@ enum Bench {
 
 #[derive(Clone, Debug, clap::Args)]
 struct WipeOptions {
-    /// The program `wipe-guest` (an example of the agent's crate), instead of building it
+    /// The program `wipe-guest`, instead of building it
     #[arg(long, value_name = "FILE", requires = "boot_files")]
     guest: Option<PathBuf>,
     /// Folder with kernel and initramfs, instead of building them
@@ -301,15 +301,20 @@ fn in_two_lives(cli: &Cli, tools: Tools) -> anyhow::Result<ExitCode> {
 
 /// What has to be built while the computer's own network is there.
 fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
-    let mut with_switch = false;
+    let (mut with_switch, mut wipe_guest) = (false, PathBuf::new());
     let images: Vec<WantedImage> = match command {
         Command::Demo(options) => vec![options.image.into()],
         Command::Up(options) => vec![options.image.into()],
         Command::Test { all, scenario } => {
+            let chosen = chosen(*all, scenario)?;
+            // Beside the tests: most of it is one core's work, and some of theirs is waiting.
+            let guest = chosen.iter().any(Chosen::wipes).then(StaticBuild::start).transpose()?;
             if scenario.is_empty() {
                 unit_tests(*all)?;
             }
-            let chosen = chosen(*all, scenario)?;
+            if let Some(guest) = guest {
+                wipe_guest = guest.finish()?;
+            }
             with_switch = chosen.iter().any(Chosen::has_switch);
             chosen.iter().flat_map(Chosen::images).collect()
         }
@@ -327,7 +332,6 @@ fn prepare(command: &Command, tools: &Tools) -> anyhow::Result<Artefacts> {
         | Command::Bench(_) => Vec::new(),
     };
     let chosen = if let Command::Test { all, scenario } = command { chosen(*all, scenario)? } else { Vec::new() };
-    let wipe_guest = if chosen.iter().any(Chosen::wipes) { build_wipe_guest()? } else { PathBuf::new() };
     let mut artefacts = Artefacts { wipe_guest, ..Artefacts::make(tools, &images, with_switch)? };
     if chosen.iter().any(Chosen::has_volumes) {
         artefacts.volume_files = build_volume_files(tools)?;
