@@ -1,12 +1,14 @@
 //! `lab demo`: bare machines to running operating systems, watched live, and where there are BMCs all the way back.
 
 use std::{
+    collections::HashSet,
     path::{Path, PathBuf},
     time::SystemTime,
 };
 
 use anyhow::{Context as _, bail, ensure};
 use clap::Args;
+use jiff::Timestamp;
 use tokio::{
     task::JoinHandle,
     time::{Duration, Instant, sleep, timeout},
@@ -208,7 +210,8 @@ async fn follow(lab: &Lab, names: &[String]) -> anyhow::Result<Vec<HostView>> {
 struct Watched<'a> {
     name: &'a str,
     view: HostView,
-    shown: usize,
+    /// Events that were shown: attempt, name and time.
+    shown: HashSet<(u64, String, Timestamp)>,
     error: String,
     state: String,
     console: u64,
@@ -221,7 +224,7 @@ impl<'a> Watched<'a> {
         Self {
             name,
             view: HostView::default(),
-            shown: 0,
+            shown: HashSet::new(),
             error: String::new(),
             state: String::new(),
             console: 0,
@@ -246,16 +249,18 @@ impl<'a> Watched<'a> {
             self.state = self.view.state().to_owned();
             say(&format!("{}  ------ {}", self.name, self.state));
         }
-        for event in self.view.timeline().iter().skip(self.shown) {
+        for event in self.view.timeline() {
+            if !self.shown.insert((event.attempt, event.event.clone(), event.at)) {
+                continue;
+            }
             let at = match power {
                 Power::On { since } => report::to_system(event.at).duration_since(since).ok(),
                 Power::Off => None,
             };
             let at = at.map_or_else(|| "        ".to_owned(), |at| format!("{:6.1} s", at.as_secs_f64()));
-            let line = format!("{}  {at}  {:20} {}", self.name, event.key(), report::describe(event));
+            let line = format!("{}  {at}  {:20} {}", self.name, event.key(), report::describe(&event));
             say(line.trim_end());
         }
-        self.shown = self.view.timeline().len();
         if self.view.error() != self.error {
             self.error = self.view.error().to_owned();
             if !self.error.is_empty() {

@@ -55,7 +55,7 @@ impl HostReport {
     }
 
     /// Events in the order in which they happened, in seconds since power-on.
-    fn events(&self) -> Vec<(String, f64, Option<&Event>)> {
+    fn events(&self) -> Vec<(String, f64, Option<Event>)> {
         let since = |time: SystemTime| match time.duration_since(self.power_on) {
             Ok(later) => later.as_secs_f64(),
             Err(earlier) => -earlier.duration().as_secs_f64(),
@@ -63,15 +63,16 @@ impl HostReport {
         let mut events = vec![("power_on".to_owned(), 0.0, None)];
         events.extend(self.kernel_first_line.map(|time| ("kernel_first_line".to_owned(), since(time), None)));
         // What was before belongs to no boot.
-        let timeline = self.view.timeline().iter().map(|event| (event.key(), since(to_system(event.at)), Some(event)));
+        let timeline = self.view.timeline().into_iter();
+        let timeline = timeline.map(|event| (event.key(), since(to_system(event.at)), Some(event)));
         events.extend(timeline.filter(|(_, at, _)| *at >= 0.0));
         events.sort_by(|a, b| a.1.total_cmp(&b.1));
         events
     }
 
     fn bytes(&self) -> Value {
-        let of_event =
-            |key: &str| self.view.timeline().iter().filter(|event| event.key() == key).find_map(|event| event.bytes);
+        let timeline = self.view.timeline();
+        let of_event = |key: &str| timeline.iter().filter(|event| event.key() == key).find_map(|event| event.bytes);
         let of_receipt = |name: &str| {
             let written = |receipt: &&Value| receipt["evidence"]["kind"] == "image_written";
             self.view.receipts().iter().rev().find(written).and_then(|receipt| receipt["evidence"][name].as_u64())
@@ -96,7 +97,7 @@ impl HostReport {
             self.image.name()
         );
         for (key, at, event) in self.events() {
-            let what = event.map(describe).unwrap_or_default();
+            let what = event.as_ref().map(describe).unwrap_or_default();
             text.push_str(cut(format!("{at:10.1}  {key:20}  {what}").trim_end()).as_ref());
             text.push('\n');
         }

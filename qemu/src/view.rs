@@ -43,7 +43,29 @@ struct Journal {
     reason: Reason,
     progress: Option<Progress>,
     timeline: Vec<Event>,
+    network: Vec<Note>,
     receipts: Vec<Value>,
+}
+
+/// What was seen on the network under the host's MACs, counted.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Note {
+    event: String,
+    first_at: Timestamp,
+    #[serde(default)]
+    attempt: u64,
+    #[serde(default)]
+    detail: String,
+    #[serde(default)]
+    bytes: Option<u64>,
+}
+
+impl From<Note> for Event {
+    fn from(note: Note) -> Self {
+        let Note { event, first_at, attempt, detail, bytes } = note;
+        Self { at: first_at, attempt, event, detail, bytes }
+    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -97,9 +119,15 @@ impl HostView {
         self.journal.as_ref()?.status.progress.as_ref()
     }
 
+    /// The timeline, and between its events what was seen on the network, in the order of time.
     #[must_use]
-    pub fn timeline(&self) -> &[Event] {
-        self.journal.as_ref().map_or(&[], |journal| &journal.status.timeline)
+    pub fn timeline(&self) -> Vec<Event> {
+        let Some(Journal { timeline, network, .. }) = self.journal.as_ref().map(|journal| &journal.status) else {
+            return Vec::new();
+        };
+        let mut all: Vec<Event> = timeline.iter().cloned().chain(network.iter().cloned().map(Event::from)).collect();
+        all.sort_by_key(|event| event.at);
+        all
     }
 
     #[must_use]
@@ -175,11 +203,13 @@ mod tests {
                     {"at": "2026-01-01T00:00:01Z", "attempt": 1, "event": "hello"},
                     {"at": "2026-01-01T00:00:02Z", "attempt": 1, "event": "write-image-end", "bytes": 7},
                     {"at": "2026-01-01T00:00:03Z", "attempt": 1, "event": "hand-off-end"}],
+                "network": [{"mac": "x", "event": "loader", "attempt": 1, "count": 3, "bytes": 4,
+                    "firstAt": "2026-01-01T00:00:00.5Z", "lastAt": "2026-01-01T00:00:09Z"}],
                 "receipts": [{"step": "inspect"}]}}}"#;
         let view: HostView = serde_json::from_str(text).unwrap();
         assert_eq!((view.state(), view.error(), view.reason()), ("provisioning", "no disk", "waiting"));
         let keys: Vec<_> = view.timeline().iter().map(Event::key).collect();
-        assert_eq!(keys, ["dhcp_ack", "agent_hello", "write_end", "handoff"]);
+        assert_eq!(keys, ["dhcp_ack", "loader", "agent_hello", "write_end", "handoff"]);
         assert_eq!((view.count("write_end"), view.receipts().len()), (1, 1));
         assert_eq!(view.progress().unwrap().percent, 50);
     }

@@ -3,7 +3,12 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot have it fails by panicking")]
 
-use std::{fs, path::Path, sync::Arc};
+use std::{
+    fs,
+    path::Path,
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use firesteel_boot::RoutePath;
 use firesteel_wire::{
@@ -18,6 +23,11 @@ use rustls::{
 use serde::Serialize;
 
 use crate::network::ADDRESS;
+
+/// Only what hangs takes so long.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Between two tries.
+const AGAIN: Duration = Duration::from_millis(50);
 
 /// One boot of one machine.
 #[derive(Debug)]
@@ -50,21 +60,51 @@ impl AgentLine {
         self.boot
     }
 
-    /// Says hello with the token of a boot script that was fetched before.
+    /// Boots by a boot script that was fetched before, and says hello.
     pub async fn hello_with(&mut self, script: &str, program: Program) -> Response {
-        self.token = token_of(script).unwrap_or_else(|| panic!("no token of a kernel in {script}"));
+        self.take(script);
+        for file in ["kernel", "initramfs"] {
+            assert_eq!(self.fetch(file, None).await, Some(200), "{file}");
+        }
         self.hello(program).await
     }
 
-    /// Fetches the machine's boot script and says hello with its token; `None` while the script has none.
+    /// Takes the token of a boot script.
+    pub fn take(&mut self, script: &str) {
+        self.token = token_of(script).unwrap_or_else(|| panic!("no token of a kernel in {script}"));
+    }
+
+    /// Boots the machine, whose agent says hello; `None` while its boot script has no token, or is out of date.
     pub async fn come(&mut self, program: Program) -> Option<Response> {
         let url = format!("http://{ADDRESS}:8080/boot.ipxe?mac={}&platform=efi", self.mac.replace(':', "-"));
         let script = self.http.get(url).send().await.ok()?.text().await.ok()?;
         self.token = token_of(&script)?;
+        for file in ["kernel", "initramfs"] {
+            self.fetch(file, None).await.filter(|status| *status == 200)?;
+        }
         Some(self.hello(program).await)
     }
 
-    async fn hello(&self, program: Program) -> Response {
+    /// Fetches a file that belongs to the token, or a range of it; the status of the answer, which was read to its end.
+    pub async fn fetch(&self, file: &str, range: Option<&str>) -> Option<u16> {
+        let mut request = self.http.get(format!("http://{ADDRESS}:8080/boot/{}/{file}", self.token));
+        if let Some(range) = range {
+            request = request.header("range", range);
+        }
+        // After a start the API is there before the listeners for machines are, and old connections are dead.
+        let ends_at = Instant::now() + PATIENCE;
+        let answer = loop {
+            match request.try_clone()?.send().await {
+                Err(_) if Instant::now() < ends_at => tokio::time::sleep(AGAIN).await,
+                answer => break answer.ok()?,
+            }
+        };
+        let status = answer.status().as_u16();
+        answer.bytes().await.ok().map(|_| status)
+    }
+
+    /// Says hello with the token that it has.
+    pub async fn hello(&self, program: Program) -> Response {
         let hello = Hello {
             token: self.token.clone(),
             key: self.key(),
@@ -107,7 +147,14 @@ impl AgentLine {
         let body = serde_json::to_vec(message).unwrap();
         let signature = hex::encode(self.pair.sign(&signing_input(path, &body)));
         let request = self.http.post(format!("https://{ADDRESS}:8443{path}")).header(SIGNATURE_HEADER, signature);
-        request.header("content-type", "application/json").body(body).send().await.unwrap()
+        let request = request.header("content-type", "application/json").body(body);
+        let ends_at = Instant::now() + PATIENCE;
+        loop {
+            match request.try_clone().unwrap().send().await {
+                Err(error) if error.is_connect() && Instant::now() < ends_at => tokio::time::sleep(AGAIN).await,
+                answer => return answer.unwrap(),
+            }
+        }
     }
 
     fn key(&self) -> PublicKey {

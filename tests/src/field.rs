@@ -5,7 +5,9 @@
 //!     s0 10.77.0.1 firesteel serve ── veth ── c0 10.77.0.2, and what DHCP leases
 //! ```
 //!
-//! It takes root. Whatever is waited for comes, or the test fails after a time that only what hangs takes.
+//! It takes root. Suites share it that look at what machines get, and that attack. Whatever is waited for comes, or the test fails after a time that only what hangs takes.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test that cannot have it fails by panicking")]
 
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
@@ -15,37 +17,40 @@ use std::time::{Duration, Instant};
 
 use firesteel_dhcp::Mac;
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
-use firesteel_tests::appliance::Appliance;
-use firesteel_tests::network::{ADDRESS, BOOT_FILES, PROVISIONING, ip, prepare};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{setsockopt, sockopt};
+use socket2::{Domain, Socket, Type};
+
+use crate::appliance::Appliance;
+use crate::network::{ADDRESS, BOOT_FILES, Dhcp, PROVISIONING, ip, prepare};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Between two tries.
 const AGAIN: Duration = Duration::from_millis(500);
 /// Where relays are, and the network behind them.
-pub(crate) const RELAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
+pub const RELAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
 /// An appliance that serves machines, and their end of the wire.
-pub(crate) struct Field {
-    pub(crate) appliance: Appliance,
+#[derive(Debug)]
+pub struct Field {
+    pub appliance: Appliance,
     machines: File,
 }
 
-/// Runs a test with such an appliance, in namespaces that end with it.
-pub(crate) fn with_field(test: fn(&Field)) {
-    let thread = std::thread::spawn(move || test(&Field::start()));
+/// Runs a test with such an appliance, in namespaces that end with it. `program` is the command.
+pub fn with_field(program: &'static str, dhcp: Dhcp, test: impl FnOnce(&mut Field) + Send + 'static) {
+    let thread = std::thread::spawn(move || test(&mut Field::start(program, dhcp)));
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
 /// Prints the line of a case in the table, and fails where it got something else.
-pub(crate) fn judge(case: &str, wanted: &str, got: &str) {
+pub fn judge(case: &str, wanted: &str, got: &str) {
     println!("{case} | {wanted} | {got}");
     assert_eq!(got, wanted, "{case}");
 }
 
 impl Field {
-    fn start() -> Self {
+    fn start(program: &str, dhcp: Dhcp) -> Self {
         let namespace = || {
             unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace of its own takes root");
             ip("link set lo up");
@@ -59,7 +64,7 @@ impl Field {
         ip("link set s0 up");
         ip("route add 10.88.0.0/24 dev s0");
         let folder = tempfile::tempdir().unwrap();
-        prepare(folder.path());
+        prepare(folder.path(), dhcp);
         let arguments = [
             ["--interface", "s0"],
             ["--provisioning", PROVISIONING],
@@ -67,7 +72,6 @@ impl Field {
             ["--loaders", BOOT_FILES],
             ["--relayed", "10.88.0.0/24,10.88.0.10,10.88.0.99"],
         ];
-        let program = env!("CARGO_BIN_EXE_firesteel-tested");
         let near = File::open("/proc/thread-self/ns/net").unwrap();
         setns(&machines, CloneFlags::CLONE_NEWNET).unwrap();
         ip("address add 10.77.0.2/24 dev c0");
@@ -78,7 +82,7 @@ impl Field {
     }
 
     /// Does something at the machines' end of the wire.
-    pub(crate) fn there<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
+    pub fn there<T: Send>(&self, what: impl FnOnce() -> T + Send) -> T {
         std::thread::scope(|scope| {
             let thread = scope.spawn(|| {
                 setns(&self.machines, CloneFlags::CLONE_NEWNET).unwrap();
@@ -89,19 +93,19 @@ impl Field {
     }
 
     /// What the command prints.
-    pub(crate) fn firesteel(&self, arguments: &[&str]) -> String {
+    pub fn firesteel(&self, arguments: &[&str]) -> String {
         let output = self.appliance.command().args(arguments).output().unwrap();
         assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).unwrap()
     }
 
     /// What `firesteel describe host` prints, without its line breaks.
-    pub(crate) fn page(&self, host: &str) -> String {
+    pub fn page(&self, host: &str) -> String {
         flat(&self.firesteel(&["describe", "host", host]))
     }
 
     /// Asks the command until its answer is as wanted.
-    pub(crate) fn until(&self, arguments: &[&str], is_it: impl Fn(&str) -> bool) -> String {
+    pub fn until(&self, arguments: &[&str], is_it: impl Fn(&str) -> bool) -> String {
         let ends_at = Instant::now() + PATIENCE;
         loop {
             let said = self.firesteel(arguments);
@@ -114,19 +118,23 @@ impl Field {
     }
 
     /// Adds a host without BMC, and waits until the appliance knows it.
-    pub(crate) fn add_host(&self, name: &str, mac: Mac) {
-        let host = serde_json::json!({
+    pub fn add_host(&self, name: &str, mac: Mac) {
+        self.apply(&serde_json::json!({
             "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name},
             "spec": {"online": true, "bootMACAddress": mac.to_string()},
-        });
-        let file = self.appliance.folder().join(format!("{name}.json"));
-        fs::write(&file, host.to_string()).unwrap();
-        self.firesteel(&["apply", "-f", file.to_str().unwrap()]);
+        }));
         self.until(&["describe", "host", name], |page| page.contains("waiting for the host to boot"));
     }
 
+    /// Applies an object, which must be taken.
+    pub fn apply(&self, object: &serde_json::Value) {
+        let file = self.appliance.folder().join("applied.json");
+        fs::write(&file, object.to_string()).unwrap();
+        self.firesteel(&["apply", "-f", file.to_str().unwrap()]);
+    }
+
     /// Sends a message until the appliance answers it.
-    pub(crate) fn ask(&self, packet: &Packet) -> Packet {
+    pub fn ask(&self, packet: &Packet) -> Packet {
         let bytes = wire::encode(packet).unwrap();
         let port = if packet.giaddr.is_unspecified() { 68 } else { 67 };
         self.there(|| {
@@ -147,13 +155,23 @@ impl Field {
         })
     }
 
+    /// Gives the address of this lease back, and waits until the appliance has taken that in.
+    pub fn release(&self, ask: &Packet, leased: Ipv4Addr) {
+        let mut release = ask.clone();
+        (release.xid, release.ciaddr) = (release.xid + 2, leased);
+        release.options.set_message_type(MessageType::Release);
+        release.options.set(code::SERVER_ID, ADDRESS.octets());
+        self.send(&wire::encode(&release).unwrap());
+        self.appliance.wait_for_log("lease released");
+    }
+
     /// Sends a datagram to port 67, and waits for no answer.
-    pub(crate) fn send(&self, bytes: &[u8]) {
+    pub fn send(&self, bytes: &[u8]) {
         self.there(|| send(&socket(68), bytes));
     }
 
     /// Gets the address that was offered, and puts it on the wire's end, as a ROM does.
-    pub(crate) fn lease(&self, ask: &Packet) -> Ipv4Addr {
+    pub fn lease(&self, ask: &Packet) -> Ipv4Addr {
         let offer = self.ask(ask);
         let mut request = ask.clone();
         request.xid += 1;
@@ -167,7 +185,7 @@ impl Field {
     }
 
     /// Fetches a small file by TFTP from this address.
-    pub(crate) fn tftp(&self, from: Ipv4Addr, file: &str) -> Vec<u8> {
+    pub fn tftp(&self, from: Ipv4Addr, file: &str) -> Vec<u8> {
         self.there(|| {
             let socket = UdpSocket::bind((from, 0)).unwrap();
             socket.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -182,19 +200,30 @@ impl Field {
         })
     }
 
-    /// Status and body of a GET at the boot listener.
-    pub(crate) fn get(&self, path: &str) -> (u16, String) {
-        self.there(|| {
-            let mut stream = TcpStream::connect(SocketAddr::from((ADDRESS, 8080))).unwrap();
-            stream.set_read_timeout(Some(PATIENCE)).unwrap();
-            write!(stream, "GET {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
-            let mut answer = Vec::new();
-            stream.read_to_end(&mut answer).unwrap();
-            let answer = String::from_utf8_lossy(&answer).into_owned();
-            let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
-            (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
-        })
+    /// Status and body of a GET at the boot listener, from an address that the wire's end has.
+    pub fn get(&self, from: Ipv4Addr, path: &str) -> (u16, String) {
+        self.there(|| boot_request(from, "GET", path))
     }
+}
+
+/// Status and body of a request at the boot listener, from an address that this thread's namespace has.
+pub fn boot_request(from: Ipv4Addr, method: &str, path: &str) -> (u16, String) {
+    let socket = Socket::new(Domain::IPV4, Type::STREAM, None).unwrap();
+    socket.bind(&SocketAddr::from((from, 0)).into()).unwrap();
+    // After a start the API is there before the listeners for machines are.
+    let ends_at = Instant::now() + PATIENCE;
+    while let Err(error) = socket.connect(&SocketAddr::from((ADDRESS, 8080)).into()) {
+        assert!(Instant::now() < ends_at, "the boot listener does not answer: {error}");
+        std::thread::sleep(AGAIN / 10);
+    }
+    let mut stream = TcpStream::from(socket);
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).unwrap();
+    let answer = String::from_utf8_lossy(&answer).into_owned();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer.split_once("\r\n\r\n").unwrap().1.to_owned())
 }
 
 /// A text without its line breaks and columns.
@@ -214,12 +243,12 @@ fn send(socket: &UdpSocket, bytes: &[u8]) {
     socket.send_to(bytes, (Ipv4Addr::BROADCAST, 67)).unwrap();
 }
 
-pub(crate) fn mac(last: u8) -> Mac {
+pub fn mac(last: u8) -> Mac {
     Mac([0x52, 0x54, 0, 0x77, 9, last])
 }
 
 /// A DISCOVER with this vendor class and, if any, architectures.
-pub(crate) fn discover(last: u8, class: &str, archs: &[u16]) -> Packet {
+pub fn discover(last: u8, class: &str, archs: &[u16]) -> Packet {
     let mut packet = Packet::new(Operation::Request, 0x2500_0000 + 16 * u32::from(last), mac(last));
     packet.broadcast = true;
     packet.options.set_message_type(MessageType::Discover);
@@ -231,6 +260,6 @@ pub(crate) fn discover(last: u8, class: &str, archs: &[u16]) -> Packet {
 }
 
 /// The boot file of a reply.
-pub(crate) fn file_of(reply: &Packet) -> String {
+pub fn file_of(reply: &Packet) -> String {
     reply.options.text(code::BOOT_FILE).unwrap_or_else(|| "none".to_owned())
 }

@@ -14,8 +14,19 @@ use crate::appliance::Appliance;
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The Provisioning object, in the folder.
 pub const PROVISIONING: &str = "provisioning.json";
+/// The agent in that ramdisk, whose digest the manifest names.
+pub const AGENT: &str = "the agent";
 /// The ramdisk and the loaders, below the folder.
 pub const BOOT_FILES: &str = "boot";
+
+/// Who leases addresses to machines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dhcp {
+    /// The appliance.
+    Managed,
+    /// Another server, which tells machines where the appliance is.
+    Unmanaged,
+}
 
 /// Runs a test with an appliance that serves machines on `s0`, in a network namespace that ends with it. `program` is
 /// the command.
@@ -33,7 +44,7 @@ pub fn with_appliance(program: &'static str, test: impl FnOnce(Appliance) + Send
             ip(command);
         }
         let folder = tempfile::tempdir().unwrap();
-        prepare(folder.path());
+        prepare(folder.path(), Dhcp::Managed);
         let arguments =
             ["--interface", "s0", "--provisioning", PROVISIONING, "--boot-files", BOOT_FILES, "--loaders", BOOT_FILES];
         test(Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder));
@@ -48,15 +59,18 @@ pub fn ip(arguments: &str) {
 }
 
 /// What a user gives it: a network, and files to boot.
-pub fn prepare(folder: &Path) {
-    let provisioning = json!({
+pub fn prepare(folder: &Path, dhcp: Dhcp) {
+    let mut provisioning = json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning",
         "metadata": {"name": "provisioning-configuration"},
         "spec": {
-            "provisioningNetwork": "Managed", "provisioningInterface": "s0", "provisioningIP": ADDRESS,
-            "provisioningNetworkCIDR": "10.77.0.0/24", "provisioningDHCPRange": "10.77.0.100,10.77.0.199",
+            "provisioningNetwork": format!("{dhcp:?}"), "provisioningInterface": "s0", "provisioningIP": ADDRESS,
+            "provisioningNetworkCIDR": "10.77.0.0/24",
         },
     });
+    if dhcp == Dhcp::Managed {
+        provisioning["spec"]["provisioningDHCPRange"] = "10.77.0.100,10.77.0.199".into();
+    }
     fs::write(folder.join(PROVISIONING), provisioning.to_string()).unwrap();
     let boot = folder.join(BOOT_FILES);
     fs::create_dir(&boot).unwrap();
@@ -64,6 +78,7 @@ pub fn prepare(folder: &Path) {
         fs::write(boot.join(name), name).unwrap();
     }
     let sha256 = |text: &str| json!({ "sha256": hex::encode(digest(&SHA256, text.as_bytes())) });
-    let manifest = json!({ "vmlinuz": sha256("vmlinuz"), "initramfs": sha256("initramfs.zst") });
+    let manifest =
+        json!({ "vmlinuz": sha256("vmlinuz"), "initramfs": sha256("initramfs.zst"), "agent": sha256(AGENT) });
     fs::write(boot.join("manifest.json"), manifest.to_string()).unwrap();
 }

@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use firesteel_appliance::serve::kinds;
-use firesteel_boot::{Endpoints, KernelArguments, Sealer};
+use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver, runtime::Tokio};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects, Part};
@@ -32,6 +32,15 @@ fn control(core: &Core) -> Control {
         images: Arc::new(NoImages),
         bmc: Arc::new(SchemeDriver::default()),
         endpoints: Endpoints { address: [10, 0, 0, 1].into(), http_port: 8080, agent_port: 8443 },
+        asker_rule: AskerRule::FirstAsker,
+        boot_files: ServedBootFiles {
+            current: BootFileSet {
+                kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
+                initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
+                agent: None,
+            },
+            kept: None,
+        },
         sealer: Sealer::new(&[7; 32]),
         nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
         receipt_key: Ed25519KeyPair::from_seed_unchecked(&[9; 32]).unwrap(),

@@ -46,6 +46,19 @@ pub enum BootEntry {
         /// by us (an adopted host), so the firmware's own order must do.
         probe: Option<DiskProbe>,
     },
+    /// A host whose agent may still be at work: no token; the machine waits and asks again.
+    Wait {
+        host: String,
+        /// For the person at the console.
+        why: String,
+    },
+    /// A host with work, asked for from an address that may not be its own: no token; the machine restarts and asks
+    /// again.
+    Mismatch {
+        host: String,
+        /// For the person at the console.
+        reason: String,
+    },
     /// Nothing to boot; the firmware goes on to its next boot option.
     Exit {
         /// For the person at the console.

@@ -24,6 +24,8 @@ pub const FETCH_ROUNDS_MAX: u32 = 10;
 pub const FETCH_PAUSE_S: u32 = 5;
 /// Before a machine restarts, so that a person can read why.
 pub const RESTART_PAUSE_S: u32 = 30;
+/// Before a machine asks again whose host's agent may still be at work.
+pub const WAIT_PAUSE_S: u32 = 10;
 /// iPXE reads the whole script into low memory; ours are far smaller.
 pub const SCRIPT_BYTES_MAX: usize = 16 * 1024;
 
@@ -63,6 +65,21 @@ pub fn render(entry: &BootEntry, context: &ScriptContext<'_>) -> Result<String, 
         BootEntry::LocalDisk { host, probe } => {
             script.echo("Firesteel", &format!("host {} is provisioned: on to its disk", short(host)));
             local_disk(&mut script, context, probe.as_ref());
+        }
+        BootEntry::Wait { host, why } => {
+            script.echo("Firesteel", &format!("host {} waits", short(host)));
+            script.echo("Firesteel", why);
+            script.line(&format!("sleep {WAIT_PAUSE_S}"));
+            let url = script_url(&context.request.mac.to_string(), context.endpoints);
+            script.retry_loop("script", |script| {
+                script.line(&format!("chain --replace --autofree {url} || goto script-again"));
+            });
+            script.restart("no boot script");
+        }
+        BootEntry::Mismatch { host, reason } => {
+            script.echo("Firesteel", &format!("no token of host {} for this machine", short(host)));
+            script.echo("Firesteel", reason);
+            script.restart("this machine may not be the host");
         }
         BootEntry::Exit { reason } => {
             script.echo("Firesteel: nothing to boot", reason);

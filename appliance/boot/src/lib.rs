@@ -3,6 +3,7 @@
 //! ```text
 //! DHCP request ──► first_stage ──► loader by TFTP or HTTP, or, to iPXE, the script's URL
 //! script request ─► ScriptRequest ─► (caller finds the BootEntry for the MAC) ─► ipxe::render ─► one script
+//!                └► Observation::ask: whether the asker may be the host, and so get a token
 //! kernel, initramfs ─► RoutePath, Sealer::open ─► seed_archive + the ramdisk
 //! local disk on BIOS ─► RoutePath::DiskProbe ─► disk_probe: 512 bytes of 16-bit code, then sanboot
 //! ```
@@ -17,6 +18,7 @@ pub mod features;
 pub mod first_stage;
 pub mod ipxe;
 pub mod mac;
+pub mod observation;
 pub mod request;
 pub mod route;
 pub mod seed;
@@ -31,6 +33,10 @@ pub use features::IpxeFeatures;
 pub use first_stage::{BootClient, FirstStage, Transport, Unserved, first_stage};
 pub use ipxe::{RenderError, ScriptContext, autoexec, render};
 pub use mac::{Mac, MacError};
+pub use observation::{
+    AddressHolder, Asked, AskerMismatch, AskerRule, BootAsker, BootFile, BootFileName, BootFileSet, BootSeal, FileDigest,
+    Observation, ServedBootFiles, UnseenBoot,
+};
 pub use request::{Odd, Platform, RequestError, ScriptRequest};
 pub use route::RoutePath;
 pub use seed::{SeedError, seed_archive};

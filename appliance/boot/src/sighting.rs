@@ -41,6 +41,8 @@ pub enum Stage {
     Script {
         is_uefi: bool,
     },
+    /// Its script was asked for from an address that may not be its own.
+    AddressMismatch(String),
     /// An iPXE that cannot start the kernel.
     WrongBuild(String),
     Kernel,
@@ -59,9 +61,13 @@ impl Stage {
             | Self::NoLoader(_)
             | Self::LoaderFailed(_)
             | Self::Loader { .. } => true,
-            Self::Ipxe | Self::Script { .. } | Self::WrongBuild(_) | Self::Kernel | Self::Initramfs | Self::Agent => {
-                false
-            }
+            Self::Ipxe
+            | Self::Script { .. }
+            | Self::AddressMismatch(_)
+            | Self::WrongBuild(_)
+            | Self::Kernel
+            | Self::Initramfs
+            | Self::Agent => false,
         }
     }
 
@@ -82,6 +88,7 @@ impl fmt::Display for Stage {
             Self::Loader { file, via } => write!(f, "loader {file} fetched by {}", via.to_ascii_uppercase()),
             Self::Ipxe => f.write_str("iPXE runs"),
             Self::Script { .. } => f.write_str("boot script fetched"),
+            Self::AddressMismatch(why) => write!(f, "no boot script: {why}"),
             Self::WrongBuild(why) => write!(f, "no kernel: {why}"),
             Self::Kernel => f.write_str("kernel fetched"),
             Self::Initramfs => f.write_str("initramfs fetched"),
@@ -265,6 +272,7 @@ fn bounded(stage: Stage) -> Stage {
         Stage::Refused(why) => Stage::Refused(cut(&why)),
         Stage::NoLoader(why) => Stage::NoLoader(why.chars().take(2 * TEXT_CHARS_MAX).collect()),
         Stage::LoaderFailed(why) => Stage::LoaderFailed(cut(&why)),
+        Stage::AddressMismatch(why) => Stage::AddressMismatch(why.chars().take(2 * TEXT_CHARS_MAX).collect()),
         Stage::WrongBuild(why) => Stage::WrongBuild(cut(&why)),
         Stage::Loader { file, via } => Stage::Loader { file: cut(&file), via },
         short @ (Stage::Offered(_)

@@ -5,28 +5,38 @@
 //! The clock is the caller's. Neither key nor token has a `Debug` that shows it.
 //!
 //! ```text
-//! byte  0      version (1); also authenticated
+//! byte  0      version (2; 1 is opened, too); also authenticated
 //!       1..13  nonce, random
-//!      13..    encrypted: purpose (1) ‖ attempt (4, big endian) ‖ expiry (8, Unix seconds) ‖ subject (UTF-8)
+//!      13..    encrypted: purpose (1) ‖ attempt (8, big endian) ‖ expiry (8, Unix seconds)
+//!              ‖ length of the boot's seal (1; not in version 1) ‖ seal ‖ subject (UTF-8)
 //!      last 16 authentication tag
+//!
+//! seal: grant (8) ‖ asker (1: 0 by lease, 1 first) ‖ address (16, IPv4 mapped) ‖ SHA-256 of kernel, initramfs and,
+//! where it is known, agent (32 each)
 //! ```
 
-use std::fmt;
+use std::{fmt, net::IpAddr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom, SystemRandom};
 
+use crate::observation::{BootAsker, BootSeal, FileDigest};
+
 /// Of the sealing key.
 pub const KEY_BYTES: usize = 32;
 /// A host's uid is 36 characters, a MAC 17; the rest is room for names.
 pub const SUBJECT_BYTES_MAX: usize = 128;
 /// What a token of the longest subject takes; anything longer is refused before it is decoded.
-pub const TOKEN_CHARS_MAX: usize = (1 + NONCE_LEN + FIXED_BYTES + SUBJECT_BYTES_MAX + TAG_BYTES).div_ceil(3) * 4;
+pub const TOKEN_CHARS_MAX: usize =
+    (1 + NONCE_LEN + FIXED_BYTES + SEAL_BYTES_MAX + SUBJECT_BYTES_MAX + TAG_BYTES).div_ceil(3) * 4;
 
-const VERSION: u8 = 1;
-const FIXED_BYTES: usize = 1 + 8 + 8;
+const VERSION: u8 = 2;
+/// Without seals of boots.
+const OLD_VERSION: u8 = 1;
+const FIXED_BYTES: usize = 1 + 8 + 8 + 1;
+const SEAL_BYTES_MAX: usize = 8 + 1 + 16 + 3 * 32;
 const TAG_BYTES: usize = 16;
 
 /// What the bearer may do. A token of one purpose opens nothing of another.
@@ -68,6 +78,8 @@ pub struct Claims {
     /// The number of this boot of it.
     pub attempt: u64,
     pub expires_unix_s: u64,
+    /// What belongs to the boot, where it is one.
+    pub boot: Option<BootSeal>,
 }
 
 /// A token on its way to the one client that it is for.
@@ -147,10 +159,13 @@ impl Sealer {
         }
         let mut nonce = [0; NONCE_LEN];
         self.random.fill(&mut nonce).map_err(|_| SealError::Random)?;
-        let mut body = Vec::with_capacity(FIXED_BYTES + claims.subject.len() + TAG_BYTES);
+        let boot = claims.boot.as_ref().map(seal_bytes).unwrap_or_default();
+        let mut body = Vec::with_capacity(FIXED_BYTES + boot.len() + claims.subject.len() + TAG_BYTES);
         body.push(claims.purpose.code());
         body.extend_from_slice(&claims.attempt.to_be_bytes());
         body.extend_from_slice(&claims.expires_unix_s.to_be_bytes());
+        body.push(u8::try_from(boot.len()).map_err(|_| SealError::Seal)?);
+        body.extend_from_slice(&boot);
         body.extend_from_slice(claims.subject.as_bytes());
         self.key
             .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from([VERSION]), &mut body)
@@ -189,7 +204,7 @@ impl Sealer {
             return Err(TokenError::Malformed);
         }
         let bytes = URL_SAFE_NO_PAD.decode(token).map_err(|_| TokenError::Malformed)?;
-        let Some((&VERSION, rest)) = bytes.split_first() else {
+        let Some((&version @ (VERSION | OLD_VERSION), rest)) = bytes.split_first() else {
             return Err(TokenError::Malformed);
         };
         let Some((nonce, sealed)) = rest.split_first_chunk::<NONCE_LEN>() else {
@@ -198,17 +213,63 @@ impl Sealer {
         let mut sealed = sealed.to_vec();
         let body = self
             .key
-            .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from([VERSION]), &mut sealed)
+            .open_in_place(Nonce::assume_unique_for_key(*nonce), Aad::from([version]), &mut sealed)
             .map_err(|_| TokenError::Altered)?;
-        parse_claims(body).ok_or(TokenError::Malformed)
+        parse_claims(body, version).ok_or(TokenError::Malformed)
     }
 }
 
-fn parse_claims(body: &[u8]) -> Option<Claims> {
+fn seal_bytes(seal: &BootSeal) -> Vec<u8> {
+    let (code, address) = match seal.asker {
+        BootAsker::Leased(address) => (0, address),
+        BootAsker::First(address) => (1, address),
+    };
+    let address = match address {
+        IpAddr::V4(address) => address.to_ipv6_mapped(),
+        IpAddr::V6(address) => address,
+    };
+    let mut bytes = seal.grant.to_be_bytes().to_vec();
+    bytes.push(code);
+    bytes.extend_from_slice(&address.octets());
+    for digest in [Some(seal.kernel), Some(seal.initramfs), seal.agent].into_iter().flatten() {
+        bytes.extend_from_slice(&digest.0);
+    }
+    bytes
+}
+
+fn parse_seal(bytes: &[u8]) -> Option<BootSeal> {
+    let (grant, rest) = bytes.split_first_chunk::<8>()?;
+    let (&code, rest) = rest.split_first()?;
+    let (address, rest) = rest.split_first_chunk::<16>()?;
+    let address = IpAddr::from(*address).to_canonical();
+    let (kernel, rest) = rest.split_first_chunk::<32>()?;
+    let (initramfs, rest) = rest.split_first_chunk::<32>()?;
+    let agent = match rest {
+        [] => None,
+        rest => Some(FileDigest(rest.try_into().ok()?)),
+    };
+    Some(BootSeal {
+        grant: u64::from_be_bytes(*grant),
+        asker: if code == 0 { BootAsker::Leased(address) } else { BootAsker::First(address) },
+        kernel: FileDigest(*kernel),
+        initramfs: FileDigest(*initramfs),
+        agent,
+    })
+}
+
+fn parse_claims(body: &[u8], version: u8) -> Option<Claims> {
     let (&purpose, rest) = body.split_first()?;
     let (attempt, rest) = rest.split_first_chunk::<8>()?;
-    let (expires, subject) = rest.split_first_chunk::<8>()?;
+    let (expires, rest) = rest.split_first_chunk::<8>()?;
+    let (boot, subject) = if version == OLD_VERSION {
+        (None, rest)
+    } else {
+        let (&length, rest) = rest.split_first()?;
+        let (seal, subject) = rest.split_at_checked(length.into())?;
+        (if length == 0 { None } else { Some(parse_seal(seal)?) }, subject)
+    };
     Some(Claims {
+        boot,
         purpose: Purpose::from_code(purpose)?,
         subject: std::str::from_utf8(subject).ok()?.to_owned(),
         attempt: u64::from_be_bytes(*attempt),
@@ -228,7 +289,38 @@ mod tests {
     }
 
     fn claims() -> Claims {
-        Claims { purpose: Purpose::Agent, subject: "6f1d3a52-uid".into(), attempt: 3, expires_unix_s: 1_000 }
+        Claims { purpose: Purpose::Agent, subject: "6f1d3a52-uid".into(), attempt: 3, expires_unix_s: 1_000, boot: None }
+    }
+
+    fn seal(asker: BootAsker) -> BootSeal {
+        let digest = |byte| FileDigest([byte; 32]);
+        BootSeal { grant: 7, asker, kernel: digest(1), initramfs: digest(2), agent: Some(digest(3)) }
+    }
+
+    #[test]
+    fn what_belongs_to_a_boot_is_carried() {
+        let four = IpAddr::from([10, 77, 0, 100]);
+        let six = "fd00::1".parse().unwrap();
+        for asker in [BootAsker::Leased(four), BootAsker::First(four), BootAsker::Leased(six), BootAsker::First(six)] {
+            for seal in [seal(asker), BootSeal { agent: None, ..seal(asker) }] {
+                let claims = Claims { boot: Some(seal), ..claims() };
+                let token = sealer().seal(&claims).unwrap();
+                assert_eq!(sealer().open(token.as_str(), 1, Purpose::Agent), Ok(claims));
+            }
+        }
+    }
+
+    /// An installed OS of before the upgrade has one.
+    #[test]
+    fn a_token_of_version_1_is_opened() {
+        let mut body = vec![Purpose::Instance.code()];
+        body.extend_from_slice(&[3_u64.to_be_bytes(), 1_000_u64.to_be_bytes()].concat());
+        body.extend_from_slice(b"6f1d3a52-uid");
+        let nonce = || Nonce::assume_unique_for_key([5; NONCE_LEN]);
+        sealer().key.seal_in_place_append_tag(nonce(), Aad::from([OLD_VERSION]), &mut body).unwrap();
+        let token = URL_SAFE_NO_PAD.encode([&[OLD_VERSION][..], &[5; NONCE_LEN], &body].concat());
+        let wanted = Claims { purpose: Purpose::Instance, ..claims() };
+        assert_eq!(sealer().open(&token, 1, Purpose::Instance), Ok(wanted));
     }
 
     #[test]
@@ -265,10 +357,12 @@ mod tests {
 
     #[test]
     fn subjects_have_bounds_and_the_longest_fits() {
-        let subject = |bytes: usize| Claims { subject: "a".repeat(bytes), ..claims() };
+        let boot = Some(seal(BootAsker::First("fd00::1".parse().unwrap())));
+        let subject = |bytes: usize| Claims { subject: "a".repeat(bytes), boot, ..claims() };
         assert_eq!(sealer().seal(&subject(0)), Err(SealError::Subject));
         assert_eq!(sealer().seal(&subject(SUBJECT_BYTES_MAX + 1)), Err(SealError::Subject));
         let token = sealer().seal(&subject(SUBJECT_BYTES_MAX)).unwrap();
+        assert_eq!(token.as_str().len().div_ceil(4) * 4, TOKEN_CHARS_MAX);
         assert!(sealer().open(token.as_str(), 1, Purpose::Agent).is_ok());
     }
 

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 const ENDPOINTS: Endpoints = Endpoints { address: Ipv4Addr::new(10, 77, 0, 1), http_port: 8080, agent_port: 8443 };
 
 fn token() -> SealedToken {
-    let claims = Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 1, expires_unix_s: 9 };
+    let claims = Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 1, expires_unix_s: 9, boot: None };
     Sealer::new(&[1; 32]).seal(&claims).unwrap()
 }
 
@@ -72,6 +72,38 @@ fn an_agent_without_a_token_is_an_error() {
     let context = ScriptContext { endpoints: &ENDPOINTS, request: &request, token: None, arguments: &arguments };
     assert_eq!(render(&BootEntry::Discovery, &context), Err(RenderError::NoToken));
     assert!(render(&BootEntry::Exit { reason: "none".into() }, &context).is_ok());
+}
+
+#[test]
+fn who_waits_asks_again_and_no_token_is_needed() {
+    let request = ScriptRequest::parse("mac=52-54-00-01-02-03&platform=efi").unwrap();
+    let arguments = KernelArguments::default();
+    let context = ScriptContext { endpoints: &ENDPOINTS, request: &request, token: None, arguments: &arguments };
+    let entry = BootEntry::Wait { host: "node-1".into(), why: "its agent is at work".into() };
+    let script = render(&entry, &context).unwrap();
+    let wanted = "\
+#!ipxe
+echo Firesteel: this machine is 52-54-00-01-02-03
+echo Firesteel: host node-1 waits
+echo Firesteel: its agent is at work
+sleep 10
+set script-round:int32 0
+:script
+chain --replace --autofree http://10.77.0.1:8080/boot.ipxe?mac=52-54-00-01-02-03&uuid=${uuid}&serial=${serial:uristring}&platform=${platform}&buildarch=${buildarch} || goto script-again
+";
+    assert!(script.starts_with(wanted) && script.ends_with("\nsleep 30\nreboot\n"), "{script}");
+}
+
+/// Going on to an old disk would boot the system that is about to be replaced.
+#[test]
+fn who_may_not_be_the_host_restarts() {
+    let request = ScriptRequest::parse("mac=52-54-00-01-02-03&platform=efi").unwrap();
+    let arguments = KernelArguments::default();
+    let context = ScriptContext { endpoints: &ENDPOINTS, request: &request, token: None, arguments: &arguments };
+    let entry = BootEntry::Mismatch { host: "node-1".into(), reason: "asked from 10.77.0.9".into() };
+    let script = render(&entry, &context).unwrap();
+    assert!(script.contains("no token of host node-1 for this machine\necho Firesteel: asked from 10.77.0.9"), "{script}");
+    assert!(script.ends_with("\nsleep 30\nreboot\n") && !script.contains("/boot/"), "{script}");
 }
 
 #[test]
@@ -160,6 +192,10 @@ proptest! {
         let none = KernelArguments::default();
         for (entry, plain) in [
             (BootEntry::Exit { reason: text.clone() }, BootEntry::Exit { reason: "x".into() }),
+            (
+                BootEntry::Mismatch { host: text.clone(), reason: text.clone() },
+                BootEntry::Mismatch { host: "x".into(), reason: "x".into() },
+            ),
             (
                 BootEntry::LocalDisk { host: text.clone(), probe: probe.clone() },
                 BootEntry::LocalDisk { host: "x".into(), probe },

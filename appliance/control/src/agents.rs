@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use firesteel_boot::{BootEntry, Claims, Purpose};
+use firesteel_boot::{BootEntry, BootSeal, Claims, Purpose, UnseenBoot};
 use firesteel_kube::Status;
 use firesteel_resources::{
     hardware::{changes::changes, neighbour::Heard as Spoken},
@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey,
+    Control, HostKey, boot_record,
     control::{unix_milliseconds, unix_seconds},
     identity,
     journals::{self, event},
@@ -43,6 +43,8 @@ enum Binding {
     SecondKey,
     OldAttempt { current: u64 },
     AnotherMachine { why: String },
+    /// The boot that the token is of was not seen.
+    Unseen(UnseenBoot),
 }
 
 impl Control {
@@ -107,10 +109,11 @@ impl Control {
     async fn host_hello(&self, claims: &Claims, hello: &Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
         let key = self.host_of(claims)?;
         let now = self.now();
+        let seen = self.hello_counts(claims, hello);
         let binding = self
             .inner
             .journals
-            .change(&key, |status| bind(status, claims.attempt, hello, remote, now))
+            .change(&key, |status| bind(status, claims.attempt, hello, (claims.boot, &seen), (remote, now)))
             .await
             .map_err(busy)?
             .ok_or_else(|| refusal(RefusalReason::Busy, "this host has no journal yet: try again"))?;
@@ -122,6 +125,7 @@ impl Control {
                 self.suspect(&key, None);
                 self.inner.queue.wake(&key);
             }
+            Binding::Unseen(why) => return Err(self.refuse_unseen(&key, claims.attempt, &why, remote)),
             Binding::AnotherMachine { why } => {
                 self.inner.metrics.agent_refused();
                 tracing::warn!(host = %key, attempt = claims.attempt, %remote, "{why}");
@@ -147,6 +151,16 @@ impl Control {
         let hold = self.hold_of(&key);
         let verdict = self.verdict_of(&key, 0, hold.is_some());
         Ok(HelloReply { host: key.name, attempt: claims.attempt, time_ms: unix_milliseconds(now), verdict, hold })
+    }
+
+    /// Nothing is bound, and the next boot of the host gets another number.
+    fn refuse_unseen(&self, key: &HostKey, attempt: u64, why: &UnseenBoot, remote: IpAddr) -> Refusal {
+        self.inner.metrics.agent_refused();
+        tracing::warn!(host = %key, attempt, %remote, "could not take a hello: {why}");
+        if let Some(view) = self.views().hosts.get_mut(key) {
+            view.unseen_attempt = Some(attempt);
+        }
+        refusal(RefusalReason::BadToken, &format!("this boot was not seen: {why}; boot again from the network"))
     }
 
     fn suspect(&self, key: &HostKey, why: Option<String>) {
@@ -354,7 +368,13 @@ pub(crate) fn busy(status: Status) -> Refusal {
 }
 
 /// Binds a token to the key of the first hello; pure.
-fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpAddr, now: Timestamp) -> Binding {
+fn bind(
+    status: &mut HostJournalStatus,
+    attempt: u64,
+    hello: &Hello,
+    (boot, seen): (Option<BootSeal>, &Result<(), UnseenBoot>),
+    (remote, now): (IpAddr, Timestamp),
+) -> Binding {
     let current = journals::attempt(status);
     if current != attempt {
         return Binding::OldAttempt { current };
@@ -372,6 +392,15 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
         );
         status.note_again(event(now, attempt, "second_agent", detail));
         return Binding::SecondKey;
+    }
+    // After a restart what is written counts.
+    let was_sent = boot.is_some_and(|seal| boot_record::was_sent(status, attempt, &seal));
+    if let Err(why) = seen
+        && !(was_sent && matches!(why, UnseenBoot::NotFetched { .. }))
+    {
+        let detail = format!("from {remote}, MAC {}: {why}", map::field(&hello.identity.boot_mac));
+        status.note_again(event(now, attempt, "unseen_boot", detail));
+        return Binding::Unseen(why.clone());
     }
     // Who asks to try again after an inspection says that the machine may have become another one since.
     let retried_at = journals::retried_at(status);
@@ -397,6 +426,9 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, remote: IpA
         abilities: hello.program.abilities.iter().take(limits::ABILITIES_MAX).map(|own| map::field(own)).collect(),
         ..AgentBinding::default()
     });
+    if let Some(boot) = status.boot.as_mut().filter(|boot| boot.attempt == attempt) {
+        boot.hello_at = Some(now);
+    }
     status.progress = None;
     #[allow(clippy::cast_precision_loss, reason = "seconds for people")]
     let detail = format!("{:.1} s after the kernel's start", hello.uptime_ms as f64 / 1000.0);
@@ -713,18 +745,25 @@ mod tests {
         let remote = "192.0.2.9".parse().unwrap();
         let now = Timestamp::UNIX_EPOCH;
         let mut status = journal(4);
-        assert!(matches!(bind(&mut status, 4, &hello(1), remote, now), Binding::New));
-        assert!(matches!(bind(&mut status, 4, &hello(1), remote, now), Binding::Known));
+        let unseen = Err(UnseenBoot::Unsealed);
+        for _ in 0..2 {
+            let refused = bind(&mut status, 4, &hello(1), (None, &unseen), (remote, now));
+            assert!(matches!(refused, Binding::Unseen(UnseenBoot::Unsealed)));
+        }
+        assert_eq!(status.agent, None, "nothing is bound");
+        assert_eq!(status.timeline.iter().filter(|event| event.event == "unseen_boot").count(), 1);
+        assert!(matches!(bind(&mut status, 4, &hello(1), (None, &Ok(())), (remote, now)), Binding::New));
+        assert!(matches!(bind(&mut status, 4, &hello(1), (None, &unseen), (remote, now)), Binding::Known), "it was seen before");
         let bound = status.agent.clone();
-        assert!(matches!(bind(&mut status, 4, &hello(2), remote, now), Binding::SecondKey));
-        assert!(matches!(bind(&mut status, 4, &hello(2), remote, now), Binding::SecondKey));
+        assert!(matches!(bind(&mut status, 4, &hello(2), (None, &Ok(())), (remote, now)), Binding::SecondKey));
+        assert!(matches!(bind(&mut status, 4, &hello(2), (None, &Ok(())), (remote, now)), Binding::SecondKey));
         assert_eq!(status.agent, bound, "the second key changes nothing for the first");
         let second: Vec<_> = status.timeline.iter().filter(|event| event.event == "second_agent").collect();
         assert_eq!(second.len(), 1, "reported once, not at each try");
         assert!(second[0].detail.contains("192.0.2.9") && second[0].detail.contains("52:54:00:00:00:01"));
-        assert!(matches!(bind(&mut status, 3, &hello(1), remote, now), Binding::OldAttempt { current: 4 }));
+        assert!(matches!(bind(&mut status, 3, &hello(1), (None, &Ok(())), (remote, now)), Binding::OldAttempt { current: 4 }));
         status.memory = serde_json::json!({"attempt": 5});
-        assert!(matches!(bind(&mut status, 5, &hello(2), remote, now), Binding::New), "a new attempt, a new key");
+        assert!(matches!(bind(&mut status, 5, &hello(2), (None, &Ok(())), (remote, now)), Binding::New), "a new attempt, a new key");
     }
 
     /// A second machine with the host's MAC, as after a swap of boards or of cables.
@@ -739,17 +778,17 @@ mod tests {
         let mut other = hello(2);
         other.identity.uuid = "4c4c4544-0046-3310-8051-b4c04f564433".into();
         for _ in 0..2 {
-            assert!(matches!(bind(&mut status, 4, &other, remote, now), Binding::AnotherMachine { .. }));
+            assert!(matches!(bind(&mut status, 4, &other, (None, &Ok(())), (remote, now)), Binding::AnotherMachine { .. }));
         }
         assert_eq!(status.agent, None, "the token is not taken");
         let told: Vec<_> = status.timeline.iter().filter(|event| event.event == "another_machine").collect();
         assert!(told.len() == 1 && told[0].detail.contains("564433") && told[0].detail.contains("192.0.2.9"));
         let mut replaced = status.clone();
         replaced.memory["retriedAt"] = serde_json::json!("2026-01-01T00:00:00Z");
-        assert!(matches!(bind(&mut replaced, 4, &other, remote, now), Binding::New), "a person said so");
+        assert!(matches!(bind(&mut replaced, 4, &other, (None, &Ok(())), (remote, now)), Binding::New), "a person said so");
         let mut right = hello(1);
         right.identity.uuid = "4C4C4544-0046-3310-8051-B4C04F564432".into();
-        assert!(matches!(bind(&mut status, 4, &right, remote, now), Binding::New));
+        assert!(matches!(bind(&mut status, 4, &right, (None, &Ok(())), (remote, now)), Binding::New));
     }
 
     fn report(plan: u32, state: StepState, done_bytes: u64, leaving: bool) -> Report {
@@ -808,7 +847,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), now);
+        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), now));
         for index in 0..150 {
             let how = "x".repeat(if index % 2 == 0 { 1 << 20 } else { 15 << 10 });
             let receipt = Receipt {
@@ -839,7 +878,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), now);
+        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), now));
         let receipt = |index: u32| Receipt {
             plan: 2,
             index,
@@ -870,7 +909,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), now);
+        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), now));
         let early = Report {
             receipts: vec![Receipt {
                 plan: 1,
@@ -903,7 +942,7 @@ mod tests {
         const { assert!(limits::REPORT_INTERVAL.as_secs() * 2 <= 10) };
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), Timestamp::UNIX_EPOCH);
+        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), Timestamp::UNIX_EPOCH));
         let mut last: Option<Report> = None;
         for second in (2..=180).step_by(2) {
             let now = Timestamp::from_second(second).unwrap();
@@ -924,7 +963,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), "192.0.2.9".parse().unwrap(), now);
+        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), now));
         let nic = NicRecord { mac: "a".into(), ..NicRecord::default() };
         status.hardware = Some(HardwareRecord { nics: vec![nic], attempt: 1, ..HardwareRecord::default() });
         let spoke = |sequence, port: &str| {

@@ -1,13 +1,16 @@
 //! What a machine that asks for its boot script gets, and what its token opens.
 
+use std::net::IpAddr;
+
 use firesteel_boot::{
-    BootEntry, Claims, Mac, Purpose, ScriptContext, ScriptRequest, SealedToken, ipxe::wrong_build, render,
+    AskerMismatch, BootAsker, BootEntry, Claims, Mac, Platform, Purpose, ScriptContext, ScriptRequest, SealedToken, ipxe::wrong_build, render,
 };
 use firesteel_wire::{NetworkPlan, Seed};
-use jiff::SignedDuration;
 
 use crate::{
-    Control, Denied, HostKey, NetworkEvent,
+    Control, Denied, NetworkEvent,
+    boot_again::BootAgain,
+    boot_record::BootStage,
     control::unix_seconds,
     discovery::{self, DiscoveryBoot},
     views::NetworkView,
@@ -17,57 +20,138 @@ use crate::{
 /// the longest erase of a large disk; what bounds its harm is that the first key takes it.
 pub(crate) const BOOT_TOKEN_S: u64 = 7 * 24 * 3600;
 
-/// An agent that works reports every 2 s; after three missed reports it may have been cut off.
-const WORKING_QUIET: SignedDuration = SignedDuration::from_secs(6);
-
 /// What a boot token stands for.
 #[derive(Clone, Debug)]
 pub struct BootGrant {
     pub mac: Mac,
     pub seed: Seed,
+    pub claims: Claims,
+}
+
+/// What a machine is sent that asks for its boot script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BootScript {
+    pub text: String,
+    pub kind: ScriptKind,
+}
+
+/// What a boot script has its machine do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScriptKind {
+    /// Go on with its boot, as its entry says.
+    Boots,
+    /// Ask again: the agent of its host may still be at work.
+    Waits,
+    /// Restart or give up: it may not be the machine.
+    Mismatch(AskerMismatch),
+    /// Give up: its iPXE cannot start the kernel.
+    WrongBuild,
+}
+
+/// What a script is made of.
+struct Decided {
+    entry: BootEntry,
+    token: Option<(SealedToken, Claims)>,
+    kind: ScriptKind,
+}
+
+impl Decided {
+    fn exit(reason: &str) -> Self {
+        Self { entry: exit(reason), token: None, kind: ScriptKind::Boots }
+    }
 }
 
 impl Control {
-    /// The script for one client. Never fails: a client that gets no script would stop without
-    /// a word, so errors become a script that says them.
-    pub async fn script(&self, request: &ScriptRequest) -> String {
+    /// Makes the script for one client, who asks from this address. Never fails: a client that gets no script would
+    /// stop without a word, so errors become a script that says them.
+    pub async fn script(&self, request: &ScriptRequest, from: IpAddr) -> BootScript {
+        let Decided { entry, token, kind } = self.decide_script(request, from).await;
+        let text = self.render(&entry, request, token.as_ref().map(|(token, _)| token));
+        if kind == ScriptKind::Boots {
+            self.note_script(request, token.map(|(_, claims)| claims).as_ref(), text.len() as u64);
+        }
+        BootScript { text, kind }
+    }
+
+    /// The first token of a host's attempt is a stage of its boot; everything else, anyone can make happen.
+    fn note_script(&self, request: &ScriptRequest, claims: Option<&Claims>, bytes: u64) {
+        let odd = request.odd.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let has_words = !odd.is_empty();
+        let event = NetworkEvent::Script { bytes, is_uefi: request.platform == Platform::Efi, odd };
+        let first = claims.filter(|claims| claims.purpose == Purpose::Agent && self.is_first_grant(claims));
+        if let Some(claims) = first {
+            self.note_boot_stage(claims, BootStage::Script, bytes);
+        }
+        if first.is_some() && !has_words {
+            self.watch(request.mac, &event);
+        } else {
+            self.note(request.mac, event);
+        }
+    }
+
+    async fn decide_script(&self, request: &ScriptRequest, from: IpAddr) -> Decided {
+        let mac = request.mac;
         if let Some(buildarch) = request.wrong_build() {
             // Before anything counts as a boot: this one cannot be one.
-            self.note(request.mac, NetworkEvent::WrongBuild { buildarch: shortened(buildarch) });
-            return self.render(&exit(&wrong_build(&shortened(buildarch))), request, None);
+            self.note(mac, NetworkEvent::WrongBuild { buildarch: shortened(buildarch) });
+            return Decided { kind: ScriptKind::WrongBuild, ..Decided::exit(&wrong_build(&shortened(buildarch))) };
         }
         if !self.knows_hosts().await {
-            return self.render(&exit("the appliance is starting: try again"), request, None);
+            return Decided::exit("the appliance is starting: try again");
         }
-        self.first_step(request.mac).await;
-        let spent = self.notice_reboot(request.mac).await;
-        let (entry, uid) = self.boot_entry(request.mac);
+        self.first_step(mac).await;
+        let asked = self.asked(mac, from);
+        let spent = match self.boot_again(mac, &asked).await {
+            BootAgain::Mismatch(mismatch) => return self.mismatched(mac, mismatch),
+            BootAgain::Live { host, why } => {
+                self.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
+                let entry = BootEntry::Wait { host, why };
+                return Decided { entry, token: None, kind: ScriptKind::Waits };
+            }
+            BootAgain::Spent(attempt) => Some(attempt),
+            BootAgain::First => None,
+        };
+        let (entry, uid) = self.boot_entry(mac);
+        let asker = match self.admit(mac, &entry, &asked) {
+            Ok(asker) => asker,
+            Err(mismatch) => return self.mismatched(mac, mismatch),
+        };
         if let (BootEntry::Agent { host, attempt }, Some(spent)) = (&entry, spent)
             && *attempt == spent
         {
-            // Its agent would be taken for a second one, and switch the host off. The host goes elsewhere now, so
-            // once it may go on nobody is to wait for this boot.
+            // Its agent would be taken for a second one. The host goes elsewhere now, so once it may go on nobody is
+            // to wait for this boot.
             if let Some(view) = self.views().host_of(&uid) {
                 view.rebooted_attempt = None;
             }
             let text = format!("the number of this boot is taken, and {host} gets no other one while it is paused");
-            return self.render(&exit(&text), request, None);
+            return Decided::exit(&text);
         }
-        let discovery = match entry {
-            BootEntry::Discovery => match self.discovered_boot(request).await {
-                Ok(boot) => Some(boot),
-                Err(reason) => return self.render(&exit(&reason), request, None),
-            },
-            BootEntry::Agent { .. } | BootEntry::LocalDisk { .. } | BootEntry::Exit { .. } => None,
-        };
-        let token = match self.boot_token(&entry, &uid, discovery) {
-            Ok(token) => token,
-            Err(error) => {
-                tracing::error!(mac = %request.mac, %error, "sealing a boot token");
-                return self.render(&exit("the appliance could not make a token; see its log"), request, None);
+        let mut discovery = None;
+        if entry == BootEntry::Discovery {
+            match self.discovered_boot(request).await {
+                Ok(boot) => discovery = Some(boot),
+                Err(reason) => return Decided::exit(&reason),
             }
+        }
+        match self.boot_token(&entry, &uid, discovery, asker) {
+            Ok(token) => Decided { entry, token, kind: ScriptKind::Boots },
+            Err(error) => {
+                tracing::error!(%mac, %error, "could not seal a boot token");
+                Decided::exit("the appliance could not make a token; see its log")
+            }
+        }
+    }
+
+    /// A host that was to run the agent restarts; any other machine goes on to its next boot option.
+    fn mismatched(&self, mac: Mac, mismatch: AskerMismatch) -> Decided {
+        let reason = mismatch.to_string();
+        let entry = if let BootEntry::Agent { host, .. } = self.boot_entry(mac).0 {
+            BootEntry::Mismatch { host, reason }
+        } else {
+            exit(&reason)
         };
-        self.render(&entry, request, token.as_ref())
+        Decided { entry, token: None, kind: ScriptKind::Mismatch(mismatch) }
     }
 
     fn render(&self, entry: &BootEntry, request: &ScriptRequest, token: Option<&SealedToken>) -> String {
@@ -94,51 +178,6 @@ impl Control {
         }
     }
 
-    /// A host that asks for its script although an agent of the current attempt is bound has booted
-    /// again: its token is taken, so the planner gives it the next attempt before it is answered.
-    ///
-    /// An agent that works and was heard just now did not boot: then somebody else uses its MAC, who
-    /// gets a token that is taken, and changes nothing.
-    ///
-    /// The attempt whose token was found taken; where it still is the current one afterwards, the host is paused
-    /// or the store fails.
-    async fn notice_reboot(&self, mac: Mac) -> Option<u64> {
-        let (key, attempt, working) = self.agent_entry(mac)?;
-        if working {
-            tracing::warn!(host = %key, %mac, "a boot script was asked for while the host's agent is at work");
-            return None;
-        }
-        let bound = match self.inner.journals.read(&key).await {
-            Ok(journal) => journal.and_then(|journal| journal.agent).is_some_and(|agent| agent.attempt == attempt),
-            Err(status) => {
-                tracing::error!(host = %key, error = %status.message, "reading a journal");
-                false
-            }
-        };
-        if !bound {
-            return None;
-        }
-        if let Some(view) = self.views().hosts.get_mut(&key) {
-            view.rebooted_attempt = Some(attempt);
-        }
-        if let Err(status) = self.step_now(&key).await {
-            tracing::error!(host = %key, error = %status.message, "stepping a host that booted again");
-        }
-        Some(attempt)
-    }
-
-    /// Host and attempt of a MAC whose entry is the agent, and whether an agent is at work there.
-    fn agent_entry(&self, mac: Mac) -> Option<(HostKey, u64, bool)> {
-        let views = self.views();
-        let key = views.by_mac.get(&mac)?;
-        let view = views.hosts.get(key)?;
-        let Some(BootEntry::Agent { attempt, .. }) = &view.boot_entry else { return None };
-        let heard = view.agent.attempt == *attempt
-            && view.agent.last_report_at.is_some_and(|at| self.now().duration_since(at) < WORKING_QUIET);
-        let working = heard && view.agent.last_report.as_ref().is_some_and(|report| !report.idle && !report.leaving);
-        Some((key.clone(), *attempt, working))
-    }
-
     /// The entry for a MAC, and the uid of its host.
     fn boot_entry(&self, mac: Mac) -> (BootEntry, String) {
         let views = self.views();
@@ -157,15 +196,17 @@ impl Control {
         entry: &BootEntry,
         uid: &str,
         discovery: Option<DiscoveryBoot>,
-    ) -> Result<Option<SealedToken>, firesteel_boot::SealError> {
+        asker: Option<BootAsker>,
+    ) -> Result<Option<(SealedToken, Claims)>, firesteel_boot::SealError> {
         let (purpose, subject, attempt) = match (entry, discovery) {
             (BootEntry::Agent { attempt, .. }, _) => (Purpose::Agent, uid.to_owned(), *attempt),
             (_, Some(boot)) => (Purpose::Discovery, boot.subject, boot.number),
-            (BootEntry::Discovery | BootEntry::LocalDisk { .. } | BootEntry::Exit { .. }, None) => return Ok(None),
+            (_, None) => return Ok(None),
         };
         let expires_unix_s = unix_seconds(self.now()) + BOOT_TOKEN_S;
-        let claims = Claims { purpose, subject, attempt, expires_unix_s };
-        self.config().sealer.seal(&claims).map(Some)
+        let mut claims = Claims { purpose, subject, attempt, expires_unix_s, boot: None };
+        claims.boot = asker.map(|asker| self.seal_boot(&claims, asker));
+        Ok(Some((self.config().sealer.seal(&claims)?, claims)))
     }
 
     /// Opens a boot token for kernel and initramfs.
@@ -186,6 +227,9 @@ impl Control {
             Purpose::Agent => self.host_of_token(&claims)?,
             Purpose::Instance => return Err(Denied::Token("this token does not boot".to_owned())),
         };
+        if claims.boot.is_none_or(|seal| self.config().boot_files.of(&seal).is_none()) {
+            return Err(Denied::Token("the files of this boot are not served any more: boot again".to_owned()));
+        }
         let network = match network {
             NetworkView::Dhcp => None,
             NetworkView::Plan(plan) => Some(NetworkPlan::clone(&plan)),
@@ -199,7 +243,7 @@ impl Control {
             pin_sha256: self.config().pin_sha256.clone(),
             boot_mac: mac_with_colons(mac),
         };
-        Ok(BootGrant { mac, seed })
+        Ok(BootGrant { mac, seed, claims })
     }
 
     /// Boot MAC and network of the host that an agent token names, while its attempt is the current one.

@@ -47,7 +47,7 @@ pub(crate) struct BootWatch {
 impl BootWatch {
     /// Takes in an event of a machine; whether a stall that was reported is over by it.
     pub(crate) fn note(&self, mac: Mac, event: &NetworkEvent, is_host: bool, now: Timestamp) -> bool {
-        let Some(stage) = stage(event) else { return false };
+        let Some(stage) = stage(event, is_host) else { return false };
         let mut table = self.lock();
         let is_awaited = matches!(stage, Stage::Loader { .. } | Stage::Kernel);
         let is_over = table.note(mac, stage, is_host, now);
@@ -76,6 +76,7 @@ impl BootWatch {
             stage: seen.stage.to_string(),
             at: Some(seen.at),
             stalled: seen.stall(now).map(ToString::to_string),
+            mismatch: None,
         })
     }
 
@@ -104,7 +105,7 @@ impl BootWatch {
 }
 
 /// The stage that an event stands for; none where it says nothing of a boot.
-fn stage(event: &NetworkEvent) -> Option<Stage> {
+fn stage(event: &NetworkEvent, is_host: bool) -> Option<Stage> {
     let of_dhcp = |asker: &Asker, stage: Stage| match asker {
         Asker::Firmware => Some(stage),
         Asker::Ipxe => Some(Stage::Ipxe),
@@ -121,10 +122,12 @@ fn stage(event: &NetworkEvent) -> Option<Stage> {
         NetworkEvent::Loader { file, via, .. } => Some(Stage::Loader { file: file.clone(), via }),
         NetworkEvent::LoaderFailed { .. } => Some(Stage::LoaderFailed(event.detail())),
         NetworkEvent::Script { is_uefi, .. } => Some(Stage::Script { is_uefi: *is_uefi }),
+        // Of a host it says that another machine may have asked, which is no stage of the host's boot.
+        NetworkEvent::AddressMismatch { text } => (!is_host).then(|| Stage::AddressMismatch(text.clone())),
         NetworkEvent::WrongBuild { buildarch } => Some(Stage::WrongBuild(wrong_build(buildarch))),
         NetworkEvent::Kernel { .. } => Some(Stage::Kernel),
         NetworkEvent::Initramfs { .. } => Some(Stage::Initramfs),
-        NetworkEvent::BootStalled { .. } | NetworkEvent::NoDisk => None,
+        NetworkEvent::BootStalled { .. } | NetworkEvent::ScriptWaits { .. } | NetworkEvent::NoDisk => None,
     }
 }
 

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use firesteel_boot::{Endpoints, KernelArguments, Mac, Sealer};
+use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Mac, Sealer, ServedBootFiles};
 use firesteel_kube::{Change, Core, Objects, Occurrence, Status};
 use firesteel_plan::{policy::Trigger, skew::Minimum};
 use firesteel_resources::{
@@ -31,6 +31,7 @@ use crate::{
     groups::Groups,
     images::Images,
     journals::Journals,
+    leases::LiveLeases,
     logs::HostLogs,
     metrics::Metrics,
     notes,
@@ -47,7 +48,7 @@ use crate::{
 const STEPPERS: usize = 4;
 /// How often a step that somebody waits for is made again where others wrote in between.
 const STEPS_NOW_MAX: usize = 20;
-/// Network events waiting for the database. A boot makes about ten.
+/// Network events waiting for the database, and as many stages of boots. A boot makes about ten.
 const NOTES_MAX: usize = 4096;
 
 /// The group of pools and what they are rendered from.
@@ -62,6 +63,10 @@ pub struct Config {
     pub images: Arc<dyn Images>,
     pub bmc: Arc<dyn BmcDriver>,
     pub endpoints: Endpoints,
+    /// Which askers for boot scripts may be hosts.
+    pub asker_rule: AskerRule,
+    /// What is served to boot the agent.
+    pub boot_files: ServedBootFiles,
     pub sealer: Sealer,
     pub nonce_key: hmac::Key,
     pub receipt_key: Ed25519KeyPair,
@@ -119,6 +124,7 @@ pub(crate) struct Inner {
     pub(crate) journals: Journals,
     pub(crate) logs: HostLogs,
     pub(crate) boot_watch: BootWatch,
+    pub(crate) leases: LiveLeases,
     pub(crate) first_boots: FirstBoots,
     pub(crate) metrics: Metrics,
     pub(crate) queue: Queue,
@@ -130,6 +136,8 @@ pub(crate) struct Inner {
     pub(crate) halts_read: SetOnce<()>,
     notes: mpsc::Sender<notes::Note>,
     notes_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
+    stages: mpsc::Sender<notes::Note>,
+    stages_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
     events: mpsc::Sender<Occurrence>,
     events_end: Mutex<Option<mpsc::Receiver<Occurrence>>>,
     tasks: mpsc::UnboundedSender<Task>,
@@ -181,6 +189,7 @@ impl Control {
         let origins = origins.map_err(|error| Status::bad_request(format!("--config-host: {error}")))?;
         let journals = Objects::<HostJournal>::new(core, "firesteel.dev", "HostJournal")?;
         let (notes, notes_end) = mpsc::channel(NOTES_MAX);
+        let (stages, stages_end) = mpsc::channel(NOTES_MAX);
         let (events, events_end) = mpsc::channel(events::EVENTS_MAX);
         let (tasks, tasks_end) = mpsc::unbounded_channel();
         Ok(Self {
@@ -208,6 +217,7 @@ impl Control {
                 journals: Journals::new(journals),
                 logs: HostLogs::default(),
                 boot_watch: BootWatch::default(),
+                leases: LiveLeases::default(),
                 first_boots: FirstBoots::default(),
                 metrics: Metrics::default(),
                 queue: Queue::new(Arc::clone(&config.runtime)),
@@ -217,6 +227,8 @@ impl Control {
                 halts_read: SetOnce::new(),
                 notes,
                 notes_end: Mutex::new(Some(notes_end)),
+                stages,
+                stages_end: Mutex::new(Some(stages_end)),
                 events,
                 events_end: Mutex::new(Some(events_end)),
                 tasks,
@@ -234,6 +246,7 @@ impl Control {
         let take = |what: &str| format!("control is running already: its {what} are taken");
         let mut tasks_end = lock(&self.inner.tasks_end).take().ok_or_else(|| take("tasks"))?;
         let notes_end = lock(&self.inner.notes_end).take().ok_or_else(|| take("notes"))?;
+        let stages_end = lock(&self.inner.stages_end).take().ok_or_else(|| take("stages"))?;
         let events_end = lock(&self.inner.events_end).take().ok_or_else(|| take("events"))?;
         let (failures, mut failed) = mpsc::unbounded_channel();
         let runtime = &*self.inner.config.runtime;
@@ -249,7 +262,7 @@ impl Control {
         tasks.push(runtime.spawn(watched(self.clone().follow_machine_api_sets(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().follow_cluster_api_sets(), &failures)));
         tasks.push(runtime.spawn(watched(self.clone().run_policy(), &failures)));
-        tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end), &failures)));
+        tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end, stages_end), &failures)));
         tasks.push(runtime.spawn(watched(events::run(self.clone(), events_end), &failures)));
         tasks.push(runtime.spawn(watched(boot_watch::run(self.clone()), &failures)));
         for _ in 0..STEPPERS {
@@ -300,6 +313,10 @@ impl Control {
     pub(crate) async fn sleep(&self, duration: Duration) {
         let runtime = &self.inner.config.runtime;
         runtime.sleep_until(runtime.uptime() + duration).await;
+    }
+
+    pub(crate) fn stages(&self) -> &mpsc::Sender<notes::Note> {
+        &self.inner.stages
     }
 
     pub(crate) fn notes(&self) -> &mpsc::Sender<notes::Note> {

@@ -12,7 +12,7 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-use firesteel_boot::{Claims, Mac, ScriptRequest};
+use firesteel_boot::{Claims, Mac, ScriptRequest, UnseenBoot};
 use firesteel_kube::{Part, Status};
 use firesteel_resources::{
     DiscoveredHost,
@@ -51,6 +51,8 @@ enum Binding {
     Known,
     SecondKey,
     OldBoot,
+    /// The boot that the token is of was not seen.
+    Unseen(UnseenBoot),
 }
 
 impl Control {
@@ -173,7 +175,7 @@ impl Control {
         let named = named(claims)?;
         let (mac, now) = (named.mac, self.now());
         self.check_unowned(mac)?;
-        let binding = self.bind_boot(&named, claims.attempt, hello, remote).await?;
+        let binding = self.bind_boot(&named, claims, hello, remote).await?;
         match binding {
             Binding::New => {
                 self.inner.boot_watch.registered(mac, false, now);
@@ -187,6 +189,11 @@ impl Control {
                     "this token is bound to another agent: this boot ends here",
                 ));
             }
+            Binding::Unseen(why) => {
+                tracing::warn!(%mac, %remote, "could not take a hello: {why}");
+                let text = format!("this boot was not seen: {why}; boot again from the network");
+                return Err(refusal(RefusalReason::BadToken, &text));
+            }
             Binding::OldBoot => {
                 return Err(refusal(RefusalReason::OldAttempt, "this machine has booted again since: boot again"));
             }
@@ -198,10 +205,17 @@ impl Control {
     }
 
     /// Binds the boot to the key of this hello, in the machine's object.
-    async fn bind_boot(&self, named: &Named, boot: u64, hello: &Hello, remote: IpAddr) -> Result<Binding, Refusal> {
-        let now = self.now();
+    async fn bind_boot(
+        &self,
+        named: &Named,
+        claims: &Claims,
+        hello: &Hello,
+        remote: IpAddr,
+    ) -> Result<Binding, Refusal> {
+        let (boot, now) = (claims.attempt, self.now());
+        let seen = self.hello_counts(claims, hello);
         let change = |machine: &mut DiscoveredHostStatus| {
-            let binding = bind(machine, boot, hello, now);
+            let binding = bind(machine, boot, hello, &seen, now);
             if matches!(binding, Binding::New | Binding::Known) {
                 introduce(machine, &hello.identity, remote, now);
             }
@@ -209,6 +223,11 @@ impl Control {
         };
         if !named.uid.is_empty() {
             return self.change_named(named, change).await;
+        }
+        if let Err(why) = seen.clone()
+            && self.inner.first_boots.is_given(named.mac, boot)
+        {
+            return Ok(Binding::Unseen(why));
         }
         if !self.inner.first_boots.take(named.mac, boot) {
             // It is bound already, or nothing says that it was given to this machine.
@@ -358,13 +377,22 @@ fn named(claims: &Claims) -> Result<Named, Refusal> {
 }
 
 /// Binds a boot to the key of its first hello; pure. An earlier boot than the bound one is over.
-fn bind(machine: &mut DiscoveredHostStatus, boot: u64, hello: &Hello, now: Timestamp) -> Binding {
+fn bind(
+    machine: &mut DiscoveredHostStatus,
+    boot: u64,
+    hello: &Hello,
+    seen: &Result<(), UnseenBoot>,
+    now: Timestamp,
+) -> Binding {
     let key = hello.key.to_string();
     match &machine.agent {
         Some(bound) if bound.boot == boot && bound.key == key => return Binding::Known,
         Some(bound) if bound.boot == boot => return Binding::SecondKey,
         Some(bound) if bound.boot > boot => return Binding::OldBoot,
         Some(_) | None => {}
+    }
+    if let Err(why) = seen {
+        return Binding::Unseen(why.clone());
     }
     machine.boots = machine.boots.saturating_add(1);
     machine.agent = Some(DiscoveryBinding { boot, key, boot_id: map::field(&hello.boot_id), bound_at: now });
@@ -431,13 +459,16 @@ mod tests {
     fn the_first_key_of_a_boot_has_it_and_an_earlier_boot_is_over() {
         let now = Timestamp::UNIX_EPOCH;
         let mut machine = DiscoveredHostStatus::default();
-        assert_eq!(bind(&mut machine, 2, &hello(1), now), Binding::New);
-        assert_eq!(bind(&mut machine, 2, &hello(1), now), Binding::Known);
+        let unseen = Err(UnseenBoot::Unsealed);
+        assert_eq!(bind(&mut machine, 2, &hello(1), &unseen, now), Binding::Unseen(UnseenBoot::Unsealed));
+        assert_eq!(machine, DiscoveredHostStatus::default(), "nothing is bound");
+        assert_eq!(bind(&mut machine, 2, &hello(1), &Ok(()), now), Binding::New);
+        assert_eq!(bind(&mut machine, 2, &hello(1), &Ok(()), now), Binding::Known);
         let bound = machine.agent.clone();
-        assert_eq!(bind(&mut machine, 2, &hello(2), now), Binding::SecondKey);
-        assert_eq!(bind(&mut machine, 1, &hello(1), now), Binding::OldBoot);
+        assert_eq!(bind(&mut machine, 2, &hello(2), &Ok(()), now), Binding::SecondKey);
+        assert_eq!(bind(&mut machine, 1, &hello(1), &Ok(()), now), Binding::OldBoot);
         assert_eq!(machine.agent, bound, "neither changes anything for the first");
-        assert_eq!(bind(&mut machine, 3, &hello(2), now), Binding::New);
+        assert_eq!(bind(&mut machine, 3, &hello(2), &Ok(()), now), Binding::New);
     }
 
     #[test]
@@ -447,6 +478,7 @@ mod tests {
             subject: subject.into(),
             attempt: 1,
             expires_unix_s: 1,
+            boot: None,
         };
         let mac = Mac([0x52, 0x54, 0, 0, 0, 1]);
         assert_eq!(mac_of(&claims(&format!("{mac}/uid"))), Some(mac));

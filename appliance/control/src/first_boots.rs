@@ -31,6 +31,11 @@ impl FirstBoots {
         number
     }
 
+    /// Whether this number is the newest of the machine, and nothing has taken it.
+    pub(crate) fn is_given(&self, mac: Mac, number: u64) -> bool {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner).get(&mac) == Some(&number)
+    }
+
     /// Takes a number, once; whether it was there to be taken.
     pub(crate) fn take(&self, mac: Mac, number: u64) -> bool {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);

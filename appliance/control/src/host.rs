@@ -3,7 +3,11 @@
 use firesteel_boot::{BootEntry, DiskProbe};
 use firesteel_kube::{Part, Status};
 use firesteel_plan::{self as plan, HostMemory, Step};
-use firesteel_resources::{BareMetalHost, HostJournal, host_journal::JournalReason};
+use firesteel_resources::{
+    BareMetalHost, HostJournal,
+    bare_metal_host::annotations::{ANY_ADDRESS, BOOT_ADDRESS},
+    host_journal::JournalReason,
+};
 use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -143,6 +147,7 @@ impl Control {
             views.learn_host(&key, Some(Identity::of(&host.metadata, &macs)));
             let Some(view) = views.hosts.get_mut(&key) else { return };
             view.network = network;
+            view.boots_from_any_address = host.metadata.annotation(BOOT_ADDRESS) == Some(ANY_ADDRESS);
             view.standing = Some(Standing::of(memory, seen));
             let is_held = plan::host::gate::holds_back(&host.metadata, memory);
             view.agent.hold(is_held || plan::host::outlook::is_set_aside(memory, seen));

@@ -49,6 +49,7 @@ impl Control {
             subject: uid.to_owned(),
             attempt,
             expires_unix_s: unix_seconds(self.now() + self.config().configs.token_life),
+            boot: None,
         };
         self.config().sealer.seal(&claims).map(firesteel_boot::SealedToken::into_string)
     }
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
 
     fn claims(attempt: u64, expires_unix_s: u64) -> Claims {
-        Claims { purpose: Purpose::Instance, subject: "u".into(), attempt, expires_unix_s }
+        Claims { purpose: Purpose::Instance, subject: "u".into(), attempt, expires_unix_s, boot: None }
     }
 
     fn at(second: i64) -> Timestamp {

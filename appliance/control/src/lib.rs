@@ -27,8 +27,11 @@
 //! unchanged.
 
 mod agents;
+mod askers;
 mod bmc_record;
 mod boot;
+mod boot_again;
+mod boot_record;
 mod boot_watch;
 mod catalogue;
 mod configs;
@@ -46,13 +49,16 @@ mod identity;
 mod images;
 mod instances;
 mod journals;
+mod leases;
 mod logins;
 mod logs;
 mod map;
 mod metrics;
 mod network;
 pub mod network_data;
+mod note_pace;
 mod notes;
+mod observations;
 mod pace;
 mod policy;
 mod pools;
@@ -67,7 +73,7 @@ mod views;
 
 use std::fmt;
 
-pub use boot::BootGrant;
+pub use boot::{BootGrant, BootScript, ScriptKind};
 pub use boot_watch::UnknownHost;
 pub use configs::{ConfigAsk, ConfigRefusal, ConfigSettings, settings::TOKEN_DAYS_DEFAULT};
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
@@ -77,6 +83,7 @@ pub use effects::FIRST_BOOT_FAILED_PATH;
 pub use firesteel_ignition::{CONFIG_BYTES_MAX, stub::make::CONFIG_PORT};
 pub use images::{Acquiring, ImageFault, Images, ready};
 pub use instances::FAILURE_BYTES_MAX;
+pub use leases::LIVE_LEASES_MAX;
 pub use logs::{AGENT, CONSOLE, HostLogs, KERNEL, LOG_BYTES_MAX};
 pub use metrics::{Fleet, HOSTS_NAMED_MAX, Survey};
 pub use network::{Asker, NetworkEvent};

@@ -3,12 +3,7 @@
 //! DHCP and TFTP must never wait for the database, so events go through a bounded channel; a full
 //! channel loses events, never answers.
 
-use std::{
-    collections::HashMap,
-    net::{IpAddr, Ipv4Addr},
-};
-
-use firesteel_boot::Mac;
+use std::net::Ipv4Addr;
 
 /// What on a machine asked DHCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +56,14 @@ pub enum NetworkEvent {
         /// What its SMBIOS holds that is no text, in words.
         odd: String,
     },
+    /// A script was asked for while the agent of the host may still be at work.
+    ScriptWaits {
+        why: String,
+    },
+    /// A script was asked for from an address that may not be the machine's.
+    AddressMismatch {
+        text: String,
+    },
     /// An iPXE that cannot start our kernel asked for a script.
     WrongBuild {
         buildarch: String,
@@ -88,17 +91,13 @@ impl NetworkEvent {
             Self::LoaderFailed { .. } => "loader_failed",
             Self::BootStalled { .. } => "boot_stalled",
             Self::Script { .. } => "script",
+            Self::ScriptWaits { .. } => "script_waits",
+            Self::AddressMismatch { .. } => "address_mismatch",
             Self::WrongBuild { .. } => "wrong_build",
             Self::Kernel { .. } => "kernel",
             Self::Initramfs { .. } => "initramfs",
             Self::NoDisk => "no_disk",
         }
-    }
-
-    /// Whether a client makes it happen again and again while it waits, so that once for an attempt is enough.
-    #[must_use]
-    pub fn repeats(&self) -> bool {
-        matches!(self, Self::NoLoader { .. } | Self::WrongBuild { .. })
     }
 
     #[must_use]
@@ -114,6 +113,8 @@ impl NetworkEvent {
             | Self::NoLoader { .. }
             | Self::LoaderFailed { .. }
             | Self::BootStalled { .. }
+            | Self::ScriptWaits { .. }
+            | Self::AddressMismatch { .. }
             | Self::WrongBuild { .. }
             | Self::NoDisk => None,
         }
@@ -128,7 +129,7 @@ impl NetworkEvent {
             Self::DhcpNak { reason, .. } | Self::NoLoader { reason } => reason.clone(),
             Self::Loader { file, via, .. } => format!("{file} by {via}"),
             Self::LoaderFailed { file, reason } => format!("{file}: {reason}"),
-            Self::BootStalled { text } => text.clone(),
+            Self::BootStalled { text } | Self::AddressMismatch { text } | Self::ScriptWaits { why: text } => text.clone(),
             Self::Script { odd, .. } => odd.clone(),
             Self::WrongBuild { buildarch } => firesteel_boot::ipxe::wrong_build(buildarch),
             Self::Kernel { .. } | Self::Initramfs { .. } => String::new(),
@@ -136,27 +137,5 @@ impl NetworkEvent {
                 "none of its disks holds what was installed; has a disk been replaced or erased?".to_owned()
             }
         }
-    }
-}
-
-/// Most addresses that are remembered: more than any pool that the DHCP engine serves.
-const ADDRESSES_MAX: usize = 65_536;
-
-/// Which machine has which address, as far as DHCP acknowledged it.
-#[derive(Debug, Default)]
-pub(crate) struct Addresses {
-    macs: HashMap<IpAddr, Mac>,
-}
-
-impl Addresses {
-    pub(crate) fn learn(&mut self, address: IpAddr, mac: Mac) {
-        if self.macs.len() >= ADDRESSES_MAX && !self.macs.contains_key(&address) {
-            self.macs.clear();
-        }
-        self.macs.insert(address, mac);
-    }
-
-    pub(crate) fn mac(&self, address: IpAddr) -> Option<Mac> {
-        self.macs.get(&address).copied()
     }
 }

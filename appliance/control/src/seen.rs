@@ -86,12 +86,15 @@ impl Control {
         seen.halt = views.halts.oldest().cloned();
         if let Some(view) = views.hosts.get(&key) {
             seen.netboot = self.inner.boot_watch.seen(&view.macs, now);
+            let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);
+            seen.netboot.mismatch = boot.and_then(|boot| boot.mismatch()).map(ToString::to_string);
             seen.bmc = view.power.seen();
             let elsewhere = account.map(|account| views.logins.elsewhere(&account, &key));
             seen.bmc.refused_elsewhere = elsewhere.unwrap_or_default();
+            seen.spent_attempt = view.rebooted_attempt;
             seen.agent = journal.agent.as_ref().map(|binding| {
                 let rebooted = view.rebooted_attempt == Some(binding.attempt);
-                let mut seen = AgentSeen { rebooted, ..agent(binding, &view.agent, journal, self.inner.started_at) };
+                let mut seen = AgentSeen { rebooted, ..bound_agent(binding, &view.agent, journal, self.inner.started_at) };
                 if let Work::Running { activity, .. } = &mut seen.work {
                     *activity = pace::words(activity, view.agent.speed_now(now));
                 }
@@ -192,7 +195,7 @@ impl Control {
 }
 
 /// The agent of the newest binding, with what this process heard from it.
-fn agent(
+pub(crate) fn bound_agent(
     binding: &AgentBinding,
     view: &crate::views::AgentView,
     journal: &HostJournalStatus,

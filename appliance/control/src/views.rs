@@ -1,4 +1,4 @@
-//! What is known right now and comes again by itself: agents, BMCs, images, addresses.
+//! What is known right now and comes again by itself: agents, BMCs, images.
 //!
 //! Lost at a restart on purpose: agents report within two seconds, BMCs are asked again, images
 //! are looked up in their store.
@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use firesteel_boot::{BootEntry, Mac};
+use firesteel_boot::{BootEntry, Mac, Observation};
 use firesteel_plan::admission::Slots;
 use firesteel_resources::ObjectMeta;
 use firesteel_wire as wire;
@@ -24,7 +24,7 @@ use crate::{
     images::ImageView,
     logins::Logins,
     metrics::Standing,
-    network::Addresses,
+    observations::StrangerBoots,
     pace::{Pace, Speed},
     pools::Member,
     power::PowerView,
@@ -43,8 +43,8 @@ pub(crate) struct Views {
     pub(crate) by_uid: HashMap<String, HostKey>,
     pub(crate) by_mac: HashMap<Mac, HostKey>,
     pub(crate) discovered: HashMap<Mac, AgentView>,
+    pub(crate) stranger_boots: StrangerBoots,
     pub(crate) images: HashMap<ImageKey, ImageView>,
-    pub(crate) addresses: Addresses,
     /// How often who is no host of ours was refused a config.
     pub(crate) strangers: Refusals,
     pub(crate) logins: Logins,
@@ -74,6 +74,10 @@ pub(crate) struct HostView {
     pub(crate) macs: Vec<Mac>,
     /// Published before any effect of the step that decided it; absent until the first step.
     pub(crate) boot_entry: Option<BootEntry>,
+    /// What was seen of the boot of its newest attempt.
+    pub(crate) observation: Observation,
+    /// Its owner lets it boot from any address: who asks first is the host.
+    pub(crate) boots_from_any_address: bool,
     /// SMBIOS UUID of the machine that it was inspected as, if that tells machines apart.
     pub(crate) machine: Option<String>,
     /// Another machine wanted to speak for it, since its last boot.
@@ -81,8 +85,11 @@ pub(crate) struct HostView {
     /// Why the newest step found that its disks may not be changed.
     pub(crate) shut: Option<String>,
     pub(crate) agent: AgentView,
-    /// The attempt whose agent had said hello when the host asked for a boot script again.
+    /// The attempt that was over when the host asked for a boot script again: its agent had said hello, or was not
+    /// heard because its boot was not seen.
     pub(crate) rebooted_attempt: Option<u64>,
+    /// The attempt of which a hello did not count.
+    pub(crate) unseen_attempt: Option<u64>,
     pub(crate) power: PowerView,
     /// As the newest step left it.
     pub(crate) standing: Option<Standing>,
@@ -270,8 +277,8 @@ impl Views {
             by_uid: HashMap::new(),
             by_mac: HashMap::new(),
             discovered: HashMap::new(),
+            stranger_boots: StrangerBoots::default(),
             images: HashMap::new(),
-            addresses: Addresses::default(),
             strangers: Refusals::default(),
             logins: Logins::default(),
             consoles: Consoles::default(),

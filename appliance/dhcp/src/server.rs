@@ -87,6 +87,7 @@ pub enum What {
     },
     Acked {
         address: Ipv4Addr,
+        expires_at: Timestamp,
     },
     Informed {
         address: Ipv4Addr,
@@ -133,7 +134,8 @@ pub struct Dropped {
 
 #[derive(Debug)]
 struct Waiting {
-    transmit: Option<Transmit>,
+    /// The ACK of a lease, and when the lease ends.
+    granted: Option<(Transmit, Timestamp)>,
     client: Client,
     address: Ipv4Addr,
 }
@@ -235,12 +237,13 @@ impl Engine {
 
     /// The changes are on disk, or could not be written.
     pub fn handle_committed(&mut self, id: CommitId, ok: bool) {
-        let Some(Waiting { transmit, client, address }) = self.waiting.remove(&id) else { return };
+        let Some(Waiting { granted, client, address }) = self.waiting.remove(&id) else { return };
         if !ok {
             self.outputs.push_back(Output::Event(Event { client, what: What::NotCommitted { address } }));
-        } else if let Some(transmit) = transmit {
+        } else if let Some((transmit, expires_at)) = granted {
+            // Who acts on the lease knows of it before its client does, who may ask for a boot script at once.
+            self.outputs.push_back(Output::Event(Event { client, what: What::Acked { address, expires_at } }));
             self.outputs.push_back(Output::Transmit(transmit));
-            self.outputs.push_back(Output::Event(Event { client, what: What::Acked { address } }));
         }
     }
 
@@ -348,8 +351,9 @@ impl Engine {
             expires_at: talk.now.checked_add(lease_time).unwrap_or(Timestamp::MAX),
             hostname: talk.client.hostname.clone().or(known),
         };
+        let granted = (transmit, lease.expires_at);
         let changes = self.book.bind(&self.config, lease);
-        self.commit(talk, address, Some(transmit), changes);
+        self.commit(talk, address, Some(granted), changes);
     }
 
     fn refuse(&mut self, talk: &Talk, address: Ipv4Addr, reason: Refusal) {
@@ -422,9 +426,15 @@ impl Engine {
         Some(answer)
     }
 
-    fn commit(&mut self, talk: &Talk, address: Ipv4Addr, transmit: Option<Transmit>, changes: Vec<LeaseChange>) {
+    fn commit(
+        &mut self,
+        talk: &Talk,
+        address: Ipv4Addr,
+        granted: Option<(Transmit, Timestamp)>,
+        changes: Vec<LeaseChange>,
+    ) {
         self.last_commit = CommitId(self.last_commit.0 + 1);
-        self.waiting.insert(self.last_commit, Waiting { transmit, client: talk.client.clone(), address });
+        self.waiting.insert(self.last_commit, Waiting { granted, client: talk.client.clone(), address });
         self.outputs.push_back(Output::Commit { id: self.last_commit, changes });
     }
 

@@ -4,6 +4,7 @@
 //!
 //! The memory is opaque here: its shape belongs to the planner, which is built on this crate.
 
+mod boot;
 mod receipts;
 
 use jiff::{SignedDuration, Timestamp};
@@ -16,6 +17,7 @@ use crate::{
     meta::{ObjectMeta, is_zero},
 };
 
+pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, SentRecord};
 pub use receipts::{EVIDENCE_BYTES_MAX, RECEIPTS_MAX};
 
 /// Most timeline events kept per host; the oldest go first. About ten boots of a busy host, and
@@ -75,8 +77,15 @@ pub struct HostJournalStatus {
     pub rehandoff: Option<Rehandoff>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub progress: Option<Progress>,
+    /// What was seen of the newest boot.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot: Option<BootRecord>,
+    /// Evidence: what the appliance did, and what came from who holds the host's token.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<TimelineEvent>,
+    /// What was seen on the network under the host's MACs.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub network: Vec<NetworkNote>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub receipts: Vec<ReceiptRecord>,
     /// Names of the host's signed receipts ([`crate::receipt`]), the oldest first.
@@ -307,7 +316,7 @@ pub struct Progress {
 pub struct TimelineEvent {
     pub at: Timestamp,
     pub attempt: u64,
-    /// `dhcp_ack`, `loader`, `kernel`, `agent_hello`, `write_start`, `running`; or the reason of a Kubernetes event.
+    /// `script`, `kernel`, `agent_hello`, `write_start`, `running`; or the reason of a Kubernetes event.
     pub event: String,
     #[serde(skip_serializing_if = "String::is_empty")]
     pub detail: String,

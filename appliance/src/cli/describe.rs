@@ -174,13 +174,14 @@ fn conditions(page: &mut Page, conditions: &[firesteel_resources::Condition], no
 }
 
 fn timeline(page: &mut Page, journal: &HostJournal) {
-    if journal.status.timeline.is_empty() {
+    let history = journal.status.history();
+    if history.is_empty() {
         return;
     }
     page.title("Timeline");
     let mut previous: Option<Timestamp> = None;
     let mut attempt = None;
-    for event in &journal.status.timeline {
+    for event in &history {
         if attempt != Some(event.attempt) {
             page.line(&format!("  attempt {}", event.attempt));
             attempt = Some(event.attempt);
@@ -193,7 +194,7 @@ fn timeline(page: &mut Page, journal: &HostJournal) {
         let text: Vec<String> = size.chain(Some(event.detail.clone()).filter(|detail| !detail.is_empty())).collect();
         page.item(&start, &text.join(", "), start.chars().count());
     }
-    if let Some(meaning) = usual_cause(&journal.status.timeline) {
+    if let Some(meaning) = usual_cause(&history) {
         page.field("If it stays", meaning);
     }
 }

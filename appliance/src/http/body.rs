@@ -1,6 +1,6 @@
 //! Bodies of answers: whole buffers, and files that are read as they are sent.
 
-use std::{collections::VecDeque, convert::Infallible, io, pin::Pin, task};
+use std::{collections::VecDeque, convert::Infallible, io, ops::Range, pin::Pin, task};
 
 use bytes::Bytes;
 use firesteel_kube::{Status, Told};
@@ -29,6 +29,9 @@ pub fn refuse(status: &Status) -> Response<ResponseBody> {
     response
 }
 
+/// Most bytes that are handed to a connection at once: what a client does not read is not counted as sent.
+const PIECE_BYTES: usize = 64 * 1024;
+
 /// A body of several buffers that others send too.
 #[must_use]
 pub fn shared(parts: Vec<Bytes>) -> ResponseBody {
@@ -46,7 +49,16 @@ impl Body for Shared {
         self: Pin<&mut Self>,
         _: &mut task::Context<'_>,
     ) -> task::Poll<Option<Result<Frame<Bytes>, Infallible>>> {
-        task::Poll::Ready(self.get_mut().0.pop_front().map(|part| Ok(Frame::data(part))))
+        let parts = &mut self.get_mut().0;
+        let piece = parts.pop_front().map(|mut part| {
+            if part.len() > PIECE_BYTES {
+                let piece = part.split_to(PIECE_BYTES);
+                parts.push_front(part);
+                return piece;
+            }
+            part
+        });
+        task::Poll::Ready(piece.map(|piece| Ok(Frame::data(piece))))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -106,6 +118,53 @@ pub fn json<T: serde::Serialize>(status: StatusCode, value: &T) -> Response<Resp
     match serde_json::to_vec(value) {
         Ok(bytes) => with_type(status, "application/json", bytes),
         Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("encoding the answer: {error}")),
+    }
+}
+
+/// Calls back with each range of a content that is handed to the connection, before the client can have it.
+pub struct Counted<F: FnMut(Range<u64>)> {
+    inner: ResponseBody,
+    at: u64,
+    on_sent: F,
+}
+
+impl<F: FnMut(Range<u64>)> std::fmt::Debug for Counted<F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Counted").field("at", &self.at).finish_non_exhaustive()
+    }
+}
+
+impl<F: FnMut(Range<u64>) + Send + Unpin + 'static> Counted<F> {
+    /// Wraps a body that begins at this byte of its content.
+    pub fn boxed(inner: ResponseBody, start: u64, on_sent: F) -> ResponseBody {
+        Self { inner, at: start, on_sent }.boxed_unsync()
+    }
+}
+
+impl<F: FnMut(Range<u64>) + Unpin> Body for Counted<F> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut task::Context<'_>,
+    ) -> task::Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let this = self.get_mut();
+        let polled = Pin::new(&mut this.inner).poll_frame(context);
+        if let task::Poll::Ready(Some(Ok(frame))) = &polled {
+            let start = this.at;
+            this.at += frame.data_ref().map_or(0, |data| data.len() as u64);
+            (this.on_sent)(start..this.at);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.inner.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.inner.size_hint()
     }
 }
 

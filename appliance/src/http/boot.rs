@@ -4,118 +4,42 @@
 //! TLS, and its own identity is a sealed token. Paths are read by [`firesteel_boot::RoutePath`].
 
 use std::{
-    collections::HashMap,
     net::{IpAddr, SocketAddr},
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    ops::Range,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
-use anyhow::Context as _;
 use bytes::Bytes;
-use firesteel_boot::{Platform, RoutePath, ScriptRequest, first_stage, seed_archive};
-use firesteel_control::{Control, NetworkEvent};
+use firesteel_boot::{AskerMismatch, BootFileName, Mac, RoutePath, ScriptRequest, seed_archive};
+use firesteel_control::{BootGrant, BootScript, Control, NetworkEvent, ScriptKind};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use ring::digest;
 
 use super::{
-    body::{Observed, ResponseBody, text, with_type},
-    file::{Content, answer_bytes},
+    body::{Counted, Observed, ResponseBody, text, with_type},
+    boot_files::{BootFiles, KeptBootFiles},
+    file::{Content, SentFrom, answer_bytes, answer_seed_and_file},
     images::{IMAGES_PATH, ImageFiles},
     server::RequestBody,
 };
 use crate::net::named::{Named, Naming};
-
-/// Kernel, initramfs and loaders together: they are kept in memory. A kernel with its ramdisk and every
-/// firmware of a distribution has less.
-pub const BOOT_FILES_BYTES_MAX: usize = 96 << 20;
-
-/// One file that is served from memory.
-#[derive(Clone, Debug)]
-pub struct Blob {
-    pub bytes: Bytes,
-    pub etag: String,
-}
-
-impl Blob {
-    fn new(bytes: Vec<u8>) -> Self {
-        let digest = digest::digest(&digest::SHA256, &bytes);
-        Self { etag: hex::encode(&digest.as_ref()[..16]), bytes: bytes.into() }
-    }
-
-    fn content(&self) -> Content {
-        let length = self.bytes.len() as u64;
-        Content { length, etag: self.etag.clone(), content_type: "application/octet-stream" }
-    }
-}
-
-/// Kernel, initramfs and loaders.
-#[derive(Clone, Debug)]
-pub struct BootFiles {
-    pub kernel: Blob,
-    pub initramfs: Blob,
-    pub loaders: Arc<HashMap<String, Blob>>,
-}
-
-impl BootFiles {
-    /// Reads the files and checks kernel and initramfs against their manifest.
-    ///
-    /// # Errors
-    /// When a file is missing or differs from the manifest; the text says how to get it.
-    pub fn load(boot_files: &Path, loaders: &Path) -> anyhow::Result<Self> {
-        let read = |folder: &Path, name: &str, hint: &str| {
-            let path = folder.join(name);
-            std::fs::read(&path).map(Blob::new).with_context(|| format!("reading {} ({hint})", path.display()))
-        };
-        let hint = "made by `ramdisk build`; name its folder with --boot-files";
-        let kernel = read(boot_files, "vmlinuz", hint)?;
-        let initramfs = read(boot_files, "initramfs.zst", hint)?;
-        check_manifest(boot_files, &[("vmlinuz", &kernel), ("initramfs", &initramfs)])?;
-        let mut found = HashMap::new();
-        for name in first_stage::loader_files() {
-            let hint = "Debian's package `ipxe` has it; name its folder with --loaders";
-            found.insert(name.to_owned(), read(loaders, name, hint)?);
-        }
-        let bytes = found.values().chain([&kernel, &initramfs]).map(|blob| blob.bytes.len()).sum::<usize>();
-        anyhow::ensure!(
-            bytes <= BOOT_FILES_BYTES_MAX,
-            "{}: kernel, initramfs and loaders have {} MiB, more than the {} MiB that are kept in memory",
-            boot_files.display(),
-            bytes >> 20,
-            BOOT_FILES_BYTES_MAX >> 20
-        );
-        Ok(Self { kernel, initramfs, loaders: Arc::new(found) })
-    }
-}
-
-/// The ramdisk's manifest has `{bytes, sha256}` under `vmlinuz` and `initramfs`.
-fn check_manifest(folder: &Path, files: &[(&str, &Blob)]) -> anyhow::Result<()> {
-    let path = folder.join("manifest.json");
-    let bytes = std::fs::read(&path).with_context(|| format!("reading {}", path.display()))?;
-    let manifest: serde_json::Value =
-        serde_json::from_slice(&bytes).with_context(|| format!("reading {}", path.display()))?;
-    for (name, blob) in files {
-        let stated = manifest[*name]["sha256"]
-            .as_str()
-            .with_context(|| format!("{} states no sha256 for {name}: build the ramdisk again", path.display()))?;
-        let actual = hex::encode(digest::digest(&digest::SHA256, &blob.bytes));
-        anyhow::ensure!(
-            stated == actual,
-            "{}: {name} has sha256 {actual}, its manifest says {stated}: build the ramdisk again",
-            folder.display()
-        );
-    }
-    Ok(())
-}
 
 /// What the listener serves from.
 #[derive(Clone, Debug)]
 pub struct BootServer {
     pub control: Control,
     pub files: BootFiles,
+    /// What was served before an upgrade, for boots that are under way.
+    pub kept: Option<KeptBootFiles>,
     pub images: ImageFiles,
     /// Whose wrong queries were named in the log.
     pub refused: Arc<Mutex<Named<IpAddr>>>,
+    /// Who was named in the log for asking from an address that may not be its own.
+    pub mismatched: Arc<Mutex<Named<(Mac, IpAddr)>>>,
 }
 
 impl BootServer {
@@ -135,8 +59,8 @@ impl BootServer {
         match route {
             RoutePath::Script => self.script(&request, remote).await,
             RoutePath::Loader { file } => self.loader(&request, &file, remote),
-            RoutePath::Kernel { token } => self.kernel(&request, &token),
-            RoutePath::Initramfs { token } => self.initramfs(&request, &token),
+            RoutePath::Kernel { token } => self.boot_file(&request, &token, BootFileName::Kernel).await,
+            RoutePath::Initramfs { token } => self.boot_file(&request, &token, BootFileName::Initramfs).await,
             RoutePath::DiskProbe { probe, drive } => {
                 with_type(StatusCode::OK, "application/octet-stream", probe.program(drive))
             }
@@ -149,19 +73,14 @@ impl BootServer {
 
     async fn script(&self, request: &Request<RequestBody>, remote: SocketAddr) -> Response<ResponseBody> {
         match ScriptRequest::parse(request.uri().query().unwrap_or_default()) {
+            // A script is made for who goes on with it: a look at its length begins no boot and makes no token.
+            Ok(_) if request.method() == Method::HEAD => script_answer(String::new()),
             Ok(asked) => {
-                let script = self.control.script(&asked).await;
-                let bytes = script.len() as u64;
-                // That of a wrong build is no script to go on with, and was noted so.
-                if request.method() == Method::GET && asked.wrong_build().is_none() {
-                    let odd = asked.odd.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-                    let is_uefi = asked.platform == Platform::Efi;
-                    self.control.note(asked.mac, NetworkEvent::Script { bytes, is_uefi, odd });
+                let BootScript { text, kind } = self.control.script(&asked, remote.ip()).await;
+                if let ScriptKind::Mismatch(mismatch) = &kind {
+                    self.warn_mismatch(asked.mac, mismatch);
                 }
-                // A script speaks for this moment only.
-                let mut response = with_type(StatusCode::OK, "text/plain; charset=utf-8", script);
-                response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-                response
+                script_answer(text)
             }
             Err(error) => {
                 self.warn_refused(remote.ip(), &error.to_string());
@@ -180,75 +99,124 @@ impl BootServer {
         }
     }
 
+    /// Says once of each MAC and address why it gets no token: the console of the machine is often seen by no person.
+    fn warn_mismatch(&self, mac: Mac, mismatch: &AskerMismatch) {
+        let mut named = self.mismatched.lock().unwrap_or_else(PoisonError::into_inner);
+        match named.name(Timestamp::now(), (mac, mismatch.from()), self.control.is_host(mac)) {
+            Naming::Now => tracing::warn!(%mac, "could not give a token: {mismatch}"),
+            Naming::More => tracing::warn!("more machines than are named ask from addresses that may not be theirs"),
+            Naming::Not => {}
+        }
+    }
+
     fn loader(&self, request: &Request<RequestBody>, file: &str, remote: SocketAddr) -> Response<ResponseBody> {
         let Some(blob) = self.files.loaders.get(file) else {
             return text(StatusCode::NOT_FOUND, format!("there is no loader {file}"));
         };
         let (control, file) = (self.control.clone(), file.to_owned());
-        self.observed(request, blob, move |bytes| {
+        let answer = answer_bytes(request.method(), request.headers(), &blob.content(), &[blob.bytes.clone()]);
+        observed(request, answer, move |bytes| {
             control.note_address(remote.ip(), NetworkEvent::Loader { file, bytes, via: "http" });
         })
     }
 
-    fn kernel(&self, request: &Request<RequestBody>, token: &str) -> Response<ResponseBody> {
+    /// Kernel or initramfs. In front of an initramfs goes the seed: the kernel unpacks both.
+    async fn boot_file(&self, request: &Request<RequestBody>, token: &str, file: BootFileName) -> Response<ResponseBody> {
         let grant = match self.control.open_boot(token) {
             Ok(grant) => grant,
             Err(denied) => return text(StatusCode::FORBIDDEN, denied.to_string()),
         };
-        let control = self.control.clone();
-        self.observed(request, &self.files.kernel, move |bytes| {
-            control.note(grant.mac, NetworkEvent::Kernel { bytes });
-        })
-    }
-
-    /// Seed and ramdisk, one after the other: the kernel unpacks both.
-    fn initramfs(&self, request: &Request<RequestBody>, token: &str) -> Response<ResponseBody> {
-        let grant = match self.control.open_boot(token) {
-            Ok(grant) => grant,
-            Err(denied) => return text(StatusCode::FORBIDDEN, denied.to_string()),
+        let seed = match file {
+            BootFileName::Kernel => Bytes::new(),
+            BootFileName::Initramfs => match seed_of(&grant) {
+                Ok(seed) => seed,
+                Err(error) => {
+                    tracing::error!(%error, "could not make a seed");
+                    let text_for_client = "the seed could not be made; see the appliance's log";
+                    return text(StatusCode::INTERNAL_SERVER_ERROR, text_for_client);
+                }
+            },
         };
-        let seed = match serde_json::to_vec(&grant.seed)
-            .map_err(|e| e.to_string())
-            .and_then(|seed_json| seed_archive(&seed_json).map_err(|error| error.to_string()))
-        {
-            Ok(seed) => seed,
-            Err(error) => {
-                tracing::error!(%error, "making a seed");
-                return text(StatusCode::INTERNAL_SERVER_ERROR, "the seed could not be made; see the appliance's log");
+        let seed_bytes = seed.len() as u64;
+        let is_current = grant.claims.boot.is_some_and(|seal| seal.is_of(&self.files.set()));
+        let response = match &self.kept {
+            Some(kept) if !is_current => {
+                let content = content(&seed, kept.set.file(file).bytes, &kept.set.file(file).sha256.to_string()[..32]);
+                answer_seed_and_file(request.method(), request.headers(), &content, &seed, &kept.path(file)).await
+            }
+            Some(_) | None => {
+                let blob = self.files.file(file);
+                let content = content(&seed, blob.bytes.len() as u64, &blob.etag);
+                // The ramdisk is shared by all answers: thousands of slow readers must not each hold a copy.
+                answer_bytes(request.method(), request.headers(), &content, &[seed, blob.bytes.clone()])
             }
         };
-        let etag = format!(
-            "{}-{}",
-            self.files.initramfs.etag,
-            hex::encode(&digest::digest(&digest::SHA256, &seed).as_ref()[..8])
-        );
-        let control = self.control.clone();
-        // The ramdisk is shared by all answers: thousands of slow readers must not each hold a copy.
-        let parts = [Bytes::from(seed), self.files.initramfs.bytes.clone()];
-        let length = parts.iter().map(|part| part.len() as u64).sum();
-        let content = Content { length, etag, content_type: "application/octet-stream" };
-        observed(request, &content, &parts, move |bytes| control.note(grant.mac, NetworkEvent::Initramfs { bytes }))
+        self.counted(request, response, grant, file, seed_bytes)
     }
 
-    /// See [`observed`].
-    fn observed(
+    /// Has what is sent of a boot file counted for its token, without the seed in front of it.
+    fn counted(
         &self,
         request: &Request<RequestBody>,
-        blob: &Blob,
-        done: impl FnOnce(u64) + Send + Unpin + 'static,
+        response: Response<ResponseBody>,
+        grant: BootGrant,
+        file: BootFileName,
+        seed_bytes: u64,
     ) -> Response<ResponseBody> {
-        observed(request, &blob.content(), std::slice::from_ref(&blob.bytes), done)
+        let (mac, claims) = (grant.mac, grant.claims);
+        // The first time is a stage of the boot, which is written as such.
+        let is_stage = Arc::new(AtomicBool::new(false));
+        let (control, was_stage) = (self.control.clone(), Arc::clone(&is_stage));
+        let response = observed(request, response, move |bytes| {
+            let event = match file {
+                BootFileName::Kernel => NetworkEvent::Kernel { bytes },
+                BootFileName::Initramfs => NetworkEvent::Initramfs { bytes },
+            };
+            control.boot_file_fetched(mac, event, was_stage.load(Ordering::Relaxed));
+        });
+        let Some(SentFrom(start)) = response.extensions().get().copied() else { return response };
+        let control = self.control.clone();
+        response.map(|body| {
+            Counted::boxed(body, start, move |sent: Range<u64>| {
+                let of_file = sent.start.saturating_sub(seed_bytes)..sent.end.saturating_sub(seed_bytes);
+                if control.boot_bytes_sent(&claims, file, of_file) {
+                    is_stage.store(true, Ordering::Relaxed);
+                }
+            })
+        })
     }
 }
 
-/// Answers from memory and tells `done` when a whole answer (not a part, not a `HEAD`) was sent.
+/// What goes in front of the ramdisk of this boot.
+fn seed_of(grant: &BootGrant) -> Result<Bytes, String> {
+    let json = serde_json::to_vec(&grant.seed).map_err(|error| error.to_string())?;
+    seed_archive(&json).map(Bytes::from).map_err(|error| error.to_string())
+}
+
+/// A file with a seed in front of it.
+fn content(seed: &[u8], file_bytes: u64, file_etag: &str) -> Content {
+    let seed_digest = digest::digest(&digest::SHA256, seed);
+    let etag = if seed.is_empty() {
+        file_etag.to_owned()
+    } else {
+        format!("{file_etag}-{}", hex::encode(&seed_digest.as_ref()[..8]))
+    };
+    Content { length: seed.len() as u64 + file_bytes, etag, content_type: "application/octet-stream" }
+}
+
+/// A script speaks for this moment only.
+fn script_answer(text: String) -> Response<ResponseBody> {
+    let mut response = with_type(StatusCode::OK, "text/plain; charset=utf-8", text);
+    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Tells `done` when a whole answer (not a part, not a `HEAD`) was sent.
 fn observed(
     request: &Request<RequestBody>,
-    content: &Content,
-    parts: &[Bytes],
+    response: Response<ResponseBody>,
     done: impl FnOnce(u64) + Send + Unpin + 'static,
 ) -> Response<ResponseBody> {
-    let response = answer_bytes(request.method(), request.headers(), content, parts);
     if request.method() == Method::HEAD || response.status() != StatusCode::OK {
         return response;
     }

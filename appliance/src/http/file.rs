@@ -11,7 +11,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{Stream, StreamExt as _, stream};
 use http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
@@ -81,6 +81,10 @@ pub struct Content {
     pub content_type: &'static str,
 }
 
+/// The first byte of the content that an answer holds; an extension of answers with bytes of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentFrom(pub u64);
+
 /// Status, headers and selection for a request; the caller adds the body.
 fn head(content: &Content, headers: &HeaderMap) -> (Response<ResponseBody>, Selection) {
     let quoted = format!("\"{}\"", content.etag);
@@ -138,6 +142,7 @@ pub fn answer_bytes(
             Selection::Unsatisfiable => (0, 0),
         };
         *response.body_mut() = shared(cut(parts, start, length));
+        response.extensions_mut().insert(SentFrom(start));
     }
     response
 }
@@ -167,6 +172,52 @@ pub async fn answer_file(
     content_type: &'static str,
     path: &Path,
 ) -> Response<ResponseBody> {
+    let (file, length) = match open(path).await {
+        Ok(opened) => opened,
+        Err(refusal) => return *refusal,
+    };
+    let content = Content { length, etag: etag.to_owned(), content_type };
+    answer_after(method, headers, &content, &Bytes::new(), file)
+}
+
+/// Answers with a seed and then a file, which is read as the client takes it.
+pub async fn answer_seed_and_file(
+    method: &Method,
+    headers: &HeaderMap,
+    content: &Content,
+    seed: &Bytes,
+    path: &Path,
+) -> Response<ResponseBody> {
+    match open(path).await {
+        Ok((file, _)) => answer_after(method, headers, content, seed, file),
+        Err(refusal) => *refusal,
+    }
+}
+
+fn answer_after(
+    method: &Method,
+    headers: &HeaderMap,
+    content: &Content,
+    seed: &Bytes,
+    file: File,
+) -> Response<ResponseBody> {
+    let (mut response, selection) = head(content, headers);
+    if has_body(method, &response) {
+        let (start, length) = match selection {
+            Selection::Part { start, length } => (start, length),
+            Selection::Whole | Selection::Unsatisfiable => (0, content.length),
+        };
+        let of_seed = cut(std::slice::from_ref(seed), start, length);
+        let in_seed = of_seed.iter().map(|part| part.len() as u64).sum::<u64>();
+        let before = stream::iter(of_seed.into_iter().map(|part| Ok(Frame::data(part))));
+        let file = file_frames(file, start.saturating_sub(seed.len() as u64), length - in_seed);
+        *response.body_mut() = StreamBody::new(before.chain(file)).boxed_unsync();
+        response.extensions_mut().insert(SentFrom(start));
+    }
+    response
+}
+
+async fn open(path: &Path) -> Result<(File, u64), Box<Response<ResponseBody>>> {
     let path = path.to_owned();
     let opened = tokio::task::spawn_blocking(move || -> io::Result<(File, u64)> {
         let file = File::open(path)?;
@@ -174,34 +225,25 @@ pub async fn answer_file(
         Ok((file, length))
     })
     .await;
-    let (file, length) = match opened {
-        Ok(Ok(opened)) => opened,
+    match opened {
+        Ok(Ok(opened)) => Ok(opened),
         Ok(Err(error)) if error.kind() == io::ErrorKind::NotFound => {
-            return text(StatusCode::NOT_FOUND, "no such file");
+            Err(Box::new(text(StatusCode::NOT_FOUND, "no such file")))
         }
         Ok(Err(error)) => {
             tracing::error!(%error, "opening a file to serve");
-            return text(StatusCode::INTERNAL_SERVER_ERROR, "the file cannot be read; see the appliance's log");
+            let refusal = "the file cannot be read; see the appliance's log";
+            Err(Box::new(text(StatusCode::INTERNAL_SERVER_ERROR, refusal)))
         }
         Err(error) => {
             tracing::error!(%error, "opening a file to serve");
-            return text(StatusCode::INTERNAL_SERVER_ERROR, "the appliance is shutting down");
+            Err(Box::new(text(StatusCode::INTERNAL_SERVER_ERROR, "the appliance is shutting down")))
         }
-    };
-    let content = Content { length, etag: etag.to_owned(), content_type };
-    let (mut response, selection) = head(&content, headers);
-    if has_body(method, &response) {
-        let (start, length) = match selection {
-            Selection::Part { start, length } => (start, length),
-            Selection::Whole | Selection::Unsatisfiable => (0, length),
-        };
-        *response.body_mut() = stream_file(file, start, length);
     }
-    response
 }
 
-fn stream_file(file: File, start: u64, length: u64) -> ResponseBody {
-    let chunks = stream::try_unfold((file, start, length), |(file, position, left)| async move {
+fn file_frames(file: File, start: u64, length: u64) -> impl Stream<Item = io::Result<Frame<Bytes>>> + Send {
+    stream::try_unfold((file, start, length), |(file, position, left)| async move {
         if left == 0 {
             return Ok(None);
         }
@@ -222,8 +264,7 @@ fn stream_file(file: File, start: u64, length: u64) -> ResponseBody {
         }
         let next = (file, position + count as u64, left - count as u64);
         Ok(Some((Frame::data(piece.cut(count)), next)))
-    });
-    StreamBody::new(chunks).boxed_unsync()
+    })
 }
 
 /// What of a file is in memory already, read without waiting for a disk; `None` where a disk would have to be waited

@@ -4,12 +4,13 @@
 //! token said hello from it (networks with another DHCP server). It opens nothing by itself.
 
 use std::{
-    collections::{HashMap, HashSet, VecDeque},
-    net::{IpAddr, Ipv4Addr},
+    collections::{HashSet, VecDeque},
+    fmt,
+    net::IpAddr,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use firesteel_dhcp::{LEASES_MAX, Mac};
+use firesteel_dhcp::Mac;
 
 use super::places::{Standing, Standings};
 
@@ -17,24 +18,43 @@ use super::places::{Standing, Standings};
 /// are installed at a time.
 pub const PROVED_MAX: usize = 4096;
 
+/// Looks up who has a live lease of an address.
+pub type Leaseholders = Arc<dyn Fn(IpAddr) -> Option<Mac> + Send + Sync>;
+
 /// Shared by all its clones.
-#[derive(Clone, Debug, Default)]
-pub struct Known(Arc<Mutex<Inner>>);
+#[derive(Clone)]
+pub struct Known {
+    inner: Arc<Mutex<Inner>>,
+    leaseholders: Leaseholders,
+}
+
+/// Knows no host, no lease and no address of its own.
+impl Default for Known {
+    fn default() -> Self {
+        Self { inner: Arc::default(), leaseholders: Arc::new(|_| None) }
+    }
+}
+
+impl fmt::Debug for Known {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Known").field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
 
 #[derive(Debug, Default)]
 struct Inner {
     hosts: HashSet<Mac>,
-    leases: HashMap<Ipv4Addr, Mac>,
     proved: VecDeque<IpAddr>,
     /// The appliance's own: who comes from there is on this machine.
     own: Option<IpAddr>,
 }
 
 impl Known {
-    /// Where the appliance itself is.
+    /// Where the appliance itself is, and who has which lease.
     #[must_use]
-    pub fn at(own: IpAddr) -> Self {
-        Self(Arc::new(Mutex::new(Inner { own: Some(own), ..Inner::default() })))
+    pub fn at(own: IpAddr, leaseholders: Leaseholders) -> Self {
+        let inner = Inner { own: Some(own), ..Inner::default() };
+        Self { inner: Arc::new(Mutex::new(inner)), leaseholders }
     }
 
     /// These are the boot MACs of all hosts.
@@ -46,14 +66,6 @@ impl Known {
     #[must_use]
     pub fn is_host(&self, mac: Mac) -> bool {
         self.lock().hosts.contains(&mac)
-    }
-
-    /// An address was leased.
-    pub fn leased(&self, address: Ipv4Addr, mac: Mac) {
-        let leases = &mut self.lock().leases;
-        if leases.len() < LEASES_MAX || leases.contains_key(&address) {
-            leases.insert(address, mac);
-        }
     }
 
     /// The agent of a host said hello from there.
@@ -68,12 +80,9 @@ impl Known {
 
     #[must_use]
     pub fn is(&self, address: IpAddr) -> bool {
+        let holder = (self.leaseholders)(address);
         let inner = self.lock();
-        let leased = match address {
-            IpAddr::V4(address) => inner.leases.get(&address).is_some_and(|mac| inner.hosts.contains(mac)),
-            IpAddr::V6(_) => false,
-        };
-        leased || inner.proved.contains(&address)
+        holder.is_some_and(|mac| inner.hosts.contains(&mac)) || inner.proved.contains(&address)
     }
 
     /// For those who ask.
@@ -94,7 +103,7 @@ impl Known {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -107,7 +116,7 @@ mod tests {
 
     #[test]
     fn who_is_on_this_machine_is_its_owner() {
-        let known = Known::at([10, 0, 0, 1].into());
+        let known = Known::at([10, 0, 0, 1].into(), Arc::new(|_| None));
         known.proved([10, 0, 0, 2].into());
         for (address, standing) in [
             ([127, 0, 0, 1], Standing::Owner),
@@ -122,17 +131,23 @@ mod tests {
 
     #[test]
     fn a_leased_address_is_known_while_its_mac_is_a_hosts() {
-        let known = Known::default();
-        let (first, second) = (Ipv4Addr::new(10, 0, 0, 1), Ipv4Addr::new(10, 0, 0, 2));
-        known.leased(first, HOST);
-        known.leased(second, STRANGER);
-        assert!(!known.is(first.into()), "no host is known yet");
+        let (own, first, second) = ([10, 0, 0, 254].into(), IpAddr::from([10, 0, 0, 1]), IpAddr::from([10, 0, 0, 2]));
+        let leases = Arc::new(Mutex::new(vec![(first, HOST), (second, STRANGER)]));
+        let table = Arc::clone(&leases);
+        let known = Known::at(
+            own,
+            Arc::new(move |asked| {
+                let table = table.lock().unwrap_or_else(PoisonError::into_inner);
+                table.iter().find(|(address, _)| *address == asked).map(|(_, mac)| *mac)
+            }),
+        );
+        assert!(!known.is(first), "no host is known yet");
         known.set_hosts([HOST]);
-        assert!(known.is(first.into()) && !known.is(second.into()));
-        known.leased(first, STRANGER);
-        assert!(!known.is(first.into()), "the address went to another machine");
+        assert!(known.is(first) && !known.is(second));
+        leases.lock().unwrap_or_else(PoisonError::into_inner)[0].1 = STRANGER;
+        assert!(!known.is(first), "the address went to another machine");
         known.set_hosts([STRANGER]);
-        assert!(known.is(second.into()));
+        assert!(known.is(second));
         assert!(!known.is([10, 0, 0, 3].into()));
     }
 

@@ -19,6 +19,7 @@ pub mod api;
 pub mod bearer;
 pub mod body;
 pub mod boot;
+pub mod boot_files;
 pub mod busy;
 pub mod config;
 mod dry_run;

@@ -71,7 +71,6 @@ pub enum DhcpError {
 #[derive(Debug)]
 enum Command {
     Reconfigure { config: Box<Config>, answer: oneshot::Sender<Result<(), ConfigError>> },
-    Leases(oneshot::Sender<Vec<Lease>>),
 }
 
 /// Speaks to a running server.
@@ -85,13 +84,6 @@ impl DhcpHandle {
         let command = Command::Reconfigure { config: Box::new(config), answer };
         self.0.send(command).await.map_err(|_| DhcpError::Gone)?;
         Ok(result.await.map_err(|_| DhcpError::Gone)??)
-    }
-
-    /// All leases on record, also those that ended.
-    pub async fn leases(&self) -> Result<Vec<Lease>, DhcpError> {
-        let (answer, leases) = oneshot::channel();
-        self.0.send(Command::Leases(answer)).await.map_err(|_| DhcpError::Gone)?;
-        leases.await.map_err(|_| DhcpError::Gone)
     }
 }
 
@@ -163,6 +155,11 @@ impl DhcpServer {
         Ok((server, DhcpHandle(sender)))
     }
 
+    /// All leases on record, also those that ended.
+    pub fn leases(&self) -> impl Iterator<Item = &Lease> {
+        self.engine.leases()
+    }
+
     /// Serves until every handle is dropped or something breaks.
     pub async fn run(mut self) -> Result<(), DhcpError> {
         let mut buffer = vec![0; RECEIVE_BYTES];
@@ -209,7 +206,6 @@ impl DhcpServer {
         // A caller that went away meanwhile does not need the answer.
         match command {
             Command::Reconfigure { config, answer } => drop(answer.send(self.engine.reconfigure(*config))),
-            Command::Leases(answer) => drop(answer.send(self.engine.leases().cloned().collect())),
         }
     }
 
@@ -223,11 +219,11 @@ impl DhcpServer {
                     }
                 }
                 Output::Event(event) => {
+                    (self.events)(Timestamp::now(), &event);
                     log(&self.interface, &event);
                     if event.what == What::Exhausted {
                         self.warn_unserved(Timestamp::now());
                     }
-                    (self.events)(Timestamp::now(), &event);
                 }
                 Output::OtherHardware(client) => self.warn_hardware(&client),
             }
@@ -293,7 +289,7 @@ fn log(interface: &str, Event { client, what }: &Event) {
     let mac = client.mac;
     match what {
         What::Offered { address } => tracing::debug!(interface, %mac, %address, "address offered"),
-        What::Acked { address } => tracing::info!(interface, %mac, %address, "lease granted"),
+        What::Acked { address, .. } => tracing::info!(interface, %mac, %address, "lease granted"),
         What::Informed { address } => tracing::debug!(interface, %mac, %address, "settings told"),
         What::Released { address } => tracing::info!(interface, %mac, %address, "lease released"),
         What::Declined { address } => {

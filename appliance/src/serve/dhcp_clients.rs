@@ -36,7 +36,7 @@ fn asking(client: &Client, upgrade_ipxe: bool) -> BootClient {
     }
 }
 
-/// Takes DHCP's events into the timelines of hosts, and names in the log, once, who can boot nothing here.
+/// Takes DHCP's events into the timelines of hosts and the table of live leases, and names in the log, once, who can boot nothing here.
 pub fn dhcp_events(
     control: Control,
     known: Known,
@@ -49,7 +49,10 @@ pub fn dhcp_events(
         let (client, asker) = (describe(&event.client), asker(&event.client));
         let note = match &event.what {
             What::Offered { address } => NetworkEvent::DhcpOffer { address: *address, client, asker },
-            What::Acked { address } => NetworkEvent::DhcpAck { address: *address, client, asker },
+            What::Acked { address, expires_at } => {
+                control.leased(mac, *address, *expires_at);
+                NetworkEvent::DhcpAck { address: *address, client, asker }
+            }
             What::Refused { address, reason } => {
                 NetworkEvent::DhcpNak { reason: format!("{address} was refused: {reason:?}"), asker }
             }
@@ -76,10 +79,11 @@ pub fn dhcp_events(
                 warn_once(&mut named, at, &event.client, known.is_host(event.client.mac), &why.to_string());
                 NetworkEvent::NoLoader { reason: why.to_string() }
             }
-            What::Informed { .. } | What::Released { .. } | What::Declined { .. } => {
-                tracing::debug!(%mac, what = ?event.what, "DHCP");
+            What::Released { address } | What::Declined { address } => {
+                control.lease_ended(mac, *address);
                 return;
             }
+            What::Informed { .. } => return,
         };
         control.note(mac, note);
     })
@@ -95,16 +99,6 @@ fn warn_once(named: &mut NamedClients, now: Timestamp, client: &Client, is_known
         Naming::More => tracing::warn!("more machines than are named ask for loaders that there are not here"),
         Naming::Not => tracing::debug!(%mac, "{why}"),
     }
-}
-
-/// Wraps event handlers so that it is noted, too, which address is whose.
-pub(super) fn noting_leases(known: Known, events: crate::net::dhcp::Events) -> crate::net::dhcp::Events {
-    Arc::new(move |at, event: &dhcp::Event| {
-        if let What::Acked { address } = event.what {
-            known.leased(address, event.client.mac);
-        }
-        events(at, event);
-    })
 }
 
 fn asker(client: &Client) -> Asker {

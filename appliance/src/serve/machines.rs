@@ -8,9 +8,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_boot::{Endpoints, KernelArguments, Sealer};
+use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, runtime::Tokio};
 use firesteel_kube::{Core, logs::Logs};
+use firesteel_dhcp as dhcp;
 use firesteel_resources::NetworkMode;
 use jiff::SignedDuration;
 use ring::hmac;
@@ -26,7 +27,8 @@ use super::{
 };
 use crate::http::{
     agent::AgentServer,
-    boot::{BootFiles, BootServer},
+    boot::BootServer,
+    boot_files::{self, BootFiles, KeptBootFiles},
     config::{self, ConfigServer},
     images::ImageFiles,
     known::Known,
@@ -67,13 +69,18 @@ impl Machines {
     ) -> anyhow::Result<Self> {
         let endpoints =
             Endpoints { address: network.address, http_port: settings.http_port, agent_port: settings.agent_port };
-        let boot_files = settings.boot_files.as_deref().context("--boot-files is needed to serve machines")?;
-        let files = BootFiles::load(boot_files, &settings.loaders)?;
+        let boot_files_folder = settings.boot_files.as_deref().context("--boot-files is needed to serve machines")?;
+        let files = BootFiles::load(boot_files_folder, &settings.loaders)?;
+        let kept = boot_files::keep(&data.path("boot"), boot_files_folder, &files).unwrap_or_else(|error| {
+            tracing::warn!("could not keep the boot files for a later upgrade: {error}; boots that are under way then begin again");
+            None
+        });
         let images = ImageFiles::new(streams.store());
         let control =
-            Control::new(control_config(data, (network, settings), core, pki, endpoints, streams.for_hosts())?)
+            Control::new(control_config(data, (network, settings), core, pki, (endpoints, &files, kept.as_ref()), streams.for_hosts())?)
                 .map_err(|status| anyhow::anyhow!(status.message))?;
-        let known = Known::at(network.address.into());
+        let leases = control.clone();
+        let known = Known::at(network.address.into(), Arc::new(move |address| leases.leaseholder(address).map(|mac| dhcp::Mac(mac.0))));
         let services = network::Services::open(network, settings, data, &control, (&files, &known), endpoints).await?;
         // Agents and first boots speak HTTP/1.1, and what is not offered cannot be abused.
         let mut agent_tls = (*pki.server).clone();
@@ -84,7 +91,7 @@ impl Machines {
             agents: bind("agents", endpoints, endpoints.agent_port, "agent-port").await?,
             configs: config_listeners(endpoints, settings).await?,
             agent_tls,
-            boot: BootServer { control: control.clone(), files, images: images.clone(), refused: Arc::default() },
+            boot: BootServer { control: control.clone(), files, kept, images: images.clone(), refused: Arc::default(), mismatched: Arc::default() },
             agent: AgentServer::new(control.clone(), config.clone(), images, known.clone()),
             config,
         };
@@ -179,12 +186,20 @@ fn config_settings(network: &Served, settings: &Settings) -> ConfigSettings {
     }
 }
 
+/// Where DHCP is not ours, no lease says which address is whose.
+fn asker_rule(mode: NetworkMode) -> AskerRule {
+    match mode {
+        NetworkMode::Managed => AskerRule::Lease,
+        NetworkMode::Unmanaged | NetworkMode::Disabled => AskerRule::FirstAsker,
+    }
+}
+
 fn control_config(
     data: &DataDir,
     (network, settings): (&Served, &Settings),
     core: &Core,
     pki: &Pki,
-    endpoints: Endpoints,
+    (endpoints, files, kept): (Endpoints, &BootFiles, Option<&KeptBootFiles>),
     images: Arc<dyn Images>,
 ) -> anyhow::Result<Config> {
     let consoles = settings.console.iter().map(|console| format!("console={console}"));
@@ -201,6 +216,8 @@ fn control_config(
         images,
         bmc: Arc::new(drivers),
         endpoints,
+        asker_rule: asker_rule(network.network.mode),
+        boot_files: ServedBootFiles { current: files.set(), kept: kept.map(|kept| kept.set) },
         sealer: Sealer::new(&data.secret_key("token.key")?),
         nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &data.secret_key("nonce.key")?),
         receipt_key: data.receipt_key()?,

@@ -12,7 +12,7 @@ use firesteel_wire::limits::BODY_BYTES_MAX;
 use crate::{
     http::{
         agent::{BODIES, IMAGE_ANSWERS, SMALL_BODY_BYTES},
-        boot::BOOT_FILES_BYTES_MAX,
+        boot_files::BOOT_FILES_BYTES_MAX,
         config,
         file::READ_BYTES,
         server::{API_CONNECTIONS, BUFFER_BYTES, CONNECTIONS, STREAMS_MAX, WINDOW_BYTES},
@@ -34,12 +34,12 @@ const HTTP_BYTES: usize = 2 * BUFFER_BYTES;
 const BODY_COPIES: usize = 3;
 /// A config as it is stored, read, merged with what is added, and written in the client's version.
 const CONFIG_COPIES: usize = 8;
-/// A lease with its name in three tables: by MAC, by address, and as an address that is known.
+/// A lease with its name in four tables: by MAC and by address, of DHCP and of who asks for boot scripts.
 const LEASE_BYTES: usize = 384;
 /// An agent that nobody owns, as it is remembered.
 const UNKNOWN_AGENT_BYTES: usize = 4 * KIB;
-/// The last stages of a machine's boot, with their texts.
-const BOOTING_BYTES: usize = KIB;
+/// The last stages of a machine's boot, with their texts, and what was sent for its tokens.
+const BOOTING_BYTES: usize = 2 * KIB;
 
 /// A part of the sum.
 #[derive(Clone, Copy, Debug)]
@@ -95,5 +95,7 @@ pub const BOUND_BYTES: usize = {
     sum
 };
 
+// All of DHCP's leases are known to who judges boot scripts.
+const _: () = assert!(firesteel_control::LIVE_LEASES_MAX >= LEASES_MAX);
 // A part that grows beyond what a small machine has is to be noticed here.
 const _: () = assert!(BOUND_BYTES <= 1024 * MIB);

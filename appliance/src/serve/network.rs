@@ -23,11 +23,11 @@ use tokio::task::JoinSet;
 
 use super::{
     data_dir::DataDir,
-    dhcp_clients::{boot_answers, dhcp_events, noting_leases},
+    dhcp_clients::{boot_answers, dhcp_events},
     settings::Settings,
 };
 use crate::{
-    http::{boot::BootFiles, known::Known},
+    http::{boot_files::BootFiles, known::Known},
     net::{
         dhcp::{DhcpHandle, DhcpServer},
         rogue,
@@ -135,10 +135,15 @@ impl Services {
             let config = dhcp_config(served, None)?;
             let boot = boot_answers(endpoints, settings.upgrade_ipxe);
             let events = dhcp_events(control.clone(), known.clone(), endpoints, settings.upgrade_ipxe);
-            let events = noting_leases(known.clone(), events);
             let file = data.path("leases.db");
             let leases = (file.as_path(), settings.lease_durability);
-            Some(DhcpServer::open_with(&served.interface, config, leases, boot, events).context("starting DHCP")?)
+            let opened = DhcpServer::open_with(&served.interface, config, leases, boot, events);
+            let (server, handle) = opened.context("starting DHCP")?;
+            // A machine that has its address already may ask for its script as soon as anything listens.
+            for lease in server.leases() {
+                control.leased(firesteel_boot::Mac(lease.mac.0), lease.address, lease.expires_at);
+            }
+            Some((server, handle))
         } else {
             tracing::info!(?mode, "DHCP is somebody else's here");
             None
@@ -254,9 +259,6 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served, hosts_known:
     let mut networks = networks.subscribe().await.map_err(failed)?;
     let mut known = KnownHosts::new();
     let mut all_read = false;
-    for lease in handle.leases().await.context("reading the leases")? {
-        hosts_known.leased(lease.address, lease.mac);
-    }
     loop {
         let changed = tokio::select! {
             change = hosts.next() => {

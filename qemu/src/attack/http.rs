@@ -24,8 +24,16 @@ const THEFT_EVERY: Duration = Duration::from_secs(1);
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const TOKENS_MAX: usize = 20;
 
+/// The largest file that is served without a token, and so to a machine without a lease.
+const LARGE_FILE: &str = "/loader/ipxe.efi";
+/// So small that the server cannot hand the whole file to the connection.
+const SLOW_BUFFER_BYTES: u32 = 4096;
+
 async fn connect(scene: &Scene, number: u64, port: u16) -> io::Result<TcpStream> {
-    let socket = TcpSocket::new_v4()?;
+    connect_by(TcpSocket::new_v4()?, scene, number, port).await
+}
+
+async fn connect_by(socket: TcpSocket, scene: &Scene, number: u64, port: u16) -> io::Result<TcpStream> {
     socket.bind((address(number), 0).into())?;
     let connected = timeout(CONNECT_TIMEOUT, socket.connect(appliance(port).into())).await;
     match connected {
@@ -89,9 +97,10 @@ pub(super) async fn slow_heads(scene: Scene) -> anyhow::Result<()> {
 
 pub(super) async fn slow_readers(scene: Scene) -> anyhow::Result<()> {
     crowd(scene, SLOW_READERS, async |scene, number| {
-        let Some(token) = token(&scene, number, &stranger(number)).await? else { return Ok(()) };
-        let mut stream = connect(&scene, number, BOOT_PORT).await?;
-        stream.write_all(get(&format!("/boot/{token}/initramfs"), "").as_bytes()).await?;
+        let socket = TcpSocket::new_v4()?;
+        socket.set_recv_buffer_size(SLOW_BUFFER_BYTES)?;
+        let mut stream = connect_by(socket, &scene, number, BOOT_PORT).await?;
+        stream.write_all(get(LARGE_FILE, "").as_bytes()).await?;
         let mut byte = [0];
         while stream.read(&mut byte).await? > 0 {
             sleep(DRIP).await;
@@ -103,7 +112,6 @@ pub(super) async fn slow_readers(scene: Scene) -> anyhow::Result<()> {
 
 pub(super) async fn ranges(scene: Scene) -> anyhow::Result<()> {
     crowd(scene, RANGE_CLIENTS, async |scene, number| {
-        let Some(token) = token(&scene, number, &stranger(number)).await? else { return Ok(()) };
         let mut many = String::from("Range: bytes=0-0");
         for at in 1..1000 {
             many.push_str(&format!(",{0}-{0}", at * 2));
@@ -113,7 +121,7 @@ pub(super) async fn ranges(scene: Scene) -> anyhow::Result<()> {
             let one = format!("Range: bytes={turn}-{}\r\n", turn + 1);
             let header = if turn % 10 == 0 { &many } else { &one };
             let mut stream = connect(&scene, number, BOOT_PORT).await?;
-            stream.write_all(get(&format!("/boot/{token}/kernel"), header).as_bytes()).await?;
+            stream.write_all(get(LARGE_FILE, header).as_bytes()).await?;
             count(&scene.counters.range_requests, 1);
             let mut some = [0; 1024];
             if stream.read(&mut some).await? == 0 {
@@ -156,12 +164,6 @@ fn get(path: &str, headers: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n")
 }
 
-/// A MAC that no host has.
-fn stranger(number: u64) -> String {
-    let mac = super::packets::mac(number + 1_000_000);
-    mac.map(|byte| format!("{byte:02x}")).join(":")
-}
-
 async fn ask(scene: &Scene, number: u64, request: &str) -> io::Result<String> {
     let mut stream = connect(scene, number, BOOT_PORT).await?;
     stream.write_all(request.as_bytes()).await?;
@@ -197,6 +199,5 @@ mod tests {
         let script = "#!ipxe\nkernel http://10.77.0.1:8080/boot/AQ_-x/kernel quiet\n";
         assert_eq!(find_token(script).as_deref(), Some("AQ_-x"));
         assert_eq!(find_token("#!ipxe\nexit 1\n"), None);
-        assert_eq!(stranger(0), "02:a7:00:0f:42:40");
     }
 }

@@ -44,8 +44,8 @@ pub(super) async fn network(lab: &mut Lab, config: &LabConfig) -> anyhow::Result
     lab.apply_host(name, &wish).await?;
     let view = lab.wait_running(name, 1).await?;
     check(name, &view)?;
-    let fetched = view.timeline().iter().find(|event| event.key() == "config_fetched");
-    let detail = &fetched.context("the timeline has no config_fetched")?.detail;
+    let fetched = view.timeline().into_iter().find(|event| event.key() == "config_fetched");
+    let detail = fetched.context("the timeline has no config_fetched")?.detail;
     ensure!(detail.contains(ADDRESS), "the config was not fetched from {ADDRESS}: {detail}");
     let told = lab.serial(name)?.text()?;
     ensure!(told.contains(&format!("ip={ADDRESS}")), "the kernel was not given the address");

@@ -82,8 +82,8 @@ fn wish() -> Wish {
 async fn configured(lab: &Lab, name: &str) -> anyhow::Result<()> {
     let view = lab.wait_running(name, 1).await?;
     check(name, &view)?;
-    let fetched = view.timeline().iter().find(|event| event.key() == "config_fetched");
-    let detail = &fetched.context("the timeline has no config_fetched")?.detail;
+    let fetched = view.timeline().into_iter().find(|event| event.key() == "config_fetched");
+    let detail = fetched.context("the timeline has no config_fetched")?.detail;
     ensure!(detail.starts_with(POOL), "the config that was fetched is another one: {detail}");
     console(lab, name, PROOF, 0).await
 }

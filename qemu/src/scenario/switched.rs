@@ -75,7 +75,7 @@ async fn install(
     let wish = Wish { image: Some(image), network_data: Some(network_data), ..Wish::default() };
     lab.apply_host(name, &wish).await?;
     let view = lab.wait_running(name, 1).await?;
-    let went = view.timeline().iter().find(|event| event.key() == "agent_network");
+    let went = view.timeline().into_iter().find(|event| event.key() == "agent_network");
     let went = went.context("the timeline has no agent_network")?;
     say(&format!("{name}: {}", went.detail));
     ensure!(went.detail.contains(way), "the agent's way was another one: {}", went.detail);

@@ -16,7 +16,7 @@ const KEY: [u8; 32] = [7; 32];
 
 static SEALED: LazyLock<(Sealer, SealedToken)> = LazyLock::new(|| {
     let sealer = Sealer::new(&KEY);
-    let claims = Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 3, expires_unix_s: 1000 };
+    let claims = Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 3, expires_unix_s: 1000, boot: None };
     let token = sealer.seal(&claims).unwrap();
     (sealer, token)
 });
@@ -73,6 +73,8 @@ fn scripts(request: &ScriptRequest, arguments: &KernelArguments, name: &str) {
             BootEntry::Discovery,
             BootEntry::Agent { host: name.into(), attempt: 2 },
             BootEntry::LocalDisk { host: name.into(), probe: probe.clone() },
+            BootEntry::Wait { host: name.into(), why: name.into() },
+            BootEntry::Mismatch { host: name.into(), reason: name.into() },
             BootEntry::Exit { reason: name.into() },
         ]
     };

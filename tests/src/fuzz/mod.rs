@@ -31,6 +31,7 @@ mod ipmi;
 mod lldp;
 mod network_data;
 mod objects;
+mod observation;
 mod patches;
 mod pools;
 mod protobuf;
@@ -74,6 +75,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "http", check: http::check, seeds: http::seeds },
     Target { name: "routes", check: routes::check, seeds: routes::seeds },
     Target { name: "boot", check: boot::check, seeds: boot::seeds },
+    Target { name: "observation", check: observation::check, seeds: observation::seeds },
     Target { name: "gpt", check: gpt::check, seeds: gpt::seeds },
     Target { name: "hand_off", check: hand_off::check, seeds: hand_off::seeds },
     Target { name: "ignition", check: ignition::check, seeds: ignition::seeds },

@@ -2,13 +2,13 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use firesteel_boot::{Platform, RoutePath, ScriptRequest};
+use firesteel_boot::{BootFileName, Platform, RoutePath, ScriptRequest};
 use firesteel_wire::{
     Disk, Evidence, Hello, HelloReply, Identity, Inventory, Neighbour, Plan, PublicKey, Receipt, Refusal, Report, Step,
     StepReport, StepState, Verdict,
 };
 
-use crate::appliance::{Appliance, ENDPOINTS};
+use crate::appliance::{Appliance, BOOT_FILES, ENDPOINTS};
 
 pub(crate) const REMOTE: IpAddr = IpAddr::V4(Ipv4Addr::new(192, 0, 2, 77));
 
@@ -57,7 +57,7 @@ pub(crate) async fn script(appliance: &Appliance, mac: &str, uuid: &str) -> Stri
         serial: None,
         odd: Vec::new(),
     };
-    appliance.control.script(&request).await
+    appliance.control.script(&request, REMOTE).await.text
 }
 
 /// The token of the kernel that a script starts.
@@ -79,6 +79,10 @@ impl Agent {
     pub(crate) async fn boot_with(appliance: &Appliance, mac: &str, key: u8, uuid: &str, disks: Vec<Disk>) -> Self {
         let script = script(appliance, mac, uuid).await;
         let token = token_in(&script).unwrap_or_else(|| panic!("no agent for {mac}: {script}"));
+        let claims = appliance.control.open_boot(&token).unwrap().claims;
+        for file in [BootFileName::Kernel, BootFileName::Initramfs] {
+            appliance.control.boot_bytes_sent(&claims, file, 0..BOOT_FILES.file(file).bytes);
+        }
         Self {
             mac: mac.to_owned(),
             uuid: uuid.to_owned(),

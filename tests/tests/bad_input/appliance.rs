@@ -9,7 +9,7 @@ use std::time::Duration;
 use firesteel_appliance::cli::describe_page;
 use firesteel_appliance::serve::at_rest::{self, KeyFile};
 use firesteel_appliance::serve::kinds;
-use firesteel_boot::{Endpoints, KernelArguments, Sealer};
+use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
 use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver, Trust};
 use firesteel_images::http::Limits;
@@ -24,6 +24,11 @@ use jiff::{SignedDuration, Timestamp};
 use ring::{hmac, signature::Ed25519KeyPair};
 
 pub(crate) const NAMESPACE: &str = "default";
+pub(crate) const BOOT_FILES: BootFileSet = BootFileSet {
+    kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
+    initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
+    agent: None,
+};
 pub(crate) const ENDPOINTS: Endpoints =
     Endpoints { address: Ipv4Addr::new(192, 0, 2, 1), http_port: 8080, agent_port: 8443 };
 /// As patient as the product, so that a machine under load changes no verdict.
@@ -117,6 +122,9 @@ impl Appliance {
             images: Arc::new(acquirer.with_limits(limits).with_expansion_free(EXPANSION_FREE_BYTES)),
             bmc: Arc::new(SchemeDriver::default()),
             endpoints: ENDPOINTS,
+            // There is no DHCP here.
+            asker_rule: AskerRule::FirstAsker,
+            boot_files: ServedBootFiles { current: BOOT_FILES, kept: None },
             sealer: Sealer::new(&[7; 32]),
             nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
             receipt_key: Ed25519KeyPair::from_seed_unchecked(&RECEIPT_SEED).unwrap(),

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use firesteel_bmc::Credentials;
 use firesteel_bmc::ipmi::fake::FakeIpmi;
-use firesteel_boot::{Claims, Purpose, Sealer};
+use firesteel_boot::{BootAsker, BootSeal, Claims, FileDigest, Purpose, Sealer};
 use firesteel_control::CONSOLE;
 use firesteel_kube::logs::{Logs as _, Pod};
 use firesteel_resources::bare_metal_host::{BmcDetails, ProvisioningState};
@@ -77,6 +77,13 @@ async fn what_a_console_says_is_told_without_secrets_and_without_what_moves_a_cu
         subject: "421a9f10-5e2c-4b77-9120-525400010203".to_owned(),
         attempt: 1,
         expires_unix_s: u64::MAX,
+        boot: Some(BootSeal {
+            grant: 1_800_000_000_000,
+            asker: BootAsker::Leased([10, 77, 0, 100].into()),
+            kernel: FileDigest([1; 32]),
+            initramfs: FileDigest([2; 32]),
+            agent: Some(FileDigest([3; 32])),
+        }),
     };
     let token = Sealer::new(&[7; 32]).seal(&claims).unwrap().into_string();
     let url = format!("http://192.0.2.1:8080/boot/{token}/initramfs... ok\r\n");

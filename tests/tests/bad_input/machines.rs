@@ -1,5 +1,6 @@
 //! Machines that are not who they say, or who they were.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use base64::Engine as _;
@@ -13,6 +14,8 @@ use crate::appliance::{Appliance, NAMESPACE, until};
 use crate::images::{noise, published};
 
 const MAC: &str = "02:00:00:00:03:01";
+/// Seconds after which an agent that says nothing may be gone.
+const SILENT_S: i64 = 60;
 
 fn assert_refused(result: Result<impl std::fmt::Debug, Refusal>, reason: RefusalReason, what: &[&str]) {
     let refusal = result.expect_err("it must be refused");
@@ -59,6 +62,7 @@ async fn a_token_of_an_older_attempt_opens_nothing() {
     appliance.add("host", MAC, None).await;
     let mut old = Agent::boot(&appliance, MAC, 1).await;
     old.hello(&appliance).await.unwrap();
+    appliance.ahead_s.store(SILENT_S, Ordering::SeqCst);
     let mut new = Agent::boot(&appliance, MAC, 2).await;
     let over = "is over, the host is at attempt 2: boot again";
     assert_refused(old.hello(&appliance).await, RefusalReason::OldAttempt, &["attempt 1", over]);
@@ -70,13 +74,41 @@ async fn a_token_of_an_older_attempt_opens_nothing() {
     assert_eq!(plan_for(&appliance, &mut new).await, [Step::Inspect]);
 }
 
+/// Whoever asks for the script of a host whose agent is there ends nothing, and gets nothing but to ask again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_boot_script_waits_while_an_agent_may_be_at_work() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    let mut agent = Agent::boot(&appliance, MAC, 1).await;
+    agent.hello(&appliance).await.unwrap();
+    assert_eq!(plan_for(&appliance, &mut agent).await, [Step::Inspect]);
+    for ahead_s in [0, SILENT_S - 10] {
+        appliance.ahead_s.store(ahead_s, Ordering::SeqCst);
+        let waits = script(&appliance, MAC, "").await;
+        assert!(token_in(&waits).is_none() && waits.contains("sleep 10\n"), "{waits}");
+    }
+    agent.report(&appliance).await.unwrap();
+    until("the note of it", async || {
+        let page = appliance.page("host").await;
+        page.contains("script_waits") && page.contains("its agent may still be at work")
+    })
+    .await;
+    assert_eq!(appliance.journal("host").await.status.agent.unwrap().attempt, 1);
+
+    appliance.ahead_s.fetch_add(SILENT_S, Ordering::SeqCst);
+    let next = Agent::boot(&appliance, MAC, 2).await;
+    next.hello(&appliance).await.unwrap();
+    assert_eq!(appliance.journal("host").await.status.agent.unwrap().attempt, 2, "it was silent for a minute");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_token_that_expired_opens_nothing_and_another_boot_gets_one_that_does() {
     let data = tempfile::tempdir().unwrap();
     let appliance = Appliance::start(data.path()).await;
     appliance.add("host", MAC, None).await;
     let mut late = Agent::boot(&appliance, MAC, 1).await;
-    appliance.ahead_s.store(8 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
+    appliance.ahead_s.store(8 * 24 * 3600, Ordering::SeqCst);
     let what = ["this token has expired", "boot again from the network"];
     assert_refused(late.hello(&appliance).await, RefusalReason::BadToken, &what);
     assert_refused(late.report(&appliance).await, RefusalReason::BadToken, &what);
@@ -231,6 +263,7 @@ async fn who_hangs_up_while_the_script_is_made_stops_no_host() {
         let agent = tokio::time::timeout(FOR_EVER, Agent::boot(&appliance, MAC, pieces)).await;
         let agent = agent.unwrap_or_else(|_| panic!("no script after one that was left after {} pieces", pieces - 1));
         agent.hello(&appliance).await.unwrap();
+        appliance.ahead_s.fetch_add(SILENT_S, Ordering::SeqCst);
         let asked = script(&appliance, MAC, "");
         tokio::pin!(asked);
         for _ in 0..pieces {

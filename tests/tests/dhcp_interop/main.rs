@@ -71,7 +71,7 @@ fn is_release(event: &Event) -> bool {
 }
 
 fn address_of(event: &Event) -> Ipv4Addr {
-    let (What::Acked { address } | What::Released { address }) = event.what else { panic!("{event:?}") };
+    let (What::Acked { address, .. } | What::Released { address }) = event.what else { panic!("{event:?}") };
     address
 }
 

@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_boot::RoutePath;
+use firesteel_tests::agent_line::token_of;
 use firesteel_dhcp::Mac;
 use firesteel_store::Durability;
 use firesteel_tests::{dhcp_client, network::ADDRESS};
@@ -124,7 +124,11 @@ fn object_life(admin: &mut Admin) -> Vec<Exchange> {
 fn hello(served: &mut Served, admin: &mut Admin) -> Vec<Exchange> {
     let host = json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost",
-        "metadata": {"name": "bound", "namespace": "default"},
+        "metadata": {
+            "name": "bound", "namespace": "default",
+            // Asked from the appliance's own address, which no lease is of.
+            "annotations": {"firesteel.dev/boot-address": "any"},
+        },
         "spec": {"online": true, "bootMACAddress": "52:54:00:77:01:01"},
     });
     let path = "/apis/metal3.io/v1alpha1/namespaces/default/baremetalhosts";
@@ -144,18 +148,19 @@ fn hello(served: &mut Served, admin: &mut Admin) -> Vec<Exchange> {
     vec![made, first.exchange]
 }
 
-/// The token in the boot script of the host.
+/// The token in the boot script of the host, which has fetched what belongs to it.
 fn boot_token() -> Option<String> {
     let mut boot = Connection::plain(SocketAddr::from((ADDRESS, 8080))).ok()?;
     let path = "/boot.ipxe?mac=52-54-00-77-01-01&platform=efi";
     let script = boot.ask(&Request { method: "GET", path, ..Request::default() }).ok()?;
-    let base = format!("http://{ADDRESS}:8080");
-    script.text().split_ascii_whitespace().filter_map(|word| word.strip_prefix(base.as_str())).find_map(|path| {
-        match RoutePath::parse(path) {
-            Some(RoutePath::Kernel { token }) => Some(token),
-            Some(_) | None => None,
-        }
-    })
+    let token = token_of(&script.text())?;
+    for file in ["kernel", "initramfs"] {
+        let path = format!("/boot/{token}/{file}");
+        let answer = boot.ask(&Request { method: "GET", path: &path, ..Request::default() }).ok()?;
+        // A machine that asked for its script before its host was known boots again.
+        (answer.status == 200).then_some(())?;
+    }
+    Some(token)
 }
 
 fn say_hello(agent: &mut Connection, token: &str, seed: u8) -> Answer {

@@ -17,7 +17,7 @@ use std::process::{Child, ChildStdin, Command, Stdio};
 
 use firesteel_appliance::serve::{self, settings::RawSettings};
 use firesteel_store::Durability;
-use firesteel_tests::network::{ADDRESS, BOOT_FILES, PROVISIONING, ip, prepare};
+use firesteel_tests::network::{ADDRESS, BOOT_FILES, Dhcp, PROVISIONING, ip, prepare};
 use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::gettid;
@@ -58,7 +58,7 @@ impl Served {
     pub(crate) fn start_in(durabilities: Durabilities, disk_mib: Option<u32>) -> Self {
         unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace of its own takes root");
         let folder = tempfile::tempdir().unwrap();
-        prepare(folder.path());
+        prepare(folder.path(), Dhcp::Managed);
         if let Some(mib) = disk_mib {
             unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace of its own takes root");
             let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;

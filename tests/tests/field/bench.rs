@@ -109,7 +109,9 @@ impl Bench {
             spec[key] = value.clone();
         }
         let host = json!({
-            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "metadata": {"name": name}, "spec": spec,
+            "apiVersion": "metal3.io/v1alpha1", "kind": "BareMetalHost", "spec": spec,
+            // Its agent speaks from the appliance's own address, which no lease is of.
+            "metadata": {"name": name, "annotations": {"firesteel.dev/boot-address": "any"}},
         });
         self.apply(&[secret, host]);
     }

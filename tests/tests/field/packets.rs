@@ -129,9 +129,10 @@ fn ipoib_client() {
 fn smbios_odd_serial() {
     with_field(|field| {
         field.add_host("odd", mac(1));
+        let leased = field.lease(&discover(1, "PXEClient:Arch:00007:UNDI:003016", &[7]));
         let script = |values: &str| {
             let mac = mac(1).to_string().replace(':', "-");
-            let (status, body) = field.get(&format!("/boot.ipxe?mac={mac}&platform=efi&{values}"));
+            let (status, body) = field.get(leased, &format!("/boot.ipxe?mac={mac}&platform=efi&{values}"));
             let boots = if body.contains("/kernel ") { "a kernel" } else { "no kernel" };
             (format!("{status} with {boots}"), body)
         };

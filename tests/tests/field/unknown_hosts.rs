@@ -3,7 +3,7 @@
 use firesteel_tests::agent_line::{AgentLine, token_of};
 use firesteel_wire::Program;
 
-use crate::network::{Field, discover, judge, mac, with_field};
+use crate::network::{Field, RELAY, discover, judge, mac, with_field};
 
 const CLASS: &str = "PXEClient:Arch:00000:UNDI:002001";
 
@@ -39,16 +39,20 @@ fn unknown_hosts_are_shown_from_their_first_request_with_the_last_stage() {
         assert_eq!(field.tftp(leased, "undionly.kpxe"), b"undionly.kpxe");
         judge_stage(field, "loader", "unknown: loader undionly.kpxe fetched by TFTP");
 
+        let dashed = name.replace(':', "-");
         let script =
-            |query: &str| field.get(&format!("/boot.ipxe?mac={}&platform=pcbios{query}", name.replace(':', "-"))).1;
-        let first = script("&serial=%ff");
+            |from, query: &str| field.get(from, &format!("/boot.ipxe?mac={dashed}&platform=pcbios{query}")).1;
+        assert_eq!(token_of(&script(RELAY, "")), None);
+        let refused = "no boot script: the boot script was asked for from 10.77.0.2";
+        field.until(&["describe", "host", &name], |page| page.contains(refused));
+        let first = script(leased, "&serial=%ff");
         judge_stage(field, "script", "unknown: boot script fetched");
         let page = field.page(&name);
         assert!(page.contains("boot script fetched") && page.contains(r"no text and is not used: \xff"), "{page}");
 
         let token = token_of(&first).unwrap();
         for (file, stage) in [("kernel", "kernel fetched"), ("initramfs", "initramfs fetched")] {
-            assert_eq!(field.get(&format!("/boot/{token}/{file}")).0, 200);
+            assert_eq!(field.get(leased, &format!("/boot/{token}/{file}")).0, 200);
             judge_stage(field, file, &format!("unknown: {stage}"));
         }
         let stored = || field.firesteel(&["get", "discoveredhosts", "-o", "json"]).matches("\"bootMac\"").count();

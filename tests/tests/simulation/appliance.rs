@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use firesteel_appliance::http::known::Known;
 use firesteel_appliance::serve::{dhcp_clients, kinds};
-use firesteel_boot::{Endpoints, KernelArguments, Sealer};
+use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images};
 use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
 use firesteel_images::import::{Request, Stage};
@@ -27,6 +27,11 @@ use crate::random::Random;
 use crate::world::{Out, Outbox};
 
 pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+pub(crate) const BOOT_FILES: BootFileSet = BootFileSet {
+    kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
+    initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
+    agent: None,
+};
 pub(crate) const ENDPOINTS: Endpoints = Endpoints { address: ADDRESS, http_port: 8080, agent_port: 8443 };
 /// Short, so that leases end while hosts run.
 const LEASE_TIME: Duration = Duration::from_secs(600);
@@ -111,6 +116,8 @@ impl Appliance {
                 executor: executor.clone(),
             }),
             endpoints: ENDPOINTS,
+            asker_rule: AskerRule::Lease,
+            boot_files: ServedBootFiles { current: BOOT_FILES, kept: None },
             sealer: Sealer::new(&[7; 32]),
             nonce_key: hmac::Key::new(hmac::HMAC_SHA256, &[8; 32]),
             receipt_key: Ed25519KeyPair::from_seed_unchecked(&[9; 32]).expect("a seed has 32 bytes"),
@@ -139,6 +146,9 @@ impl Appliance {
                 lock(&outbox).push(Out::Ended { life, error: ended.err().unwrap_or_default() });
             }),
         );
+        for lease in ground.leases.leases.values() {
+            control.leased(firesteel_boot::Mac(lease.mac.0), lease.address, lease.expires_at);
+        }
         let engine = Engine::new(
             dhcp_config(),
             ground.leases.leases.values().cloned().collect(),

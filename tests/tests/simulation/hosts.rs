@@ -6,7 +6,9 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_agent::decide::Exit;
 use firesteel_bmc::decide::PowerState;
+use firesteel_boot::ipxe::WAIT_PAUSE_S;
 use firesteel_boot::{Platform, Purpose, RoutePath, ScriptRequest, Sealer};
+use firesteel_control::{BootScript, ScriptKind};
 use firesteel_dhcp::client::Client;
 use firesteel_dhcp::wire::{self, code};
 use firesteel_wire::limits::LONG_POLL;
@@ -68,7 +70,7 @@ pub(crate) fn check(laws: &Mutex<Laws>, sealer: &Sealer, name: &str, ask: &Ask, 
         (Ask::Script(_), Answer::Script(script)) => {
             // The journal may be ahead: a write that was taken and answered badly is not published yet.
             let known = laws.objects.get(name).is_some_and(|uid| laws.shown.contains(uid));
-            let claims = kernel_token(script).and_then(|token| sealer.open_boot(&token, 0).ok());
+            let claims = kernel_token(&script.text).and_then(|token| sealer.open_boot(&token, 0).ok());
             let stranger = claims.is_some_and(|claims| claims.purpose == Purpose::Discovery);
             if known && stranger {
                 laws.broken(Law::Known, format!("{name} netboots and is taken for an unknown machine"));
@@ -285,10 +287,13 @@ impl World {
     fn fetched(&mut self, id: usize, what: &Fetch, answer: Answer) {
         let epoch = self.machines[id].epoch;
         match (what, answer) {
-            (Fetch::Script, Answer::Script(script)) => match kernel_token(&script) {
+            (Fetch::Script, Answer::Script(BootScript { kind: ScriptKind::Waits, .. })) => {
+                self.after(Duration::from_secs(WAIT_PAUSE_S.into()), Event::Retry { machine: id, epoch });
+            }
+            (Fetch::Script, Answer::Script(script)) => match kernel_token(&script.text) {
                 Some(token) => self.fetch(id, Fetch::Kernel(token)),
-                None if self.machines[id].bootable().is_some() => self.boot_disk(id),
-                // Firmware without anything to boot starts its list again.
+                None if script.kind == ScriptKind::Boots && self.machines[id].bootable().is_some() => self.boot_disk(id),
+                // Firmware without anything to boot starts its list again, and who is not taken for the host restarts.
                 None => {
                     let pause = self.random.millis(30_000, 90_000);
                     self.machines[id].stage = Stage::Post;

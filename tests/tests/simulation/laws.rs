@@ -48,6 +48,7 @@ pub(crate) enum Law {
     Transition,
     Forward,
     Token,
+    Asker,
     Evidence,
     PlannedDisk,
     Once,

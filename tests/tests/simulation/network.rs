@@ -3,9 +3,12 @@
 
 use std::net::IpAddr;
 
+use firesteel_boot::BootFileName::{self, Initramfs, Kernel};
 use firesteel_boot::ScriptRequest;
-use firesteel_control::{ConfigAsk, ConfigRefusal, Control, Denied};
+use firesteel_control::{BootGrant, BootScript, ConfigAsk, ConfigRefusal, Control, Denied};
 use firesteel_wire::{Hello, HelloReply, Refusal, Report, ReportReply, Seed};
+
+use crate::appliance::BOOT_FILES;
 
 #[derive(Clone, Debug)]
 pub(crate) enum Ask {
@@ -20,7 +23,7 @@ pub(crate) enum Ask {
 
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
-    Script(String),
+    Script(BootScript),
     Kernel(Result<(), Denied>),
     Seed(Result<Seed, Denied>),
     Hello(Result<HelloReply, Refusal>),
@@ -38,12 +41,20 @@ impl Ask {
     }
 }
 
+/// Sends a file whole.
+fn send(control: &Control, grant: &BootGrant, file: BootFileName) {
+    control.boot_bytes_sent(&grant.claims, file, 0..BOOT_FILES.file(file).bytes);
+}
+
 /// Has the appliance answer.
 pub(crate) async fn serve(control: &Control, ask: Ask, remote: IpAddr) -> Answer {
     match ask {
-        Ask::Script(request) => Answer::Script(control.script(&request).await),
-        Ask::Kernel(token) => Answer::Kernel(control.open_boot(&token).map(drop)),
-        Ask::Initramfs(token) => Answer::Seed(control.open_boot(&token).map(|grant| grant.seed)),
+        Ask::Script(request) => Answer::Script(control.script(&request, remote).await),
+        Ask::Kernel(token) => Answer::Kernel(control.open_boot(&token).map(|grant| send(control, &grant, Kernel))),
+        Ask::Initramfs(token) => Answer::Seed(control.open_boot(&token).map(|grant| {
+            send(control, &grant, Initramfs);
+            grant.seed
+        })),
         Ask::Hello(hello) => Answer::Hello(control.hello(*hello, remote).await),
         Ask::Report(report) => Answer::Report(control.report(*report, remote).await),
         Ask::Config { name, token } => {

@@ -263,6 +263,7 @@ impl World {
         self.executor.spawn(
             life,
             Box::pin(async move {
+                let remote = IpAddr::from([10, 77, 0, 250]);
                 let token = match token {
                     Some((token, _)) => token,
                     None => {
@@ -274,9 +275,11 @@ impl World {
                             serial: None,
                             odd: Vec::new(),
                         };
-                        let script = control.script(&request).await;
-                        let Some(token) = crate::hosts::kernel_token(&script) else { return };
-                        token
+                        let script = control.script(&request, remote).await.text;
+                        if crate::hosts::kernel_token(&script).is_some() {
+                            lock(&laws).broken(Law::Asker, format!("{name}: a neighbour without its lease got a token"));
+                        }
+                        return;
                     }
                 };
                 let token = if fault == Fault::TokenAltered { altered(&token) } else { token };
@@ -292,7 +295,6 @@ impl World {
                     program: firesteel_wire::Program::default(),
                 };
                 let asked = crate::network::Ask::Hello(Box::new(hello.clone()));
-                let remote = IpAddr::from([10, 77, 0, 250]);
                 let answer = control.hello(hello, remote).await;
                 if fault == Fault::TokenAltered && answer.is_ok() {
                     lock(&laws).broken(Law::Token, format!("{name}: an altered token was taken"));

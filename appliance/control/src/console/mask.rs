@@ -186,7 +186,7 @@ fn without(line: &str, mut hidden: Vec<Range<usize>>) -> String {
 mod tests {
     #![allow(clippy::expect_used, reason = "tests")]
     use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
-    use firesteel_boot::{Claims, Purpose, Sealer};
+    use firesteel_boot::{BootAsker, BootSeal, Claims, FileDigest, Purpose, Sealer};
     use proptest::prelude::*;
     use ring::digest::{SHA256, digest};
 
@@ -203,6 +203,13 @@ mod tests {
             subject: "421a9f10-5e2c-4b77-9120-525400010203".to_owned(),
             attempt: 7,
             expires_unix_s: 1_800_000_000,
+            boot: Some(BootSeal {
+                grant: 1_800_000_000_000,
+                asker: BootAsker::Leased([10, 77, 0, 100].into()),
+                kernel: FileDigest([1; 32]),
+                initramfs: FileDigest([2; 32]),
+                agent: Some(FileDigest([3; 32])),
+            }),
         };
         Sealer::new(&[7; 32]).seal(&claims).expect("sealed").into_string()
     }
@@ -260,8 +267,8 @@ mod tests {
 
     /// Tokens of the same length as real ones, the same in each run.
     fn samples() -> Vec<String> {
-        let bytes = |number: u8| (0..3).flat_map(move |part| digest(&SHA256, &[number, part]).as_ref().to_vec());
-        let token = |number| URL_SAFE_NO_PAD.encode([1].into_iter().chain(bytes(number)).take(82).collect::<Vec<_>>());
+        let bytes = |number: u8| (0..7).flat_map(move |part| digest(&SHA256, &[number, part]).as_ref().to_vec());
+        let token = |number| URL_SAFE_NO_PAD.encode([1].into_iter().chain(bytes(number)).take(204).collect::<Vec<_>>());
         (0..8).map(token).collect()
     }
 

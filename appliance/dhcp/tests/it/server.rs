@@ -10,6 +10,8 @@ use crate::lab::{Lab, SERVER, config, decline, discover, ip, mac, message, reboo
 #[test]
 fn a_host_obtains_renews_and_releases() {
     let mut lab = Lab::new(config());
+    let began = lab.now;
+    let until = |second| began.checked_add(jiff::SignedDuration::from_secs(second)).unwrap();
     let offer = lab.ask(&discover(1));
     assert_eq!((offer.kind(), offer.packet.yiaddr), (MessageType::Offer, ip(10)));
     assert!(lab.disk.leases.is_empty(), "an offer is a promise for a minute, not a lease");
@@ -30,8 +32,8 @@ fn a_host_obtains_renews_and_releases() {
         lab.events,
         [
             What::Offered { address: ip(10) },
-            What::Acked { address: ip(10) },
-            What::Acked { address: ip(10) },
+            What::Acked { address: ip(10), expires_at: until(600) },
+            What::Acked { address: ip(10), expires_at: until(900) },
             What::Released { address: ip(10) }
         ]
     );

@@ -12,7 +12,7 @@ use crate::host::{
     access,
     bmc::{Call, call, fault_text},
     effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
-    gate,
+    gate, live,
     memory::{BootWait, Failure, State, Stopped},
     overrides,
     seen::{AgentSeen, BmcFault, BmcFaultKind, NetworkDataSeen, Power, Work},
@@ -33,7 +33,9 @@ pub(super) enum Presence {
 }
 
 pub(super) fn presence(turn: &Turn<'_>) -> Presence {
-    let Some(agent) = current(turn) else { return Presence::Absent };
+    let Some(agent) = current(turn) else {
+        return if is_spent(turn) { Presence::Gone } else { Presence::Absent };
+    };
     let heard = heard_at(turn, agent);
     // Who asks to try again has looked.
     let is_retried = turn.memory.retried_at.is_some_and(|at| at > heard);
@@ -47,19 +49,19 @@ pub(super) fn presence(turn: &Turn<'_>) -> Presence {
     }
 }
 
+/// The host asked for a boot script, and no hello of the current attempt counts.
+fn is_spent(turn: &Turn<'_>) -> bool {
+    turn.seen.spent_attempt == Some(turn.memory.attempt)
+}
+
 /// An appliance that was away does not take its own silence for the agent's.
 fn heard_at(turn: &Turn<'_>, agent: &AgentSeen) -> Timestamp {
     agent.last_report_at.max(turn.seen.started_at)
 }
 
 /// What a drive of the host is at that nothing can interrupt, by the last agent's last word, whatever its attempt.
-/// It counts for as long as such a thing may take, unless a person asks to try again who saw the agent silent.
 pub(super) fn drive_at_work<'a>(turn: &Turn<'a>) -> Option<&'a str> {
-    let agent = turn.seen.agent.as_ref().filter(|agent| !agent.left && !agent.rebooted)?;
-    let (heard, limits) = (agent.last_report_at, turn.limits());
-    let is_known_better = turn.memory.retried_at.is_some_and(|at| at.duration_since(heard) > limits.quiet);
-    let may_last = turn.now.duration_since(heard) <= limits.erase_stall;
-    agent.cannot_stop.as_deref().filter(|_| may_last && !is_known_better)
+    live::drive_at_work(turn.seen.agent.as_ref()?, &turn.memory, turn.limits(), turn.now)
 }
 
 /// Has the host's power left alone while a drive is at such a thing.
@@ -154,7 +156,7 @@ fn may_begin(turn: &mut Turn<'_>) -> Result<(), Reason> {
 /// Takes note of the end of the current attempt: the next boot gets the next number, published
 /// before the host asks.
 pub(super) fn spend(turn: &mut Turn<'_>) {
-    let came_back = current(turn).is_some_and(|agent| agent.rebooted);
+    let came_back = is_spent(turn) || current(turn).is_some_and(|agent| agent.rebooted);
     open(turn);
     turn.memory.boot = came_back.then_some(BootWait::new(turn.now, true));
 }

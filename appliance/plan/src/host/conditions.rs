@@ -14,6 +14,7 @@
 //! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; NotCleaned: which disks to clean was not known; NotErased: written since |
 //! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for somebody else than its consumer |
 //! | BootOverride | after it was false | NotOffered: the host boots by its own order; NotTakenBack: it stays set |
+//! | NetworkBoot | after it was false | BootStalled: what was fetched was not started; AddressMismatch: asked for from another address |
 //! | BMCSession | after it was false | NoneFree: the BMC is driven by Basic authentication |
 //! | Healthy | the BMC says OK | Warning, Critical by the BMC's word; Unknown where it says nothing |
 //!
@@ -29,7 +30,7 @@ use crate::{
         memory::{Failure, HostMemory, State},
         overrides,
         project::is_installed,
-        seen::{HealthSeen, IdentityDoubt, Seen},
+        seen::{HealthSeen, IdentityDoubt, NetbootSeen, Seen},
         tenancy,
     },
 };
@@ -117,9 +118,11 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
 
 /// Whether what the host fetched last was started; not shown before something was not.
 fn network_boot(seen: &Seen, was_shown: bool) -> Option<Condition> {
-    match &seen.netboot.stalled {
-        Some(text) => Some(Condition::new(NETWORK_BOOT, false, "BootStalled", text)),
-        None => was_shown.then(|| Condition::new(NETWORK_BOOT, true, "NoStall", "")),
+    let NetbootSeen { stalled, mismatch, .. } = &seen.netboot;
+    match (stalled, mismatch) {
+        (Some(text), _) => Some(Condition::new(NETWORK_BOOT, false, "BootStalled", text)),
+        (None, Some(text)) => Some(Condition::new(NETWORK_BOOT, false, "AddressMismatch", text)),
+        (None, None) => was_shown.then(|| Condition::new(NETWORK_BOOT, true, "NoStall", "")),
     }
 }
 

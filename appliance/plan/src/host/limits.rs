@@ -16,6 +16,9 @@ pub struct Limits {
     /// The same of an agent that erases. Cut off, it holds its work and gives up by itself after half an hour
     /// (`REPLY_LOST` of the protocol); twice that, so that no erasure is ended by a reset that need not be.
     pub erase_quiet: SignedDuration,
+    /// An agent that was not heard for so long may be gone: the next request for its host's boot script begins another
+    /// attempt. A host that restarts needs about as long until it asks.
+    pub silent: SignedDuration,
     /// A step that reports but gets nowhere. A read-back of a slow, failing disk moves more often.
     pub stall: SignedDuration,
     /// The same of an erasure: a drive that erases itself shows nothing of it until the end. ATA's longest estimate
@@ -69,6 +72,7 @@ impl Default for Limits {
         Self {
             hello: SignedDuration::from_secs(1200),
             quiet: SignedDuration::from_mins(5),
+            silent: SignedDuration::from_secs(60),
             erase_quiet: SignedDuration::from_hours(1),
             stall: SignedDuration::from_mins(30),
             erase_stall: SignedDuration::from_mins(762),

@@ -36,6 +36,7 @@ mod guards;
 mod history;
 mod inspecting;
 pub mod limits;
+pub mod live;
 pub mod memory;
 mod moved;
 mod new;

@@ -36,6 +36,9 @@ pub struct Seen {
     pub health: Option<HealthSeen>,
     /// The newest agent bound to this host, also after it left.
     pub agent: Option<AgentSeen>,
+    /// The attempt that was over when the host asked for a boot script: its agent was gone, or had said a hello that did
+    /// not count. The caller steps it, and so publishes the next attempt, before it answers that request.
+    pub spent_attempt: Option<u64>,
     /// Another host, which was there first, has one of this host's MACs: the MAC and its name.
     pub mac_taken: Option<(String, String)>,
     /// An agent with a discovery token (no host yet) is alive on one of this host's MACs.
@@ -70,6 +73,8 @@ pub struct NetbootSeen {
     pub at: Option<Timestamp>,
     /// What was fetched and not started, with likely causes.
     pub stalled: Option<String>,
+    /// Why the newest asker for its boot script got no token, where no other one did in this attempt.
+    pub mismatch: Option<String>,
 }
 
 impl Seen {
@@ -88,6 +93,7 @@ impl Seen {
             bmc: BmcSeen::default(),
             health: None,
             agent: None,
+            spent_attempt: None,
             mac_taken: None,
             discovery_agent: false,
             instance: InstanceSeen::default(),

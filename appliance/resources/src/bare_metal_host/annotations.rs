@@ -35,6 +35,11 @@ pub const RETRY: &str = "firesteel.dev/retry";
 pub const REHANDOFF: &str = "firesteel.dev/rehandoff";
 /// The address that DHCP gives to the boot MAC, always.
 pub const RESERVED_ADDRESS: &str = "firesteel.dev/reserved-address";
+/// `any`: the host may boot from an address that no DHCP server here leased to it, such as behind NAT; who asks first for
+/// its boot script is the host.
+pub const BOOT_ADDRESS: &str = "firesteel.dev/boot-address";
+/// The only word that [`BOOT_ADDRESS`] takes.
+pub const ANY_ADDRESS: &str = "any";
 /// Let the object go without cleaning; a tombstone keeps the hardware's identity.
 pub const RELEASE_FORCE: &str = "firesteel.dev/release-force";
 
@@ -168,6 +173,7 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
             HAND_OFF if !HAND_OFF_WORDS.contains(&value.as_str()) => {
                 Some(format!("must be one of {}", HAND_OFF_WORDS.join(", ")))
             }
+            BOOT_ADDRESS if value != ANY_ADDRESS => Some(format!("must be {ANY_ADDRESS}")),
             CLEANING => cleaning::policies(value).err(),
             OVERRIDE_GUARD => cleaning::overridden(value).err(),
             STATUS_OF => document("status", &STATUS, value).err(),
@@ -300,6 +306,8 @@ mod tests {
         let held = HeldOff { holders: vec!["y".to_owned()], ..HeldOff::default() };
         assert_eq!(requests(&good).held_off, Some(held));
         assert_eq!(causes(&meta(&[(INSPECT, "whatever")]), false).len(), 1);
+        assert_eq!(causes(&meta(&[(BOOT_ADDRESS, "any")]), false), []);
+        assert_eq!(causes(&meta(&[(BOOT_ADDRESS, "10.0.0.1")]), false).len(), 1);
         let cleaning = [(CLEANING, r#"{"betweenOwners":{"method":"none"}}"#), (OVERRIDE_GUARD, "all")];
         assert_eq!(causes(&meta(&cleaning), false).len(), 2);
         let found = requests(&meta(&cleaning));

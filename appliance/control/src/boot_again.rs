@@ -1,0 +1,105 @@
+//! Whether a request for a boot script is another boot of a host whose agent has said hello.
+//!
+//! ```text
+//!   asked, and the attempt's agent is bound
+//!     ├─ the asker may not be the host ──────► Mismatch: nothing changes
+//!     ├─ the agent may still be at work ─────► Live: nothing changes, the asker waits and asks again
+//!     └─ it left, or was silent for a minute ► Spent: the planner opens the next attempt before the answer
+//! ```
+//!
+//! So it is where no agent is bound and a hello of the attempt did not count. Where any address will do, whoever asks counts as another boot: a machine may get another address each time.
+
+use firesteel_boot::{Asked, AskerMismatch, AskerRule, BootEntry, Mac, Observation};
+use firesteel_plan::{
+    HostMemory,
+    host::{Limits, live::live_until},
+};
+use firesteel_resources::host_journal::BootRecord;
+use serde::Deserialize as _;
+
+use crate::{Control, HostKey, seen::bound_agent};
+
+/// What a request for a boot script is.
+#[derive(Debug)]
+pub(crate) enum BootAgain {
+    /// No agent of the current attempt has said hello.
+    First,
+    /// That attempt is over.
+    Spent(u64),
+    Live {
+        host: String,
+        why: String,
+    },
+    Mismatch(AskerMismatch),
+}
+
+impl Control {
+    /// Judges a request, and has the planner open the next attempt where the host booted again.
+    pub(crate) async fn boot_again(&self, mac: Mac, asked: &Asked) -> BootAgain {
+        let Some((key, entry, attempt)) = self.agent_entry(mac) else { return BootAgain::First };
+        if asked.rule == AskerRule::Lease
+            && let Err(mismatch) = self.admit(mac, &entry, asked)
+        {
+            return BootAgain::Mismatch(mismatch);
+        }
+        match self.bound_and_live(&key, attempt).await {
+            // Whose hello did not count boots again, with a number that no hello was refused for.
+            None if self.is_unseen(&key, attempt) => {}
+            None => return BootAgain::First,
+            Some(Some(why)) => return BootAgain::Live { host: key.name, why },
+            Some(None) => {}
+        }
+        if let Some(view) = self.views().hosts.get_mut(&key) {
+            view.rebooted_attempt = Some(attempt);
+        }
+        if let Err(status) = self.step_now(&key).await {
+            tracing::error!(host = %key, error = %status.message, "could not step a host that booted again");
+        }
+        BootAgain::Spent(attempt)
+    }
+
+    /// After a restart of the appliance the journal says which address asked first.
+    fn remember_first(&self, key: &HostKey, attempt: u64, boot: Option<&BootRecord>) {
+        let mut views = self.views();
+        let Some(view) = views.hosts.get_mut(key).filter(|view| view.observation.attempt() != attempt) else { return };
+        let of_first = boot.filter(|boot| boot.attempt == attempt && boot.by == BootRecord::BY_FIRST);
+        let first = of_first.and_then(|boot| boot.address.parse().ok());
+        view.observation = first.map_or_else(|| Observation::of(attempt), |first| Observation::with_first(attempt, first));
+    }
+
+    fn is_unseen(&self, key: &HostKey, attempt: u64) -> bool {
+        self.views().hosts.get(key).is_some_and(|view| view.unseen_attempt == Some(attempt))
+    }
+
+    /// Host, entry and attempt of a MAC whose entry is the agent.
+    fn agent_entry(&self, mac: Mac) -> Option<(HostKey, BootEntry, u64)> {
+        let views = self.views();
+        let key = views.by_mac.get(&mac)?;
+        let entry = views.hosts.get(key)?.boot_entry.clone()?;
+        let BootEntry::Agent { attempt, .. } = entry else { return None };
+        Some((key.clone(), entry, attempt))
+    }
+
+    /// Whether the attempt's agent has said hello, and if so why it counts as live.
+    async fn bound_and_live(&self, key: &HostKey, attempt: u64) -> Option<Option<String>> {
+        let journal = match self.inner.journals.read(key).await {
+            Ok(journal) => journal?,
+            Err(status) => {
+                tracing::error!(host = %key, error = %status.message, "could not read a journal");
+                return None;
+            }
+        };
+        self.remember_first(key, attempt, journal.boot.as_ref());
+        let binding = journal.agent.as_ref().filter(|agent| agent.attempt == attempt)?;
+        let memory = HostMemory::deserialize(&journal.memory).unwrap_or_default();
+        let agent = {
+            let views = self.views();
+            let view = views.hosts.get(key)?;
+            bound_agent(binding, &view.agent, &journal, self.inner.started_at)
+        };
+        let until = live_until(&agent, &memory, self.inner.started_at, &Limits::default(), self.now());
+        Some(until.map(|until| {
+            format!("its agent may still be at work; another boot begins when it leaves, or is silent until {until:.0}")
+        }))
+    }
+}

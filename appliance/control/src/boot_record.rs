@@ -1,0 +1,166 @@
+//! The stages of a host's boot that count as evidence, on their way into its journal. Pure.
+//!
+//! ```text
+//!   a token was made ─────────────────────► Script    ┐
+//!   all bytes of the kernel were sent ────► Kernel    ├─► record: once for each attempt, in record and timeline
+//!   all bytes of the initramfs were sent ─► Initramfs ┘
+//! ```
+//!
+//! Each is written once for an attempt, of the first token that gets so far: a loader that tries again writes nothing.
+//! After a restart of the appliance a hello counts by what is written.
+
+use firesteel_boot::{BootAsker, BootFileName, BootSeal};
+use firesteel_resources::host_journal::{BootRecord, HostJournalStatus, SentRecord};
+use jiff::Timestamp;
+
+use crate::journals::{self, event};
+
+/// A stage that the boot of a token came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum BootStage {
+    Script,
+    Sent(BootFileName),
+}
+
+/// A stage, and which token of which attempt came to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StageNote {
+    pub(crate) at: Timestamp,
+    pub(crate) attempt: u64,
+    pub(crate) seal: BootSeal,
+    pub(crate) stage: BootStage,
+    pub(crate) bytes: u64,
+}
+
+impl StageNote {
+    fn name(&self) -> &'static str {
+        match self.stage {
+            BootStage::Script => "script",
+            BootStage::Sent(BootFileName::Kernel) => "kernel",
+            BootStage::Sent(BootFileName::Initramfs) => "initramfs",
+        }
+    }
+
+    /// Takes a stage of the host's current attempt into its journal, unless it is there.
+    pub(crate) fn record(&self, status: &mut HostJournalStatus) {
+        if journals::attempt(status) != self.attempt {
+            return;
+        }
+        let known = status.boot.take().filter(|boot| boot.attempt == self.attempt);
+        let mut boot = known.unwrap_or_else(|| begun(self.attempt, &self.seal));
+        let sent = SentRecord { grant: self.seal.grant, at: self.at };
+        let is_news = match self.stage {
+            BootStage::Script => boot.script_at.is_none().then(|| boot.script_at = Some(self.at)).is_some(),
+            BootStage::Sent(BootFileName::Kernel) => boot.kernel.is_none().then(|| boot.kernel = Some(sent)).is_some(),
+            BootStage::Sent(BootFileName::Initramfs) => {
+                boot.initramfs.is_none().then(|| boot.initramfs = Some(sent)).is_some()
+            }
+        };
+        if is_news {
+            let detail = match (self.stage, self.seal.asker) {
+                (BootStage::Script, BootAsker::Leased(address)) => format!("to {address}, which is leased to the host"),
+                (BootStage::Script, BootAsker::First(address)) => format!("to {address}, which asked first"),
+                (BootStage::Sent(_), _) => String::new(),
+            };
+            let mut stage = event(self.at, self.attempt, self.name(), detail);
+            stage.bytes = Some(self.bytes);
+            status.note(stage);
+        }
+        status.boot = Some(boot);
+    }
+}
+
+fn begun(attempt: u64, seal: &BootSeal) -> BootRecord {
+    let (address, by) = match seal.asker {
+        BootAsker::Leased(address) => (address, BootRecord::BY_LEASE),
+        BootAsker::First(address) => (address, BootRecord::BY_FIRST),
+    };
+    BootRecord {
+        attempt,
+        address: address.to_string(),
+        by: by.to_owned(),
+        kernel_sha256: seal.kernel.to_string(),
+        initramfs_sha256: seal.initramfs.to_string(),
+        agent_sha256: seal.agent.map(|agent| agent.to_string()).unwrap_or_default(),
+        ..BootRecord::default()
+    }
+}
+
+/// Whether all bytes that belong to this token were sent by what is written: what was not written before a kill counts
+/// as not sent.
+pub(crate) fn was_sent(status: &HostJournalStatus, attempt: u64, seal: &BootSeal) -> bool {
+    let Some(boot) = status.boot.as_ref().filter(|boot| boot.attempt == attempt) else { return false };
+    let is_for = |sent: &Option<SentRecord>| sent.as_ref().is_some_and(|sent| sent.grant == seal.grant);
+    let is_of = (&boot.kernel_sha256, &boot.initramfs_sha256) == (&seal.kernel.to_string(), &seal.initramfs.to_string());
+    is_of && is_for(&boot.kernel) && is_for(&boot.initramfs)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use firesteel_boot::FileDigest;
+
+    use super::*;
+
+    fn note(stage: BootStage, grant: u64, second: i64) -> StageNote {
+        let seal = BootSeal {
+            grant,
+            asker: BootAsker::Leased([10, 77, 0, 100].into()),
+            kernel: FileDigest([1; 32]),
+            initramfs: FileDigest([2; 32]),
+            agent: None,
+        };
+        StageNote { at: Timestamp::from_second(second).unwrap(), attempt: 4, seal, stage, bytes: 100 }
+    }
+
+    fn journal() -> HostJournalStatus {
+        HostJournalStatus { memory: serde_json::json!({"attempt": 4}), ..HostJournalStatus::default() }
+    }
+
+    const KERNEL: BootStage = BootStage::Sent(BootFileName::Kernel);
+    const INITRAMFS: BootStage = BootStage::Sent(BootFileName::Initramfs);
+
+    #[test]
+    fn each_stage_is_written_once_for_an_attempt() {
+        let mut status = journal();
+        for (stage, second) in [(BootStage::Script, 1), (KERNEL, 2), (INITRAMFS, 3)] {
+            note(stage, 7, second).record(&mut status);
+            let before = status.clone();
+            note(stage, 7, second + 100).record(&mut status);
+            note(stage, 8, second + 200).record(&mut status);
+            assert_eq!(status, before, "{stage:?} again");
+        }
+        let names: Vec<_> = status.timeline.iter().map(|event| event.event.as_str()).collect();
+        assert_eq!(names, ["script", "kernel", "initramfs"]);
+        assert_eq!(status.timeline[0].detail, "to 10.77.0.100, which is leased to the host");
+        let boot = status.boot.unwrap();
+        assert_eq!((boot.address.as_str(), boot.by.as_str()), ("10.77.0.100", "lease"));
+    }
+
+    #[test]
+    fn stages_of_another_attempt_are_not_written_and_a_new_attempt_begins_with_nothing() {
+        let mut status = journal();
+        note(KERNEL, 7, 1).record(&mut status);
+        let old = StageNote { attempt: 3, ..note(INITRAMFS, 6, 2) };
+        old.record(&mut status);
+        assert!(status.boot.as_ref().unwrap().initramfs.is_none());
+        status.memory = serde_json::json!({"attempt": 5});
+        StageNote { attempt: 5, ..note(BootStage::Script, 9, 3) }.record(&mut status);
+        let boot = status.boot.unwrap();
+        assert_eq!((boot.attempt, boot.kernel), (5, None));
+    }
+
+    #[test]
+    fn what_is_not_written_was_not_sent() {
+        let mut status = journal();
+        let sealed = note(KERNEL, 7, 1).seal;
+        assert!(!was_sent(&status, 4, &sealed));
+        note(KERNEL, 7, 1).record(&mut status);
+        assert!(!was_sent(&status, 4, &sealed), "the initramfs was not");
+        note(INITRAMFS, 7, 2).record(&mut status);
+        assert!(was_sent(&status, 4, &sealed));
+        assert!(!was_sent(&status, 5, &sealed), "another attempt");
+        assert!(!was_sent(&status, 4, &BootSeal { grant: 8, ..sealed }), "another token");
+        assert!(!was_sent(&status, 4, &BootSeal { kernel: FileDigest([9; 32]), ..sealed }), "other files");
+    }
+}

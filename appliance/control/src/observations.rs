@@ -1,0 +1,147 @@
+//! What was seen of boots, of hosts and of machines that no host is: [`Observation`], kept by who boots.
+//!
+//! ```text
+//!   boot.rs: a token is made ──────────────► grant ──► BootSeal, in the token
+//!   http: bytes are handed to a connection ─► boot_bytes_sent
+//!   agents.rs, discovery.rs: a first hello ─► hello_counts
+//! ```
+//!
+//! It is in memory; of hosts, what is whole is written as well ([`crate::boot_record`]), and counts after a restart.
+
+use std::{collections::BTreeMap, ops::Range};
+
+use firesteel_boot::{BootAsker, BootFileName, BootSeal, Claims, FileDigest, Mac, Observation, Purpose, UnseenBoot};
+use firesteel_wire::Hello;
+
+use crate::{
+    Control, DISCOVERED_MAX,
+    boot_record::{BootStage, StageNote},
+    control::unix_milliseconds,
+    discovery,
+};
+
+/// Boots of machines that no host is; the oldest goes first where there are too many.
+#[derive(Debug, Default)]
+pub(crate) struct StrangerBoots(BTreeMap<Mac, Observation>);
+
+impl StrangerBoots {
+    /// What was seen of the boot of this number.
+    fn boot(&mut self, mac: Mac, number: u64) -> &mut Observation {
+        if self.0.len() >= DISCOVERED_MAX && !self.0.contains_key(&mac) {
+            let oldest = self.0.iter().min_by_key(|(_, boot)| boot.attempt()).map(|(mac, _)| *mac);
+            oldest.and_then(|oldest| self.0.remove(&oldest));
+        }
+        let boot = self.0.entry(mac).or_insert_with(|| Observation::of(number));
+        if boot.attempt() != number {
+            *boot = Observation::of(number);
+        }
+        boot
+    }
+
+    fn get(&self, mac: Mac, number: u64) -> Option<&Observation> {
+        self.0.get(&mac).filter(|boot| boot.attempt() == number)
+    }
+}
+
+impl Control {
+    /// Seals the files that belong to another token of the boot that these claims are of.
+    pub(crate) fn seal_boot(&self, claims: &Claims, asker: BootAsker) -> BootSeal {
+        let files = &self.config().boot_files.current;
+        let now_ms = unix_milliseconds(self.now());
+        let grant = self.with_observation(claims, |boot| boot.grant(now_ms)).unwrap_or(now_ms);
+        BootSeal {
+            grant,
+            asker,
+            kernel: files.kernel.sha256,
+            initramfs: files.initramfs.sha256,
+            agent: files.agent,
+        }
+    }
+
+    /// Takes in that bytes of a boot file were handed to the connection of who has this token. Returns whether the file
+    /// is whole by it, for the first time.
+    pub fn boot_bytes_sent(&self, claims: &Claims, file: BootFileName, range: Range<u64>) -> bool {
+        let Some(seal) = &claims.boot else { return false };
+        let Some(files) = self.config().boot_files.of(seal) else { return false };
+        let is_whole = self.with_observation(claims, |boot| boot.sent(seal.grant, file, range, files));
+        if is_whole == Some(true) {
+            self.note_boot_stage(claims, BootStage::Sent(file), files.file(file).bytes);
+        }
+        is_whole == Some(true)
+    }
+
+    /// Has a stage of a host's boot written; nothing is written of other machines.
+    pub(crate) fn note_boot_stage(&self, claims: &Claims, stage: BootStage, bytes: u64) {
+        let key = self.views().by_uid.get(&claims.subject).cloned();
+        if let (Some(key), Some(seal)) = (key, claims.boot) {
+            self.note_stage(&key, StageNote { at: self.now(), attempt: claims.attempt, seal, stage, bytes });
+        }
+    }
+
+    /// Whether no other token was made of this attempt, as far as is known.
+    pub(crate) fn is_first_grant(&self, claims: &Claims) -> bool {
+        self.with_observation(claims, |boot| boot.grants() <= 1).unwrap_or(true)
+    }
+
+    /// Decides whether a first hello with this token counts.
+    pub(crate) fn hello_counts(&self, claims: &Claims, hello: &Hello) -> Result<(), UnseenBoot> {
+        let mut agent = [0; 32];
+        // Older agents do not say what they are.
+        let said = hex::decode_to_slice(&hello.program.sha256, &mut agent).is_ok().then_some(FileDigest(agent));
+        let judge = |boot: &Observation| boot.hello(claims.boot.as_ref(), &self.config().boot_files, said);
+        let views = self.views();
+        let none = Observation::default();
+        let boot = match claims.purpose {
+            Purpose::Discovery => {
+                discovery::mac_of(claims).and_then(|mac| views.stranger_boots.get(mac, claims.attempt))
+            }
+            Purpose::Agent => {
+                let view = views.by_uid.get(&claims.subject).and_then(|key| views.hosts.get(key));
+                view.map(|view| &view.observation).filter(|boot| boot.attempt() == claims.attempt)
+            }
+            Purpose::Instance => None,
+        };
+        judge(boot.unwrap_or(&none))
+    }
+
+    /// Looks into the observation of the boot that these claims are of; nothing where it is over.
+    fn with_observation<T>(&self, claims: &Claims, look: impl FnOnce(&mut Observation) -> T) -> Option<T> {
+        let mut views = self.views();
+        match claims.purpose {
+            Purpose::Discovery => {
+                let mac = discovery::mac_of(claims)?;
+                Some(look(views.stranger_boots.boot(mac, claims.attempt)))
+            }
+            Purpose::Agent => {
+                let view = views.host_of(&claims.subject)?;
+                if view.observation.attempt() < claims.attempt {
+                    // Not asked for since the appliance started.
+                    view.observation = Observation::of(claims.attempt);
+                }
+                (view.observation.attempt() == claims.attempt).then(|| look(&mut view.observation))
+            }
+            Purpose::Instance => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_boots_is_bounded_and_a_new_boot_begins_with_nothing() {
+        let mut boots = StrangerBoots::default();
+        let mac = |number: u64| {
+            let [.., a, b, c] = number.to_be_bytes();
+            Mac([0x52, 0x54, 0, a, b, c])
+        };
+        for number in 0..=DISCOVERED_MAX as u64 {
+            boots.boot(mac(number), number);
+        }
+        assert_eq!(boots.0.len(), DISCOVERED_MAX);
+        assert!(boots.get(mac(0), 0).is_none() && boots.get(mac(1), 1).is_some());
+        boots.boot(mac(1), 5000);
+        assert!(boots.get(mac(1), 1).is_none() && boots.get(mac(1), 5000).is_some());
+    }
+}

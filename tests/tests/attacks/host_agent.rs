@@ -1,0 +1,60 @@
+//! An agent of the machine with the MAC `mac(1)`, in the machines' namespace.
+
+use firesteel_tests::{
+    agent_line::AgentLine,
+    field::{Field, mac},
+};
+use firesteel_wire::Program;
+use tokio::runtime::Runtime;
+
+pub(crate) struct HostAgent {
+    /// Of one thread at a time, so that its sockets are in the namespace of that thread.
+    runtime: Runtime,
+    line: AgentLine,
+}
+
+impl HostAgent {
+    /// In the `boot`-th boot of the machine.
+    pub(crate) fn new(field: &Field, boot: u8) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        Self { runtime, line: AgentLine::new(&field.appliance.data(), &mac(1).to_string(), boot) }
+    }
+
+    /// Takes the token of a boot script, and fetches nothing.
+    pub(crate) fn take(&mut self, script: &str) {
+        self.line.take(script);
+    }
+
+    /// Takes the token of a boot script, and fetches what belongs to it.
+    pub(crate) fn boot(&mut self, field: &Field, script: &str) {
+        self.take(script);
+        for file in ["kernel", "initramfs"] {
+            assert_eq!(self.fetch(field, file, None), 200, "{file}");
+        }
+    }
+
+    /// Fetches a file, or a range of it; the status of the answer.
+    pub(crate) fn fetch(&self, field: &Field, file: &str, range: Option<&str>) -> u16 {
+        let Self { runtime, line } = self;
+        field.there(|| runtime.block_on(line.fetch(file, range)).unwrap())
+    }
+
+    /// Says hello; status and body of the answer.
+    pub(crate) fn hello(&self, field: &Field, program: Program) -> (u16, String) {
+        let Self { runtime, line } = self;
+        field.there(|| {
+            runtime.block_on(async {
+                let answer = line.hello(program).await;
+                (answer.status().as_u16(), answer.text().await.unwrap())
+            })
+        })
+    }
+
+    /// Reports once; the status of the answer.
+    pub(crate) fn report(&mut self, field: &Field, is_leaving: bool) -> u16 {
+        let Self { runtime, line } = self;
+        let mut report = line.next_report();
+        report.leaving = is_leaving;
+        field.there(|| runtime.block_on(line.report(&report)).status().as_u16())
+    }
+}

@@ -1,0 +1,43 @@
+//! A hostile neighbour, tenant and agent against the real appliance: each a process of its own, on the appliance's wire.
+//! A test prints a line of the table for each attempt: attack, what it wants, what it gets.
+//!
+//! | module | attacks |
+//! |---|---|
+//! | `fetched` | a hello with a token whose kernel or initramfs was not sent, whole or in part, or of another program |
+//! | `live` | a boot script while the agent is at work |
+//! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
+//! | `timeline` | a flood of requests against the evidence in the timeline |
+//! | `tokens` | a boot token without the host's address: no lease, a lease that ended, another's lease, not the first asker, HEAD |
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+#![allow(clippy::print_stdout, reason = "each test says what an attacker wanted and got")]
+
+mod fetched;
+mod host_agent;
+mod live;
+mod restarts;
+mod timeline;
+mod tokens;
+
+use firesteel_tests::{
+    field::{self, Field},
+    hostile::Hostile,
+    network::Dhcp,
+};
+
+/// Of firmware that boots by UEFI.
+const CLASS: &str = "PXEClient:Arch:00007:UNDI:003016";
+
+/// Runs a test with an appliance and a hostile machine on its wire.
+fn with_hostile(dhcp: Dhcp, test: fn(&mut Field, &mut Hostile)) {
+    field::with_field(env!("CARGO_BIN_EXE_firesteel-tested"), dhcp, move |field| {
+        let mut hostile = Hostile::start(field, env!("CARGO_BIN_EXE_firesteel-hostile"));
+        test(field, &mut hostile);
+    });
+}
+
+/// Prints a line of the table, and fails where the attacker gets something else.
+fn judge(attack: &str, wants: &str, gets: &str, got: &str) {
+    println!("{attack} | {wants} | {got}");
+    assert_eq!(got, gets, "{attack}");
+}
