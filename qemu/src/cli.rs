@@ -16,8 +16,7 @@ use tokio::{
 
 use crate::{
     artefacts::{
-        Artefacts, ImageFormat, PROFILE, WantedImage, build_programs, StaticBuild, build_volume_files, cargo,
-        programs,
+        Artefacts, ImageFormat, PROFILE, StaticBuild, WantedImage, build_programs, build_volume_files, cargo, programs,
     },
     attack::{self, AttackOptions},
     bench,

@@ -6,7 +6,9 @@
 use std::{sync::Arc, time::Duration};
 
 use firesteel_appliance::serve::kinds;
-use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_boot::{
+    AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
+};
 use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver, runtime::Tokio};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects, Part};

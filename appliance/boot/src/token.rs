@@ -289,7 +289,13 @@ mod tests {
     }
 
     fn claims() -> Claims {
-        Claims { purpose: Purpose::Agent, subject: "6f1d3a52-uid".into(), attempt: 3, expires_unix_s: 1_000, boot: None }
+        Claims {
+            purpose: Purpose::Agent,
+            subject: "6f1d3a52-uid".into(),
+            attempt: 3,
+            expires_unix_s: 1_000,
+            boot: None,
+        }
     }
 
     fn seal(asker: BootAsker) -> BootSeal {

@@ -102,7 +102,10 @@ fn who_may_not_be_the_host_restarts() {
     let context = ScriptContext { endpoints: &ENDPOINTS, request: &request, token: None, arguments: &arguments };
     let entry = BootEntry::Mismatch { host: "node-1".into(), reason: "asked from 10.77.0.9".into() };
     let script = render(&entry, &context).unwrap();
-    assert!(script.contains("no token of host node-1 for this machine\necho Firesteel: asked from 10.77.0.9"), "{script}");
+    assert!(
+        script.contains("no token of host node-1 for this machine\necho Firesteel: asked from 10.77.0.9"),
+        "{script}"
+    );
     assert!(script.ends_with("\nsleep 30\nreboot\n") && !script.contains("/boot/"), "{script}");
 }
 

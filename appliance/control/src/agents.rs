@@ -6,7 +6,7 @@
 
 use std::net::IpAddr;
 
-use firesteel_boot::{BootEntry, BootSeal, Claims, Purpose, UnseenBoot};
+use firesteel_boot::{BootEntry, Claims, Purpose, UnseenBoot};
 use firesteel_kube::Status;
 use firesteel_resources::{
     hardware::{changes::changes, neighbour::Heard as Spoken},
@@ -20,7 +20,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey, boot_record,
+    Control, HostKey,
     control::{unix_milliseconds, unix_seconds},
     identity,
     journals::{self, event},
@@ -41,8 +41,12 @@ enum Binding {
     New,
     Known,
     SecondKey,
-    OldAttempt { current: u64 },
-    AnotherMachine { why: String },
+    OldAttempt {
+        current: u64,
+    },
+    AnotherMachine {
+        why: String,
+    },
     /// The boot that the token is of was not seen.
     Unseen(UnseenBoot),
 }
@@ -109,11 +113,15 @@ impl Control {
     async fn host_hello(&self, claims: &Claims, hello: &Hello, remote: IpAddr) -> Result<HelloReply, Refusal> {
         let key = self.host_of(claims)?;
         let now = self.now();
+        // After a restart what is written counts.
+        if let Some(journal) = self.inner.journals.read(&key).await.map_err(busy)? {
+            self.recall_boot(claims, &journal);
+        }
         let seen = self.hello_counts(claims, hello);
         let binding = self
             .inner
             .journals
-            .change(&key, |status| bind(status, claims.attempt, hello, (claims.boot, &seen), (remote, now)))
+            .change(&key, |status| bind(status, claims.attempt, hello, &seen, (remote, now)))
             .await
             .map_err(busy)?
             .ok_or_else(|| refusal(RefusalReason::Busy, "this host has no journal yet: try again"))?;
@@ -372,7 +380,7 @@ fn bind(
     status: &mut HostJournalStatus,
     attempt: u64,
     hello: &Hello,
-    (boot, seen): (Option<BootSeal>, &Result<(), UnseenBoot>),
+    seen: &Result<(), UnseenBoot>,
     (remote, now): (IpAddr, Timestamp),
 ) -> Binding {
     let current = journals::attempt(status);
@@ -393,11 +401,7 @@ fn bind(
         status.note_again(event(now, attempt, "second_agent", detail));
         return Binding::SecondKey;
     }
-    // After a restart what is written counts.
-    let was_sent = boot.is_some_and(|seal| boot_record::was_sent(status, attempt, &seal));
-    if let Err(why) = seen
-        && !(was_sent && matches!(why, UnseenBoot::NotFetched { .. }))
-    {
+    if let Err(why) = seen {
         let detail = format!("from {remote}, MAC {}: {why}", map::field(&hello.identity.boot_mac));
         status.note_again(event(now, attempt, "unseen_boot", detail));
         return Binding::Unseen(why.clone());
@@ -411,21 +415,7 @@ fn bind(
         status.note_again(event(now, attempt, "another_machine", detail));
         return Binding::AnotherMachine { why };
     }
-    status.agent = Some(AgentBinding {
-        attempt,
-        key,
-        boot_id: map::field(&hello.boot_id),
-        bound_at: now,
-        mac: map::field(&hello.identity.boot_mac),
-        address: remote.to_string(),
-        agent_version: map::field(&hello.agent_version),
-        kernel_version: map::field(&hello.kernel_version),
-        network: hello.network.as_ref().map(|way| map::field(&way.text)).unwrap_or_default(),
-        network_failed: hello.network.as_ref().is_some_and(|way| !way.by_plan),
-        program_sha256: map::field(&hello.program.sha256),
-        abilities: hello.program.abilities.iter().take(limits::ABILITIES_MAX).map(|own| map::field(own)).collect(),
-        ..AgentBinding::default()
-    });
+    status.agent = Some(bound(attempt, hello, remote, now));
     if let Some(boot) = status.boot.as_mut().filter(|boot| boot.attempt == attempt) {
         boot.hello_at = Some(now);
     }
@@ -438,6 +428,25 @@ fn bind(
         status.note(event(now, attempt, name, map::field(&way.text)));
     }
     Binding::New
+}
+
+/// Describes the agent that this hello is of.
+fn bound(attempt: u64, hello: &Hello, remote: IpAddr, now: Timestamp) -> AgentBinding {
+    AgentBinding {
+        attempt,
+        key: hello.key.to_string(),
+        boot_id: map::field(&hello.boot_id),
+        bound_at: now,
+        mac: map::field(&hello.identity.boot_mac),
+        address: remote.to_string(),
+        agent_version: map::field(&hello.agent_version),
+        kernel_version: map::field(&hello.kernel_version),
+        network: hello.network.as_ref().map(|way| map::field(&way.text)).unwrap_or_default(),
+        network_failed: hello.network.as_ref().is_some_and(|way| !way.by_plan),
+        program_sha256: map::field(&hello.program.sha256),
+        abilities: hello.program.abilities.iter().take(limits::ABILITIES_MAX).map(|own| map::field(own)).collect(),
+        ..AgentBinding::default()
+    }
 }
 
 /// The receipts of an attempt that the journal has.
@@ -747,23 +756,29 @@ mod tests {
         let mut status = journal(4);
         let unseen = Err(UnseenBoot::Unsealed);
         for _ in 0..2 {
-            let refused = bind(&mut status, 4, &hello(1), (None, &unseen), (remote, now));
+            let refused = bind(&mut status, 4, &hello(1), &unseen, (remote, now));
             assert!(matches!(refused, Binding::Unseen(UnseenBoot::Unsealed)));
         }
         assert_eq!(status.agent, None, "nothing is bound");
         assert_eq!(status.timeline.iter().filter(|event| event.event == "unseen_boot").count(), 1);
-        assert!(matches!(bind(&mut status, 4, &hello(1), (None, &Ok(())), (remote, now)), Binding::New));
-        assert!(matches!(bind(&mut status, 4, &hello(1), (None, &unseen), (remote, now)), Binding::Known), "it was seen before");
+        assert!(matches!(bind(&mut status, 4, &hello(1), &Ok(()), (remote, now)), Binding::New));
+        assert!(
+            matches!(bind(&mut status, 4, &hello(1), &unseen, (remote, now)), Binding::Known),
+            "it was seen before"
+        );
         let bound = status.agent.clone();
-        assert!(matches!(bind(&mut status, 4, &hello(2), (None, &Ok(())), (remote, now)), Binding::SecondKey));
-        assert!(matches!(bind(&mut status, 4, &hello(2), (None, &Ok(())), (remote, now)), Binding::SecondKey));
+        assert!(matches!(bind(&mut status, 4, &hello(2), &Ok(()), (remote, now)), Binding::SecondKey));
+        assert!(matches!(bind(&mut status, 4, &hello(2), &Ok(()), (remote, now)), Binding::SecondKey));
         assert_eq!(status.agent, bound, "the second key changes nothing for the first");
         let second: Vec<_> = status.timeline.iter().filter(|event| event.event == "second_agent").collect();
         assert_eq!(second.len(), 1, "reported once, not at each try");
         assert!(second[0].detail.contains("192.0.2.9") && second[0].detail.contains("52:54:00:00:00:01"));
-        assert!(matches!(bind(&mut status, 3, &hello(1), (None, &Ok(())), (remote, now)), Binding::OldAttempt { current: 4 }));
+        assert!(matches!(bind(&mut status, 3, &hello(1), &Ok(()), (remote, now)), Binding::OldAttempt { current: 4 }));
         status.memory = serde_json::json!({"attempt": 5});
-        assert!(matches!(bind(&mut status, 5, &hello(2), (None, &Ok(())), (remote, now)), Binding::New), "a new attempt, a new key");
+        assert!(
+            matches!(bind(&mut status, 5, &hello(2), &Ok(()), (remote, now)), Binding::New),
+            "a new attempt, a new key"
+        );
     }
 
     /// A second machine with the host's MAC, as after a swap of boards or of cables.
@@ -778,17 +793,17 @@ mod tests {
         let mut other = hello(2);
         other.identity.uuid = "4c4c4544-0046-3310-8051-b4c04f564433".into();
         for _ in 0..2 {
-            assert!(matches!(bind(&mut status, 4, &other, (None, &Ok(())), (remote, now)), Binding::AnotherMachine { .. }));
+            assert!(matches!(bind(&mut status, 4, &other, &Ok(()), (remote, now)), Binding::AnotherMachine { .. }));
         }
         assert_eq!(status.agent, None, "the token is not taken");
         let told: Vec<_> = status.timeline.iter().filter(|event| event.event == "another_machine").collect();
         assert!(told.len() == 1 && told[0].detail.contains("564433") && told[0].detail.contains("192.0.2.9"));
         let mut replaced = status.clone();
         replaced.memory["retriedAt"] = serde_json::json!("2026-01-01T00:00:00Z");
-        assert!(matches!(bind(&mut replaced, 4, &other, (None, &Ok(())), (remote, now)), Binding::New), "a person said so");
+        assert!(matches!(bind(&mut replaced, 4, &other, &Ok(()), (remote, now)), Binding::New), "a person said so");
         let mut right = hello(1);
         right.identity.uuid = "4C4C4544-0046-3310-8051-B4C04F564432".into();
-        assert!(matches!(bind(&mut status, 4, &right, (None, &Ok(())), (remote, now)), Binding::New));
+        assert!(matches!(bind(&mut status, 4, &right, &Ok(()), (remote, now)), Binding::New));
     }
 
     fn report(plan: u32, state: StepState, done_bytes: u64, leaving: bool) -> Report {
@@ -847,7 +862,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), now));
+        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), now));
         for index in 0..150 {
             let how = "x".repeat(if index % 2 == 0 { 1 << 20 } else { 15 << 10 });
             let receipt = Receipt {
@@ -878,7 +893,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), now));
+        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), now));
         let receipt = |index: u32| Receipt {
             plan: 2,
             index,
@@ -909,7 +924,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), now));
+        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), now));
         let early = Report {
             receipts: vec![Receipt {
                 plan: 1,
@@ -942,7 +957,7 @@ mod tests {
         const { assert!(limits::REPORT_INTERVAL.as_secs() * 2 <= 10) };
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), Timestamp::UNIX_EPOCH));
+        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), Timestamp::UNIX_EPOCH));
         let mut last: Option<Report> = None;
         for second in (2..=180).step_by(2) {
             let now = Timestamp::from_second(second).unwrap();
@@ -963,7 +978,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), (None, &Ok(())), ("192.0.2.9".parse().unwrap(), now));
+        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), now));
         let nic = NicRecord { mac: "a".into(), ..NicRecord::default() };
         status.hardware = Some(HardwareRecord { nics: vec![nic], attempt: 1, ..HardwareRecord::default() });
         let spoke = |sequence, port: &str| {

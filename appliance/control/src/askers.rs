@@ -39,12 +39,7 @@ impl Control {
     }
 
     /// Judges an asker for an entry that comes with a token; any asker gets what comes without one.
-    pub(crate) fn admit(
-        &self,
-        mac: Mac,
-        entry: &BootEntry,
-        asked: &Asked,
-    ) -> Result<Option<BootAsker>, AskerMismatch> {
+    pub(crate) fn admit(&self, mac: Mac, entry: &BootEntry, asked: &Asked) -> Result<Option<BootAsker>, AskerMismatch> {
         let judged = if let BootEntry::Agent { attempt, .. } = entry {
             self.admit_to_attempt(mac, *attempt, asked)
         } else if *entry == BootEntry::Discovery {

@@ -3,7 +3,8 @@
 use std::net::IpAddr;
 
 use firesteel_boot::{
-    AskerMismatch, BootAsker, BootEntry, Claims, Mac, Platform, Purpose, ScriptContext, ScriptRequest, SealedToken, ipxe::wrong_build, render,
+    AskerMismatch, BootAsker, BootEntry, Claims, Mac, Platform, Purpose, ScriptContext, ScriptRequest, SealedToken,
+    ipxe::wrong_build, render,
 };
 use firesteel_wire::{NetworkPlan, Seed};
 
@@ -264,7 +265,7 @@ impl Control {
     }
 }
 
-/// Of a word that a client made up, what a person needs.
+/// Cuts a word that a client made up to what a person needs.
 fn shortened(word: &str) -> String {
     word.chars().take(16).collect()
 }

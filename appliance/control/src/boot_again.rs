@@ -7,7 +7,8 @@
 //!     └─ it left, or was silent for a minute ► Spent: the planner opens the next attempt before the answer
 //! ```
 //!
-//! So it is where no agent is bound and a hello of the attempt did not count. Where any address will do, whoever asks counts as another boot: a machine may get another address each time.
+//! So it is where no agent is bound and a hello of the attempt did not count. Where any address will do, each
+//! request counts as another boot: a machine may get another address each time.
 
 use firesteel_boot::{Asked, AskerMismatch, AskerRule, BootEntry, Mac, Observation};
 use firesteel_plan::{
@@ -64,7 +65,8 @@ impl Control {
         let Some(view) = views.hosts.get_mut(key).filter(|view| view.observation.attempt() != attempt) else { return };
         let of_first = boot.filter(|boot| boot.attempt == attempt && boot.by == BootRecord::BY_FIRST);
         let first = of_first.and_then(|boot| boot.address.parse().ok());
-        view.observation = first.map_or_else(|| Observation::of(attempt), |first| Observation::with_first(attempt, first));
+        view.observation =
+            first.map_or_else(|| Observation::of(attempt), |first| Observation::with_first(attempt, first));
     }
 
     fn is_unseen(&self, key: &HostKey, attempt: u64) -> bool {

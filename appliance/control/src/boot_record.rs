@@ -86,13 +86,15 @@ fn begun(attempt: u64, seal: &BootSeal) -> BootRecord {
     }
 }
 
-/// Whether all bytes that belong to this token were sent by what is written: what was not written before a kill counts
-/// as not sent.
-pub(crate) fn was_sent(status: &HostJournalStatus, attempt: u64, seal: &BootSeal) -> bool {
-    let Some(boot) = status.boot.as_ref().filter(|boot| boot.attempt == attempt) else { return false };
-    let is_for = |sent: &Option<SentRecord>| sent.as_ref().is_some_and(|sent| sent.grant == seal.grant);
-    let is_of = (&boot.kernel_sha256, &boot.initramfs_sha256) == (&seal.kernel.to_string(), &seal.initramfs.to_string());
-    is_of && is_for(&boot.kernel) && is_for(&boot.initramfs)
+/// Lists the files that were sent whole for this token by what is written: what was not written before a kill counts as
+/// not sent.
+pub(crate) fn sent_files(status: &HostJournalStatus, attempt: u64, seal: &BootSeal) -> Vec<BootFileName> {
+    let Some(boot) = status.boot.as_ref().filter(|boot| boot.attempt == attempt) else { return Vec::new() };
+    let is_of =
+        (&boot.kernel_sha256, &boot.initramfs_sha256) == (&seal.kernel.to_string(), &seal.initramfs.to_string());
+    let files = [(BootFileName::Kernel, &boot.kernel), (BootFileName::Initramfs, &boot.initramfs)];
+    let was_sent = |sent: &Option<SentRecord>| is_of && sent.as_ref().is_some_and(|sent| sent.grant == seal.grant);
+    files.into_iter().filter(|(_, sent)| was_sent(sent)).map(|(file, _)| file).collect()
 }
 
 #[cfg(test)]
@@ -154,13 +156,13 @@ mod tests {
     fn what_is_not_written_was_not_sent() {
         let mut status = journal();
         let sealed = note(KERNEL, 7, 1).seal;
-        assert!(!was_sent(&status, 4, &sealed));
+        assert_eq!(sent_files(&status, 4, &sealed), []);
         note(KERNEL, 7, 1).record(&mut status);
-        assert!(!was_sent(&status, 4, &sealed), "the initramfs was not");
+        assert_eq!(sent_files(&status, 4, &sealed), [BootFileName::Kernel]);
         note(INITRAMFS, 7, 2).record(&mut status);
-        assert!(was_sent(&status, 4, &sealed));
-        assert!(!was_sent(&status, 5, &sealed), "another attempt");
-        assert!(!was_sent(&status, 4, &BootSeal { grant: 8, ..sealed }), "another token");
-        assert!(!was_sent(&status, 4, &BootSeal { kernel: FileDigest([9; 32]), ..sealed }), "other files");
+        assert_eq!(sent_files(&status, 4, &sealed), [BootFileName::Kernel, BootFileName::Initramfs]);
+        assert_eq!(sent_files(&status, 5, &sealed), [], "another attempt");
+        assert_eq!(sent_files(&status, 4, &BootSeal { grant: 8, ..sealed }), [], "another token");
+        assert_eq!(sent_files(&status, 4, &BootSeal { kernel: FileDigest([9; 32]), ..sealed }), [], "other files");
     }
 }

@@ -77,7 +77,7 @@ impl LiveLeases {
 }
 
 impl Control {
-    /// Takes in a lease of our DHCP. The machine's lease of before, and that of the address, are over.
+    /// Takes in a lease of our DHCP. Earlier leases of the machine and of the address are over.
     pub fn leased(&self, mac: Mac, address: Ipv4Addr, until: Timestamp) {
         self.inner.leases.lock().begin(mac, address, until, self.now());
     }

@@ -129,7 +129,9 @@ impl NetworkEvent {
             Self::DhcpNak { reason, .. } | Self::NoLoader { reason } => reason.clone(),
             Self::Loader { file, via, .. } => format!("{file} by {via}"),
             Self::LoaderFailed { file, reason } => format!("{file}: {reason}"),
-            Self::BootStalled { text } | Self::AddressMismatch { text } | Self::ScriptWaits { why: text } => text.clone(),
+            Self::BootStalled { text } | Self::AddressMismatch { text } | Self::ScriptWaits { why: text } => {
+                text.clone()
+            }
             Self::Script { odd, .. } => odd.clone(),
             Self::WrongBuild { buildarch } => firesteel_boot::ipxe::wrong_build(buildarch),
             Self::Kernel { .. } | Self::Initramfs { .. } => String::new(),

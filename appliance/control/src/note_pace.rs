@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn kinds_that_differ_by_a_strangers_words_are_bounded() {
         let mut pace = NotePace::default();
-        let written = (0..1000).filter(|number| pace.take(&key(), note("dhcp_ack", &number.to_string()), at(0))).count();
+        let written =
+            (0..1000).filter(|number| pace.take(&key(), note("dhcp_ack", &number.to_string()), at(0))).count();
         assert_eq!(written, AT_ONCE_MAX);
         assert!(pace.hosts[&key()].pending.len() <= 4);
     }

@@ -39,7 +39,8 @@ impl Control {
         tracing::debug!(%mac, event = event.name(), detail = event.detail(), "network");
     }
 
-    /// The same, and takes it into its host's journal. Never waits; drops the event when too many are waiting.
+    /// Takes an event of the machine with this MAC into its host's journal, too. Never waits; drops the event when too
+    /// many are waiting.
     pub fn note(&self, mac: Mac, event: NetworkEvent) {
         self.watch(mac, &event);
         if self.notes().try_send(Note::Network { at: self.now(), mac, event }).is_err() {
@@ -56,7 +57,7 @@ impl Control {
         }
     }
 
-    /// The same for a machine of which only the address is known; nothing when no machine has a lease of it.
+    /// Takes in an event of a machine of which only the address is known; nothing when no machine has a lease of it.
     pub fn note_address(&self, address: IpAddr, event: NetworkEvent) {
         match self.leaseholder(address) {
             Some(mac) => self.note(mac, event),

@@ -11,11 +11,12 @@
 use std::{collections::BTreeMap, ops::Range};
 
 use firesteel_boot::{BootAsker, BootFileName, BootSeal, Claims, FileDigest, Mac, Observation, Purpose, UnseenBoot};
+use firesteel_resources::host_journal::HostJournalStatus;
 use firesteel_wire::Hello;
 
 use crate::{
     Control, DISCOVERED_MAX,
-    boot_record::{BootStage, StageNote},
+    boot_record::{self, BootStage, StageNote},
     control::unix_milliseconds,
     discovery,
 };
@@ -49,13 +50,7 @@ impl Control {
         let files = &self.config().boot_files.current;
         let now_ms = unix_milliseconds(self.now());
         let grant = self.with_observation(claims, |boot| boot.grant(now_ms)).unwrap_or(now_ms);
-        BootSeal {
-            grant,
-            asker,
-            kernel: files.kernel.sha256,
-            initramfs: files.initramfs.sha256,
-            agent: files.agent,
-        }
+        BootSeal { grant, asker, kernel: files.kernel.sha256, initramfs: files.initramfs.sha256, agent: files.agent }
     }
 
     /// Takes in that bytes of a boot file were handed to the connection of who has this token. Returns whether the file
@@ -68,6 +63,16 @@ impl Control {
             self.note_boot_stage(claims, BootStage::Sent(file), files.file(file).bytes);
         }
         is_whole == Some(true)
+    }
+
+    /// Takes in what was sent for this token by what is written in the host's journal.
+    pub(crate) fn recall_boot(&self, claims: &Claims, journal: &HostJournalStatus) {
+        let Some(seal) = &claims.boot else { return };
+        let Some(files) = self.config().boot_files.of(seal) else { return };
+        for file in boot_record::sent_files(journal, claims.attempt, seal) {
+            let whole = 0..files.file(file).bytes;
+            self.with_observation(claims, |boot| boot.sent(seal.grant, file, whole, files));
+        }
     }
 
     /// Has a stage of a host's boot written; nothing is written of other machines.

@@ -94,7 +94,8 @@ impl Control {
             seen.spent_attempt = view.rebooted_attempt;
             seen.agent = journal.agent.as_ref().map(|binding| {
                 let rebooted = view.rebooted_attempt == Some(binding.attempt);
-                let mut seen = AgentSeen { rebooted, ..bound_agent(binding, &view.agent, journal, self.inner.started_at) };
+                let mut seen =
+                    AgentSeen { rebooted, ..bound_agent(binding, &view.agent, journal, self.inner.started_at) };
                 if let Work::Running { activity, .. } = &mut seen.work {
                     *activity = pace::words(activity, view.agent.speed_now(now));
                 }

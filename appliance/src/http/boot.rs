@@ -121,7 +121,12 @@ impl BootServer {
     }
 
     /// Kernel or initramfs. In front of an initramfs goes the seed: the kernel unpacks both.
-    async fn boot_file(&self, request: &Request<RequestBody>, token: &str, file: BootFileName) -> Response<ResponseBody> {
+    async fn boot_file(
+        &self,
+        request: &Request<RequestBody>,
+        token: &str,
+        file: BootFileName,
+    ) -> Response<ResponseBody> {
         let grant = match self.control.open_boot(token) {
             Ok(grant) => grant,
             Err(denied) => return text(StatusCode::FORBIDDEN, denied.to_string()),

@@ -1,4 +1,4 @@
-//! What is served to boot hosts: loaders, kernel and initramfs, and those of before an upgrade.
+//! What is served to boot hosts: loaders, kernel and initramfs, and those that were served before an upgrade.
 //!
 //! ```text
 //!   --boot-files ─► BootFiles (in memory) ─► copied to DATA/boot/ID, once
@@ -62,7 +62,7 @@ impl Blob {
 pub struct BootFiles {
     pub kernel: Blob,
     pub initramfs: Blob,
-    /// Of the agent in the initramfs, where the manifest names it.
+    /// Names the agent in the initramfs, where the manifest does.
     agent: Option<FileDigest>,
     pub loaders: Arc<HashMap<String, Blob>>,
 }
@@ -109,11 +109,7 @@ impl BootFiles {
     /// What is fetched to boot the agent.
     #[must_use]
     pub fn set(&self) -> BootFileSet {
-        BootFileSet {
-            kernel: self.kernel.boot_file(),
-            initramfs: self.initramfs.boot_file(),
-            agent: self.agent,
-        }
+        BootFileSet { kernel: self.kernel.boot_file(), initramfs: self.initramfs.boot_file(), agent: self.agent }
     }
 }
 
@@ -136,9 +132,8 @@ fn check_manifest(folder: &Path, files: &[(&str, &Blob)]) -> anyhow::Result<Opti
     }
     let Some(stated) = manifest["agent"]["sha256"].as_str() else { return Ok(None) };
     let mut agent = FileDigest([0; 32]);
-    hex::decode_to_slice(stated, &mut agent.0).with_context(|| {
-        format!("{}: agent.sha256 is no digest: build the ramdisk again", path.display())
-    })?;
+    hex::decode_to_slice(stated, &mut agent.0)
+        .with_context(|| format!("{}: agent.sha256 is no digest: build the ramdisk again", path.display()))?;
     Ok(Some(agent))
 }
 
@@ -233,14 +228,14 @@ mod tests {
 
     fn boot_files(folder: &Path, text: &str) -> BootFiles {
         fs::create_dir_all(folder).unwrap();
-        let sha256 = |text: &str| {
-            serde_json::json!({"sha256": hex::encode(digest::digest(&digest::SHA256, text.as_bytes()))})
-        };
+        let sha256 =
+            |text: &str| serde_json::json!({"sha256": hex::encode(digest::digest(&digest::SHA256, text.as_bytes()))});
         let initramfs = format!("initramfs {text}");
         fs::write(folder.join(KERNEL), text).unwrap();
         fs::write(folder.join(INITRAMFS), &initramfs).unwrap();
         first_stage::loader_files().into_iter().for_each(|name| fs::write(folder.join(name), name).unwrap());
-        let manifest = serde_json::json!({"vmlinuz": sha256(text), "initramfs": sha256(&initramfs), "agent": sha256("a")});
+        let manifest =
+            serde_json::json!({"vmlinuz": sha256(text), "initramfs": sha256(&initramfs), "agent": sha256("a")});
         fs::write(folder.join(MANIFEST), manifest.to_string()).unwrap();
         BootFiles::load(folder, folder).unwrap()
     }

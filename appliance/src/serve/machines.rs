@@ -10,8 +10,8 @@ use std::{
 use anyhow::Context as _;
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, runtime::Tokio};
-use firesteel_kube::{Core, logs::Logs};
 use firesteel_dhcp as dhcp;
+use firesteel_kube::{Core, logs::Logs};
 use firesteel_resources::NetworkMode;
 use jiff::SignedDuration;
 use ring::hmac;
@@ -72,15 +72,26 @@ impl Machines {
         let boot_files_folder = settings.boot_files.as_deref().context("--boot-files is needed to serve machines")?;
         let files = BootFiles::load(boot_files_folder, &settings.loaders)?;
         let kept = boot_files::keep(&data.path("boot"), boot_files_folder, &files).unwrap_or_else(|error| {
-            tracing::warn!("could not keep the boot files for a later upgrade: {error}; boots that are under way then begin again");
+            tracing::warn!(
+                "could not keep the boot files for a later upgrade: {error}; boots that are under way then begin again"
+            );
             None
         });
         let images = ImageFiles::new(streams.store());
-        let control =
-            Control::new(control_config(data, (network, settings), core, pki, (endpoints, &files, kept.as_ref()), streams.for_hosts())?)
-                .map_err(|status| anyhow::anyhow!(status.message))?;
+        let control = Control::new(control_config(
+            data,
+            (network, settings),
+            core,
+            pki,
+            (endpoints, &files, kept.as_ref()),
+            streams.for_hosts(),
+        )?)
+        .map_err(|status| anyhow::anyhow!(status.message))?;
         let leases = control.clone();
-        let known = Known::at(network.address.into(), Arc::new(move |address| leases.leaseholder(address).map(|mac| dhcp::Mac(mac.0))));
+        let known = Known::at(
+            network.address.into(),
+            Arc::new(move |address| leases.leaseholder(address).map(|mac| dhcp::Mac(mac.0))),
+        );
         let services = network::Services::open(network, settings, data, &control, (&files, &known), endpoints).await?;
         // Agents and first boots speak HTTP/1.1, and what is not offered cannot be abused.
         let mut agent_tls = (*pki.server).clone();
@@ -91,7 +102,14 @@ impl Machines {
             agents: bind("agents", endpoints, endpoints.agent_port, "agent-port").await?,
             configs: config_listeners(endpoints, settings).await?,
             agent_tls,
-            boot: BootServer { control: control.clone(), files, kept, images: images.clone(), refused: Arc::default(), mismatched: Arc::default() },
+            boot: BootServer {
+                control: control.clone(),
+                files,
+                kept,
+                images: images.clone(),
+                refused: Arc::default(),
+                mismatched: Arc::default(),
+            },
             agent: AgentServer::new(control.clone(), config.clone(), images, known.clone()),
             config,
         };

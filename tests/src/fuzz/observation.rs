@@ -72,7 +72,8 @@ fn ask(boot: &mut Observation, first: &mut Option<IpAddr>, [_, holder, rule, fro
 }
 
 fn send(boot: &mut Observation, model: &mut HashMap<u64, Sent>, [_, which, start, length]: [u8; 4]) {
-    let (file, grant) = if which % 2 == 0 { (BootFileName::Kernel, which / 2) } else { (BootFileName::Initramfs, which / 2) };
+    let (file, grant) =
+        if which % 2 == 0 { (BootFileName::Kernel, which / 2) } else { (BootFileName::Initramfs, which / 2) };
     let (grant, start, length) = (u64::from(grant % 8), u64::from(start), u64::from(length));
     boot.sent(grant, file, start..start + length, &FILES);
     let sent = model.entry(grant).or_default();

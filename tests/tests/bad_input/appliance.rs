@@ -9,7 +9,9 @@ use std::time::Duration;
 use firesteel_appliance::cli::describe_page;
 use firesteel_appliance::serve::at_rest::{self, KeyFile};
 use firesteel_appliance::serve::kinds;
-use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_boot::{
+    AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
+};
 use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
 use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver, Trust};
 use firesteel_images::http::Limits;

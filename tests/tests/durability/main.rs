@@ -21,9 +21,9 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use firesteel_tests::agent_line::token_of;
 use firesteel_dhcp::Mac;
 use firesteel_store::Durability;
+use firesteel_tests::agent_line::token_of;
 use firesteel_tests::{dhcp_client, network::ADDRESS};
 use firesteel_wire::{HELLO_PATH, Hello, Identity, PublicKey, SIGNATURE_HEADER, signing_input};
 use ring::signature::{Ed25519KeyPair, KeyPair};

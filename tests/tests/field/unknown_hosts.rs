@@ -40,8 +40,7 @@ fn unknown_hosts_are_shown_from_their_first_request_with_the_last_stage() {
         judge_stage(field, "loader", "unknown: loader undionly.kpxe fetched by TFTP");
 
         let dashed = name.replace(':', "-");
-        let script =
-            |from, query: &str| field.get(from, &format!("/boot.ipxe?mac={dashed}&platform=pcbios{query}")).1;
+        let script = |from, query: &str| field.get(from, &format!("/boot.ipxe?mac={dashed}&platform=pcbios{query}")).1;
         assert_eq!(token_of(&script(RELAY, "")), None);
         let refused = "no boot script: the boot script was asked for from 10.77.0.2";
         field.until(&["describe", "host", &name], |page| page.contains(refused));

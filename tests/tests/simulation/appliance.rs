@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use firesteel_appliance::http::known::Known;
 use firesteel_appliance::serve::{dhcp_clients, kinds};
-use firesteel_boot::{AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles};
+use firesteel_boot::{
+    AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
+};
 use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images};
 use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
 use firesteel_images::import::{Request, Stage};

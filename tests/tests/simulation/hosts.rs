@@ -292,7 +292,9 @@ impl World {
             }
             (Fetch::Script, Answer::Script(script)) => match kernel_token(&script.text) {
                 Some(token) => self.fetch(id, Fetch::Kernel(token)),
-                None if script.kind == ScriptKind::Boots && self.machines[id].bootable().is_some() => self.boot_disk(id),
+                None if script.kind == ScriptKind::Boots && self.machines[id].bootable().is_some() => {
+                    self.boot_disk(id)
+                }
                 // Firmware without anything to boot starts its list again, and who is not taken for the host restarts.
                 None => {
                     let pause = self.random.millis(30_000, 90_000);

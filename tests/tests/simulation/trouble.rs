@@ -277,7 +277,8 @@ impl World {
                         };
                         let script = control.script(&request, remote).await.text;
                         if crate::hosts::kernel_token(&script).is_some() {
-                            lock(&laws).broken(Law::Asker, format!("{name}: a neighbour without its lease got a token"));
+                            lock(&laws)
+                                .broken(Law::Asker, format!("{name}: a neighbour without its lease got a token"));
                         }
                         return;
                     }

@@ -139,7 +139,7 @@ impl Observation {
         Self { attempt, ..Self::default() }
     }
 
-    /// The same, where an address has asked first, as is remembered.
+    /// Begins with the address that asked first, as far as that is remembered.
     #[must_use]
     pub fn with_first(attempt: u64, first: IpAddr) -> Self {
         Self { first: Some(first), ..Self::of(attempt) }
@@ -314,7 +314,8 @@ mod tests {
         let mut boot = Observation::of(1);
         let (one, other) = (boot.grant(10), boot.grant(10));
         assert_eq!((one, other), (10, 11));
-        let missing = |boot: &Observation, grant| boot.hello(Some(&seal(grant)), &SERVED, None).unwrap_err().to_string();
+        let missing =
+            |boot: &Observation, grant| boot.hello(Some(&seal(grant)), &SERVED, None).unwrap_err().to_string();
         assert!(missing(&boot, one).contains("0 of 100 bytes of the kernel"));
         assert!(boot.sent(one, Kernel, 0..100, &FILES));
         assert!(!boot.sent(one, Kernel, 0..100, &FILES), "it was whole before");

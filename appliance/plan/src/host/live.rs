@@ -24,7 +24,7 @@ pub(super) fn drive_at_work<'a>(
 
 /// Says until when the agent counts as live if nothing more is heard of it; `None` where it has left or is no more. An
 /// appliance that was away does not take its own silence for the agent's. Where the clock was set back, an agent that
-/// was heard only by the clock of before is not waited for.
+/// was heard only by the earlier clock is not waited for.
 #[must_use]
 pub fn live_until(
     agent: &AgentSeen,

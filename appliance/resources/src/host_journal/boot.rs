@@ -8,7 +8,7 @@ use super::{HostJournalStatus, TimelineEvent};
 
 /// Most notes of the network that are kept for a host; the one that was heard last longest ago goes first.
 pub const NETWORK_NOTES_MAX: usize = 64;
-/// Of one note's detail: an address mismatch with its causes.
+/// Bounds the detail of one note: an address mismatch with its causes fits.
 const NOTE_BYTES_MAX: usize = 512;
 /// Notes of one kind, MAC and attempt that differ in their details; what comes beyond is counted with the last one.
 const DETAILS_MAX: usize = 4;
@@ -194,8 +194,7 @@ mod tests {
         status.timeline = vec![event("script", 1, 5), event("agent_hello", 1, 9), event("script", 2, 50)];
         let again = NetworkNote { count: 3, last_at: at(8), ..note("dhcp_ack", "10.0.0.9", 2) };
         status.network = vec![again, NetworkNote { attempt: 0, ..note("loader", "gone", 0) }];
-        let shown: Vec<_> =
-            status.history().iter().map(|event| format!("{} {}", event.event, event.detail)).collect();
+        let shown: Vec<_> = status.history().iter().map(|event| format!("{} {}", event.event, event.detail)).collect();
         assert_eq!(shown, ["dhcp_ack 10.0.0.9 (3 times until 08:00:08)", "script ", "agent_hello ", "script "]);
     }
 }
