@@ -9,7 +9,7 @@ use firesteel_boot::{
 use firesteel_wire::{NetworkPlan, Seed};
 
 use crate::{
-    Control, Denied, NetworkEvent,
+    Control, Denied, HostKey, NetworkEvent,
     boot_again::BootAgain,
     boot_record::BootStage,
     control::unix_seconds,
@@ -100,7 +100,8 @@ impl Control {
         if !self.knows_hosts().await {
             return Decided::exit("the appliance is starting: try again");
         }
-        self.first_step(mac).await;
+        let key = self.views().by_mac.get(&mac).cloned();
+        self.first_step(key).await;
         let asked = self.asked(mac, from);
         let spent = match self.boot_again(mac, &asked).await {
             BootAgain::Mismatch(mismatch) => return self.mismatched(mac, mismatch),
@@ -167,13 +168,9 @@ impl Control {
 
     /// A host that has no boot entry yet (it was just added, or the appliance has just started) gets its
     /// first step before it is answered.
-    async fn first_step(&self, mac: Mac) {
-        let key = {
-            let views = self.views();
-            let key = views.by_mac.get(&mac).cloned();
-            key.filter(|key| views.hosts.get(key).is_some_and(|view| view.boot_entry.is_none()))
-        };
-        let Some(key) = key else { return };
+    async fn first_step(&self, key: Option<HostKey>) {
+        let is_new = |key: &HostKey| self.views().hosts.get(key).is_some_and(|view| view.boot_entry.is_none());
+        let Some(key) = key.filter(is_new) else { return };
         if let Err(status) = self.step_now(&key).await {
             tracing::warn!(host = %key, error = %status.message, "stepping a host that boots");
         }
@@ -210,16 +207,21 @@ impl Control {
         Ok(Some((self.config().sealer.seal(&claims)?, claims)))
     }
 
-    /// Opens a boot token for kernel and initramfs.
+    /// Opens a boot token for kernel and initramfs. A loader may ask while the appliance starts.
     ///
     /// # Errors
     /// When the token is not ours, expired, or of an attempt that is over.
-    pub fn open_boot(&self, token: &str) -> Result<BootGrant, Denied> {
+    pub async fn open_boot(&self, token: &str) -> Result<BootGrant, Denied> {
         let claims = self
             .config()
             .sealer
             .open_boot(token, unix_seconds(self.now()))
             .map_err(|error| Denied::Token(format!("{error}: boot again from the network")))?;
+        if !self.knows_hosts().await {
+            return Err(Denied::Internal("the appliance is starting: try again".to_owned()));
+        }
+        let key = self.views().by_uid.get(&claims.subject).cloned();
+        self.first_step(key).await;
         let (mac, network) = match claims.purpose {
             Purpose::Discovery => {
                 let mac = discovery::mac_of(&claims);

@@ -14,7 +14,7 @@ use std::{
 
 use bytes::Bytes;
 use firesteel_boot::{AskerMismatch, BootFileName, Mac, RoutePath, ScriptRequest, seed_archive};
-use firesteel_control::{BootGrant, BootScript, Control, NetworkEvent, ScriptKind};
+use firesteel_control::{BootGrant, BootScript, Control, Denied, NetworkEvent, ScriptKind};
 use http::{HeaderValue, Method, Request, Response, StatusCode, header};
 use jiff::Timestamp;
 use ring::digest;
@@ -127,8 +127,9 @@ impl BootServer {
         token: &str,
         file: BootFileName,
     ) -> Response<ResponseBody> {
-        let grant = match self.control.open_boot(token) {
+        let grant = match self.control.open_boot(token).await {
             Ok(grant) => grant,
+            Err(Denied::Internal(why)) => return text(StatusCode::SERVICE_UNAVAILABLE, why),
             Err(denied) => return text(StatusCode::FORBIDDEN, denied.to_string()),
         };
         let seed = match file {

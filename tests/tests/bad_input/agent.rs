@@ -79,7 +79,7 @@ impl Agent {
     pub(crate) async fn boot_with(appliance: &Appliance, mac: &str, key: u8, uuid: &str, disks: Vec<Disk>) -> Self {
         let script = script(appliance, mac, uuid).await;
         let token = token_in(&script).unwrap_or_else(|| panic!("no agent for {mac}: {script}"));
-        let claims = appliance.control.open_boot(&token).unwrap().claims;
+        let claims = appliance.control.open_boot(&token).await.unwrap().claims;
         for file in [BootFileName::Kernel, BootFileName::Initramfs] {
             appliance.control.boot_bytes_sent(&claims, file, 0..BOOT_FILES.file(file).bytes);
         }

@@ -115,6 +115,17 @@ impl Appliance {
         let store = key_file.open_store(&database, Durability::default()).unwrap();
         let core = Core::new(store, kinds::registry());
         core.ensure_namespace("default").await.unwrap();
+        Self::start_on(core, data, limits, trust, configs)
+    }
+
+    /// One that starts with what another one stored.
+    pub(crate) fn start_after(before: Self, data: &Path) -> Self {
+        let core = before.core.clone();
+        drop(before);
+        Self::start_on(core, data, LIMITS, "a certificate".into(), ConfigSettings::default())
+    }
+
+    fn start_on(core: Core, data: &Path, limits: Limits, trust: Trust, configs: ConfigSettings) -> Self {
         let images = ImageStore::open(&data.join("images")).unwrap();
         let acquirer = Acquirer::new(images, Some(&data.join("import"))).unwrap();
         let ahead_s = Arc::new(AtomicI64::new(0));

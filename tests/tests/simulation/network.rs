@@ -50,8 +50,10 @@ fn send(control: &Control, grant: &BootGrant, file: BootFileName) {
 pub(crate) async fn serve(control: &Control, ask: Ask, remote: IpAddr) -> Answer {
     match ask {
         Ask::Script(request) => Answer::Script(control.script(&request, remote).await),
-        Ask::Kernel(token) => Answer::Kernel(control.open_boot(&token).map(|grant| send(control, &grant, Kernel))),
-        Ask::Initramfs(token) => Answer::Seed(control.open_boot(&token).map(|grant| {
+        Ask::Kernel(token) => {
+            Answer::Kernel(control.open_boot(&token).await.map(|grant| send(control, &grant, Kernel)))
+        }
+        Ask::Initramfs(token) => Answer::Seed(control.open_boot(&token).await.map(|grant| {
             send(control, &grant, Initramfs);
             grant.seed
         })),
