@@ -142,10 +142,10 @@ impl Mind {
         Next::Start(plan.clone())
     }
 
-    /// The appliance said no. Only `busy` is worth another try.
+    /// The appliance said no. Only `busy` and `held` are worth another try.
     pub fn handle_refusal(&mut self, reason: RefusalReason) -> Next {
         let exit = match reason {
-            RefusalReason::Busy => return Next::Nothing,
+            RefusalReason::Busy | RefusalReason::Held => return Next::Nothing,
             // Somebody else holds this boot's token. A reboot would fetch a new one and take it
             // from whoever is right; the appliance tells a person instead.
             RefusalReason::SecondKey => Exit::PowerOff,
@@ -311,6 +311,7 @@ mod tests {
     #[test]
     fn final_refusals_end_the_boot_and_busy_does_not() {
         assert_eq!(Mind::new(1, 0).handle_refusal(RefusalReason::Busy), Next::Nothing);
+        assert_eq!(Mind::new(1, 0).handle_refusal(RefusalReason::Held), Next::Nothing);
         assert_eq!(Mind::new(1, 0).handle_refusal(RefusalReason::OldAttempt), Next::Go(Exit::Reboot));
         assert_eq!(Mind::new(1, 0).handle_refusal(RefusalReason::SecondKey), Next::Go(Exit::PowerOff));
         let mut mind = Mind::new(1, 0);

@@ -6,7 +6,7 @@ use std::{sync::Arc, thread, time::Duration};
 
 use anyhow::Context;
 use firesteel_wire::{
-    Hello, HelloReply, LogLine, Plan, Receipt, ReceiptPlace, Report, ReportReply, Seed, Step, StepState,
+    Hello, HelloReply, LogLine, Plan, Receipt, ReceiptPlace, RefusalReason, Report, ReportReply, Seed, Step, StepState,
     limits::{BODY_BYTES_MAX, REPLY_LOST, REPORT_INTERVAL},
     network::Way,
 };
@@ -153,6 +153,10 @@ impl Session {
                 Err(CallError::Refused(refusal)) => {
                     tracing::error!("the appliance refuses this agent: {}", refusal.message);
                     next = mind.handle_refusal(refusal.reason);
+                    if refusal.reason == RefusalReason::Held {
+                        // Nothing that destroys goes on meanwhile.
+                        self.gate.renew(Some(&refusal.message));
+                    }
                     if let Next::Go(exit) = next {
                         return Outcome { exit, unwanted: true };
                     }
@@ -172,7 +176,7 @@ impl Session {
         }
     }
 
-    /// Says hello until somebody answers for good.
+    /// Says hello until the appliance answers for good.
     async fn hello(&self) -> Result<HelloReply, Outcome> {
         let hello = Hello {
             token: self.seed.token.clone(),
@@ -185,7 +189,7 @@ impl Session {
             network: self.way.clone(),
             program: program::told(),
         };
-        let began = self.host.uptime();
+        let mut began = self.host.uptime();
         let mut failures = 0;
         loop {
             match self.appliance.hello(&hello).await {
@@ -195,11 +199,15 @@ impl Session {
                     if let Next::Go(exit) = Mind::new(0, 0).handle_refusal(refusal.reason) {
                         return Err(Outcome { exit, unwanted: true });
                     }
+                    if refusal.reason == RefusalReason::Held {
+                        // It was answered: a person is waited for, however long that takes.
+                        began = self.host.uptime();
+                    }
                 }
                 Err(error @ CallError::Unreachable(_)) => tracing::warn!("{error}; trying again"),
             }
             if self.host.uptime().saturating_sub(began) > REPLY_LOST {
-                tracing::error!("nobody answered for {} minutes", REPLY_LOST.as_secs() / 60);
+                tracing::error!("the appliance did not answer for {} minutes", REPLY_LOST.as_secs() / 60);
                 return Err(Outcome { exit: Exit::Reboot, unwanted: true });
             }
             sleep(retry_after(failures)).await;

@@ -36,6 +36,9 @@ pub struct AgentLine {
     pair: Ed25519KeyPair,
     mac: String,
     boot: u8,
+    /// What its SMBIOS says.
+    uuid: String,
+    serial: String,
     token: String,
     reports: u64,
 }
@@ -49,9 +52,16 @@ impl AgentLine {
             pair: Ed25519KeyPair::from_seed_unchecked(&[boot; 32]).unwrap(),
             mac: mac.to_owned(),
             boot,
+            uuid: String::new(),
+            serial: String::new(),
             token: String::new(),
             reports: 0,
         }
+    }
+
+    /// Says so of its machine.
+    pub fn is_machine(&mut self, uuid: &str, serial: &str) {
+        (self.uuid, self.serial) = (uuid.to_owned(), serial.to_owned());
     }
 
     /// Counts from 1.
@@ -108,7 +118,12 @@ impl AgentLine {
         let hello = Hello {
             token: self.token.clone(),
             key: self.key(),
-            identity: Identity { boot_mac: self.mac.clone(), ..Identity::default() },
+            identity: Identity {
+                boot_mac: self.mac.clone(),
+                uuid: self.uuid.clone(),
+                serial: self.serial.clone(),
+                ..Identity::default()
+            },
             agent_version: "0.1.0".to_owned(),
             kernel_version: "6.1".to_owned(),
             uptime_ms: 1000,
@@ -186,5 +201,6 @@ fn client(ca_pem: &[u8]) -> Client {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    Client::builder().tls_backend_preconfigured(tls).no_proxy().build().unwrap()
+    // A connection that is kept may have been closed by the other side, however short the pause seems to be.
+    Client::builder().tls_backend_preconfigured(tls).pool_max_idle_per_host(0).no_proxy().build().unwrap()
 }

@@ -6,7 +6,7 @@ use std::{
     net::SocketAddr,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -51,6 +51,8 @@ pub(crate) struct Appliance {
     /// What every reply says of a hold.
     pub(crate) hold: Mutex<Option<String>>,
     pub(crate) refusal: Mutex<Option<RefusalReason>>,
+    /// How often it refused.
+    pub(crate) refused: AtomicU32,
     pub(crate) silent: AtomicBool,
     /// Requests that were met with silence.
     pub(crate) unanswered: AtomicU64,
@@ -98,6 +100,7 @@ impl Appliance {
             heard: Mutex::default(),
             verdicts: Mutex::default(),
             refusal: Mutex::default(),
+            refused: AtomicU32::default(),
             hold: Mutex::default(),
             silent: AtomicBool::new(false),
             unanswered: AtomicU64::new(0),
@@ -179,6 +182,7 @@ impl Appliance {
             .verify(&signing_input(path, body), &signature)
             .expect("every request is signed by its key");
         if let Some(reason) = *self.refusal.lock().unwrap() {
+            self.refused.fetch_add(1, Ordering::SeqCst);
             return (403, serde_json::to_vec(&Refusal { reason, message: "refused by the test".into() }).unwrap());
         }
         let mut heard = self.heard.lock().unwrap();

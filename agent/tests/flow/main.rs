@@ -328,6 +328,24 @@ fn a_write_holds_while_the_replies_say_so() {
     assert!(host.read("target")[end.clone()] == image.raw[end]);
 }
 
+/// A person decides: the agent asks again, and does not leave.
+#[test]
+fn an_agent_that_is_held_waits_and_asks_again() {
+    let appliance = Appliance::start();
+    *appliance.refusal.lock().unwrap() = Some(RefusalReason::Held);
+    let handover = handover(&appliance, &appliance.pin_sha256);
+    let run = start_with(appliance, &handover, Board::new(None));
+    wait_until("it asks again, for longer than it waits for an answer", || {
+        run.host.advance(REPLY_LOST);
+        run.appliance.refused.load(Ordering::SeqCst) >= 3
+    });
+    assert!(!run.session.is_finished());
+    *run.appliance.refusal.lock().unwrap() = None;
+    wait_until("its hello is taken", || !run.appliance.heard.lock().unwrap().hellos.is_empty());
+    run.abort();
+    assert_eq!(run.session.join().unwrap().exit, Exit::Reboot);
+}
+
 #[test]
 fn a_second_key_switches_the_host_off() {
     let appliance = Appliance::start();

@@ -249,4 +249,6 @@ pub enum RefusalReason {
     BadRequest,
     /// Try again later.
     Busy,
+    /// Nothing is given to this agent until a person decides. Wait, ask again, and do not leave the host.
+    Held,
 }

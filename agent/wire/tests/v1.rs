@@ -678,6 +678,7 @@ fn refusals() {
         (RefusalReason::BadSignature, "bad_signature"),
         (RefusalReason::BadRequest, "bad_request"),
         (RefusalReason::Busy, "busy"),
+        (RefusalReason::Held, "held"),
     ] {
         let refusal = Refusal { reason, message: "m".into() };
         golden(&refusal, &format!(r#"{{"reason":"{name}","message":"m"}}"#));

@@ -8,9 +8,12 @@ use std::net::IpAddr;
 
 use firesteel_boot::{BootEntry, Claims, Purpose, UnseenBoot};
 use firesteel_kube::Status;
+use firesteel_plan::host::identity::{KnownIdentity, compare};
 use firesteel_resources::{
     hardware::{changes::changes, neighbour::Heard as Spoken},
-    host_journal::{AgentBinding, HostJournalStatus, Progress, RECEIPTS_MAX, ReceiptRecord, TimelineEvent},
+    host_journal::{
+        AgentBinding, HostJournalStatus, Progress, RECEIPTS_MAX, ReceiptRecord, RefusedIdentity, TimelineEvent,
+    },
 };
 use firesteel_wire::{
     Evidence, Hello, HelloReply, Receipt, ReceiptPlace, Refusal, RefusalReason, Report, ReportReply, StepReport,
@@ -22,7 +25,6 @@ use serde_json::Value;
 use crate::{
     Control, HostKey,
     control::{unix_milliseconds, unix_seconds},
-    identity,
     journals::{self, event},
     map,
     pace::Speed,
@@ -44,7 +46,7 @@ enum Binding {
     OldAttempt {
         current: u64,
     },
-    AnotherMachine {
+    IdentityChanged {
         why: String,
     },
     /// The boot that the token is of was not seen.
@@ -117,11 +119,16 @@ impl Control {
         if let Some(journal) = self.inner.journals.read(&key).await.map_err(busy)? {
             self.recall_boot(claims, &journal);
         }
-        let seen = self.hello_counts(claims, hello);
+        let facts = HelloFacts {
+            seen: self.hello_counts(claims, hello),
+            is_uuid_shared: self.views().shared_uuid(&key).is_some(),
+            remote,
+            now,
+        };
         let binding = self
             .inner
             .journals
-            .change(&key, |status| bind(status, claims.attempt, hello, &seen, (remote, now)))
+            .change(&key, |status| bind(status, claims.attempt, hello, &facts))
             .await
             .map_err(busy)?
             .ok_or_else(|| refusal(RefusalReason::Busy, "this host has no journal yet: try again"))?;
@@ -130,17 +137,15 @@ impl Control {
                 tracing::info!(host = %key, attempt = claims.attempt, mac = %hello.identity.boot_mac, "agent says hello");
                 self.begin_agent(&key, claims.attempt, hello);
                 self.boot_registered(&key, now);
-                self.suspect(&key, None);
                 self.inner.queue.wake(&key);
             }
             Binding::Unseen(why) => return Err(self.refuse_unseen(&key, claims.attempt, &why, remote)),
-            Binding::AnotherMachine { why } => {
+            Binding::IdentityChanged { why } => {
                 self.inner.metrics.agent_refused();
                 tracing::warn!(host = %key, attempt = claims.attempt, %remote, "{why}");
-                self.suspect(&key, Some(why.clone()));
                 self.inner.queue.wake(&key);
-                // A reboot would only bring it back.
-                return Err(refusal(RefusalReason::SecondKey, &why));
+                // It waits: a reboot would only bring it back, and a person may say that it is the host.
+                return Err(refusal(RefusalReason::Held, &why));
             }
             Binding::Known => self.begin_agent(&key, claims.attempt, hello),
             Binding::SecondKey => {
@@ -169,12 +174,6 @@ impl Control {
             view.unseen_attempt = Some(attempt);
         }
         refusal(RefusalReason::BadToken, &format!("this boot was not seen: {why}; boot again from the network"))
-    }
-
-    fn suspect(&self, key: &HostKey, why: Option<String>) {
-        if let Some(view) = self.views().hosts.get_mut(key) {
-            view.impostor = why;
-        }
     }
 
     fn verdict_of(&self, key: &HostKey, plan: u32, is_shut: bool) -> Verdict {
@@ -319,6 +318,7 @@ impl Control {
                 return Err(refusal(RefusalReason::BadRequest, "say hello before the first report"));
             }
         }
+        speaks_of_itself(journal.agent.as_ref(), report)?;
         let mut views = self.views();
         if let Some(view) = views.hosts.get_mut(key)
             && view.agent.key != Some(report.key)
@@ -366,6 +366,28 @@ impl Control {
     }
 }
 
+/// An inspection that shows another machine than the agent's hello named is not taken.
+fn speaks_of_itself(agent: Option<&AgentBinding>, report: &Report) -> Result<(), Refusal> {
+    let Some(agent) = agent else { return Ok(()) };
+    let said = KnownIdentity::of(&agent.uuid, &agent.serial, agent.bound_at);
+    let shown = report.receipts.iter().filter_map(|receipt| match &receipt.evidence {
+        Evidence::Inspected { inventory } => Some(&inventory.system),
+        Evidence::MetadataCleared { .. }
+        | Evidence::DiskErased(_)
+        | Evidence::ImageWritten { .. }
+        | Evidence::FilesHandedOff { .. }
+        | Evidence::BootEntrySet { .. }
+        | Evidence::Leaving { .. } => None,
+    });
+    for system in shown {
+        if compare(&said, &system.uuid, &system.serial, false).is_err() {
+            let text = "the inspection shows another machine than the agent's hello: nothing of it is kept";
+            return Err(refusal(RefusalReason::BadRequest, text));
+        }
+    }
+    Ok(())
+}
+
 pub(crate) fn refusal(reason: RefusalReason, message: &str) -> Refusal {
     Refusal { reason, message: message.to_owned() }
 }
@@ -375,14 +397,19 @@ pub(crate) fn busy(status: Status) -> Refusal {
     refusal(RefusalReason::Busy, "the appliance could not store this: try again")
 }
 
+/// What else is known when a hello comes.
+struct HelloFacts {
+    /// Whether the token's boot was seen.
+    seen: Result<(), UnseenBoot>,
+    /// Another host is known by the same UUID.
+    is_uuid_shared: bool,
+    remote: IpAddr,
+    now: Timestamp,
+}
+
 /// Binds a token to the key of the first hello; pure.
-fn bind(
-    status: &mut HostJournalStatus,
-    attempt: u64,
-    hello: &Hello,
-    seen: &Result<(), UnseenBoot>,
-    (remote, now): (IpAddr, Timestamp),
-) -> Binding {
+fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &HelloFacts) -> Binding {
+    let (remote, now) = (facts.remote, facts.now);
     let current = journals::attempt(status);
     if current != attempt {
         return Binding::OldAttempt { current };
@@ -401,20 +428,25 @@ fn bind(
         status.note_again(event(now, attempt, "second_agent", detail));
         return Binding::SecondKey;
     }
-    if let Err(why) = seen {
+    if let Err(why) = &facts.seen {
         let detail = format!("from {remote}, MAC {}: {why}", map::field(&hello.identity.boot_mac));
         status.note_again(event(now, attempt, "unseen_boot", detail));
         return Binding::Unseen(why.clone());
     }
-    // Who asks to try again after an inspection says that the machine may have become another one since.
-    let retried_at = journals::retried_at(status);
-    let record = status.hardware.as_ref().filter(|record| retried_at.is_none_or(|at| at < record.inspected_at));
-    let known = record.map_or("", |record| record.system.uuid.as_str());
-    if let Err(why) = identity::may_speak(known, &hello.identity.uuid, &journals::state(status)) {
-        let detail = format!("from {remote}, MAC {}: {why}", map::field(&hello.identity.boot_mac));
-        status.note_again(event(now, attempt, "another_machine", detail));
-        return Binding::AnotherMachine { why };
+    let (uuid, serial) = (map::field(&hello.identity.uuid).to_ascii_lowercase(), map::field(&hello.identity.serial));
+    let known = journals::known_identity(status);
+    if let Err(change) = compare(&known, &uuid, &serial, facts.is_uuid_shared) {
+        let why = change.to_string();
+        let (address, mac) = (remote.to_string(), map::field(&hello.identity.boot_mac));
+        status.note_again(event(now, attempt, "identity_changed", format!("from {address}, MAC {mac}: {why}")));
+        let refused = RefusedIdentity { uuid, serial, address, mac, at: now };
+        // The same machine asks again and again.
+        if status.refused_identity.as_ref().is_none_or(|known| known.mark() != refused.mark()) {
+            status.refused_identity = Some(refused);
+        }
+        return Binding::IdentityChanged { why };
     }
+    status.refused_identity = None;
     status.agent = Some(bound(attempt, hello, remote, now));
     if let Some(boot) = status.boot.as_mut().filter(|boot| boot.attempt == attempt) {
         boot.hello_at = Some(now);
@@ -438,6 +470,8 @@ fn bound(attempt: u64, hello: &Hello, remote: IpAddr, now: Timestamp) -> AgentBi
         boot_id: map::field(&hello.boot_id),
         bound_at: now,
         mac: map::field(&hello.identity.boot_mac),
+        uuid: map::field(&hello.identity.uuid).to_ascii_lowercase(),
+        serial: map::field(&hello.identity.serial),
         address: remote.to_string(),
         agent_version: map::field(&hello.agent_version),
         kernel_version: map::field(&hello.kernel_version),
@@ -745,65 +779,77 @@ mod tests {
         }
     }
 
+    fn facts(now: Timestamp) -> HelloFacts {
+        HelloFacts { seen: Ok(()), is_uuid_shared: false, remote: "192.0.2.9".parse().unwrap(), now }
+    }
+
+    fn unseen(now: Timestamp) -> HelloFacts {
+        HelloFacts { seen: Err(UnseenBoot::Unsealed), ..facts(now) }
+    }
+
     fn journal(attempt: u64) -> HostJournalStatus {
         HostJournalStatus { memory: serde_json::json!({"attempt": attempt}), ..HostJournalStatus::default() }
     }
 
     #[test]
     fn the_first_key_of_an_attempt_takes_its_token() {
-        let remote = "192.0.2.9".parse().unwrap();
         let now = Timestamp::UNIX_EPOCH;
         let mut status = journal(4);
-        let unseen = Err(UnseenBoot::Unsealed);
         for _ in 0..2 {
-            let refused = bind(&mut status, 4, &hello(1), &unseen, (remote, now));
+            let refused = bind(&mut status, 4, &hello(1), &unseen(now));
             assert!(matches!(refused, Binding::Unseen(UnseenBoot::Unsealed)));
         }
         assert_eq!(status.agent, None, "nothing is bound");
         assert_eq!(status.timeline.iter().filter(|event| event.event == "unseen_boot").count(), 1);
-        assert!(matches!(bind(&mut status, 4, &hello(1), &Ok(()), (remote, now)), Binding::New));
-        assert!(
-            matches!(bind(&mut status, 4, &hello(1), &unseen, (remote, now)), Binding::Known),
-            "it was seen before"
-        );
+        assert!(matches!(bind(&mut status, 4, &hello(1), &facts(now)), Binding::New));
+        assert!(matches!(bind(&mut status, 4, &hello(1), &unseen(now)), Binding::Known), "it was seen before");
         let bound = status.agent.clone();
-        assert!(matches!(bind(&mut status, 4, &hello(2), &Ok(()), (remote, now)), Binding::SecondKey));
-        assert!(matches!(bind(&mut status, 4, &hello(2), &Ok(()), (remote, now)), Binding::SecondKey));
+        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), Binding::SecondKey));
+        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), Binding::SecondKey));
         assert_eq!(status.agent, bound, "the second key changes nothing for the first");
         let second: Vec<_> = status.timeline.iter().filter(|event| event.event == "second_agent").collect();
         assert_eq!(second.len(), 1, "reported once, not at each try");
         assert!(second[0].detail.contains("192.0.2.9") && second[0].detail.contains("52:54:00:00:00:01"));
-        assert!(matches!(bind(&mut status, 3, &hello(1), &Ok(()), (remote, now)), Binding::OldAttempt { current: 4 }));
+        assert!(matches!(bind(&mut status, 3, &hello(1), &facts(now)), Binding::OldAttempt { current: 4 }));
         status.memory = serde_json::json!({"attempt": 5});
-        assert!(
-            matches!(bind(&mut status, 5, &hello(2), &Ok(()), (remote, now)), Binding::New),
-            "a new attempt, a new key"
-        );
+        assert!(matches!(bind(&mut status, 5, &hello(2), &facts(now)), Binding::New), "a new attempt, a new key");
     }
 
-    /// A second machine with the host's MAC, as after a swap of boards or of cables.
+    /// A second machine with the host's MAC, as after a swap of boards or of cables; in each state of the host.
     #[test]
     fn another_machine_is_refused_and_reported_and_changes_nothing() {
-        let (remote, now) = ("192.0.2.9".parse().unwrap(), Timestamp::UNIX_EPOCH);
-        let mut status = journal(4);
-        status.memory = serde_json::json!({"attempt": 4, "state": {"name": "available"}});
-        let mut record = firesteel_resources::HardwareRecord::default();
-        record.system.uuid = "4c4c4544-0046-3310-8051-b4c04f564432".into();
-        status.hardware = Some(record);
-        let mut other = hello(2);
-        other.identity.uuid = "4c4c4544-0046-3310-8051-b4c04f564433".into();
-        for _ in 0..2 {
-            assert!(matches!(bind(&mut status, 4, &other, &Ok(()), (remote, now)), Binding::AnotherMachine { .. }));
+        let now = Timestamp::UNIX_EPOCH;
+        for state in ["registering", "inspecting", "available", "provisioned"] {
+            let mut status = journal(4);
+            let known = serde_json::json!({"uuid": "4c4c4544-0046-3310-8051-b4c04f564432", "serial": "S1"});
+            status.memory = serde_json::json!({"attempt": 4, "state": {"name": state}, "identity": known});
+            let says = |uuid: &str| {
+                let mut other = hello(2);
+                uuid.clone_into(&mut other.identity.uuid);
+                other
+            };
+            for uuid in ["4c4c4544-0046-3310-8051-b4c04f564433", "", "00000000-0000-0000-0000-000000000000"] {
+                for _ in 0..2 {
+                    let refused = bind(&mut status, 4, &says(uuid), &facts(now));
+                    assert!(matches!(refused, Binding::IdentityChanged { .. }), "{state} {uuid}");
+                }
+                assert_eq!(status.refused_identity.as_ref().unwrap().uuid, uuid);
+                let shared = HelloFacts { is_uuid_shared: true, ..facts(now) };
+                assert!(matches!(bind(&mut status.clone(), 4, &says(uuid), &shared), Binding::New));
+            }
+            assert_eq!(status.agent, None, "the token is not taken");
+            let noted: Vec<_> = status.timeline.iter().filter(|event| event.event == "identity_changed").collect();
+            assert!(noted.len() == 1 && noted[0].detail.contains("192.0.2.9"), "{noted:?}");
+            let mut accepted = status.clone();
+            accepted.memory["identity"] = serde_json::json!({"uuid": "", "serial": ""});
+            assert!(matches!(bind(&mut accepted, 4, &says(""), &facts(now)), Binding::New), "a person said so");
+            // Its bytes are swapped by other firmware of the same board.
+            for right in ["4C4C4544-0046-3310-8051-B4C04F564432", "44454c4c-4600-1033-8051-b4c04f564432"] {
+                assert!(matches!(bind(&mut status.clone(), 4, &says(right), &facts(now)), Binding::New), "{right}");
+            }
+            bind(&mut status, 4, &says("4c4c4544-0046-3310-8051-b4c04f564432"), &facts(now));
+            assert_eq!(status.refused_identity, None, "the host is back");
         }
-        assert_eq!(status.agent, None, "the token is not taken");
-        let told: Vec<_> = status.timeline.iter().filter(|event| event.event == "another_machine").collect();
-        assert!(told.len() == 1 && told[0].detail.contains("564433") && told[0].detail.contains("192.0.2.9"));
-        let mut replaced = status.clone();
-        replaced.memory["retriedAt"] = serde_json::json!("2026-01-01T00:00:00Z");
-        assert!(matches!(bind(&mut replaced, 4, &other, &Ok(()), (remote, now)), Binding::New), "a person said so");
-        let mut right = hello(1);
-        right.identity.uuid = "4C4C4544-0046-3310-8051-B4C04F564432".into();
-        assert!(matches!(bind(&mut status, 4, &right, &Ok(()), (remote, now)), Binding::New));
     }
 
     fn report(plan: u32, state: StepState, done_bytes: u64, leaving: bool) -> Report {
@@ -862,7 +908,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), now));
+        bind(&mut status, 1, &hello(1), &facts(now));
         for index in 0..150 {
             let how = "x".repeat(if index % 2 == 0 { 1 << 20 } else { 15 << 10 });
             let receipt = Receipt {
@@ -893,7 +939,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), now));
+        bind(&mut status, 1, &hello(1), &facts(now));
         let receipt = |index: u32| Receipt {
             plan: 2,
             index,
@@ -924,7 +970,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), now));
+        bind(&mut status, 1, &hello(1), &facts(now));
         let early = Report {
             receipts: vec![Receipt {
                 plan: 1,
@@ -957,7 +1003,7 @@ mod tests {
         const { assert!(limits::REPORT_INTERVAL.as_secs() * 2 <= 10) };
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), Timestamp::UNIX_EPOCH));
+        bind(&mut status, 1, &hello(1), &facts(Timestamp::UNIX_EPOCH));
         let mut last: Option<Report> = None;
         for second in (2..=180).step_by(2) {
             let now = Timestamp::from_second(second).unwrap();
@@ -978,7 +1024,7 @@ mod tests {
         let key = ring::signature::Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
         let now = Timestamp::from_second(1).unwrap();
         let mut status = journal(1);
-        bind(&mut status, 1, &hello(1), &Ok(()), ("192.0.2.9".parse().unwrap(), now));
+        bind(&mut status, 1, &hello(1), &facts(now));
         let nic = NicRecord { mac: "a".into(), ..NicRecord::default() };
         status.hardware = Some(HardwareRecord { nics: vec![nic], attempt: 1, ..HardwareRecord::default() });
         let spoke = |sequence, port: &str| {

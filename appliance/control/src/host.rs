@@ -48,8 +48,8 @@ impl Control {
         };
         let now = self.now();
         let (has_slot, deletes) = (memory.admitted.is_some(), host.metadata.is_deleting());
-        let uuid = journal.status.hardware.as_ref().map_or("", |record| record.system.uuid.as_str());
-        let twins = self.views().learn_machine(key, uuid);
+        let known = plan::host::identity::known(&memory, journal.status.hardware.as_ref());
+        let twins = self.views().learn_machine(key, &known.uuid);
         twins.iter().for_each(|twin| self.inner.queue.wake(twin));
         let (network_data, network) = self.network_data(key, &host).await?;
         let mut seen = self.seen(host, memory, &journal.status, now, network_data).await?;

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use firesteel_kube::{Objects, Part, Status};
-use firesteel_plan::host::State;
+use firesteel_plan::host::{State, identity::KnownIdentity};
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     host_journal::{HostJournalStatus, TimelineEvent},
@@ -119,9 +119,14 @@ pub(crate) fn configs_of(status: &HostJournalStatus, installed: u64) -> Option<V
     Some(names.as_array().into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect())
 }
 
-/// When a person asked for another try last.
-pub(crate) fn retried_at(status: &HostJournalStatus) -> Option<Timestamp> {
-    status.memory.get("retriedAt").and_then(serde_json::Value::as_str)?.parse().ok()
+/// What the host is known as, by its journal.
+pub(crate) fn known_identity(status: &HostJournalStatus) -> KnownIdentity {
+    let inspected = || {
+        let record = status.hardware.as_ref()?;
+        Some(KnownIdentity::of(&record.system.uuid, &record.system.serial, record.inspected_at))
+    };
+    // A host of before this was remembered.
+    KnownIdentity::deserialize(&status.memory["identity"]).ok().or_else(inspected).unwrap_or_default()
 }
 
 /// The attempt that the planner is at; 0 before the first.

@@ -82,7 +82,8 @@ impl Control {
         if let Some(account) = &account {
             views.logins.recall(account, &key, &seen.memory.bmc.refused);
         }
-        seen.doubt = views.doubt(&key);
+        seen.shared_uuid = views.shared_uuid(&key);
+        seen.refused_identity.clone_from(&journal.refused_identity);
         seen.halt = views.halts.oldest().cloned();
         if let Some(view) = views.hosts.get(&key) {
             seen.netboot = self.inner.boot_watch.seen(&view.macs, now);

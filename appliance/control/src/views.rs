@@ -78,10 +78,8 @@ pub(crate) struct HostView {
     pub(crate) observation: Observation,
     /// Its owner lets it boot from any address: who asks first is the host.
     pub(crate) boots_from_any_address: bool,
-    /// SMBIOS UUID of the machine that it was inspected as, if that tells machines apart.
+    /// SMBIOS UUID of the machine that it is known as, if that tells machines apart.
     pub(crate) machine: Option<String>,
-    /// Another machine wanted to speak for it, since its last boot.
-    pub(crate) impostor: Option<String>,
     /// Why the newest step found that its disks may not be changed.
     pub(crate) shut: Option<String>,
     pub(crate) agent: AgentView,

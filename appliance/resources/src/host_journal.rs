@@ -17,7 +17,7 @@ use crate::{
     meta::{ObjectMeta, is_zero},
 };
 
-pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, SentRecord};
+pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentRecord};
 pub use receipts::{EVIDENCE_BYTES_MAX, RECEIPTS_MAX};
 
 /// Most timeline events kept per host; the oldest go first. About ten boots of a busy host, and
@@ -80,6 +80,9 @@ pub struct HostJournalStatus {
     /// What was seen of the newest boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<BootRecord>,
+    /// Another machine that wanted to speak for the host last, and was refused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refused_identity: Option<RefusedIdentity>,
     /// Evidence: what the appliance did, and what came from who holds the host's token.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<TimelineEvent>,
@@ -219,6 +222,11 @@ pub struct AgentBinding {
     pub boot_id: String,
     pub bound_at: Timestamp,
     pub mac: String,
+    /// What it said of its machine.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub uuid: String,
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub serial: String,
     pub address: String,
     pub agent_version: String,
     pub kernel_version: String,

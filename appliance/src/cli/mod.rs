@@ -107,6 +107,8 @@ pub enum Command {
     },
     /// Forget a host's error and try again now
     Retry { host: String },
+    /// Take the machine that was refused for a host as this host: its board or firmware was changed
+    AcceptIdentity { host: String },
     /// Restart a host through its BMC
     Reboot {
         host: String,
@@ -271,6 +273,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Describe { kind, name, output } => describe::run(&client()?, &kind, &name, output).await,
         Command::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
         Command::Retry { host } => request::retry(&client()?, &host).await,
+        Command::AcceptIdentity { host } => request::accept_identity(&client()?, &host).await,
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
         Command::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,

@@ -1,10 +1,11 @@
-//! `retry`, `reboot`, `lock` and `release`: requests to the planner, stored on the host as annotations or
+//! `retry`, `accept-identity`, `reboot`, `lock` and `release`: requests to the planner, stored on the host as annotations or
 //! as its deletion. The planner alone moves the host.
 
 use anyhow::Context as _;
 use firesteel_resources::{
-    BareMetalHost,
+    BareMetalHost, HostJournal,
     bare_metal_host::{ErrorType, ProvisioningState, annotations},
+    host_journal::RefusedIdentity,
 };
 use serde_json::json;
 
@@ -24,6 +25,27 @@ async fn annotate(client: &Client, host: &str, key: &str, value: &str) -> anyhow
 pub(crate) async fn retry(client: &Client, host: &str) -> anyhow::Result<()> {
     annotate(client, host, annotations::RETRY, &jiff::Timestamp::now().to_string()).await?;
     print_text(&format!("{host}: will be tried again; follow it with `firesteel watch {host}`\n"));
+    Ok(())
+}
+
+/// # Errors
+/// When there is no such host, no machine was refused for it, or the appliance does not answer.
+pub(crate) async fn accept_identity(client: &Client, host: &str) -> anyhow::Result<()> {
+    let journals = kinds::collection(kinds::by_name("hostjournals")?, &client.namespace);
+    let journal = client.get(&format!("{journals}/{host}")).await?;
+    let journal: HostJournal = serde_json::from_value(journal).context("reading the appliance's answer")?;
+    let refused = journal.status.refused_identity.with_context(|| {
+        format!("could not accept a machine as {host}: none was refused; `firesteel describe host {host}` shows its identity")
+    })?;
+    annotate(client, host, annotations::ACCEPT_IDENTITY, &refused.mark()).await?;
+    let RefusedIdentity { uuid, serial, mac, .. } = refused;
+    let or_none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
+    print_text(&format!(
+        "{host}: the machine with the MAC {mac}, SMBIOS UUID {}, serial number {}, will be taken for this host; follow it \
+         with `firesteel watch {host}`\n",
+        or_none(uuid),
+        or_none(serial)
+    ));
     Ok(())
 }
 

@@ -174,7 +174,7 @@ fn answer<T: serde::Serialize>(result: Result<T, Refusal>) -> Response<ResponseB
 fn refuse(refusal: &Refusal) -> Response<ResponseBody> {
     let status = match refusal.reason {
         RefusalReason::BadToken | RefusalReason::BadSignature => StatusCode::UNAUTHORIZED,
-        RefusalReason::SecondKey => StatusCode::CONFLICT,
+        RefusalReason::SecondKey | RefusalReason::Held => StatusCode::CONFLICT,
         RefusalReason::OldAttempt => StatusCode::GONE,
         RefusalReason::BadRequest => StatusCode::BAD_REQUEST,
         RefusalReason::Busy => StatusCode::SERVICE_UNAVAILABLE,

@@ -4,6 +4,7 @@
 //! | module | attacks |
 //! |---|---|
 //! | `fetched` | a hello with a token whose kernel or initramfs was not sent, whole or in part, or of another program |
+//! | `identity` | a hello with empty, zero, swapped and foreign UUID, with another serial number; an inspection of another machine |
 //! | `live` | a boot script while the agent is at work |
 //! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
 //! | `timeline` | a flood of requests against the evidence in the timeline |
@@ -14,6 +15,7 @@
 
 mod fetched;
 mod host_agent;
+mod identity;
 mod live;
 mod restarts;
 mod timeline;

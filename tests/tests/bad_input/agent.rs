@@ -179,7 +179,9 @@ impl Agent {
         assert_eq!(plan.steps, [Step::Inspect]);
         self.plan = plan.number;
         self.steps = vec![done(0, "inspect", false)];
-        let inventory = Inventory { disks: self.disks.clone(), ..self.inventory.clone() };
+        let mut inventory = Inventory { disks: self.disks.clone(), ..self.inventory.clone() };
+        // It is the machine that its hello named.
+        inventory.system.uuid.clone_from(&self.uuid);
         self.receipts.push(Receipt {
             plan: plan.number,
             index: 0,

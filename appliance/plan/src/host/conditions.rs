@@ -9,7 +9,8 @@
 //! | Progressing | states that work, by their word | NotProgressing, Detached |
 //! | DestructionHeld | all states, while the [gate] is shut | NotHeld, after that |
 //! | Uncleaned | all states, from a tombstone's sight to the cleaning of its disk | Cleaned, after that |
-//! | UniqueIdentity | after a doubt that is over | AnotherMachine, SharedUUID |
+//! | UniqueIdentity | after it was false | SharedUUID |
+//! | IdentityChanged | another machine boots as the host, and is refused | SameMachine, after that |
 //! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
 //! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; NotCleaned: which disks to clean was not known; NotErased: written since |
 //! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for somebody else than its consumer |
@@ -26,11 +27,11 @@ use crate::{
     disk::Method,
     host::{
         effect::Reason,
-        gate,
+        gate, identity,
         memory::{Failure, HostMemory, State},
         overrides,
         project::is_installed,
-        seen::{HealthSeen, IdentityDoubt, NetbootSeen, Seen},
+        seen::{HealthSeen, NetbootSeen, Seen, SharedUuid},
         tenancy,
     },
 };
@@ -42,6 +43,8 @@ const HELD: &str = "DestructionHeld";
 const UNCLEANED: &str = "Uncleaned";
 /// Nothing speaks against its being one machine, and the one that it was.
 const IDENTITY: &str = "UniqueIdentity";
+/// Another machine boots as the host.
+const IDENTITY_CHANGED: &str = "IdentityChanged";
 /// Whoever had the host's disks left nothing on them.
 const ERASED: &str = "DisksErased";
 const UNKNOWN: &str =
@@ -94,8 +97,8 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
         None if was(UNCLEANED) => conditions.push(Condition::new(UNCLEANED, false, "Cleaned", "")),
         None => {}
     }
-    match &seen.doubt {
-        Some(doubt) => conditions.push(doubtful(doubt)),
+    match &seen.shared_uuid {
+        Some(shared) => conditions.push(shared_uuid(shared)),
         None if was(IDENTITY) => conditions.push(Condition::new(IDENTITY, true, "Unique", "")),
         None => {}
     }
@@ -108,6 +111,7 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
     conditions.extend(overrides::condition(memory, was(overrides::TYPE)));
     conditions.extend(session(memory, was(SESSION)));
     conditions.extend(network_boot(seen, was(NETWORK_BOOT)));
+    conditions.extend(identity_changed(memory, seen, was(IDENTITY_CHANGED)));
     match erased(memory) {
         Some(condition) => conditions.push(condition),
         None if was(ERASED) => conditions.push(Condition::new(ERASED, false, "NotErased", CHANGED)),
@@ -151,15 +155,18 @@ fn stranger(memory: &HostMemory, seen: &Seen) -> Option<String> {
     ))
 }
 
-fn doubtful(doubt: &IdentityDoubt) -> Condition {
-    match doubt {
-        IdentityDoubt::AnotherMachine(text) => Condition::new(IDENTITY, false, "AnotherMachine", text),
-        IdentityDoubt::Shared { uuid, with } => {
-            let text = format!(
-                "host {with} has the SMBIOS UUID {uuid} as well: the two are told apart by their MACs; is one machine                  entered twice?"
-            );
-            Condition::new(IDENTITY, false, "SharedUUID", text)
-        }
+fn shared_uuid(SharedUuid { uuid, with }: &SharedUuid) -> Condition {
+    let text = format!(
+        "host {with} has the SMBIOS UUID {uuid} as well: the two are told apart by their MACs; is one machine entered twice?"
+    );
+    Condition::new(IDENTITY, false, "SharedUUID", text)
+}
+
+/// Whether another machine boots as the host; not shown before one did.
+fn identity_changed(memory: &HostMemory, seen: &Seen, was_shown: bool) -> Option<Condition> {
+    match identity::change(memory, seen) {
+        Some(change) => Some(Condition::new(IDENTITY_CHANGED, true, "AnotherMachine", change.to_string())),
+        None => was_shown.then(|| Condition::new(IDENTITY_CHANGED, false, "SameMachine", "")),
     }
 }
 

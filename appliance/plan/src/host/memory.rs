@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     disk::{DiskChoice, DiskIdentity, Method},
+    host::identity::KnownIdentity,
     host::{
         changed::ChangedDisk,
         effect::{BmcCall, PlanKind, WritePlan},
@@ -112,6 +113,9 @@ pub struct HostMemory {
     pub provision_failures: u32,
     /// Failures to clean since the host came into its state, or its former owner came back.
     pub clean_failures: u32,
+    /// What the host is known as, since its last inspection or by a person's word.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<KnownIdentity>,
     /// A person asked to try again then: an inspection from before may show what was repaired since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retried_at: Option<Timestamp>,

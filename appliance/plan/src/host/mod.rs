@@ -34,6 +34,7 @@ pub mod gate;
 pub mod graph;
 mod guards;
 mod history;
+pub mod identity;
 mod inspecting;
 pub mod limits;
 pub mod live;
@@ -71,6 +72,7 @@ use firesteel_resources::{
     meta::normal_mac,
 };
 pub use guards::{is_named, objections};
+use identity::KnownIdentity;
 use jiff::Timestamp;
 pub use limits::Limits;
 pub use memory::{
@@ -79,9 +81,8 @@ pub use memory::{
 };
 pub use project::project;
 pub use seen::{
-    AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, CredentialsSeen, Halt, HealthSeen, IdentityDoubt,
-    ImageSeen, InstanceSeen, LineageSeen, NetbootSeen, NetworkDataSeen, Power, ReadyImage, Seen, UserDataSeen, Work,
-    WriteEvidence,
+    AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, CredentialsSeen, Halt, HealthSeen, ImageSeen, InstanceSeen,
+    LineageSeen, NetbootSeen, NetworkDataSeen, Power, ReadyImage, Seen, SharedUuid, UserDataSeen, Work, WriteEvidence,
 };
 pub use slot::standing;
 use turn::Turn;
@@ -113,6 +114,7 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     supplied::take(turn);
     learn_macs(turn);
     retry(turn);
+    accept_identity(turn);
     guards::drop_taken(turn);
     guards::heed(turn);
     restored::look(turn);
@@ -184,6 +186,26 @@ fn leave(turn: &mut Turn<'_>) -> Option<Reason> {
         State::Provisioned if gate::lock(&turn.seen.host.metadata).is_some() => gate::is_unlocked(turn).err(),
         State::Provisioning | State::Provisioned => Some(deprovisioning::enter(turn, text)),
         State::Deprovisioning | State::PoweringOff | State::Deleting => None,
+    }
+}
+
+/// A person says that the machine that was refused is the host: its board or its firmware was changed.
+fn accept_identity(turn: &mut Turn<'_>) {
+    let Some(mark) = turn.requests.accept_identity.clone() else { return };
+    turn.effect(Effect::RemoveAnnotation { key: annotations::ACCEPT_IDENTITY.to_owned() });
+    match turn.seen.refused_identity.as_ref().filter(|refused| refused.mark() == mark) {
+        Some(refused) => {
+            let before = identity::known(&turn.memory, turn.seen.hardware.as_ref());
+            let now = KnownIdentity::of(&refused.uuid, &refused.serial, turn.now);
+            let text = format!("the host is known with {now} from now on, and was with {before}");
+            turn.memory.identity = Some(now);
+            turn.event(EventKind::Normal, "IdentityAccepted", text);
+        }
+        None => turn.event(
+            EventKind::Warning,
+            "IdentityNotAccepted",
+            format!("no machine was refused with {mark:?}: `firesteel accept-identity` accepts the one that was"),
+        ),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use firesteel_resources::{BareMetalHost, HardwareRecord};
+use firesteel_resources::{BareMetalHost, HardwareRecord, host_journal::RefusedIdentity};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -54,8 +54,9 @@ pub struct Seen {
     /// A tombstone that stands for the host's machine; looked for until the host was inspected, and while one is
     /// known.
     pub uncleaned: Option<Uncleaned>,
-    /// Something speaks against its being the machine that it was inspected as, or the only such one.
-    pub doubt: Option<IdentityDoubt>,
+    /// Another machine that wanted to speak for the host last, and was refused.
+    pub refused_identity: Option<RefusedIdentity>,
+    pub shared_uuid: Option<SharedUuid>,
     /// How far its last boot from the network came.
     pub netboot: NetbootSeen,
     /// Somebody stopped all destruction, on every host.
@@ -102,7 +103,8 @@ impl Seen {
             entropy,
             limits: Limits::default(),
             uncleaned: None,
-            doubt: None,
+            refused_identity: None,
+            shared_uuid: None,
             netboot: NetbootSeen::default(),
             halt: None,
             slot: Offer::Free,
@@ -139,14 +141,13 @@ impl Default for LineageSeen {
     }
 }
 
-/// What is doubtful about a host's identity. It stops nothing: the boot token decides which host an agent speaks
-/// for, and plans name disks.
+/// Another host was inspected as a machine of the same SMBIOS UUID. It stops nothing: the boot token decides which host
+/// an agent speaks for, and plans name disks.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IdentityDoubt {
-    /// A machine with another SMBIOS UUID booted with the host's MAC and was refused; in words.
-    AnotherMachine(String),
-    /// Another host was inspected as a machine of the same SMBIOS UUID.
-    Shared { uuid: String, with: String },
+pub struct SharedUuid {
+    pub uuid: String,
+    /// The other host.
+    pub with: String,
 }
 
 /// A stop of the whole fleet: no step that destroys begins, and those under way hold at their next safe point.

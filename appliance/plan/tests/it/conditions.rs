@@ -1,13 +1,15 @@
 //! Conditions and reasons in upstream's words, state by state.
 
 use firesteel_plan::host::{
-    BmcFault, BmcFaultKind, CredentialsSeen, HealthSeen, IdentityDoubt, InstanceSeen, UserDataSeen,
+    BmcFault, BmcFaultKind, CredentialsSeen, HealthSeen, InstanceSeen, SharedUuid, UserDataSeen,
+    identity::KnownIdentity,
     outlook::{Outlook, is_held_up, prospect},
 };
 use firesteel_resources::{
     ConditionStatus,
     bare_metal_host::{ProvisioningState as S, annotations},
     condition::find_condition,
+    host_journal::RefusedIdentity,
 };
 use jiff::SignedDuration;
 
@@ -547,7 +549,7 @@ fn after_a_hold_a_host_has_all_its_time_again() {
 }
 
 #[test]
-fn a_doubtful_identity_is_said_and_stops_nothing() {
+fn a_uuid_of_two_hosts_is_said_and_stops_nothing() {
     let mut world = World::new();
     let said = |world: &World| {
         let status = world.seen.host.status.as_ref().unwrap();
@@ -555,14 +557,11 @@ fn a_doubtful_identity_is_said_and_stops_nothing() {
     };
     world.step();
     assert_eq!(said(&world), None);
-    world.seen.doubt = Some(IdentityDoubt::Shared { uuid: "u".into(), with: "default/b".into() });
+    world.seen.shared_uuid = Some(SharedUuid { uuid: "u".into(), with: "default/b".into() });
     world.run();
     assert_eq!(world.state(), S::Provisioned);
     assert!(said(&world).is_some_and(|(reason, text)| reason == "SharedUUID" && text.contains("default/b")));
-    world.seen.doubt = Some(IdentityDoubt::AnotherMachine("who is this".into()));
-    world.step();
-    assert_eq!(said(&world), Some(("AnotherMachine".to_owned(), "who is this".to_owned())));
-    world.seen.doubt = None;
+    world.seen.shared_uuid = None;
     world.step();
     assert_eq!(said(&world), Some(("Unique".to_owned(), String::new())));
 }
@@ -605,4 +604,41 @@ fn a_first_boot_that_failed_is_told_until_the_os_runs() {
     world.seen.instance.running_at = None;
     world.settle();
     assert_eq!(told(&world).reason, "Waiting");
+}
+
+/// S3.31: the exit is a person's word, for this one machine.
+#[test]
+fn another_machine_is_a_condition_until_it_is_accepted_or_the_host_is_back() {
+    let mut world = World::new();
+    world.run();
+    assert_eq!(world.state(), S::Provisioned);
+    let said = |world: &World| {
+        let status = world.seen.host.status.as_ref().unwrap();
+        find_condition(&status.conditions, "IdentityChanged").map(|found| (found.status, found.message.clone()))
+    };
+    let known = KnownIdentity::of("4c4c4544-0046-3310-8051-b4c04f564432", "S1", world.now);
+    world.seen.memory.identity = Some(known.clone());
+    world.step();
+    assert_eq!(said(&world), None);
+    let refused = RefusedIdentity {
+        uuid: "4c4c4544-0046-3310-8051-b4c04f564433".into(),
+        serial: "S1".into(),
+        ..RefusedIdentity::default()
+    };
+    world.seen.refused_identity = Some(refused.clone());
+    world.step();
+    let (status, text) = said(&world).unwrap();
+    assert_eq!(status, ConditionStatus::True);
+    for part in [known.uuid.as_str(), refused.uuid.as_str(), "accept-identity"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    world.annotate(annotations::ACCEPT_IDENTITY, "another/machine");
+    world.step();
+    assert_eq!(world.seen.memory.identity, Some(known), "it is not the one that was refused");
+    assert!(!world.seen.host.metadata.annotations.contains_key(annotations::ACCEPT_IDENTITY), "one-shot");
+    world.annotate(annotations::ACCEPT_IDENTITY, &refused.mark());
+    world.step();
+    assert_eq!(world.seen.memory.identity.as_ref().unwrap().uuid, refused.uuid);
+    world.step();
+    assert_eq!(said(&world), Some((ConditionStatus::False, String::new())));
 }

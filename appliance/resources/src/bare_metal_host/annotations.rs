@@ -30,6 +30,8 @@ pub const HARDWARE_DETAILS: &str = "inspect.metal3.io/hardwaredetails";
 pub const REBOOT: &str = "reboot.metal3.io";
 /// One-shot: forget the error's delay and the count of failed attempts, and try now.
 pub const RETRY: &str = "firesteel.dev/retry";
+/// One-shot: the machine that was refused with this UUID and serial number (`UUID/SERIAL`) is the host from now on.
+pub const ACCEPT_IDENTITY: &str = "firesteel.dev/accept-identity";
 /// Asks for a later deadline of the token with which the installed OS fetches its config. Any word; another one is
 /// another wish.
 pub const REHANDOFF: &str = "firesteel.dev/rehandoff";
@@ -72,6 +74,8 @@ pub struct Requests {
     pub reboot: Option<RebootRequest>,
     pub held_off: Option<HeldOff>,
     pub retry: bool,
+    /// The mark of the machine that is the host from now on.
+    pub accept_identity: Option<String>,
     pub release_force: bool,
     /// The mark of an installation that may be overwritten.
     pub give_up_disk: Option<String>,
@@ -137,6 +141,7 @@ pub fn requests(meta: &ObjectMeta) -> Requests {
         inspect: meta.annotation(INSPECT).is_some_and(|value| value != "disabled"),
         inspection_disabled: meta.annotation(INSPECT) == Some("disabled"),
         retry: meta.annotations.contains_key(RETRY),
+        accept_identity: meta.annotation(ACCEPT_IDENTITY).map(str::to_owned),
         release_force: meta.annotations.contains_key(RELEASE_FORCE),
         give_up_disk: meta.annotation(GIVE_UP_DISK).map(str::to_owned),
         cleaning: meta.annotation(CLEANING).and_then(|text| cleaning::policies(text).ok()).unwrap_or_default(),

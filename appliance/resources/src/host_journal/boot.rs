@@ -57,6 +57,27 @@ pub struct SentRecord {
     pub at: Timestamp,
 }
 
+/// A machine that is not the one that the host is known as, by what it said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RefusedIdentity {
+    /// Its SMBIOS UUID; empty where it said none.
+    pub uuid: String,
+    pub serial: String,
+    /// From where it spoke, and with which MAC.
+    pub address: String,
+    pub mac: String,
+    pub at: Timestamp,
+}
+
+impl RefusedIdentity {
+    /// The value of the annotation that accepts this machine.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        format!("{}/{}", self.uuid, self.serial)
+    }
+}
+
 /// What was seen on the network under a MAC of the host: no evidence, for each machine can use any MAC.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -1,0 +1,233 @@
+//! Whether a machine is the one that a host is known as. Pure.
+//!
+//! The boot token decides which host an agent speaks for. SMBIOS says when another machine has come to use the host's MAC:
+//! its UUID and serial number are compared with what was usable at the last accepted inspection. What makers leave in by
+//! the thousand tells nothing; a UUID that two hosts have is identity for neither; some firmware swaps the bytes of the
+//! first three fields (RFC 9562 section 4 beside SMBIOS 2.6), which is the same UUID. A machine that says none where one
+//! is known is another one: firmware does not lose it.
+
+use std::fmt;
+
+use firesteel_resources::HardwareRecord;
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::host::{memory::HostMemory, seen::Seen};
+
+/// UUIDs that makers leave in by the thousand.
+const PLACEHOLDER_UUIDS: [&str; 3] = [
+    "03000200-0400-0500-0006-000700080009",
+    "12345678-1234-5678-90ab-cddeefaabbcc",
+    "12345678-1234-1234-1234-123456789abc",
+];
+/// Serial numbers of the same kind, in lower case.
+const PLACEHOLDER_SERIALS: [&str; 14] = [
+    "to be filled by o.e.m.",
+    "default string",
+    "system serial number",
+    "serial number",
+    "not specified",
+    "not applicable",
+    "none",
+    "n/a",
+    "na",
+    "unknown",
+    "invalid",
+    "empty",
+    "0123456789",
+    "123456789",
+];
+
+/// What a host is known as; empty where nothing usable was said.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct KnownIdentity {
+    /// In lower case.
+    pub uuid: String,
+    pub serial: String,
+    pub accepted_at: Timestamp,
+}
+
+impl KnownIdentity {
+    /// Takes what is usable of what a machine says.
+    #[must_use]
+    pub fn of(uuid: &str, serial: &str, accepted_at: Timestamp) -> Self {
+        Self {
+            uuid: usable_uuid(uuid).unwrap_or_default(),
+            serial: usable_serial(serial).unwrap_or_default(),
+            accepted_at,
+        }
+    }
+}
+
+/// In words, as far as anything is known.
+impl fmt::Display for KnownIdentity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.uuid.as_str() {
+            "" => f.write_str("no usable SMBIOS UUID")?,
+            uuid => write!(f, "the SMBIOS UUID {uuid}")?,
+        }
+        match self.serial.as_str() {
+            "" => Ok(()),
+            serial => write!(f, " and the serial number {serial}"),
+        }
+    }
+}
+
+/// Says what a host is known as: by the last accepted inspection, or by a person since.
+#[must_use]
+pub fn known(memory: &HostMemory, hardware: Option<&HardwareRecord>) -> KnownIdentity {
+    let inspected =
+        || hardware.map(|record| KnownIdentity::of(&record.system.uuid, &record.system.serial, record.inspected_at));
+    // A host of before this was remembered.
+    memory.identity.clone().or_else(inspected).unwrap_or_default()
+}
+
+/// Finds out whether the machine that was refused last is still another one than the host.
+#[must_use]
+pub fn change(memory: &HostMemory, seen: &Seen) -> Option<IdentityChange> {
+    let refused = seen.refused_identity.as_ref()?;
+    let known = known(memory, seen.hardware.as_ref());
+    compare(&known, &refused.uuid, &refused.serial, seen.shared_uuid.is_some()).err()
+}
+
+/// Another machine than the one that is known, with both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdentityChange {
+    pub known: String,
+    pub said: String,
+}
+
+impl fmt::Display for IdentityChange {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a machine with {} boots as this host, which was inspected with {}: it waits and gets nothing. If the host's \
+             board or firmware was changed, run `firesteel accept-identity HOST`; if not, find that machine",
+            self.said, self.known
+        )
+    }
+}
+
+/// The UUID in lower case, if it tells machines apart.
+#[must_use]
+pub fn usable_uuid(uuid: &str) -> Option<String> {
+    let uuid = uuid.trim().to_ascii_lowercase();
+    let has_form = uuid.len() == 36
+        && uuid.bytes().enumerate().all(|(place, byte)| match place {
+            8 | 13 | 18 | 23 => byte == b'-',
+            _ => byte.is_ascii_hexdigit(),
+        });
+    let mut digits = uuid.bytes().filter(|byte| *byte != b'-');
+    let first = digits.next();
+    let is_one_digit = digits.all(|digit| Some(digit) == first);
+    (has_form && !is_one_digit && !PLACEHOLDER_UUIDS.contains(&uuid.as_str())).then_some(uuid)
+}
+
+/// The serial number, if it tells machines apart.
+#[must_use]
+pub fn usable_serial(serial: &str) -> Option<String> {
+    let serial = serial.trim();
+    let lower = serial.to_ascii_lowercase();
+    let first = lower.chars().next()?;
+    let tells = lower.chars().any(|character| character != first) && !PLACEHOLDER_SERIALS.contains(&lower.as_str());
+    tells.then(|| serial.to_owned())
+}
+
+/// The same UUID as firmware writes it that takes the first three fields for big-endian, or for little-endian.
+fn swapped(uuid: &str) -> String {
+    let reversed = |range: std::ops::Range<usize>| -> String {
+        let digits: Vec<char> = uuid.get(range).unwrap_or_default().chars().collect();
+        digits.chunks(2).rev().flatten().collect()
+    };
+    let rest = uuid.get(18..).unwrap_or_default();
+    format!("{}-{}-{}{rest}", reversed(0..8), reversed(9..13), reversed(14..18))
+}
+
+/// Compares what a machine says with what its host is known as. `is_shared`: another host is known by the same UUID.
+///
+/// # Errors
+/// When it is another machine, with both identities in words.
+pub fn compare(known: &KnownIdentity, uuid: &str, serial: &str, is_shared: bool) -> Result<(), IdentityChange> {
+    let (said_uuid, said_serial) = (usable_uuid(uuid), usable_serial(serial));
+    let uuid_differs = !known.uuid.is_empty()
+        && !is_shared
+        && !said_uuid.as_ref().is_some_and(|said| *said == known.uuid || swapped(said) == known.uuid);
+    let serial_differs =
+        !known.serial.is_empty() && said_serial.as_ref().is_some_and(|said| !said.eq_ignore_ascii_case(&known.serial));
+    if !uuid_differs && !serial_differs {
+        return Ok(());
+    }
+    Err(IdentityChange {
+        known: known.to_string(),
+        said: KnownIdentity::of(uuid, serial, known.accepted_at).to_string(),
+    })
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use super::*;
+
+    const A: &str = "4c4c4544-0046-3310-8051-b4c04f564432";
+    const SWAPPED: &str = "44454c4c-4600-1033-8051-b4c04f564432";
+    const B: &str = "4c4c4544-0046-3310-8051-b4c04f564433";
+    const ZERO: &str = "00000000-0000-0000-0000-000000000000";
+
+    fn known(uuid: &str, serial: &str) -> KnownIdentity {
+        KnownIdentity::of(uuid, serial, Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn another_machine_is_told_by_its_uuid_and_by_its_serial_number() {
+        for (known_uuid, known_serial, uuid, serial, is_same) in [
+            (A, "S1", A, "S1", true),
+            (A, "S1", &A.to_uppercase(), " s1 ", true),
+            (A, "S1", SWAPPED, "S1", true),
+            (SWAPPED, "S1", A, "S1", true),
+            (A, "S1", B, "S1", false),
+            (A, "S1", A, "S2", false),
+            // Firmware does not lose it.
+            (A, "", "", "", false),
+            (A, "", ZERO, "", false),
+            (A, "", "not a uuid", "", false),
+            (A, "S1", A, "", true),
+            (A, "S1", A, "To Be Filled By O.E.M.", true),
+            // Never known is no contradiction.
+            ("", "", B, "S2", true),
+            (ZERO, "Default string", B, "S2", true),
+            ("03000200-0400-0500-0006-000700080009", "", B, "", true),
+            ("", "S1", B, "S2", false),
+        ] {
+            let compared = compare(&known(known_uuid, known_serial), uuid, serial, false);
+            assert_eq!(compared.is_ok(), is_same, "{known_uuid} {known_serial} and {uuid} {serial}");
+        }
+    }
+
+    #[test]
+    fn a_uuid_of_two_hosts_is_identity_for_neither_and_a_serial_number_still_is() {
+        assert_eq!(compare(&known(A, "S1"), B, "S1", true), Ok(()));
+        assert_eq!(compare(&known(A, ""), "", "", true), Ok(()));
+        assert!(compare(&known(A, "S1"), A, "S2", true).is_err());
+    }
+
+    #[test]
+    fn both_are_named_with_the_way_out() {
+        let text = compare(&known(A, "S1"), ZERO, "S2", false).unwrap_err().to_string();
+        for part in [A, "serial number S1", "no usable SMBIOS UUID", "serial number S2", "accept-identity"] {
+            assert!(text.contains(part), "{part}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_makers_leave_in_tells_nothing() {
+        for uuid in [ZERO, "ffffffff-ffff-ffff-ffff-ffffffffffff", "11111111-1111-1111-1111-111111111111", "", "x"] {
+            assert_eq!(usable_uuid(uuid), None, "{uuid}");
+        }
+        for serial in ["", "0", "0000", "XXXXXXXX", "None", "System Serial Number", "........"] {
+            assert_eq!(usable_serial(serial), None, "{serial}");
+        }
+        assert_eq!(usable_serial(" CZ3456 ").as_deref(), Some("CZ3456"));
+        assert_eq!(swapped(&swapped(A)), A);
+    }
+}
