@@ -5,6 +5,7 @@
 //! a dead one knows which plan was started, and can report how it ended.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::Write,
     os::unix::fs::OpenOptionsExt,
@@ -16,7 +17,7 @@ use std::{
     time::Duration,
 };
 
-use firesteel_wire::{Evidence, Neighbour, Plan, Receipt, StepReport, StepState};
+use firesteel_wire::{Evidence, Neighbour, Plan, Receipt, StepReport, StepState, receipt::UptimeSpan};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -27,6 +28,8 @@ pub struct Notices {
     pub plan: u32,
     pub steps: Vec<StepReport>,
     pub receipts: Vec<Receipt>,
+    /// Uptime in milliseconds at which each step of the plan began.
+    pub began: BTreeMap<u32, u64>,
 }
 
 #[derive(Debug)]
@@ -113,6 +116,7 @@ impl Board {
         self.change(true, |notices| {
             notices.plan = plan.number;
             notices.steps = steps;
+            notices.began.clear();
         });
     }
 
@@ -124,13 +128,17 @@ impl Board {
         self.change(true, |notices| {
             notices.plan = plan.number;
             notices.steps = vec![first];
+            notices.began.clear();
         });
     }
 
-    pub fn step_started(&self, index: u32, now_ms: u64) {
-        self.change_step(true, index, |step| {
+    pub fn step_started(&self, index: u32, uptime: Duration) {
+        let now_ms = self.unix_ms(uptime);
+        self.change(true, |notices| {
+            let Some(step) = step_at(notices, index) else { return };
             step.state = StepState::Running;
             step.started_ms = now_ms;
+            notices.began.insert(index, millis(uptime));
         });
     }
 
@@ -153,16 +161,18 @@ impl Board {
         self.change_step(false, index, |step| activity.clone_into(&mut step.activity));
     }
 
-    pub fn step_done(&self, index: u32, evidence: Evidence, now_ms: u64) {
+    pub fn step_done(&self, index: u32, evidence: Evidence, uptime: Duration) {
+        let now_ms = self.unix_ms(uptime);
         self.change(true, |notices| {
             let plan = notices.plan;
+            let span = notices.began.get(&index).map(|began| UptimeSpan { began_ms: *began, ended_ms: millis(uptime) });
             let Some(step) = step_at(notices, index) else { return };
             step.state = StepState::Done;
             step.ended_ms = now_ms;
             step.activity.clear();
             step.bytes_per_second = 0;
             let (name, started_ms) = (step.step.clone(), step.started_ms);
-            notices.receipts.push(Receipt { plan, index, step: name, started_ms, ended_ms: now_ms, evidence });
+            notices.receipts.push(Receipt { plan, index, step: name, started_ms, ended_ms: now_ms, span, evidence });
         });
     }
 
@@ -262,7 +272,7 @@ mod tests {
         let board = Board::new(Some(file.clone()));
         board.set_time(1_000_000, Duration::from_secs(10));
         board.plan_started(&plan());
-        board.step_started(0, board.unix_ms(Duration::from_secs(11)));
+        board.step_started(0, Duration::from_secs(11));
         board.disk_changes(0);
         drop(board);
         let later = Board::new(Some(file));
@@ -277,8 +287,8 @@ mod tests {
     fn all_steps_that_ran_at_once_fail_with_their_worker() {
         let board = Board::new(None);
         board.plan_started(&Plan { number: 4, attempt: 1, steps: vec![Step::Inspect, Step::Inspect, Step::Reboot] });
-        board.step_started(0, 1);
-        board.step_started(1, 1);
+        board.step_started(0, Duration::from_millis(1));
+        board.step_started(1, Duration::from_millis(1));
         assert!(board.fail_interrupted("died", 3));
         let states: Vec<_> = board.read().steps.iter().map(|step| step.state).collect();
         assert_eq!(states, [StepState::Failed, StepState::Failed, StepState::Pending]);
@@ -290,9 +300,10 @@ mod tests {
         let board = Board::new(None);
         assert!(!board.fail_interrupted("nothing was running", 0));
         board.plan_started(&plan());
-        board.step_started(0, 1);
-        board.step_done(0, Evidence::Leaving { how: "x".into() }, 2);
-        assert_eq!(board.read().receipts[0].plan, 4);
+        board.step_started(0, Duration::from_millis(1));
+        board.step_done(0, Evidence::Leaving { how: "x".into() }, Duration::from_millis(2));
+        let receipt = board.read().receipts[0].clone();
+        assert_eq!((receipt.plan, receipt.span), (4, Some(UptimeSpan { began_ms: 1, ended_ms: 2 })));
         assert!(board.fail_interrupted("died", 3));
         assert_eq!(board.read().steps[1].state, StepState::Failed);
     }

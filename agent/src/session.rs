@@ -153,10 +153,6 @@ impl Session {
                 Err(CallError::Refused(refusal)) => {
                     tracing::error!("the appliance refuses this agent: {}", refusal.message);
                     next = mind.handle_refusal(refusal.reason);
-                    if refusal.reason == RefusalReason::Held {
-                        // Nothing that destroys goes on meanwhile.
-                        self.gate.renew(Some(&refusal.message));
-                    }
                     if let Next::Go(exit) = next {
                         return Outcome { exit, unwanted: true };
                     }
@@ -201,7 +197,10 @@ impl Session {
                     }
                     if refusal.reason == RefusalReason::Held {
                         // It was answered: a person is waited for, however long that takes.
+                        sleep(retry_after(failures)).await;
+                        failures = failures.saturating_add(1);
                         began = self.host.uptime();
+                        continue;
                     }
                 }
                 Err(error @ CallError::Unreachable(_)) => tracing::warn!("{error}; trying again"),
@@ -332,7 +331,6 @@ fn unstored(receipts: Vec<Receipt>, stored: &[ReceiptPlace]) -> Vec<Receipt> {
 /// Runs the steps in order and stops at the first that fails. Steps that may run at once all reach their ends,
 /// whatever becomes of the others.
 fn run_plan(plan: &Plan, mut job: Job<'_>) -> Ending {
-    let now = || job.board.unix_ms(job.host.uptime());
     let mut rest = plan.steps.as_slice();
     while !rest.is_empty() {
         let (several, after) = rest.split_at(steps::at_once(rest));
@@ -345,7 +343,7 @@ fn run_plan(plan: &Plan, mut job: Job<'_>) -> Ending {
         } else {
             let started = |index: u32| {
                 say_step(plan, index);
-                job.board.step_started(index, now());
+                job.board.step_started(index, job.host.uptime());
             };
             let ended = |index: u32, end: &Result<Finished, Failure>| note_end(plan, &job, index, end);
             if !steps::run_at_once(&job, several, &started, &ended) {
@@ -361,7 +359,7 @@ fn run_plan(plan: &Plan, mut job: Job<'_>) -> Ending {
 
 fn run_step(plan: &Plan, job: &Job<'_>, step: &Step) -> Result<Option<Exit>, ()> {
     say_step(plan, job.index);
-    job.board.step_started(job.index, job.board.unix_ms(job.host.uptime()));
+    job.board.step_started(job.index, job.host.uptime());
     let end = steps::run(job, step);
     note_end(plan, job, job.index, &end);
     end.map(|finished| finished.exit).map_err(drop)
@@ -372,12 +370,12 @@ fn say_step(plan: &Plan, index: u32) {
 }
 
 fn note_end(plan: &Plan, job: &Job<'_>, index: u32, end: &Result<Finished, Failure>) {
-    let now_ms = job.board.unix_ms(job.host.uptime());
+    let uptime = job.host.uptime();
     match end {
-        Ok(finished) => job.board.step_done(index, finished.evidence.clone(), now_ms),
+        Ok(finished) => job.board.step_done(index, finished.evidence.clone(), uptime),
         Err(failure) => {
             tracing::error!("{} failed: {}", step_name(plan, index), failure.error);
-            job.board.step_failed(index, &failure.error, failure.disk_changed, now_ms);
+            job.board.step_failed(index, &failure.error, failure.disk_changed, job.board.unix_ms(uptime));
         }
     }
 }

@@ -362,7 +362,7 @@ fn the_worker_after_a_dead_one_reports_what_failed_and_does_not_repeat_it() {
     let plan = Plan { number: 1, attempt: ATTEMPT, steps: vec![Step::Inspect, Step::PowerOff] };
     let board = Board::new(Some(file.clone()));
     board.plan_started(&plan);
-    board.step_started(0, TIME_MS);
+    board.step_started(0, Duration::from_secs(1));
     drop(board);
 
     let appliance = Appliance::start();

@@ -34,6 +34,20 @@ pub enum Form {
     NoCloud,
 }
 
+impl Form {
+    /// The form's name in plans and receipts.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Form::Auto => "auto",
+            Form::BootPartition => "boot_partition",
+            Form::KernelArguments => "kernel_arguments",
+            Form::ConfigDrive => "config_drive",
+            Form::NoCloud => "no_cloud",
+        }
+    }
+}
+
 impl std::fmt::Display for Form {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
@@ -68,6 +82,9 @@ pub struct Forms {
     pub arguments: Option<Arguments>,
 }
 
+/// The file by which the boot loader of an image asks Ignition to run, and takes network arguments from.
+pub const FIRST_BOOT: &str = "ignition.firstboot";
+
 /// Files on the boot partition.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -77,6 +94,16 @@ pub struct BootPartition {
     /// absent among the files.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub network: Vec<String>,
+}
+
+impl BootPartition {
+    /// The content of [`FIRST_BOOT`] where there are network arguments, as coreos-installer writes it and rdcore reads it:
+    /// one line, and nothing beside it.
+    #[must_use]
+    pub fn first_boot(&self) -> Option<String> {
+        let words = self.network.join(" ");
+        (!self.network.is_empty()).then(|| format!("set ignition_network_kcmdline=\"{words}\"\n"))
+    }
 }
 
 /// Kernel arguments to change: first those to delete, then those to append. Both may be done already.

@@ -20,7 +20,18 @@ pub struct Receipt {
     /// Unix time in milliseconds, by the appliance's clock as the agent learnt it.
     pub started_ms: u64,
     pub ended_ms: u64,
+    /// Uptime of the host at both; absent from older agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub span: Option<UptimeSpan>,
     pub evidence: Evidence,
+}
+
+/// When a step began and ended, in milliseconds since the kernel's start (CLOCK_BOOTTIME, which no clock that is set
+/// moves).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UptimeSpan {
+    pub began_ms: u64,
+    pub ended_ms: u64,
 }
 
 /// Which receipt of a boot it is.

@@ -147,6 +147,7 @@ fn report_and_its_reply() {
                 step: "reboot".into(),
                 started_ms: 1,
                 ended_ms: 2,
+                span: None,
                 evidence: Evidence::Leaving { how: "reboot".into() },
             }],
             neighbours: Vec::new(),

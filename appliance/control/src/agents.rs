@@ -6,9 +6,9 @@
 
 use std::net::IpAddr;
 
-use firesteel_boot::{BootEntry, Claims, Purpose, UnseenBoot};
+use firesteel_boot::{BootEntry, BootSeal, Claims, Purpose, UnseenBoot};
 use firesteel_kube::Status;
-use firesteel_plan::host::identity::{KnownIdentity, compare};
+use firesteel_plan::host::identity::{KnownIdentity, compare, is_comparable};
 use firesteel_resources::{
     hardware::{changes::changes, neighbour::Heard as Spoken},
     host_journal::{
@@ -23,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey,
+    Control, HostKey, boot_record,
     control::{unix_milliseconds, unix_seconds},
     journals::{self, event},
     map,
@@ -120,6 +120,7 @@ impl Control {
             self.recall_boot(claims, &journal);
         }
         let facts = HelloFacts {
+            boot: claims.boot,
             seen: self.hello_counts(claims, hello),
             is_uuid_shared: self.views().shared_uuid(&key).is_some(),
             remote,
@@ -399,6 +400,8 @@ pub(crate) fn busy(status: Status) -> Refusal {
 
 /// What else is known when a hello comes.
 struct HelloFacts {
+    /// What its token seals of the boot.
+    boot: Option<BootSeal>,
     /// Whether the token's boot was seen.
     seen: Result<(), UnseenBoot>,
     /// Another host is known by the same UUID.
@@ -406,6 +409,9 @@ struct HelloFacts {
     remote: IpAddr,
     now: Timestamp,
 }
+
+/// Between two writes of one machine that is refused: it shows that it is still there.
+const REFUSED_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 
 /// Binds a token to the key of the first hello; pure.
 fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &HelloFacts) -> Binding {
@@ -439,17 +445,21 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &Hel
         let why = change.to_string();
         let (address, mac) = (remote.to_string(), map::field(&hello.identity.boot_mac));
         status.note_again(event(now, attempt, "identity_changed", format!("from {address}, MAC {mac}: {why}")));
-        let refused = RefusedIdentity { uuid, serial, address, mac, at: now };
+        let refused = RefusedIdentity { uuid, serial, address, mac, at: now, attempt };
         // The same machine asks again and again.
-        if status.refused_identity.as_ref().is_none_or(|known| known.mark() != refused.mark()) {
+        let is_known = |known: &RefusedIdentity| {
+            (known.mark(), known.attempt) == (refused.mark(), attempt) && now.duration_since(known.at) < REFUSED_AGAIN
+        };
+        if !status.refused_identity.as_ref().is_some_and(is_known) {
             status.refused_identity = Some(refused);
         }
         return Binding::IdentityChanged { why };
     }
     status.refused_identity = None;
-    status.agent = Some(bound(attempt, hello, remote, now));
-    if let Some(boot) = status.boot.as_mut().filter(|boot| boot.attempt == attempt) {
-        boot.hello_at = Some(now);
+    let identity_compared = is_comparable(&known, &uuid, &serial, facts.is_uuid_shared);
+    status.agent = Some(AgentBinding { identity_compared, ..bound(attempt, hello, remote, now) });
+    if let Some(seal) = &facts.boot {
+        boot_record::note_hello(status, attempt, seal, now);
     }
     status.progress = None;
     #[allow(clippy::cast_precision_loss, reason = "seconds for people")]
@@ -736,6 +746,8 @@ fn record(receipt: &Receipt, attempt: u64, now: Timestamp) -> ReceiptRecord {
         step: map::field(&receipt.step),
         started_at: at(receipt.started_ms),
         ended_at: at(receipt.ended_ms),
+        began_uptime_ms: receipt.span.map(|span| span.began_ms),
+        ended_uptime_ms: receipt.span.map(|span| span.ended_ms),
         evidence,
         signature: String::new(),
     }
@@ -780,7 +792,7 @@ mod tests {
     }
 
     fn facts(now: Timestamp) -> HelloFacts {
-        HelloFacts { seen: Ok(()), is_uuid_shared: false, remote: "192.0.2.9".parse().unwrap(), now }
+        HelloFacts { boot: None, seen: Ok(()), is_uuid_shared: false, remote: "192.0.2.9".parse().unwrap(), now }
     }
 
     fn unseen(now: Timestamp) -> HelloFacts {
@@ -890,6 +902,7 @@ mod tests {
             step: "clear-metadata".into(),
             started_ms: 1,
             ended_ms: 2,
+            span: None,
             evidence: Evidence::Leaving { how: String::new() },
         };
         let with = |indices: &[u32]| Report {
@@ -917,6 +930,7 @@ mod tests {
                 step: "y".repeat(1 << 16),
                 started_ms: 1,
                 ended_ms: 2,
+                span: None,
                 evidence: Evidence::Leaving { how },
             };
             let mut report = Report { receipts: vec![receipt], ..report(1, StepState::Failed, 0, false) };
@@ -946,6 +960,7 @@ mod tests {
             step: "erase-disk".into(),
             started_ms: 1,
             ended_ms: 2,
+            span: None,
             evidence: Evidence::MetadataCleared {
                 disk: firesteel_wire::DiskIdentity { serial: index.to_string(), ..Default::default() },
                 device: format!("/dev/sd{index}"),
@@ -978,6 +993,7 @@ mod tests {
                 step: "inspect".into(),
                 started_ms: 1,
                 ended_ms: 2,
+                span: None,
                 evidence: Evidence::Leaving { how: String::new() },
             }],
             ..report(2, StepState::Running, 50, false)

@@ -62,11 +62,15 @@ impl Control {
     /// After a restart of the appliance the journal says which address asked first.
     fn remember_first(&self, key: &HostKey, attempt: u64, boot: Option<&BootRecord>) {
         let mut views = self.views();
-        let Some(view) = views.hosts.get_mut(key).filter(|view| view.observation.attempt() != attempt) else { return };
-        let of_first = boot.filter(|boot| boot.attempt == attempt && boot.by == BootRecord::BY_FIRST);
-        let first = of_first.and_then(|boot| boot.address.parse().ok());
-        view.observation =
-            first.map_or_else(|| Observation::of(attempt), |first| Observation::with_first(attempt, first));
+        let Some(view) = views.hosts.get_mut(key) else { return };
+        if view.observation.attempt() != attempt {
+            view.observation = Observation::of(attempt);
+        }
+        // A lease that it had counts for the address as well: no other one comes after it.
+        let address = boot.filter(|boot| boot.attempt == attempt).and_then(|boot| boot.address.parse().ok());
+        if let Some(first) = address {
+            view.observation.remember_first(first);
+        }
     }
 
     fn is_unseen(&self, key: &HostKey, attempt: u64) -> bool {

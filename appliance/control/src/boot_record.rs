@@ -70,6 +70,18 @@ impl StageNote {
     }
 }
 
+/// Takes a hello that counts into the record: from then on the boot is the one of its token.
+pub(crate) fn note_hello(status: &mut HostJournalStatus, attempt: u64, seal: &BootSeal, now: Timestamp) {
+    let known = status.boot.take().filter(|boot| boot.attempt == attempt).unwrap_or_default();
+    status.boot = Some(BootRecord {
+        script_at: known.script_at,
+        kernel: known.kernel,
+        initramfs: known.initramfs,
+        hello_at: Some(now),
+        ..begun(attempt, seal)
+    });
+}
+
 fn begun(attempt: u64, seal: &BootSeal) -> BootRecord {
     let (address, by) = match seal.asker {
         BootAsker::Leased(address) => (address, BootRecord::BY_LEASE),
@@ -150,6 +162,26 @@ mod tests {
         StageNote { attempt: 5, ..note(BootStage::Script, 9, 3) }.record(&mut status);
         let boot = status.boot.unwrap();
         assert_eq!((boot.attempt, boot.kernel), (5, None));
+    }
+
+    /// A neighbour may have got another token of the same attempt, and an upgrade other files.
+    #[test]
+    fn the_record_is_of_the_token_whose_hello_counted() {
+        let mut status = journal();
+        note(BootStage::Script, 7, 1).record(&mut status);
+        let first = BootAsker::First([10, 77, 0, 200].into());
+        let seal = BootSeal { asker: first, kernel: FileDigest([9; 32]), ..note(KERNEL, 8, 1).seal };
+        let at = Timestamp::from_second(5).unwrap();
+        note_hello(&mut status, 4, &seal, at);
+        note(INITRAMFS, 7, 6).record(&mut status);
+        let boot = status.boot.unwrap();
+        assert_eq!((boot.by.as_str(), boot.address.as_str()), (BootRecord::BY_FIRST, "10.77.0.200"));
+        assert_eq!((boot.kernel_sha256, boot.hello_at), (FileDigest([9; 32]).to_string(), Some(at)));
+        assert!(boot.script_at.is_some());
+
+        let mut early = journal();
+        note_hello(&mut early, 4, &seal, at);
+        assert_eq!(early.boot.unwrap().hello_at, Some(at), "before its stages are stored");
     }
 
     #[test]

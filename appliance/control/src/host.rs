@@ -2,12 +2,13 @@
 
 use firesteel_boot::{BootEntry, DiskProbe};
 use firesteel_kube::{Part, Status};
-use firesteel_plan::{self as plan, HostMemory, Step};
+use firesteel_plan::{self as plan, HostMemory, Step, host::IssuedPlan};
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     bare_metal_host::annotations::{ANY_ADDRESS, BOOT_ADDRESS},
-    host_journal::JournalReason,
+    host_journal::{HostJournalStatus, JournalReason},
 };
+use firesteel_wire as wire;
 use jiff::Timestamp;
 use serde::Deserialize as _;
 use serde_json::Value;
@@ -15,6 +16,7 @@ use serde_json::Value;
 use crate::{
     Control, HostKey,
     control::key_of,
+    hand_off::promised_by,
     journals::{self, event},
     metrics::Standing,
     pools::Member,
@@ -48,7 +50,7 @@ impl Control {
         };
         let now = self.now();
         let (has_slot, deletes) = (memory.admitted.is_some(), host.metadata.is_deleting());
-        let known = plan::host::identity::known(&memory, journal.status.hardware.as_ref());
+        let known = plan::host::identity::known(memory.identity.as_ref(), journal.status.hardware.as_ref());
         let twins = self.views().learn_machine(key, &known.uuid);
         twins.iter().for_each(|twin| self.inner.queue.wake(twin));
         let (network_data, network) = self.network_data(key, &host).await?;
@@ -168,8 +170,10 @@ impl Control {
             })
         };
         let Some(issued) = wanted else { return };
-        match self.wire_plan(host, memory, &issued).await {
-            Ok(plan) => {
+        match self.promised_plan(host, memory, &issued).await {
+            // The agent has it already, as it was composed before a restart.
+            Ok(None) => {}
+            Ok(Some(plan)) => {
                 if let Some(view) = self.views().hosts.get_mut(&key)
                     && view.agent.attempt == memory.attempt
                 {
@@ -186,6 +190,26 @@ impl Control {
                 self.inner.queue.wake_in(&key, std::time::Duration::from_secs(10));
             }
         }
+    }
+
+    /// The agent's plan, once it is on record what it promises; nothing where the agent has begun it.
+    async fn promised_plan(
+        &self,
+        host: &BareMetalHost,
+        memory: &HostMemory,
+        issued: &IssuedPlan,
+    ) -> Result<Option<wire::Plan>, String> {
+        let plan = self.wire_plan(host, memory, issued).await?;
+        let Some(forms) = promised_by(&plan) else { return Ok(Some(plan)) };
+        let keep = |status: &mut HostJournalStatus| {
+            let has_begun = journals::has_begun(status, memory.attempt, issued.number);
+            if !has_begun {
+                status.promise(memory.attempt, issued.number, forms.clone());
+            }
+            has_begun
+        };
+        let has_begun = self.inner.journals.change(&key_of(host), keep).await.map_err(|status| status.message)?;
+        Ok((!has_begun.ok_or("this host has no journal yet")?).then_some(plan))
     }
 
     /// 3. Upstream's status, computed from the truth.

@@ -3,7 +3,10 @@
 use std::sync::{Mutex, PoisonError};
 
 use firesteel_kube::{Objects, Part, Status};
-use firesteel_plan::host::{State, identity::KnownIdentity};
+use firesteel_plan::host::{
+    State,
+    identity::{KnownIdentity, known},
+};
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     host_journal::{HostJournalStatus, TimelineEvent},
@@ -121,12 +124,14 @@ pub(crate) fn configs_of(status: &HostJournalStatus, installed: u64) -> Option<V
 
 /// What the host is known as, by its journal.
 pub(crate) fn known_identity(status: &HostJournalStatus) -> KnownIdentity {
-    let inspected = || {
-        let record = status.hardware.as_ref()?;
-        Some(KnownIdentity::of(&record.system.uuid, &record.system.serial, record.inspected_at))
-    };
-    // A host of before this was remembered.
-    KnownIdentity::deserialize(&status.memory["identity"]).ok().or_else(inspected).unwrap_or_default()
+    known(KnownIdentity::deserialize(&status.memory["identity"]).ok().as_ref(), status.hardware.as_ref())
+}
+
+/// Whether the agent of an attempt has reported work on this plan.
+pub(crate) fn has_begun(status: &HostJournalStatus, attempt: u64, plan: u32) -> bool {
+    let at = status.progress.as_ref().map(|progress| (progress.attempt, progress.plan));
+    let has_receipt = || status.receipts.iter().any(|receipt| (receipt.attempt, receipt.plan) == (attempt, plan));
+    at == Some((attempt, plan)) || has_receipt()
 }
 
 /// The attempt that the planner is at; 0 before the first.

@@ -67,6 +67,7 @@ mod queue;
 pub mod receipts;
 pub mod runtime;
 mod seen;
+mod shown_write;
 pub mod streams;
 mod trust;
 mod views;

@@ -1,7 +1,7 @@
 //! Signed receipts: what an auditor checks later, with the appliance's public key alone.
 //!
 //! - [`document`] is what one says, [`file`] how it is written, signed and checked;
-//! - here they are kept: as objects of the API that outlive their host, made before the agent is told that its
+//! - here they are kept: as objects of the API that outlive their host, made before the agent hears that its
 //!   report was taken;
 //! - the journal's own records of all steps are signed too, as they are: the signature covers the JSON of the
 //!   record with an empty `signature`, keys sorted as `serde_json` writes them.
@@ -10,23 +10,26 @@ pub mod document;
 pub mod file;
 
 use firesteel_kube::Status;
-use firesteel_plan::host::IssuedPlan;
+use firesteel_plan::{
+    evidence::{BootCase, DiskWork, asks, unseen},
+    host::IssuedPlan,
+};
 use firesteel_resources::{
     Receipt,
     host_journal::{HostJournalStatus, ReceiptRecord},
     receipt::{HOST_LABEL, RECEIPTS_OF_GONE_MAX, ReceiptStatus, excess, name},
 };
-use firesteel_wire::{self as wire, limits::STEPS_MAX};
+use firesteel_wire as wire;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 use serde::Deserialize as _;
 use serde_json::Value;
 
-use crate::{Control, HostKey, seen::identity};
-use document::{Document, Frame, Host};
+use crate::{Control, HostKey, seen};
+use document::{Document, Frame, Host, ObservedBoot};
 
 impl Control {
     /// Makes the signed receipts of a report, each once, and returns their names. What a host says of plans that
-    /// it does not have, or of disks that its plan does not name, makes none.
+    /// it does not have, or of steps and disks that its plan does not have, makes none.
     pub(crate) async fn sign_receipts(
         &self,
         key: &HostKey,
@@ -37,18 +40,19 @@ impl Control {
     ) -> Result<Vec<String>, Status> {
         let issued = journal.memory.get("plan").and_then(|plan| IssuedPlan::deserialize(plan).ok());
         let Some(issued) = issued else { return Ok(Vec::new()) };
-        let planned = issued.disks();
         let signer = &self.config().receipt_key;
         let frame = Frame {
             host: host(key, uid, journal),
             attempt,
             agent: journal.agent.as_ref().filter(|agent| agent.attempt == attempt),
+            boot: observed_boot(attempt, journal),
             key_sha256: file::fingerprint(signer.public_key().as_ref()),
             received_at: self.now(),
         };
         let is_asked = |receipt: &&wire::Receipt| {
-            let is_planned = disk_of(&receipt.evidence).is_some_and(|disk| planned.contains(&identity(disk)));
-            receipt.plan == issued.number && (receipt.index as usize) < STEPS_MAX && is_planned
+            let done = work_of(&receipt.evidence);
+            receipt.plan == issued.number
+                && done.is_some_and(|(work, disk)| asks(&issued.plan, receipt.index, work, &seen::identity(disk)))
         };
         let made: Vec<Receipt> = reported
             .into_iter()
@@ -98,11 +102,27 @@ impl Control {
     }
 }
 
-/// The disk that a step changed.
-fn disk_of(evidence: &wire::Evidence) -> Option<&wire::DiskIdentity> {
+/// What is on record of the boot of an attempt.
+fn observed_boot(attempt: u64, journal: &HostJournalStatus) -> ObservedBoot {
+    let record = journal.boot.as_ref().filter(|boot| boot.attempt == attempt);
+    let not_seen = unseen(&BootCase { attempt, record, agent: journal.agent.as_ref() });
+    let record = record.cloned().unwrap_or_default();
+    ObservedBoot {
+        address: record.address,
+        by: record.by,
+        kernel_sha256: record.kernel_sha256,
+        initramfs_sha256: record.initramfs_sha256,
+        agent_sha256: record.agent_sha256,
+        not_seen,
+    }
+}
+
+/// What a step did to which disk.
+fn work_of(evidence: &wire::Evidence) -> Option<(DiskWork, &wire::DiskIdentity)> {
     match evidence {
-        wire::Evidence::DiskErased(erasure) => Some(&erasure.disk),
-        wire::Evidence::MetadataCleared { disk, .. } | wire::Evidence::ImageWritten { disk, .. } => Some(disk),
+        wire::Evidence::DiskErased(erasure) => Some((DiskWork::Erased, &erasure.disk)),
+        wire::Evidence::MetadataCleared { disk, .. } => Some((DiskWork::Cleared, disk)),
+        wire::Evidence::ImageWritten { disk, .. } => Some((DiskWork::Written, disk)),
         wire::Evidence::Inspected { .. }
         | wire::Evidence::FilesHandedOff { .. }
         | wire::Evidence::BootEntrySet { .. }
@@ -140,6 +160,7 @@ fn object(key: &HostKey, document: &Document, file: String) -> Receipt {
         grade: document.grade().to_owned(),
         disk: document.disk.words(),
         summary: document.summary(),
+        not_seen: document.not_seen(),
         file,
     };
     receipt

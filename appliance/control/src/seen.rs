@@ -6,7 +6,7 @@ use firesteel_plan::{
     disk::{Cleaned, Grade, Method},
     host::{
         AgentSeen, CredentialsSeen, HealthSeen, InstanceSeen, LineageSeen, NetworkDataSeen, PlanKind, Seen, State,
-        UserDataSeen, Work, WriteEvidence,
+        UserDataSeen, Work,
     },
 };
 use firesteel_resources::{
@@ -15,12 +15,13 @@ use firesteel_resources::{
 };
 use firesteel_wire::{self as wire, Report, StepState};
 use jiff::{SignedDuration, Timestamp};
+use ring::signature::KeyPair as _;
 use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{
     Control, HostKey, boot::mac_with_colons, control::key_of, hand_off::Reading, logins::Account, network_data, pace,
-    views::NetworkView,
+    shown_write::shown_write, views::NetworkView,
 };
 
 /// A discovery agent that has not reported for this long is gone.
@@ -78,6 +79,7 @@ impl Control {
                 failed: record.failed.as_ref().map(|failed| (failed.at, failed.log.join("\n"))),
             };
         }
+        let shown = shown_write(journal, &seen.memory, self.config().receipt_key.public_key().as_ref());
         let mut views = self.views();
         if let Some(account) = &account {
             views.logins.recall(account, &key, &seen.memory.bmc.refused);
@@ -97,6 +99,7 @@ impl Control {
                 let rebooted = view.rebooted_attempt == Some(binding.attempt);
                 let mut seen =
                     AgentSeen { rebooted, ..bound_agent(binding, &view.agent, journal, self.inner.started_at) };
+                (seen.shown, seen.promised) = (shown, journal.promised.clone());
                 if let Work::Running { activity, .. } = &mut seen.work {
                     *activity = pace::words(activity, view.agent.speed_now(now));
                 }
@@ -215,7 +218,8 @@ pub(crate) fn bound_agent(
         progress_at: view.progress_at.filter(|_| heard).unwrap_or(restored),
         left: binding.left,
         rebooted: false,
-        evidence: evidence(binding.attempt, journal),
+        shown: Vec::new(),
+        promised: None,
         network: network_of(binding),
         can_erase: binding.abilities.iter().any(|own| own == wire::Program::ERASE_DISK),
         cleaned: cleaned(binding.attempt, journal),
@@ -351,31 +355,10 @@ fn is_leave(step: &str) -> bool {
     matches!(step, "reboot" | "power-off")
 }
 
-/// What the receipts of the newest write of this attempt prove.
-fn evidence(attempt: u64, journal: &HostJournalStatus) -> Option<WriteEvidence> {
-    let of_kind = |kind: &str, plan: Option<u32>| {
-        journal.receipts.iter().rev().find(|receipt| {
-            receipt.attempt == attempt
-                && receipt.evidence["kind"] == kind
-                && plan.is_none_or(|plan| receipt.plan == plan)
-        })
-    };
-    let written = of_kind("image_written", None)?;
-    let text = |name: &str| written.evidence.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
-    Some(WriteEvidence {
-        plan: written.plan,
-        raw_sha256: text("raw_sha256"),
-        readback_sha256: text("readback_sha256"),
-        disk_guid: text("disk_guid"),
-        handed_off: of_kind("files_handed_off", Some(written.plan)).is_some(),
-        boot_entry_set: of_kind("boot_entry_set", Some(written.plan)).is_some(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use firesteel_resources::host_journal::{Progress, ReceiptRecord};
+    use firesteel_resources::host_journal::Progress;
 
     /// A restart of the appliance forgot it, and the host was reset in the middle.
     #[test]
@@ -449,29 +432,5 @@ mod tests {
         assert!(is_over("fp", true, false) && is_over("fp", false, true));
         let Work::Failed { message, .. } = work(&report("fdfw", false, false)) else { panic!("it is over") };
         assert_eq!(message, "disk 0; disk 2");
-    }
-
-    #[test]
-    fn only_the_receipts_of_one_write_count_together() {
-        let receipt = |attempt, plan, kind: &str| ReceiptRecord {
-            attempt,
-            plan,
-            evidence: serde_json::json!({"kind": kind, "raw_sha256": "aa", "readback_sha256": "aa", "disk_guid": "g"}),
-            ..ReceiptRecord::default()
-        };
-        let journal = HostJournalStatus {
-            receipts: vec![
-                receipt(1, 2, "image_written"),
-                receipt(1, 2, "files_handed_off"),
-                receipt(2, 2, "files_handed_off"),
-                receipt(2, 3, "image_written"),
-            ],
-            ..HostJournalStatus::default()
-        };
-        let first = evidence(1, &journal).expect("attempt 1 wrote");
-        assert!(first.handed_off && !first.boot_entry_set && first.raw_sha256 == "aa");
-        let second = evidence(2, &journal).expect("attempt 2 wrote");
-        assert!(!second.handed_off, "the hand-off of plan 2 does not belong to the write of plan 3");
-        assert_eq!(evidence(3, &journal), None);
     }
 }

@@ -16,6 +16,7 @@
 pub mod admission;
 pub mod backoff;
 pub mod disk;
+pub mod evidence;
 pub mod group;
 pub mod host;
 pub mod policy;

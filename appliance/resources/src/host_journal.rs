@@ -5,6 +5,7 @@
 //! The memory is opaque here: its shape belongs to the planner, which is built on this crate.
 
 mod boot;
+mod promised;
 mod receipts;
 
 use jiff::{SignedDuration, Timestamp};
@@ -18,6 +19,7 @@ use crate::{
 };
 
 pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentRecord};
+pub use promised::{HandedFile, PROMISES_MAX, PromisedForm, PromisedForms, PromisedHandOff};
 pub use receipts::{EVIDENCE_BYTES_MAX, RECEIPTS_MAX};
 
 /// Most timeline events kept per host; the oldest go first. About ten boots of a busy host, and
@@ -80,6 +82,9 @@ pub struct HostJournalStatus {
     /// What was seen of the newest boot.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub boot: Option<BootRecord>,
+    /// What the OS is to be handed by the newest plan to write.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promised: Option<PromisedHandOff>,
     /// Another machine that wanted to speak for the host last, and was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_identity: Option<RefusedIdentity>,
@@ -242,6 +247,9 @@ pub struct AgentBinding {
     /// What it can do beyond the first steps of the protocol.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub abilities: Vec<String>,
+    /// Its machine was compared with what the host was known as before: both said a UUID or a serial number.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub identity_compared: bool,
     /// Number of the newest report that this journal knows something from: an older one comes late.
     #[serde(skip_serializing_if = "is_zero")]
     pub sequence: u64,
@@ -342,6 +350,11 @@ pub struct ReceiptRecord {
     pub step: String,
     pub started_at: Timestamp,
     pub ended_at: Timestamp,
+    /// Uptime of the host at both, in milliseconds, where the agent says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub began_uptime_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ended_uptime_ms: Option<u64>,
     pub evidence: Value,
     /// Ed25519 signature of the appliance over the record without it, hexadecimal.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -59,6 +59,9 @@ pub struct ReceiptStatus {
     pub disk: String,
     /// In one line, for people.
     pub summary: String,
+    /// What the appliance did not see of the boot in which it was done, in words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub not_seen: Vec<String>,
     /// The signed file, byte for byte. Everything above is read from it.
     pub file: String,
 }

@@ -174,6 +174,11 @@ fn proved(path: &Path, document: &Document) -> String {
         ),
         format!("  agent {} sha256 {}", document.agent.version, or_unknown(&document.agent.sha256)),
     ];
+    if let Some(boot) = document.boot.as_ref().filter(|boot| !boot.by.is_empty()) {
+        lines
+            .push(format!("  booted at {} (by {}), initramfs sha256 {}", boot.address, boot.by, boot.initramfs_sha256));
+    }
+    lines.extend(document.not_seen().iter().map(|what| format!("  not seen: {what}")));
     if let Done::Erased(erased) = &document.done {
         lines.push(format!("  policy {}", erased.policy));
         lines.extend(erased.drive_log.iter().map(|log| format!("  the drive's log: {log}")));
@@ -195,7 +200,7 @@ fn or_unknown(text: &str) -> &str {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use firesteel_control::receipts::{
-        document::{Agent, Disk, FORM, Host, Written},
+        document::{Agent, Disk, FORM, Host, ObservedBoot, Written},
         file::{public_pem, sign},
     };
     use jiff::Timestamp;
@@ -222,6 +227,12 @@ mod tests {
             ended_at: Timestamp::UNIX_EPOCH,
             received_at: Timestamp::UNIX_EPOCH,
             agent: Agent { version: "1".into(), sha256: text(), key: text(), kernel: text(), boot_id: text() },
+            boot: Some(ObservedBoot {
+                address: "10.77.0.100".into(),
+                by: "first-asker".into(),
+                not_seen: vec!["that the address was leased".into()],
+                ..ObservedBoot::default()
+            }),
             disk: Disk {
                 model: text(),
                 serial: "S1".into(),
@@ -274,6 +285,7 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("by the owner's word over the disk: GFS2"), "{told}");
+        assert!(told.contains("at 10.77.0.100 (by first-asker)") && told.contains("not seen: that the"), "{told}");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Receipts and public keys, as somebody hands them to an auditor.
 
 use firesteel_control::receipts::{
-    document::{Agent, Disk, Document, Done, Erased, FORM, Host, Samples, Tried},
+    document::{Agent, Disk, Document, Done, Erased, FORM, Host, ObservedBoot, Samples, Tried},
     file::{self, public_pem, sign},
 };
 use jiff::Timestamp;
@@ -44,6 +44,7 @@ fn document() -> Document {
         ended_at: at,
         received_at: at,
         agent: Agent { version: text("1"), sha256: text(""), key: text(""), kernel: text(""), boot_id: text("") },
+        boot: Some(ObservedBoot { not_seen: vec![text("the lease")], ..ObservedBoot::default() }),
         disk: Disk {
             model: text("M"),
             serial: text("S"),

@@ -4,6 +4,7 @@
 //! | module | attacks |
 //! |---|---|
 //! | `fetched` | a hello with a token whose kernel or initramfs was not sent, whole or in part, or of another program |
+//! | `forged` | receipts of an installation that was not carried out as planned: another disk, zero lengths, missing files, no boot entry, another order, impossible times |
 //! | `identity` | a hello with empty, zero, swapped and foreign UUID, with another serial number; an inspection of another machine |
 //! | `live` | a boot script while the agent is at work |
 //! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
@@ -14,6 +15,7 @@
 #![allow(clippy::print_stdout, reason = "each test says what an attacker wanted and got")]
 
 mod fetched;
+mod forged;
 mod host_agent;
 mod identity;
 mod live;

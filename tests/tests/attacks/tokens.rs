@@ -61,6 +61,8 @@ fn a_token_needs_the_hosts_lease() {
 
         field.release(&ask, hosts);
         judge("token with a lease that was given back", WANTS, "no token, a restart", asks(hostile, hosts));
+        // What it logs comes by a pipe, a moment later.
+        field.appliance.wait_for_log(&format!("from {hosts}"));
         let named = field.appliance.log().lines().filter(|line| line.contains("could not give a token")).count();
         judge("log lines for three addresses that asked in vain", "one each", "3", &named.to_string());
     });

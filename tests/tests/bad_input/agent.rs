@@ -172,7 +172,7 @@ impl Agent {
     /// Says from now on that a step ended so, whether anybody asked for it or not.
     pub(crate) fn claim(&mut self, plan: u32, index: u32, evidence: Evidence) {
         let step = "clear-metadata".to_owned();
-        self.receipts.push(Receipt { plan, index, step, started_ms: 1, ended_ms: 2, evidence });
+        self.receipts.push(Receipt { plan, index, step, started_ms: 1, ended_ms: 2, span: None, evidence });
     }
 
     pub(crate) fn inspect(&mut self, plan: &Plan) {
@@ -188,6 +188,7 @@ impl Agent {
             step: "inspect".into(),
             started_ms: 1,
             ended_ms: 2,
+            span: None,
             evidence: Evidence::Inspected { inventory },
         });
     }

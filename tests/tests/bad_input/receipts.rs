@@ -1,7 +1,8 @@
 //! What a host claims to have done: signed where its plan asked for it, and nowhere else.
 
 use firesteel_control::receipts::file::{Flaw, verify};
-use firesteel_wire::{DiskIdentity, Evidence, Step};
+use firesteel_tests::honest;
+use firesteel_wire::{DiskIdentity, Evidence, Step, erasure::Policy};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use crate::{
@@ -35,6 +36,8 @@ async fn only_what_a_plan_asked_for_is_signed_and_it_outlives_its_host() {
     agent.claim(plan.number, 1, cleared(&DiskIdentity { serial: "another".into(), ..disk.clone() }));
     agent.claim(plan.number + 1, 0, cleared(disk));
     agent.claim(plan.number, 4_000_000_000, cleared(disk));
+    // Of the planned disk, and nothing that the plan asks for.
+    agent.claim(plan.number, 1, Evidence::DiskErased(honest::erased(disk, Policy::Full)));
     // What it is told next is no matter here; an idle agent is held.
     let is_kept = async || !appliance.receipts.list(Some(NAMESPACE)).await.unwrap().0.is_empty();
     tokio::select! {

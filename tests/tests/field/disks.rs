@@ -4,7 +4,9 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_wire::{Disk, DiskIdentity, Step, Table, Transport};
 use serde_json::{Value, json};
 
-use crate::agent::{Agent, image};
+use firesteel_tests::disk_image;
+
+use crate::agent::Agent;
 use crate::bench::{self, Bench, say};
 
 const NAME: &str = "host";
@@ -24,7 +26,7 @@ fn disk(device: &str, by_path: &str, size_gb: u64) -> Disk {
 /// A host that wants an image, whose machine has these disks, and the agent that runs on it.
 fn boot(bench: &Bench, disks: Vec<Disk>, more: &Value) -> Agent {
     let (_, origin) = bench.bmc(&json!({}));
-    let mut spec = json!({"image": image()});
+    let mut spec = json!({"image": disk_image::served()});
     for (key, value) in more.as_object().unwrap() {
         spec[key] = value.clone();
     }

@@ -11,9 +11,9 @@ use firesteel_agent::board::Board;
 use firesteel_agent::decide::{Ending, Exit, Freshness, Mind, Next, freshness, retry_after};
 use firesteel_agent::disk::resolve;
 use firesteel_contents::{Own, objections};
+use firesteel_tests::honest;
 use firesteel_wire::erasure::{Erasure, Grade, Samples};
 use firesteel_wire::limits::{REPLY_LOST, REPORT_INTERVAL};
-use firesteel_wire::receipt::FileDigest;
 use firesteel_wire::{
     self as wire, Evidence, Hello, HelloReply, Identity, Plan, PublicKey, Refusal, Report, ReportReply, Seed, Step,
 };
@@ -38,8 +38,8 @@ pub(crate) enum Do {
 /// How a host lies about its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lie {
-    /// Claims a read-back of something else.
-    ReadBack,
+    /// Shows something else of a write than its plan asks for, with each plan another thing.
+    Write,
     /// Claims to be done and shows nothing.
     NoReceipt,
     /// Claims to be another machine.
@@ -157,9 +157,7 @@ impl Agent {
         self.busy = true;
         let (uuid, boot_mac) = match self.lie {
             Some(Lie::Identity) => ("00000000-0000-4000-8000-000000000666".to_owned(), "02:66:66:66:66:66".to_owned()),
-            Some(Lie::ReadBack | Lie::NoReceipt | Lie::Perfect) | None => {
-                (self.uuid.clone(), self.seed.boot_mac.clone())
-            }
+            Some(Lie::Write | Lie::NoReceipt | Lie::Perfect) | None => (self.uuid.clone(), self.seed.boot_mac.clone()),
         };
         Ask::Hello(Box::new(Hello {
             token: self.seed.token.clone(),
@@ -315,12 +313,11 @@ impl Agent {
         let is_write = |receipt: &wire::Receipt| matches!(receipt.evidence, Evidence::ImageWritten { .. });
         match self.lie {
             Some(Lie::NoReceipt) => report.receipts.retain(|receipt| !is_write(receipt)),
-            Some(Lie::ReadBack) => {
-                for receipt in &mut report.receipts {
-                    if let Evidence::ImageWritten { readback_sha256, .. } = &mut receipt.evidence {
-                        "bad".clone_into(readback_sha256);
-                    }
-                }
+            Some(Lie::Write) => {
+                let plan = report.plan;
+                let choice = report.boot_id.bytes().map(u32::from).sum::<u32>() + plan;
+                let of_plan = report.receipts.iter_mut().filter(|receipt| receipt.plan == plan);
+                of_plan.for_each(|receipt| lie_of_write(receipt, choice % 6));
             }
             Some(Lie::Identity | Lie::Perfect) | None => {}
         }
@@ -334,7 +331,7 @@ impl Agent {
         };
         let index = u32::try_from(job.index).unwrap_or(0);
         if job.chunk == 0 {
-            self.board.step_started(index, self.unix_ms(now));
+            self.board.step_started(index, self.uptime(now));
         }
         if let Some(reason) = &self.told {
             let error = format!("stopped by the appliance: {reason}");
@@ -372,7 +369,7 @@ impl Agent {
                 vec![Do::Work(Duration::from_millis(1500))]
             }
             Ok(Some(evidence)) => {
-                self.board.step_done(index, evidence, self.unix_ms(now));
+                self.board.step_done(index, evidence, self.uptime(now));
                 if let Step::Reboot | Step::PowerOff = step {
                     let exit = if step == Step::Reboot { Exit::Reboot } else { Exit::PowerOff };
                     return self.end(Ending::Leave(exit));
@@ -456,29 +453,18 @@ impl Agent {
             Step::ClearMetadata { disk: named, .. } => {
                 let disk = self.open(job, step, disks, touched, "clear")?;
                 disk.clear();
-                Ok(Some(Evidence::MetadataCleared {
-                    disk: named.clone(),
-                    device: String::new(),
-                    cleared: vec!["gpt".into()],
-                    verified_bytes: 1 << 20,
-                    overridden: Vec::new(),
-                }))
+                Ok(Some(honest::cleared(named)))
             }
             Step::EraseDisk { disk: named, policy, .. } => {
                 let disk = self.open(job, step, disks, touched, "erase")?;
                 disk.clear();
+                let samples = Samples { canaries: 1, read_back: 1, blank_after: 1, ..Samples::default() };
+                let grade = Grade::Clear;
                 Ok(Some(Evidence::DiskErased(Erasure {
-                    disk: named.clone(),
-                    device: String::new(),
-                    policy: *policy,
                     method: "overwrite".into(),
-                    grade: Grade::Clear,
-                    drive_log: Vec::new(),
-                    samples: Samples { canaries: 1, read_back: 1, blank_after: 1, ..Samples::default() },
-                    tried: Vec::new(),
-                    left_out: Vec::new(),
-                    overridden: Vec::new(),
-                    unverified: Vec::new(),
+                    grade,
+                    samples,
+                    ..honest::erased(named, *policy)
                 })))
             }
             Step::WriteImage { disk: named, image, disk_guid, .. } => {
@@ -503,56 +489,23 @@ impl Agent {
                     return Err("what was read back is not what was written".to_owned());
                 }
                 disk.head = true;
-                Ok(Some(Evidence::ImageWritten {
-                    disk: named.clone(),
-                    device: String::new(),
-                    stream_sha256: image.stream_sha256.clone(),
-                    stream_bytes: image.stream_bytes,
-                    raw_sha256: image.raw_sha256.clone(),
-                    raw_bytes: image.raw_bytes,
-                    written_bytes: image.raw_bytes,
-                    readback_sha256: image.raw_sha256.clone(),
-                    readback_bytes: image.raw_bytes,
-                    disk_guid: disk_guid.clone(),
-                    last_usable_lba: 1,
-                    write_ms: 1,
-                    readback_ms: 1,
-                    overridden: Vec::new(),
-                }))
+                Ok(Some(honest::written(named, image, disk_guid)))
             }
             Step::HandOff { disk: named, forms, .. } => {
-                let forms = forms.as_ref().and_then(|forms| forms.boot_partition.as_ref());
-                let Some(files) = forms.map(|forms| &forms.files) else { return Err("nothing for it".to_owned()) };
+                let on_boot = forms.as_ref().and_then(|forms| forms.boot_partition.as_ref());
+                let Some(files) = on_boot.map(|boot| &boot.files) else { return Err("nothing for it".to_owned()) };
                 let disk = self.open(job, step, disks, touched, "hand-off")?;
                 let stub = files.iter().find(|file| file.path == "ignition/config.ign");
                 let stub = stub.and_then(|file| STANDARD.decode(&file.content_base64).ok());
                 let Some(body) = &mut disk.body else { return Err("there is no boot partition".to_owned()) };
                 body.stub = stub;
-                let digest = |file: &wire::HandOffFile| FileDigest {
-                    path: file.path.clone(),
-                    bytes: file.content_base64.len() as u64,
-                    sha256: "read back".into(),
-                };
-                Ok(Some(Evidence::FilesHandedOff {
-                    disk: named.clone(),
-                    device: String::new(),
-                    filesystem: "ext4".into(),
-                    files: files.iter().map(digest).collect(),
-                    form: Some(wire::hand_off::Form::BootPartition),
-                    recognised: Vec::new(),
-                    warnings: Vec::new(),
-                    loader: Vec::new(),
-                }))
+                Ok(Some(honest::handed_off(named, &[], forms.as_deref())))
             }
             Step::SetBootEntry { disk: named, .. } => {
                 let found = resolve(named, &seen(disks)).map_err(|drift| drift.to_string())?;
                 let disk = disks.iter().find(|disk| disk.serial == found.serial);
                 self.boot_entry = disk.and_then(|disk| disk.body.as_ref()).map(|body| body.disk_guid.clone());
-                Ok(Some(Evidence::BootEntrySet {
-                    method: "uefi".into(),
-                    entry: "Boot0007".into(),
-                    order: "0001,0007".into(),
-                }))
+                Ok(Some(honest::boot_entry()))
             }
             Step::Reboot | Step::PowerOff => Ok(Some(Evidence::Leaving { how: step.name().into() })),
         }
@@ -573,6 +526,19 @@ impl Agent {
             disks: seen(disks).into_iter().map(|seen| self.told(seen.disk)).collect(),
             ..wire::Inventory::default()
         }
+    }
+}
+
+/// Alters one thing that a receipt of a write shows; nothing of other receipts.
+fn lie_of_write(receipt: &mut wire::Receipt, choice: u32) {
+    match &mut receipt.evidence {
+        Evidence::ImageWritten { readback_sha256, .. } if choice == 0 => "bad".clone_into(readback_sha256),
+        Evidence::ImageWritten { disk, .. } if choice == 1 => disk.serial.push('x'),
+        Evidence::ImageWritten { readback_bytes, .. } if choice == 2 => *readback_bytes = 0,
+        Evidence::FilesHandedOff { files, .. } if choice == 3 => files.clear(),
+        Evidence::BootEntrySet { order, .. } if choice == 4 => order.clear(),
+        Evidence::ImageWritten { written_bytes, .. } if choice == 5 => *written_bytes = 0,
+        _ => {}
     }
 }
 

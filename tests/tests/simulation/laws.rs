@@ -96,7 +96,19 @@ struct EvidenceTruth {
     kind: String,
     raw_sha256: String,
     readback_sha256: String,
+    readback_bytes: u64,
+    written_bytes: u64,
     disk_guid: String,
+    disk: DiskTruth,
+    files: Vec<serde_json::Value>,
+    order: String,
+}
+
+/// The disk that a receipt names.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default)]
+struct DiskTruth {
+    serial: String,
 }
 
 /// The running step, as it is shown.
@@ -656,17 +668,30 @@ impl Laws {
         let (Some(applied), Some(plan)) = (&new.memory.applied, &before.plan) else {
             return self.broken(Law::Evidence, format!("{name} is provisioned without an image or a plan"));
         };
-        let receipt = new.receipts.iter().rev().find(|receipt| {
-            (receipt.attempt, receipt.plan) == (applied.attempt, plan.number)
-                && receipt.evidence.kind == "image_written"
+        let shown = |kind: &str| {
+            let is_of = |receipt: &&ReceiptTruth| {
+                (receipt.attempt, receipt.plan) == (applied.attempt, plan.number) && receipt.evidence.kind == kind
+            };
+            new.receipts.iter().rev().find(is_of).map(|receipt| &receipt.evidence)
+        };
+        let ready = &applied.ready;
+        let serial = plan.write().map(|write| write.disk.serial.clone()).unwrap_or_default();
+        let is_written = shown("image_written").is_some_and(|shown| {
+            (&shown.raw_sha256, &shown.readback_sha256) == (&ready.raw_sha256, &ready.raw_sha256)
+                && (shown.readback_bytes, &shown.disk_guid) == (ready.raw_bytes, &applied.disk_guid)
+                && shown.disk.serial == serial
+                && shown.written_bytes > 0
         });
-        let raw = &applied.ready.raw_sha256;
-        let proven = receipt.is_some_and(|receipt| {
-            let evidence = &receipt.evidence;
-            evidence.raw_sha256 == *raw && evidence.readback_sha256 == *raw && evidence.disk_guid == applied.disk_guid
-        });
-        if !proven {
-            self.broken(Law::Evidence, format!("{name} is provisioned without a receipt that proves it: {receipt:?}"));
+        let is_handed_off = applied.user_data_sha256.is_none()
+            || shown("files_handed_off").is_some_and(|shown| !shown.files.is_empty() && shown.disk.serial == serial);
+        let is_entered = shown("boot_entry_set").is_some_and(|shown| !shown.order.is_empty());
+        if !(is_written && is_handed_off && is_entered) {
+            let text = format!(
+                "{name} is provisioned without receipts that prove it: written {is_written}, handed off {is_handed_off}, \
+                 boot entry {is_entered}: {:?}",
+                shown("image_written")
+            );
+            self.broken(Law::Evidence, text);
         }
         self.provisioned.push((name.to_owned(), applied.disk_guid.clone()));
     }

@@ -36,7 +36,7 @@ const TROUBLES: [Fault; 24] = [
     Fault::TokenReplayed,
     Fault::TokenAltered,
     Fault::LiesAboutIdentity,
-    Fault::LiesAboutReadBack,
+    Fault::LiesAboutWrite,
     Fault::HidesReceipts,
     Fault::MacStolen,
     Fault::DisksShuffled,
@@ -90,7 +90,7 @@ impl World {
         let turn = self.random.below(order.len());
         order.rotate_left(turn);
         let fits = |world: &mut Self, id: usize| match fault {
-            Fault::WorkerDies | Fault::SecondKey | Fault::LiesAboutReadBack | Fault::HidesReceipts => {
+            Fault::WorkerDies | Fault::SecondKey | Fault::LiesAboutWrite | Fault::HidesReceipts => {
                 world.machines[id].agent().is_some()
             }
             Fault::HostVanishes | Fault::HostHangs | Fault::HostBootsAgain => !world.machines[id].is_off(),
@@ -106,7 +106,7 @@ impl World {
                 self.stranger(fault, id);
             }
             Fault::LiesAboutIdentity => self.lie(fault, id, Lie::Identity),
-            Fault::LiesAboutReadBack => self.lie(fault, id, Lie::ReadBack),
+            Fault::LiesAboutWrite => self.lie(fault, id, Lie::Write),
             Fault::HidesReceipts => self.lie(fault, id, Lie::NoReceipt),
             Fault::DisksShuffled
             | Fault::DiskSwapped

@@ -4,14 +4,11 @@ use anyhow::{Context, bail};
 use base64::{Engine, engine::general_purpose::STANDARD};
 use firesteel_wire::{
     HandOffFile,
-    hand_off::{Arguments, BootPartition, Form, FormError, Forms, Volume, check_files},
+    hand_off::{Arguments, BootPartition, FIRST_BOOT, Form, FormError, Forms, Volume, check_files},
     limits::HAND_OFF_FILE_BYTES_MAX,
 };
 
 use crate::hand_off::recognise::Reader;
-
-/// The file by which the boot loader of an image asks Ignition to run, and takes network arguments from.
-const FIRST_BOOT: &str = "ignition.firstboot";
 
 /// The user data of a config drive.
 const DRIVE_USER_DATA: &str = "openstack/latest/user_data";
@@ -128,13 +125,10 @@ fn content(file: &HandOffFile) -> anyhow::Result<Content> {
     Ok(Content { path: file.path.clone(), mode: file.mode, bytes })
 }
 
-/// The files of a boot partition; with network arguments in the form that coreos-installer writes and rdcore reads: one
-/// line, and nothing beside it.
+/// The files of a boot partition, with its network arguments.
 fn boot(boot: &BootPartition) -> anyhow::Result<Vec<Content>> {
     let mut contents = contents(&boot.files)?;
-    if boot.network.is_empty() {
-        return Ok(contents);
-    }
+    let Some(text) = boot.first_boot() else { return Ok(contents) };
     let place = contents.iter().position(|content| content.path == FIRST_BOOT);
     let mut first_boot = match place {
         Some(place) => contents.remove(place),
@@ -143,7 +137,7 @@ fn boot(boot: &BootPartition) -> anyhow::Result<Vec<Content>> {
     if !first_boot.bytes.is_empty() {
         bail!("{FIRST_BOOT} has a content of its own, so it cannot take the network arguments as well");
     }
-    first_boot.bytes = format!("set ignition_network_kcmdline=\"{}\"\n", boot.network.join(" ")).into_bytes();
+    first_boot.bytes = text.into_bytes();
     // Last: without it the OS would not look for a config at all.
     contents.push(first_boot);
     Ok(contents)

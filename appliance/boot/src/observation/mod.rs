@@ -139,10 +139,9 @@ impl Observation {
         Self { attempt, ..Self::default() }
     }
 
-    /// Begins with the address that asked first, as far as that is remembered.
-    #[must_use]
-    pub fn with_first(attempt: u64, first: IpAddr) -> Self {
-        Self { first: Some(first), ..Self::of(attempt) }
+    /// Remembers the address that asked first, unless one is known.
+    pub fn remember_first(&mut self, first: IpAddr) {
+        self.first.get_or_insert(first);
     }
 
     #[must_use]
@@ -163,7 +162,11 @@ impl Observation {
     pub fn ask(&mut self, asked: &Asked) -> Result<BootAsker, AskerMismatch> {
         let from = asked.from.to_canonical();
         let judged = match (asked.holder, asked.rule) {
-            (AddressHolder::Host, _) => Ok(BootAsker::Leased(from)),
+            (AddressHolder::Host, _) => {
+                // Who has the host's lease goes before everyone, and no other one comes after it.
+                self.first = Some(from);
+                Ok(BootAsker::Leased(from))
+            }
             (AddressHolder::Other(_) | AddressHolder::Unleased, AskerRule::FirstAsker) => {
                 match *self.first.get_or_insert(from) {
                     first if first == from => Ok(BootAsker::First(from)),
@@ -285,8 +288,13 @@ mod tests {
             Ok(BootAsker::Leased(NEIGHBOUR.into())),
             "a lease of the host says more than who was first"
         );
+        assert!(ask(&mut boot, HOST, AddressHolder::Unleased).is_err(), "and from then on it is the host");
         assert!(ask(&mut Observation::of(2), NEIGHBOUR, AddressHolder::Unleased).is_ok(), "the next attempt");
-        let mut remembered = Observation::with_first(1, HOST.into());
+        let mut leased = Observation::of(3);
+        assert!(ask(&mut leased, HOST, AddressHolder::Host).is_ok());
+        assert!(ask(&mut leased, NEIGHBOUR, AddressHolder::Unleased).is_err(), "nor does one come after it");
+        let mut remembered = Observation::of(1);
+        remembered.remember_first(HOST.into());
         assert!(ask(&mut remembered, NEIGHBOUR, AddressHolder::Unleased).is_err(), "after a restart, too");
     }
 

@@ -4,7 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_resources::BareMetalHost;
 use firesteel_wire::{
     HandOffFile,
-    hand_off::{Arguments, BootPartition, Forms, Volume, is_argument},
+    hand_off::{Arguments, BootPartition, FIRST_BOOT, Forms, Volume, is_argument},
 };
 use serde_json::Value;
 
@@ -14,9 +14,8 @@ use super::{
 };
 use crate::network_data;
 
-/// Ignition's config on the boot partition (coreos-installer writes it there), and what makes it look.
+/// Ignition's config on the boot partition (coreos-installer writes it there).
 const CONFIG: &str = "ignition/config.ign";
-const FIRST_BOOT: &str = "ignition.firstboot";
 /// The layout of a config drive (OpenStack's Nova; cloud-init and Ignition's platform `openstack` read it).
 const DRIVE_USER_DATA: &str = "openstack/latest/user_data";
 const DRIVE_META_DATA: &str = "openstack/latest/meta_data.json";

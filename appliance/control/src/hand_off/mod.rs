@@ -25,6 +25,7 @@ mod arguments;
 mod cloud;
 mod forms;
 mod given;
+mod promised;
 #[cfg(test)]
 mod tests;
 
@@ -36,6 +37,7 @@ use given::Given;
 
 pub(crate) use forms::{Extras, compose, file, wanted_arguments};
 pub(crate) use given::{Declared, Reading, User};
+pub(crate) use promised::of_plan as promised_by;
 
 /// For fuzzing: a network that is understood has words for every reader, and they are kernel arguments.
 pub(crate) fn check_network(document: &serde_json::Value) {

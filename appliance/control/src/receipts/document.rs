@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::map;
 
 /// First member of every receipt; a number that is not ours is a newer program's.
-pub const FORM: &str = "firesteel.dev/receipt/v1";
+pub const FORM: &str = "firesteel.dev/receipt/v2";
+/// Receipts of this form say nothing of the boot; they are read as ever.
+pub const FORM_WITHOUT_BOOT: &str = "firesteel.dev/receipt/v1";
 /// Most entries of each list that a host sends; a ladder has ten rungs, and a guard finds some dozen things.
 const LIST_MAX: usize = 32;
 
@@ -31,6 +33,9 @@ pub struct Document {
     /// By the appliance's clock.
     pub received_at: Timestamp,
     pub agent: Agent,
+    /// What the appliance saw of the boot; in every receipt but those of [`FORM_WITHOUT_BOOT`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub boot: Option<ObservedBoot>,
     pub disk: Disk,
     pub done: Done,
     /// What could not be verified or was not reached, in words.
@@ -42,7 +47,7 @@ pub struct Document {
 pub struct Host {
     pub namespace: String,
     pub name: String,
-    /// Of the object: a host that is made anew under the same name has another one.
+    /// Names the object: another host of the same name has another one.
     pub uid: String,
     /// Lower-case SMBIOS UUID and serial number as last inspected; empty where unknown.
     pub smbios_uuid: String,
@@ -60,6 +65,22 @@ pub struct Agent {
     pub key: String,
     pub kernel: String,
     pub boot_id: String,
+}
+
+/// What the appliance saw itself of the boot in which a step was carried out. Empty where there is no record of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObservedBoot {
+    /// Address that got the token, and why it counts as the host: `lease` or `first-asker`.
+    pub address: String,
+    pub by: String,
+    /// sha256 of the files that were sent for the token, hexadecimal.
+    pub kernel_sha256: String,
+    pub initramfs_sha256: String,
+    /// sha256 of the agent in that initramfs, as its manifest says.
+    pub agent_sha256: String,
+    /// What was not seen, in words.
+    pub not_seen: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -153,6 +174,7 @@ pub(crate) struct Frame<'a> {
     pub(crate) host: Host,
     pub(crate) attempt: u64,
     pub(crate) agent: Option<&'a AgentBinding>,
+    pub(crate) boot: ObservedBoot,
     pub(crate) key_sha256: String,
     pub(crate) received_at: Timestamp,
 }
@@ -200,7 +222,6 @@ pub(crate) fn document(frame: &Frame<'_>, receipt: &wire::Receipt) -> Option<Doc
         | Evidence::BootEntrySet { .. }
         | Evidence::Leaving { .. } => return None,
     };
-    let binding = frame.agent.cloned().unwrap_or_default();
     Some(Document {
         receipt: FORM.to_owned(),
         key_sha256: frame.key_sha256.clone(),
@@ -211,17 +232,22 @@ pub(crate) fn document(frame: &Frame<'_>, receipt: &wire::Receipt) -> Option<Doc
         started_at: at(receipt.started_ms, frame.received_at),
         ended_at: at(receipt.ended_ms, frame.received_at),
         received_at: frame.received_at,
-        agent: Agent {
-            version: binding.agent_version,
-            sha256: binding.program_sha256,
-            key: binding.key,
-            kernel: binding.kernel_version,
-            boot_id: binding.boot_id,
-        },
+        agent: agent(frame.agent.cloned().unwrap_or_default()),
+        boot: Some(frame.boot.clone()),
         disk,
         done,
         unverified,
     })
+}
+
+fn agent(binding: AgentBinding) -> Agent {
+    Agent {
+        version: binding.agent_version,
+        sha256: binding.program_sha256,
+        key: binding.key,
+        kernel: binding.kernel_version,
+        boot_id: binding.boot_id,
+    }
 }
 
 fn at(milliseconds: u64, received_at: Timestamp) -> Timestamp {
@@ -276,6 +302,13 @@ fn grade_word(grade: wire::erasure::Grade) -> &'static str {
 }
 
 impl Document {
+    /// What the appliance did not see of the boot, in words.
+    #[must_use]
+    pub fn not_seen(&self) -> Vec<String> {
+        let nothing = || vec!["anything of the boot: receipts of this form do not say it".to_owned()];
+        self.boot.as_ref().map_or_else(nothing, |boot| boot.not_seen.clone())
+    }
+
     /// What it proves, in one line.
     #[must_use]
     pub fn summary(&self) -> String {

@@ -2,20 +2,20 @@
 //!
 //! ```text
 //! firesteel receipt 1\n
-//! {"receipt":"firesteel.dev/receipt/v1",…}\n
+//! {"receipt":"firesteel.dev/receipt/v2",…}\n
 //! signature 128 hexadecimal digits\n
 //! ```
 //!
 //! Signed (Ed25519, RFC 8032) are the first two lines, byte by byte, with both line ends. There is one way to
 //! write a receipt and no other: one encoding of the signature, one of the JSON, nothing before, between or behind.
-//! No key is in it, so that nobody checks a receipt by what it says of itself.
+//! No key is in it, so that no receipt is checked by what it says of itself.
 
 use ring::{
     digest,
     signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey},
 };
 
-use super::document::{Document, FORM};
+use super::document::{Document, FORM, FORM_WITHOUT_BOOT};
 
 /// How every receipt begins; a number that is not ours is a newer program's.
 const FIRST: &str = "firesteel receipt 1\n";
@@ -90,9 +90,10 @@ fn parts(file: &[u8]) -> Result<(&[u8], [u8; SIGNATURE_BYTES]), Flaw> {
 /// One spelling only: a second name for a member, another order or other spaces are not what was signed for.
 fn content(json: &[u8]) -> Result<Document, String> {
     let document: Document = serde_json::from_slice(json).map_err(|error| error.to_string())?;
-    if document.receipt != FORM {
+    let form = if document.boot.is_some() { FORM } else { FORM_WITHOUT_BOOT };
+    if document.receipt != form {
         return Err(format!(
-            "it is of the form {:?}, not {FORM}",
+            "it is of the form {:?}, not {form}",
             document.receipt.chars().take(64).collect::<String>()
         ));
     }
@@ -176,7 +177,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::receipts::document::{Frame, Host, document};
+    use crate::receipts::document::{Frame, Host, ObservedBoot, document};
 
     fn key(seed: u8) -> Ed25519KeyPair {
         Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
@@ -198,6 +199,10 @@ mod tests {
         }
     }
 
+    fn boot() -> ObservedBoot {
+        ObservedBoot { address: "10.77.0.100".into(), by: "lease".into(), ..ObservedBoot::default() }
+    }
+
     fn made(text: &str) -> Document {
         let host = Host {
             namespace: "default".into(),
@@ -208,10 +213,18 @@ mod tests {
         };
         let received_at = Timestamp::from_second(1_800_000_000).unwrap();
         let public = key(7).public_key().as_ref().to_vec();
-        let frame = Frame { host, attempt: 3, agent: None, key_sha256: fingerprint(&public), received_at };
+        let frame =
+            Frame { host, attempt: 3, agent: None, boot: boot(), key_sha256: fingerprint(&public), received_at };
         let evidence = Evidence::DiskErased(erasure(text));
-        let receipt =
-            wire::Receipt { plan: 2, index: 0, step: "erase-disk".into(), started_ms: 5, ended_ms: 9, evidence };
+        let receipt = wire::Receipt {
+            plan: 2,
+            index: 0,
+            step: "erase-disk".into(),
+            started_ms: 5,
+            ended_ms: 9,
+            span: None,
+            evidence,
+        };
         document(&frame, &receipt).unwrap()
     }
 
@@ -258,11 +271,19 @@ mod tests {
                     host: made("").host,
                     attempt: 1,
                     agent: None,
+                    boot: boot(),
                     key_sha256: String::new(),
                     received_at: Timestamp::UNIX_EPOCH,
                 };
-                let receipt =
-                    wire::Receipt { plan: 1, index: 1, step: String::new(), started_ms: 0, ended_ms: 1, evidence };
+                let receipt = wire::Receipt {
+                    plan: 1,
+                    index: 1,
+                    step: String::new(),
+                    started_ms: 0,
+                    ended_ms: 1,
+                    span: None,
+                    evidence,
+                };
                 let file = sign(&key, &document(&frame, &receipt).unwrap()).unwrap();
                 assert_eq!(file.contains("overridden"), !overridden.is_empty(), "as older receipts were: {file}");
                 let read = verify(key.public_key().as_ref(), file.as_bytes()).unwrap();
@@ -331,12 +352,27 @@ mod tests {
         let spaced = json.replacen(':', ": ", 1);
         let escaped = json.replacen("purge", "\\u0070urge", 1);
         let number = json.replacen("\"attempt\":3", "\"attempt\":3.0", 1);
-        let newer = json.replacen("receipt/v1", "receipt/v2", 1);
-        for other in [twice, inner, added, spaced, escaped, number, newer, format!("{json} "), format!("{json}{json}")]
+        let newer = json.replacen("receipt/v2", "receipt/v3", 1);
+        let older = json.replacen("receipt/v2", "receipt/v1", 1);
+        for other in
+            [twice, inner, added, spaced, escaped, number, newer, older, format!("{json} "), format!("{json}{json}")]
         {
             assert_ne!(other, json, "the case is one");
             assert!(matches!(signed(&other), Err(Flaw::Content(_))), "{other}");
         }
+    }
+
+    /// As an appliance wrote it that did not look at boots.
+    #[test]
+    fn a_receipt_of_the_first_form_is_read_and_says_that_no_boot_was_seen() {
+        let key = key(7);
+        let first = Document { receipt: FORM_WITHOUT_BOOT.to_owned(), boot: None, ..made("failed") };
+        let file = sign(&key, &first).unwrap();
+        assert!(file.contains("receipt/v1") && !file.contains("notSeen"));
+        let read = verify(key.public_key().as_ref(), file.as_bytes()).unwrap();
+        assert_eq!(read, first);
+        assert!(read.not_seen()[0].contains("anything of the boot"));
+        assert!(made("failed").not_seen().is_empty());
     }
 
     #[test]
@@ -359,10 +395,24 @@ mod tests {
         erasure.left_out = vec![LeftOut { method: long.clone(), why: long.clone() }; 1000];
         (erasure.overridden, erasure.unverified) = (vec![long.clone(); 1000], vec![long.clone(); 1000]);
         let evidence = Evidence::DiskErased(erasure);
-        let receipt = wire::Receipt { plan: 1, index: 1, step: long, started_ms: 0, ended_ms: u64::MAX, evidence };
+        let receipt = wire::Receipt {
+            plan: 1,
+            index: 1,
+            step: long.clone(),
+            started_ms: 0,
+            ended_ms: u64::MAX,
+            span: None,
+            evidence,
+        };
         let host = made("").host;
-        let frame =
-            Frame { host, attempt: 1, agent: None, key_sha256: String::new(), received_at: Timestamp::UNIX_EPOCH };
+        let frame = Frame {
+            host,
+            attempt: 1,
+            agent: None,
+            boot: ObservedBoot { not_seen: vec![long.clone(); 8], ..boot() },
+            key_sha256: String::new(),
+            received_at: Timestamp::UNIX_EPOCH,
+        };
         let file = sign(&key(7), &document(&frame, &receipt).unwrap()).unwrap();
         assert!(verify(key(7).public_key().as_ref(), file.as_bytes()).is_ok());
     }

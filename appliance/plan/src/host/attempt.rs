@@ -12,7 +12,9 @@ use crate::host::{
     access,
     bmc::{Call, call, fault_text},
     effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
-    gate, live,
+    gate,
+    identity::{self, IdentityChange},
+    live,
     memory::{BootWait, Failure, State, Stopped},
     overrides,
     seen::{AgentSeen, BmcFault, BmcFaultKind, NetworkDataSeen, Power, Work},
@@ -347,6 +349,11 @@ fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
         turn.memory.boot = Some(BootWait::new(turn.now, false));
         return power(turn, turn.now, kind);
     };
+    if let Some(change) = stranger(turn) {
+        // It was heard, so that nothing is late; a person is waited for as long as it is there.
+        turn.memory.boot = Some(BootWait { since: turn.now, ..wait });
+        return turn.blocked(kind, turn.limits().work_poll, change.to_string());
+    }
     let waited = turn.now.duration_since(wait.since);
     if waited > turn.limits().hello {
         return late(turn, waited, kind);
@@ -356,6 +363,13 @@ fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
         (true, false) => power(turn, wait.since, kind),
         (true, true) => look(turn, wait, kind),
     }
+}
+
+/// Another machine that says hello as this host, and is heard again within the time that a hello may take.
+fn stranger(turn: &Turn<'_>) -> Option<IdentityChange> {
+    let refused = turn.seen.refused_identity.as_ref()?;
+    let is_there = turn.now.duration_since(refused.at) <= turn.limits().hello;
+    identity::change(&turn.memory, turn.seen).filter(|_| is_there)
 }
 
 /// Some BMCs take an order and do nothing. The power, looked at while the host boots, tells so long

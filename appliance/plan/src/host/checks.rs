@@ -103,6 +103,10 @@ pub(super) fn inspection_is_fresh(turn: &Turn<'_>) -> bool {
     if record.attempt == turn.memory.attempt {
         return true;
     }
+    if turn.memory.provision_failures > 0 {
+        // What failed may have failed because another boot is not like that one: in its firmware's mode, say.
+        return false;
+    }
     let hints = hints(turn);
     // In another boot another disk may have the name, or stand in the place.
     let is_by_path = select_disk(&hints, &record.disks).is_ok_and(|choice| choice.disk.is_by_path());

@@ -8,7 +8,7 @@
 
 use std::fmt;
 
-use firesteel_resources::HardwareRecord;
+use firesteel_resources::{HardwareRecord, host_journal::RefusedIdentity};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -58,6 +58,14 @@ impl KnownIdentity {
             accepted_at,
         }
     }
+
+    /// Takes in what an accepted inspection says; what it does not say usably stays known.
+    #[must_use]
+    pub fn renewed(self, uuid: &str, serial: &str, accepted_at: Timestamp) -> Self {
+        let said = Self::of(uuid, serial, accepted_at);
+        let or_known = |said: String, known: String| if said.is_empty() { known } else { said };
+        Self { uuid: or_known(said.uuid, self.uuid), serial: or_known(said.serial, self.serial), accepted_at }
+    }
 }
 
 /// In words, as far as anything is known.
@@ -74,21 +82,33 @@ impl fmt::Display for KnownIdentity {
     }
 }
 
-/// Says what a host is known as: by the last accepted inspection, or by a person since.
+/// Says what a host is known as: by the last accepted inspection, or by a person since. Journals of older versions
+/// remember neither, and have the inspection.
 #[must_use]
-pub fn known(memory: &HostMemory, hardware: Option<&HardwareRecord>) -> KnownIdentity {
+pub fn known(remembered: Option<&KnownIdentity>, hardware: Option<&HardwareRecord>) -> KnownIdentity {
     let inspected =
         || hardware.map(|record| KnownIdentity::of(&record.system.uuid, &record.system.serial, record.inspected_at));
-    // A host of before this was remembered.
-    memory.identity.clone().or_else(inspected).unwrap_or_default()
+    remembered.cloned().or_else(inspected).unwrap_or_default()
 }
 
-/// Finds out whether the machine that was refused last is still another one than the host.
+/// Finds out whether a machine that was refused in this attempt is still another one than the host. It asks again as long as
+/// it is there; a retry by a person forgets it.
 #[must_use]
 pub fn change(memory: &HostMemory, seen: &Seen) -> Option<IdentityChange> {
-    let refused = seen.refused_identity.as_ref()?;
-    let known = known(memory, seen.hardware.as_ref());
+    let is_of_this = |refused: &&RefusedIdentity| {
+        refused.attempt == memory.attempt && memory.retried_at.is_none_or(|retried_at| refused.at > retried_at)
+    };
+    let refused = seen.refused_identity.as_ref().filter(is_of_this)?;
+    let known = known(memory.identity.as_ref(), seen.hardware.as_ref());
     compare(&known, &refused.uuid, &refused.serial, seen.shared_uuid.is_some()).err()
+}
+
+/// Whether what a machine says can be compared with what its host is known as: both say a usable UUID, which no other
+/// host has, or both a usable serial number.
+#[must_use]
+pub fn is_comparable(known: &KnownIdentity, uuid: &str, serial: &str, is_shared: bool) -> bool {
+    let by_uuid = !known.uuid.is_empty() && !is_shared && usable_uuid(uuid).is_some();
+    by_uuid || (!known.serial.is_empty() && usable_serial(serial).is_some())
 }
 
 /// Another machine than the one that is known, with both.
@@ -209,6 +229,28 @@ mod tests {
         assert_eq!(compare(&known(A, "S1"), B, "S1", true), Ok(()));
         assert_eq!(compare(&known(A, ""), "", "", true), Ok(()));
         assert!(compare(&known(A, "S1"), A, "S2", true).is_err());
+    }
+
+    #[test]
+    fn a_boot_without_a_serial_number_forgets_none() {
+        let renewed = known(A, "S1").renewed(A, "", Timestamp::UNIX_EPOCH);
+        assert_eq!(renewed, known(A, "S1"));
+        assert!(compare(&renewed, A, "S2", false).is_err());
+        assert_eq!(known("", "").renewed(A, "S1", Timestamp::UNIX_EPOCH), known(A, "S1"));
+    }
+
+    #[test]
+    fn what_only_one_side_says_is_not_compared() {
+        for (known_as, uuid, serial, is_shared, is_so) in [
+            (known(A, "S1"), A, "S1", false, true),
+            (known(A, ""), A, "", false, true),
+            (known(A, ""), A, "", true, false),
+            (known(A, "S1"), A, "S1", true, true),
+            (known("", "S1"), A, "", false, false),
+            (known("", ""), A, "S1", false, false),
+        ] {
+            assert_eq!(is_comparable(&known_as, uuid, serial, is_shared), is_so, "{known_as} {uuid} {serial}");
+        }
     }
 
     #[test]

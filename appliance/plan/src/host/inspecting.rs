@@ -8,7 +8,6 @@ use crate::host::{
     attempt::{self, Progress},
     checks,
     effect::{Effect, EventKind, PlanKind, Reason},
-    identity::KnownIdentity,
     memory::State,
     seen::AgentSeen,
     supplied,
@@ -89,7 +88,8 @@ fn inspected(turn: &mut Turn<'_>) -> Reason {
         turn.effect(Effect::RemoveAnnotation { key: annotations::INSPECT.to_owned() });
     }
     if let Some(record) = &turn.seen.hardware {
-        turn.memory.identity = Some(KnownIdentity::of(&record.system.uuid, &record.system.serial, turn.now));
+        let known = turn.memory.identity.take().unwrap_or_default();
+        turn.memory.identity = Some(known.renewed(&record.system.uuid, &record.system.serial, turn.now));
     }
     turn.event(EventKind::Normal, "InspectionComplete", "the hardware record is stored");
     if let Some(told) = turn.seen.hardware.as_ref().and_then(|record| told(&record.changes)) {

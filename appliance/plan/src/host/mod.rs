@@ -82,7 +82,7 @@ pub use memory::{
 pub use project::project;
 pub use seen::{
     AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, CredentialsSeen, Halt, HealthSeen, ImageSeen, InstanceSeen,
-    LineageSeen, NetbootSeen, NetworkDataSeen, Power, ReadyImage, Seen, SharedUuid, UserDataSeen, Work, WriteEvidence,
+    LineageSeen, NetbootSeen, NetworkDataSeen, Power, ReadyImage, Seen, SharedUuid, UserDataSeen, Work,
 };
 pub use slot::standing;
 use turn::Turn;
@@ -195,7 +195,7 @@ fn accept_identity(turn: &mut Turn<'_>) {
     turn.effect(Effect::RemoveAnnotation { key: annotations::ACCEPT_IDENTITY.to_owned() });
     match turn.seen.refused_identity.as_ref().filter(|refused| refused.mark() == mark) {
         Some(refused) => {
-            let before = identity::known(&turn.memory, turn.seen.hardware.as_ref());
+            let before = identity::known(turn.memory.identity.as_ref(), turn.seen.hardware.as_ref());
             let now = KnownIdentity::of(&refused.uuid, &refused.serial, turn.now);
             let text = format!("the host is known with {now} from now on, and was with {before}");
             turn.memory.identity = Some(now);

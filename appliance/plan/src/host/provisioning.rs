@@ -6,12 +6,13 @@
 //! 4. One write plan. Its receipts, not its word, make the host provisioned. A failure after the
 //!    disk was changed leads to cleaning; one before does not.
 
-use firesteel_resources::bare_metal_host::ErrorType;
+use firesteel_resources::{bare_metal_host::ErrorType, hardware::FirmwareMode};
 use jiff::SignedDuration;
 
 use crate::{
     backoff,
     disk::{Method, NextOwner},
+    evidence::{MissingProof, PlannedWrite, judge_write, missing_words},
     host::{
         attempt::{self, Presence, Progress},
         checks, deprovisioning,
@@ -117,7 +118,8 @@ fn write(turn: &mut Turn<'_>, issued: &IssuedPlan) -> Reason {
         // The binding is stored before a plan is issued; without it nobody can have the plan.
         return broken(turn, "the agent that had the write plan is unknown");
     };
-    let proven = issued.write().is_some_and(|plan| is_proven(agent, issued.number, plan));
+    let missing = missing_proof(turn, agent, issued);
+    let proven = missing.is_empty();
     match if proven { Ok(false) } else { gate::stop(turn) } {
         Ok(false) => {}
         Ok(true) => {
@@ -131,7 +133,10 @@ fn write(turn: &mut Turn<'_>, issued: &IssuedPlan) -> Reason {
         // After the hand-off the host is never power-cycled: it may be in its OS already.
         Presence::Quiet if proven => provisioned(turn, issued, false),
         Presence::Gone if agent.rebooted => broken(turn, "the host booted again while its disk was being written"),
-        Presence::Gone => broken(turn, "the agent left without proof of the write and the hand-off"),
+        Presence::Gone => {
+            let text = format!("the agent left without proof of the installation: {}", missing_words(&missing));
+            broken(turn, &text)
+        }
         Presence::Quiet => broken(turn, "the agent went quiet while it had the write plan"),
         Presence::Alive | Presence::Absent => follow(turn, issued, agent),
     }
@@ -179,15 +184,18 @@ fn inputs_changed(turn: &Turn<'_>, issued: &IssuedPlan) -> bool {
     }
 }
 
-/// The receipts say that exactly this plan was written, read back and handed off.
-fn is_proven(agent: &AgentSeen, number: u32, plan: &WritePlan) -> bool {
-    agent.evidence.as_ref().is_some_and(|evidence| {
-        evidence.plan == number
-            && evidence.raw_sha256 == plan.image.raw_sha256
-            && evidence.readback_sha256 == plan.image.raw_sha256
-            && evidence.disk_guid == plan.disk_guid
-            && (evidence.handed_off || plan.user_data_sha256.is_none())
-    })
+/// Asks the judge what the receipts do not prove of this plan.
+fn missing_proof(turn: &Turn<'_>, agent: &AgentSeen, issued: &IssuedPlan) -> Vec<MissingProof> {
+    let Some(plan) = issued.write() else { return Vec::new() };
+    let promised = agent.promised.as_ref();
+    let promised = promised.filter(|promised| (promised.attempt, promised.plan) == (agent.attempt, issued.number));
+    let planned = PlannedWrite {
+        number: issued.number,
+        plan,
+        promised: promised.map_or(&[][..], |promised| &promised.composed),
+        is_uefi: turn.seen.hardware.as_ref().is_some_and(|record| record.firmware.mode == FirmwareMode::Uefi),
+    };
+    judge_write(&planned, &agent.shown)
 }
 
 fn broken(turn: &mut Turn<'_>, message: &str) -> Reason {

@@ -3,13 +3,17 @@
 
 use std::fmt;
 
-use firesteel_resources::{BareMetalHost, HardwareRecord, host_journal::RefusedIdentity};
+use firesteel_resources::{
+    BareMetalHost, HardwareRecord,
+    host_journal::{PromisedHandOff, RefusedIdentity},
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     admission::Offer,
     disk::Cleaned,
+    evidence::ShownReceipt,
     host::{
         limits::Limits,
         memory::{HostMemory, Uncleaned},
@@ -315,8 +319,10 @@ pub struct AgentSeen {
     /// agent is gone. The caller steps the host, and so publishes the next attempt, before it
     /// answers that request.
     pub rebooted: bool,
-    /// What the receipts of the newest write plan prove.
-    pub evidence: Option<WriteEvidence>,
+    /// The receipts of a plan to write, while it is the newest plan.
+    pub shown: Vec<ShownReceipt>,
+    /// What that plan promises.
+    pub promised: Option<PromisedHandOff>,
     /// How it came to the appliance, where the host has network data: in words; an error where it came another way.
     pub network: Option<Result<String, String>>,
     /// It understands plans that erase disks.
@@ -344,18 +350,6 @@ pub enum Work {
         /// The disk is not what it was before the plan.
         disk_changed: bool,
     },
-}
-
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct WriteEvidence {
-    pub plan: u32,
-    pub raw_sha256: String,
-    pub readback_sha256: String,
-    pub disk_guid: String,
-    /// Every file of the hand-off was read back.
-    pub handed_off: bool,
-    /// The boot entry's receipt is there.
-    pub boot_entry_set: bool,
 }
 
 /// What the installed OS said, of the installation of [`InstanceSeen::attempt`].

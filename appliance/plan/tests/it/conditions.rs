@@ -623,6 +623,8 @@ fn another_machine_is_a_condition_until_it_is_accepted_or_the_host_is_back() {
     let refused = RefusedIdentity {
         uuid: "4c4c4544-0046-3310-8051-b4c04f564433".into(),
         serial: "S1".into(),
+        attempt: world.memory().attempt,
+        at: world.now,
         ..RefusedIdentity::default()
     };
     world.seen.refused_identity = Some(refused.clone());
@@ -641,4 +643,33 @@ fn another_machine_is_a_condition_until_it_is_accepted_or_the_host_is_back() {
     assert_eq!(world.seen.memory.identity.as_ref().unwrap().uuid, refused.uuid);
     world.step();
     assert_eq!(said(&world), Some((ConditionStatus::False, String::new())));
+}
+
+/// It waits for a person: the host is not late, and is not reset.
+#[test]
+fn another_machine_that_waits_is_the_hosts_error_as_long_as_it_is_there() {
+    let mut world = World::new();
+    world.settle();
+    let known = KnownIdentity::of("4c4c4544-0046-3310-8051-b4c04f564432", "S1", world.now);
+    world.seen.memory.identity = Some(known);
+    let error = |world: &World| world.seen.host.status.as_ref().unwrap().error_message.clone();
+    let boots = world.net_boots();
+    for _ in 0..60 {
+        let refused = RefusedIdentity {
+            serial: "S2".into(),
+            attempt: world.memory().attempt,
+            at: world.now,
+            ..RefusedIdentity::default()
+        };
+        world.seen.refused_identity = Some(refused);
+        world.pass(60);
+        world.step();
+        assert!(error(&world).contains("accept-identity"), "{}", error(&world));
+    }
+    assert_eq!(world.net_boots(), boots, "for an hour");
+    for _ in 0..60 {
+        world.pass(60);
+        world.step();
+    }
+    assert!(error(&world).contains("no agent said hello within"), "it is gone: {}", error(&world));
 }

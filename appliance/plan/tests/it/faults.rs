@@ -2,9 +2,10 @@
 
 use firesteel_plan::{
     Effect,
+    evidence::{ShownReceipt, ShownWrite, Shows},
     host::{
         BmcAction, BmcFault, BmcFaultKind, CredentialsSeen, ImageSeen, NetworkDataSeen, PlanKind, Power, UserDataSeen,
-        Work, WriteEvidence,
+        Work,
     },
 };
 use firesteel_resources::{
@@ -15,7 +16,7 @@ use firesteel_resources::{
     hardware::DiskRecord,
 };
 
-use crate::world::{World, disk, image, run_to_write, with_work};
+use crate::world::{World, disk, image, promised, run_to_write, shown, with_work};
 
 fn is_write(effect: &Effect) -> bool {
     matches!(effect, Effect::IssuePlan { plan: PlanKind::Write(_), .. })
@@ -385,15 +386,11 @@ fn after_a_proven_hand_off_the_host_is_never_power_cycled() {
     run_to_write(&mut world);
     let plan = world.memory().plan.clone().unwrap();
     let write = plan.write().unwrap();
-    let evidence = WriteEvidence {
-        plan: plan.number,
-        raw_sha256: write.image.raw_sha256.clone(),
-        readback_sha256: write.image.raw_sha256.clone(),
-        disk_guid: write.disk_guid.clone(),
-        handed_off: true,
-        boot_entry_set: false,
-    };
-    world.agent().evidence = Some(evidence);
+    let mut receipts = shown(plan.number, write);
+    // The host may be in its OS before its agent can say that it leaves.
+    receipts.pop();
+    let promise = promised(world.memory().attempt, plan.number);
+    (world.agent().shown, world.agent().promised) = (receipts, promise);
     let boots = world.net_boots();
     world.pass(301);
     world.run();
@@ -403,34 +400,42 @@ fn after_a_proven_hand_off_the_host_is_never_power_cycled() {
 
 #[test]
 fn a_word_without_proof_is_not_success() {
-    type Forge = fn(&mut WriteEvidence);
-    let rows: [Forge; 5] = [
-        |evidence| evidence.plan -= 1,
-        |evidence| evidence.raw_sha256 = "other".into(),
-        |evidence| evidence.readback_sha256 = "other".into(),
-        |evidence| evidence.disk_guid = "other".into(),
-        |evidence| evidence.handed_off = false,
+    type Forge = fn(&mut Vec<ShownReceipt>);
+    let written = |receipts: &mut Vec<ShownReceipt>, forge: fn(&mut ShownWrite)| match &mut receipts[1].shows {
+        Shows::Written(shown) => forge(shown),
+        other => panic!("{other:?}"),
+    };
+    let rows: [(&str, Forge); 6] = [
+        ("no receipt of the written image", |receipts| receipts.iter_mut().for_each(|receipt| receipt.plan -= 1)),
+        ("no receipt of the files", |receipts| drop(receipts.remove(2))),
+        ("no receipt of the boot entry", |receipts| drop(receipts.remove(3))),
+        ("does not bear the appliance's signature", |receipts| receipts[2].is_signed = false),
+        ("the receipts are of the steps", |receipts| receipts[3].index = 9),
+        ("no receipt of the written image", Vec::clear),
     ];
-    for forge in rows {
+    let forged: [(&str, fn(&mut ShownWrite)); 4] = [
+        ("the image's sha256", |shown| shown.raw_sha256 = "other".into()),
+        ("the sha256 that was read back", |shown| shown.readback_sha256 = "other".into()),
+        ("the mark of the installation", |shown| shown.disk_guid = "other".into()),
+        ("another disk", |shown| shown.disk.serial.push('x')),
+    ];
+    let judged = |words: &str, forge: &dyn Fn(&mut Vec<ShownReceipt>)| {
         let mut world = World::new();
         run_to_write(&mut world);
         let plan = world.memory().plan.clone().unwrap();
-        let write = plan.write().unwrap();
-        let mut evidence = WriteEvidence {
-            plan: plan.number,
-            raw_sha256: "raw".into(),
-            readback_sha256: "raw".into(),
-            disk_guid: write.disk_guid.clone(),
-            handed_off: true,
-            boot_entry_set: true,
-        };
-        forge(&mut evidence);
-        world.agent().evidence = Some(evidence);
+        let mut receipts = shown(plan.number, plan.write().unwrap());
+        forge(&mut receipts);
+        let promise = promised(world.memory().attempt, plan.number);
+        (world.agent().shown, world.agent().promised) = (receipts, promise);
         world.agent().work = Work::Done;
         world.agent().left = true;
         world.step();
-        assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
-    }
+        assert_eq!(world.state(), S::Deprovisioning, "{words}: {}", world.reason());
+        let message = world.memory().failure.clone().unwrap().message;
+        assert!(message.contains(words), "{words}: {message}");
+    };
+    rows.into_iter().for_each(|(words, forge)| judged(words, &forge));
+    forged.into_iter().for_each(|(words, forge)| judged(words, &|receipts| written(receipts, forge)));
 }
 
 #[test]

@@ -5,9 +5,10 @@ use firesteel_contents::DiskContents;
 use firesteel_plan::{
     BootEntry, DiskIdentity, Effect, HostMemory, Seen, Step, boot_entry,
     disk::{Cleaned, Grade, Method},
+    evidence::{ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite, Shows},
     host::{
         AgentSeen, BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, CredentialsSeen, Event, Halt, ImageSeen,
-        PlanKind, Power, ReadyImage, UserDataSeen, Work, WriteEvidence,
+        PlanKind, Power, ReadyImage, UserDataSeen, Work, WritePlan,
         counted::{Counted, counted},
     },
 };
@@ -15,6 +16,7 @@ use firesteel_resources::{
     BareMetalHost, HardwareRecord, Image,
     bare_metal_host::{BmcDetails, ProvisioningState},
     hardware::DiskRecord,
+    host_journal::{HandedFile, PromisedForm, PromisedForms, PromisedHandOff},
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -224,7 +226,8 @@ impl World {
             progress_at: self.now,
             left: false,
             rebooted: false,
-            evidence: None,
+            shown: Vec::new(),
+            promised: None,
             network: None,
             can_erase: true,
             cleaned: Vec::new(),
@@ -348,14 +351,7 @@ impl World {
         match plan {
             PlanKind::Write(write) => {
                 agent.left = true;
-                agent.evidence = Some(WriteEvidence {
-                    plan: number,
-                    raw_sha256: write.image.raw_sha256.clone(),
-                    readback_sha256: write.image.raw_sha256.clone(),
-                    disk_guid: write.disk_guid.clone(),
-                    handed_off: write.user_data_sha256.is_some(),
-                    boot_entry_set: true,
-                });
+                (agent.shown, agent.promised) = (shown(number, write), promised(attempt, number));
             }
             PlanKind::Reboot | PlanKind::PowerOff => agent.left = true,
             PlanKind::Clean { disk } => agent.cleaned.push(cleaned(number, disk, Method::Metadata)),
@@ -374,7 +370,7 @@ pub(crate) fn with_work(world: &mut World, work: Work) {
     let agent = world.agent();
     assert_eq!(agent.attempt, attempt);
     (agent.plan, agent.work, agent.last_report_at, agent.progress_at) = (number, work, now, now);
-    (agent.left, agent.evidence) = (false, None);
+    (agent.left, agent.shown) = (false, Vec::new());
 }
 
 /// Runs until the write plan was issued, and undoes what the obedient agent did with it.
@@ -392,4 +388,54 @@ pub(crate) fn run_to_write(world: &mut World) {
         }
     }
     panic!("no write plan in {:?}: {}", world.state(), world.reason());
+}
+
+fn file() -> HandedFile {
+    HandedFile { path: "ignition/config.ign".into(), bytes: 2, sha256: "44".repeat(32) }
+}
+
+/// What the caller keeps on record before the agent gets a plan to write.
+pub(crate) fn promised(attempt: u64, plan: u32) -> Option<PromisedHandOff> {
+    let form = PromisedForm { files: vec![file()], arguments: false };
+    let composed = vec![PromisedForms::from([("boot_partition".to_owned(), form)])];
+    Some(PromisedHandOff { attempt, plan, composed })
+}
+
+/// What an honest agent shows of a plan to write.
+pub(crate) fn shown(number: u32, write: &WritePlan) -> Vec<ShownReceipt> {
+    let (disk, image) = (write.disk.clone(), write.image.clone());
+    let written = ShownWrite {
+        disk: disk.clone(),
+        device: "/dev/sda".into(),
+        stream_sha256: image.stream_sha256,
+        stream_bytes: image.stream_bytes,
+        raw_sha256: image.raw_sha256.clone(),
+        raw_bytes: image.raw_bytes,
+        written_bytes: image.raw_bytes.max(1),
+        readback_sha256: image.raw_sha256,
+        readback_bytes: image.raw_bytes,
+        disk_guid: write.disk_guid.clone(),
+        write_ms: 100,
+        readback_ms: 100,
+    };
+    let handed_off =
+        ShownHandOff { disk: disk.clone(), form: "boot_partition".into(), files: vec![file()], loader_files: 0 };
+    let entry = ShownBootEntry { method: "uefi".into(), entry: "Boot0007".into(), order: "0007".into() };
+    let hands_off = write.user_data_sha256.is_some().then_some(("hand-off", Shows::HandedOff(handed_off)));
+    let steps = [
+        Some(("clear-metadata", Shows::Cleared { disk, verified_bytes: 1 })),
+        Some(("write-image", Shows::Written(written))),
+        hands_off,
+        Some(("set-boot-entry", Shows::BootEntry(entry))),
+        Some(("reboot", Shows::Leaving)),
+    ];
+    let receipt = |(index, (step, shows)): (u32, (&str, Shows))| ShownReceipt {
+        plan: number,
+        index,
+        step: step.to_owned(),
+        span: Some((u64::from(index) * 100_000, u64::from(index) * 100_000 + 70_000)),
+        is_signed: true,
+        shows,
+    };
+    (0_u32..).zip(steps.into_iter().flatten()).map(receipt).collect()
 }

@@ -68,6 +68,8 @@ pub struct RefusedIdentity {
     pub address: String,
     pub mac: String,
     pub at: Timestamp,
+    /// The attempt in which it spoke.
+    pub attempt: u64,
 }
 
 impl RefusedIdentity {

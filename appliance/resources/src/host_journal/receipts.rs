@@ -25,6 +25,8 @@ enum Worth {
     DoneAgain,
     /// Nothing else tells of this disk in this boot.
     Alone,
+    /// Of the newest plan, and of no disk: that plan is judged by all of its receipts.
+    NewestPlan,
 }
 
 impl HostJournalStatus {
@@ -68,7 +70,7 @@ impl HostJournalStatus {
             match goes {
                 None => stay.push(receipt),
                 Some(Worth::Alone) => lost.push(receipt),
-                Some(Worth::Old | Worth::Inspection | Worth::NoDisk | Worth::DoneAgain) => {}
+                Some(Worth::Old | Worth::Inspection | Worth::NoDisk | Worth::DoneAgain | Worth::NewestPlan) => {}
             }
         }
         self.receipts = stay;
@@ -80,6 +82,7 @@ impl HostJournalStatus {
     fn by_worth(&self) -> Vec<(Worth, usize)> {
         let newest = self.receipts.iter().map(|receipt| receipt.attempt).max();
         let is_new = |receipt: &ReceiptRecord| Some(receipt.attempt) == newest;
+        let newest_plan = self.receipts.iter().filter(|receipt| is_new(receipt)).map(|receipt| receipt.plan).max();
         let place = |receipt: &ReceiptRecord| (receipt.plan, receipt.index);
         let deed = |receipt: &ReceiptRecord| Some((receipt.step.clone(), receipt.evidence.get("disk")?.to_string()));
         let mut last = HashMap::new();
@@ -91,6 +94,7 @@ impl HostJournalStatus {
         let worth = |receipt: &ReceiptRecord| match deed(receipt) {
             _ if !is_new(receipt) => Worth::Old,
             None if receipt.step == "inspect" => Worth::Inspection,
+            None if Some(receipt.plan) == newest_plan => Worth::NewestPlan,
             None => Worth::NoDisk,
             Some(deed) if last.get(&deed).is_some_and(|last| *last > place(receipt)) => Worth::DoneAgain,
             Some(_) => Worth::Alone,
@@ -159,6 +163,25 @@ mod tests {
         }
         assert_eq!((status.receipts.len(), erased(&status)), (RECEIPTS_MAX, 256), "the older of two of one disk goes");
         assert_eq!(status.receipts.iter().filter(|kept| kept.plan == 1000).count(), 256);
+    }
+
+    /// A judge finds no boot entry otherwise, and the host is installed again.
+    #[test]
+    fn what_the_newest_plan_shows_stays_however_many_disks_were_erased_before() {
+        let mut status = HostJournalStatus::default();
+        let erased = |index: u32| ReceiptRecord {
+            attempt: 1,
+            plan: 1,
+            index,
+            step: "erase-disk".into(),
+            evidence: serde_json::json!({"disk": {"serial": index.to_string()}}),
+            ..ReceiptRecord::default()
+        };
+        (0..RECEIPTS_MAX as u32).for_each(|index| drop(status.keep(erased(index))));
+        let entry = ReceiptRecord { attempt: 1, plan: 2, index: 3, step: "set-boot-entry".into(), ..erased(0) };
+        status.keep(ReceiptRecord { evidence: serde_json::json!({"kind": "boot_entry_set"}), ..entry });
+        assert_eq!(status.receipts.len(), RECEIPTS_MAX);
+        assert!(status.receipts.iter().any(|receipt| receipt.step == "set-boot-entry"));
     }
 
     /// Evidence of which so much comes that it does not fit is told of, each of its receipts once.
