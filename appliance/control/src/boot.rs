@@ -41,7 +41,7 @@ pub struct BootScript {
 pub enum ScriptKind {
     /// Go on with its boot, as its entry says.
     Boots,
-    /// Ask again: the agent of its host may still be at work.
+    /// Ask again: the agent of its host may still be at work, or the host was not switched on for it yet.
     Waits,
     /// Restart or give up: it may not be the machine.
     Mismatch(AskerMismatch),
@@ -114,6 +114,10 @@ impl Control {
             BootAgain::First => None,
         };
         let (entry, uid) = self.boot_entry(mac);
+        if let BootEntry::Wait { why, .. } = &entry {
+            self.note(mac, NetworkEvent::ScriptWaits { why: why.clone() });
+            return Decided { entry, token: None, kind: ScriptKind::Waits };
+        }
         let asker = match self.admit(mac, &entry, &asked) {
             Ok(asker) => asker,
             Err(mismatch) => return self.mismatched(mac, mismatch),

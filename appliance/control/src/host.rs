@@ -260,6 +260,10 @@ fn entry_of(host: &BareMetalHost, entry: plan::BootEntry) -> BootEntry {
     let name = host.metadata.name.clone();
     match entry {
         plan::BootEntry::Agent { attempt } => BootEntry::Agent { host: name, attempt },
+        plan::BootEntry::Wait => {
+            let why = "the appliance has not switched it on for this boot yet, and does so soon".to_owned();
+            BootEntry::Wait { host: name, why }
+        }
         plan::BootEntry::LocalDisk { disk_guid } => {
             let probe = disk_guid.and_then(|guid| DiskProbe::gpt_disk_guid_text(&guid).ok());
             BootEntry::LocalDisk { host: name, probe }

@@ -300,6 +300,8 @@ struct Learnt {
     note: Option<String>,
     /// The BMC had no place for a session.
     no_session_free: bool,
+    /// Of a boot from the network: the host was off, and was switched on for it.
+    was_off: bool,
     /// Of a boot from the network: why there is no override for it.
     no_override: Option<String>,
     /// Of an override that was to be taken back: why it is still there.
@@ -355,6 +357,7 @@ impl Control {
                 }
                 seen.no_session_free = learnt.no_session_free;
                 if call.action == BmcAction::NetBoot {
+                    seen.was_off_at_boot = learnt.was_off;
                     seen.no_override.clone_from(&learnt.no_override);
                 }
                 if call.action == BmcAction::TakeBootBack {

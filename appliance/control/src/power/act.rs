@@ -33,7 +33,7 @@ impl Booting<'_> {
 }
 
 pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Booting<'_>) -> Result<Learnt, Error> {
-    let (mut no_override, mut override_left) = (None, None);
+    let (mut was_off, mut no_override, mut override_left) = (false, None, None);
     let note = match action {
         BmcAction::Probe => {
             let seen = client.identify().await?;
@@ -42,7 +42,8 @@ pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Boo
         BmcAction::NetBoot => {
             let set = client.order_boot(booting.wish(), booting.mode).await?;
             let power = client.power().await?;
-            let reset = if power == PowerState::Off { PowerAction::On } else { PowerAction::ForceRestart };
+            was_off = power == PowerState::Off;
+            let reset = if was_off { PowerAction::On } else { PowerAction::ForceRestart };
             let switched = client.change_power(reset).await?;
             let boot = match set {
                 BootSet::Confirmed => None,
@@ -79,7 +80,8 @@ pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Boo
             }
         },
     };
-    Ok(Learnt { power: Some(client.power().await?), note, no_override, override_left, ..Learnt::default() })
+    let power = Some(client.power().await?);
+    Ok(Learnt { power, note, was_off, no_override, override_left, ..Learnt::default() })
 }
 
 /// What a BMC says against what it was told.

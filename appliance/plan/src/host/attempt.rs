@@ -11,6 +11,7 @@ use jiff::{SignedDuration, Timestamp};
 use crate::host::{
     access,
     bmc::{Call, call, fault_text},
+    cut,
     effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
     gate,
     identity::{self, IdentityChange},
@@ -105,6 +106,7 @@ pub(super) fn stop(turn: &mut Turn<'_>, why: &str) -> Result<(), Reason> {
         return Err(turn.stay(limits.work_poll, text));
     }
     open(turn);
+    turn.memory.opened |= !cut::is_next(turn);
     // It boots by itself; a reset at once would come before its safe point. A locked host is not waited for.
     turn.memory.boot = gate::lock(&turn.seen.host.metadata).is_none().then(|| BootWait::new(now, true));
     Ok(())
@@ -123,8 +125,7 @@ pub(super) fn agent<'a>(turn: &mut Turn<'a>, kind: ErrorType) -> Result<&'a Agen
         // Before anything is waited for: a host that boots again gets its script right after this step.
         Presence::Gone => spend(turn),
         Presence::Alive => {
-            turn.memory.attempt_spent = true;
-            turn.memory.boot = None;
+            take(turn);
             drop_net_boot(turn);
         }
         Presence::Absent | Presence::Quiet => {}
@@ -138,6 +139,7 @@ pub(super) fn agent<'a>(turn: &mut Turn<'a>, kind: ErrorType) -> Result<&'a Agen
             turn.deadline(later(turn.now, turn.limits().quiet));
             Err(turn.stay(poll, "the agent was told to leave; waiting until it is gone"))
         }
+        (Presence::Alive, Some(_)) if cut::is_due_to_agent(turn) => Err(cut::spend_agent(turn, kind)),
         (Presence::Alive, Some(agent)) => Ok(agent),
         (Presence::Quiet, _) => Err(quiet(turn, kind)),
         (Presence::Alive | Presence::Gone | Presence::Absent, _) => Err(boot(turn, kind)),
@@ -155,22 +157,32 @@ fn may_begin(turn: &mut Turn<'_>) -> Result<(), Reason> {
     slot::take(turn)
 }
 
+/// The current attempt is an agent's.
+fn take(turn: &mut Turn<'_>) {
+    turn.memory.attempt_spent = true;
+    turn.memory.opened = true;
+    turn.memory.boot = None;
+}
+
 /// Takes note of the end of the current attempt: the next boot gets the next number, published
-/// before the host asks.
+/// before the host asks. One that came back by itself may have it at once, but for an erasure that claims a grade, and
+/// not where the agent left for the OS that it wrote: that OS may be who asks.
 pub(super) fn spend(turn: &mut Turn<'_>) {
-    let came_back = is_spent(turn) || current(turn).is_some_and(|agent| agent.rebooted);
+    let agent = current(turn);
+    let came_back = is_spent(turn) || agent.is_some_and(|agent| agent.rebooted);
+    let has_written = turn.memory.written.as_ref().is_some_and(|written| written.attempt == turn.memory.attempt);
+    let may_run_os = has_written && agent.is_some_and(|agent| agent.left);
+    let is_awaited = came_back && (!turn.has_bmc() || !may_run_os && !cut::is_next(turn));
     open(turn);
-    turn.memory.boot = came_back.then_some(BootWait::new(turn.now, true));
+    turn.memory.opened |= is_awaited;
+    turn.memory.boot = is_awaited.then_some(BootWait::new(turn.now, true));
 }
 
 /// In states that need no agent: keeps the published attempt usable for the next boot.
 pub(super) fn keep_fresh(turn: &mut Turn<'_>) {
     match presence(turn) {
         Presence::Gone => spend(turn),
-        Presence::Alive => {
-            turn.memory.attempt_spent = true;
-            turn.memory.boot = None;
-        }
+        Presence::Alive => take(turn),
         Presence::Absent | Presence::Quiet => {}
     }
 }
@@ -265,6 +277,7 @@ pub(super) fn watch(turn: &mut Turn<'_>, agent: &AgentSeen, kind: ErrorType) -> 
 pub(super) fn open(turn: &mut Turn<'_>) {
     turn.memory.attempt += 1;
     turn.memory.attempt_spent = false;
+    turn.memory.opened = !turn.has_bmc();
     turn.memory.plan = None;
     turn.memory.plan_number = 0;
     turn.memory.boot = None;
@@ -324,8 +337,9 @@ fn no_network(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
     }
 }
 
+/// Boots the host into the next agent.
 #[track_caller]
-fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+pub(super) fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
     if let Err(reason) = spare_drive(turn) {
         // Nobody waits for a hello meanwhile.
         turn.memory.boot = None;
@@ -343,7 +357,8 @@ fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
         {
             return reason;
         }
-        if turn.memory.attempt_spent || turn.memory.attempt == 0 {
+        let is_taken = turn.memory.attempt_spent || turn.memory.attempt == 0;
+        if is_taken && !cut::is_due(turn) {
             open(turn);
         }
         turn.memory.boot = Some(BootWait::new(turn.now, false));
@@ -360,8 +375,10 @@ fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
     }
     match (turn.has_bmc(), wait.powered) {
         (false, _) => come(turn, &wait),
-        (true, false) => power(turn, wait.since, kind),
-        (true, true) => look(turn, wait, kind),
+        (true, true) if turn.memory.opened => look(turn, wait, kind),
+        // An agent that was told to stop comes to its safe point first.
+        (true, true) if turn.now < later(wait.since, turn.limits().silent) => come(turn, &wait),
+        (true, _) => power(turn, wait.since, kind),
     }
 }
 
@@ -449,9 +466,16 @@ fn power(turn: &mut Turn<'_>, since: Timestamp, kind: ErrorType) -> Reason {
     if !turn.has_bmc() {
         return come(turn, &BootWait::new(since, false));
     }
+    if let Err(reason) = cut::run(turn, kind) {
+        return reason;
+    }
     match call(turn, BmcAction::NetBoot) {
         Call::Done => {
             overrides::learn(turn);
+            if let Err(reason) = cut::booted(turn) {
+                return reason;
+            }
+            turn.memory.opened = true;
             let is_off = turn.seen.bmc.power == Power::Off;
             let wait = BootWait { off_since: is_off.then_some(turn.now), ..BootWait::new(turn.now, true) };
             turn.memory.boot = Some(wait.clone());
@@ -510,7 +534,10 @@ fn late(turn: &mut Turn<'_>, waited: jiff::SignedDuration, kind: ErrorType) -> R
         turn.memory.boot = Some(BootWait::new(turn.now, false));
         return turn.fail(kind, text);
     }
+    let was_opened = turn.memory.opened;
     open(turn);
+    // It may still come: the boot that was ordered is the last one.
+    turn.memory.opened = was_opened && !cut::is_next(turn);
     turn.fail(kind, text)
 }
 

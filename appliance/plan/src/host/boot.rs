@@ -8,6 +8,8 @@ use crate::host::memory::{HostMemory, IssuedPlan, State};
 pub enum BootEntry {
     /// The agent, with a sealed token for this attempt.
     Agent { attempt: u64 },
+    /// Nothing yet: it waits and asks again.
+    Wait,
     /// Its own disk; by the GUID of the GPT where we wrote one.
     LocalDisk { disk_guid: Option<String> },
     /// The agent without a host, as for any unknown machine.
@@ -52,7 +54,13 @@ pub fn current_plan(memory: &HostMemory) -> Option<&IssuedPlan> {
 }
 
 fn agent(memory: &HostMemory) -> BootEntry {
-    if memory.attempt == 0 { BootEntry::Discovery } else { BootEntry::Agent { attempt: memory.attempt } }
+    // Where no boot is ordered, a boot by itself is waited for.
+    let is_given = memory.opened || matches!(memory.state, State::Unmanaged | State::Available);
+    match memory.attempt {
+        0 => BootEntry::Discovery,
+        attempt if is_given => BootEntry::Agent { attempt },
+        _ => BootEntry::Wait,
+    }
 }
 
 fn disk(memory: &HostMemory) -> BootEntry {

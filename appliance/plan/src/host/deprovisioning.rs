@@ -37,20 +37,24 @@ pub(super) fn enter(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
 #[track_caller]
 pub(super) fn enter_failed(turn: &mut Turn<'_>, why: impl Into<String>) -> Reason {
     let why = why.into();
+    // Its OS runs, and may ask for the host's boot script.
+    turn.memory.opened &= turn.memory.state != State::Provisioned || !turn.has_bmc();
     let writes = turn.memory.plan.as_ref().is_some_and(|plan| plan.write().is_some());
     let may_write = matches!(attempt::presence(turn), Presence::Alive | Presence::Quiet) && !has_failed(turn);
     if writes && may_write {
         // The agent may be writing; its reboot brings it back with the next attempt.
         turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason: why.clone() });
         attempt::open(turn);
-    } else if attempt::current(turn).is_some_and(|agent| agent.rebooted) {
-        // It waits for its script, and the token of this attempt is taken.
-        attempt::spend(turn);
     }
     turn.memory.plan = None;
     tenancy::confirm(turn);
     turn.event(EventKind::Normal, "DeprovisioningStarted", why.clone());
-    turn.go_failed(State::Deprovisioning, why)
+    let reason = turn.go_failed(State::Deprovisioning, why);
+    if attempt::current(turn).is_some_and(|agent| agent.rebooted) {
+        // It waits for its script, and the token of this attempt is taken.
+        attempt::spend(turn);
+    }
+    reason
 }
 
 pub(super) fn step(turn: &mut Turn<'_>) -> Reason {

@@ -15,6 +15,7 @@ use crate::{
     host::identity::KnownIdentity,
     host::{
         changed::ChangedDisk,
+        cut::{CleanBoot, Cut},
         effect::{BmcCall, PlanKind, WritePlan},
         seen::ReadyImage,
     },
@@ -36,6 +37,13 @@ pub struct HostMemory {
     pub attempt_spent: bool,
     /// A boot into the agent that was asked for and has not said hello yet.
     pub boot: Option<BootWait>,
+    /// The token of this attempt may be given out: without a BMC always, else once the boot was carried out that was
+    /// ordered for it, or the host came by itself.
+    #[serde(default = "yes", skip_serializing_if = "is_so")]
+    pub opened: bool,
+    /// How the host was last booted for an erasure that claims a grade.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub clean_boot: Option<CleanBoot>,
     /// Number of the newest plan of this attempt; 0 before the first.
     pub plan_number: u32,
     /// The plan that the agent of this attempt is to run or has run.
@@ -287,11 +295,14 @@ pub struct BootWait {
     /// Looks in a row that failed.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub unseen: u32,
+    /// The host is switched off before it boots.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cut: Option<Cut>,
 }
 
 impl BootWait {
     pub(super) fn new(since: Timestamp, powered: bool) -> Self {
-        Self { since, powered, looked_at: None, off_since: None, unseen: 0 }
+        Self { since, powered, looked_at: None, off_since: None, unseen: 0, cut: None }
     }
 }
 
@@ -549,6 +560,16 @@ pub struct GivenUp {
     pub guid: String,
     pub disk: String,
     pub at: Timestamp,
+}
+
+/// A memory of before this was kept.
+fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]
+fn is_so(value: &bool) -> bool {
+    *value
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]

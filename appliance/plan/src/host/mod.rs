@@ -25,6 +25,7 @@ mod checks;
 mod cleaning;
 mod conditions;
 pub mod counted;
+pub mod cut;
 mod deleting;
 mod deprovisioning;
 mod detached;
@@ -113,6 +114,7 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     paths::notice(turn);
     supplied::take(turn);
     learn_macs(turn);
+    cut::notice(turn);
     retry(turn);
     accept_identity(turn);
     guards::drop_taken(turn);

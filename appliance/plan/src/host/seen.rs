@@ -254,6 +254,8 @@ pub struct BmcSeen {
     pub macs: Vec<String>,
     /// It had no place for a session at the newest call that went well, and took Basic authentication.
     pub no_session_free: bool,
+    /// When the newest boot from the network was ordered, the host was off, and was switched on for it.
+    pub was_off_at_boot: bool,
     /// Of the newest boot from the network that was ordered: why the BMC has no override for it.
     pub no_override: Option<String>,
     /// Of the newest try to take an override back: why it is still there.

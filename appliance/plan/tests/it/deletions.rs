@@ -189,6 +189,9 @@ fn failures_are_counted_anew_where_the_owner_comes_back() {
     world.agent_works = false;
     for _ in 0..4 {
         for _ in 0..10 {
+            if world.booting {
+                world.hello();
+            }
             world.step();
         }
         with_work(&mut world, Work::Failed { step: "erase-disk".into(), message: "ceph".into(), disk_changed: false });

@@ -123,7 +123,11 @@ fn the_boot_entry_is_in_the_memory_before_the_bmc_hears_of_it() {
         let step = world.step();
         for effect in &step.effects {
             if matches!(effect, Effect::Bmc(call) if call.action == BmcAction::NetBoot) {
-                assert_eq!(boot_entry(&step.memory), BootEntry::Agent { attempt: step.memory.attempt });
+                assert_eq!(
+                    boot_entry(&step.memory),
+                    BootEntry::Wait,
+                    "the host waits until the BMC has carried it out"
+                );
                 booted = true;
             }
         }

@@ -9,6 +9,7 @@ mod access;
 mod cleaning;
 mod conditions;
 mod counted;
+mod cuts;
 mod deadlines;
 mod deletions;
 mod events;

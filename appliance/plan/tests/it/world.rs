@@ -42,6 +42,7 @@ pub(crate) struct World {
     pub(crate) power_works: bool,
     /// Otherwise the BMC has no soft power-off.
     pub(crate) soft_off_works: bool,
+    pub(crate) hard_off: HardOff,
     pub(crate) images_work: bool,
     pub(crate) agent_works: bool,
     pub(crate) annotations_work: bool,
@@ -50,6 +51,15 @@ pub(crate) struct World {
     pub(crate) gone: bool,
     /// What an inspection finds, if a test says so.
     pub(crate) disks: Vec<DiskRecord>,
+}
+
+/// What becomes of an order to cut the power.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HardOff {
+    Works,
+    /// Accepted, and the host stays on.
+    Ignored,
+    Refused,
 }
 
 pub(crate) fn disk(name: &str, serial: &str, gb: u64) -> DiskRecord {
@@ -116,6 +126,7 @@ impl World {
             bmc_answers: true,
             power_works: true,
             soft_off_works: true,
+            hard_off: HardOff::Works,
             images_work: true,
             agent_works: true,
             annotations_work: true,
@@ -205,7 +216,7 @@ impl World {
     pub(crate) fn run(&mut self) {
         for _ in 0..20 {
             self.settle();
-            if self.gone || !self.booting {
+            if self.gone || !self.booting || boot_entry(&self.seen.memory) == BootEntry::Wait {
                 return;
             }
             self.hello();
@@ -215,8 +226,10 @@ impl World {
 
     /// The host boots into what is published for it; an agent says hello.
     pub(crate) fn hello(&mut self) {
-        self.booting = false;
-        let BootEntry::Agent { attempt } = boot_entry(&self.seen.memory) else { return };
+        let entry = boot_entry(&self.seen.memory);
+        // One that waits for its script asks again.
+        self.booting = entry == BootEntry::Wait;
+        let BootEntry::Agent { attempt } = entry else { return };
         self.seen.agent = Some(AgentSeen {
             attempt,
             bound_at: self.now,
@@ -307,6 +320,10 @@ impl World {
             let message = "the BMC cannot shut the OS down".into();
             result = Err(BmcFault { kind: BmcFaultKind::Unsupported, message });
         }
+        let is_cut = call.action == (BmcAction::PowerOff { hard: true });
+        if result.is_ok() && is_cut && self.hard_off == HardOff::Refused {
+            result = Err(BmcFault { kind: BmcFaultKind::Refused, message: "it is not allowed".into() });
+        }
         let is_done = result.is_ok();
         self.seen.bmc.last = Some(BmcOutcome { ticket: call.ticket, at: self.now, result });
         if !is_done {
@@ -314,8 +331,9 @@ impl World {
         }
         match call.action {
             BmcAction::Probe if self.seen.bmc.power == Power::Unknown => self.seen.bmc.power = Power::Off,
-            _ if !self.power_works => {}
+            _ if !self.power_works || is_cut && self.hard_off == HardOff::Ignored => {}
             BmcAction::NetBoot => {
+                self.seen.bmc.was_off_at_boot = self.seen.bmc.power == Power::Off;
                 self.seen.bmc.power = Power::On;
                 self.booting = true;
             }

@@ -1,0 +1,277 @@
+//! Off, then on: the boot before an erasure that claims a grade. Pure.
+//!
+//! Whoever had the host may run on it, and may ask for its boot script. So the attempt that erases is given out only
+//! after the BMC has shown that the host is off and has switched it on again.
+//!
+//! ```text
+//!   power off ──► the BMC shows "off" ─────────────────────► boot once, on ──► the attempt is opened
+//!       └── refused, not shown in time, or not allowed: why ──► boot once, reset accepted ──► opened; the erasure
+//!                                                                                             will be unverified
+//! ```
+//!
+//! A boot that begins by itself meanwhile waits for its script ([`crate::BootEntry::Wait`]).
+
+use firesteel_resources::bare_metal_host::{ErrorType, cleaning::CleaningPolicies};
+use jiff::{SignedDuration, Timestamp};
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    disk::{Method, NextOwner},
+    host::{
+        access, attempt,
+        bmc::{Call, call, fault_text},
+        effect::{BmcAction, Effect, EventKind, Reason},
+        memory::{BootWait, State},
+        seen::{BmcFaultKind, Power},
+        tenancy,
+        turn::{Turn, later, words},
+    },
+};
+
+/// A host that is on again each time is reset after so many tries.
+const TRIES_MAX: u32 = 3;
+
+/// A cut of the power that is under way.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Cut {
+    pub since: Timestamp,
+    /// Cuts before this one, after which the host was on again.
+    #[serde(default)]
+    pub tries: u32,
+    /// The BMC took the order.
+    #[serde(default)]
+    pub is_ordered: bool,
+    /// When the BMC was last asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<Timestamp>,
+    /// When the BMC showed that the host is off.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_at: Option<Timestamp>,
+    /// Why that was not seen; the host is reset without it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unseen: Option<String>,
+}
+
+impl Cut {
+    fn new(since: Timestamp, tries: u32) -> Self {
+        Self { since, tries, is_ordered: false, asked_at: None, off_at: None, unseen: None }
+    }
+}
+
+/// What was seen of the boot of an attempt that erases.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CleanBoot {
+    pub attempt: u64,
+    /// When the BMC showed that the host was off, before it was switched on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_at: Option<Timestamp>,
+    /// Why that was not seen: the BMC accepted a reset, and that is all that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reset_accepted: Option<String>,
+}
+
+impl CleanBoot {
+    /// Says what was not seen; empty where all was.
+    #[must_use]
+    pub fn unheld(&self) -> Vec<String> {
+        let reset = self.reset_accepted.as_ref();
+        reset
+            .map(|why| format!("a reset was accepted, and the host was not seen off before it: {why}"))
+            .into_iter()
+            .collect()
+    }
+}
+
+/// Whether what the owner's policies ask between these owners is an erasure that claims a grade.
+fn is_graded(policies: &CleaningPolicies, next: NextOwner) -> bool {
+    let (policy, usual) = match next {
+        NextOwner::Same => (&policies.between_installations, Method::Metadata),
+        NextOwner::Another => (&policies.between_owners, Method::Full),
+    };
+    policy.method.unwrap_or(usual) > Method::Metadata
+}
+
+/// Whether the next work on the host is an erasure that claims a grade.
+pub(super) fn is_next(turn: &Turn<'_>) -> bool {
+    let next = tenancy::next_owner(turn);
+    let cleans = match turn.memory.state {
+        State::Deprovisioning => true,
+        State::Preparing => next == NextOwner::Another,
+        State::New
+        | State::Unmanaged
+        | State::Registering
+        | State::Inspecting
+        | State::Available
+        | State::Provisioning
+        | State::Provisioned
+        | State::ExternallyProvisioned
+        | State::PoweringOff
+        | State::Deleting => false,
+    };
+    turn.has_bmc() && cleans && is_graded(&turn.requests.cleaning, next)
+}
+
+/// Whether the host is to be switched off and on before its agent may work.
+pub(super) fn is_due(turn: &Turn<'_>) -> bool {
+    let is_cut = turn.memory.clean_boot.as_ref().is_some_and(|boot| boot.attempt == turn.memory.attempt);
+    !is_cut && is_next(turn)
+}
+
+/// Whether that is so although an agent is there. One that changes disks is not interrupted: what it erases will be
+/// unverified.
+pub(super) fn is_due_to_agent(turn: &Turn<'_>) -> bool {
+    let destroys = turn.memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys());
+    !destroys && is_due(turn)
+}
+
+/// Takes note that nobody can switch the host off: each boot of it is by hand.
+pub(super) fn notice(turn: &mut Turn<'_>) {
+    if !turn.has_bmc() {
+        turn.memory.opened = true;
+    }
+}
+
+/// Ends the boot of an agent that came by another one than this work needs.
+#[track_caller]
+pub(super) fn spend_agent(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
+    if let Err(reason) = attempt::spare_drive(turn).and_then(|()| turn.may_try()) {
+        return reason;
+    }
+    let reason = "the host is switched off and on before its disks are erased".to_owned();
+    turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason });
+    turn.memory.boot = None;
+    attempt::boot(turn, kind)
+}
+
+/// Switches the host off where its next boot needs that; `Ok` when it may be switched on.
+#[track_caller]
+pub(super) fn run(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
+    if !is_due(turn) {
+        return Ok(());
+    }
+    let under_way = turn.memory.boot.as_ref().and_then(|wait| wait.cut.clone());
+    let mut cut = under_way.unwrap_or_else(|| begin(turn));
+    let ended = if cut.off_at.is_some() || cut.unseen.is_some() { Ok(()) } else { go_on(turn, &mut cut, kind) };
+    if let Some(wait) = turn.memory.boot.as_mut() {
+        wait.cut = Some(cut);
+    }
+    ended
+}
+
+/// Opens an attempt that nobody can have the token of, unless this step has.
+fn begin(turn: &mut Turn<'_>) -> Cut {
+    if turn.memory.attempt == turn.seen.memory.attempt {
+        attempt::open(turn);
+    }
+    turn.memory.boot = Some(BootWait::new(turn.now, false));
+    Cut::new(turn.now, 0)
+}
+
+#[track_caller]
+fn go_on(turn: &mut Turn<'_>, cut: &mut Cut, kind: ErrorType) -> Result<(), Reason> {
+    if turn.seen.host.spec.disable_power_off {
+        give_up(turn, cut, "spec.disablePowerOff keeps it on".to_owned());
+        return Ok(());
+    }
+    let mut why = "the BMC accepted power-off and does not show that the host is off".to_owned();
+    let (pause, limit) = (turn.limits().power_poll_changing, turn.limits().power_change);
+    let action = if cut.is_ordered { BmcAction::Probe } else { BmcAction::PowerOff { hard: true } };
+    let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == action);
+    if is_asked || cut.asked_at.is_none_or(|at| turn.now >= later(at, pause)) {
+        match call(turn, action) {
+            Call::Waiting(reason) => return Err(reason),
+            Call::Done => {
+                (cut.is_ordered, cut.asked_at) = (true, Some(turn.now));
+                if turn.seen.bmc.power == Power::Off {
+                    cut.off_at = Some(turn.now);
+                    let attempt = turn.memory.attempt;
+                    let text = format!("the BMC shows that the host is off, before it is erased (attempt {attempt})");
+                    turn.event(EventKind::Normal, "SwitchedOff", text);
+                    return Ok(());
+                }
+            }
+            // One that says no is asked again for a while: it may only be busy.
+            Call::Failed(fault) if cut.is_ordered || fault.kind == BmcFaultKind::Refused => {
+                cut.asked_at = Some(turn.now);
+                why = fault_text(turn, &fault);
+            }
+            Call::Failed(fault) => {
+                turn.memory.boot = None;
+                return Err(access::failed(turn, kind, &fault));
+            }
+        }
+    }
+    let waited = turn.now.duration_since(cut.since);
+    if waited > limit {
+        give_up(turn, cut, format!("{why} after {}", words(waited)));
+        return Ok(());
+    }
+    turn.deadline(later(cut.since, limit));
+    Err(turn.stay(pause, "waiting until the BMC shows that the host is off, before it is erased"))
+}
+
+fn give_up(turn: &mut Turn<'_>, cut: &mut Cut, why: String) {
+    let text = format!("the host is reset without being seen off ({why}): its erasure will be called unverified");
+    turn.event(EventKind::Warning, "ResetAccepted", text);
+    cut.unseen = Some(why);
+}
+
+/// Keeps what was seen of a boot that the BMC has carried out; `Err` where the host was on again meanwhile, and is
+/// switched off once more.
+#[track_caller]
+pub(super) fn booted(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let Some(cut) = turn.memory.boot.as_ref().and_then(|wait| wait.cut.clone()) else { return Ok(()) };
+    let was_on = cut.off_at.is_some() && !turn.seen.bmc.was_off_at_boot;
+    if was_on && cut.tries + 1 < TRIES_MAX {
+        let again = Cut::new(turn.now, cut.tries + 1);
+        turn.memory.boot = Some(BootWait { cut: Some(again), ..BootWait::new(turn.now, false) });
+        let text = "the host was on again when it was to be switched on: it is switched off once more";
+        return Err(turn.stay(SignedDuration::from_secs(1), text));
+    }
+    let on = was_on.then(|| "it was on again each time when it was to be switched on".to_owned());
+    turn.memory.clean_boot = Some(CleanBoot {
+        attempt: turn.memory.attempt,
+        off_at: cut.off_at.filter(|_| !was_on),
+        reset_accepted: on.or(cut.unseen),
+    });
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use firesteel_resources::bare_metal_host::cleaning::CleaningPolicy;
+
+    use super::*;
+
+    #[test]
+    fn what_claims_a_grade() {
+        let of = |method: Option<Method>| {
+            let policy = CleaningPolicy { method, ..CleaningPolicy::default() };
+            CleaningPolicies {
+                between_installations: policy.clone(),
+                between_owners: policy,
+                ..CleaningPolicies::default()
+            }
+        };
+        for (method, same, another) in [
+            (None, false, true),
+            (Some(Method::Metadata), false, false),
+            (Some(Method::Quick), true, true),
+            (Some(Method::Full), true, true),
+        ] {
+            let policies = of(method);
+            let graded = [NextOwner::Same, NextOwner::Another].map(|next| is_graded(&policies, next));
+            assert_eq!(graded, [same, another], "{method:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_not_seen_is_named() {
+        let seen = CleanBoot { attempt: 2, off_at: Some(Timestamp::UNIX_EPOCH), reset_accepted: None };
+        assert_eq!(seen.unheld(), Vec::<String>::new());
+        let accepted = CleanBoot { off_at: None, reset_accepted: Some("it was busy".into()), ..seen };
+        assert!(accepted.unheld().concat().contains("not seen off before it: it was busy"));
+    }
+}
