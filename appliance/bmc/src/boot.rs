@@ -6,11 +6,13 @@ use tokio::time::{Instant, sleep};
 
 use crate::client::{Client, path_of, seconds};
 use crate::decide::shows_overrides;
-use crate::decide::{BootMode, BootWish, Target, boot_difference, boot_left, etag_ladder, is_boot_stuck, plan_boot};
+use crate::decide::{
+    BootMode, BootWish, Target, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read, plan_boot,
+};
 use crate::error::{Error, plain_text};
 use crate::http::Answer;
 use crate::model::{ServiceRoot, System};
-use crate::outcome::BootSet;
+use crate::outcome::{BootSet, OnceRead};
 use crate::quirks::Quirks;
 
 impl Client {
@@ -74,6 +76,15 @@ impl Client {
             Some(_) => self.set_boot(&BootWish::once(Target::None)).await.map(Some),
             None => Ok(None),
         }
+    }
+
+    /// Reads whether the boot that an override was set for has used it up. Changes nothing.
+    ///
+    /// # Errors
+    /// What keeps the BMC from being asked.
+    pub async fn read_once(&self) -> Result<OnceRead, Error> {
+        let (system, _) = self.read_system().await?;
+        Ok(once_read(&system, self.quirks(&system, "")))
     }
 
     async fn read_boot_back(&self, wish: &BootWish<'_>, quirks: Quirks, sent: &str) -> Result<BootSet, Error> {

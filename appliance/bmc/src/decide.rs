@@ -8,8 +8,8 @@ use crate::model::System;
 use crate::quirks::Quirks;
 
 pub use boot::{
-    BootMode, BootWish, Target, boot_difference, boot_left, etag_ladder, is_boot_stuck, plan_boot, shows_overrides,
-    target_word,
+    BootMode, BootWish, Target, boot_difference, boot_left, etag_ladder, is_boot_stuck, once_read, plan_boot,
+    shows_overrides, target_word,
 };
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

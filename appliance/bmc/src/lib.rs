@@ -52,7 +52,7 @@ pub use error::Error;
 pub use inventory::Inventory;
 pub use limit::{Doors, Lines};
 pub use media::MediaSet;
-pub use outcome::{BootSet, PowerSent, PowerSet};
+pub use outcome::{BootSet, OnceRead, PowerSent, PowerSet};
 pub use tls::Tls;
 
 /// Login of one BMC.

@@ -23,6 +23,17 @@ pub enum PowerSet {
     },
 }
 
+/// What a look at an override for one boot has shown after that boot.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum OnceRead {
+    /// The boot used it up.
+    UsedUp,
+    /// It is still there, in the BMC's own words.
+    Left { seen: String },
+    /// The BMC does not tell.
+    Untold { why: String },
+}
+
 /// What reading the override back has shown.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BootSet {

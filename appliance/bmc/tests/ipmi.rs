@@ -7,7 +7,7 @@ use std::time::Duration;
 use firesteel_bmc::ipmi::command::{BootDevice, BootFlags};
 use firesteel_bmc::ipmi::fake::{FakeIpmi, Fault};
 use firesteel_bmc::ipmi::{ConsoleSet, Ipmi, IpmiAddress, IpmiClient, Spoken};
-use firesteel_bmc::{BootMode, BootSet, Credentials, Error, PowerAction, PowerSent, PowerState, Target};
+use firesteel_bmc::{BootMode, BootSet, Credentials, Error, OnceRead, PowerAction, PowerSent, PowerState, Target};
 use tokio::net::UdpSocket;
 
 fn credentials() -> Credentials {
@@ -88,8 +88,13 @@ async fn boot_flags_are_set_read_back_and_used_up_by_a_boot() {
     assert_eq!(fake.state().boot_flags, [0xa0, 0x04, 0, 0, 0]);
     let seen = client.identify().await.unwrap();
     assert_eq!((seen.boot_target.as_deref(), seen.boot_enabled.as_deref()), (Some("Pxe"), Some("Once")));
+    assert_eq!(client.read_once().await, Ok(OnceRead::Left { seen: "Pxe once, UEFI".into() }));
     client.set_power(PowerAction::On).await.unwrap();
     assert_eq!(client.identify().await.unwrap().boot_enabled.as_deref(), Some("Disabled"));
+    assert_eq!(client.read_once().await, Ok(OnceRead::UsedUp));
+    fake.state().faults = vec![Fault::Completes(0, 9, 0xc1)];
+    assert!(matches!(client.read_once().await, Ok(OnceRead::Untold { .. })));
+    fake.state().faults.clear();
     let always = BootFlags::new(BootDevice::Cd, true, BootMode::Legacy);
     assert_eq!(client.set_boot(always).await, Ok(BootSet::Confirmed));
     assert_eq!(client.identify().await.unwrap().boot_enabled.as_deref(), Some("Continuous"));

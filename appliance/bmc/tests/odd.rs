@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use firesteel_bmc::fake::Fake;
 use firesteel_bmc::{
-    Address, BootSet, Client, Credentials, Error, Patience, PowerAction, PowerSet, PowerState, Redfish, Target, Tls,
-    limit::Line,
+    Address, BootSet, Client, Credentials, Error, OnceRead, Patience, PowerAction, PowerSet, PowerState, Redfish,
+    Target, Tls, limit::Line,
 };
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
@@ -156,7 +156,10 @@ async fn an_override_that_is_left_is_taken_back() {
     assert_eq!(client.take_boot_back().await, Ok(None));
     let set = client.set_boot_once(Target::Pxe, None).await;
     assert!(matches!(&set, Ok(BootSet::Unverified { seen }) if seen.ends_with("says Continuous Pxe")), "{set:?}");
+    let left = OnceRead::Left { seen: "Continuous Pxe".into() };
+    assert_eq!(client.read_once().await, Ok(left));
     assert_eq!(client.take_boot_back().await, Ok(Some(BootSet::Confirmed)));
+    assert_eq!(client.read_once().await, Ok(OnceRead::UsedUp));
     assert_eq!(fake.state().boot_enabled, "Disabled");
     let refusal = json!({"status": 500, "id": "Base.1.8.InternalError", "message": "no"});
     let (_fake, origin) = start(json!({"once": "Continuous", "refuse_disable": refusal})).await;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use firesteel_bmc::fake::{Fake, Fault};
 use firesteel_bmc::inventory::SecureBootSeen;
 use firesteel_bmc::{
-    Address, BootMode, BootSet, BootWish, Client, Credentials, Error, Lines, MediaSet, Patience, PowerAction,
+    Address, BootMode, BootSet, BootWish, Client, Credentials, Error, Lines, MediaSet, OnceRead, Patience, PowerAction,
     PowerSent, PowerSet, PowerState, Redfish, Target, Tls,
 };
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -136,7 +136,9 @@ async fn boot_once_is_set_read_back_and_used_up_by_a_boot() {
     assert_eq!(client.set_boot_once(Target::Pxe, Some(BootMode::Legacy)).await, Ok(BootSet::Confirmed));
     let mode = fake.state().boot_mode.clone();
     assert_eq!(mode, "Legacy");
+    assert_eq!(client.read_once().await, Ok(OnceRead::Left { seen: "Once Pxe".into() }));
     client.set_power(PowerAction::On).await.unwrap();
+    assert_eq!(client.read_once().await, Ok(OnceRead::UsedUp));
     assert_eq!(client.identify().await.unwrap().boot_enabled.as_deref(), Some("Disabled"));
     client.set_boot_once(Target::UefiHttp, Some(BootMode::Uefi)).await.unwrap();
     assert_eq!(client.set_boot_once(Target::None, None).await, Ok(BootSet::Confirmed));

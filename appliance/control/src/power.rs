@@ -6,7 +6,7 @@ use std::{collections::HashSet, future::Future, pin::Pin, time::Duration};
 
 use firesteel_bmc::{
     BmcAddress, BmcSeen as Identified, BootMode, BootSet, BootVia, BootWish, Client, Credentials, Doors, Error,
-    Inventory, Lines, Patience, PowerAction, PowerSet, PowerState, Redfish, Target, Tls,
+    Inventory, Lines, OnceRead, Patience, PowerAction, PowerSet, PowerState, Redfish, Target, Tls,
     ipmi::{ConsoleSet, Ipmi, IpmiClient, Spoken},
     limit::Entered,
 };
@@ -75,6 +75,12 @@ pub trait BmcSession: Send + Sync {
     /// Takes back whatever override for a boot from the network is left, once that boot is over.
     fn take_boot_back(&self) -> BmcAnswer<'_, Option<BootSet>> {
         Box::pin(std::future::ready(Ok(None)))
+    }
+
+    /// Whether the boot that an override was set for has used it up. Changes nothing.
+    fn read_once(&self) -> BmcAnswer<'_, OnceRead> {
+        let why = "it is not asked".to_owned();
+        Box::pin(std::future::ready(Ok(OnceRead::Untold { why })))
     }
 
     /// Whether the BMC had no place for a session, and takes each request by itself.
@@ -213,6 +219,10 @@ impl BmcSession for Client {
         Box::pin(Client::take_boot_back(self))
     }
 
+    fn read_once(&self) -> BmcAnswer<'_, OnceRead> {
+        Box::pin(Client::read_once(self))
+    }
+
     fn lacks_session(&self) -> Pin<Box<dyn Future<Output = bool> + Send + '_>> {
         Box::pin(Client::is_in_place_of_session(self))
     }
@@ -245,6 +255,10 @@ impl BmcSession for IpmiSession {
 
     fn set_boot_once(&self, target: Target, mode: BootMode) -> BmcAnswer<'_, BootSet> {
         Box::pin(self.client.set_boot_once(target, mode))
+    }
+
+    fn read_once(&self) -> BmcAnswer<'_, OnceRead> {
+        Box::pin(self.client.read_once())
     }
 
     fn close(self: Box<Self>) -> Pin<Box<dyn Future<Output = ()> + Send>> {
@@ -304,6 +318,10 @@ struct Learnt {
     was_off: bool,
     /// Of a boot from the network: why there is no override for it.
     no_override: Option<String>,
+    /// Of a boot from the network: why its override is not known to be set for one boot alone.
+    once_unset: Option<String>,
+    /// Of a look at an override: why the boot is not seen to have used it up.
+    once_unread: Option<String>,
     /// Of an override that was to be taken back: why it is still there.
     override_left: Option<String>,
 }
@@ -358,7 +376,11 @@ impl Control {
                 seen.no_session_free = learnt.no_session_free;
                 if call.action == BmcAction::NetBoot {
                     seen.was_off_at_boot = learnt.was_off;
+                    seen.once_unset.clone_from(&learnt.once_unset);
                     seen.no_override.clone_from(&learnt.no_override);
+                }
+                if call.action == BmcAction::ReadOnce {
+                    seen.once_unread.clone_from(&learnt.once_unread);
                 }
                 if call.action == BmcAction::TakeBootBack {
                     seen.override_left.clone_from(&learnt.override_left);

@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use firesteel_bmc::fake::{Request, Response};
-use firesteel_bmc::{BmcAddress, BmcSeen, BootMode, BootSet, Credentials, Error, PowerAction, PowerState, Target, Tls};
+use firesteel_bmc::{
+    BmcAddress, BmcSeen, BootMode, BootSet, Credentials, Error, OnceRead, PowerAction, PowerState, Target, Tls,
+};
 use firesteel_control::{BmcAnswer, BmcDriver, BmcSession};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -170,6 +172,14 @@ impl BmcSession for Session {
             let system = self.system().await?;
             let set = system["Boot"]["BootSourceOverrideEnabled"] == "Once";
             Ok(if set { BootSet::Confirmed } else { BootSet::Unverified { seen: "Disabled".to_owned() } })
+        })
+    }
+
+    fn read_once(&self) -> BmcAnswer<'_, OnceRead> {
+        Box::pin(async move {
+            let system = self.system().await?;
+            let seen = system["Boot"]["BootSourceOverrideEnabled"].as_str().unwrap_or_default().to_owned();
+            Ok(if seen == "Disabled" { OnceRead::UsedUp } else { OnceRead::Left { seen } })
         })
     }
 

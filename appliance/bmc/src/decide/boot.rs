@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::model::System;
+use crate::outcome::OnceRead;
 use crate::quirks::Quirks;
 
 /// From where the next boot comes.
@@ -196,6 +197,21 @@ pub fn boot_left(system: &System) -> Option<String> {
     is_left.then(|| format!("{enabled} {target}"))
 }
 
+/// Whether the boot that an override was set for has used it up, as far as the system tells.
+#[must_use]
+pub fn once_read(system: &System, quirks: Quirks) -> OnceRead {
+    let untold = |why: &str| OnceRead::Untold { why: why.to_owned() };
+    if quirks.once_stays {
+        return untold("this BMC keeps an override for one boot as one for all boots");
+    }
+    let enabled = system.boot.as_ref().and_then(|boot| boot.enabled.as_deref());
+    match (boot_left(system), enabled) {
+        (Some(seen), _) => OnceRead::Left { seen },
+        (None, Some(_)) => OnceRead::UsedUp,
+        (None, None) => untold("the system does not say whether an override is set"),
+    }
+}
+
 /// Of an ETag that is sent back; real ones are below 100.
 const ETAG_BYTES_MAX: usize = 256;
 
@@ -360,6 +376,22 @@ mod tests {
             "BootSourceOverrideTarget@Redfish.AllowableValues": [], "AutomaticRetryConfig": "Disabled",
         }));
         assert!(!shows_overrides(&none) && !shows_overrides(&System::default()));
+    }
+
+    #[test]
+    fn an_override_is_used_up_only_where_the_system_says_that_none_is_set() {
+        let plain = Quirks::default();
+        let stays = Quirks { once_stays: true, ..plain };
+        let untold = |read: OnceRead| matches!(read, OnceRead::Untold { .. });
+        assert_eq!(once_read(&set("Disabled", "Pxe"), plain), OnceRead::UsedUp);
+        assert_eq!(once_read(&set("Disabled", "None"), plain), OnceRead::UsedUp);
+        for left in ["Once", "Continuous"] {
+            let seen = format!("{left} Pxe");
+            assert_eq!(once_read(&set(left, "Pxe"), plain), OnceRead::Left { seen });
+        }
+        assert!(untold(once_read(&set("Disabled", "Pxe"), stays)) && untold(once_read(&System::default(), plain)));
+        let lists = with_boot(json!({"BootSourceOverrideTarget@Redfish.AllowableValues": ["Pxe"]}));
+        assert!(untold(once_read(&lists, plain)));
     }
 
     #[test]

@@ -20,7 +20,7 @@ use crate::Credentials;
 use crate::client::BmcSeen;
 use crate::decide::{BootMode, PowerAction, PowerState, Target};
 use crate::error::{Error, plain_text};
-use crate::outcome::{BootSet, PowerSent};
+use crate::outcome::{BootSet, OnceRead, PowerSent};
 
 /// Between two requests: BMCs that are asked without a pause hang.
 const REQUEST_GAP: Duration = Duration::from_millis(20);
@@ -294,6 +294,18 @@ impl IpmiClient {
             None => "nothing: its boot flags cannot be read".to_owned(),
         };
         Ok(BootSet::Unverified { seen })
+    }
+
+    /// Reads whether the boot that flags were set for has used them up. Changes nothing.
+    ///
+    /// # Errors
+    /// What keeps the BMC from being asked.
+    pub async fn read_once(&self) -> Result<OnceRead, Error> {
+        Ok(match optional(self.boot_flags().await)? {
+            Some(flags) if flags.is_valid => OnceRead::Left { seen: flags.to_string() },
+            Some(_) => OnceRead::UsedUp,
+            None => OnceRead::Untold { why: "its boot flags cannot be read".to_owned() },
+        })
     }
 
     async fn boot_flags(&self) -> Result<BootFlags, Error> {

@@ -1,7 +1,8 @@
 //! What one call does with a BMC that let us in.
 
 use firesteel_bmc::{
-    BmcSeen as Identified, BootMode, BootSet, BootVia, BootWish, Error, PowerAction, PowerSet, PowerState, Target,
+    BmcSeen as Identified, BootMode, BootSet, BootVia, BootWish, Error, OnceRead, PowerAction, PowerSet, PowerState,
+    Target,
 };
 use firesteel_plan::host::BmcAction;
 
@@ -33,7 +34,7 @@ impl Booting<'_> {
 }
 
 pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Booting<'_>) -> Result<Learnt, Error> {
-    let (mut was_off, mut no_override, mut override_left) = (false, None, None);
+    let (mut was_off, mut no_override, mut once_unset, mut override_left) = (false, None, None, None);
     let note = match action {
         BmcAction::Probe => {
             let seen = client.identify().await?;
@@ -48,7 +49,9 @@ pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Boo
             let boot = match set {
                 BootSet::Confirmed => None,
                 BootSet::Unverified { seen } => {
-                    Some(format!("booting once from the network was ordered and is unverified: {seen}"))
+                    let note = format!("booting once from the network was ordered and is unverified: {seen}");
+                    once_unset = Some(seen);
+                    Some(note)
                 }
                 BootSet::NotOffered { why } => {
                     let note = format!("the host boots by its own order: the BMC has no boot override ({why})");
@@ -58,6 +61,7 @@ pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Boo
             };
             boot.into_iter().chain(unconfirmed(&switched)).reduce(|one, other| format!("{one}; {other}"))
         }
+        BmcAction::ReadOnce => return read_once(client).await,
         BmcAction::PowerOn => {
             let freed = freed(client).await;
             let switched = client.change_power(PowerAction::On).await?;
@@ -81,7 +85,16 @@ pub(super) async fn act(client: &dyn BmcSession, action: BmcAction, booting: Boo
         },
     };
     let power = Some(client.power().await?);
-    Ok(Learnt { power, note, was_off, no_override, override_left, ..Learnt::default() })
+    Ok(Learnt { power, note, was_off, no_override, once_unset, override_left, ..Learnt::default() })
+}
+
+async fn read_once(client: &dyn BmcSession) -> Result<Learnt, Error> {
+    let once_unread = match client.read_once().await? {
+        OnceRead::UsedUp => None,
+        OnceRead::Left { seen } => Some(format!("the BMC still has it: {seen}")),
+        OnceRead::Untold { why } => Some(why),
+    };
+    Ok(Learnt { once_unread, ..Learnt::default() })
 }
 
 /// What a BMC says against what it was told.

@@ -28,7 +28,7 @@ pub(super) enum Call {
 #[track_caller]
 pub(super) fn call(turn: &mut Turn<'_>, action: BmcAction) -> Call {
     let limit = turn.limits().bmc_call;
-    if !matches!(action, BmcAction::Probe | BmcAction::PowerOn | BmcAction::TakeBootBack)
+    if !matches!(action, BmcAction::Probe | BmcAction::ReadOnce | BmcAction::PowerOn | BmcAction::TakeBootBack)
         && let Err(reason) = attempt::spare_drive(turn)
     {
         return Call::Waiting(reason);
@@ -143,6 +143,7 @@ fn waiting_text(action: BmcAction) -> &'static str {
         BmcAction::PowerOff { hard: false } => "telling the BMC to shut the OS down",
         BmcAction::PowerOff { hard: true } => "telling the BMC to cut the power",
         BmcAction::Cycle => "telling the BMC to reset the host",
+        BmcAction::ReadOnce => "asking the BMC whether the boot has used its override up",
         BmcAction::TakeBootBack => "asking the BMC whether the boot override is gone",
     }
 }

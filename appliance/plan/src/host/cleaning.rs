@@ -11,6 +11,7 @@ use crate::{
     disk::{self, Cleaned, Cleaning, DiskIdentity, Method, NextOwner, NoDisk, plan_cleaning},
     host::{
         attempt::{self, Presence, Progress},
+        cut,
         effect::{ErasePlan, EventKind, PlanKind, Reason},
         gate, guards, inspecting,
         memory::{CleanedNote, Failure, State},
@@ -134,7 +135,7 @@ pub(super) fn left_unknown(turn: &mut Turn<'_>, text: &str) {
     turn.memory.cleaned = None;
     turn.memory.holds_unknown = true;
     turn.memory.unknown_of_tenant |= turn.memory.tenant.is_some();
-    turn.event(EventKind::Warning, "NotCleaned", cut(text.to_owned()));
+    turn.event(EventKind::Warning, "NotCleaned", shortened(text.to_owned()));
 }
 
 /// Stops what cleans for another owner where the host is its former owner's again. What was told to stop before comes
@@ -182,7 +183,7 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
             text = format!("{text}; {what}: {disks}");
         }
     }
-    let text = cut(text);
+    let text = shortened(text);
     turn.memory.clean_failures = 0;
     turn.event(EventKind::Warning, "CleaningStopped", text.clone());
     turn.memory.cleaned =
@@ -294,6 +295,9 @@ fn issue(
 ) -> Result<String, Reason> {
     is_due(turn)?;
     gate::may_destroy(turn, kind)?;
+    if cleaning.method > Method::Metadata {
+        cut::read_once(turn)?;
+    }
     let mut disks = guards::may_clean(turn, next, &missing, kind)?;
     let named = guards::named(turn, &disks);
     // What the journal alone says of a disk goes with a step that every agent knows.
@@ -321,7 +325,7 @@ fn issue(
     if let Some(relaxed) = &cleaning.relaxed {
         turn.event(EventKind::Warning, "CleaningRelaxed", relaxed.clone());
     }
-    turn.event(EventKind::Normal, "CleaningStarted", cut(told(&plan, cleaning)));
+    turn.event(EventKind::Normal, "CleaningStarted", shortened(told(&plan, cleaning)));
     turn.issue(plan);
     Err(attempt::watch(turn, agent, kind))
 }
@@ -364,12 +368,12 @@ fn proven(turn: &mut Turn<'_>, shown: &[Cleaned], cleaning: &Cleaning) -> String
         turn.memory.unknown_of_tenant = false;
     }
     let is_erased = is_erased && !turn.memory.holds_unknown;
-    let text = cut(text);
+    let text = shortened(text);
     turn.memory.cleaned = Some(CleanedNote { at: turn.now, method: cleaning.method, is_erased, text: text.clone() });
     text
 }
 
-fn cut(mut text: String) -> String {
+fn shortened(mut text: String) -> String {
     if text.len() > EVENT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(EVENT_BYTES_MAX));
         text.push('…');

@@ -134,7 +134,7 @@ fn bmc_call(seen: &Seen, after: &HostMemory) -> Vec<Counted> {
     match outcome.map(|outcome| &outcome.result) {
         None => Vec::new(),
         Some(Ok(())) => match pending.call.action {
-            BmcAction::Probe | BmcAction::TakeBootBack => Vec::new(),
+            BmcAction::Probe | BmcAction::ReadOnce | BmcAction::TakeBootBack => Vec::new(),
             BmcAction::NetBoot | BmcAction::PowerOn | BmcAction::Cycle => vec![Counted::PowerOrdered { on: true }],
             BmcAction::PowerOff { .. } => vec![Counted::PowerOrdered { on: false }],
         },

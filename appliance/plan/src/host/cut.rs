@@ -70,17 +70,33 @@ pub struct CleanBoot {
     /// Why that was not seen: the BMC accepted a reset, and that is all that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_accepted: Option<String>,
+    /// Whether the boot has used its override up; absent until that was looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub once: Option<Once>,
+}
+
+/// What is known of an override for one boot, after that boot.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "is", content = "why", rename_all = "camelCase")]
+pub enum Once {
+    UsedUp,
+    /// Nothing that would prove it, and why.
+    Unread(String),
 }
 
 impl CleanBoot {
     /// Says what was not seen; empty where all was.
     #[must_use]
     pub fn unheld(&self) -> Vec<String> {
+        let unread = match &self.once {
+            Some(Once::UsedUp) => None,
+            Some(Once::Unread(why)) => Some(why.as_str()),
+            None => Some("it was not looked at"),
+        };
         let reset = self.reset_accepted.as_ref();
-        reset
-            .map(|why| format!("a reset was accepted, and the host was not seen off before it: {why}"))
-            .into_iter()
-            .collect()
+        let reset = reset.map(|why| format!("a reset was accepted, and the host was not seen off before it: {why}"));
+        let unread = unread.map(|why| format!("the override for one boot was not seen used up: {why}"));
+        reset.into_iter().chain(unread).collect()
     }
 }
 
@@ -231,11 +247,39 @@ pub(super) fn booted(turn: &mut Turn<'_>) -> Result<(), Reason> {
         return Err(turn.stay(SignedDuration::from_secs(1), text));
     }
     let on = was_on.then(|| "it was on again each time when it was to be switched on".to_owned());
+    let bmc = &turn.seen.bmc;
+    let no_override = bmc.no_override.as_ref().map(|why| format!("the BMC has none ({why})"));
+    let unset = bmc.once_unset.as_ref().map(|why| format!("the BMC did not show it as ordered ({why})"));
     turn.memory.clean_boot = Some(CleanBoot {
         attempt: turn.memory.attempt,
         off_at: cut.off_at.filter(|_| !was_on),
         reset_accepted: on.or(cut.unseen),
+        once: no_override.or(unset).map(Once::Unread),
     });
+    Ok(())
+}
+
+/// Has the override for this boot read, once, before an erasure begins: who ignored it may have booted anything. What
+/// cannot be read stops nothing.
+#[track_caller]
+pub(super) fn read_once(turn: &mut Turn<'_>) -> Result<(), Reason> {
+    let attempt = turn.memory.attempt;
+    if !turn.memory.clean_boot.as_ref().is_some_and(|boot| boot.attempt == attempt && boot.once.is_none()) {
+        return Ok(());
+    }
+    let pending = turn.memory.bmc.call.as_ref().filter(|pending| pending.call.action == BmcAction::ReadOnce);
+    let asked_at = pending.map_or(turn.now, |pending| pending.asked_at);
+    let unread = match call(turn, BmcAction::ReadOnce) {
+        Call::Waiting(_) if turn.now.duration_since(asked_at) > turn.limits().power_change => {
+            Some("the BMC does not answer".to_owned())
+        }
+        Call::Waiting(reason) => return Err(reason),
+        Call::Done => turn.seen.bmc.once_unread.clone(),
+        Call::Failed(fault) => Some(fault_text(turn, &fault)),
+    };
+    if let Some(boot) = turn.memory.clean_boot.as_mut() {
+        boot.once = Some(unread.map_or(Once::UsedUp, Once::Unread));
+    }
     Ok(())
 }
 
@@ -269,9 +313,19 @@ mod tests {
 
     #[test]
     fn what_was_not_seen_is_named() {
-        let seen = CleanBoot { attempt: 2, off_at: Some(Timestamp::UNIX_EPOCH), reset_accepted: None };
+        let off_at = Some(Timestamp::UNIX_EPOCH);
+        let seen = CleanBoot { attempt: 2, off_at, reset_accepted: None, once: Some(Once::UsedUp) };
         assert_eq!(seen.unheld(), Vec::<String>::new());
-        let accepted = CleanBoot { off_at: None, reset_accepted: Some("it was busy".into()), ..seen };
-        assert!(accepted.unheld().concat().contains("not seen off before it: it was busy"));
+        for (reset_accepted, once, parts) in [
+            (Some("it was busy"), Some(Once::UsedUp), vec!["not seen off before it: it was busy"]),
+            (None, Some(Once::Unread("it has none".into())), vec!["not seen used up: it has none"]),
+            (None, None, vec!["not seen used up: it was not looked at"]),
+            (Some("it was busy"), None, vec!["not seen off", "not seen used up"]),
+        ] {
+            let boot = CleanBoot { reset_accepted: reset_accepted.map(str::to_owned), once, ..seen.clone() };
+            let unheld = boot.unheld();
+            assert_eq!(unheld.len(), parts.len(), "{unheld:?}");
+            assert!(unheld.iter().zip(parts).all(|(unheld, part)| unheld.contains(part)), "{unheld:?}");
+        }
     }
 }

@@ -136,6 +136,8 @@ pub enum BmcAction {
     },
     /// Hard reset without a change of the boot order.
     Cycle,
+    /// Read whether the boot that an override was set for has used it up; change nothing.
+    ReadOnce,
     /// Take back the override of a boot from the network that is over, where the BMC still has one.
     TakeBootBack,
 }

@@ -258,6 +258,10 @@ pub struct BmcSeen {
     pub was_off_at_boot: bool,
     /// Of the newest boot from the network that was ordered: why the BMC has no override for it.
     pub no_override: Option<String>,
+    /// Of the newest boot from the network that was ordered: why its override is not known to be set for one boot alone.
+    pub once_unset: Option<String>,
+    /// Of the newest look at that override: why the boot is not seen to have used it up.
+    pub once_unread: Option<String>,
     /// Of the newest try to take an override back: why it is still there.
     pub override_left: Option<String>,
     /// When this BMC refused a login to the same account for another host.

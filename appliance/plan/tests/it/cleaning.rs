@@ -481,7 +481,10 @@ fn stands_still(world: &mut World, minutes: u32) {
 
 fn resets(world: &World) -> usize {
     let is_reset = |effect: &Effect| match effect {
-        Effect::Bmc(call) => !matches!(call.action, BmcAction::Probe | BmcAction::PowerOn | BmcAction::TakeBootBack),
+        Effect::Bmc(call) => !matches!(
+            call.action,
+            BmcAction::Probe | BmcAction::ReadOnce | BmcAction::PowerOn | BmcAction::TakeBootBack
+        ),
         Effect::AbortAgent { .. } => true,
         _ => false,
     };

@@ -49,6 +49,11 @@ fn orders(world: &World) -> Vec<BmcAction> {
     orders.into_iter().map(|(_, action)| action).collect()
 }
 
+/// Those of them that change the host's power.
+fn power_orders(world: &World) -> Vec<BmcAction> {
+    orders(world).into_iter().filter(|action| *action != BmcAction::ReadOnce).collect()
+}
+
 fn erases(effect: &Effect) -> bool {
     matches!(effect, Effect::IssuePlan { plan: PlanKind::Erase(_), .. })
 }
@@ -91,7 +96,7 @@ fn nobody_gets_the_token_of_an_erasure_before_the_host_was_seen_off() {
             entry => panic!("{entry:?} {}", world.reason()),
         }
     });
-    assert_eq!(orders(&world), [CUT, BmcAction::NetBoot]);
+    assert_eq!(orders(&world), [CUT, BmcAction::NetBoot, BmcAction::ReadOnce]);
     let boot = clean_boot(&world);
     assert_eq!((boot.attempt, boot.off_at.is_some(), boot.unheld()), (world.memory().attempt, true, Vec::new()));
     assert!(world.events.iter().any(|event| event.reason == "SwitchedOff"));
@@ -112,7 +117,7 @@ fn a_host_that_cannot_be_seen_off_is_reset_and_goes_on() {
         let waited = world.now.duration_since(began).as_secs();
         assert!(is_disabled || (120..150).contains(&waited), "{waited}: {why}");
         let cuts = orders(&world).iter().filter(|action| **action == CUT).count();
-        assert_eq!((cuts == 0, orders(&world).last()), (is_disabled, Some(&BmcAction::NetBoot)), "{why}");
+        assert_eq!((cuts == 0, power_orders(&world).last()), (is_disabled, Some(&BmcAction::NetBoot)), "{why}");
         let boot = clean_boot(&world);
         assert!(boot.off_at.is_none() && boot.unheld().concat().contains(why), "{boot:?}");
         assert!(world.events.iter().any(|event| event.reason == "ResetAccepted"), "{why}");
@@ -188,7 +193,7 @@ fn a_power_cut_in_an_erasure_is_followed_by_one_of_ours() {
     world.step();
     assert_eq!(boot_entry(world.memory()), BootEntry::Wait, "what asks may be anybody");
     run_to_erase(&mut world, |_| {});
-    assert_eq!(orders(&world), [CUT, BmcAction::NetBoot]);
+    assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot]);
     assert!(clean_boot(&world).attempt > attempt && clean_boot(&world).off_at.is_some());
 }
 
@@ -232,7 +237,7 @@ fn an_agent_that_waits_from_another_boot_does_not_erase() {
     world.effects.clear();
     book(&mut world, Some("two"));
     run_to_erase(&mut world, |_| {});
-    assert_eq!(orders(&world), [CUT, BmcAction::NetBoot], "{}", world.reason());
+    assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot], "{}", world.reason());
     assert!(world.memory().attempt > attempt);
     let is_told = |effect: &Effect| matches!(effect, Effect::AbortAgent { attempt: old, .. } if *old == attempt);
     assert_eq!(world.count(is_told), 1);
@@ -255,12 +260,46 @@ fn a_drive_that_cannot_be_interrupted_keeps_the_power() {
     assert_eq!(orders(&world), [], "{}", world.reason());
 }
 
+/// A BMC that ignores the override boots the tenant's disk, and that OS says what it likes.
+#[test]
+fn an_override_that_is_not_seen_used_up_is_named_and_stops_nothing() {
+    type Change = fn(&mut World);
+    let at_boot: [(Change, &str); 2] = [
+        (|world| world.seen.bmc.no_override = Some("it offers only Hdd".into()), "it offers only Hdd"),
+        (|world| world.seen.bmc.once_unset = Some("Continuous Pxe".into()), "Continuous Pxe"),
+    ];
+    for (change, why) in at_boot {
+        let mut world = released();
+        change(&mut world);
+        run_to_erase(&mut world, |_| {});
+        assert!(!orders(&world).contains(&BmcAction::ReadOnce), "{why}: there is nothing to read");
+        let boot = clean_boot(&world);
+        assert!(boot.off_at.is_some() && boot.unheld().concat().contains(why), "{boot:?}");
+    }
+    let at_hello: [(Change, &str); 3] = [
+        (|world| world.seen.bmc.once_unread = Some("the BMC still has it: Once Pxe".into()), "Once Pxe"),
+        (|world| world.bmc_works = false, "no route"),
+        (|world| world.bmc_answers = false, "the BMC does not answer"),
+    ];
+    for (change, why) in at_hello {
+        let mut world = released();
+        run_to_erase(&mut world, |world| {
+            let attempt = world.memory().clean_boot.as_ref().map(|boot| boot.attempt);
+            if world.seen.agent.as_ref().map(|agent| agent.attempt) == attempt {
+                change(world);
+            }
+        });
+        let boot = clean_boot(&world);
+        assert!(boot.off_at.is_some() && boot.unheld().concat().contains(why), "{boot:?}");
+    }
+}
+
 /// Somebody switches it on each time.
 #[test]
 fn a_host_that_is_on_again_each_time_is_reset_in_the_end() {
     let mut world = released();
     run_to_erase(&mut world, |world| world.seen.bmc.was_off_at_boot = false);
-    assert_eq!(orders(&world), [CUT, BmcAction::NetBoot].repeat(3));
+    assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot].repeat(3));
     let boot = clean_boot(&world);
     assert!(boot.off_at.is_none() && boot.unheld().concat().contains("on again each time"), "{boot:?}");
 }

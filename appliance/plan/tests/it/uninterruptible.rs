@@ -58,7 +58,9 @@ fn minutes(world: &mut World, minutes: u32, is_heard: bool) {
 
 /// Orders that take the power from the host.
 fn orders(world: &World) -> usize {
-    let takes = |action: BmcAction| !matches!(action, BmcAction::Probe | BmcAction::PowerOn | BmcAction::TakeBootBack);
+    let takes = |action: BmcAction| {
+        !matches!(action, BmcAction::Probe | BmcAction::ReadOnce | BmcAction::PowerOn | BmcAction::TakeBootBack)
+    };
     world.count(|effect| matches!(effect, Effect::Bmc(call) if takes(call.action)))
 }
 

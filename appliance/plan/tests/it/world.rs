@@ -339,7 +339,7 @@ impl World {
             }
             BmcAction::PowerOn | BmcAction::Cycle => self.seen.bmc.power = Power::On,
             BmcAction::PowerOff { .. } => self.seen.bmc.power = Power::Off,
-            BmcAction::Probe | BmcAction::TakeBootBack => {}
+            BmcAction::Probe | BmcAction::ReadOnce | BmcAction::TakeBootBack => {}
         }
         self.seen.bmc.power_at = Some(self.now);
     }
