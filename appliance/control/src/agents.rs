@@ -508,6 +508,8 @@ fn no_journal() -> Refusal {
 struct Changes {
     attempt: u64,
     sequence: u64,
+    /// When it was heard.
+    at: Timestamp,
     events: Vec<TimelineEvent>,
     receipts: Vec<(Receipt, Timestamp)>,
     spoken: Vec<Spoken>,
@@ -518,7 +520,7 @@ struct Changes {
 
 impl Changes {
     fn between(before: Option<&Report>, report: &Report, attempt: u64, now: Timestamp) -> Self {
-        let mut changes = Self { attempt, sequence: report.sequence, left: report.leaving, ..Self::default() };
+        let mut changes = Self { attempt, sequence: report.sequence, at: now, left: report.leaving, ..Self::default() };
         let same_plan = before.filter(|before| before.plan == report.plan);
         for step in report.steps.iter().take(limits::STEPS_MAX) {
             let old = same_plan.and_then(|before| before.steps.iter().find(|old| old.index == step.index));
@@ -654,7 +656,9 @@ impl Changes {
             }
         }
         if let Some(agent) = status.agent.as_mut().filter(|agent| agent.attempt == self.attempt) {
-            agent.left |= self.left;
+            if self.left && !agent.left {
+                (agent.left, agent.left_at) = (true, Some(self.at));
+            }
             agent.sequence = agent.sequence.max(self.sequence);
         }
     }

@@ -217,6 +217,7 @@ pub(crate) fn bound_agent(
         work: report.map_or(Work::Idle, work),
         progress_at: view.progress_at.filter(|_| heard).unwrap_or(restored),
         left: binding.left,
+        left_at: binding.left_at,
         rebooted: false,
         shown: Vec::new(),
         promised: None,

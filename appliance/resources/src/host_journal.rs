@@ -256,6 +256,9 @@ pub struct AgentBinding {
     /// The agent's last report said that it leaves the ramdisk, and was answered.
     #[serde(skip_serializing_if = "is_zero")]
     pub left: bool,
+    /// When it first said so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub left_at: Option<Timestamp>,
 }
 
 /// What became of an installation after the hand-over.

@@ -25,7 +25,7 @@ pub use cleaning::{
 pub use hints::{mismatch, names_kernel_device};
 pub use identity::{DiskIdentity, OwnersWord, full_wwn, identity};
 pub use mark::Mark;
-pub use proof::{Cleaned, Grade, proof, shortfall, words};
+pub use proof::{Cleaned, Grade, claims, proof, shortfall, words};
 pub use select::{DiskChoice, DiskVerdict, NoDisk, SIZE_BYTES_MIN, select_disk, verdicts};
 
 /// `10.7 GB`, in powers of ten as disks are sold.

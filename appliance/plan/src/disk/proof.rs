@@ -74,7 +74,16 @@ pub fn proof<'a>(asked: Method, disk: &DiskIdentity, shown: &'a [Cleaned]) -> Re
 /// What was proven, for people; each disk by itself, and what was not verified behind it.
 #[must_use]
 pub fn words(asked: Method, shown: &[&Cleaned]) -> String {
-    let told: Vec<String> = shown.iter().map(|shown| one(asked, shown)).collect();
+    listed(shown.iter().map(|shown| one(shown, &graded(asked, shown))).collect())
+}
+
+/// What the agent says of each disk, for people, without a grade: it is not known to be the host that says so.
+#[must_use]
+pub fn claims(shown: &[&Cleaned]) -> String {
+    listed(shown.iter().map(|shown| one(shown, &format!("erased by {}, as its agent says", shown.by))).collect())
+}
+
+fn listed(told: Vec<String>) -> String {
     match told.len() {
         0 => "no disk was to be cleaned".to_owned(),
         1 => told.concat(),
@@ -82,17 +91,23 @@ pub fn words(asked: Method, shown: &[&Cleaned]) -> String {
     }
 }
 
-fn one(asked: Method, shown: &Cleaned) -> String {
-    let name =
-        if shown.device.is_empty() { shown.disk.to_string() } else { format!("{} ({})", shown.device, shown.disk) };
-    let what = match (asked, shown.grade) {
+fn graded(asked: Method, shown: &Cleaned) -> String {
+    match (asked, shown.grade) {
         (Method::Metadata, Grade::None) => {
             "its tables and signatures were cleared and read back; its data was not erased".to_owned()
         }
+        // More was done to it in another plan, and nothing more is claimed.
+        (Method::Metadata, _) => "its tables and signatures were cleared".to_owned(),
         (_, Grade::None) => format!("not erased ({})", shown.by),
         (_, Grade::Clear) => format!("cleared by {} (NIST SP 800-88 clear)", shown.by),
         (_, Grade::Purge) => format!("purged by {} (NIST SP 800-88 purge)", shown.by),
-    };
+    }
+}
+
+/// One disk, what became of it, and what is to be known beside that.
+fn one(shown: &Cleaned, what: &str) -> String {
+    let name =
+        if shown.device.is_empty() { shown.disk.to_string() } else { format!("{} ({})", shown.device, shown.disk) };
     let over = if shown.overridden.is_empty() {
         String::new()
     } else {
@@ -166,5 +181,10 @@ mod tests {
             "{told}"
         );
         assert_eq!(words(Method::Full, &[]), "no disk was to be cleaned");
+        let purged = Cleaned { by: "sanitize-crypto".into(), ..shown(Method::Full, Grade::Purge) };
+        assert!(words(Method::Full, &[&purged]).contains("purged by sanitize-crypto"));
+        for text in [claims(&[&purged]), claims(&[&purged, &cleared]), words(Method::Metadata, &[&purged])] {
+            assert!(!text.contains("purge") && !text.contains("clear)") && text.contains("spare blocks"), "{text}");
+        }
     }
 }

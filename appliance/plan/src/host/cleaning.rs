@@ -17,9 +17,9 @@ use crate::{
         memory::{CleanedNote, Failure, State},
         restored,
         seen::AgentSeen,
-        tombstone,
         turn::Turn,
         vacancy,
+        wiped::{self, Erased},
     },
 };
 
@@ -81,7 +81,8 @@ pub(super) fn run(
 fn may_give_up(turn: &Turn<'_>) -> bool {
     let cleans = turn.memory.plan.as_ref().is_some_and(|issued| issued.cleans().is_some());
     let is_under_way = cleans && attempt::presence(turn) == Presence::Alive;
-    turn.is_deleting() && !is_under_way && gate::shut(turn.seen).is_none() && turn.memory.frozen.is_none()
+    let is_ending = turn.memory.wipe.is_some();
+    turn.is_deleting() && !is_under_way && !is_ending && gate::shut(turn.seen).is_none() && turn.memory.frozen.is_none()
 }
 
 /// The host is to go, and cleaning it failed too often; also since that was asked for.
@@ -105,6 +106,9 @@ fn give_up(turn: &mut Turn<'_>, why: String) -> Reason {
 
 #[track_caller]
 fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: ErrorType) -> Result<String, Reason> {
+    if let Some(text) = wiped::go_on(turn)? {
+        return Ok(text);
+    }
     gate::stop(turn)?;
     gate::may_go_on(turn, kind)?;
     let agent = attempt::agent(turn, kind)?;
@@ -125,7 +129,7 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
     let missing: Vec<DiskIdentity> =
         cleaning.disks.iter().filter(|wanted| disk::proof(cleaning.method, wanted, &shown).is_err()).cloned().collect();
     if missing.is_empty() {
-        return Ok(proven(turn, &shown, &cleaning));
+        return wiped::conclude(turn, erased(&shown, &cleaning));
     }
     issue(turn, agent, next, &cleaning, (missing, targets), kind)
 }
@@ -186,8 +190,9 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
     let text = shortened(text);
     turn.memory.clean_failures = 0;
     turn.event(EventKind::Warning, "CleaningStopped", text.clone());
-    turn.memory.cleaned =
-        (method > Method::Metadata).then_some(CleanedNote { at: turn.now, method, is_erased: false, text });
+    let (at, unverified) = (turn.now, Vec::new());
+    let note = CleanedNote { at, method, is_erased: false, is_partial: true, text, unverified };
+    turn.memory.cleaned = (method > Method::Metadata).then_some(note);
 }
 
 /// What this boot's receipts show of the disks as they are: one from before a write proves nothing any more.
@@ -346,31 +351,21 @@ fn kept(cleaning: &Cleaning) -> Option<String> {
     (!kept.is_empty()).then(|| format!("kept: {}", kept.join(", ")))
 }
 
-/// Keeps and tells what was proven.
-fn proven(turn: &mut Turn<'_>, shown: &[Cleaned], cleaning: &Cleaning) -> String {
+/// What the receipts say of the disks, in both ways in which that may be told.
+fn erased(shown: &[Cleaned], cleaning: &Cleaning) -> Erased {
     let shown: Vec<_> =
         cleaning.disks.iter().filter_map(|wanted| disk::proof(cleaning.method, wanted, shown).ok()).collect();
-    let mut text = disk::words(cleaning.method, &shown);
-    if let Some(relaxed) = &cleaning.relaxed {
-        text = format!("{text}; {relaxed}");
-    }
-    if let Some(kept) = kept(cleaning) {
-        text = format!("{text}; {kept}");
-    }
-    cleaning.disks.iter().for_each(|disk| tombstone::settle(turn, disk, cleaning.method));
-    restored::settle_move(turn);
-    turn.memory.restored = None;
+    let beside: String =
+        cleaning.relaxed.iter().cloned().chain(kept(cleaning)).map(|text| format!("; {text}")).collect();
     let is_whole = cleaning.is_all || cleaning.kept.is_empty();
-    let is_erased = cleaning.method > Method::Metadata && cleaning.relaxed.is_none() && is_whole;
-    if is_erased && cleaning.is_all {
-        tombstone::settle_all(turn);
-        turn.memory.holds_unknown = false;
-        turn.memory.unknown_of_tenant = false;
+    Erased {
+        method: cleaning.method,
+        disks: cleaning.disks.clone(),
+        is_all: cleaning.is_all,
+        is_whole: cleaning.method > Method::Metadata && cleaning.relaxed.is_none() && is_whole,
+        proven: shortened(disk::words(cleaning.method, &shown) + &beside),
+        claimed: shortened(disk::claims(&shown) + &beside),
     }
-    let is_erased = is_erased && !turn.memory.holds_unknown;
-    let text = shortened(text);
-    turn.memory.cleaned = Some(CleanedNote { at: turn.now, method: cleaning.method, is_erased, text: text.clone() });
-    text
 }
 
 fn shortened(mut text: String) -> String {

@@ -12,7 +12,8 @@
 //! | UniqueIdentity | after it was false | SharedUUID |
 //! | IdentityChanged | another machine boots as the host, and is refused | SameMachine, after that |
 //! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
-//! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; NotCleaned: which disks to clean was not known; NotErased: written since |
+//! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; ErasedUnverified: by the agent's word; NotCleaned: which disks to clean was not known; NotErased: written since |
+//! | WipeUnverified | not all was seen that tells the host's erasure from another machine's | Verified; NotErased: written since |
 //! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for somebody else than its consumer |
 //! | BootOverride | after it was false | NotOffered: the host boots by its own order; NotTakenBack: it stays set |
 //! | NetworkBoot | after it was false | BootStalled: what was fetched was not started; AddressMismatch: asked for from another address |
@@ -47,6 +48,8 @@ const IDENTITY: &str = "UniqueIdentity";
 const IDENTITY_CHANGED: &str = "IdentityChanged";
 /// Whoever had the host's disks left nothing on them.
 const ERASED: &str = "DisksErased";
+/// Not all was seen of the erasure that is told.
+const WIPE: &str = "WipeUnverified";
 const UNKNOWN: &str =
     "data may be on any of the disks until all of them are erased: which ones were written is not known";
 const CHANGED: &str = "disks were written, or may have been, since they were last cleaned";
@@ -112,6 +115,7 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
     conditions.extend(session(memory, was(SESSION)));
     conditions.extend(network_boot(seen, was(NETWORK_BOOT)));
     conditions.extend(identity_changed(memory, seen, was(IDENTITY_CHANGED)));
+    conditions.extend(wipe_unverified(memory, was(WIPE)));
     match erased(memory) {
         Some(condition) => conditions.push(condition),
         None if was(ERASED) => conditions.push(Condition::new(ERASED, false, "NotErased", CHANGED)),
@@ -135,13 +139,27 @@ fn erased(memory: &HostMemory) -> Option<Condition> {
     let Some(cleaned) = &memory.cleaned else {
         return memory.holds_unknown.then(|| Condition::new(ERASED, false, "NotCleaned", UNKNOWN));
     };
+    let is_claimed = !cleaned.unverified.is_empty() && !cleaned.is_partial;
     let reason = match (cleaned.is_erased, cleaned.method) {
         (true, _) => "Erased",
         (false, Method::Metadata) => "MetadataCleared",
+        (false, Method::Quick | Method::Full) if is_claimed => "ErasedUnverified",
         (false, Method::Quick | Method::Full) => "PartlyErased",
     };
     let text = if memory.holds_unknown { format!("{}; {UNKNOWN}", cleaned.text) } else { cleaned.text.clone() };
     Some(Condition::new(ERASED, cleaned.is_erased, reason, text))
+}
+
+/// Whether the last erasure is unverified; not shown before one was.
+fn wipe_unverified(memory: &HostMemory, was_shown: bool) -> Option<Condition> {
+    let cleaned = memory.cleaned.as_ref();
+    match cleaned.filter(|cleaned| !cleaned.unverified.is_empty()) {
+        Some(cleaned) => Some(Condition::new(WIPE, true, "Unverified", cleaned.unverified.join("; "))),
+        None => {
+            let reason = if cleaned.is_some_and(|cleaned| cleaned.is_erased) { "Verified" } else { "NotErased" };
+            was_shown.then(|| Condition::new(WIPE, false, reason, ""))
+        }
+    }
 }
 
 /// Booked by another consumer than the one whose data is on it, with that one's image in place: its disks stay as

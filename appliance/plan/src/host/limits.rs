@@ -45,6 +45,9 @@ pub struct Limits {
     pub boot_off: SignedDuration,
     /// A power change shows at the BMC (upstream).
     pub power_change: SignedDuration,
+    /// The same after an agent that erased has said that it switches its host off: a machine that imitates the host
+    /// is not to have time until somebody switches the host off for another reason.
+    pub wipe_off: SignedDuration,
     /// Power is looked at this often in a steady state (upstream).
     pub power_poll: SignedDuration,
     /// Power is looked at this often while it changes.
@@ -85,6 +88,7 @@ impl Default for Limits {
             boot_look: SignedDuration::from_secs(20),
             boot_off: SignedDuration::from_secs(60),
             power_change: SignedDuration::from_secs(120),
+            wipe_off: SignedDuration::from_secs(60),
             power_poll: SignedDuration::from_secs(60),
             power_poll_changing: SignedDuration::from_secs(5),
             running: SignedDuration::from_mins(30),

@@ -60,6 +60,7 @@ mod tests {
             work: Work::Idle,
             progress_at: at(heard),
             left: false,
+            left_at: None,
             rebooted: false,
             shown: Vec::new(),
             promised: None,

@@ -18,6 +18,7 @@ use crate::{
         cut::{CleanBoot, Cut},
         effect::{BmcCall, PlanKind, WritePlan},
         seen::ReadyImage,
+        wiped::Wipe,
     },
 };
 
@@ -104,6 +105,9 @@ pub struct HostMemory {
     /// What the last cleaning left behind, by its receipts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cleaned: Option<CleanedNote>,
+    /// An erasure whose end is waited for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wipe: Option<Wipe>,
     /// Data may be on the host's disks, and on which is not known: none was cleaned, or not all of them since.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub holds_unknown: bool,
@@ -491,15 +495,22 @@ pub struct Refused {
     pub plan: u32,
 }
 
-/// What a cleaning proved.
+/// What a cleaning proved, or claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CleanedNote {
     pub at: Timestamp,
     pub method: Method,
-    /// All data of all disks that Firesteel would clean; otherwise less was asked, and `text` says what.
+    /// All data of all disks that Firesteel would clean, by proof; otherwise less was asked, or not all was seen, and
+    /// `text` says what.
     pub is_erased: bool,
+    /// Less was asked than all data of all disks; of an erasure that is unverified.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_partial: bool,
     pub text: String,
+    /// What was not seen of an erasure that claims a grade, so that it is unverified.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unverified: Vec<String>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

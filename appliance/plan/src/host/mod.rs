@@ -64,6 +64,7 @@ mod tombstone;
 mod turn;
 mod unmanaged;
 mod vacancy;
+pub mod wiped;
 
 pub use boot::{BootEntry, boot_entry, current_plan};
 pub use changed::{ChangedDisk, contents_lines};

@@ -321,6 +321,8 @@ pub struct AgentSeen {
     pub progress_at: Timestamp,
     /// Its last report said that it leaves the ramdisk, and was answered.
     pub left: bool,
+    /// When it said so; absent where that was not kept.
+    pub left_at: Option<Timestamp>,
     /// The host asked for a boot script after this agent had said hello: it booted again, so this
     /// agent is gone. The caller steps the host, and so publishes the next attempt, before it
     /// answers that request.

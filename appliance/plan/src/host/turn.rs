@@ -129,6 +129,7 @@ impl<'a> Turn<'a> {
         self.memory.deadline = None;
         self.memory.power = None;
         self.memory.reboot = None;
+        self.memory.wipe = None;
         self.has_deadline = false;
         self.wake = Some(SignedDuration::ZERO);
         Reason::new(text)

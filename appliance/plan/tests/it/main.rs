@@ -29,4 +29,5 @@ mod rollout;
 mod skew;
 mod slots;
 mod uninterruptible;
+mod wipes;
 mod world;

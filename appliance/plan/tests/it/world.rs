@@ -45,6 +45,8 @@ pub(crate) struct World {
     pub(crate) hard_off: HardOff,
     pub(crate) images_work: bool,
     pub(crate) agent_works: bool,
+    /// Otherwise an agent that says that it switches the host off does not.
+    pub(crate) agent_off_works: bool,
     pub(crate) annotations_work: bool,
     /// A boot into the agent was carried out and nobody has said hello yet.
     pub(crate) booting: bool,
@@ -129,6 +131,7 @@ impl World {
             hard_off: HardOff::Works,
             images_work: true,
             agent_works: true,
+            agent_off_works: true,
             annotations_work: true,
             booting: false,
             gone: false,
@@ -238,6 +241,7 @@ impl World {
             work: Work::Idle,
             progress_at: self.now,
             left: false,
+            left_at: None,
             rebooted: false,
             shown: Vec::new(),
             promised: None,
@@ -371,7 +375,13 @@ impl World {
                 agent.left = true;
                 (agent.shown, agent.promised) = (shown(number, write), promised(attempt, number));
             }
-            PlanKind::Reboot | PlanKind::PowerOff => agent.left = true,
+            PlanKind::Reboot => agent.left = true,
+            PlanKind::PowerOff => {
+                (agent.left, agent.left_at) = (true, Some(now));
+                if self.agent_off_works {
+                    self.seen.bmc.power = Power::Off;
+                }
+            }
             PlanKind::Clean { disk } => agent.cleaned.push(cleaned(number, disk, Method::Metadata)),
             PlanKind::Erase(erase) => {
                 agent.cleaned.extend(erase.disks.iter().map(|disk| cleaned(number, disk, erase.method)));

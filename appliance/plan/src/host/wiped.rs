@@ -1,0 +1,227 @@
+//! The end of an erasure: what its agent's receipts prove is called so only where the host was seen to be who erased.
+//! Pure.
+//!
+//! ```text
+//!   receipts for every disk
+//!     ├─ the boot was not all seen, or there is no BMC ──────────────► unverified: what was not seen
+//!     └─ the agent says that it switches the host off ─┬─ the BMC shows "off" within a minute ──► proven
+//!                                                      └─ it does not, or the agent says nothing ► unverified
+//! ```
+//!
+//! A neighbour that imitates the host can send receipts, and cannot switch the host off. What is looked at here comes
+//! before the host's agent is: it has left.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    disk::{DiskIdentity, Method},
+    host::{
+        attempt::{self, Presence},
+        bmc::{Call, call, fault_text},
+        effect::{BmcAction, EventKind, PlanKind, Reason},
+        memory::CleanedNote,
+        restored,
+        seen::{AgentSeen, Power},
+        tombstone,
+        turn::{Turn, later, words},
+    },
+};
+
+/// What receipts say was erased, and how that is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Erased {
+    pub method: Method,
+    pub disks: Vec<DiskIdentity>,
+    /// No disk that could be cleaned is left out.
+    pub is_all: bool,
+    /// All data of all disks that Firesteel would clean.
+    pub is_whole: bool,
+    /// In words, where all observations held.
+    pub proven: String,
+    /// In words, where one did not: what the agent says, without a grade.
+    pub claimed: String,
+}
+
+/// An erasure that claims a grade and whose end is not seen yet.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Wipe {
+    pub attempt: u64,
+    /// The plan by which the agent switches the host off; the newest one where it need not.
+    pub plan: u32,
+    pub since: Timestamp,
+    pub erased: Erased,
+    /// When the BMC was last asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_at: Option<Timestamp>,
+}
+
+/// How the end that is waited for looks.
+enum End {
+    Waiting(Reason),
+    Off,
+    /// Why the host was not seen to switch itself off.
+    Unseen(String),
+}
+
+/// Has the end of an erasure seen whose receipts are all there; `Ok` says what is known of it.
+#[track_caller]
+pub(super) fn conclude(turn: &mut Turn<'_>, erased: Erased) -> Result<String, Reason> {
+    if erased.method == Method::Metadata {
+        return Ok(settle(turn, &erased, Vec::new()));
+    }
+    let unheld = unheld(turn);
+    if !unheld.is_empty() {
+        return Ok(settle(turn, &erased, unheld));
+    }
+    turn.issue(PlanKind::PowerOff);
+    let (attempt, plan) = (turn.memory.attempt, turn.memory.plan_number);
+    turn.memory.wipe = Some(Wipe { attempt, plan, since: turn.now, erased, asked_at: None });
+    turn.deadline(later(turn.now, turn.limits().power_change));
+    let text =
+        "the disks are erased; waiting for the agent to switch the host off, which tells it from another machine";
+    Err(turn.stay(turn.limits().secret_retry, text))
+}
+
+/// What was not seen of the boot that erased.
+fn unheld(turn: &Turn<'_>) -> Vec<String> {
+    if !turn.has_bmc() {
+        return vec!["there is no BMC that could show the host off".to_owned()];
+    }
+    match turn.memory.clean_boot.as_ref().filter(|boot| boot.attempt == turn.memory.attempt) {
+        Some(boot) => boot.unheld(),
+        None => vec!["the host was not switched off and on before it".to_owned()],
+    }
+}
+
+/// Goes on with an erasure whose end is waited for; `None` where there is none.
+#[track_caller]
+pub(super) fn go_on(turn: &mut Turn<'_>) -> Result<Option<String>, Reason> {
+    let Some(mut wipe) = turn.memory.wipe.clone() else { return Ok(None) };
+    let unheld = match end(turn, &mut wipe) {
+        End::Waiting(reason) => {
+            turn.memory.wipe = Some(wipe);
+            return Err(reason);
+        }
+        End::Off => Vec::new(),
+        End::Unseen(why) => vec![format!("the host was not seen to switch itself off after it: {why}")],
+    };
+    Ok(Some(settle(turn, &wipe.erased, unheld)))
+}
+
+fn end(turn: &mut Turn<'_>, wipe: &mut Wipe) -> End {
+    let Some(agent) = attempt::current(turn).filter(|agent| agent.attempt == wipe.attempt) else {
+        return End::Unseen("it booted again".to_owned());
+    };
+    if agent.left {
+        return power(turn, wipe, agent.left_at.unwrap_or(wipe.since));
+    }
+    if attempt::presence(turn) != Presence::Alive {
+        return End::Unseen("its agent went without a word".to_owned());
+    }
+    announce(turn, wipe, agent)
+}
+
+/// The agent has not said yet that it leaves.
+fn announce(turn: &mut Turn<'_>, wipe: &Wipe, agent: &AgentSeen) -> End {
+    let limit = turn.limits().power_change;
+    if turn.now.duration_since(wipe.since) > limit {
+        return End::Unseen(format!("its agent did not say so within {}", words(limit)));
+    }
+    if let attempt::Progress::Failed { message, .. } = attempt::progress(turn, agent) {
+        return End::Unseen(format!("its agent could not: {message}"));
+    }
+    turn.issue_again();
+    turn.deadline(later(wipe.since, limit));
+    let text = "the disks are erased; waiting for the agent to switch the host off";
+    End::Waiting(turn.stay(turn.limits().secret_retry, text))
+}
+
+/// The agent has said that it switches the host off: the BMC is to show that soon.
+fn power(turn: &mut Turn<'_>, wipe: &mut Wipe, left_at: Timestamp) -> End {
+    let (pause, limit) = (turn.limits().power_poll_changing, turn.limits().wipe_off);
+    let until = later(left_at, limit);
+    let mut why = "the BMC did not show it".to_owned();
+    let is_asked = turn.memory.bmc.call.as_ref().is_some_and(|pending| pending.call.action == BmcAction::Probe);
+    if is_asked || wipe.asked_at.is_none_or(|at| turn.now >= later(at, pause)) {
+        match call(turn, BmcAction::Probe) {
+            Call::Waiting(reason) if turn.now <= until => return End::Waiting(reason),
+            Call::Waiting(_) => {}
+            Call::Done => {
+                wipe.asked_at = Some(turn.now);
+                let is_in_time = turn.seen.bmc.power_at.is_some_and(|at| (left_at..=until).contains(&at));
+                if turn.seen.bmc.power == Power::Off && is_in_time {
+                    return End::Off;
+                }
+            }
+            Call::Failed(fault) => {
+                wipe.asked_at = Some(turn.now);
+                why = fault_text(turn, &fault);
+            }
+        }
+    }
+    if turn.now > until {
+        return End::Unseen(format!("{why} within {} after the agent had said so", words(limit)));
+    }
+    turn.deadline(until);
+    End::Waiting(turn.stay(pause, "the disks are erased; waiting until the BMC shows that the host is off"))
+}
+
+/// Keeps and tells what is known of an erasure that is over. Its disks count as erased by their agent's word; whether
+/// that is proven is told.
+fn settle(turn: &mut Turn<'_>, erased: &Erased, unverified: Vec<String>) -> String {
+    turn.memory.wipe = None;
+    turn.memory.plan = None;
+    erased.disks.iter().for_each(|disk| tombstone::settle(turn, disk, erased.method));
+    restored::settle_move(turn);
+    turn.memory.restored = None;
+    if erased.is_whole && erased.is_all {
+        tombstone::settle_all(turn);
+        turn.memory.holds_unknown = false;
+        turn.memory.unknown_of_tenant = false;
+    }
+    let is_whole = erased.is_whole && !turn.memory.holds_unknown;
+    let text = told(erased, &unverified);
+    if !unverified.is_empty() {
+        turn.event(EventKind::Warning, "WipeUnverified", text.clone());
+    }
+    turn.memory.cleaned = Some(CleanedNote {
+        at: turn.now,
+        method: erased.method,
+        is_erased: is_whole && unverified.is_empty(),
+        is_partial: !is_whole,
+        text: text.clone(),
+        unverified,
+    });
+    text
+}
+
+fn told(erased: &Erased, unverified: &[String]) -> String {
+    if unverified.is_empty() {
+        return erased.proven.clone();
+    }
+    format!("unverified: {}; what was not seen: {}", erased.claimed, unverified.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_grade_is_told_only_where_everything_was_seen() {
+        let erased = Erased {
+            method: Method::Full,
+            disks: Vec::new(),
+            is_all: true,
+            is_whole: true,
+            proven: "purged by sanitize-block".into(),
+            claimed: "erased by sanitize-block".into(),
+        };
+        assert_eq!(told(&erased, &[]), "purged by sanitize-block");
+        let text = told(&erased, &["there is no BMC".into(), "it booted again".into()]);
+        assert!(text.starts_with("unverified: ") && text.ends_with("there is no BMC; it booted again"), "{text}");
+        assert!(!text.contains("purge"), "{text}");
+    }
+}

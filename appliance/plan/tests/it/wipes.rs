@@ -1,0 +1,294 @@
+//! What an erasure is called: by proof, or unverified with what was not seen.
+
+use firesteel_plan::{
+    Effect,
+    disk::{Cleaned, Grade, Method},
+    host::{BmcAction, PlanKind, Power, Work},
+};
+use firesteel_resources::{
+    ObjectReference,
+    bare_metal_host::{ProvisioningState as S, annotations},
+    condition::{ConditionStatus, find_condition},
+};
+
+use crate::world::{HardOff, World, cleaned, disk, image, with_work};
+
+fn book(world: &mut World, consumer: Option<&str>) {
+    let reference = consumer.map(|name| ObjectReference {
+        kind: "HostClaim".into(),
+        name: name.into(),
+        ..ObjectReference::default()
+    });
+    world.edit(|host| host.spec.consumer_ref = reference);
+}
+
+fn condition(world: &World, name: &str) -> Option<(ConditionStatus, String, String)> {
+    let status = world.seen.host.status.as_ref()?;
+    let found = find_condition(&status.conditions, name)?;
+    Some((found.status, found.reason.clone(), found.message.clone()))
+}
+
+/// A host that is installed for a claim, which lets it go.
+fn released(mut world: World) -> World {
+    world.disks = vec![disk("sda", "A", 20)];
+    book(&mut world, Some("one"));
+    world.run();
+    if world.state() != S::Provisioned {
+        world.hello();
+        world.run();
+    }
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    world.pass(60);
+    world.effects.clear();
+    world.events.clear();
+    world.edit(|host| host.spec.image = None);
+    book(&mut world, None);
+    world
+}
+
+/// Runs until the agent has erased with the best grade, and says so.
+fn run_to_receipts(world: &mut World) {
+    for _ in 0..400 {
+        if world.booting {
+            world.hello();
+        }
+        let step = world.step();
+        let erase = step.effects.iter().find_map(|effect| match effect {
+            Effect::IssuePlan { number, plan: PlanKind::Erase(erase), .. } => Some((*number, erase.clone())),
+            _ => None,
+        });
+        if let Some((number, erase)) = erase {
+            let purged = |disk| Cleaned {
+                by: "sanitize-crypto".into(),
+                grade: Grade::Purge,
+                ..cleaned(number, disk, Method::Full)
+            };
+            world.agent().cleaned = erase.disks.iter().map(purged).collect();
+            return;
+        }
+        if step.wake.is_some_and(|wake| !wake.is_zero()) {
+            world.pass(1);
+        }
+    }
+    panic!("no plan to erase in {:?}: {}", world.state(), world.reason());
+}
+
+/// Steps with the time that each step asks for until the host is available.
+fn run_to_available(world: &mut World) {
+    for _ in 0..200 {
+        if world.state() == S::Available {
+            return;
+        }
+        let step = world.step();
+        if step.wake.is_some_and(|wake| !wake.is_zero()) {
+            world.pass(5);
+        }
+    }
+    panic!("not available: {:?} {}", world.state(), world.reason());
+}
+
+/// No word that people or programs read says more than was seen.
+fn check_words(world: &World) {
+    let status = serde_json::to_string(&world.seen.host.status).unwrap();
+    let events: Vec<String> = world.events.iter().map(|event| event.message.clone()).collect();
+    let note = world.memory().cleaned.as_ref().map(|cleaned| cleaned.text.clone()).unwrap_or_default();
+    for text in events.iter().chain([&status, &note]) {
+        let told = text.to_lowercase();
+        assert!(!told.contains("purge") && !told.contains("800-88"), "{text}");
+    }
+}
+
+fn is_unverified(world: &World, why: &str) {
+    let note = world.memory().cleaned.clone().unwrap();
+    assert!(!note.is_erased && note.text.starts_with("unverified: ") && note.text.contains(why), "{note:?}");
+    let (status, reason, text) = condition(world, "DisksErased").unwrap();
+    assert_eq!((status, reason.as_str()), (ConditionStatus::False, "ErasedUnverified"), "{text}");
+    let (status, reason, text) = condition(world, "WipeUnverified").unwrap();
+    assert_eq!((status, reason.as_str()), (ConditionStatus::True, "Unverified"));
+    assert!(text.contains(why), "{text}");
+    assert!(world.events.iter().any(|event| event.reason == "WipeUnverified"));
+    check_words(world);
+}
+
+#[test]
+fn an_erasure_is_proven_where_all_was_seen() {
+    let mut world = released(World::new());
+    run_to_receipts(&mut world);
+    run_to_available(&mut world);
+    let note = world.memory().cleaned.clone().unwrap();
+    assert!(
+        note.is_erased && note.unverified.is_empty() && note.text.contains("purged by sanitize-crypto"),
+        "{note:?}"
+    );
+    assert_eq!(condition(&world, "DisksErased").unwrap().1, "Erased");
+    assert_eq!(condition(&world, "WipeUnverified"), None);
+    assert!(world.memory().wipe.is_none() && world.memory().tenant.is_none());
+    let end = |effect: &Effect| matches!(effect, Effect::IssuePlan { plan: PlanKind::PowerOff, .. });
+    assert!(world.count(end) > 0);
+}
+
+/// A neighbour with the host's MAC can send receipts, and say that it leaves.
+#[test]
+fn a_host_that_stays_on_after_its_agent_said_good_bye_is_unverified() {
+    let mut world = released(World::new());
+    run_to_receipts(&mut world);
+    world.agent_off_works = false;
+    let began = world.now;
+    run_to_available(&mut world);
+    let waited = world.now.duration_since(began).as_secs();
+    assert!((60..90).contains(&waited), "{waited}");
+    is_unverified(&world, "the BMC did not show it within 60 s");
+    assert_eq!(world.memory().tenant, None, "the host goes on");
+}
+
+/// Somebody switches the host off for another reason.
+#[test]
+fn a_host_that_is_seen_off_too_late_is_unverified() {
+    let mut world = released(World::new());
+    run_to_receipts(&mut world);
+    world.agent_off_works = false;
+    world.step();
+    assert!(world.agent().left && world.memory().wipe.is_some(), "{}", world.reason());
+    world.pass(62);
+    world.seen.bmc.power = Power::Off;
+    run_to_available(&mut world);
+    is_unverified(&world, "within 60 s");
+}
+
+/// What the BMC showed before the agent said so tells nothing.
+#[test]
+fn a_look_from_before_the_announcement_does_not_count() {
+    let mut world = released(World::new());
+    run_to_receipts(&mut world);
+    world.bmc_works = false;
+    world.step();
+    world.seen.bmc.power = Power::Off;
+    run_to_available(&mut world);
+    is_unverified(&world, "no route");
+}
+
+#[test]
+fn an_agent_that_does_not_say_good_bye_is_not_waited_for_long() {
+    type Change = fn(&mut World);
+    let changes: [(Change, &str); 3] = [
+        (|_| {}, "did not say so within 2 min"),
+        (|world| world.agent().rebooted = true, "went without a word"),
+        (
+            |world| {
+                let failed = Work::Failed { step: "power-off".into(), message: "no".into(), disk_changed: false };
+                with_work(world, failed);
+            },
+            "could not: power-off: no",
+        ),
+    ];
+    for (change, why) in changes {
+        let mut world = released(World::new());
+        run_to_receipts(&mut world);
+        world.agent_works = false;
+        world.step();
+        assert!(world.memory().wipe.is_some(), "{}", world.reason());
+        change(&mut world);
+        run_to_available(&mut world);
+        is_unverified(&world, why);
+    }
+}
+
+#[test]
+fn what_was_not_seen_of_the_boot_is_named_and_the_agent_stays() {
+    type Change = fn(&mut World);
+    let changes: [(Change, &str); 4] = [
+        (|world| world.hard_off = HardOff::Ignored, "not seen off before it"),
+        (|world| world.edit(|host| host.spec.disable_power_off = true), "spec.disablePowerOff"),
+        (|world| world.seen.bmc.once_unset = Some("Continuous Pxe".into()), "Continuous Pxe"),
+        (|world| world.seen.bmc.once_unread = Some("the BMC still has it: Once Pxe".into()), "Once Pxe"),
+    ];
+    for (change, why) in changes {
+        let mut world = released(World::new());
+        change(&mut world);
+        run_to_receipts(&mut world);
+        let attempt = world.memory().attempt;
+        run_to_available(&mut world);
+        is_unverified(&world, why);
+        assert_eq!((world.memory().attempt, world.agent().left), (attempt, false), "{why}");
+    }
+}
+
+#[test]
+fn without_a_bmc_nothing_is_proven_and_the_host_is_available() {
+    let mut world = World::without_bmc();
+    world.settle();
+    world.hello();
+    let mut world = released(world);
+    world.settle();
+    world.pass(60);
+    world.hello();
+    run_to_receipts(&mut world);
+    run_to_available(&mut world);
+    is_unverified(&world, "there is no BMC");
+    // What is written next ends it.
+    world.edit(|host| host.spec.image = Some(image("two")));
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    assert_eq!(condition(&world, "WipeUnverified").map(|found| found.0), Some(ConditionStatus::False));
+}
+
+/// As after an upgrade in the middle of an erasure: it is not interrupted.
+#[test]
+fn an_erasure_of_an_unknown_boot_is_unverified() {
+    let mut world = released(World::new());
+    run_to_receipts(&mut world);
+    world.seen.memory.clean_boot = None;
+    run_to_available(&mut world);
+    is_unverified(&world, "not switched off and on before it");
+}
+
+#[test]
+fn a_process_that_dies_at_any_step_of_the_end_changes_nothing() {
+    for dies_at in 0..8 {
+        let mut world = released(World::new());
+        run_to_receipts(&mut world);
+        for step in 0..40 {
+            if step == dies_at {
+                world.seen.started_at = world.now;
+                let power = world.seen.bmc.power;
+                world.seen.bmc = firesteel_plan::host::BmcSeen { power, ..firesteel_plan::host::BmcSeen::default() };
+            }
+            world.step();
+        }
+        assert_eq!(world.state(), S::Available, "{dies_at}: {}", world.reason());
+        assert!(world.memory().cleaned.as_ref().is_some_and(|note| note.is_erased), "{dies_at}");
+    }
+}
+
+#[test]
+fn a_deletion_waits_for_the_end() {
+    for works in [true, false] {
+        let mut world = released(World::new());
+        run_to_receipts(&mut world);
+        world.agent_off_works = works;
+        world.step();
+        world.delete();
+        for _ in 0..60 {
+            world.step();
+            world.pass(5);
+        }
+        assert!(world.gone, "{:?} {}", world.state(), world.reason());
+        assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })), 0, "it was erased by its word");
+    }
+}
+
+/// An erasure that ended claims nothing where the next boot of the host is what asked.
+#[test]
+fn a_host_that_was_booted_by_force_meanwhile_is_unverified() {
+    let mut world = released(World::new());
+    run_to_receipts(&mut world);
+    world.agent_works = false;
+    world.step();
+    world.annotate(annotations::REBOOT, r#"{"force":true}"#);
+    world.step();
+    world.step();
+    run_to_available(&mut world);
+    is_unverified(&world, "it booted again");
+    let resets = |effect: &Effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::NetBoot);
+    assert!(world.count(resets) > 0);
+}
