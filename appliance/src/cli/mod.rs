@@ -109,6 +109,8 @@ pub enum Command {
     Retry { host: String },
     /// Take the machine that was refused for a host as this host: its board or firmware was changed
     AcceptIdentity { host: String },
+    /// Let a host go on whose erasure is unverified and held
+    AcceptWipe { host: String },
     /// Restart a host through its BMC
     Reboot {
         host: String,
@@ -274,6 +276,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Adopt { machine, name } => adopt::run(&client()?, &machine, &name).await,
         Command::Retry { host } => request::retry(&client()?, &host).await,
         Command::AcceptIdentity { host } => request::accept_identity(&client()?, &host).await,
+        Command::AcceptWipe { host } => request::accept_wipe(&client()?, &host).await,
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
         Command::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,

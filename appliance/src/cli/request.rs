@@ -1,12 +1,14 @@
-//! `retry`, `accept-identity`, `reboot`, `lock` and `release`: requests to the planner, stored on the host as annotations or
-//! as its deletion. The planner alone moves the host.
+//! `retry`, `accept-identity`, `accept-wipe`, `reboot`, `lock` and `release`: requests to the planner, stored on the host as
+//! annotations or as its deletion. The planner alone moves the host.
 
 use anyhow::Context as _;
+use firesteel_plan::{HostMemory, host::wiped::Wipe};
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     bare_metal_host::{ErrorType, ProvisioningState, annotations},
     host_journal::RefusedIdentity,
 };
+use serde::Deserialize as _;
 use serde_json::json;
 
 use super::{Client, kinds, print_text};
@@ -31,10 +33,7 @@ pub(crate) async fn retry(client: &Client, host: &str) -> anyhow::Result<()> {
 /// # Errors
 /// When there is no such host, no machine was refused for it, or the appliance does not answer.
 pub(crate) async fn accept_identity(client: &Client, host: &str) -> anyhow::Result<()> {
-    let journals = kinds::collection(kinds::by_name("hostjournals")?, &client.namespace);
-    let journal = client.get(&format!("{journals}/{host}")).await?;
-    let journal: HostJournal = serde_json::from_value(journal).context("reading the appliance's answer")?;
-    let refused = journal.status.refused_identity.with_context(|| {
+    let refused = journal_of(client, host).await?.status.refused_identity.with_context(|| {
         format!("could not accept a machine as {host}: none was refused; `firesteel describe host {host}` shows its identity")
     })?;
     annotate(client, host, annotations::ACCEPT_IDENTITY, &refused.mark()).await?;
@@ -47,6 +46,31 @@ pub(crate) async fn accept_identity(client: &Client, host: &str) -> anyhow::Resu
         or_none(serial)
     ));
     Ok(())
+}
+
+/// # Errors
+/// When there is no such host, none of its erasures is held, or the appliance does not answer.
+pub(crate) async fn accept_wipe(client: &Client, host: &str) -> anyhow::Result<()> {
+    let journal = journal_of(client, host).await?;
+    let memory =
+        HostMemory::deserialize(&journal.status.memory).context("reading what the appliance knows of the host")?;
+    let held = memory.wipe.filter(Wipe::is_held).with_context(|| {
+        format!(
+            "could not accept an erasure of {host}: none is held; `firesteel describe host {host}` shows where it is"
+        )
+    })?;
+    annotate(client, host, annotations::ACCEPT_WIPE, &held.mark()).await?;
+    print_text(&format!(
+        "{host}: its erasure is taken as enough, and stays unverified ({}); follow it with `firesteel watch {host}`\n",
+        held.unverified.join("; ")
+    ));
+    Ok(())
+}
+
+async fn journal_of(client: &Client, host: &str) -> anyhow::Result<HostJournal> {
+    let journals = kinds::collection(kinds::by_name("hostjournals")?, &client.namespace);
+    let journal = client.get(&format!("{journals}/{host}")).await?;
+    serde_json::from_value(journal).context("reading the appliance's answer")
 }
 
 /// # Errors

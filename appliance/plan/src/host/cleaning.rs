@@ -106,7 +106,7 @@ fn give_up(turn: &mut Turn<'_>, why: String) -> Reason {
 
 #[track_caller]
 fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: ErrorType) -> Result<String, Reason> {
-    if let Some(text) = wiped::go_on(turn)? {
+    if let Some(text) = wiped::go_on(turn, kind)? {
         return Ok(text);
     }
     gate::stop(turn)?;
@@ -129,7 +129,7 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
     let missing: Vec<DiskIdentity> =
         cleaning.disks.iter().filter(|wanted| disk::proof(cleaning.method, wanted, &shown).is_err()).cloned().collect();
     if missing.is_empty() {
-        return wiped::conclude(turn, erased(&shown, &cleaning));
+        return wiped::conclude(turn, erased(&shown, &cleaning), kind);
     }
     issue(turn, agent, next, &cleaning, (missing, targets), kind)
 }
@@ -191,7 +191,7 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
     turn.memory.clean_failures = 0;
     turn.event(EventKind::Warning, "CleaningStopped", text.clone());
     let (at, unverified) = (turn.now, Vec::new());
-    let note = CleanedNote { at, method, is_erased: false, is_partial: true, text, unverified };
+    let note = CleanedNote { at, method, is_erased: false, is_partial: true, text, unverified, accepted_at: None };
     turn.memory.cleaned = (method > Method::Metadata).then_some(note);
 }
 

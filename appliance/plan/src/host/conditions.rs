@@ -13,7 +13,7 @@
 //! | IdentityChanged | another machine boots as the host, and is refused | SameMachine, after that |
 //! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
 //! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; ErasedUnverified: by the agent's word; NotCleaned: which disks to clean was not known; NotErased: written since |
-//! | WipeUnverified | not all was seen that tells the host's erasure from another machine's | Verified; NotErased: written since |
+//! | WipeUnverified | not all was seen that tells the host's erasure from another machine's: Unverified, Held, Accepted | Verified; NotErased: written since |
 //! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for somebody else than its consumer |
 //! | BootOverride | after it was false | NotOffered: the host boots by its own order; NotTakenBack: it stays set |
 //! | NetworkBoot | after it was false | BootStalled: what was fetched was not started; AddressMismatch: asked for from another address |
@@ -152,9 +152,18 @@ fn erased(memory: &HostMemory) -> Option<Condition> {
 
 /// Whether the last erasure is unverified; not shown before one was.
 fn wipe_unverified(memory: &HostMemory, was_shown: bool) -> Option<Condition> {
+    if let Some(held) = memory.wipe.as_ref().filter(|wipe| wipe.is_held()) {
+        return Some(Condition::new(WIPE, true, "Held", held.unverified.join("; ")));
+    }
     let cleaned = memory.cleaned.as_ref();
     match cleaned.filter(|cleaned| !cleaned.unverified.is_empty()) {
-        Some(cleaned) => Some(Condition::new(WIPE, true, "Unverified", cleaned.unverified.join("; "))),
+        Some(cleaned) => {
+            let text = cleaned.unverified.join("; ");
+            Some(match cleaned.accepted_at {
+                Some(at) => Condition::new(WIPE, true, "Accepted", format!("{text}; accepted at {at:.0}")),
+                None => Condition::new(WIPE, true, "Unverified", text),
+            })
+        }
         None => {
             let reason = if cleaned.is_some_and(|cleaned| cleaned.is_erased) { "Verified" } else { "NotErased" };
             was_shown.then(|| Condition::new(WIPE, false, reason, ""))

@@ -511,6 +511,9 @@ pub struct CleanedNote {
     /// What was not seen of an erasure that claims a grade, so that it is unverified.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unverified: Vec<String>,
+    /// When a person said that it is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

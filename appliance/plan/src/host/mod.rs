@@ -118,6 +118,7 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     cut::notice(turn);
     retry(turn);
     accept_identity(turn);
+    wiped::accept(turn);
     guards::drop_taken(turn);
     guards::heed(turn);
     restored::look(turn);

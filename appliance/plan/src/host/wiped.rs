@@ -8,9 +8,13 @@
 //!                                                      └─ it does not, or the agent says nothing ► unverified
 //! ```
 //!
+//! What is unverified goes on, unless its owner holds it (`whenUnverified` in the annotation `firesteel.dev/cleaning`):
+//! then a person accepts it, or has the host erased once more.
+//!
 //! A neighbour that imitates the host can send receipts, and cannot switch the host off. What is looked at here comes
 //! before the host's agent is: it has left.
 
+use firesteel_resources::bare_metal_host::{ErrorType, annotations, cleaning::WhenUnverified};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +23,7 @@ use crate::{
     host::{
         attempt::{self, Presence},
         bmc::{Call, call, fault_text},
-        effect::{BmcAction, EventKind, PlanKind, Reason},
+        effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
         memory::CleanedNote,
         restored,
         seen::{AgentSeen, Power},
@@ -56,6 +60,26 @@ pub struct Wipe {
     /// When the BMC was last asked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked_at: Option<Timestamp>,
+    /// What was not seen; empty while the end is waited for. With it the host is held.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unverified: Vec<String>,
+    /// When a person said that it is enough.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_at: Option<Timestamp>,
+}
+
+impl Wipe {
+    /// Names the erasure, for the request that accepts it.
+    #[must_use]
+    pub fn mark(&self) -> String {
+        format!("{}/{}", self.attempt, self.plan)
+    }
+
+    /// Says whether it waits for a person.
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.unverified.is_empty()
+    }
 }
 
 /// How the end that is waited for looks.
@@ -68,17 +92,19 @@ enum End {
 
 /// Has the end of an erasure seen whose receipts are all there; `Ok` says what is known of it.
 #[track_caller]
-pub(super) fn conclude(turn: &mut Turn<'_>, erased: Erased) -> Result<String, Reason> {
-    if erased.method == Method::Metadata {
-        return Ok(settle(turn, &erased, Vec::new()));
+pub(super) fn conclude(turn: &mut Turn<'_>, erased: Erased, kind: ErrorType) -> Result<String, Reason> {
+    let claims = erased.method > Method::Metadata;
+    let unverified = if claims { unheld(turn) } else { Vec::new() };
+    let waits = claims && unverified.is_empty();
+    if waits {
+        turn.issue(PlanKind::PowerOff);
     }
-    let unheld = unheld(turn);
-    if !unheld.is_empty() {
-        return Ok(settle(turn, &erased, unheld));
-    }
-    turn.issue(PlanKind::PowerOff);
     let (attempt, plan) = (turn.memory.attempt, turn.memory.plan_number);
-    turn.memory.wipe = Some(Wipe { attempt, plan, since: turn.now, erased, asked_at: None });
+    let wipe = Wipe { attempt, plan, since: turn.now, erased, asked_at: None, unverified, accepted_at: None };
+    if !waits {
+        return over(turn, wipe, kind);
+    }
+    turn.memory.wipe = Some(wipe);
     turn.deadline(later(turn.now, turn.limits().power_change));
     let text =
         "the disks are erased; waiting for the agent to switch the host off, which tells it from another machine";
@@ -98,17 +124,74 @@ fn unheld(turn: &Turn<'_>) -> Vec<String> {
 
 /// Goes on with an erasure whose end is waited for; `None` where there is none.
 #[track_caller]
-pub(super) fn go_on(turn: &mut Turn<'_>) -> Result<Option<String>, Reason> {
+pub(super) fn go_on(turn: &mut Turn<'_>, kind: ErrorType) -> Result<Option<String>, Reason> {
     let Some(mut wipe) = turn.memory.wipe.clone() else { return Ok(None) };
-    let unheld = match end(turn, &mut wipe) {
+    if wipe.is_held() {
+        if turn.requests.retry {
+            turn.memory.wipe = None;
+            attempt::open(turn);
+            return Ok(None);
+        }
+        attempt::keep_fresh(turn);
+        return over(turn, wipe, kind).map(Some);
+    }
+    match end(turn, &mut wipe) {
         End::Waiting(reason) => {
             turn.memory.wipe = Some(wipe);
             return Err(reason);
         }
-        End::Off => Vec::new(),
-        End::Unseen(why) => vec![format!("the host was not seen to switch itself off after it: {why}")],
-    };
-    Ok(Some(settle(turn, &wipe.erased, unheld)))
+        End::Off => {}
+        End::Unseen(why) => {
+            wipe.unverified.push(format!("the host was not seen to switch itself off after it: {why}"));
+        }
+    }
+    over(turn, wipe, kind).map(Some)
+}
+
+/// All is known of the erasure that will be: `Err` where its owner has it held, and nobody has accepted it.
+#[track_caller]
+fn over(turn: &mut Turn<'_>, wipe: Wipe, kind: ErrorType) -> Result<String, Reason> {
+    let holds = turn.requests.cleaning.when_unverified == WhenUnverified::Hold;
+    if !wipe.is_held() || !holds || wipe.accepted_at.is_some() {
+        if turn.memory.wipe.as_ref().is_some_and(Wipe::is_held) {
+            // That it was held is no error any more.
+            turn.memory.failure = None;
+        }
+        return Ok(settle(turn, wipe));
+    }
+    let host = &turn.seen.host.metadata.name;
+    let goes = if turn.is_deleting() { "; `firesteel release --force` lets it go as it is" } else { "" };
+    let text = format!(
+        "held, because the erasure is unverified: {}; `firesteel accept-wipe {host}` lets the host go on, and `firesteel \
+         retry {host}` has it erased once more{goes}",
+        wipe.unverified.join("; ")
+    );
+    turn.memory.plan = None;
+    turn.memory.wipe = Some(wipe);
+    Err(turn.blocked(kind, turn.limits().slow_poll, text))
+}
+
+/// A person says that an unverified erasure is enough.
+pub(super) fn accept(turn: &mut Turn<'_>) {
+    let Some(mark) = turn.requests.accept_wipe.clone() else { return };
+    turn.effect(Effect::RemoveAnnotation { key: annotations::ACCEPT_WIPE.to_owned() });
+    let now = turn.now;
+    match turn.memory.wipe.as_mut().filter(|wipe| wipe.is_held() && wipe.mark() == mark) {
+        Some(wipe) => {
+            wipe.accepted_at = Some(now);
+            let text = format!(
+                "the unverified erasure {mark} was accepted; what was not seen: {}",
+                wipe.unverified.join("; ")
+            );
+            turn.event(EventKind::Normal, "WipeAccepted", text);
+        }
+        // The removal of the annotation may take a step longer.
+        None if turn.memory.cleaned.as_ref().is_some_and(|cleaned| cleaned.accepted_at.is_some()) => {}
+        None => {
+            let text = format!("no erasure {mark:?} is held: `firesteel accept-wipe` accepts the one that is");
+            turn.event(EventKind::Warning, "WipeNotAccepted", text);
+        }
+    }
 }
 
 fn end(turn: &mut Turn<'_>, wipe: &mut Wipe) -> End {
@@ -171,7 +254,8 @@ fn power(turn: &mut Turn<'_>, wipe: &mut Wipe, left_at: Timestamp) -> End {
 
 /// Keeps and tells what is known of an erasure that is over. Its disks count as erased by their agent's word; whether
 /// that is proven is told.
-fn settle(turn: &mut Turn<'_>, erased: &Erased, unverified: Vec<String>) -> String {
+fn settle(turn: &mut Turn<'_>, wipe: Wipe) -> String {
+    let Wipe { erased, unverified, accepted_at, .. } = wipe;
     turn.memory.wipe = None;
     turn.memory.plan = None;
     erased.disks.iter().for_each(|disk| tombstone::settle(turn, disk, erased.method));
@@ -183,7 +267,7 @@ fn settle(turn: &mut Turn<'_>, erased: &Erased, unverified: Vec<String>) -> Stri
         turn.memory.unknown_of_tenant = false;
     }
     let is_whole = erased.is_whole && !turn.memory.holds_unknown;
-    let text = told(erased, &unverified);
+    let text = told(&erased, &unverified);
     if !unverified.is_empty() {
         turn.event(EventKind::Warning, "WipeUnverified", text.clone());
     }
@@ -194,6 +278,7 @@ fn settle(turn: &mut Turn<'_>, erased: &Erased, unverified: Vec<String>) -> Stri
         is_partial: !is_whole,
         text: text.clone(),
         unverified,
+        accepted_at,
     });
     text
 }

@@ -292,3 +292,122 @@ fn a_host_that_was_booted_by_force_meanwhile_is_unverified() {
     let resets = |effect: &Effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::NetBoot);
     assert!(world.count(resets) > 0);
 }
+
+/// A host whose owner wants proof, and whose BMC does not show the override used up.
+fn held() -> World {
+    let mut world = released(World::new());
+    world.annotate(annotations::CLEANING, r#"{"whenUnverified":"hold"}"#);
+    world.seen.bmc.once_unread = Some("the BMC still has it: Once Pxe".into());
+    run_to_receipts(&mut world);
+    world.settle();
+    assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
+    world
+}
+
+#[test]
+fn an_unverified_erasure_is_held_until_a_person_accepts_it() {
+    let mut world = held();
+    for part in ["unverified", "Once Pxe", "firesteel accept-wipe a", "firesteel retry a"] {
+        assert!(world.reason().contains(part), "{part}: {}", world.reason());
+    }
+    assert_eq!(condition(&world, "WipeUnverified").unwrap().1, "Held");
+    assert!(world.memory().failure.is_some() && world.memory().tenant.is_some());
+    let mark = world.memory().wipe.as_ref().unwrap().mark();
+    let (effects, events) = (world.effects.len(), world.events.len());
+    for _ in 0..100 {
+        world.pass(600);
+        let now = world.now;
+        world.agent().last_report_at = now;
+        world.step();
+    }
+    assert_eq!((world.state(), world.effects.len(), world.events.len()), (S::Deprovisioning, effects, events));
+    world.annotate(annotations::ACCEPT_WIPE, "1/1");
+    world.step();
+    assert_eq!(world.state(), S::Deprovisioning, "another erasure's mark");
+    assert!(world.events.iter().any(|event| event.reason == "WipeNotAccepted"));
+    assert!(!world.seen.host.metadata.annotations.contains_key(annotations::ACCEPT_WIPE), "one-shot");
+    world.annotate(annotations::ACCEPT_WIPE, &mark);
+    world.run();
+    assert_eq!((world.state(), world.memory().failure.is_some()), (S::Available, false), "{}", world.reason());
+    assert!(world.memory().tenant.is_none() && world.memory().wipe.is_none());
+    let accepted = world.events.iter().filter(|event| event.reason == "WipeAccepted").count();
+    let (status, reason, text) = condition(&world, "WipeUnverified").unwrap();
+    assert_eq!((accepted, status, reason.as_str()), (1, ConditionStatus::True, "Accepted"));
+    assert!(text.contains("accepted at 2026"), "{text}");
+    assert_eq!(condition(&world, "DisksErased").unwrap().1, "ErasedUnverified");
+    check_words(&world);
+}
+
+#[test]
+fn a_held_host_goes_on_when_its_owner_holds_it_no_more() {
+    let mut world = held();
+    world.annotate(annotations::CLEANING, r#"{"whenUnverified":"accept"}"#);
+    world.run();
+    assert_eq!((world.state(), world.memory().failure.is_some()), (S::Available, false), "{}", world.reason());
+    is_unverified(&world, "Once Pxe");
+}
+
+#[test]
+fn a_retry_has_a_held_host_erased_once_more() {
+    let mut world = held();
+    let attempt = world.memory().attempt;
+    world.effects.clear();
+    world.seen.bmc.once_unread = None;
+    world.annotate(annotations::RETRY, "");
+    run_to_receipts(&mut world);
+    assert!(world.memory().attempt > attempt);
+    world.run();
+    assert_eq!(world.state(), S::Available, "{}", world.reason());
+    assert!(world.memory().cleaned.as_ref().is_some_and(|note| note.is_erased), "{:?}", world.memory().cleaned);
+}
+
+/// The agent that erased may go: what it showed is kept.
+#[test]
+fn a_held_host_may_restart() {
+    let mut world = held();
+    let mark = world.memory().wipe.as_ref().unwrap().mark();
+    world.agent().rebooted = true;
+    world.settle();
+    assert_eq!((world.state(), world.memory().wipe.is_some()), (S::Deprovisioning, true), "{}", world.reason());
+    world.annotate(annotations::ACCEPT_WIPE, &mark);
+    world.run();
+    assert_eq!(world.state(), S::Available, "{}", world.reason());
+}
+
+#[test]
+fn a_held_host_is_deleted_by_a_persons_word_alone() {
+    for (key, is_force) in [(annotations::ACCEPT_WIPE, false), (annotations::RELEASE_FORCE, true)] {
+        let mut world = held();
+        let mark = world.memory().wipe.as_ref().unwrap().mark();
+        world.delete();
+        for _ in 0..100 {
+            world.pass(600);
+            let now = world.now;
+            world.agent().last_report_at = now;
+            world.step();
+        }
+        assert!(!world.gone && world.reason().contains("release --force"), "{}", world.reason());
+        world.annotate(key, &mark);
+        world.run();
+        world.pass(10);
+        world.run();
+        assert!(world.gone, "{:?} {}", world.state(), world.reason());
+        assert_eq!(world.count(|effect| matches!(effect, Effect::Tombstone { .. })) > 0, is_force);
+    }
+}
+
+#[test]
+fn without_a_bmc_a_host_is_held_as_well() {
+    let mut world = World::without_bmc();
+    world.settle();
+    world.hello();
+    let mut world = released(world);
+    world.annotate(annotations::CLEANING, r#"{"whenUnverified":"hold"}"#);
+    world.settle();
+    world.pass(60);
+    world.hello();
+    run_to_receipts(&mut world);
+    world.settle();
+    assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
+    assert!(world.reason().contains("there is no BMC"), "{}", world.reason());
+}

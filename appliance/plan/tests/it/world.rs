@@ -7,8 +7,8 @@ use firesteel_plan::{
     disk::{Cleaned, Grade, Method},
     evidence::{ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite, Shows},
     host::{
-        AgentSeen, BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, CredentialsSeen, Event, Halt, ImageSeen,
-        PlanKind, Power, ReadyImage, UserDataSeen, Work, WritePlan,
+        AgentSeen, BmcAction, BmcFault, CredentialsSeen, Event, Halt, ImageSeen, PlanKind, Power, ReadyImage,
+        UserDataSeen, Work, WritePlan,
         counted::{Counted, counted},
     },
 };
@@ -19,6 +19,10 @@ use firesteel_resources::{
     host_journal::{HandedFile, PromisedForm, PromisedForms, PromisedHandOff},
 };
 use jiff::{SignedDuration, Timestamp};
+
+mod bmc;
+
+pub(crate) use bmc::HardOff;
 
 pub(crate) const MAC: &str = "52:54:00:00:00:01";
 
@@ -53,15 +57,6 @@ pub(crate) struct World {
     pub(crate) gone: bool,
     /// What an inspection finds, if a test says so.
     pub(crate) disks: Vec<DiskRecord>,
-}
-
-/// What becomes of an order to cut the power.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum HardOff {
-    Works,
-    /// Accepted, and the host stays on.
-    Ignored,
-    Refused,
 }
 
 pub(crate) fn disk(name: &str, serial: &str, gb: u64) -> DiskRecord {
@@ -307,45 +302,6 @@ impl World {
             | Effect::RebootDiscoveryAgent { .. }
             | Effect::Tombstone { .. } => {}
         }
-    }
-
-    fn bmc(&mut self, call: &BmcCall) {
-        if self.seen.bmc.last.as_ref().is_some_and(|last| last.ticket == call.ticket) {
-            return;
-        }
-        if !self.bmc_answers {
-            self.seen.bmc.in_flight = true;
-            return;
-        }
-        let fault = BmcFault { kind: BmcFaultKind::Unreachable, message: "no route".into() };
-        let unreachable = if self.bmc_works { Ok(()) } else { Err(fault) };
-        let mut result = self.refuses.clone().map_or(unreachable, Err);
-        if result.is_ok() && !self.soft_off_works && call.action == (BmcAction::PowerOff { hard: false }) {
-            let message = "the BMC cannot shut the OS down".into();
-            result = Err(BmcFault { kind: BmcFaultKind::Unsupported, message });
-        }
-        let is_cut = call.action == (BmcAction::PowerOff { hard: true });
-        if result.is_ok() && is_cut && self.hard_off == HardOff::Refused {
-            result = Err(BmcFault { kind: BmcFaultKind::Refused, message: "it is not allowed".into() });
-        }
-        let is_done = result.is_ok();
-        self.seen.bmc.last = Some(BmcOutcome { ticket: call.ticket, at: self.now, result });
-        if !is_done {
-            return;
-        }
-        match call.action {
-            BmcAction::Probe if self.seen.bmc.power == Power::Unknown => self.seen.bmc.power = Power::Off,
-            _ if !self.power_works || is_cut && self.hard_off == HardOff::Ignored => {}
-            BmcAction::NetBoot => {
-                self.seen.bmc.was_off_at_boot = self.seen.bmc.power == Power::Off;
-                self.seen.bmc.power = Power::On;
-                self.booting = true;
-            }
-            BmcAction::PowerOn | BmcAction::Cycle => self.seen.bmc.power = Power::On,
-            BmcAction::PowerOff { .. } => self.seen.bmc.power = Power::Off,
-            BmcAction::Probe | BmcAction::ReadOnce | BmcAction::TakeBootBack => {}
-        }
-        self.seen.bmc.power_at = Some(self.now);
     }
 
     /// An obedient agent carries a plan out in no time.

@@ -32,6 +32,8 @@ pub const REBOOT: &str = "reboot.metal3.io";
 pub const RETRY: &str = "firesteel.dev/retry";
 /// One-shot: the machine that was refused with this UUID and serial number (`UUID/SERIAL`) is the host from now on.
 pub const ACCEPT_IDENTITY: &str = "firesteel.dev/accept-identity";
+/// One-shot: the erasure of this mark (`ATTEMPT/PLAN`), which is unverified and held, is enough to go on.
+pub const ACCEPT_WIPE: &str = "firesteel.dev/accept-wipe";
 /// Asks for a later deadline of the token with which the installed OS fetches its config. Any word; another one is
 /// another wish.
 pub const REHANDOFF: &str = "firesteel.dev/rehandoff";
@@ -76,6 +78,8 @@ pub struct Requests {
     pub retry: bool,
     /// The mark of the machine that is the host from now on.
     pub accept_identity: Option<String>,
+    /// The mark of an unverified erasure that is enough to go on.
+    pub accept_wipe: Option<String>,
     pub release_force: bool,
     /// The mark of an installation that may be overwritten.
     pub give_up_disk: Option<String>,
@@ -142,6 +146,7 @@ pub fn requests(meta: &ObjectMeta) -> Requests {
         inspection_disabled: meta.annotation(INSPECT) == Some("disabled"),
         retry: meta.annotations.contains_key(RETRY),
         accept_identity: meta.annotation(ACCEPT_IDENTITY).map(str::to_owned),
+        accept_wipe: meta.annotation(ACCEPT_WIPE).map(str::to_owned),
         release_force: meta.annotations.contains_key(RELEASE_FORCE),
         give_up_disk: meta.annotation(GIVE_UP_DISK).map(str::to_owned),
         cleaning: meta.annotation(CLEANING).and_then(|text| cleaning::policies(text).ok()).unwrap_or_default(),

@@ -3,7 +3,8 @@
 //!
 //! ```json
 //! firesteel.dev/cleaning: {"betweenInstallations": {"method": "quick", "scope": "all"},
-//!                          "betweenOwners": {"method": "full", "scope": {"named": ["S4EVNX0R"]}}}
+//!                          "betweenOwners": {"method": "full", "scope": {"named": ["S4EVNX0R"]}},
+//!                          "whenUnverified": "hold"}
 //! firesteel.dev/override-guard: S4EVNX0R          (or a list: ["S4EVNX0R", "0x5000c50012345678"])
 //! ```
 
@@ -57,6 +58,24 @@ pub struct CleaningPolicy {
     pub scope: Option<Scope>,
 }
 
+/// What becomes of a host whose disks were erased by its agent's word, and not all was seen that would prove it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum WhenUnverified {
+    /// It goes on, and says so.
+    #[default]
+    Accept,
+    /// It waits for a person.
+    Hold,
+}
+
+impl WhenUnverified {
+    #[must_use]
+    pub fn is_accept(&self) -> bool {
+        *self == Self::Accept
+    }
+}
+
 /// The owner's policies, by what happens to the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
@@ -65,6 +84,8 @@ pub struct CleaningPolicies {
     pub between_installations: CleaningPolicy,
     /// Somebody else is next.
     pub between_owners: CleaningPolicy,
+    #[serde(skip_serializing_if = "WhenUnverified::is_accept")]
+    pub when_unverified: WhenUnverified,
 }
 
 /// Reads the policies.
@@ -137,6 +158,8 @@ mod tests {
         assert_eq!(read.between_installations, CleaningPolicy::default());
         assert_eq!(read.between_owners.scope, Some(Scope::Named(vec!["S1".into(), "0x5".into()])));
         assert_eq!(policies("{}").unwrap(), CleaningPolicies::default());
+        let holds = |text: &str| policies(text).unwrap().when_unverified == WhenUnverified::Hold;
+        assert!(holds(r#"{"whenUnverified":"hold"}"#) && !holds(r#"{"whenUnverified":"accept"}"#));
         for bad in [
             "",
             "full",
@@ -146,6 +169,8 @@ mod tests {
             r#"{"betweenOwners":{"scope":{"named":["/dev/sda"]}}}"#,
             r#"{"betweenOwners":{"scope":{"named":["a","A"]}}}"#,
             r#"{"betweenOwners":{"when":"now"}}"#,
+            r#"{"betweenOwners":{"whenUnverified":"hold"}}"#,
+            r#"{"whenUnverified":"never"}"#,
         ] {
             assert!(policies(bad).is_err(), "{bad}");
         }
