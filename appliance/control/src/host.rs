@@ -261,7 +261,7 @@ fn entry_of(host: &BareMetalHost, entry: plan::BootEntry) -> BootEntry {
     match entry {
         plan::BootEntry::Agent { attempt } => BootEntry::Agent { host: name, attempt },
         plan::BootEntry::Wait => {
-            let why = "the appliance has not switched it on for this boot yet, and does so soon".to_owned();
+            let why = "its BMC has not switched it on for this boot yet".to_owned();
             BootEntry::Wait { host: name, why }
         }
         plan::BootEntry::LocalDisk { disk_guid } => {

@@ -6,11 +6,13 @@ mod hardware;
 mod stranger;
 
 use anyhow::bail;
+use firesteel_plan::HostMemory;
 use firesteel_resources::{
     BareMetalHost, HostGroup, HostJournal,
     host_journal::{ReceiptRecord, TimelineEvent},
 };
 use jiff::Timestamp;
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use super::{
@@ -246,14 +248,21 @@ fn receipts(page: &mut Page, journal: &HostJournal) {
         return;
     }
     page.title("Receipts");
+    let proven_not = HostMemory::deserialize(&journal.status.memory).ok().and_then(|memory| unverified(&memory));
     for receipt in &journal.status.receipts {
         let start = format!("  attempt {} plan {} {}: ", receipt.attempt, receipt.plan, receipt.step);
-        page.item(&start, &evidence(receipt), 6);
+        page.item(&start, &evidence(receipt, proven_not == Some(receipt.attempt)), 6);
     }
 }
 
-/// The heart of a receipt in one line.
-fn evidence(receipt: &ReceiptRecord) -> String {
+/// The boot whose erasure is not proven, or not yet.
+fn unverified(memory: &HostMemory) -> Option<u64> {
+    let cleaned = memory.cleaned.as_ref().filter(|cleaned| !cleaned.unverified.is_empty());
+    memory.wipe.as_ref().map(|wipe| wipe.attempt).or(cleaned.map(|cleaned| cleaned.attempt))
+}
+
+/// The heart of a receipt in one line; without a grade where the erasure is unverified.
+fn evidence(receipt: &ReceiptRecord, is_unverified: bool) -> String {
     let text = |name: &str| receipt.evidence.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let number = |name: &str| receipt.evidence.get(name).and_then(Value::as_u64).unwrap_or_default();
     let short = |digest: String| digest.chars().take(12).collect::<String>();
@@ -268,10 +277,14 @@ fn evidence(receipt: &ReceiptRecord) -> String {
             format!("{} cleared, {} read back as zero", text("device"), bytes(number("verified_bytes")))
         }
         "disk_erased" => format!(
-            "{} by {}, NIST SP 800-88 {}, {} read back{}",
+            "{} by {}, {}, {} read back{}",
             text("device"),
             text("method"),
-            if text("grade") == "none" { "neither clear nor purge".to_owned() } else { text("grade") },
+            match text("grade").as_str() {
+                _ if is_unverified => "unverified: by its agent's word".to_owned(),
+                "none" => "NIST SP 800-88 neither clear nor purge".to_owned(),
+                grade => format!("NIST SP 800-88 {grade}"),
+            },
             bytes(receipt.evidence["samples"]["read_back"].as_u64().unwrap_or_default().saturating_mul(512)),
             list("unverified"),
         ),
@@ -323,6 +336,30 @@ mod tests {
         assert!(words.join(" ").contains(disk), "{page}");
         assert!(page.contains("284.7 kB, snponly.efi by tftp"), "{page}");
         assert_eq!(words.concat().matches("PciRoot(0x0)/").count(), 20, "{page}");
+    }
+
+    #[test]
+    fn of_an_unverified_erasure_no_grade_is_told() {
+        let evidence =
+            json!({"kind": "disk_erased", "device": "/dev/sda", "method": "sanitize-crypto", "grade": "purge"});
+        let receipt = ReceiptRecord { attempt: 3, evidence, ..ReceiptRecord::default() };
+        let mut journal = HostJournal::default();
+        journal.status.receipts = vec![receipt];
+        let shown = |journal: &HostJournal| render(&BareMetalHost::default(), journal, Timestamp::UNIX_EPOCH, 200);
+        assert!(shown(&journal).contains("sanitize-crypto, NIST SP 800-88 purge"), "{}", shown(&journal));
+        let note = |attempt: u64, unverified: &[&str]| {
+            let at = Timestamp::UNIX_EPOCH;
+            json!({"cleaned": {
+                "at": at, "attempt": attempt, "method": "full", "isErased": false, "text": "", "unverified": unverified,
+            }})
+        };
+        journal.status.memory = note(3, &["there is no BMC"]);
+        let page = shown(&journal);
+        assert!(page.contains("unverified: by its agent's word") && !page.contains("purge"), "{page}");
+        for other in [note(3, &[]), note(4, &["there is no BMC"])] {
+            journal.status.memory = other;
+            assert!(shown(&journal).contains("NIST SP 800-88 purge"), "another boot's, or proven");
+        }
     }
 
     #[test]

@@ -83,11 +83,11 @@ pub fn claims(shown: &[&Cleaned]) -> String {
     listed(shown.iter().map(|shown| one(shown, &format!("erased by {}, as its agent says", shown.by))).collect())
 }
 
-fn listed(told: Vec<String>) -> String {
-    match told.len() {
+fn listed(disks: Vec<String>) -> String {
+    match disks.len() {
         0 => "no disk was to be cleaned".to_owned(),
-        1 => told.concat(),
-        count => format!("{count} disks: {}", told.join("; ")),
+        1 => disks.concat(),
+        count => format!("{count} disks: {}", disks.join("; ")),
     }
 }
 

@@ -376,7 +376,7 @@ pub(super) fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
     match (turn.has_bmc(), wait.powered) {
         (false, _) => come(turn, &wait),
         (true, true) if turn.memory.opened => look(turn, wait, kind),
-        // An agent that was told to stop comes to its safe point first.
+        // An agent that is to stop comes to its safe point first.
         (true, true) if turn.now < later(wait.since, turn.limits().silent) => come(turn, &wait),
         (true, _) => power(turn, wait.since, kind),
     }

@@ -190,8 +190,9 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
     let text = shortened(text);
     turn.memory.clean_failures = 0;
     turn.event(EventKind::Warning, "CleaningStopped", text.clone());
-    let (at, unverified) = (turn.now, Vec::new());
-    let note = CleanedNote { at, method, is_erased: false, is_partial: true, text, unverified, accepted_at: None };
+    let (at, attempt, unverified) = (turn.now, turn.memory.attempt, Vec::new());
+    let note =
+        CleanedNote { at, attempt, method, is_erased: false, is_partial: true, text, unverified, accepted_at: None };
     turn.memory.cleaned = (method > Method::Metadata).then_some(note);
 }
 
@@ -351,7 +352,7 @@ fn kept(cleaning: &Cleaning) -> Option<String> {
     (!kept.is_empty()).then(|| format!("kept: {}", kept.join(", ")))
 }
 
-/// What the receipts say of the disks, in both ways in which that may be told.
+/// Gathers what the receipts say of the disks, in words for both: that all was seen, and that it was not.
 fn erased(shown: &[Cleaned], cleaning: &Cleaning) -> Erased {
     let shown: Vec<_> =
         cleaning.disks.iter().filter_map(|wanted| disk::proof(cleaning.method, wanted, shown).ok()).collect();

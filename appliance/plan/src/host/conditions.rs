@@ -48,7 +48,7 @@ const IDENTITY: &str = "UniqueIdentity";
 const IDENTITY_CHANGED: &str = "IdentityChanged";
 /// Whoever had the host's disks left nothing on them.
 const ERASED: &str = "DisksErased";
-/// Not all was seen of the erasure that is told.
+/// Not all was seen of the last erasure.
 const WIPE: &str = "WipeUnverified";
 const UNKNOWN: &str =
     "data may be on any of the disks until all of them are erased: which ones were written is not known";

@@ -1,7 +1,7 @@
 //! Off, then on: the boot before an erasure that claims a grade. Pure.
 //!
-//! Whoever had the host may run on it, and may ask for its boot script. So the attempt that erases is given out only
-//! after the BMC has shown that the host is off and has switched it on again.
+//! The system of the host's last owner may still run on it, and may ask for its boot script. So the attempt that erases
+//! is given out only after the BMC has shown that the host is off and has switched it on again.
 //!
 //! ```text
 //!   power off ──► the BMC shows "off" ─────────────────────► boot once, on ──► the attempt is opened
@@ -100,7 +100,7 @@ impl CleanBoot {
     }
 }
 
-/// Whether what the owner's policies ask between these owners is an erasure that claims a grade.
+/// Says whether the owner's policies ask for an erasure that claims a grade.
 fn is_graded(policies: &CleaningPolicies, next: NextOwner) -> bool {
     let (policy, usual) = match next {
         NextOwner::Same => (&policies.between_installations, Method::Metadata),
@@ -109,7 +109,7 @@ fn is_graded(policies: &CleaningPolicies, next: NextOwner) -> bool {
     policy.method.unwrap_or(usual) > Method::Metadata
 }
 
-/// Whether the next work on the host is an erasure that claims a grade.
+/// Says whether the next work on the host is an erasure that claims a grade.
 pub(super) fn is_next(turn: &Turn<'_>) -> bool {
     let next = tenancy::next_owner(turn);
     let cleans = match turn.memory.state {
@@ -129,20 +129,20 @@ pub(super) fn is_next(turn: &Turn<'_>) -> bool {
     turn.has_bmc() && cleans && is_graded(&turn.requests.cleaning, next)
 }
 
-/// Whether the host is to be switched off and on before its agent may work.
+/// Says whether the host is to be switched off and on before its agent may work.
 pub(super) fn is_due(turn: &Turn<'_>) -> bool {
     let is_cut = turn.memory.clean_boot.as_ref().is_some_and(|boot| boot.attempt == turn.memory.attempt);
     !is_cut && is_next(turn)
 }
 
-/// Whether that is so although an agent is there. One that changes disks is not interrupted: what it erases will be
-/// unverified.
+/// Says whether that is so although an agent is there. One that changes disks is not interrupted: what it erases will
+/// be unverified.
 pub(super) fn is_due_to_agent(turn: &Turn<'_>) -> bool {
     let destroys = turn.memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys());
     !destroys && is_due(turn)
 }
 
-/// Takes note that nobody can switch the host off: each boot of it is by hand.
+/// Opens the attempt of a host without a BMC: each of its boots is by hand.
 pub(super) fn notice(turn: &mut Turn<'_>) {
     if !turn.has_bmc() {
         turn.memory.opened = true;
@@ -176,7 +176,7 @@ pub(super) fn run(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
     ended
 }
 
-/// Opens an attempt that nobody can have the token of, unless this step has.
+/// Opens an attempt whose token is not out, unless this step has done so.
 fn begin(turn: &mut Turn<'_>) -> Cut {
     if turn.memory.attempt == turn.seen.memory.attempt {
         attempt::open(turn);

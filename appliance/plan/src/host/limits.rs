@@ -46,7 +46,7 @@ pub struct Limits {
     /// A power change shows at the BMC (upstream).
     pub power_change: SignedDuration,
     /// The same after an agent that erased has said that it switches its host off: a machine that imitates the host
-    /// is not to have time until somebody switches the host off for another reason.
+    /// is not to have time until the host is switched off for another reason.
     pub wipe_off: SignedDuration,
     /// Power is looked at this often in a steady state (upstream).
     pub power_poll: SignedDuration,

@@ -500,6 +500,9 @@ pub struct Refused {
 #[serde(rename_all = "camelCase")]
 pub struct CleanedNote {
     pub at: Timestamp,
+    /// The boot that cleaned; zero where an earlier version stored it.
+    #[serde(default)]
+    pub attempt: u64,
     pub method: Method,
     /// All data of all disks that Firesteel would clean, by proof; otherwise less was asked, or not all was seen, and
     /// `text` says what.
@@ -576,7 +579,7 @@ pub struct GivenUp {
     pub at: Timestamp,
 }
 
-/// A memory of before this was kept.
+/// Stands for a value that an earlier version did not store.
 fn yes() -> bool {
     true
 }

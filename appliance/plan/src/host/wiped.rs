@@ -32,7 +32,7 @@ use crate::{
     },
 };
 
-/// What receipts say was erased, and how that is told.
+/// What receipts say was erased, and the words for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Erased {
@@ -75,7 +75,7 @@ impl Wipe {
         format!("{}/{}", self.attempt, self.plan)
     }
 
-    /// Says whether it waits for a person.
+    /// Says whether it is known to be unverified; then it may wait for a person.
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.unverified.is_empty()
@@ -90,7 +90,7 @@ enum End {
     Unseen(String),
 }
 
-/// Has the end of an erasure seen whose receipts are all there; `Ok` says what is known of it.
+/// Ends an erasure whose receipts are all there; `Ok` says what is known of it.
 #[track_caller]
 pub(super) fn conclude(turn: &mut Turn<'_>, erased: Erased, kind: ErrorType) -> Result<String, Reason> {
     let claims = erased.method > Method::Metadata;
@@ -111,7 +111,7 @@ pub(super) fn conclude(turn: &mut Turn<'_>, erased: Erased, kind: ErrorType) -> 
     Err(turn.stay(turn.limits().secret_retry, text))
 }
 
-/// What was not seen of the boot that erased.
+/// Says what was not seen of the boot that erased.
 fn unheld(turn: &Turn<'_>) -> Vec<String> {
     if !turn.has_bmc() {
         return vec!["there is no BMC that could show the host off".to_owned()];
@@ -148,7 +148,7 @@ pub(super) fn go_on(turn: &mut Turn<'_>, kind: ErrorType) -> Result<Option<Strin
     over(turn, wipe, kind).map(Some)
 }
 
-/// All is known of the erasure that will be: `Err` where its owner has it held, and nobody has accepted it.
+/// Settles an erasure of which all is known that will be; `Err` where its owner has it held, and it is not accepted yet.
 #[track_caller]
 fn over(turn: &mut Turn<'_>, wipe: Wipe, kind: ErrorType) -> Result<String, Reason> {
     let holds = turn.requests.cleaning.when_unverified == WhenUnverified::Hold;
@@ -171,7 +171,7 @@ fn over(turn: &mut Turn<'_>, wipe: Wipe, kind: ErrorType) -> Result<String, Reas
     Err(turn.blocked(kind, turn.limits().slow_poll, text))
 }
 
-/// A person says that an unverified erasure is enough.
+/// Takes a person's word that an unverified erasure is enough.
 pub(super) fn accept(turn: &mut Turn<'_>) {
     let Some(mark) = turn.requests.accept_wipe.clone() else { return };
     turn.effect(Effect::RemoveAnnotation { key: annotations::ACCEPT_WIPE.to_owned() });
@@ -207,7 +207,7 @@ fn end(turn: &mut Turn<'_>, wipe: &mut Wipe) -> End {
     announce(turn, wipe, agent)
 }
 
-/// The agent has not said yet that it leaves.
+/// Waits for an agent that has not said yet that it leaves.
 fn announce(turn: &mut Turn<'_>, wipe: &Wipe, agent: &AgentSeen) -> End {
     let limit = turn.limits().power_change;
     if turn.now.duration_since(wipe.since) > limit {
@@ -222,7 +222,7 @@ fn announce(turn: &mut Turn<'_>, wipe: &Wipe, agent: &AgentSeen) -> End {
     End::Waiting(turn.stay(turn.limits().secret_retry, text))
 }
 
-/// The agent has said that it switches the host off: the BMC is to show that soon.
+/// Looks whether the BMC shows the host off, soon after the agent has said that it switches it off.
 fn power(turn: &mut Turn<'_>, wipe: &mut Wipe, left_at: Timestamp) -> End {
     let (pause, limit) = (turn.limits().power_poll_changing, turn.limits().wipe_off);
     let until = later(left_at, limit);
@@ -252,10 +252,10 @@ fn power(turn: &mut Turn<'_>, wipe: &mut Wipe, left_at: Timestamp) -> End {
     End::Waiting(turn.stay(pause, "the disks are erased; waiting until the BMC shows that the host is off"))
 }
 
-/// Keeps and tells what is known of an erasure that is over. Its disks count as erased by their agent's word; whether
-/// that is proven is told.
+/// Keeps what is known of an erasure that is over. Its disks count as erased by their agent's word; the words for it say
+/// whether that is proven.
 fn settle(turn: &mut Turn<'_>, wipe: Wipe) -> String {
-    let Wipe { erased, unverified, accepted_at, .. } = wipe;
+    let Wipe { attempt, erased, unverified, accepted_at, .. } = wipe;
     turn.memory.wipe = None;
     turn.memory.plan = None;
     erased.disks.iter().for_each(|disk| tombstone::settle(turn, disk, erased.method));
@@ -267,12 +267,13 @@ fn settle(turn: &mut Turn<'_>, wipe: Wipe) -> String {
         turn.memory.unknown_of_tenant = false;
     }
     let is_whole = erased.is_whole && !turn.memory.holds_unknown;
-    let text = told(&erased, &unverified);
+    let text = in_words(&erased, &unverified);
     if !unverified.is_empty() {
         turn.event(EventKind::Warning, "WipeUnverified", text.clone());
     }
     turn.memory.cleaned = Some(CleanedNote {
         at: turn.now,
+        attempt,
         method: erased.method,
         is_erased: is_whole && unverified.is_empty(),
         is_partial: !is_whole,
@@ -283,7 +284,7 @@ fn settle(turn: &mut Turn<'_>, wipe: Wipe) -> String {
     text
 }
 
-fn told(erased: &Erased, unverified: &[String]) -> String {
+fn in_words(erased: &Erased, unverified: &[String]) -> String {
     if unverified.is_empty() {
         return erased.proven.clone();
     }
@@ -304,8 +305,8 @@ mod tests {
             proven: "purged by sanitize-block".into(),
             claimed: "erased by sanitize-block".into(),
         };
-        assert_eq!(told(&erased, &[]), "purged by sanitize-block");
-        let text = told(&erased, &["there is no BMC".into(), "it booted again".into()]);
+        assert_eq!(in_words(&erased, &[]), "purged by sanitize-block");
+        let text = in_words(&erased, &["there is no BMC".into(), "it booted again".into()]);
         assert!(text.starts_with("unverified: ") && text.ends_with("there is no BMC; it booted again"), "{text}");
         assert!(!text.contains("purge"), "{text}");
     }

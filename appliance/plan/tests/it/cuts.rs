@@ -294,7 +294,7 @@ fn an_override_that_is_not_seen_used_up_is_named_and_stops_nothing() {
     }
 }
 
-/// Somebody switches it on each time.
+/// It is switched on by hand each time.
 #[test]
 fn a_host_that_is_on_again_each_time_is_reset_in_the_end() {
     let mut world = released();
@@ -329,7 +329,7 @@ fn a_memory_of_before_is_open() {
     assert_eq!(boot_entry(world.memory()), BootEntry::Wait, "its OS runs: {}", world.reason());
 }
 
-/// An owner who asks for metadata alone is told that nothing was erased, and gets no more of a boot than that needs.
+/// An owner who asks for metadata alone reads that nothing was erased, and gets no more of a boot than that needs.
 #[test]
 fn what_claims_no_grade_needs_no_cut() {
     let mut world = released();

@@ -93,8 +93,8 @@ fn check_words(world: &World) {
     let events: Vec<String> = world.events.iter().map(|event| event.message.clone()).collect();
     let note = world.memory().cleaned.as_ref().map(|cleaned| cleaned.text.clone()).unwrap_or_default();
     for text in events.iter().chain([&status, &note]) {
-        let told = text.to_lowercase();
-        assert!(!told.contains("purge") && !told.contains("800-88"), "{text}");
+        let lower = text.to_lowercase();
+        assert!(!lower.contains("purge") && !lower.contains("800-88"), "{text}");
     }
 }
 
@@ -141,7 +141,7 @@ fn a_host_that_stays_on_after_its_agent_said_good_bye_is_unverified() {
     assert_eq!(world.memory().tenant, None, "the host goes on");
 }
 
-/// Somebody switches the host off for another reason.
+/// The host is switched off for another reason.
 #[test]
 fn a_host_that_is_seen_off_too_late_is_unverified() {
     let mut world = released(World::new());
