@@ -6,8 +6,9 @@ use std::sync::atomic::Ordering;
 use firesteel_control::{Asker, NetworkEvent};
 use firesteel_resources::{ConditionStatus, condition::find_condition};
 
-use crate::agent::script;
+use crate::agent::{script, token_in};
 use crate::appliance::{Appliance, until};
+use crate::logins;
 
 const MAC: &str = "02:00:00:00:04:01";
 const STRANGER: &str = "02:00:00:00:04:02";
@@ -96,4 +97,27 @@ async fn scripts_for_made_up_machines_make_no_object() {
     }
     assert!(appliance.discovered.list(None).await.unwrap().0.is_empty());
     assert_eq!(appliance.control.unknown_hosts().len(), 50);
+}
+
+/// What runs on the host may ask as well, for as long as the BMC has not answered.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_gets_no_token_before_its_bmc_has_switched_it_on() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    let (fake, address) = logins::bmc(Vec::new()).await;
+    logins::add_login(&appliance, "wrong").await;
+    logins::add_host(&appliance, "host", MAC, &address).await;
+    appliance.error("host").await;
+    let waits = script(&appliance, MAC, "").await;
+    assert!(token_in(&waits).is_none() && waits.contains("host host waits"), "{waits}");
+    logins::set_password(&appliance, logins::PASSWORD).await;
+    until("the script has a token", async || {
+        let resets = fake.state().resets.clone();
+        let has_token = token_in(&script(&appliance, MAC, "").await).is_some();
+        // What was done by then was done before the script was asked for, or while it was made.
+        assert!(!has_token || !fake.state().resets.is_empty(), "{resets:?}");
+        has_token
+    })
+    .await;
+    assert_eq!(fake.state().resets, ["On"]);
 }

@@ -13,12 +13,12 @@ use tokio::net::TcpListener;
 
 use crate::appliance::{Appliance, NAMESPACE, until};
 
-const PASSWORD: &str = "correct horse";
+pub(crate) const PASSWORD: &str = "correct horse";
 /// Refused logins after which common BMCs lock an account.
 const LOCKS_AFTER: u32 = 5;
 
 /// A BMC that locks, and its address.
-async fn bmc(faults: Vec<Fault>) -> (Fake, String) {
+pub(crate) async fn bmc(faults: Vec<Fault>) -> (Fake, String) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = format!("redfish+http://{}/redfish/v1/Systems/1", listener.local_addr().unwrap());
     let credentials = Credentials { username: "admin".into(), password: PASSWORD.into() };
@@ -31,7 +31,7 @@ async fn bmc(faults: Vec<Fault>) -> (Fake, String) {
     (fake, address)
 }
 
-async fn add_login(appliance: &Appliance, password: &str) {
+pub(crate) async fn add_login(appliance: &Appliance, password: &str) {
     let mut login = Secret::default();
     "login".clone_into(&mut login.metadata.name);
     NAMESPACE.clone_into(&mut login.metadata.namespace);
@@ -41,14 +41,14 @@ async fn add_login(appliance: &Appliance, password: &str) {
     appliance.secrets.create(&login).await.unwrap();
 }
 
-async fn set_password(appliance: &Appliance, password: &str) {
+pub(crate) async fn set_password(appliance: &Appliance, password: &str) {
     let set = |login: &mut Secret| {
         login.data.insert("password".to_owned(), SecretBytes(password.as_bytes().to_vec()));
     };
     appliance.secrets.modify(NAMESPACE, "login", Part::Main, set).await.unwrap().unwrap();
 }
 
-async fn add_host(appliance: &Appliance, name: &str, mac: &str, address: &str) {
+pub(crate) async fn add_host(appliance: &Appliance, name: &str, mac: &str, address: &str) {
     let bmc = BmcDetails { address: address.into(), credentials_name: "login".into(), ..BmcDetails::default() };
     appliance.add_with(name, mac, None, |host| host.spec.bmc = Some(bmc)).await;
 }
