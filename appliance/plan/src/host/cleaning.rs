@@ -369,7 +369,8 @@ fn erased(shown: &[Cleaned], cleaning: &Cleaning) -> Erased {
     }
 }
 
-fn shortened(mut text: String) -> String {
+/// Cuts a text to what an event's message holds.
+pub(super) fn shortened(mut text: String) -> String {
     if text.len() > EVENT_BYTES_MAX {
         text.truncate(text.floor_char_boundary(EVENT_BYTES_MAX));
         text.push('…');

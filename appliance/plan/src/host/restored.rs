@@ -76,6 +76,8 @@ pub(super) fn notice(turn: &mut Turn<'_>) {
     turn.memory.bmc.call = None;
     turn.memory.power = None;
     turn.memory.frozen = None;
+    // What was erased may be written again since.
+    turn.memory.wipe = None;
     vacancy::doubt(turn);
     turn.memory.restored = Some(Restored { at: turn.now, unfinished: unfinished.unwrap_or_default() });
     let from = lineage.known.iter().rev().nth(1).map_or(0, |(_, last)| *last);

@@ -23,6 +23,7 @@ use crate::{
     host::{
         attempt::{self, Presence},
         bmc::{Call, call, fault_text},
+        cleaning::shortened,
         effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
         memory::CleanedNote,
         restored,
@@ -288,7 +289,7 @@ fn in_words(erased: &Erased, unverified: &[String]) -> String {
     if unverified.is_empty() {
         return erased.proven.clone();
     }
-    format!("unverified: {}; what was not seen: {}", erased.claimed, unverified.join("; "))
+    shortened(format!("unverified: {}; {}", unverified.join("; "), erased.claimed))
 }
 
 #[cfg(test)]
@@ -307,7 +308,7 @@ mod tests {
         };
         assert_eq!(in_words(&erased, &[]), "purged by sanitize-block");
         let text = in_words(&erased, &["there is no BMC".into(), "it booted again".into()]);
-        assert!(text.starts_with("unverified: ") && text.ends_with("there is no BMC; it booted again"), "{text}");
+        assert!(text.starts_with("unverified: there is no BMC; it booted again; erased by"), "{text}");
         assert!(!text.contains("purge"), "{text}");
     }
 }

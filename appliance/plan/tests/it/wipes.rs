@@ -411,3 +411,26 @@ fn without_a_bmc_a_host_is_held_as_well() {
     assert_eq!(world.state(), S::Deprovisioning, "{}", world.reason());
     assert!(world.reason().contains("there is no BMC"), "{}", world.reason());
 }
+
+/// The host may have another owner since, whose data is there.
+#[test]
+fn a_restore_forgets_an_erasure_whose_end_was_waited_for() {
+    for is_held in [false, true] {
+        let mut world = if is_held {
+            held()
+        } else {
+            let mut world = released(World::new());
+            run_to_receipts(&mut world);
+            world.agent_works = false;
+            world.step();
+            world
+        };
+        assert!(world.memory().wipe.is_some(), "{}", world.reason());
+        world.seen.lineage.timeline = 2;
+        world.seen.lineage.known.push((2, 0));
+        let attempt = world.memory().attempt;
+        world.step();
+        assert!(world.memory().wipe.is_none() && world.memory().attempt > attempt, "{}", world.reason());
+        assert_eq!((world.state(), world.memory().cleaned.is_some()), (S::Deprovisioning, false), "{}", world.reason());
+    }
+}
