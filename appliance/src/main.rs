@@ -14,7 +14,7 @@ async fn main() -> std::process::ExitCode {
         Ok(()) => std::process::ExitCode::SUCCESS,
         Err(error) => {
             cli::print_error(&error);
-            std::process::ExitCode::FAILURE
+            cli::exit_code(&error)
         }
     }
 }

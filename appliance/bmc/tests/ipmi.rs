@@ -92,6 +92,12 @@ async fn boot_flags_are_set_read_back_and_used_up_by_a_boot() {
     client.set_power(PowerAction::On).await.unwrap();
     assert_eq!(client.identify().await.unwrap().boot_enabled.as_deref(), Some("Disabled"));
     assert_eq!(client.read_once().await, Ok(OnceRead::UsedUp));
+    fake.state().faults = vec![Fault::ClearsFlags];
+    fake.state().flags_life = 0;
+    client.set_boot_once(Target::Pxe, BootMode::Uefi).await.unwrap();
+    client.set_power(PowerAction::ForceRestart).await.unwrap();
+    let untold = client.read_once().await;
+    assert!(matches!(&untold, Ok(OnceRead::Untold { why }) if why.contains("after a minute")), "{untold:?}");
     fake.state().faults = vec![Fault::Completes(0, 9, 0xc1)];
     assert!(matches!(client.read_once().await, Ok(OnceRead::Untold { .. })));
     fake.state().faults.clear();

@@ -273,7 +273,6 @@ impl Control {
             let excess;
             (journal, excess) = changed.ok_or_else(no_journal)?;
             self.forget_receipts(&key.namespace, &excess).await;
-            new.iter().for_each(|receipt| self.inner.metrics.receipt(receipt));
         }
         // The same words again change nothing: a restart of the appliance in between is made good here.
         let is_first = before.is_none_or(|before| before.neighbours != report.neighbours);

@@ -7,7 +7,8 @@
 //!     └─ it left, or was silent for a minute ► Spent: the planner opens the next attempt before the answer
 //! ```
 //!
-//! So it is where no agent is bound and a hello of the attempt did not count. Where any address will do, each
+//! So it is where no agent is bound and a hello of the attempt did not count, or where the host was switched off and on
+//! for this attempt and asks for its script once more: the boot came to nothing, so the disk may have been next. Where any address will do, each
 //! request counts as another boot: a machine may get another address each time.
 
 use firesteel_boot::{Asked, AskerMismatch, AskerRule, BootEntry, Mac, Observation};
@@ -16,9 +17,13 @@ use firesteel_plan::{
     host::{Limits, live::live_until},
 };
 use firesteel_resources::host_journal::BootRecord;
+use jiff::SignedDuration;
 use serde::Deserialize as _;
 
 use crate::{Control, HostKey, seen::bound_agent};
+
+/// Within this time another request for the script is the same boot.
+const LOADER_TRIES_AGAIN: SignedDuration = SignedDuration::from_secs(10);
 
 /// What a request for a boot script is.
 #[derive(Debug)]
@@ -43,9 +48,12 @@ impl Control {
         {
             return BootAgain::Mismatch(mismatch);
         }
-        match self.bound_and_live(&key, attempt).await {
+        let bound = self.bound_and_live(&key, attempt).await;
+        match bound {
             // Whose hello did not count boots again, with a number that no hello was refused for.
             None if self.is_unseen(&key, attempt) => {}
+            // A boot that was to prove an erasure came to nothing: what asks now may be the system on the disk.
+            None if self.came_to_nothing(&key, attempt).await && self.admit(mac, &entry, asked).is_ok() => {}
             None => return BootAgain::First,
             Some(Some(why)) => return BootAgain::Live { host: key.name, why },
             Some(None) => {}
@@ -57,6 +65,16 @@ impl Control {
             tracing::error!(host = %key, error = %status.message, "could not step a host that booted again");
         }
         BootAgain::Spent(attempt)
+    }
+
+    /// Whether a token of this attempt was given a while ago, after the host was seen off, and no agent came by it. A
+    /// loader that tries again is faster.
+    async fn came_to_nothing(&self, key: &HostKey, attempt: u64) -> bool {
+        let Ok(Some(journal)) = self.inner.journals.read(key).await else { return false };
+        let memory = HostMemory::deserialize(&journal.memory).unwrap_or_default();
+        let is_cut = memory.clean_boot.is_some_and(|boot| boot.attempt == attempt && boot.is_cut_again());
+        let given_at = journal.boot.filter(|boot| boot.attempt == attempt).and_then(|boot| boot.script_at);
+        is_cut && given_at.is_some_and(|at| self.now().duration_since(at) > LOADER_TRIES_AGAIN)
     }
 
     /// After a restart of the appliance the journal says which address asked first.

@@ -84,6 +84,7 @@ impl Control {
                     }
                 }
             }
+            Effect::GradeReceipts(verdict) => self.grade_receipts(&key, &host.metadata.uid, journal, verdict).await?,
             Effect::SupplyHardware { details } => self.supply_hardware(&key, details).await?,
             Effect::SaveHardware { .. } => self.save_hardware(&key, journal).await?,
             Effect::ForgetTombstone => self.forget_tombstone(memory).await?,

@@ -300,6 +300,7 @@ impl Metrics {
             Counted::DeletionDelayed => bump(&all.deletions_delayed),
             Counted::AttemptBegun => bump(&all.attempts),
             Counted::ReleasedUncleaned => bump(&all.released_uncleaned),
+            Counted::Written { bytes } => drop(all.written_bytes.inc_by(*bytes)),
         }
     }
 
@@ -307,23 +308,10 @@ impl Metrics {
         bump(&self.0.not_reconciled);
     }
 
-    /// A receipt was stored for the first time.
-    pub(crate) fn receipt(&self, receipt: &Receipt) {
-        let erased = |method: &str, bytes: u64| {
-            let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
-            self.0.erased_bytes.get_or_create(&Erasure { method }).inc_by(bytes);
-        };
-        match &receipt.evidence {
-            Evidence::ImageWritten { written_bytes, .. } => {
-                self.0.written_bytes.inc_by(*written_bytes);
-            }
-            Evidence::MetadataCleared { verified_bytes, .. } => erased("metadata", *verified_bytes),
-            Evidence::DiskErased(erasure) => erased(&erasure.method, erasure.disk.size_bytes),
-            Evidence::Inspected { .. }
-            | Evidence::FilesHandedOff { .. }
-            | Evidence::BootEntrySet { .. }
-            | Evidence::Leaving { .. } => {}
-        }
+    /// A disk is proven to be erased by this method, or its metadata was read back as cleared.
+    pub(crate) fn erased(&self, method: &str, bytes: u64) {
+        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
+        self.0.erased_bytes.get_or_create(&Erasure { method }).inc_by(bytes);
     }
 
     pub(crate) fn image_fetched(&self, is_ready: bool) {

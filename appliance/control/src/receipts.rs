@@ -3,11 +3,13 @@
 //! - [`document`] is what one says, [`file`] how it is written, signed and checked;
 //! - here they are kept: as objects of the API that outlive their host, made before the agent hears that its
 //!   report was taken;
+//! - [`graded`] says in those of an erasure whether its grade is proven, once its end is known;
 //! - the journal's own records of all steps are signed too, as they are: the signature covers the JSON of the
 //!   record with an empty `signature`, keys sorted as `serde_json` writes them.
 
 pub mod document;
 pub mod file;
+pub mod graded;
 
 use firesteel_kube::Status;
 use firesteel_plan::{
@@ -25,7 +27,7 @@ use serde::Deserialize as _;
 use serde_json::Value;
 
 use crate::{Control, HostKey, seen};
-use document::{Document, Frame, Host, ObservedBoot};
+use document::{Document, Done, Frame, Host, ObservedBoot};
 
 impl Control {
     /// Makes the signed receipts of a report, each once, and returns their names. What a host says of plans that
@@ -54,18 +56,23 @@ impl Control {
             receipt.plan == issued.number
                 && done.is_some_and(|(work, disk)| asks(&issued.plan, receipt.index, work, &seen::identity(disk)))
         };
-        let made: Vec<Receipt> = reported
+        let made: Vec<(Document, Receipt)> = reported
             .into_iter()
             .filter(is_asked)
             .filter_map(|receipt| {
                 let document = document::document(&frame, receipt)?;
                 let file = file::sign(signer, &document)?;
-                Some(object(key, &document, file))
+                let receipt = object(key, &document, file);
+                Some((document, receipt))
             })
             .collect();
         let mut names = Vec::new();
-        for receipt in made {
-            match self.inner.receipts.create(&receipt).await {
+        for (document, receipt) in made {
+            let stored = self.inner.receipts.create(&receipt).await;
+            if let (Ok(_), Done::MetadataCleared(cleared)) = (&stored, &document.done) {
+                self.inner.metrics.erased("metadata", cleared.read_back_bytes.min(document.disk.size_bytes));
+            }
+            match stored {
                 Err(status) if !status.is_already_exists() && status.code >= 500 => return Err(status),
                 Err(status) if !status.is_already_exists() => {
                     // A namespace that is going takes nothing new; its hosts are cleaned all the same.
@@ -113,6 +120,7 @@ fn observed_boot(attempt: u64, journal: &HostJournalStatus) -> ObservedBoot {
         kernel_sha256: record.kernel_sha256,
         initramfs_sha256: record.initramfs_sha256,
         agent_sha256: record.agent_sha256,
+        power: None,
         not_seen,
     }
 }

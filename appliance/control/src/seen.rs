@@ -4,6 +4,7 @@ use firesteel_kube::Status;
 use firesteel_plan::{
     DiskIdentity, HostMemory,
     disk::{Cleaned, Grade, Method},
+    evidence::{BootCase, unseen},
     host::{
         AgentSeen, CredentialsSeen, HealthSeen, InstanceSeen, LineageSeen, NetworkDataSeen, PlanKind, Seen, State,
         UserDataSeen, Work,
@@ -95,6 +96,7 @@ impl Control {
             let elsewhere = account.map(|account| views.logins.elsewhere(&account, &key));
             seen.bmc.refused_elsewhere = elsewhere.unwrap_or_default();
             seen.spent_attempt = view.rebooted_attempt;
+            seen.graded = view.graded;
             seen.agent = journal.agent.as_ref().map(|binding| {
                 let rebooted = view.rebooted_attempt == Some(binding.attempt);
                 let mut seen =
@@ -224,6 +226,7 @@ pub(crate) fn bound_agent(
         network: network_of(binding),
         can_erase: binding.abilities.iter().any(|own| own == wire::Program::ERASE_DISK),
         cleaned: cleaned(binding.attempt, journal),
+        unseen: unseen(&BootCase { attempt: binding.attempt, record: journal.boot.as_ref(), agent: Some(binding) }),
         cannot_stop: match report {
             Some(report) => cannot_stop(report),
             // Not heard since this process began: its last word is in the journal.

@@ -86,6 +86,8 @@ pub(crate) struct HostView {
     /// The attempt that was over when the host asked for a boot script again: its agent had said hello, or was not
     /// heard because its boot was not seen.
     pub(crate) rebooted_attempt: Option<u64>,
+    /// The erasure whose signed receipts say what it came to: attempt and plan.
+    pub(crate) graded: Option<(u64, u32)>,
     /// The attempt of which a hello did not count.
     pub(crate) unseen_attempt: Option<u64>,
     pub(crate) power: PowerView,

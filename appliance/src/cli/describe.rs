@@ -248,21 +248,21 @@ fn receipts(page: &mut Page, journal: &HostJournal) {
         return;
     }
     page.title("Receipts");
-    let proven_not = HostMemory::deserialize(&journal.status.memory).ok().and_then(|memory| unverified(&memory));
+    let proven = HostMemory::deserialize(&journal.status.memory).ok().and_then(|memory| proven_in(&memory));
     for receipt in &journal.status.receipts {
         let start = format!("  attempt {} plan {} {}: ", receipt.attempt, receipt.plan, receipt.step);
-        page.item(&start, &evidence(receipt, proven_not == Some(receipt.attempt)), 6);
+        page.item(&start, &evidence(receipt, proven == Some(receipt.attempt)), 6);
     }
 }
 
-/// The boot whose erasure is not proven, or not yet.
-fn unverified(memory: &HostMemory) -> Option<u64> {
-    let cleaned = memory.cleaned.as_ref().filter(|cleaned| !cleaned.unverified.is_empty());
-    memory.wipe.as_ref().map(|wipe| wipe.attempt).or(cleaned.map(|cleaned| cleaned.attempt))
+/// The boot of which the grades are known to be proven; the signed receipts say it of older ones.
+fn proven_in(memory: &HostMemory) -> Option<u64> {
+    let is_open = memory.wipe.is_some();
+    memory.cleaned.as_ref().filter(|cleaned| cleaned.unverified.is_empty() && !is_open).map(|cleaned| cleaned.attempt)
 }
 
-/// The heart of a receipt in one line; without a grade where the erasure is unverified.
-fn evidence(receipt: &ReceiptRecord, is_unverified: bool) -> String {
+/// The heart of a receipt in one line; the grade of an erasure only where it is proven.
+fn evidence(receipt: &ReceiptRecord, is_proven: bool) -> String {
     let text = |name: &str| receipt.evidence.get(name).and_then(Value::as_str).unwrap_or_default().to_owned();
     let number = |name: &str| receipt.evidence.get(name).and_then(Value::as_u64).unwrap_or_default();
     let short = |digest: String| digest.chars().take(12).collect::<String>();
@@ -281,15 +281,15 @@ fn evidence(receipt: &ReceiptRecord, is_unverified: bool) -> String {
             text("device"),
             text("method"),
             match text("grade").as_str() {
-                _ if is_unverified => "unverified: by its agent's word".to_owned(),
                 "none" => "NIST SP 800-88 neither clear nor purge".to_owned(),
+                _ if !is_proven => "by its agent's word: `firesteel receipt list` has the grade".to_owned(),
                 grade => format!("NIST SP 800-88 {grade}"),
             },
             bytes(receipt.evidence["samples"]["read_back"].as_u64().unwrap_or_default().saturating_mul(512)),
             list("unverified"),
         ),
         "image_written" => format!(
-            "{} written, {} read back, sha256 {}… as planned",
+            "{} written, {} read back, sha256 {}…",
             text("device"),
             bytes(number("readback_bytes")),
             short(text("readback_sha256"))
@@ -339,27 +339,27 @@ mod tests {
     }
 
     #[test]
-    fn of_an_unverified_erasure_no_grade_is_told() {
+    fn a_grade_is_shown_only_where_it_is_proven() {
         let evidence =
             json!({"kind": "disk_erased", "device": "/dev/sda", "method": "sanitize-crypto", "grade": "purge"});
         let receipt = ReceiptRecord { attempt: 3, evidence, ..ReceiptRecord::default() };
         let mut journal = HostJournal::default();
         journal.status.receipts = vec![receipt];
         let shown = |journal: &HostJournal| render(&BareMetalHost::default(), journal, Timestamp::UNIX_EPOCH, 200);
-        assert!(shown(&journal).contains("sanitize-crypto, NIST SP 800-88 purge"), "{}", shown(&journal));
         let note = |attempt: u64, unverified: &[&str]| {
             let at = Timestamp::UNIX_EPOCH;
             json!({"cleaned": {
                 "at": at, "attempt": attempt, "method": "full", "isErased": false, "text": "", "unverified": unverified,
             }})
         };
-        journal.status.memory = note(3, &["there is no BMC"]);
-        let page = shown(&journal);
-        assert!(page.contains("unverified: by its agent's word") && !page.contains("purge"), "{page}");
-        for other in [note(3, &[]), note(4, &["there is no BMC"])] {
-            journal.status.memory = other;
-            assert!(shown(&journal).contains("NIST SP 800-88 purge"), "another boot's, or proven");
+        // Not judged yet, unverified, and of another boot than the proven one.
+        for memory in [json!({}), note(3, &["there is no BMC"]), note(4, &[])] {
+            journal.status.memory = memory;
+            let page = shown(&journal);
+            assert!(page.contains("by its agent's word") && !page.contains("purge"), "{page}");
         }
+        journal.status.memory = note(3, &[]);
+        assert!(shown(&journal).contains("sanitize-crypto, NIST SP 800-88 purge"), "{}", shown(&journal));
     }
 
     #[test]

@@ -325,3 +325,9 @@ fn print_warning(text: &str) {
 pub fn print_error(error: &anyhow::Error) {
     eprintln!("firesteel: {}", table::clean(&format!("{error:#}")));
 }
+
+/// The exit code that an error has: 3 where all went well and something is unverified, else 1.
+#[must_use]
+pub fn exit_code(error: &anyhow::Error) -> std::process::ExitCode {
+    if error.is::<receipt::UnverifiedErasures>() { 3.into() } else { std::process::ExitCode::FAILURE }
+}

@@ -11,8 +11,10 @@ use anyhow::{Context as _, bail};
 use firesteel_control::receipts::{
     document::{Document, Done},
     file::{FILE_BYTES_MAX, KEY_BYTES_MAX, fingerprint, read_public_pem, verify},
+    graded::UNVERIFIED,
 };
 use firesteel_resources::{Receipt, receipt::HOST_LABEL};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::{
@@ -42,7 +44,8 @@ pub enum Command {
     Key,
     /// Check receipts against a public key, without the appliance
     ///
-    /// Ends with code 0 if every file is a receipt that was signed by this key, and with 1 otherwise.
+    /// Ends with code 0 if every file is a receipt that was signed by this key and no erasure in it is unverified, with 3
+    /// if all are signed and one is of an unverified erasure, and with 1 otherwise.
     Verify {
         /// File with the public key, as `firesteel receipt key` prints it
         #[arg(long, value_name = "KEY")]
@@ -137,20 +140,32 @@ fn file_name(receipt: &Receipt) -> anyhow::Result<String> {
 fn verify_all(key: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     let public = read_public_pem(&read(key, KEY_BYTES_MAX)?).with_context(|| format!("reading {}", key.display()))?;
     print_text(&format!("key {}\n", fingerprint(&public)));
-    let mut flawed = 0;
+    let (mut flawed, mut unverified) = (0, 0);
     for path in files {
         match read(path, FILE_BYTES_MAX).and_then(|bytes| Ok(verify(&public, &bytes)?)) {
-            Ok(document) => print_text(&proved(path, &document)),
+            Ok(document) => {
+                unverified += usize::from(document.grade() == UNVERIFIED);
+                print_text(&proved(path, &document));
+            }
             Err(error) => {
                 flawed += 1;
                 print_text(&format!("{}: NOT VERIFIED: {}\n", path.display(), clean(&format!("{error:#}"))));
             }
         }
     }
-    match flawed {
-        0 => Ok(()),
-        count => bail!("{count} of {} files are no receipts that this key signed", files.len()),
+    match (flawed, unverified) {
+        (0, 0) => Ok(()),
+        (0, unverified) => Err(UnverifiedErasures { unverified, files: files.len() }.into()),
+        (count, _) => bail!("{count} of {} files are no receipts that this key signed", files.len()),
     }
+}
+
+/// All files are receipts, and some are of erasures that are not proven.
+#[derive(Debug, thiserror::Error)]
+#[error("{unverified} of {files} receipts are of erasures that are unverified: see `not seen` above")]
+pub(super) struct UnverifiedErasures {
+    unverified: usize,
+    files: usize,
 }
 
 /// Bounded: one byte more than a file may have is read, so that a longer one is known.
@@ -164,8 +179,9 @@ fn read(path: &Path, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
 
 /// What a receipt proves, and what it does not.
 fn proved(path: &Path, document: &Document) -> String {
+    let called = if document.grade() == UNVERIFIED { "signed, and the erasure is UNVERIFIED" } else { "verified" };
     let mut lines = vec![
-        format!("{}: verified", path.display()),
+        format!("{}: {called}", path.display()),
         format!("  {}", document.summary()),
         format!("  host {}/{} ({})", document.host.namespace, document.host.name, document.host.uid),
         format!(
@@ -178,9 +194,18 @@ fn proved(path: &Path, document: &Document) -> String {
         lines
             .push(format!("  booted at {} (by {}), initramfs sha256 {}", boot.address, boot.by, boot.initramfs_sha256));
     }
+    if let Some(power) = document.boot.as_ref().and_then(|boot| boot.power.as_ref()) {
+        let at = |at: Option<Timestamp>| at.map_or_else(|| "not".to_owned(), |at| format!("at {at:.0}"));
+        lines.push(format!(
+            "  the BMC showed the host off: before the boot {}, after the erasure {}",
+            at(power.off_before),
+            at(power.off_after)
+        ));
+    }
     lines.extend(document.not_seen().iter().map(|what| format!("  not seen: {what}")));
     if let Done::Erased(erased) = &document.done {
         lines.push(format!("  policy {}", erased.policy));
+        lines.extend(erased.claimed.iter().map(|grade| format!("  the agent claims grade {grade}")));
         lines.extend(erased.drive_log.iter().map(|log| format!("  the drive's log: {log}")));
         lines.extend(erased.tried.iter().map(|tried| {
             let lied = if tried.lied { ", and it lied" } else { "" };
@@ -200,10 +225,9 @@ fn or_unknown(text: &str) -> &str {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use firesteel_control::receipts::{
-        document::{Agent, Disk, FORM, Host, ObservedBoot, Written},
+        document::{Agent, Disk, Erased, FORM, Host, ObservedBoot, ObservedPower, Samples, Written},
         file::{public_pem, sign},
     };
-    use jiff::Timestamp;
     use ring::signature::Ed25519KeyPair;
 
     use super::*;
@@ -255,6 +279,20 @@ mod tests {
         }
     }
 
+    fn erased() -> Erased {
+        Erased {
+            policy: "full".into(),
+            method: "sanitize-crypto".into(),
+            grade: UNVERIFIED.into(),
+            claimed: Some("purge".into()),
+            drive_log: Vec::new(),
+            samples: Samples { told_before: 0, blank_before: 0, canaries: 0, read_back: 1, blank_after: 0 },
+            tried: Vec::new(),
+            left_out: Vec::new(),
+            overridden: Vec::new(),
+        }
+    }
+
     /// A file and a key are all that it takes; the exit code follows from the result.
     #[test]
     fn a_receipt_is_checked_without_an_appliance() {
@@ -279,6 +317,19 @@ mod tests {
         ] {
             assert!(verify_all(&path(key), &[path("true"), path(file)]).is_err(), "{key} {file}");
         }
+        let unverified = Document {
+            done: Done::Erased(erased()),
+            boot: Some(ObservedBoot { power: Some(ObservedPower::default()), ..ObservedBoot::default() }),
+            ..written()
+        };
+        fs::write(path("unverified"), sign(&ours, &unverified).unwrap()).unwrap();
+        let error = verify_all(&path("ours.pem"), &[path("true"), path("unverified")]).unwrap_err();
+        assert!(error.is::<UnverifiedErasures>() && error.to_string().contains("1 of 2"), "{error}");
+        let error = verify_all(&path("ours.pem"), &[path("altered"), path("unverified")]).unwrap_err();
+        assert!(!error.is::<UnverifiedErasures>(), "what is not signed says more: {error}");
+        let page = proved(&path("unverified"), &unverified);
+        assert!(page.contains("UNVERIFIED") && page.contains("claims grade purge"), "{page}");
+        assert!(page.contains("before the boot not, after the erasure not"), "{page}");
         let told = proved(&path("true"), &written());
         assert!(
             told.contains("sha256 aa") && told.contains("serial S1") && told.contains("unverified: what"),

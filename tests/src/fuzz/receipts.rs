@@ -1,7 +1,7 @@
 //! Receipts and public keys, as somebody hands them to an auditor.
 
 use firesteel_control::receipts::{
-    document::{Agent, Disk, Document, Done, Erased, FORM, Host, ObservedBoot, Samples, Tried},
+    document::{Agent, Disk, Document, Done, Erased, FORM, Host, ObservedBoot, ObservedPower, Samples, Tried},
     file::{self, public_pem, sign},
 };
 use jiff::Timestamp;
@@ -44,7 +44,11 @@ fn document() -> Document {
         ended_at: at,
         received_at: at,
         agent: Agent { version: text("1"), sha256: text(""), key: text(""), kernel: text(""), boot_id: text("") },
-        boot: Some(ObservedBoot { not_seen: vec![text("the lease")], ..ObservedBoot::default() }),
+        boot: Some(ObservedBoot {
+            power: Some(ObservedPower { off_before: Some(at), off_after: None }),
+            not_seen: vec![text("the lease")],
+            ..ObservedBoot::default()
+        }),
         disk: Disk {
             model: text("M"),
             serial: text("S"),
@@ -56,7 +60,8 @@ fn document() -> Document {
         done: Done::Erased(Erased {
             policy: text("full"),
             method: text("overwrite"),
-            grade: text("clear"),
+            grade: text("unverified"),
+            claimed: Some(text("clear")),
             drive_log: vec![text("ff")],
             samples: Samples { told_before: 1, blank_before: 2, canaries: 3, read_back: 4, blank_after: 5 },
             tried: vec![Tried { method: text("m"), why: text("w"), lied: true }],

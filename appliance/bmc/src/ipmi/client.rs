@@ -303,9 +303,15 @@ impl IpmiClient {
     pub async fn read_once(&self) -> Result<OnceRead, Error> {
         Ok(match optional(self.boot_flags().await)? {
             Some(flags) if flags.is_valid => OnceRead::Left { seen: flags.to_string() },
-            Some(_) => OnceRead::UsedUp,
+            Some(_) if self.keeps_flags().await? => OnceRead::UsedUp,
+            Some(_) => OnceRead::Untold { why: "it may clear boot flags by itself after a minute".to_owned() },
             None => OnceRead::Untold { why: "its boot flags cannot be read".to_owned() },
         })
+    }
+
+    async fn keeps_flags(&self) -> Result<bool, Error> {
+        let life = optional(self.ask(&command::boot_flags_life()).await)?;
+        Ok(life.is_some_and(|data| command::are_flags_kept(&data)))
     }
 
     async fn boot_flags(&self) -> Result<BootFlags, Error> {

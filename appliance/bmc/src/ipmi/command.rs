@@ -151,6 +151,19 @@ pub fn set_boot(flags: BootFlags) -> [(Request, IsNeeded); 5] {
     ]
 }
 
+/// Asks what clears the boot flags (parameter 3).
+#[must_use]
+pub fn boot_flags_life() -> Request {
+    let data = [parameter::VALID_BIT_CLEARING, 0, 0];
+    request("the life of boot flags", CHASSIS, number::GET_BOOT_OPTIONS, &data)
+}
+
+/// Says by an answer to [`boot_flags_life`] whether the BMC keeps boot flags until a boot, and no timer clears them.
+#[must_use]
+pub fn are_flags_kept(data: &[u8]) -> bool {
+    matches!(*data, [_, number, bits, ..] if number & 0x7f == parameter::VALID_BIT_CLEARING && bits & 0x08 != 0)
+}
+
 /// Whether a failure of a request is one of the whole.
 pub type IsNeeded = bool;
 

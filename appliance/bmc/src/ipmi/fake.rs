@@ -64,6 +64,8 @@ pub struct State {
     pub suites: Vec<Suite>,
     pub is_on: bool,
     pub boot_flags: [u8; 5],
+    /// What clears them (parameter 3); bit 3 keeps the timer from it.
+    pub flags_life: u8,
     pub guid: [u8; 16],
     pub inventory: Vec<u8>,
     /// Most bytes of the inventory in one answer.
@@ -494,6 +496,11 @@ impl State {
                 }
                 done(&[])
             }
+            (0x00, number::SET_BOOT_OPTIONS, [3, bits, ..]) if !self.has(&Fault::ClearsFlags) => {
+                self.flags_life = *bits;
+                done(&[])
+            }
+            (0x00, number::GET_BOOT_OPTIONS, [3, ..]) => done(&[1, 3, self.flags_life]),
             (0x00, number::SET_BOOT_OPTIONS, [0 | 4, ..]) => done(&[]),
             (0x00, number::SET_BOOT_OPTIONS, _) => vec![0x80],
             (0x00, number::GET_BOOT_OPTIONS, [5, ..]) => done(&[&[1, 5][..], &self.boot_flags].concat()),

@@ -6,6 +6,7 @@ use firesteel_wire::{self as wire, Evidence, erasure::Erasure};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::graded::{self, UNVERIFIED};
 use crate::map;
 
 /// First member of every receipt; a number that is not ours is a newer program's.
@@ -79,8 +80,21 @@ pub struct ObservedBoot {
     pub initramfs_sha256: String,
     /// sha256 of the agent in that initramfs, as its manifest says.
     pub agent_sha256: String,
+    /// What the BMC showed of the host's power, where an erasure has come to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub power: Option<ObservedPower>,
     /// What was not seen, in words.
     pub not_seen: Vec<String>,
+}
+
+/// When the BMC showed that the host was off: before it booted for an erasure, and after its agent had left.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ObservedPower {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_before: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_after: Option<Timestamp>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,8 +124,12 @@ pub struct Erased {
     /// `metadata`, `quick` or `full`, as the plan asked.
     pub policy: String,
     pub method: String,
-    /// `purge`, `clear` or `none`, by NIST SP 800-88.
+    /// `purge`, `clear` or `none`, by NIST SP 800-88; [`super::graded::UNVERIFIED`] where the one who erased may not be
+    /// the host.
     pub grade: String,
+    /// The grade that the agent claims, where it is not proven.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub claimed: Option<String>,
     /// What the drive says of it, its log in hexadecimal where it keeps one.
     pub drive_log: Vec<String>,
     pub samples: Samples,
@@ -222,7 +240,7 @@ pub(crate) fn document(frame: &Frame<'_>, receipt: &wire::Receipt) -> Option<Doc
         | Evidence::BootEntrySet { .. }
         | Evidence::Leaving { .. } => return None,
     };
-    Some(Document {
+    let mut made = Document {
         receipt: FORM.to_owned(),
         key_sha256: frame.key_sha256.clone(),
         host: frame.host.clone(),
@@ -237,7 +255,9 @@ pub(crate) fn document(frame: &Frame<'_>, receipt: &wire::Receipt) -> Option<Doc
         disk,
         done,
         unverified,
-    })
+    };
+    graded::lower(&mut made);
+    Some(made)
 }
 
 fn agent(binding: AgentBinding) -> Agent {
@@ -274,6 +294,7 @@ fn erased(erasure: &Erasure) -> Erased {
         policy: erasure.policy.name().to_owned(),
         method: map::field(&erasure.method),
         grade: grade_word(erasure.grade).to_owned(),
+        claimed: None,
         // A sanitize log has 512 bytes, so 1024 digits.
         drive_log: erasure.drive_log.iter().take(LIST_MAX).map(|line| map::line(line)).collect(),
         samples: Samples {
@@ -316,6 +337,10 @@ impl Document {
             Done::Erased(erased) if erased.grade == "none" => {
                 format!("not erased ({}): neither clear nor purge by NIST SP 800-88", erased.method)
             }
+            Done::Erased(erased) if erased.grade == UNVERIFIED => format!(
+                "erased by {}, as its agent says: unverified, {} sectors read back",
+                erased.method, erased.samples.read_back
+            ),
             Done::Erased(erased) => format!(
                 "erased by {}, grade {} by NIST SP 800-88, {} sectors read back",
                 erased.method, erased.grade, erased.samples.read_back

@@ -167,7 +167,7 @@ pub fn check(bytes: &[u8]) {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use firesteel_wire::{
         self as wire, DiskIdentity, Evidence,
@@ -204,6 +204,14 @@ mod tests {
     }
 
     fn made(text: &str) -> Document {
+        document_of(erasure(text))
+    }
+
+    pub(crate) fn made_of(grade: Grade) -> Document {
+        document_of(Erasure { grade, ..erasure("failed") })
+    }
+
+    fn document_of(erasure: Erasure) -> Document {
         let host = Host {
             namespace: "default".into(),
             name: "a".into(),
@@ -215,7 +223,7 @@ mod tests {
         let public = key(7).public_key().as_ref().to_vec();
         let frame =
             Frame { host, attempt: 3, agent: None, boot: boot(), key_sha256: fingerprint(&public), received_at };
-        let evidence = Evidence::DiskErased(erasure(text));
+        let evidence = Evidence::DiskErased(erasure);
         let receipt = wire::Receipt {
             plan: 2,
             index: 0,
@@ -234,7 +242,7 @@ mod tests {
         let file = sign(&key, &made("failed")).unwrap();
         let document = verify(key.public_key().as_ref(), file.as_bytes()).unwrap();
         assert_eq!(document, made("failed"));
-        assert!(document.summary().contains("grade purge"), "{}", document.summary());
+        assert!(document.summary().contains("sanitize-crypto"), "{}", document.summary());
         assert!(!document.disk.serial.contains('\u{202e}'), "what is not seen is not signed for");
     }
 

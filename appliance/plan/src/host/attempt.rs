@@ -317,6 +317,12 @@ pub(super) fn mac_taken(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> 
     Some(turn.blocked(kind, turn.limits().slow_poll, text))
 }
 
+/// What keeps a boot from coming to an agent of this host.
+#[track_caller]
+pub(super) fn hindrance(turn: &mut Turn<'_>, kind: ErrorType) -> Option<Reason> {
+    mac_taken(turn, kind).or_else(|| no_network(turn, kind))
+}
+
 /// An agent that does not know its way would not be heard of, and nobody would know why. The caller refuses
 /// the ramdisk to a host whose network data it cannot read, so no boot is under way that could still succeed.
 #[track_caller]
@@ -345,10 +351,7 @@ pub(super) fn boot(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
         turn.memory.boot = None;
         return reason;
     }
-    if let Some(reason) = mac_taken(turn, kind) {
-        return reason;
-    }
-    if let Some(reason) = no_network(turn, kind) {
+    if let Some(reason) = hindrance(turn, kind) {
         return reason;
     }
     let Some(wait) = turn.memory.boot.clone() else {

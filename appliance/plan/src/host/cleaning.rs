@@ -110,7 +110,11 @@ fn go_on(turn: &mut Turn<'_>, next: NextOwner, targets: &[DiskIdentity], kind: E
         return Ok(text);
     }
     gate::stop(turn)?;
-    gate::may_go_on(turn, kind)?;
+    if let Err(reason) = gate::may_go_on(turn, kind) {
+        // A host that is off for its next boot does not keep its slot meanwhile.
+        turn.memory.boot = turn.memory.boot.take().filter(|wait| wait.powered);
+        return Err(reason);
+    }
     let agent = attempt::agent(turn, kind)?;
     if restored::needs_look(turn) {
         // The plan that wrote to the disk is of an older state: what stands there now is looked at first.

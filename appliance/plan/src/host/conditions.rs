@@ -13,7 +13,7 @@
 //! | IdentityChanged | another machine boots as the host, and is refused | SameMachine, after that |
 //! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
 //! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; ErasedUnverified: by the agent's word; NotCleaned: which disks to clean was not known; NotErased: written since |
-//! | WipeUnverified | not all was seen that tells the host's erasure from another machine's: Unverified, Held, Accepted | Verified; NotErased: written since |
+//! | WipeUnverified | not all was seen that tells the host's erasure from another machine's: Unverified, Held, Accepted | Verified; PartlyErased; NotErased: written since |
 //! | ConsumerIsTenant | after it was false | AnotherTenant, while the host is provisioned for somebody else than its consumer |
 //! | BootOverride | after it was false | NotOffered: the host boots by its own order; NotTakenBack: it stays set |
 //! | NetworkBoot | after it was false | BootStalled: what was fetched was not started; AddressMismatch: asked for from another address |
@@ -165,7 +165,11 @@ fn wipe_unverified(memory: &HostMemory, was_shown: bool) -> Option<Condition> {
             })
         }
         None => {
-            let reason = if cleaned.is_some_and(|cleaned| cleaned.is_erased) { "Verified" } else { "NotErased" };
+            let reason = match cleaned {
+                Some(cleaned) if cleaned.is_erased => "Verified",
+                Some(cleaned) if cleaned.is_partial && cleaned.method > Method::Metadata => "PartlyErased",
+                Some(_) | None => "NotErased",
+            };
             was_shown.then(|| Condition::new(WIPE, false, reason, ""))
         }
     }

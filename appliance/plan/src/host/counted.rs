@@ -9,10 +9,13 @@ use firesteel_resources::bare_metal_host::{
     ErrorType, OperationMetric, ProvisioningState, annotations::DeleteAction, requests,
 };
 
-use crate::host::{
-    effect::{BmcAction, Step},
-    memory::{Failure, HostMemory, State},
-    seen::{BmcFaultKind, CredentialsSeen, Seen, UserDataSeen},
+use crate::{
+    evidence::Shows,
+    host::{
+        effect::{BmcAction, Step},
+        memory::{Failure, HostMemory, State},
+        seen::{BmcFaultKind, CredentialsSeen, Seen, UserDataSeen},
+    },
 };
 
 /// One thing that happened.
@@ -55,6 +58,10 @@ pub enum Counted {
     AttemptBegun,
     /// The host was let go with a disk that is not clean.
     ReleasedUncleaned,
+    /// An image was written and read back, and its host is provisioned.
+    Written {
+        bytes: u64,
+    },
 }
 
 /// What upstream measures the duration of.
@@ -106,6 +113,7 @@ pub fn counted(seen: &Seen, step: &Step) -> Vec<Counted> {
     counts.extend(bmc_call(seen, after));
     counts.extend(operations(before, after));
     counts.extend(ends(seen, step));
+    counts.extend(written(seen, after));
     if after.attempt > before.attempt {
         counts.push(Counted::AttemptBegun);
     }
@@ -119,6 +127,16 @@ pub fn counted(seen: &Seen, step: &Step) -> Vec<Counted> {
         counts.push(Counted::CredentialsUpdated);
     }
     counts
+}
+
+/// What an installation wrote, once it is proven.
+fn written(seen: &Seen, after: &HostMemory) -> Option<Counted> {
+    let is_proven = seen.memory.state == State::Provisioning && after.state == State::Provisioned;
+    let receipts = &seen.agent.as_ref().filter(|_| is_proven)?.shown;
+    receipts.iter().find_map(|receipt| match &receipt.shows {
+        Shows::Written(write) => Some(Counted::Written { bytes: write.written_bytes }),
+        Shows::Cleared { .. } | Shows::HandedOff(_) | Shows::BootEntry(_) | Shows::Leaving | Shows::Other => None,
+    })
 }
 
 fn new_failure<'a>(before: &HostMemory, after: &'a HostMemory) -> Option<&'a Failure> {

@@ -30,6 +30,8 @@ use crate::{
 
 /// A host that is on again each time is reset after so many tries.
 const TRIES_MAX: u32 = 3;
+/// So many boots may come to nothing before the system on the disk counts as able to ask in the host's name.
+const ROUNDS_MAX: u32 = 3;
 
 /// A cut of the power that is under way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -39,6 +41,9 @@ pub struct Cut {
     /// Cuts before this one, after which the host was on again.
     #[serde(default)]
     pub tries: u32,
+    /// Boots before this one, each after a cut, in which no agent said hello.
+    #[serde(default)]
+    pub rounds: u32,
     /// The BMC took the order.
     #[serde(default)]
     pub is_ordered: bool,
@@ -54,8 +59,8 @@ pub struct Cut {
 }
 
 impl Cut {
-    fn new(since: Timestamp, tries: u32) -> Self {
-        Self { since, tries, is_ordered: false, asked_at: None, off_at: None, unseen: None }
+    fn new(since: Timestamp, rounds: u32) -> Self {
+        Self { since, tries: 0, rounds, is_ordered: false, asked_at: None, off_at: None, unseen: None }
     }
 }
 
@@ -70,6 +75,9 @@ pub struct CleanBoot {
     /// Why that was not seen: the BMC accepted a reset, and that is all that is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_accepted: Option<String>,
+    /// Boots before this one, each after a cut, in which no agent said hello.
+    #[serde(default)]
+    pub rounds: u32,
     /// Whether the boot has used its override up; absent until that was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub once: Option<Once>,
@@ -85,6 +93,13 @@ pub enum Once {
 }
 
 impl CleanBoot {
+    /// Says whether another request for the script is another boot that needs a cut: the first one came to nothing, and
+    /// the system on the disk may be who asks now. After too many such boots the attempt goes on unverified.
+    #[must_use]
+    pub fn is_cut_again(&self) -> bool {
+        self.reset_accepted.is_none()
+    }
+
     /// Says what was not seen; empty where all was.
     #[must_use]
     pub fn unheld(&self) -> Vec<String> {
@@ -93,8 +108,10 @@ impl CleanBoot {
             Some(Once::Unread(why)) => Some(why.as_str()),
             None => Some("it was not looked at"),
         };
-        let reset = self.reset_accepted.as_ref();
-        let reset = reset.map(|why| format!("a reset was accepted, and the host was not seen off before it: {why}"));
+        let reset = self.reset_accepted.as_ref().map(|why| match self.off_at {
+            None => format!("a reset was accepted, and the host was not seen off before it: {why}"),
+            Some(_) => format!("the host was seen off before it, and {why}"),
+        });
         let unread = unread.map(|why| format!("the override for one boot was not seen used up: {why}"));
         reset.into_iter().chain(unread).collect()
     }
@@ -155,6 +172,9 @@ pub(super) fn spend_agent(turn: &mut Turn<'_>, kind: ErrorType) -> Reason {
     if let Err(reason) = attempt::spare_drive(turn).and_then(|()| turn.may_try()) {
         return reason;
     }
+    if let Some(reason) = attempt::hindrance(turn, kind) {
+        return reason;
+    }
     let reason = "the host is switched off and on before its disks are erased".to_owned();
     turn.effect(Effect::AbortAgent { attempt: turn.memory.attempt, reason });
     turn.memory.boot = None;
@@ -181,8 +201,12 @@ fn begin(turn: &mut Turn<'_>) -> Cut {
     if turn.memory.attempt == turn.seen.memory.attempt {
         attempt::open(turn);
     }
+    let agent = turn.seen.agent.as_ref().map(|agent| agent.attempt);
+    let before = turn.memory.clean_boot.as_ref();
+    let came_to_nothing = before.filter(|boot| boot.attempt + 1 == turn.memory.attempt && agent != Some(boot.attempt));
+    let rounds = came_to_nothing.map_or(0, |boot| boot.rounds.saturating_add(1));
     turn.memory.boot = Some(BootWait::new(turn.now, false));
-    Cut::new(turn.now, 0)
+    Cut::new(turn.now, rounds)
 }
 
 #[track_caller]
@@ -199,6 +223,10 @@ fn go_on(turn: &mut Turn<'_>, cut: &mut Cut, kind: ErrorType) -> Result<(), Reas
         match call(turn, action) {
             Call::Waiting(reason) => return Err(reason),
             Call::Done => {
+                if !cut.is_ordered {
+                    // The time that a busy BMC took for the order is not the host's.
+                    cut.since = turn.now;
+                }
                 (cut.is_ordered, cut.asked_at) = (true, Some(turn.now));
                 if turn.seen.bmc.power == Power::Off {
                     cut.off_at = Some(turn.now);
@@ -241,19 +269,24 @@ pub(super) fn booted(turn: &mut Turn<'_>) -> Result<(), Reason> {
     let Some(cut) = turn.memory.boot.as_ref().and_then(|wait| wait.cut.clone()) else { return Ok(()) };
     let was_on = cut.off_at.is_some() && !turn.seen.bmc.was_off_at_boot;
     if was_on && cut.tries + 1 < TRIES_MAX {
-        let again = Cut::new(turn.now, cut.tries + 1);
+        let again = Cut { tries: cut.tries + 1, ..Cut::new(turn.now, cut.rounds) };
         turn.memory.boot = Some(BootWait { cut: Some(again), ..BootWait::new(turn.now, false) });
         let text = "the host was on again when it was to be switched on: it is switched off once more";
         return Err(turn.stay(SignedDuration::from_secs(1), text));
     }
     let on = was_on.then(|| "it was on again each time when it was to be switched on".to_owned());
+    let rounds = cut.rounds;
+    let nothing = (rounds >= ROUNDS_MAX).then(|| {
+        format!("{rounds} boots before it came to nothing, so that the system on the disk may be who boots now")
+    });
     let bmc = &turn.seen.bmc;
     let no_override = bmc.no_override.as_ref().map(|why| format!("the BMC has none ({why})"));
     let unset = bmc.once_unset.as_ref().map(|why| format!("the BMC did not show it as ordered ({why})"));
     turn.memory.clean_boot = Some(CleanBoot {
         attempt: turn.memory.attempt,
         off_at: cut.off_at.filter(|_| !was_on),
-        reset_accepted: on.or(cut.unseen),
+        reset_accepted: on.or(cut.unseen).or(nothing),
+        rounds,
         once: no_override.or(unset).map(Once::Unread),
     });
     Ok(())
@@ -314,15 +347,16 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_named() {
         let off_at = Some(Timestamp::UNIX_EPOCH);
-        let seen = CleanBoot { attempt: 2, off_at, reset_accepted: None, once: Some(Once::UsedUp) };
+        let seen = CleanBoot { attempt: 2, off_at, reset_accepted: None, rounds: 0, once: Some(Once::UsedUp) };
         assert_eq!(seen.unheld(), Vec::<String>::new());
-        for (reset_accepted, once, parts) in [
-            (Some("it was busy"), Some(Once::UsedUp), vec!["not seen off before it: it was busy"]),
-            (None, Some(Once::Unread("it has none".into())), vec!["not seen used up: it has none"]),
-            (None, None, vec!["not seen used up: it was not looked at"]),
-            (Some("it was busy"), None, vec!["not seen off", "not seen used up"]),
+        for (off_at, reset_accepted, once, parts) in [
+            (None, Some("it was busy"), Some(Once::UsedUp), vec!["not seen off before it: it was busy"]),
+            (off_at, Some("3 boots"), Some(Once::UsedUp), vec!["seen off before it, and 3 boots"]),
+            (off_at, None, Some(Once::Unread("it has none".into())), vec!["not seen used up: it has none"]),
+            (off_at, None, None, vec!["not seen used up: it was not looked at"]),
+            (None, Some("it was busy"), None, vec!["not seen off", "not seen used up"]),
         ] {
-            let boot = CleanBoot { reset_accepted: reset_accepted.map(str::to_owned), once, ..seen.clone() };
+            let boot = CleanBoot { off_at, reset_accepted: reset_accepted.map(str::to_owned), once, ..seen.clone() };
             let unheld = boot.unheld();
             assert_eq!(unheld.len(), parts.len(), "{unheld:?}");
             assert!(unheld.iter().zip(parts).all(|(unheld, part)| unheld.contains(part)), "{unheld:?}");

@@ -63,7 +63,8 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     if let Err(reason) = cleaning::stop_undue(turn, next) {
         return reason;
     }
-    if next == NextOwner::Same {
+    // An erasure whose end is awaited comes to it, whoever gets the host.
+    if next == NextOwner::Same && turn.memory.wipe.is_none() {
         if targets.is_empty() {
             return nameless(turn);
         }

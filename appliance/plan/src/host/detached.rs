@@ -84,6 +84,10 @@ pub(super) fn stop_work(turn: &mut Turn<'_>, why: &str) {
     turn.memory.reboot = None;
     turn.memory.boot = None;
     turn.memory.bmc.call = None;
+    // What runs on the host meanwhile is its owner's affair: no boot and no erasure before it says anything of it.
+    turn.memory.clean_boot = None;
+    turn.memory.wipe = None;
+    turn.memory.opened = !turn.has_bmc();
     if rests(&turn.memory) {
         return;
     }

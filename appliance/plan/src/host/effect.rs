@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     disk::{DiskIdentity, Method, NextOwner},
-    host::{memory::HostMemory, seen::ReadyImage},
+    host::{memory::HostMemory, seen::ReadyImage, verdict::WipeVerdict},
 };
 
 /// The outcome of one step. The caller stores `memory`, publishes the boot entry and the plan
@@ -105,6 +105,8 @@ pub enum Effect {
     SupplyHardware {
         details: Box<HardwareDetails>,
     },
+    /// Let the signed receipts of an erasure say what it came to.
+    GradeReceipts(WipeVerdict),
     /// The disk that a tombstone of this machine names was cleaned: remove it.
     ForgetTombstone,
     /// Keep the hardware's identity: its disk was not cleaned and must be before its next owner.

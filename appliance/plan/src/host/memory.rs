@@ -18,6 +18,7 @@ use crate::{
         cut::{CleanBoot, Cut},
         effect::{BmcCall, PlanKind, WritePlan},
         seen::ReadyImage,
+        verdict::WipeVerdict,
         wiped::Wipe,
     },
 };
@@ -45,6 +46,9 @@ pub struct HostMemory {
     /// How the host was last booted for an erasure that claims a grade.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub clean_boot: Option<CleanBoot>,
+    /// What the newest erasure came to, until its receipts say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<WipeVerdict>,
     /// Number of the newest plan of this attempt; 0 before the first.
     pub plan_number: u32,
     /// The plan that the agent of this attempt is to run or has run.

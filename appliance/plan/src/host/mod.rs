@@ -64,6 +64,7 @@ mod tombstone;
 mod turn;
 mod unmanaged;
 mod vacancy;
+pub mod verdict;
 pub mod wiped;
 
 pub use boot::{BootEntry, boot_entry, current_plan};
@@ -119,6 +120,7 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     retry(turn);
     accept_identity(turn);
     wiped::accept(turn);
+    verdict::notice(turn);
     guards::drop_taken(turn);
     guards::heed(turn);
     restored::look(turn);
@@ -228,6 +230,7 @@ fn retry(turn: &mut Turn<'_>) {
     checks::fetch_again(turn);
     if attempt::presence(turn) != attempt::Presence::Alive && turn.has_bmc() {
         turn.memory.boot = None;
+        turn.memory.clean_boot = None;
     }
     turn.effect(Effect::RemoveAnnotation { key: annotations::RETRY.to_owned() });
 }

@@ -32,7 +32,8 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
     if let Err(reason) = cleaning::stop_undue(turn, next) {
         return reason;
     }
-    if next == NextOwner::Another {
+    // An erasure whose end is awaited comes to it, whoever gets the host.
+    if next == NextOwner::Another || turn.memory.wipe.is_some() {
         let targets = tenancy::targets(&turn.memory, next);
         if let Some(reason) = cleaning::given_up(turn) {
             return reason;
@@ -41,7 +42,9 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Reason {
             Err(reason) => return reason,
             Ok(cleaned) => text = cleaned,
         }
-        tenancy::pass_on(turn);
+        if next == NextOwner::Another {
+            tenancy::pass_on(turn);
+        }
         // Where the owner's policy asks for less than all, that is enough to go on, and no proof: it stays told.
         tombstone::tell_only(turn);
         turn.memory.disk_dirty = false;

@@ -67,6 +67,8 @@ pub struct Seen {
     pub halt: Option<Halt>,
     /// Whether the host may take a slot in this step.
     pub slot: Offer,
+    /// The erasure whose receipts say what it came to, of those since the appliance started: attempt and plan.
+    pub graded: Option<(u64, u32)>,
 }
 
 /// A boot from the network, as DHCP, TFTP and HTTP saw it since the appliance started.
@@ -112,6 +114,7 @@ impl Seen {
             netboot: NetbootSeen::default(),
             halt: None,
             slot: Offer::Free,
+            graded: None,
         }
     }
 }
@@ -337,6 +340,8 @@ pub struct AgentSeen {
     pub can_erase: bool,
     /// What its receipts say of disks that were cleaned in this boot.
     pub cleaned: Vec<Cleaned>,
+    /// What was not seen of its boot, in words: see [`crate::evidence::unseen`].
+    pub unseen: Vec<String>,
     /// By its newest report a drive is at something that nothing can interrupt; in its words. A reset or a cut of the
     /// power could lock or break that drive.
     pub cannot_stop: Option<String>,

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   receipts for every disk
-//!     ├─ the boot was not all seen, or there is no BMC ──────────────► unverified: what was not seen
+//!     ├─ the boot was not all seen, there is no BMC, or it does not
+//!     │  show the host on ───────────────────────────────────────────► unverified: what was not seen
 //!     └─ the agent says that it switches the host off ─┬─ the BMC shows "off" within a minute ──► proven
 //!                                                      └─ it does not, or the agent says nothing ► unverified
 //! ```
@@ -30,6 +31,7 @@ use crate::{
         seen::{AgentSeen, Power},
         tombstone,
         turn::{Turn, later, words},
+        verdict::{self, WipeVerdict},
     },
 };
 
@@ -95,12 +97,18 @@ enum End {
 #[track_caller]
 pub(super) fn conclude(turn: &mut Turn<'_>, erased: Erased, kind: ErrorType) -> Result<String, Reason> {
     let claims = erased.method > Method::Metadata;
-    let unverified = if claims { unheld(turn) } else { Vec::new() };
+    let mut unverified = if claims { unheld(turn) } else { Vec::new() };
+    if claims && unverified.is_empty() {
+        unverified.extend(unlit(turn)?);
+    }
     let waits = claims && unverified.is_empty();
     if waits {
         turn.issue(PlanKind::PowerOff);
     }
     let (attempt, plan) = (turn.memory.attempt, turn.memory.plan_number);
+    if claims && !waits {
+        judged(turn, (attempt, plan), unverified.clone(), None);
+    }
     let wipe = Wipe { attempt, plan, since: turn.now, erased, asked_at: None, unverified, accepted_at: None };
     if !waits {
         return over(turn, wipe, kind);
@@ -112,14 +120,36 @@ pub(super) fn conclude(turn: &mut Turn<'_>, erased: Erased, kind: ErrorType) -> 
     Err(turn.stay(turn.limits().secret_retry, text))
 }
 
+/// Has the signed receipts say what the erasure came to.
+fn judged(turn: &mut Turn<'_>, (attempt, plan): (u64, u32), unverified: Vec<String>, off_after: Option<Timestamp>) {
+    let boot = turn.memory.clean_boot.as_ref().filter(|boot| boot.attempt == attempt);
+    let off_before = boot.and_then(|boot| boot.off_at);
+    verdict::give(turn, WipeVerdict { attempt, plan, unverified, off_before, off_after });
+}
+
 /// Says what was not seen of the boot that erased.
 fn unheld(turn: &Turn<'_>) -> Vec<String> {
-    if !turn.has_bmc() {
-        return vec!["there is no BMC that could show the host off".to_owned()];
-    }
-    match turn.memory.clean_boot.as_ref().filter(|boot| boot.attempt == turn.memory.attempt) {
+    let attempt = turn.memory.attempt;
+    let power = match turn.memory.clean_boot.as_ref().filter(|boot| boot.attempt == attempt) {
+        _ if !turn.has_bmc() => vec!["there is no BMC that could show the host off".to_owned()],
         Some(boot) => boot.unheld(),
         None => vec!["the host was not switched off and on before it".to_owned()],
+    };
+    let boot = attempt::current(turn).map(|agent| agent.unseen.clone()).unwrap_or_default();
+    power.into_iter().chain(boot.into_iter().map(|what| format!("not seen: {what}"))).collect()
+}
+
+/// Says why the host cannot be seen to go off: the power-off of one that is off already shows nothing.
+#[track_caller]
+fn unlit(turn: &mut Turn<'_>) -> Result<Option<String>, Reason> {
+    if turn.seen.host.spec.disable_power_off {
+        return Ok(Some("spec.disablePowerOff keeps the host on after it".to_owned()));
+    }
+    match call(turn, BmcAction::Probe) {
+        Call::Waiting(reason) => Err(reason),
+        Call::Done if turn.seen.bmc.power == Power::On => Ok(None),
+        Call::Done => Ok(Some("the BMC did not show the host on while its agent was there".to_owned())),
+        Call::Failed(fault) => Ok(Some(format!("the host was not seen on: {}", fault_text(turn, &fault)))),
     }
 }
 
@@ -141,9 +171,10 @@ pub(super) fn go_on(turn: &mut Turn<'_>, kind: ErrorType) -> Result<Option<Strin
             turn.memory.wipe = Some(wipe);
             return Err(reason);
         }
-        End::Off => {}
+        End::Off => judged(turn, (wipe.attempt, wipe.plan), Vec::new(), turn.seen.bmc.power_at),
         End::Unseen(why) => {
             wipe.unverified.push(format!("the host was not seen to switch itself off after it: {why}"));
+            judged(turn, (wipe.attempt, wipe.plan), wipe.unverified.clone(), None);
         }
     }
     over(turn, wipe, kind).map(Some)

@@ -240,6 +240,7 @@ impl World {
             rebooted: false,
             shown: Vec::new(),
             promised: None,
+            unseen: Vec::new(),
             network: None,
             can_erase: true,
             cleaned: Vec::new(),
@@ -283,6 +284,7 @@ impl World {
             Effect::Bmc(call) => self.bmc(call),
             Effect::FetchImage { .. } if self.images_work => self.seen.image = ImageSeen::Ready(ready()),
             Effect::IssuePlan { attempt, number, plan } => self.take(*attempt, *number, plan),
+            Effect::GradeReceipts(verdict) => self.seen.graded = Some(verdict.mark()),
             Effect::SaveHardware { attempt, plan } => {
                 let mut record = self.seen.hardware.clone().unwrap_or_else(|| HardwareRecord {
                     disks: vec![disk("sda", "A", 20)],
