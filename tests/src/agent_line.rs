@@ -193,7 +193,8 @@ pub fn token_of(script: &str) -> Option<String> {
 }
 
 /// A client that trusts the appliance's own CA alone.
-fn client(ca_pem: &[u8]) -> Client {
+#[must_use]
+pub fn client(ca_pem: &[u8]) -> Client {
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(ca_pem).unwrap()).unwrap();
     let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))

@@ -6,8 +6,8 @@ use firesteel_tests::{
     honest,
 };
 use firesteel_wire::{
-    Evidence, HelloReply, Inventory, Plan, Program, Receipt, ReportReply, Step, StepReport, StepState, System, Verdict,
-    receipt::UptimeSpan,
+    Disk, Evidence, HelloReply, Inventory, Plan, Program, Receipt, ReportReply, Step, StepReport, StepState, System,
+    Table, Verdict, receipt::UptimeSpan,
 };
 use tokio::runtime::Runtime;
 
@@ -15,19 +15,36 @@ pub(crate) struct HostAgent {
     /// Of one thread at a time, so that its sockets are in the namespace of that thread.
     runtime: Runtime,
     line: AgentLine,
+    /// What its inspections find.
+    disks: Vec<Disk>,
+    /// The newest plan, and the receipts of all.
+    plan: Plan,
+    receipts: Vec<Receipt>,
+    /// What it was answered last.
+    verdict: Verdict,
 }
 
 impl HostAgent {
     /// In the `boot`-th boot of the machine.
     pub(crate) fn new(field: &Field, boot: u8) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { runtime, line: AgentLine::new(&field.appliance.data(), &mac(1).to_string(), boot) }
+        Self::booted(field, 1, boot)
     }
 
     /// Of the machine with this MAC, in its first boot.
     pub(crate) fn of(field: &Field, machine: u8) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        Self { runtime, line: AgentLine::new(&field.appliance.data(), &mac(machine).to_string(), machine) }
+        Self::booted(field, machine, machine)
+    }
+
+    /// Of a machine in one of its boots. Each boot has a number that no other one of the test has.
+    pub(crate) fn booted(field: &Field, machine: u8, boot: u8) -> Self {
+        Self {
+            runtime: tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap(),
+            line: AgentLine::new(&field.appliance.data(), &mac(machine).to_string(), boot),
+            disks: vec![honest::disk()],
+            plan: Plan { number: 0, attempt: 0, steps: Vec::new() },
+            receipts: Vec::new(),
+            verdict: Verdict::Continue,
+        }
     }
 
     /// Says so of its machine.
@@ -50,13 +67,13 @@ impl HostAgent {
 
     /// Fetches a file, or a range of it; the status of the answer.
     pub(crate) fn fetch(&self, field: &Field, file: &str, range: Option<&str>) -> u16 {
-        let Self { runtime, line } = self;
+        let Self { runtime, line, .. } = self;
         field.there(|| runtime.block_on(line.fetch(file, range)).unwrap())
     }
 
     /// Says hello; status and body of the answer.
     pub(crate) fn hello(&self, field: &Field, program: Program) -> (u16, String) {
-        let Self { runtime, line } = self;
+        let Self { runtime, line, .. } = self;
         field.there(|| {
             runtime.block_on(async {
                 let answer = line.hello(program).await;
@@ -68,7 +85,7 @@ impl HostAgent {
     /// Reports until it has a plan.
     pub(crate) fn wait_for_plan(&mut self, field: &Field) {
         loop {
-            let Self { runtime, line } = self;
+            let Self { runtime, line, .. } = self;
             let mut report = line.next_report();
             report.idle = true;
             let reply: ReportReply =
@@ -81,7 +98,7 @@ impl HostAgent {
 
     /// Reports that it inspected a machine of this UUID and serial number, and leaves; the status of the answer.
     pub(crate) fn inspected(&mut self, field: &Field, uuid: &str, serial: &str) -> u16 {
-        let Self { runtime, line } = self;
+        let Self { runtime, line, .. } = self;
         let mut report = line.next_report();
         let system = System { uuid: uuid.to_owned(), serial: serial.to_owned(), ..System::default() };
         let evidence = Evidence::Inspected { inventory: Inventory { system, ..Inventory::default() } };
@@ -94,48 +111,91 @@ impl HostAgent {
 
     /// Reports once; the status of the answer.
     pub(crate) fn report(&mut self, field: &Field, is_leaving: bool) -> u16 {
-        let Self { runtime, line } = self;
+        let Self { runtime, line, .. } = self;
         let mut report = line.next_report();
         report.leaving = is_leaving;
         field.there(|| runtime.block_on(line.report(&report)).status().as_u16())
     }
 
     /// Says hello, and carries plans out as they come, up to one that writes an image: it shows what `forge` makes of that
-    /// one's receipts, and leaves.
-    pub(crate) fn install(&mut self, field: &Field, forge: fn(&mut Vec<Receipt>)) {
+    /// one's receipts, and leaves. Returns the disks as they are then.
+    pub(crate) fn install(&mut self, field: &Field, forge: fn(&mut Vec<Receipt>)) -> Vec<Disk> {
+        self.begin(field);
+        self.work(field, writes, forge);
+        self.disks.clone()
+    }
+
+    /// Says hello from a machine with these disks, and carries plans out as they come, up to one that erases: it shows
+    /// what `forge` makes of that one's receipts, and stays.
+    pub(crate) fn erase(&mut self, field: &Field, disks: Vec<Disk>, forge: fn(&mut Vec<Receipt>)) {
+        self.disks = disks;
+        self.begin(field);
+        self.work(field, erases, forge);
+    }
+
+    /// Goes on up to the plan that switches its host off, and says that it leaves for that.
+    pub(crate) fn switch_off(&mut self, field: &Field) {
+        self.work(field, switches_off, |_| {});
+    }
+
+    fn begin(&mut self, field: &Field) {
         let program = Program { abilities: vec![Program::ERASE_DISK.to_owned()], ..Program::default() };
         let (status, body) = self.hello(field, program);
         assert_eq!(status, 200, "{body}");
-        let mut verdict = serde_json::from_str::<HelloReply>(&body).unwrap().verdict;
-        let (mut plan, mut receipts) = (Plan { number: 0, attempt: 0, steps: Vec::new() }, Vec::new());
+        self.verdict = serde_json::from_str::<HelloReply>(&body).unwrap().verdict;
+    }
+
+    /// Carries plans out as they come, up to the last one, whose receipts are forged.
+    fn work(&mut self, field: &Field, is_last: fn(&Plan) -> bool, forge: fn(&mut Vec<Receipt>)) {
         loop {
-            match verdict {
-                Verdict::Plan { plan: new } if new.number != plan.number => {
-                    let mut own = carried_out(&new);
-                    if writes(&new) {
+            match std::mem::replace(&mut self.verdict, Verdict::Continue) {
+                Verdict::Plan { plan } if plan.number != self.plan.number => {
+                    let mut own = carried_out(&plan, &self.disks);
+                    if is_last(&plan) {
                         forge(&mut own);
                     }
-                    receipts.extend(own);
-                    plan = new;
+                    self.receipts.extend(own);
+                    self.change_disks(&plan);
+                    self.plan = plan;
                 }
                 Verdict::Plan { .. } | Verdict::Continue => {}
                 Verdict::Abort { reason } => panic!("the agent is to stop: {reason}"),
             }
-            let Self { runtime, line } = self;
-            let mut report = line.next_report();
-            (report.plan, report.steps, report.receipts) = (plan.number, done(&plan), receipts.clone());
-            (report.leaving, report.idle) = (writes(&plan), !writes(&plan));
-            let answer = field.there(|| {
-                runtime.block_on(async {
-                    let answer = line.report(&report).await;
-                    assert_eq!(answer.status(), 200);
-                    answer.json::<ReportReply>().await.unwrap()
-                })
-            });
-            if report.leaving {
+            let is_over = is_last(&self.plan);
+            self.show(field, is_over);
+            if is_over {
                 return;
             }
-            verdict = answer.verdict;
+        }
+    }
+
+    /// Shows what it did, and takes the answer.
+    fn show(&mut self, field: &Field, is_over: bool) {
+        let Self { runtime, line, plan, receipts, .. } = self;
+        let mut report = line.next_report();
+        (report.plan, report.steps, report.receipts) = (plan.number, done(plan), receipts.clone());
+        (report.leaving, report.idle) = (is_over && leaves(plan), !is_over);
+        let answer = field.there(|| {
+            runtime.block_on(async {
+                let answer = line.report(&report).await;
+                assert_eq!(answer.status(), 200);
+                answer.json::<ReportReply>().await.unwrap()
+            })
+        });
+        self.verdict = answer.verdict;
+    }
+
+    /// Has the disks be as a plan leaves them; all plans are about the only one.
+    fn change_disks(&mut self, plan: &Plan) {
+        for step in &plan.steps {
+            let table = match step {
+                Step::WriteImage { disk_guid, .. } => Table::Gpt { guid: disk_guid.clone() },
+                Step::ClearMetadata { .. } | Step::EraseDisk { .. } => Table::None,
+                Step::Inspect | Step::HandOff { .. } | Step::SetBootEntry { .. } | Step::Reboot | Step::PowerOff => {
+                    continue;
+                }
+            };
+            self.disks.iter_mut().for_each(|disk| disk.table = Some(table.clone()));
         }
     }
 }
@@ -144,8 +204,20 @@ fn writes(plan: &Plan) -> bool {
     plan.steps.iter().any(|step| matches!(step, Step::WriteImage { .. }))
 }
 
-/// What an honest agent shows of a plan.
-fn carried_out(plan: &Plan) -> Vec<Receipt> {
+fn erases(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, Step::EraseDisk { .. }))
+}
+
+fn switches_off(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, Step::PowerOff))
+}
+
+fn leaves(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, Step::Reboot | Step::PowerOff))
+}
+
+/// What an honest agent shows of a plan on a machine with these disks.
+fn carried_out(plan: &Plan, disks: &[Disk]) -> Vec<Receipt> {
     let receipt = |(index, step): (u32, &Step)| Receipt {
         plan: plan.number,
         index,
@@ -153,7 +225,7 @@ fn carried_out(plan: &Plan) -> Vec<Receipt> {
         started_ms: 1,
         ended_ms: 2,
         span: Some(UptimeSpan { began_ms: 1000 * u64::from(index), ended_ms: 1000 * u64::from(index) + 900 }),
-        evidence: honest::evidence(step, &[honest::disk()]),
+        evidence: honest::evidence(step, disks),
     };
     (0..).zip(&plan.steps).map(receipt).collect()
 }
