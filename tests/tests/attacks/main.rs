@@ -10,18 +10,22 @@
 //! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
 //! | `timeline` | a flood of requests against the evidence in the timeline |
 //! | `tokens` | a boot token without the host's address: no lease, a lease that ended, another's lease, not the first asker, HEAD |
+//! | `wipes` | a wipe that was not carried out: by a tenant before the reset, by a neighbour with the MAC, after a boot-once that was ignored, without a BMC |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 #![allow(clippy::print_stdout, reason = "each test says what an attacker wanted and got")]
 
+mod bmc;
 mod fetched;
 mod forged;
 mod host_agent;
 mod identity;
 mod live;
 mod restarts;
+mod said;
 mod timeline;
 mod tokens;
+mod wipes;
 
 use firesteel_tests::{
     field::{self, Field},
