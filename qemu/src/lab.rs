@@ -9,6 +9,7 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Write as _},
+    net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},
@@ -362,10 +363,11 @@ impl Lab {
         Ok(self.network.join(bridge).await?)
     }
 
-    /// Puts a hostile machine into the rack, which begins at once.
-    pub async fn attack(&self, kinds: &[Attack]) -> anyhow::Result<Attacker> {
+    /// Puts a hostile machine into the rack, which begins at once; with the first machine's MAC where it is to be at a
+    /// stolen address.
+    pub async fn attack(&self, kinds: &[Attack], stolen: Option<Ipv4Addr>) -> anyhow::Result<Attacker> {
         let victim = self.hosts.values().next().map(|host| host.machine.config().mac).unwrap_or_default();
-        Attacker::start(&self.network, kinds, &victim).await
+        Attacker::start(&self.network, kinds, &victim, stolen).await
     }
 
     /// From now on its BMC misbehaves in these ways and in no other.

@@ -1,6 +1,10 @@
 //! HTTP: clients that are slow on purpose, ranges by the thousand, and requests in another's name.
 
-use std::{io, time::Duration};
+use std::{
+    io,
+    sync::atomic::Ordering,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
 
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -8,7 +12,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::{AGENT_PORT, BOOT_PORT, Scene, address, appliance, count};
+use super::{AGENT_PORT, BOOT_PORT, Scene, appliance, count};
 
 /// More than the appliance has places for.
 const SLOW_CONNECTIONS: u64 = 1500;
@@ -20,6 +24,8 @@ const DRIP: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(200);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 const THEFT_EVERY: Duration = Duration::from_secs(1);
+/// Between two requests for a script: a BMC takes longer for everything.
+const POLL_EVERY: Duration = Duration::from_millis(100);
 /// Scripts are below a kilobyte.
 const ANSWER_BYTES_MAX: usize = 64 * 1024;
 const TOKENS_MAX: usize = 20;
@@ -34,7 +40,7 @@ async fn connect(scene: &Scene, number: u64, port: u16) -> io::Result<TcpStream>
 }
 
 async fn connect_by(socket: TcpSocket, scene: &Scene, number: u64, port: u16) -> io::Result<TcpStream> {
-    socket.bind((address(number), 0).into())?;
+    socket.bind((scene.address(number), 0).into())?;
     let connected = timeout(CONNECT_TIMEOUT, socket.connect(appliance(port).into())).await;
     match connected {
         Ok(Ok(stream)) => {
@@ -138,10 +144,9 @@ pub(super) async fn mac_theft(scene: Scene) -> anyhow::Result<()> {
     let mut tokens: Vec<String> = Vec::new();
     for number in 0.. {
         sleep(THEFT_EVERY).await;
-        let found = token(&scene, number, &scene.victim).await;
-        let Ok(found) = found else { continue };
+        let Ok(script) = script(&scene, number, &scene.victim).await else { continue };
         count(&scene.counters.scripts, 1);
-        if let Some(token) = found
+        if let Some(token) = find_token(&script)
             && !tokens.contains(&token)
         {
             tokens.push(token);
@@ -160,6 +165,23 @@ pub(super) async fn mac_theft(scene: Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
+pub(super) async fn script_theft(scene: Scene) -> anyhow::Result<()> {
+    loop {
+        sleep(POLL_EVERY).await;
+        let Ok(script) = script(&scene, 0, &scene.victim).await else { continue };
+        count(&scene.counters.scripts, 1);
+        if find_token(&script).is_some() {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+            if scene.counters.tokens.load(Ordering::Relaxed) == 0 {
+                count(&scene.counters.first_token_ms, u64::try_from(now.as_millis()).unwrap_or(u64::MAX));
+            }
+            count(&scene.counters.tokens, 1);
+        } else if waits(&script) {
+            count(&scene.counters.waits, 1);
+        }
+    }
+}
+
 fn get(path: &str, headers: &str) -> String {
     format!("GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n{headers}\r\n")
 }
@@ -173,14 +195,13 @@ async fn ask(scene: &Scene, number: u64, request: &str) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&answer).into_owned())
 }
 
-/// The token in the boot script of a MAC.
-async fn token(scene: &Scene, number: u64, mac: &str) -> io::Result<Option<String>> {
+/// The boot script of a MAC.
+async fn script(scene: &Scene, number: u64, mac: &str) -> io::Result<String> {
     let path = format!(
         "/boot.ipxe?mac={}&uuid=00000000-0000-0000-0000-000000000000&serial=x&platform=pcbios&buildarch=x86_64",
         mac.replace(':', "-")
     );
-    let script = ask(scene, number, &get(&path, "")).await?;
-    Ok(find_token(&script))
+    ask(scene, number, &get(&path, "")).await
 }
 
 /// The word between `/boot/` and `/kernel`.
@@ -188,6 +209,11 @@ fn find_token(script: &str) -> Option<String> {
     let (before, _) = script.split_once("/kernel")?;
     let (_, token) = before.rsplit_once("/boot/")?;
     Some(token.to_owned())
+}
+
+/// Says whether a script only asks for the next one after a while.
+fn waits(script: &str) -> bool {
+    script.contains("\nsleep ") && script.contains("\nchain --replace --autofree ")
 }
 
 #[cfg(test)]
@@ -199,5 +225,7 @@ mod tests {
         let script = "#!ipxe\nkernel http://10.77.0.1:8080/boot/AQ_-x/kernel quiet\n";
         assert_eq!(find_token(script).as_deref(), Some("AQ_-x"));
         assert_eq!(find_token("#!ipxe\nexit 1\n"), None);
+        let again = "#!ipxe\nsleep 10\n:script\nchain --replace --autofree http://x/boot.ipxe || goto script-again\n";
+        assert_eq!((waits(again), waits(script), waits("#!ipxe\nexit 1\n")), (true, false, false));
     }
 }

@@ -1,7 +1,7 @@
-//! A second machine on the provisioning network that means no good: floods of DHCP, TFTP and HTTP, and
-//! the theft of a host's MAC with replays of its tokens. A process of its own (`lab attack`, not shown
-//! in the help) in a network namespace of its own, on a wire to the lab's bridge, with addresses from
-//! the same subnet; to the appliance it is any other machine.
+//! A second machine on the provisioning network that means no good: floods of DHCP, TFTP and HTTP, the theft of a host's
+//! MAC with replays of its tokens, and of its MAC and address while it is released. A process of its own (`lab attack`,
+//! not shown in the help) in a network namespace of its own, on a wire to the lab's bridge, with addresses from the same
+//! subnet; to the appliance it is any other machine.
 //!
 //! It attacks from a line on its standard input to the end of the input, and then prints a [`Tally`].
 
@@ -71,6 +71,9 @@ pub enum Attack {
     Ranges,
     /// Scripts and tokens of a host, asked for in its name; old tokens again and again.
     MacTheft,
+    /// A host's script, asked for with its MAC and from its address all the time, as the system of its last owner would.
+    /// What is found is counted and not used.
+    ScriptTheft,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -80,6 +83,9 @@ pub struct AttackOptions {
     /// MAC of the host to rob
     #[arg(long, default_value = "52:54:00:77:01:01")]
     pub victim: String,
+    /// Be at this address, with the MAC of that host, and at no other one
+    #[arg(long)]
+    pub address: Option<Ipv4Addr>,
 }
 
 /// What was done, and what came of it.
@@ -94,6 +100,9 @@ pub(crate) struct Counters {
     connections_refused: AtomicU64,
     range_requests: AtomicU64,
     scripts: AtomicU64,
+    waits: AtomicU64,
+    tokens: AtomicU64,
+    first_token_ms: AtomicU64,
     replays: AtomicU64,
     replays_answered: AtomicU64,
 }
@@ -110,6 +119,12 @@ pub struct Tally {
     pub connections_refused: u64,
     pub range_requests: u64,
     pub scripts: u64,
+    /// Scripts that only wait and ask again.
+    pub waits: u64,
+    /// Scripts with a token.
+    pub tokens: u64,
+    /// When the first of them came, in Unix milliseconds; zero without one.
+    pub first_token_ms: u64,
     pub replays: u64,
     pub replays_answered: u64,
 }
@@ -131,6 +146,9 @@ impl Counters {
             connections_refused: of(&self.connections_refused),
             range_requests: of(&self.range_requests),
             scripts: of(&self.scripts),
+            waits: of(&self.waits),
+            tokens: of(&self.tokens),
+            first_token_ms: of(&self.first_token_ms),
             replays: of(&self.replays),
             replays_answered: of(&self.replays_answered),
         }
@@ -144,14 +162,23 @@ pub struct Attacker {
 }
 
 impl Attacker {
-    /// Wires the machine up and lets it begin.
-    pub async fn start(network: &Network, kinds: &[Attack], victim: &str) -> anyhow::Result<Self> {
+    /// Wires the machine up and lets it begin: with addresses of its own, or with the victim's MAC at a stolen one.
+    pub async fn start(
+        network: &Network,
+        kinds: &[Attack],
+        victim: &str,
+        stolen: Option<Ipv4Addr>,
+    ) -> anyhow::Result<Self> {
         let mut command = Command::new(sandbox::SELF);
         command.arg("attack");
         for kind in kinds {
             command.arg(clap::ValueEnum::to_possible_value(kind).map_or_else(String::new, |v| v.get_name().to_owned()));
         }
-        command.args(["--victim", victim]).stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
+        command.args(["--victim", victim]);
+        if let Some(address) = stolen {
+            command.arg("--address").arg(address.to_string());
+        }
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         os::die_with_parent(command.as_std_mut(), Signal::SIGKILL);
         os::own_network(command.as_std_mut());
         let mut child = command.spawn().context("starting the attacker")?;
@@ -181,14 +208,22 @@ impl Attacker {
 pub(crate) struct Scene {
     counters: Arc<Counters>,
     victim: String,
+    stolen: Option<Ipv4Addr>,
+}
+
+impl Scene {
+    /// The address that it has taken, or one of its own by turns.
+    fn address(&self, number: u64) -> Ipv4Addr {
+        self.stolen.unwrap_or_else(|| address(number))
+    }
 }
 
 /// The other end: `lab attack`.
 pub async fn run(options: AttackOptions) -> anyhow::Result<()> {
     // The wire is there when this line is.
     tokio::task::spawn_blocking(next_line).await?.context("waiting for the wire")?;
-    configure().await?;
-    let scene = Scene { counters: Arc::default(), victim: options.victim };
+    configure(&options).await?;
+    let scene = Scene { counters: Arc::default(), victim: options.victim, stolen: options.address };
     let mut tasks = JoinSet::new();
     for kind in options.kinds {
         let scene = scene.clone();
@@ -199,6 +234,7 @@ pub async fn run(options: AttackOptions) -> anyhow::Result<()> {
             Attack::SlowReaders => drop(tasks.spawn(http::slow_readers(scene))),
             Attack::Ranges => drop(tasks.spawn(http::ranges(scene))),
             Attack::MacTheft => drop(tasks.spawn(http::mac_theft(scene))),
+            Attack::ScriptTheft => drop(tasks.spawn(http::script_theft(scene))),
         }
     }
     let mut end = tokio::task::spawn_blocking(next_line);
@@ -223,10 +259,14 @@ fn next_line() -> io::Result<usize> {
     io::stdin().read_line(&mut String::new())
 }
 
-async fn configure() -> anyhow::Result<()> {
-    let mut commands = vec![format!("link set {DEVICE} up")];
-    commands.extend(ADDRESSES.iter().map(|address| format!("addr add {address}/24 dev {DEVICE}")));
-    for command in commands {
+async fn configure(options: &AttackOptions) -> anyhow::Result<()> {
+    let (mac, addresses) = match options.address {
+        Some(address) => (Some(format!("link set {DEVICE} address {}", options.victim)), vec![address]),
+        None => (None, ADDRESSES.to_vec()),
+    };
+    let up = format!("link set {DEVICE} up");
+    let addresses = addresses.iter().map(|address| format!("addr add {address}/24 dev {DEVICE}"));
+    for command in mac.into_iter().chain([up]).chain(addresses) {
         let status = Command::new("ip").args(command.split(' ')).status().await.context("running ip")?;
         anyhow::ensure!(status.success(), "ip {command} failed");
     }

@@ -60,7 +60,7 @@ pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyh
     arm(lab, plan.steps.first())?;
     let mut attacker = None;
     if !plan.appliance.attacks.is_empty() {
-        attacker = Some(lab.attack(&plan.appliance.attacks).await?);
+        attacker = Some(lab.attack(&plan.appliance.attacks, None).await?);
         tokio::time::sleep(ATTACK_LEAD).await;
     }
     for (name, wish) in wishes {
