@@ -49,3 +49,4 @@ pub mod switch;
 pub mod tools;
 pub mod view;
 pub mod wipe;
+mod wiped;
