@@ -8,6 +8,7 @@ mod cloud;
 pub mod file;
 mod first_boot;
 mod foreign_release;
+mod forged_wipe;
 mod import;
 mod inspection;
 mod judge;
@@ -51,7 +52,7 @@ pub enum Scenario {
     LifeUefi,
     /// A life in which another image is installed, and the own disk reached, though an older copy of it stands before it
     OlderCopy,
-    /// A machine without BMC is discovered, adopted and installed
+    /// A machine without BMC is discovered, adopted, installed, and erased by the word of its agent alone
     NoBmc,
     /// BIOS: the network card's iPXE loads our undionly.kpxe by TFTP
     Chain,
@@ -97,6 +98,9 @@ pub enum Scenario {
     ForeignDisks,
     /// A host with a consumer and six disks that are not its own is released: each stays, and the host says why
     ForeignRelease,
+    /// A host is released under a machine with its MAC and address that asks for its boot script: it gets no token before
+    /// the BMC has shown the host off, and the host's own erasure is proven
+    ForgedWipe,
 }
 
 /// What `--scenario` names: a story, or a file.
@@ -244,6 +248,7 @@ impl Scenario {
         Self::FullWipe,
         Self::ForeignDisks,
         Self::ForeignRelease,
+        Self::ForgedWipe,
     ];
 
     fn images(self) -> Vec<WantedImage> {
@@ -262,6 +267,7 @@ impl Scenario {
             | Self::FirstBootFails
             | Self::Pool
             | Self::ForeignRelease
+            | Self::ForgedWipe
             | Self::Import => {
                 vec![ImageFormat::Zst.into()]
             }
@@ -306,6 +312,7 @@ impl Scenario {
             Self::Releases => releases::releases(lab, config).await,
             Self::Import => import::import(lab, config).await,
             Self::ForeignRelease => foreign_release::release(lab, config).await,
+            Self::ForgedWipe => forged_wipe::forged_wipe(lab, config).await,
             // They have no lab: see `Chosen::run`.
             Self::FullWipe | Self::ForeignDisks => Ok(()),
         }
