@@ -5,9 +5,11 @@ use anyhow::ensure;
 use crate::{
     artefacts::ImageFormat,
     bmc::BmcKind,
-    demo::{check, discover_and_adopt},
+    demo::{all_blank, check, discover_and_adopt},
     lab::{HostPlan, Lab, LabConfig, Wish},
     machine::{DiskBus, Firmware, NetBoot},
+    manifests,
+    wiped::{self, Called},
 };
 
 /// Memory in which the agent must do its whole job.
@@ -19,7 +21,15 @@ pub(super) async fn no_bmc(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<
     lab.add_machine(HostPlan { bmc: BmcKind::None, ..HostPlan::new(name, Firmware::Uefi, DiskBus::Scsi) }).await?;
     discover_and_adopt(lab, name).await?;
     lab.apply_host(name, &Wish { image: Some(image), ..Wish::default() }).await?;
-    check(name, &lab.wait_running(name, 1).await?)
+    check(name, &lab.wait_running(name, 1).await?)?;
+    // By hand, too: nothing switches it, so that nothing proves what its agent says of its disks.
+    lab.apply(&manifests::erased_in_full(name)).await?;
+    lab.apply(&manifests::without_image(name)).await?;
+    lab.wait_for(name, "a boot by hand", |view| view.reason().contains("waiting for the host to boot")).await?;
+    lab.restart_network_first(name).await?;
+    lab.wait_for(name, "its deprovisioning", |view| view.state() == "available").await?;
+    all_blank(lab, name)?;
+    wiped::check(lab, name, Called::behind(BmcKind::None)).await
 }
 
 pub(super) async fn chain(lab: &mut Lab, config: &LabConfig) -> anyhow::Result<()> {
