@@ -19,7 +19,7 @@ pub(crate) enum Called {
 }
 
 impl Called {
-    /// As erasures end behind a BMC of this kind. sushy-tools keeps an override for one boot for ever, and ipmi_sim does
+    /// As erasures end behind a BMC of this kind. sushy-tools keeps an override for one boot as one for all, and ipmi_sim does
     /// not show the boot flags that it took.
     #[must_use]
     pub(crate) fn behind(bmc: BmcKind) -> Self {
