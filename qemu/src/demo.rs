@@ -315,7 +315,7 @@ pub(crate) async fn retire(lab: &Lab, name: &str, bmc: BmcKind) -> anyhow::Resul
     step.end_with(view.reason());
     let called = Called::behind(bmc);
     wiped::check(lab, name, called).await?;
-    wiped::check_receipts(lab, name).await?;
+    wiped::check_receipts(lab, name, called).await?;
     release(lab, name).await?;
     ensure!(*lab.machine(name)?.power().borrow() == Power::Off, "{name} is deleted, but not off");
     say(&format!("{name}: switched off, its disks erased ({called:?}) and blank, its receipts true, and deleted"));

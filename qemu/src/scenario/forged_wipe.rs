@@ -61,7 +61,7 @@ pub(super) async fn forged_wipe(lab: &mut Lab, config: &LabConfig) -> anyhow::Re
     }
     all_blank(lab, NAME)?;
     wiped::check(lab, NAME, Called::Proven).await?;
-    wiped::check_receipts(lab, NAME).await?;
+    wiped::check_receipts(lab, NAME, Called::Proven).await?;
     say("the thief got nothing before the host was off; its own erasure is proven, and its disk is blank");
     Ok(())
 }

@@ -18,6 +18,7 @@ use firesteel_wire::{
     self as wire, Evidence, Hello, HelloReply, Identity, Plan, PublicKey, Refusal, Report, ReportReply, Seed, Step,
 };
 
+use crate::appliance::AGENT;
 use crate::disk::{Disk, Installed, Touch, seen};
 use crate::network::Ask;
 
@@ -46,6 +47,8 @@ pub(crate) enum Lie {
     Identity,
     /// Claims that whatever it read back is what was sent.
     Perfect,
+    /// Shows that disks were erased that it did not touch, and stays on where it is to switch the host off.
+    Wipe,
 }
 
 #[derive(Debug)]
@@ -95,7 +98,7 @@ pub(crate) struct Agent {
     old_news: Option<(u32, Vec<wire::StepReport>)>,
     /// The disk that the firmware is told to boot.
     pub(crate) boot_entry: Option<String>,
-    attempt: u64,
+    pub(crate) attempt: u64,
     macs: Vec<String>,
     uuid: String,
 }
@@ -157,7 +160,7 @@ impl Agent {
         self.busy = true;
         let (uuid, boot_mac) = match self.lie {
             Some(Lie::Identity) => ("00000000-0000-4000-8000-000000000666".to_owned(), "02:66:66:66:66:66".to_owned()),
-            Some(Lie::Write | Lie::NoReceipt | Lie::Perfect) | None => (self.uuid.clone(), self.seed.boot_mac.clone()),
+            Some(Lie::Write | Lie::NoReceipt | Lie::Perfect | Lie::Wipe) | None => (self.uuid.clone(), self.seed.boot_mac.clone()),
         };
         Ask::Hello(Box::new(Hello {
             token: self.seed.token.clone(),
@@ -168,7 +171,7 @@ impl Agent {
             uptime_ms: millis(now.saturating_sub(self.started)),
             boot_id: self.boot_id.clone(),
             network: None,
-            program: wire::Program { sha256: String::new(), abilities: vec![wire::Program::ERASE_DISK.into()] },
+            program: wire::Program { sha256: AGENT.to_string(), abilities: vec![wire::Program::ERASE_DISK.into()] },
         }))
     }
 
@@ -319,7 +322,7 @@ impl Agent {
                 let of_plan = report.receipts.iter_mut().filter(|receipt| receipt.plan == plan);
                 of_plan.for_each(|receipt| lie_of_write(receipt, choice % 6));
             }
-            Some(Lie::Identity | Lie::Perfect) | None => {}
+            Some(Lie::Identity | Lie::Perfect | Lie::Wipe) | None => {}
         }
     }
 
@@ -456,8 +459,9 @@ impl Agent {
                 Ok(Some(honest::cleared(named)))
             }
             Step::EraseDisk { disk: named, policy, .. } => {
-                let disk = self.open(job, step, disks, touched, "erase")?;
-                disk.clear();
+                if self.lie != Some(Lie::Wipe) {
+                    self.open(job, step, disks, touched, "erase")?.clear();
+                }
                 let samples = Samples { canaries: 1, read_back: 1, blank_after: 1, ..Samples::default() };
                 let grade = Grade::Clear;
                 Ok(Some(Evidence::DiskErased(Erasure {

@@ -29,10 +29,12 @@ use crate::random::Random;
 use crate::world::{Out, Outbox};
 
 pub(crate) const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
+/// Digest of the agent in the ramdisk.
+pub(crate) const AGENT: FileDigest = FileDigest([3; 32]);
 pub(crate) const BOOT_FILES: BootFileSet = BootFileSet {
     kernel: BootFile { sha256: FileDigest([1; 32]), bytes: 8 << 20 },
     initramfs: BootFile { sha256: FileDigest([2; 32]), bytes: 12 << 20 },
-    agent: None,
+    agent: Some(AGENT),
 };
 pub(crate) const ENDPOINTS: Endpoints = Endpoints { address: ADDRESS, http_port: 8080, agent_port: 8443 };
 /// Short, so that leases end while hosts run.

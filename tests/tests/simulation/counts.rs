@@ -26,6 +26,7 @@ pub(crate) enum Fault {
     LiesAboutIdentity,
     LiesAboutWrite,
     HidesReceipts,
+    ForgesWipe,
     MacStolen,
     DisksShuffled,
     DiskSwapped,
@@ -53,7 +54,7 @@ pub(crate) enum Fault {
     Halted,
 }
 
-pub(crate) const FAULTS: [Fault; 42] = [
+pub(crate) const FAULTS: [Fault; 43] = [
     Fault::RequestLost,
     Fault::ReplyLost,
     Fault::Delayed,
@@ -71,6 +72,7 @@ pub(crate) const FAULTS: [Fault; 42] = [
     Fault::LiesAboutIdentity,
     Fault::LiesAboutWrite,
     Fault::HidesReceipts,
+    Fault::ForgesWipe,
     Fault::MacStolen,
     Fault::DisksShuffled,
     Fault::DiskSwapped,

@@ -108,6 +108,25 @@ impl World {
         machine.stage = Stage::Off;
         (machine.address, machine.call) = (None, None);
         machine.fake.state().power = PowerState::Off;
+        lock(&self.laws).went_off.extend(machine.left.take());
+    }
+
+    /// The agent has said that it switches the machine off, and the appliance has heard it. One that lies stays on.
+    fn leave(&mut self, id: usize) {
+        let machine = &mut self.machines[id];
+        let Stage::Agent(agent) = &machine.stage else { return self.power_off(id) };
+        let subject = self.sealer.open_boot(&agent.seed.token, 0).map(|claims| claims.subject).unwrap_or_default();
+        let (stays, left) = (agent.lie == Some(Lie::Wipe), (subject, agent.attempt));
+        machine.left = Some(left);
+        if !stays {
+            return self.power_off(id);
+        }
+        machine.epoch += 1;
+        machine.call = None;
+        machine.stage = Stage::Hung;
+        if self.setup.bug == Some(Bug::FalseOff) {
+            machine.fake.state().power = PowerState::Off;
+        }
     }
 
     /// The firmware has tested its memory and looks for something to boot.
@@ -288,6 +307,10 @@ impl World {
         let epoch = self.machines[id].epoch;
         match (what, answer) {
             (Fetch::Script, Answer::Script(BootScript { kind: ScriptKind::Waits, .. })) => {
+                // As iPXE does it: each answer is a script of its own.
+                if let Stage::Fetching { tries, .. } = &mut self.machines[id].stage {
+                    *tries = 0;
+                }
                 self.after(Duration::from_secs(WAIT_PAUSE_S.into()), Event::Retry { machine: id, epoch });
             }
             (Fetch::Script, Answer::Script(script)) => match kernel_token(&script.text) {
@@ -318,6 +341,9 @@ impl World {
         agent.lie = machine.next_lie.take();
         if self.setup.bug == Some(Bug::FalseReadBack) {
             agent.lie = Some(Lie::Perfect);
+        }
+        if self.setup.bug == Some(Bug::FalseOff) {
+            agent.lie = Some(Lie::Wipe);
         }
         (agent.careless, agent.forgetful) = (machine.careless, machine.forgetful);
         agent.blind = machine.blind;
@@ -374,7 +400,7 @@ impl World {
                     self.after(delay, Event::Tick { machine: id, epoch, tick });
                 }
                 Do::Go(Exit::Reboot) => self.restart(id),
-                Do::Go(Exit::PowerOff) => self.power_off(id),
+                Do::Go(Exit::PowerOff) => self.leave(id),
             }
         }
     }

@@ -7,6 +7,7 @@
 //! | a token is bound to one key, that of a host and that of a machine that nobody owns | each write of a journal or discovered machine, each answered hello |
 //! | what is shown of the work never goes back, in whatever order reports come | each write of a journal |
 //! | `provisioned` only with matching evidence, and only over a disk that holds the image | each write of a journal |
+//! | an erasure is called proven only in an attempt whose agent said that it leaves, and whose machine went off then | each write of a journal |
 //! | no write without a plan that names the disk, in the boot that the plan is for | each touch |
 //! | a plan's step begins once | each touch |
 //! | what is acknowledged is on disk | each answered hello, report and config; each ACK; each start |
@@ -28,7 +29,7 @@ use std::time::Duration;
 
 use firesteel_plan::admission::FOR_DELETIONS;
 use firesteel_plan::host::graph::is_legal;
-use firesteel_plan::host::{PlanKind, State};
+use firesteel_plan::host::{CleanedNote, PlanKind, State};
 use firesteel_plan::{DiskIdentity, HostMemory};
 use firesteel_resources::HardwareRecord;
 use firesteel_resources::bare_metal_host::{ProvisioningState, annotations};
@@ -65,6 +66,7 @@ pub(crate) enum Law {
     Slots,
     Halted,
     Guarded,
+    Grade,
 }
 
 #[derive(Clone, Debug)]
@@ -254,6 +256,8 @@ pub(crate) struct Laws {
     bound: BTreeMap<String, String>,
     ended_tokens: BTreeSet<String>,
     resets: BTreeSet<Order>,
+    /// Hosts, by uid, and attempts whose machine went off after its agent had said that it leaves.
+    pub(crate) went_off: BTreeSet<(String, u64)>,
     pub(crate) newest: Revision,
     /// The world's clock.
     pub(crate) now: Duration,
@@ -645,6 +649,24 @@ impl Laws {
         }
         if matches!(before.state, State::Provisioning) && matches!(after.state, State::Provisioned) {
             self.evidence(name, before, new);
+        }
+        if let Some(cleaned) = after.cleaned.as_ref().filter(|_| before.cleaned != after.cleaned) {
+            self.graded(name, &new.uid, cleaned);
+        }
+    }
+
+    /// A machine that is not the host can show receipts, and does not go off with it.
+    fn graded(&mut self, name: &str, uid: &str, cleaned: &CleanedNote) {
+        if !cleaned.unverified.is_empty() {
+            self.counts.other("erasures that are unverified");
+        }
+        if !cleaned.is_erased {
+            return;
+        }
+        self.counts.other("erasures that are proven");
+        if !self.went_off.contains(&(uid.to_owned(), cleaned.attempt)) {
+            let text = format!("{name}: {} is called proven, and the machine did not go off", cleaned.text);
+            self.broken(Law::Grade, text);
         }
     }
 

@@ -79,6 +79,8 @@ pub(crate) struct Machine {
     pub(crate) blind: bool,
     pub(crate) guardless: bool,
     pub(crate) forgetful: bool,
+    /// The agent said that it switches the machine off: its token's subject and its attempt.
+    pub(crate) left: Option<(String, u64)>,
     /// Tokens of its boots, with the key that used them.
     pub(crate) tokens: Vec<(String, PublicKey)>,
 }

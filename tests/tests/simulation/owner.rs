@@ -493,6 +493,12 @@ impl World {
             let url = self.image_url();
             host.spec.image = Some(image(url));
         }
+        if id % 3 == 0 {
+            // Their erasures claim a grade, and of one of them an unverified one is held.
+            let held = if id == 0 { r#","whenUnverified":"hold""# } else { "" };
+            let cleaning = format!(r#"{{"betweenInstallations":{{"method":"full","scope":"target"}}{held}}}"#);
+            host.metadata.annotations.insert(annotations::CLEANING.to_owned(), cleaning);
+        }
         host
     }
 

@@ -45,12 +45,14 @@ pub(crate) enum Bug {
     BlindAgent,
     /// An agent that tells nothing of what stands on a disk, and guards nothing.
     GuardlessAgent,
+    /// A BMC that shows a host off that stays on, with an agent that forges erasures.
+    FalseOff,
 }
 
 /// Of a store that is restored from a backup; `restores` plants them.
 pub(crate) const RESTORE_BUGS: [(Bug, Law); 1] = [(Bug::BlindAgent, Law::Newer)];
 
-pub(crate) const BUGS: [(Bug, Law); 19] = [
+pub(crate) const BUGS: [(Bug, Law); 20] = [
     (Bug::CarelessAgent, Law::PlannedDisk),
     (Bug::ForgetfulAgent, Law::Once),
     (Bug::LostWrites, Law::Durable),
@@ -70,4 +72,5 @@ pub(crate) const BUGS: [(Bug, Law); 19] = [
     (Bug::SilentReplies, Law::Halted),
     (Bug::PlanBehindGate, Law::Halted),
     (Bug::GuardlessAgent, Law::Guarded),
+    (Bug::FalseOff, Law::Grade),
 ];

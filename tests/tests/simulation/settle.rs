@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use firesteel_kube::Part;
+use firesteel_plan::host::wiped::Wipe;
 use firesteel_resources::bare_metal_host::{CleaningMode, ProvisioningState as S, annotations};
 use firesteel_resources::{BareMetalHost, ConditionStatus, RootDeviceHints, SecretReference};
 use firesteel_store::{GroupResource, Key};
@@ -144,6 +145,14 @@ impl World {
                 host.spec.automated_cleaning_mode = Some(CleaningMode::Disabled);
             };
             self.edit(&name, Box::new(uncleaned), false);
+        }
+        let held = lock(&self.laws).hosts.get(&name).and_then(|host| host.memory.wipe.clone());
+        if let Some(wipe) = held.filter(Wipe::is_held) {
+            let mark = wipe.mark();
+            let accepts = move |host: &mut BareMetalHost| {
+                host.metadata.annotations.insert(annotations::ACCEPT_WIPE.to_owned(), mark.clone());
+            };
+            self.edit(&name, Box::new(accepts), false);
         }
         let by_hand = self.host_object(&name).is_some_and(|host| host.spec.usable_bmc().is_none());
         let idle = matches!(self.machines[id].stage, Stage::Off | Stage::Hung | Stage::Os(_));

@@ -90,7 +90,11 @@ impl World {
         let turn = self.random.below(order.len());
         order.rotate_left(turn);
         let fits = |world: &mut Self, id: usize| match fault {
-            Fault::WorkerDies | Fault::SecondKey | Fault::LiesAboutWrite | Fault::HidesReceipts => {
+            Fault::WorkerDies
+            | Fault::SecondKey
+            | Fault::LiesAboutWrite
+            | Fault::HidesReceipts
+            | Fault::ForgesWipe => {
                 world.machines[id].agent().is_some()
             }
             Fault::HostVanishes | Fault::HostHangs | Fault::HostBootsAgain => !world.machines[id].is_off(),
@@ -108,6 +112,7 @@ impl World {
             Fault::LiesAboutIdentity => self.lie(fault, id, Lie::Identity),
             Fault::LiesAboutWrite => self.lie(fault, id, Lie::Write),
             Fault::HidesReceipts => self.lie(fault, id, Lie::NoReceipt),
+            Fault::ForgesWipe => self.lie(fault, id, Lie::Wipe),
             Fault::DisksShuffled
             | Fault::DiskSwapped
             | Fault::DiskCorrupts

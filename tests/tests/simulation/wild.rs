@@ -107,6 +107,10 @@ fn a_million_steps() {
         assert_eq!(counts.below(2 * least), Vec::<String>::new(), "seen too seldom");
         let gone = counts.others.get("deleting to (gone)").copied().unwrap_or(0);
         assert!(gone >= 2 * least, "hosts that went: {gone}");
+        for what in ["erasures that are proven", "erasures that are unverified"] {
+            let count = counts.others.get(what).copied().unwrap_or(0);
+            assert!(count >= 2 * least, "{what}: {count}");
+        }
     }
 }
 

@@ -241,6 +241,7 @@ impl World {
             timeout: None,
             arrived: 0,
             next_lie: None,
+            left: None,
             careless: self.setup.bug == Some(Bug::CarelessAgent),
             blind: self.setup.bug == Some(Bug::BlindAgent),
             guardless: self.setup.bug == Some(Bug::GuardlessAgent),

@@ -55,6 +55,8 @@ pub enum Fault {
     ForgetsBoot,
     /// Keeps boot flags, and does not mark them valid: ipmi_sim and virtualbmc.
     NeverValid,
+    /// Does not know what keeps the timer of a minute from clearing boot flags.
+    ClearsFlags,
 }
 
 /// What a test reads and changes.
@@ -132,6 +134,7 @@ impl FakeIpmi {
             suites: Suite::ALL.to_vec(),
             is_on: false,
             boot_flags: [0; 5],
+            flags_life: 0,
             guid,
             inventory: fru::with_product("Firesteel", "Fake BMC", "FAKE-1"),
             fru_bytes_max: 32,

@@ -294,6 +294,57 @@ fn an_override_that_is_not_seen_used_up_is_named_and_stops_nothing() {
     }
 }
 
+/// The ramdisk panics, or the firmware goes on to the disk: the second request may come from the system on it. The caller
+/// calls the attempt spent then.
+#[test]
+fn a_boot_that_comes_to_nothing_is_cut_again_and_not_for_ever() {
+    let mut world = released();
+    let mut rounds = Vec::new();
+    for _ in 0..3000 {
+        let memory = world.memory();
+        let attempt = memory.attempt;
+        let is_cut = memory.clean_boot.as_ref().is_some_and(|boot| boot.attempt == attempt && boot.is_cut_again());
+        if let BootEntry::Agent { .. } = boot_entry(memory)
+            && world.booting
+        {
+            if !is_cut {
+                break;
+            }
+            rounds.push(attempt);
+            world.booting = false;
+            world.seen.spent_attempt = Some(attempt);
+        }
+        let step = world.step();
+        if step.wake.is_some_and(|wake| !wake.is_zero()) {
+            world.pass(1);
+        }
+    }
+    assert_eq!(rounds.len(), 3, "{rounds:?} {}", world.reason());
+    assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot].repeat(4));
+    run_to_erase(&mut world, |_| {});
+    let boot = clean_boot(&world);
+    let unheld = boot.unheld().concat();
+    assert!(boot.off_at.is_some() && unheld.contains("3 boots before it came to nothing"), "{boot:?}");
+}
+
+#[test]
+fn a_retry_while_the_hello_is_awaited_cuts_the_power_once_more() {
+    let mut world = released();
+    while !world.booting || boot_entry(world.memory()) == BootEntry::Wait {
+        if world.step().wake.is_some_and(|wake| !wake.is_zero()) {
+            world.pass(1);
+        }
+    }
+    let attempt = world.memory().attempt;
+    world.effects.clear();
+    world.annotate(annotations::RETRY, "");
+    world.step();
+    assert_eq!(boot_entry(world.memory()), BootEntry::Wait, "{}", world.reason());
+    run_to_erase(&mut world, |_| {});
+    assert_eq!(power_orders(&world), [CUT, BmcAction::NetBoot]);
+    assert!(clean_boot(&world).attempt > attempt);
+}
+
 /// It is switched on by hand each time.
 #[test]
 fn a_host_that_is_on_again_each_time_is_reset_in_the_end() {

@@ -3,7 +3,7 @@
 use firesteel_plan::{
     Effect,
     disk::{Cleaned, Grade, Method},
-    host::{BmcAction, PlanKind, Power, Work},
+    host::{BmcAction, PlanKind, Power, Work, verdict::WipeVerdict},
 };
 use firesteel_resources::{
     ObjectReference,
@@ -71,6 +71,17 @@ fn run_to_receipts(world: &mut World) {
         }
     }
     panic!("no plan to erase in {:?}: {}", world.state(), world.reason());
+}
+
+/// Steps until the receipts are judged and the agent is to switch the host off.
+fn run_to_end(world: &mut World) {
+    for _ in 0..10 {
+        if world.memory().wipe.is_some() {
+            return;
+        }
+        world.step();
+    }
+    panic!("the end is not waited for: {}", world.reason());
 }
 
 /// Steps with the time that each step asks for until the host is available.
@@ -147,8 +158,8 @@ fn a_host_that_is_seen_off_too_late_is_unverified() {
     let mut world = released(World::new());
     run_to_receipts(&mut world);
     world.agent_off_works = false;
-    world.step();
-    assert!(world.agent().left && world.memory().wipe.is_some(), "{}", world.reason());
+    run_to_end(&mut world);
+    assert!(world.agent().left, "{}", world.reason());
     world.pass(62);
     world.seen.bmc.power = Power::Off;
     run_to_available(&mut world);
@@ -160,11 +171,79 @@ fn a_host_that_is_seen_off_too_late_is_unverified() {
 fn a_look_from_before_the_announcement_does_not_count() {
     let mut world = released(World::new());
     run_to_receipts(&mut world);
+    world.agent_off_works = false;
+    run_to_end(&mut world);
     world.bmc_works = false;
-    world.step();
     world.seen.bmc.power = Power::Off;
     run_to_available(&mut world);
     is_unverified(&world, "no route");
+}
+
+/// A host that is off already cannot switch itself off: who says so is another machine.
+#[test]
+fn a_host_that_is_off_before_its_agent_says_good_bye_is_unverified() {
+    let mut world = released(World::new());
+    run_to_receipts(&mut world);
+    world.seen.bmc.power = Power::Off;
+    run_to_available(&mut world);
+    is_unverified(&world, "did not show the host on");
+    assert!(!world.agent().left, "its agent stays");
+}
+
+#[test]
+fn what_was_not_seen_of_the_agents_boot_lowers_the_grade() {
+    let mut world = released(World::new());
+    run_to_receipts(&mut world);
+    world.agent().unseen = vec!["that the address was leased".into()];
+    run_to_available(&mut world);
+    is_unverified(&world, "not seen: that the address was leased");
+}
+
+/// Signed receipts say it, also where the process died before they did.
+#[test]
+fn the_receipts_hear_what_an_erasure_came_to_until_they_say_it() {
+    let verdicts = |world: &World| -> Vec<WipeVerdict> {
+        let given = |effect: &Effect| match effect {
+            Effect::GradeReceipts(verdict) => Some(verdict.clone()),
+            _ => None,
+        };
+        world.effects.iter().filter_map(given).collect()
+    };
+    for works in [true, false] {
+        let mut world = released(World::new());
+        run_to_receipts(&mut world);
+        world.agent_off_works = works;
+        assert_eq!(verdicts(&world), []);
+        run_to_available(&mut world);
+        let given = verdicts(&world);
+        let [verdict] = given.as_slice() else { panic!("{given:?}") };
+        assert_eq!((verdict.unverified.is_empty(), verdict.off_after.is_some()), (works, works), "{verdict:?}");
+        assert!(verdict.off_before.is_some() && verdict.attempt == world.memory().cleaned.as_ref().unwrap().attempt);
+        world.step();
+        assert_eq!(world.memory().verdict, None);
+        world.seen.memory.verdict = Some(verdict.clone());
+        world.seen.graded = None;
+        world.step();
+        world.step();
+        assert_eq!((verdicts(&world).len(), world.memory().verdict.clone()), (2, None), "as after a kill");
+    }
+}
+
+/// What its owner does with it meanwhile is not known.
+#[test]
+fn a_host_that_was_detached_by_force_is_erased_again() {
+    let mut world = held();
+    world.annotate(annotations::DETACHED, r#"{"force":true}"#);
+    world.step();
+    assert!(world.memory().wipe.is_none() && world.memory().clean_boot.is_none(), "{}", world.reason());
+    world.seen.host.metadata.annotations.remove(annotations::DETACHED);
+    world.seen.bmc.once_unread = None;
+    let attempt = world.memory().attempt;
+    world.effects.clear();
+    run_to_receipts(&mut world);
+    assert!(world.memory().attempt > attempt, "after another cut");
+    let cuts = |effect: &Effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::PowerOff { hard: true });
+    assert!(world.count(cuts) > 0);
 }
 
 #[test]
@@ -185,8 +264,7 @@ fn an_agent_that_does_not_say_good_bye_is_not_waited_for_long() {
         let mut world = released(World::new());
         run_to_receipts(&mut world);
         world.agent_works = false;
-        world.step();
-        assert!(world.memory().wipe.is_some(), "{}", world.reason());
+        run_to_end(&mut world);
         change(&mut world);
         run_to_available(&mut world);
         is_unverified(&world, why);
@@ -266,7 +344,7 @@ fn a_deletion_waits_for_the_end() {
         let mut world = released(World::new());
         run_to_receipts(&mut world);
         world.agent_off_works = works;
-        world.step();
+        run_to_end(&mut world);
         world.delete();
         for _ in 0..60 {
             world.step();
@@ -283,7 +361,7 @@ fn a_host_that_was_booted_by_force_meanwhile_is_unverified() {
     let mut world = released(World::new());
     run_to_receipts(&mut world);
     world.agent_works = false;
-    world.step();
+    run_to_end(&mut world);
     world.annotate(annotations::REBOOT, r#"{"force":true}"#);
     world.step();
     world.step();
@@ -422,7 +500,7 @@ fn a_restore_forgets_an_erasure_whose_end_was_waited_for() {
             let mut world = released(World::new());
             run_to_receipts(&mut world);
             world.agent_works = false;
-            world.step();
+            run_to_end(&mut world);
             world
         };
         assert!(world.memory().wipe.is_some(), "{}", world.reason());
