@@ -19,7 +19,6 @@ use firesteel_plan::host::{
     outlook::{Outlook, Prospect, is_held_up, is_set_aside, moved_at, of_fleet, prospect},
 };
 use firesteel_resources::bare_metal_host::{ErrorType, ProvisioningState};
-use firesteel_wire::{Evidence, Receipt};
 use jiff::Timestamp;
 use prometheus_client::{
     encoding::EncodeLabelSet,

@@ -67,6 +67,7 @@ mod tests {
             network: None,
             can_erase: true,
             cleaned: Vec::new(),
+            unseen: Vec::new(),
             cannot_stop: None,
         }
     }
