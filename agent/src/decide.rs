@@ -142,13 +142,12 @@ impl Mind {
         Next::Start(plan.clone())
     }
 
-    /// The appliance said no. Only `busy` and `held` are worth another try.
+    /// The appliance said no. Only `busy` and `held` are worth another try; with [`holds`] nothing is destroyed meanwhile.
     pub fn handle_refusal(&mut self, reason: RefusalReason) -> Next {
         let exit = match reason {
-            RefusalReason::Busy | RefusalReason::Held => return Next::Nothing,
-            // Somebody else holds this boot's token. A reboot would fetch a new one and take it
-            // from whoever is right; the appliance tells a person instead.
-            RefusalReason::SecondKey => Exit::PowerOff,
+            // Another machine holds this boot's token. A reboot would fetch a new one and take it from the machine that is
+            // right, and a host that is off cannot be told from an intruder: the appliance settles it.
+            RefusalReason::Busy | RefusalReason::Held | RefusalReason::SecondKey => return Next::Nothing,
             RefusalReason::BadToken
             | RefusalReason::OldAttempt
             | RefusalReason::BadSignature
@@ -190,6 +189,19 @@ impl Mind {
             State::Leaving { exit, insistent: false } if tried_for >= FAREWELL_MAX => Next::Go(exit),
             State::Leaving { .. } | State::Idle | State::Working | State::Stopping => Next::Nothing,
         }
+    }
+}
+
+/// Says whether steps that destroy are to wait, since it is not settled which machine is the host.
+#[must_use]
+pub fn holds(reason: RefusalReason) -> bool {
+    match reason {
+        RefusalReason::Held | RefusalReason::SecondKey => true,
+        RefusalReason::Busy
+        | RefusalReason::BadToken
+        | RefusalReason::OldAttempt
+        | RefusalReason::BadSignature
+        | RefusalReason::BadRequest => false,
     }
 }
 
@@ -313,7 +325,8 @@ mod tests {
         assert_eq!(Mind::new(1, 0).handle_refusal(RefusalReason::Busy), Next::Nothing);
         assert_eq!(Mind::new(1, 0).handle_refusal(RefusalReason::Held), Next::Nothing);
         assert_eq!(Mind::new(1, 0).handle_refusal(RefusalReason::OldAttempt), Next::Go(Exit::Reboot));
-        assert_eq!(Mind::new(1, 0).handle_refusal(RefusalReason::SecondKey), Next::Go(Exit::PowerOff));
+        assert_eq!(Mind::new(1, 0).handle_refusal(RefusalReason::SecondKey), Next::Nothing);
+        assert!(holds(RefusalReason::SecondKey) && holds(RefusalReason::Held) && !holds(RefusalReason::Busy));
         let mut mind = Mind::new(1, 0);
         told(&mut mind, 1, 1);
         assert!(matches!(mind.handle_refusal(RefusalReason::OldAttempt), Next::Stop(_)));

@@ -9,7 +9,7 @@
 //! - decide, pure: [`decide`], [`disk`], [`boot_entry`], [`hand_off`], [`lldp`], [`neighbours`], the parsers of
 //!   [`inspect`], most of [`clean`];
 //! - perform, on the [`host::Host`] seam: [`steps`], [`machine`], [`network`], [`listen`], [`modules`], [`os`];
-//! - wire up: [`init`], [`worker`], [`session`].
+//! - wire up: [`init`], [`worker`], [`session`], with `plan_run` for one plan.
 //!
 //! It runs no shell, calls no tool of the host and executes no program of an image. It talks to the
 //! one appliance whose key the seed pins, and changes only the disk that a plan names.
@@ -35,6 +35,7 @@ pub mod modules;
 pub mod neighbours;
 pub mod network;
 pub mod os;
+mod plan_run;
 mod program;
 pub mod session;
 pub mod steps;

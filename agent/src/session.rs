@@ -2,11 +2,15 @@
 //! beside it. Wires [`decide`](crate::decide) (what next), [`Appliance`] (talk) and
 //! [`steps`](crate::steps) (work) together; knows no hardware.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    thread,
+    time::Duration,
+};
 
 use anyhow::Context;
 use firesteel_wire::{
-    Hello, HelloReply, LogLine, Plan, Receipt, ReceiptPlace, RefusalReason, Report, ReportReply, Seed, Step, StepState,
+    Hello, HelloReply, LogLine, Plan, Receipt, ReceiptPlace, Refusal, Report, ReportReply, Seed,
     limits::{BODY_BYTES_MAX, REPLY_LOST, REPORT_INTERVAL},
     network::Way,
 };
@@ -18,13 +22,14 @@ use tokio::{
 use crate::{
     appliance::{Appliance, CallError},
     board::Board,
-    decide::{Ending, Exit, Mind, Next, retry_after},
+    decide::{Ending, Exit, Mind, Next, holds, retry_after},
     gate::Gate,
     handover::Handover,
     host::Host,
     log::Log,
+    plan_run::run_plan,
     program,
-    steps::{self, Failure, Finished, Job},
+    steps::Job,
     tls::pinned_client_config,
 };
 
@@ -66,6 +71,8 @@ pub struct Session {
     /// Receipts that the last reply named as stored.
     stored: Vec<ReceiptPlace>,
     way: Option<Way>,
+    /// The newest refusal, in the appliance's words.
+    refused: Mutex<String>,
 }
 
 impl std::fmt::Debug for Session {
@@ -107,6 +114,7 @@ impl Session {
             image_server,
             log,
             way: None,
+            refused: Mutex::default(),
         })
     }
 
@@ -130,7 +138,12 @@ impl Session {
             Err(outcome) => return outcome,
         };
         self.learn_time(hello.time_ms, hello.hold.as_deref(), true);
-        tracing::info!("the appliance knows this host as {}, attempt {}", hello.host, hello.attempt);
+        tracing::info!(
+            "the appliance knows this host as {}, attempt {}; key {}",
+            hello.host,
+            hello.attempt,
+            self.short_key()
+        );
         let mut mind = Mind::new(hello.attempt, self.board.read().plan);
         self.report_death();
         let (endings, mut ended) = unbounded_channel();
@@ -151,7 +164,7 @@ impl Session {
                     0
                 }
                 Err(CallError::Refused(refusal)) => {
-                    tracing::error!("the appliance refuses this agent: {}", refusal.message);
+                    self.heed(&refusal);
                     next = mind.handle_refusal(refusal.reason);
                     if let Next::Go(exit) = next {
                         return Outcome { exit, unwanted: true };
@@ -191,12 +204,12 @@ impl Session {
             match self.appliance.hello(&hello).await {
                 Ok(reply) => return Ok(reply),
                 Err(CallError::Refused(refusal)) => {
-                    tracing::error!("the appliance refuses this agent: {}", refusal.message);
+                    self.heed(&refusal);
                     if let Next::Go(exit) = Mind::new(0, 0).handle_refusal(refusal.reason) {
                         return Err(Outcome { exit, unwanted: true });
                     }
-                    if refusal.reason == RefusalReason::Held {
-                        // It was answered: a person is waited for, however long that takes.
+                    if holds(refusal.reason) {
+                        // It was answered: what settles it is waited for, however long that takes.
                         sleep(retry_after(failures)).await;
                         failures = failures.saturating_add(1);
                         began = self.host.uptime();
@@ -211,6 +224,25 @@ impl Session {
             }
             sleep(retry_after(failures)).await;
             failures = failures.saturating_add(1);
+        }
+    }
+
+    /// Returns the first digits of this boot's key, as `firesteel describe` shows them.
+    fn short_key(&self) -> String {
+        self.appliance.public_key().to_string().chars().take(16).collect()
+    }
+
+    /// Says a refusal once, and pauses what destroys where it is to wait.
+    fn heed(&self, refusal: &Refusal) {
+        let mut said = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        if *said != refusal.message {
+            // The key tells this machine apart from another one that claims to be the same host.
+            tracing::error!("the appliance refuses this agent (key {}): {}", self.short_key(), refusal.message);
+            said.clone_from(&refusal.message);
+        }
+        drop(said);
+        if holds(refusal.reason) {
+            self.gate.renew(Some(&refusal.message));
         }
     }
 
@@ -326,62 +358,6 @@ impl Session {
 /// of idle hosts says.
 fn unstored(receipts: Vec<Receipt>, stored: &[ReceiptPlace]) -> Vec<Receipt> {
     receipts.into_iter().filter(|receipt| !stored.contains(&receipt.place())).collect()
-}
-
-/// Runs the steps in order and stops at the first that fails. Steps that may run at once all reach their ends,
-/// whatever becomes of the others.
-fn run_plan(plan: &Plan, mut job: Job<'_>) -> Ending {
-    let mut rest = plan.steps.as_slice();
-    while !rest.is_empty() {
-        let (several, after) = rest.split_at(steps::at_once(rest));
-        if let [step] = several {
-            match run_step(plan, &job, step) {
-                Ok(None) => {}
-                Ok(Some(exit)) => return Ending::Leave(exit),
-                Err(()) => return Ending::Failed,
-            }
-        } else {
-            let started = |index: u32| {
-                say_step(plan, index);
-                job.board.step_started(index, job.host.uptime());
-            };
-            let ended = |index: u32, end: &Result<Finished, Failure>| note_end(plan, &job, index, end);
-            if !steps::run_at_once(&job, several, &started, &ended) {
-                return Ending::Failed;
-            }
-        }
-        job.index += u32::try_from(several.len()).unwrap_or(u32::MAX);
-        rest = after;
-    }
-    debug_assert!(job.board.read().steps.iter().all(|step| step.state == StepState::Done));
-    Ending::Done
-}
-
-fn run_step(plan: &Plan, job: &Job<'_>, step: &Step) -> Result<Option<Exit>, ()> {
-    say_step(plan, job.index);
-    job.board.step_started(job.index, job.host.uptime());
-    let end = steps::run(job, step);
-    note_end(plan, job, job.index, &end);
-    end.map(|finished| finished.exit).map_err(drop)
-}
-
-fn say_step(plan: &Plan, index: u32) {
-    tracing::info!("plan {}, step {} of {}: {}", plan.number, index + 1, plan.steps.len(), step_name(plan, index));
-}
-
-fn note_end(plan: &Plan, job: &Job<'_>, index: u32, end: &Result<Finished, Failure>) {
-    let uptime = job.host.uptime();
-    match end {
-        Ok(finished) => job.board.step_done(index, finished.evidence.clone(), uptime),
-        Err(failure) => {
-            tracing::error!("{} failed: {}", step_name(plan, index), failure.error);
-            job.board.step_failed(index, &failure.error, failure.disk_changed, job.board.unix_ms(uptime));
-        }
-    }
-}
-
-fn step_name(plan: &Plan, index: u32) -> &'static str {
-    usize::try_from(index).ok().and_then(|index| plan.steps.get(index)).map_or("step", Step::name)
 }
 
 fn millis(time: Duration) -> u64 {

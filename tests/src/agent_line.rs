@@ -172,7 +172,9 @@ impl AgentLine {
         }
     }
 
-    fn key(&self) -> PublicKey {
+    /// The key of its boot.
+    #[must_use]
+    pub fn key(&self) -> PublicKey {
         PublicKey(self.pair.public_key().as_ref().try_into().unwrap())
     }
 

@@ -6,6 +6,7 @@
 
 mod appliance;
 mod bad_input;
+mod claimants;
 mod forms;
 mod host;
 mod renamed;
@@ -344,15 +345,6 @@ fn an_agent_that_is_held_waits_and_asks_again() {
     wait_until("its hello is taken", || !run.appliance.heard.lock().unwrap().hellos.is_empty());
     run.abort();
     assert_eq!(run.session.join().unwrap().exit, Exit::Reboot);
-}
-
-#[test]
-fn a_second_key_switches_the_host_off() {
-    let appliance = Appliance::start();
-    *appliance.refusal.lock().unwrap() = Some(RefusalReason::SecondKey);
-    let handover = handover(&appliance, &appliance.pin_sha256);
-    let run = start_with(appliance, &handover, Board::new(None));
-    assert_eq!(run.session.join().unwrap(), Outcome { exit: Exit::PowerOff, unwanted: true });
 }
 
 #[test]

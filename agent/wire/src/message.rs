@@ -239,7 +239,7 @@ pub struct Refusal {
 pub enum RefusalReason {
     /// The token is altered, expired, or of another appliance. Final: reboot.
     BadToken,
-    /// The token is bound to another key. Final: power off or reboot.
+    /// The token is bound to another key. Appliances before [`RefusalReason::Held`] send it; it means the same.
     SecondKey,
     /// The token's attempt is over. Final: reboot.
     OldAttempt,
@@ -249,6 +249,7 @@ pub enum RefusalReason {
     BadRequest,
     /// Try again later.
     Busy,
-    /// Nothing is given to this agent until a person decides. Wait, ask again, and do not leave the host.
+    /// Nothing is given to this agent until it is settled which machine is the host. Destroy nothing, wait, ask again, and
+    /// do not leave the host.
     Held,
 }

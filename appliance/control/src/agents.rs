@@ -1,8 +1,7 @@
 //! Hello and report: what agents say, and what they are told.
 //!
 //! The first hello of an attempt binds its token to the agent's key, in the journal, before it is
-//! answered. From then on only that key is heard; a second one is refused, written into the timeline
-//! with its MAC and address, and changes nothing for the first.
+//! answered. From then on only that key is heard. A second one is held and has both stop ([`crate::claimants`]).
 
 use std::net::IpAddr;
 
@@ -12,7 +11,8 @@ use firesteel_plan::host::identity::{KnownIdentity, compare, is_comparable};
 use firesteel_resources::{
     hardware::{changes::changes, neighbour::Heard as Spoken},
     host_journal::{
-        AgentBinding, HostJournalStatus, Progress, RECEIPTS_MAX, ReceiptRecord, RefusedIdentity, TimelineEvent,
+        AgentBinding, Claimant, HostJournalStatus, Progress, RECEIPTS_MAX, ReceiptRecord, RefusedIdentity,
+        TimelineEvent,
     },
 };
 use firesteel_wire::{
@@ -23,7 +23,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey, boot_record,
+    Control, HostKey, boot_record, claimants,
     control::{unix_milliseconds, unix_seconds},
     journals::{self, event},
     map,
@@ -42,7 +42,12 @@ const TOO_LARGE: &str = "too_large";
 enum Binding {
     New,
     Known,
-    SecondKey,
+    /// Another machine is bound, or was before. `is_new`: nothing was known of this one.
+    Claimant {
+        is_new: bool,
+    },
+    /// It is known not to be the host.
+    Intruder,
     OldAttempt {
         current: u64,
     },
@@ -149,14 +154,10 @@ impl Control {
                 return Err(refusal(RefusalReason::Held, &why));
             }
             Binding::Known => self.begin_agent(&key, claims.attempt, hello),
-            Binding::SecondKey => {
-                self.inner.metrics.agent_refused();
-                tracing::warn!(host = %key, attempt = claims.attempt, %remote, mac = %hello.identity.boot_mac, "a second agent used a token that is bound: refused");
-                return Err(refusal(
-                    RefusalReason::SecondKey,
-                    "this token is bound to another agent: this boot ends here",
-                ));
+            Binding::Claimant { is_new } => {
+                return Err(self.hold_claimant(&key, &hello.key.to_string(), is_new, false));
             }
+            Binding::Intruder => return Err(self.send_away(&key, claims.attempt)),
             Binding::OldAttempt { current } => {
                 let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
                 return Err(refusal(RefusalReason::OldAttempt, &text));
@@ -193,6 +194,7 @@ impl Control {
 
     async fn host_report(&self, claims: &Claims, report: Report, remote: IpAddr) -> Result<ReportReply, Refusal> {
         let key = self.host_of(claims)?;
+        self.note_arrival(&key, &report);
         // An agent that says the same again has everything on disk: it was stored before it was heard.
         if !self.has_heard(&key, claims, &report) {
             let journal = self.check_binding(&key, claims, &report, remote).await?;
@@ -214,8 +216,8 @@ impl Control {
             self.inner.queue.wake(&key);
         }
         let verdict = || self.verdict_of(&key, plan, self.hold_of(&key).is_some());
-        // Nobody waits for the answer to a report that came late.
-        if idle && !leaving && heard != Heard::Overtaken {
+        // A report that came late is answered at once, and so is each where it counts which machines still report.
+        if idle && !leaving && heard != Heard::Overtaken && !self.is_claimed(&key) {
             self.hold(&changed, &verdict).await;
             if let Some(view) = self.views().hosts.get_mut(&key) {
                 view.agent.last_report_at = Some(self.now());
@@ -301,18 +303,12 @@ impl Control {
         let journal = self.inner.journals.read(key).await.map_err(busy)?.ok_or_else(no_journal)?;
         let current = journals::attempt(&journal);
         if current != claims.attempt {
-            let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
-            return Err(refusal(RefusalReason::OldAttempt, &text));
+            return Err(self.late_report(key, claims, report, &journal, remote).await);
         }
         match &journal.agent {
             Some(agent) if agent.attempt == current && agent.key == report.key.to_string() => {}
             Some(agent) if agent.attempt == current => {
-                self.inner.metrics.agent_refused();
-                tracing::warn!(host = %key, attempt = current, %remote, "a report signed by another key than the bound one: refused");
-                return Err(refusal(
-                    RefusalReason::SecondKey,
-                    "this token is bound to another agent: this boot ends here",
-                ));
+                return Err(self.second_report(key, claims, report, &journal, remote).await);
             }
             Some(_) | None => {
                 return Err(refusal(RefusalReason::BadRequest, "say hello before the first report"));
@@ -416,46 +412,40 @@ const REFUSED_AGAIN: SignedDuration = SignedDuration::from_mins(10);
 fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &HelloFacts) -> Binding {
     let (remote, now) = (facts.remote, facts.now);
     let current = journals::attempt(status);
-    if current != attempt {
-        return Binding::OldAttempt { current };
-    }
     let key = hello.key.to_string();
+    if claimants::is_intruder(status, &key) {
+        return Binding::Intruder;
+    }
+    if current != attempt {
+        let is_held = claimants::is_claimant(status, &key);
+        return if is_held { Binding::Claimant { is_new: false } } else { Binding::OldAttempt { current } };
+    }
     if let Some(agent) = &status.agent
         && agent.attempt == attempt
     {
         if agent.key == key {
             return Binding::Known;
         }
-        let mac = map::field(&hello.identity.boot_mac);
-        let detail = format!(
-            "from {remote}, MAC {mac}: refused, nothing changed; unless the host was started twice, find that machine"
-        );
-        status.note_again(event(now, attempt, "second_agent", detail));
-        return Binding::SecondKey;
+        // Another machine is no claimant.
+        if let Err(why) = is_known_machine(status, attempt, hello, facts) {
+            return Binding::IdentityChanged { why };
+        }
+        let other = claimants::claimant_of(attempt, hello, remote, now);
+        return Binding::Claimant { is_new: claimants::claim(status, &other, now) };
     }
     if let Err(why) = &facts.seen {
         let detail = format!("from {remote}, MAC {}: {why}", map::field(&hello.identity.boot_mac));
         status.note_again(event(now, attempt, "unseen_boot", detail));
         return Binding::Unseen(why.clone());
     }
-    let (uuid, serial) = (map::field(&hello.identity.uuid).to_ascii_lowercase(), map::field(&hello.identity.serial));
-    let known = journals::known_identity(status);
-    if let Err(change) = compare(&known, &uuid, &serial, facts.is_uuid_shared) {
-        let why = change.to_string();
-        let (address, mac) = (remote.to_string(), map::field(&hello.identity.boot_mac));
-        status.note_again(event(now, attempt, "identity_changed", format!("from {address}, MAC {mac}: {why}")));
-        let refused = RefusedIdentity { uuid, serial, address, mac, at: now, attempt };
-        // The same machine asks again and again.
-        let is_known = |known: &RefusedIdentity| {
-            (known.mark(), known.attempt) == (refused.mark(), attempt) && now.duration_since(known.at) < REFUSED_AGAIN
-        };
-        if !status.refused_identity.as_ref().is_some_and(is_known) {
-            status.refused_identity = Some(refused);
-        }
+    if let Err(why) = is_known_machine(status, attempt, hello, facts) {
         return Binding::IdentityChanged { why };
     }
     status.refused_identity = None;
-    let identity_compared = is_comparable(&known, &uuid, &serial, facts.is_uuid_shared);
+    let known = journals::known_identity(status);
+    let identity = &hello.identity;
+    let identity_compared = is_comparable(&known, &identity.uuid, &identity.serial, facts.is_uuid_shared);
+    status.former_agent = status.agent.as_ref().map(Claimant::of);
     status.agent = Some(AgentBinding { identity_compared, ..bound(attempt, hello, remote, now) });
     if let Some(seal) = &facts.boot {
         boot_record::note_hello(status, attempt, seal, now);
@@ -469,6 +459,31 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &Hel
         status.note(event(now, attempt, name, map::field(&way.text)));
     }
     Binding::New
+}
+
+/// Compares the machine of a hello with what the host is known as, and keeps one that is another; `Err` says both.
+fn is_known_machine(
+    status: &mut HostJournalStatus,
+    attempt: u64,
+    hello: &Hello,
+    facts: &HelloFacts,
+) -> Result<(), String> {
+    let now = facts.now;
+    let (uuid, serial) = (map::field(&hello.identity.uuid).to_ascii_lowercase(), map::field(&hello.identity.serial));
+    let known = journals::known_identity(status);
+    let Err(change) = compare(&known, &uuid, &serial, facts.is_uuid_shared) else { return Ok(()) };
+    let why = change.to_string();
+    let (address, mac) = (facts.remote.to_string(), map::field(&hello.identity.boot_mac));
+    status.note_again(event(now, attempt, "identity_changed", format!("from {address}, MAC {mac}: {why}")));
+    let refused = RefusedIdentity { uuid, serial, address, mac, at: now, attempt };
+    // The same machine asks again and again.
+    let is_known = |known: &RefusedIdentity| {
+        (known.mark(), known.attempt) == (refused.mark(), attempt) && now.duration_since(known.at) < REFUSED_AGAIN
+    };
+    if !status.refused_identity.as_ref().is_some_and(is_known) {
+        status.refused_identity = Some(refused);
+    }
+    Err(why)
 }
 
 /// Describes the agent that this hello is of.
@@ -819,15 +834,20 @@ mod tests {
         assert!(matches!(bind(&mut status, 4, &hello(1), &facts(now)), Binding::New));
         assert!(matches!(bind(&mut status, 4, &hello(1), &unseen(now)), Binding::Known), "it was seen before");
         let bound = status.agent.clone();
-        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), Binding::SecondKey));
-        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), Binding::SecondKey));
-        assert_eq!(status.agent, bound, "the second key changes nothing for the first");
-        let second: Vec<_> = status.timeline.iter().filter(|event| event.event == "second_agent").collect();
+        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), Binding::Claimant { is_new: true }));
+        assert!(matches!(bind(&mut status, 4, &hello(2), &facts(now)), Binding::Claimant { is_new: false }));
+        assert_eq!(status.agent, bound, "the second key is not bound");
+        let claim = status.claim.clone().unwrap();
+        assert_eq!((claim.first.key.as_str(), claim.others[0].key.as_str()), (&*"01".repeat(32), &*"02".repeat(32)));
+        let second: Vec<_> = status.timeline.iter().filter(|event| event.event == "second_claimant").collect();
         assert_eq!(second.len(), 1, "reported once, not at each try");
         assert!(second[0].detail.contains("192.0.2.9") && second[0].detail.contains("52:54:00:00:00:01"));
         assert!(matches!(bind(&mut status, 3, &hello(1), &facts(now)), Binding::OldAttempt { current: 4 }));
         status.memory = serde_json::json!({"attempt": 5});
-        assert!(matches!(bind(&mut status, 5, &hello(2), &facts(now)), Binding::New), "a new attempt, a new key");
+        assert!(matches!(bind(&mut status, 5, &hello(3), &facts(now)), Binding::New), "a new attempt, a new key");
+        assert_eq!(status.former_agent.as_ref().unwrap().key, "01".repeat(32), "it may report on");
+        status.memory = serde_json::json!({"attempt": 6, "intruders": [{"key": "02".repeat(32)}]});
+        assert!(matches!(bind(&mut status, 6, &hello(2), &facts(now)), Binding::Intruder));
     }
 
     /// A second machine with the host's MAC, as after a swap of boards or of cables; in each state of the host.

@@ -183,10 +183,10 @@ impl Control {
             }
             Binding::Known => {}
             Binding::SecondKey => {
-                tracing::warn!(%mac, %remote, "a second agent used the token of an unknown machine: refused");
+                tracing::warn!(%mac, %remote, "a second agent used the token of an unknown machine: held");
                 return Err(refusal(
-                    RefusalReason::SecondKey,
-                    "this token is bound to another agent: this boot ends here",
+                    RefusalReason::Held,
+                    "this token is bound to another machine, which may be an intruder: this one waits",
                 ));
             }
             Binding::Unseen(why) => {

@@ -64,7 +64,7 @@ impl Control {
         let next = self.views().slots.settle(key, standing, deletes);
         next.iter().for_each(|key| self.inner.queue.wake(key));
         self.announce(&seen.host.metadata, &step.events, now);
-        let shut = plan::host::gate::shut(&seen).map(|shut| shut.text);
+        let shut = plan::host::gate::shut(&step.memory, &seen).map(|shut| shut.text);
         self.publish(&seen, &step.memory, network, shut).await;
         self.note_place(key, &seen.host, &step.memory, &journal.status);
         self.mind_console(&seen, &step.memory, journal.status.instance.as_ref());
@@ -151,12 +151,7 @@ impl Control {
             view.network = network;
             view.boots_from_any_address = host.metadata.annotation(BOOT_ADDRESS) == Some(ANY_ADDRESS);
             view.standing = Some(Standing::of(memory, seen));
-            let is_held = plan::host::gate::holds_back(&host.metadata, memory);
-            view.agent.hold(is_held || plan::host::outlook::is_set_aside(memory, seen));
-            if view.shut != shut {
-                view.shut = shut;
-                view.agent.changed.notify_waiters();
-            }
+            view.take_gate(memory, seen, shut);
             if view.boot_entry.as_ref() != Some(&entry) {
                 tracing::debug!(host = %key, ?entry, "boot entry");
                 view.boot_entry = Some(entry);

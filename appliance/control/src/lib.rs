@@ -34,6 +34,7 @@ mod boot_again;
 mod boot_record;
 mod boot_watch;
 mod catalogue;
+mod claimants;
 mod configs;
 mod console;
 mod control;

@@ -138,6 +138,7 @@ struct Inner {
     erased_bytes: Family<Erasure, Counter>,
     images: Family<Fetched, Counter>,
     agents_refused: Counter,
+    second_claimants: Counter,
     configs: Family<Asked, Counter>,
     network: Family<OfNetwork, Counter>,
 }
@@ -178,6 +179,7 @@ impl Default for Metrics {
             erased_bytes: Family::default(),
             images: Family::default(),
             agents_refused: Counter::default(),
+            second_claimants: Counter::default(),
             configs: Family::default(),
             network: Family::default(),
         }))
@@ -194,8 +196,10 @@ impl Metrics {
         own("firesteel_logins_refused", "Logins that BMCs refused", &all.logins_refused);
         own("firesteel_released_uncleaned", "Hosts let go with a disk that is not clean", &all.released_uncleaned);
         own("firesteel_written_bytes", "Bytes of images written to disks and read back", &all.written_bytes);
-        let refused = "Agents refused: another key had their token, or the host was inspected as another machine";
+        let refused = "Agents refused: their boot was not seen, or they are another machine than the host";
         own("firesteel_agents_refused", refused, &all.agents_refused);
+        let claimed = "Attempts that more than one machine claimed";
+        own("firesteel_second_claimants", claimed, &all.second_claimants);
         let erased = "Bytes of disks proven to be erased, by how, and of metadata read back as cleared";
         to.register("firesteel_erased_bytes", erased, all.erased_bytes.clone());
         let network = "What DHCP, TFTP and HTTP boot gave to machines, and what they refused";
@@ -298,6 +302,7 @@ impl Metrics {
             Counted::GaveUpPowerOff => bump(&all.gave_up_power_off),
             Counted::DeletionDelayed => bump(&all.deletions_delayed),
             Counted::AttemptBegun => bump(&all.attempts),
+            Counted::SecondClaimant => bump(&all.second_claimants),
             Counted::ReleasedUncleaned => bump(&all.released_uncleaned),
             Counted::Written { bytes } => drop(all.written_bytes.inc_by(*bytes)),
         }
@@ -377,6 +382,7 @@ pub(crate) struct Standing {
     is_delayed: bool,
     is_frozen: bool,
     is_refused: bool,
+    is_claimed: bool,
 }
 
 /// What a host in an error waits for.
@@ -418,6 +424,7 @@ impl Standing {
             is_delayed: memory.delayed.is_some(),
             is_frozen: memory.frozen.is_some(),
             is_refused: memory.bmc.refused_credentials.is_some(),
+            is_claimed: memory.claimants.is_some(),
         }
     }
 
@@ -457,6 +464,8 @@ pub struct Survey {
     pub is_halted: bool,
     /// Whose BMC refused the login, and has taken none since.
     pub refused: u64,
+    /// Hosts that more than one machine claims to be.
+    pub claimed: u64,
     /// Hosts by what is to be expected of them: `done`, `progressing` or `will-not-finish`.
     pub outlooks: BTreeMap<&'static str, u64>,
     /// Steps that are due or wait for their time.
@@ -509,6 +518,7 @@ impl Survey {
         self.frozen += u64::from(standing.is_frozen);
         self.held += u64::from(standing.is_held);
         self.refused += u64::from(standing.is_refused);
+        self.claimed += u64::from(standing.is_claimed);
     }
 }
 
@@ -656,6 +666,7 @@ mod tests {
             is_delayed: false,
             is_frozen: false,
             is_refused: false,
+            is_claimed: false,
         };
         let mut survey = Survey::default();
         survey.take(&standing(ProvisioningState::Provisioning, false), None, at(400));

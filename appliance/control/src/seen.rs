@@ -87,11 +87,13 @@ impl Control {
         }
         seen.shared_uuid = views.shared_uuid(&key);
         seen.refused_identity.clone_from(&journal.refused_identity);
+        seen.claim.clone_from(&journal.claim);
         seen.halt = views.halts.oldest().cloned();
         if let Some(view) = views.hosts.get(&key) {
             seen.netboot = self.inner.boot_watch.seen(&view.macs, now);
             let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);
             seen.netboot.mismatch = boot.and_then(|boot| boot.mismatch()).map(ToString::to_string);
+            seen.claims_heard = view.claims.all().to_vec();
             seen.bmc = view.power.seen();
             let elsewhere = account.map(|account| views.logins.elsewhere(&account, &key));
             seen.bmc.refused_elsewhere = elsewhere.unwrap_or_default();
@@ -337,7 +339,7 @@ fn work(report: &Report) -> Work {
 }
 
 /// A step among those that run whose drive cannot be interrupted.
-fn cannot_stop(report: &Report) -> Option<String> {
+pub(crate) fn cannot_stop(report: &Report) -> Option<String> {
     let mut running = report.steps.iter().filter(|step| step.state == StepState::Running);
     running.find(|step| wire::erasure::cannot_stop(&step.activity)).map(|step| crate::map::field(&step.activity))
 }

@@ -17,6 +17,7 @@ use tokio::sync::Notify;
 
 use crate::{
     HostKey,
+    claimants::ClaimsHeard,
     configs::Refusals,
     console::Consoles,
     groups::Place,
@@ -83,6 +84,12 @@ pub(crate) struct HostView {
     /// Why the newest step found that its disks may not be changed.
     pub(crate) shut: Option<String>,
     pub(crate) agent: AgentView,
+    /// More than one machine claims to be this host.
+    pub(crate) is_claimed: bool,
+    /// When each of them was heard last.
+    pub(crate) claims: ClaimsHeard,
+    /// The key of one that no step has looked at yet.
+    pub(crate) unseen_claimant: Option<String>,
     /// The attempt that was over when the host asked for a boot script again: its agent had said hello, or was not
     /// heard because its boot was not seen.
     pub(crate) rebooted_attempt: Option<u64>,

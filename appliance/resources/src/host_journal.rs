@@ -5,6 +5,7 @@
 //! The memory is opaque here: its shape belongs to the planner, which is built on this crate.
 
 mod boot;
+mod claim;
 mod promised;
 mod receipts;
 
@@ -19,6 +20,7 @@ use crate::{
 };
 
 pub use boot::{BootRecord, NETWORK_NOTES_MAX, NetworkNote, RefusedIdentity, SentRecord};
+pub use claim::{CLAIMANTS_MAX, ClaimRecord, Claimant};
 pub use promised::{HandedFile, PROMISES_MAX, PromisedForm, PromisedForms, PromisedHandOff};
 pub use receipts::{EVIDENCE_BYTES_MAX, RECEIPTS_MAX};
 
@@ -88,6 +90,12 @@ pub struct HostJournalStatus {
     /// Another machine that wanted to speak for the host last, and was refused.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub refused_identity: Option<RefusedIdentity>,
+    /// The newest attempt that more than one machine claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claim: Option<ClaimRecord>,
+    /// The agent that was bound before the newest one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub former_agent: Option<Claimant>,
     /// Evidence: what the appliance did, and what came from who holds the host's token.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<TimelineEvent>,

@@ -1,5 +1,6 @@
 //! `firesteel describe host NAME`: everything that a person needs who asks "why?"; and the same of a group of hosts.
 
+mod claimants;
 mod disk_plan;
 mod group;
 mod hardware;
@@ -144,6 +145,7 @@ pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width
         page.field("Progress", &format!("{step} {percent}%: {activity}{amount}{}", table::speed(progress, now)));
     }
     conditions(&mut page, &status.conditions, now);
+    claimants::render(&mut page, journal, now);
     hardware::render(&mut page, host, journal);
     disk_plan::render(&mut page, journal);
     timeline(&mut page, journal);

@@ -111,6 +111,19 @@ pub enum Command {
     AcceptIdentity { host: String },
     /// Let a host go on whose erasure is unverified and held
     AcceptWipe { host: String },
+    /// Say which of several machines that claim to be a host is the host, or that none of them is known to be it
+    ///
+    /// While more than one machine claims to be a host, none of its disks is changed. `firesteel describe host HOST` shows
+    /// each with its key, MAC and address. Without a word the attempt ends by itself after a day.
+    Settle {
+        host: String,
+        /// Key of the agent that runs on the host: all digits, or the first ones
+        #[arg(long, value_name = "KEY", required_unless_present = "neither", conflicts_with = "neither")]
+        is: Option<String>,
+        /// End the attempt: all of them are sent away, and the host boots again
+        #[arg(long)]
+        neither: bool,
+    },
     /// Restart a host through its BMC
     Reboot {
         host: String,
@@ -277,6 +290,8 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Retry { host } => request::retry(&client()?, &host).await,
         Command::AcceptIdentity { host } => request::accept_identity(&client()?, &host).await,
         Command::AcceptWipe { host } => request::accept_wipe(&client()?, &host).await,
+        // Without a key it is `--neither`.
+        Command::Settle { host, is, .. } => request::settle(&client()?, &host, is.as_deref()).await,
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
         Command::GiveUp { host, disk } => request::give_up(&client()?, &host, &disk).await,
         Command::Release { host, force } => request::release(&client()?, &host, force).await,

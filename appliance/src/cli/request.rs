@@ -1,8 +1,11 @@
-//! `retry`, `accept-identity`, `accept-wipe`, `reboot`, `lock` and `release`: requests to the planner, stored on the host as
-//! annotations or as its deletion. The planner alone moves the host.
+//! `retry`, `accept-identity`, `accept-wipe`, `settle`, `reboot`, `lock` and `release`: requests to the planner, stored on the
+//! host as annotations or as its deletion. The planner alone moves the host.
 
 use anyhow::Context as _;
-use firesteel_plan::{HostMemory, host::wiped::Wipe};
+use firesteel_plan::{
+    HostMemory,
+    host::{claimants::Claimants, wiped::Wipe},
+};
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     bare_metal_host::{ErrorType, ProvisioningState, annotations},
@@ -65,6 +68,44 @@ pub(crate) async fn accept_wipe(client: &Client, host: &str) -> anyhow::Result<(
         held.unverified.join("; ")
     ));
     Ok(())
+}
+
+/// Says who is the host, by the first digits of its key; `None`: none of them is known to be.
+///
+/// # Errors
+/// When there is no such host, it is not claimed twice, the digits name none or several, or the appliance does not answer.
+pub(crate) async fn settle(client: &Client, host: &str, digits: Option<&str>) -> anyhow::Result<()> {
+    let journal = journal_of(client, host).await?;
+    let memory =
+        HostMemory::deserialize(&journal.status.memory).context("reading what the appliance knows of the host")?;
+    let claims = memory.claimants.with_context(|| {
+        format!(
+            "could not settle who {host} is: one machine alone claims it; `firesteel describe host {host}` shows it"
+        )
+    })?;
+    let (word, text) = match digits {
+        Some(digits) => {
+            let key =
+                claimant(&claims, digits).map_err(|why| anyhow::anyhow!("could not settle who {host} is: {why}"))?;
+            (key.clone(), format!("the machine with the key {key:.16} is the host"))
+        }
+        None => (annotations::NO_CLAIMANT.to_owned(), format!("attempt {} ends for all of them", claims.attempt)),
+    };
+    annotate(client, host, annotations::SETTLE, &word).await?;
+    print_text(&format!("{host}: {text}; follow it with `firesteel watch {host}`\n"));
+    Ok(())
+}
+
+/// Finds the key of the one claimant whose key begins so.
+fn claimant(claims: &Claimants, digits: &str) -> Result<String, String> {
+    let digits = digits.trim().to_ascii_lowercase();
+    let found: Vec<&str> =
+        claims.all().map(|machine| machine.key.as_str()).filter(|key| key.starts_with(&digits)).collect();
+    match (digits.is_empty(), found.as_slice()) {
+        (false, [key]) => Ok((*key).to_owned()),
+        (false, []) => Err(format!("no machine with a key {digits}… claims it")),
+        (_, _) => Err("more digits of the key are needed".to_owned()),
+    }
 }
 
 async fn journal_of(client: &Client, host: &str) -> anyhow::Result<HostJournal> {
@@ -166,6 +207,25 @@ mod tests {
     use firesteel_resources::bare_metal_host::BmcDetails;
 
     use super::*;
+
+    #[test]
+    fn a_claimant_is_named_by_digits_that_fit_it_alone() {
+        let machine = |key: &str| firesteel_resources::host_journal::Claimant { key: key.into(), ..Default::default() };
+        let claims = Claimants {
+            since: jiff::Timestamp::UNIX_EPOCH,
+            attempt: 3,
+            first: machine("ab01"),
+            others: vec![machine("ab02"), machine("cd03")],
+            until: jiff::Timestamp::UNIX_EPOCH,
+            cut: None,
+            person: None,
+        };
+        assert_eq!(claimant(&claims, "CD"), Ok("cd03".to_owned()));
+        assert_eq!(claimant(&claims, "ab02"), Ok("ab02".to_owned()));
+        assert!(claimant(&claims, "ab").is_err_and(|why| why.contains("more digits")));
+        assert!(claimant(&claims, "").is_err_and(|why| why.contains("more digits")));
+        assert!(claimant(&claims, "ff").is_err_and(|why| why.contains("no machine")));
+    }
 
     #[test]
     fn a_reboot_without_effect_is_not_asked_for() {

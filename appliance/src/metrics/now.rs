@@ -187,6 +187,8 @@ impl Page<'_> {
         self.gauge("firesteel_halted", help, number(u64::from(survey.is_halted)))?;
         let help = "Hosts whose BMC refused the login and has taken none since";
         self.gauge("firesteel_hosts_login_refused", help, number(survey.refused))?;
+        let help = "Hosts that more than one machine claims to be, until that is settled";
+        self.gauge("firesteel_hosts_claimed_twice", help, number(survey.claimed))?;
         self.gauge("firesteel_queue", "Hosts that are looked at now or later", number(survey.queued))?;
         self.gauge("firesteel_discovered_machines", "Machines that nobody adopted", number(survey.discovered))?;
         let help = "Groups of hosts whose rollout of a new image halted";

@@ -109,6 +109,67 @@ impl HostAgent {
         field.there(|| runtime.block_on(line.report(&report)).status().as_u16())
     }
 
+    /// The first digits of its key, as people are shown them.
+    pub(crate) fn short_key(&self) -> String {
+        self.line.key().to_string()[..16].to_owned()
+    }
+
+    /// Reports once; status and body of the answer.
+    pub(crate) fn reports(&mut self, field: &Field, is_leaving: bool) -> (u16, String) {
+        let Self { runtime, line } = self;
+        let mut report = line.next_report();
+        report.leaving = is_leaving;
+        field.there(|| {
+            runtime.block_on(async {
+                let answer = line.report(&report).await;
+                (answer.status().as_u16(), answer.text().await.unwrap())
+            })
+        })
+    }
+
+    /// Reports once, with nothing to do; status of the answer, and the reply where it was taken.
+    pub(crate) fn reply(&mut self, field: &Field) -> (u16, Option<ReportReply>) {
+        let (status, body) = self.reports(field, false);
+        (status, (status == 200).then(|| serde_json::from_str(&body).unwrap()))
+    }
+
+    /// Says hello, and carries plans out as they come, up to one that writes an image, which it has begun.
+    pub(crate) fn begin_write(&mut self, field: &Field) -> Plan {
+        let program = Program { abilities: vec![Program::ERASE_DISK.to_owned()], ..Program::default() };
+        let (status, body) = self.hello(field, program);
+        assert_eq!(status, 200, "{body}");
+        let mut verdict = serde_json::from_str::<HelloReply>(&body).unwrap().verdict;
+        let (mut plan, mut receipts) = (Plan { number: 0, attempt: 0, steps: Vec::new() }, Vec::new());
+        loop {
+            if let Verdict::Plan { plan: new } = verdict
+                && new.number != plan.number
+            {
+                plan = new;
+                if writes(&plan) {
+                    return plan;
+                }
+                receipts.extend(carried_out(&plan));
+            }
+            let Self { runtime, line } = self;
+            let mut report = line.next_report();
+            (report.plan, report.steps, report.receipts) = (plan.number, done(&plan), receipts.clone());
+            report.idle = true;
+            let reply: ReportReply =
+                field.there(|| runtime.block_on(async { line.report(&report).await.json().await.unwrap() }));
+            verdict = reply.verdict;
+        }
+    }
+
+    /// Shows all that an honest agent shows of this plan, and leaves.
+    pub(crate) fn end_write(&mut self, field: &Field, plan: &Plan) {
+        let Self { runtime, line } = self;
+        let mut report = line.next_report();
+        (report.plan, report.steps, report.receipts) = (plan.number, done(plan), carried_out(plan));
+        report.leaving = true;
+        let status = field.there(|| runtime.block_on(line.report(&report)).status().as_u16());
+        assert_eq!(status, 200);
+    }
+
     /// Reports once; the status of the answer.
     pub(crate) fn report(&mut self, field: &Field, is_leaving: bool) -> u16 {
         let Self { runtime, line, .. } = self;

@@ -3,6 +3,7 @@
 //!
 //! | module | attacks |
 //! |---|---|
+//! | `claimants` | a second key early and late, an old key after a new hello, all receipts of an installation beside the host |
 //! | `fetched` | a hello with a token whose kernel or initramfs was not sent, whole or in part, or of another program |
 //! | `forged` | receipts of an installation that was not carried out as planned: another disk, zero lengths, missing files, no boot entry, another order, impossible times |
 //! | `identity` | a hello with empty, zero, swapped and foreign UUID, with another serial number; an inspection of another machine |
@@ -16,6 +17,7 @@
 #![allow(clippy::print_stdout, reason = "each test says what an attacker wanted and got")]
 
 mod bmc;
+mod claimants;
 mod fetched;
 mod forged;
 mod host_agent;

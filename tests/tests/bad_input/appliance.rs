@@ -233,6 +233,14 @@ impl Appliance {
         self.hosts.modify(NAMESPACE, name, firesteel_kube::Part::Main, change).await.unwrap();
     }
 
+    /// Asks for something by an annotation.
+    pub(crate) async fn annotate(&self, name: &str, key: &str, value: &str) {
+        let change = |host: &mut BareMetalHost| {
+            host.metadata.annotations.insert(key.to_owned(), value.to_owned());
+        };
+        self.hosts.modify(NAMESPACE, name, firesteel_kube::Part::Main, change).await.unwrap();
+    }
+
     /// Waits for the host's status to show an error.
     pub(crate) async fn error(&self, name: &str) -> String {
         let mut error = String::new();

@@ -34,8 +34,17 @@ async fn plan_for(appliance: &Appliance, agent: &mut Agent) -> Vec<Step> {
     }
 }
 
+/// Waits for what the host's page says, while its agents report.
+async fn page_says(appliance: &Appliance, parts: &[&str]) {
+    until("the page", async || {
+        let page = appliance.page("host").await;
+        parts.iter().all(|part| page.contains(part))
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_second_key_is_refused_and_told_and_changes_nothing_for_the_first() {
+async fn a_second_key_holds_both_and_neither_goes_on() {
     let data = tempfile::tempdir().unwrap();
     let appliance = Appliance::start(data.path()).await;
     appliance.add("host", MAC, None).await;
@@ -43,16 +52,49 @@ async fn a_second_key_is_refused_and_told_and_changes_nothing_for_the_first() {
     agent.hello(&appliance).await.unwrap();
     let mut thief = agent.stolen_by(2);
     let bound = appliance.journal("host").await.status.agent;
-    assert_refused(thief.hello(&appliance).await, RefusalReason::SecondKey, &["bound to another agent"]);
-    assert_refused(thief.report(&appliance).await, RefusalReason::SecondKey, &["bound to another agent"]);
-    let page = appliance.page("host").await;
-    for part in
-        ["second_agent", "from 192.0.2.77, MAC 02:00:00:00:03:01: refused, nothing changed", "find that machine"]
-    {
-        assert!(page.contains(part), "no {part:?} on the page:\n{page}");
+    let waits = ["more than one machine says that it is host host", "waits"];
+    assert_refused(thief.hello(&appliance).await, RefusalReason::Held, &waits);
+    assert_refused(thief.report(&appliance).await, RefusalReason::Held, &waits);
+    for _ in 0..3 {
+        assert_eq!(agent.report(&appliance).await.unwrap(), Verdict::Continue, "it gets no plan");
     }
-    assert_eq!(appliance.journal("host").await.status.agent, bound);
+    let keys = ["01".repeat(8), "02".repeat(8)];
+    page_says(&appliance, &["second_claimant", "SecondClaimant", "192.0.2.77", &keys[0], &keys[1]]).await;
+    assert_eq!(appliance.journal("host").await.status.agent, bound, "the second one is not bound");
+    // A person says who is the host.
+    appliance.annotate("host", "firesteel.dev/settle", &"01".repeat(32)).await;
+    page_says(&appliance, &["ClaimSettled", "not this host"]).await;
     assert_eq!(plan_for(&appliance, &mut agent).await, [Step::Inspect], "the first one goes on");
+    assert_refused(thief.hello(&appliance).await, RefusalReason::OldAttempt, &["known not to be the host"]);
+    assert_refused(thief.report(&appliance).await, RefusalReason::OldAttempt, &["known not to be the host"]);
+}
+
+/// The agent of an earlier boot goes on, although another one has said hello: one report may have been on its way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_old_key_that_reports_twice_after_a_new_hello_holds_both() {
+    let data = tempfile::tempdir().unwrap();
+    let appliance = Appliance::start(data.path()).await;
+    appliance.add("host", MAC, None).await;
+    let mut old = Agent::boot(&appliance, MAC, 1).await;
+    old.hello(&appliance).await.unwrap();
+    appliance.ahead_s.store(SILENT_S, Ordering::SeqCst);
+    let mut new = Agent::boot(&appliance, MAC, 2).await;
+    new.hello(&appliance).await.unwrap();
+    let mut stranger = old.stolen_by(3);
+    assert_refused(stranger.report(&appliance).await, RefusalReason::OldAttempt, &["attempt 1 is over"]);
+    assert_refused(old.report(&appliance).await, RefusalReason::Held, &["report again"]);
+    assert_eq!(appliance.journal("host").await.status.claim, None, "it may have been on its way");
+    assert_refused(old.report(&appliance).await, RefusalReason::Held, &["more than one machine"]);
+    page_says(&appliance, &["second_claimant", "of attempt 1", &"01".repeat(8), &"02".repeat(8)]).await;
+    assert_eq!(new.report(&appliance).await.unwrap(), Verdict::Continue);
+    appliance.annotate("host", "firesteel.dev/settle", "neither").await;
+    page_says(&appliance, &["ClaimSettled"]).await;
+    // Until the end of its attempt is published it may still be answered.
+    while new.report(&appliance).await.is_ok() {}
+    for agent in [&mut old, &mut new] {
+        let over = "is over, the host is at attempt 3: boot again";
+        assert_refused(agent.report(&appliance).await, RefusalReason::OldAttempt, &[over]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -154,6 +154,12 @@ impl World {
             };
             self.edit(&name, Box::new(accepts), false);
         }
+        if self.host_object(&name).is_some_and(|host| shown(&host).contains("firesteel settle")) {
+            let neither = |host: &mut BareMetalHost| {
+                host.metadata.annotations.insert(annotations::SETTLE.to_owned(), annotations::NO_CLAIMANT.to_owned());
+            };
+            self.edit(&name, Box::new(neither), false);
+        }
         let by_hand = self.host_object(&name).is_some_and(|host| host.spec.usable_bmc().is_none());
         let idle = matches!(self.machines[id].stage, Stage::Off | Stage::Hung | Stage::Os(_));
         let installed = matches!(self.state_of(&name), Some(S::Provisioned | S::ExternallyProvisioned));

@@ -82,7 +82,11 @@ fn may_give_up(turn: &Turn<'_>) -> bool {
     let cleans = turn.memory.plan.as_ref().is_some_and(|issued| issued.cleans().is_some());
     let is_under_way = cleans && attempt::presence(turn) == Presence::Alive;
     let is_ending = turn.memory.wipe.is_some();
-    turn.is_deleting() && !is_under_way && !is_ending && gate::shut(turn.seen).is_none() && turn.memory.frozen.is_none()
+    turn.is_deleting()
+        && !is_under_way
+        && !is_ending
+        && gate::shut(&turn.memory, turn.seen).is_none()
+        && turn.memory.frozen.is_none()
 }
 
 /// The host is to go, and cleaning it failed too often; also since that was asked for.

@@ -11,6 +11,7 @@
 //! | Uncleaned | all states, from a tombstone's sight to the cleaning of its disk | Cleaned, after that |
 //! | UniqueIdentity | after it was false | SharedUUID |
 //! | IdentityChanged | another machine boots as the host, and is refused | SameMachine, after that |
+//! | SecondClaimant | more than one machine claims to be the host: SettledByPower, PersonDecides | IntruderNamed, Settled, after that |
 //! | AgentNetwork | the newest agent came by the host's network data | NetworkDataFailed; absent without network data |
 //! | DisksErased | the last cleaning proved it | PartlyErased, MetadataCleared; ErasedUnverified: by the agent's word; NotCleaned: which disks to clean was not known; NotErased: written since |
 //! | WipeUnverified | not all was seen that tells the host's erasure from another machine's: Unverified, Held, Accepted | Verified; PartlyErased; NotErased: written since |
@@ -46,6 +47,8 @@ const UNCLEANED: &str = "Uncleaned";
 const IDENTITY: &str = "UniqueIdentity";
 /// Another machine boots as the host.
 const IDENTITY_CHANGED: &str = "IdentityChanged";
+/// More than one machine claims to be the host.
+const CLAIMED: &str = "SecondClaimant";
 /// Whoever had the host's disks left nothing on them.
 const ERASED: &str = "DisksErased";
 /// Not all was seen of the last erasure.
@@ -90,7 +93,7 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
     } else if was("Frozen") {
         conditions.push(Condition::new("Frozen", false, "NotFrozen", ""));
     }
-    match gate::shut(seen) {
+    match gate::shut(memory, seen) {
         Some(shut) => conditions.push(Condition::new(HELD, true, shut.by.word(), shut.text)),
         None if was(HELD) => conditions.push(Condition::new(HELD, false, "NotHeld", "")),
         None => {}
@@ -115,6 +118,7 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
     conditions.extend(session(memory, was(SESSION)));
     conditions.extend(network_boot(seen, was(NETWORK_BOOT)));
     conditions.extend(identity_changed(memory, seen, was(IDENTITY_CHANGED)));
+    conditions.extend(second_claimant(memory, was(CLAIMED)));
     conditions.extend(wipe_unverified(memory, was(WIPE)));
     match erased(memory) {
         Some(condition) => conditions.push(condition),
@@ -199,6 +203,27 @@ fn identity_changed(memory: &HostMemory, seen: &Seen, was_shown: bool) -> Option
         Some(change) => Some(Condition::new(IDENTITY_CHANGED, true, "AnotherMachine", change.to_string())),
         None => was_shown.then(|| Condition::new(IDENTITY_CHANGED, false, "SameMachine", "")),
     }
+}
+
+/// Whether more than one machine claims to be the host; not shown before one did.
+fn second_claimant(memory: &HostMemory, was_shown: bool) -> Option<Condition> {
+    if let Some(claims) = &memory.claimants {
+        let all: Vec<String> = claims.all().map(ToString::to_string).collect();
+        let (reason, how) = match &claims.person {
+            Some(why) => ("PersonDecides", format!("a person decides until {:.0}: {why}", claims.until)),
+            None => ("SettledByPower", "the BMC switches the host off, which tells them apart".to_owned()),
+        };
+        let text = format!("more than one machine claims to be this host: {}; {how}", all.join("; and "));
+        return Some(Condition::new(CLAIMED, true, reason, text));
+    }
+    let named = memory.intruders.last();
+    was_shown.then(|| match named {
+        Some(named) => {
+            let text = format!("the machine with {} is not this host: {}", named.machine, named.why);
+            Condition::new(CLAIMED, false, "IntruderNamed", text)
+        }
+        None => Condition::new(CLAIMED, false, "Settled", ""),
+    })
 }
 
 /// Whether the host's network data led its newest agent to the appliance.

@@ -56,6 +56,8 @@ pub enum Counted {
     DeletionDelayed,
     /// A boot of the host got its number.
     AttemptBegun,
+    /// More than one machine claimed to be the host.
+    SecondClaimant,
     /// The host was let go with a disk that is not clean.
     ReleasedUncleaned,
     /// An image was written and read back, and its host is provisioned.
@@ -116,6 +118,9 @@ pub fn counted(seen: &Seen, step: &Step) -> Vec<Counted> {
     counts.extend(written(seen, after));
     if after.attempt > before.attempt {
         counts.push(Counted::AttemptBegun);
+    }
+    if before.claimants.is_none() && after.claimants.is_some() {
+        counts.push(Counted::SecondClaimant);
     }
     if before.delayed.is_none() && after.delayed.is_some() {
         counts.push(Counted::Delayed { deprovisioning: after.state == State::Deprovisioning });

@@ -59,7 +59,7 @@ pub struct Cut {
 }
 
 impl Cut {
-    fn new(since: Timestamp, rounds: u32) -> Self {
+    pub(super) fn new(since: Timestamp, rounds: u32) -> Self {
         Self { since, tries: 0, rounds, is_ordered: false, asked_at: None, off_at: None, unseen: None }
     }
 }

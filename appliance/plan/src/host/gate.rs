@@ -7,6 +7,7 @@
 //! |---|---|---|---|
 //! | the owner's lock (annotation `firesteel.dev/lock`) | one host | is given up at its next safe point | `firesteel unlock` |
 //! | a [halt](crate::host::Halt) of the fleet | every host | holds at its next safe point | `firesteel resume` |
+//! | [claimants]: more than one machine claims to be the host | one host | holds at its next safe point, and is not judged | the BMC, or `firesteel settle` |
 //!
 //! Behind a halt nothing else waits: a host is inspected, switched and released as if the gate were open. A locked
 //! host is also not taken from its OS for the sake of a change that is not made. Neither is a failure.
@@ -21,7 +22,7 @@ use firesteel_resources::{
 use jiff::Timestamp;
 
 use crate::host::{
-    attempt,
+    attempt, claimants,
     effect::{EventKind, Reason},
     memory::{Held, HostMemory, IssuedPlan, State},
     restored,
@@ -43,6 +44,8 @@ pub enum ShutBy {
     Lock,
     /// A person stopped the whole fleet.
     Halt,
+    /// More than one machine claims to be the host.
+    Claimants,
 }
 
 impl ShutBy {
@@ -52,15 +55,17 @@ impl ShutBy {
         match self {
             Self::Lock => "Locked",
             Self::Halt => "FleetHalted",
+            Self::Claimants => "SecondClaimant",
         }
     }
 }
 
 /// What shuts the gate of this host now; `None`: it is open.
 #[must_use]
-pub fn shut(seen: &Seen) -> Option<Shut> {
+pub fn shut(memory: &HostMemory, seen: &Seen) -> Option<Shut> {
+    let claimed = || claimants::contest(memory, seen).map(|text| Shut { by: ShutBy::Claimants, text });
     let halt = || seen.halt.as_ref().map(|halt| Shut { by: ShutBy::Halt, text: halt.to_string() });
-    lock(&seen.host.metadata).or_else(halt)
+    lock(&seen.host.metadata).or_else(halt).or_else(claimed)
 }
 
 /// The owner's lock, if there is one.
@@ -75,10 +80,13 @@ pub fn lock(metadata: &ObjectMeta) -> Option<Shut> {
 }
 
 /// Whether an agent must not be given the host's plan, although it was issued: it changes disks, and the host was
-/// locked since.
+/// locked since; or more than one machine claims to be the host.
 #[must_use]
-pub fn holds_back(metadata: &ObjectMeta, memory: &HostMemory) -> bool {
-    lock(metadata).is_some() && memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys())
+pub fn holds_back(seen: &Seen, memory: &HostMemory) -> bool {
+    if claimants::contest(memory, seen).is_some() {
+        return true;
+    }
+    lock(&seen.host.metadata).is_some() && memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys())
 }
 
 /// Whether disks of the host may be changed now; otherwise the reason why not. Asked before every plan that
@@ -86,7 +94,7 @@ pub fn holds_back(metadata: &ObjectMeta, memory: &HostMemory) -> bool {
 #[track_caller]
 pub(super) fn may_destroy(turn: &mut Turn<'_>, kind: ErrorType) -> Result<(), Reason> {
     restored::may_destroy(turn, kind)?;
-    let Some(shut) = shut(turn.seen) else { return Ok(()) };
+    let Some(shut) = shut(&turn.memory, turn.seen) else { return Ok(()) };
     Err(wait(turn, shut))
 }
 
@@ -156,7 +164,7 @@ pub(super) fn holds(turn: &mut Turn<'_>) -> Option<Shut> {
     if !turn.memory.plan.as_ref().is_some_and(|issued| issued.plan.destroys()) {
         return None;
     }
-    let (shut, now) = (shut(turn.seen), turn.now);
+    let (shut, now) = (shut(&turn.memory, turn.seen), turn.now);
     match &shut {
         Some(shut) => note(turn, shut),
         None => {

@@ -48,6 +48,14 @@ pub struct Limits {
     /// The same after an agent that erased has said that it switches its host off: a machine that imitates the host
     /// is not to have time until the host is switched off for another reason.
     pub wipe_off: SignedDuration,
+    /// More than one machine claims to be a host: so long a person may take to say which is. A weekday without anyone
+    /// who looks; then the attempt ends.
+    pub claimants: SignedDuration,
+    /// After the power was cut, what was under way from the host itself still arrives for so long.
+    pub claim_grace: SignedDuration,
+    /// So long after the cut it is listened for claimants that still report. Each reports within 2 s, or tries again within
+    /// 10 s.
+    pub claim_listen: SignedDuration,
     /// Power is looked at this often in a steady state (upstream).
     pub power_poll: SignedDuration,
     /// Power is looked at this often while it changes.
@@ -89,6 +97,9 @@ impl Default for Limits {
             boot_off: SignedDuration::from_secs(60),
             power_change: SignedDuration::from_secs(120),
             wipe_off: SignedDuration::from_secs(60),
+            claimants: SignedDuration::from_hours(24),
+            claim_grace: SignedDuration::from_secs(10),
+            claim_listen: SignedDuration::from_secs(30),
             power_poll: SignedDuration::from_secs(60),
             power_poll_changing: SignedDuration::from_secs(5),
             running: SignedDuration::from_mins(30),

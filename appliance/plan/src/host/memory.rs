@@ -15,6 +15,7 @@ use crate::{
     host::identity::KnownIdentity,
     host::{
         changed::ChangedDisk,
+        claimants::{Claimants, Intruder, Settled},
         cut::{CleanBoot, Cut},
         effect::{BmcCall, PlanKind, WritePlan},
         seen::ReadyImage,
@@ -132,6 +133,15 @@ pub struct HostMemory {
     /// What the host is known as, since its last inspection or by a person's word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub identity: Option<KnownIdentity>,
+    /// More than one machine claims to be the host.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub claimants: Option<Claimants>,
+    /// Machines that claimed to be the host, and are not; the newest last.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub intruders: Vec<Intruder>,
+    /// How the newest claim ended.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub settled: Option<Settled>,
     /// A person asked to try again then: an inspection from before may show what was repaired since.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub retried_at: Option<Timestamp>,

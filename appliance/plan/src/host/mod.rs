@@ -22,6 +22,7 @@ mod bmc;
 mod boot;
 mod changed;
 mod checks;
+pub mod claimants;
 mod cleaning;
 mod conditions;
 pub mod counted;
@@ -84,8 +85,8 @@ pub use memory::{
 };
 pub use project::project;
 pub use seen::{
-    AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, CredentialsSeen, Halt, HealthSeen, ImageSeen, InstanceSeen,
-    LineageSeen, NetbootSeen, NetworkDataSeen, Power, ReadyImage, Seen, SharedUuid, UserDataSeen, Work,
+    AgentSeen, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, ClaimHeard, CredentialsSeen, Halt, HealthSeen, ImageSeen,
+    InstanceSeen, LineageSeen, NetbootSeen, NetworkDataSeen, Power, ReadyImage, Seen, SharedUuid, UserDataSeen, Work,
 };
 pub use slot::standing;
 use turn::Turn;
@@ -117,10 +118,9 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     supplied::take(turn);
     learn_macs(turn);
     cut::notice(turn);
-    retry(turn);
-    accept_identity(turn);
-    wiped::accept(turn);
-    verdict::notice(turn);
+    if let Some(reason) = heed_people(turn) {
+        return reason;
+    }
     guards::drop_taken(turn);
     guards::heed(turn);
     restored::look(turn);
@@ -142,6 +142,9 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
     {
         return reason;
     }
+    if let Some(reason) = claimants::step(turn) {
+        return reason;
+    }
     reboot::without_os(turn);
     match turn.memory.state {
         State::New => new::step(turn),
@@ -157,6 +160,16 @@ fn decide(turn: &mut Turn<'_>) -> Reason {
         State::PoweringOff => powering_off::step(turn),
         State::Deleting => deleting::step(turn),
     }
+}
+
+/// Takes over what people say that fixed or decided something.
+fn heed_people(turn: &mut Turn<'_>) -> Option<Reason> {
+    claimants::notice(turn);
+    retry(turn);
+    accept_identity(turn);
+    wiped::accept(turn);
+    verdict::notice(turn);
+    claimants::settle(turn)
 }
 
 /// The object stays until the host was let go: without its finalizer a deletion would leave the disk as it is. The
@@ -221,6 +234,7 @@ fn retry(turn: &mut Turn<'_>) {
         return;
     }
     paths::ask(turn);
+    claimants::retry(turn);
     turn.memory.failure = None;
     turn.memory.provision_failures = 0;
     turn.memory.retried_at = Some(turn.now);

@@ -98,7 +98,7 @@ pub fn is_set_aside(memory: &HostMemory, seen: &Seen) -> bool {
 /// What comes next for the host destroys something, and the [gate] is shut: that is no standstill.
 #[must_use]
 pub fn is_held_up(memory: &HostMemory, seen: &Seen) -> bool {
-    memory.held.as_ref().is_some_and(|held| held.until.is_none()) && gate::shut(seen).is_some()
+    memory.held.as_ref().is_some_and(|held| held.until.is_none()) && gate::shut(memory, seen).is_some()
 }
 
 /// When the host last came on, as far as its memory tells: it entered its state, got its plan, was booted or let go on.

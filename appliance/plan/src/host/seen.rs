@@ -5,7 +5,7 @@ use std::fmt;
 
 use firesteel_resources::{
     BareMetalHost, HardwareRecord,
-    host_journal::{PromisedHandOff, RefusedIdentity},
+    host_journal::{ClaimRecord, PromisedHandOff, RefusedIdentity},
 };
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -60,6 +60,10 @@ pub struct Seen {
     pub uncleaned: Option<Uncleaned>,
     /// Another machine that wanted to speak for the host last, and was refused.
     pub refused_identity: Option<RefusedIdentity>,
+    /// The newest attempt that more than one machine claimed.
+    pub claim: Option<ClaimRecord>,
+    /// When claimants were heard last, since the appliance started.
+    pub claims_heard: Vec<ClaimHeard>,
     pub shared_uuid: Option<SharedUuid>,
     /// How far its last boot from the network came.
     pub netboot: NetbootSeen,
@@ -110,6 +114,8 @@ impl Seen {
             limits: Limits::default(),
             uncleaned: None,
             refused_identity: None,
+            claim: None,
+            claims_heard: Vec::new(),
             shared_uuid: None,
             netboot: NetbootSeen::default(),
             halt: None,
@@ -117,6 +123,17 @@ impl Seen {
             graded: None,
         }
     }
+}
+
+/// A machine that claims to be the host, as it was heard last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClaimHeard {
+    /// Of its agent, hexadecimal.
+    pub key: String,
+    /// When its newest message came.
+    pub at: Timestamp,
+    /// By that message a drive of it is at something that nothing can interrupt.
+    pub cannot_stop: bool,
 }
 
 /// A BMC's word for its machine and all in it.

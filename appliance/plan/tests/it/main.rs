@@ -6,6 +6,7 @@
 #![allow(clippy::print_stdout, reason = "a test that is skipped says so")]
 
 mod access;
+mod claimants;
 mod cleaning;
 mod conditions;
 mod counted;

@@ -5,10 +5,16 @@ use firesteel_plan::{
     BootEntry, Effect, HostMemory, Seen, Step,
     admission::Offer,
     boot_entry,
-    host::{BmcAction, ImageSeen, PlanKind, Power, State, UserDataSeen, Work, graph::is_legal, objections},
+    host::{
+        BmcAction, ClaimHeard, ImageSeen, PlanKind, Power, State, UserDataSeen, Work, claimants::contest,
+        graph::is_legal, objections,
+    },
 };
 use firesteel_resources::{
-    HardwareRecord, ObjectReference, RootDeviceHints, bare_metal_host::annotations, hardware::DiskRecord,
+    HardwareRecord, ObjectReference, RootDeviceHints,
+    bare_metal_host::annotations,
+    hardware::DiskRecord,
+    host_journal::{ClaimRecord, Claimant},
 };
 use proptest::prelude::*;
 
@@ -42,6 +48,10 @@ pub(crate) enum Happening {
     External(bool),
     Slots(bool),
     Halt(bool),
+    /// Another machine claims the attempt of the bound agent.
+    Claim,
+    /// A claimant is heard.
+    ClaimHeard(u8),
     Delete,
 }
 
@@ -67,12 +77,14 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         1 => any::<bool>().prop_map(H::Online),
         1 => (0_u8..3).prop_map(H::Hints),
         1 => (0_u8..3).prop_map(H::Disks),
-        1 => (0_u8..14).prop_map(H::Annotate),
+        1 => (0_u8..15).prop_map(H::Annotate),
         1 => (0_u8..3).prop_map(H::Consumer),
         1 => Just(H::Clear),
         1 => any::<bool>().prop_map(H::External),
         1 => any::<bool>().prop_map(H::Slots),
         1 => any::<bool>().prop_map(H::Halt),
+        1 => Just(H::Claim),
+        1 => (0_u8..2).prop_map(H::ClaimHeard),
         1 => Just(H::Delete),
     ]
 }
@@ -150,6 +162,7 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
                 (annotations::RELEASE_FORCE, ""),
                 (annotations::LOCK, "somebody"),
                 (annotations::OVERRIDE_GUARD, r#"["S0","S1"]"#),
+                (annotations::SETTLE, annotations::NO_CLAIMANT),
             ][usize::from(*which)];
             world.annotate(key, value);
         }
@@ -163,8 +176,22 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
         Happening::Slots(false) => world.seen.slot = Offer::Full { busy: 20, ahead: 1 },
         Happening::Halt(true) => world.halt(),
         Happening::Halt(false) => world.seen.halt = None,
+        Happening::Claim => claim(world),
+        Happening::ClaimHeard(which) => {
+            let key = ["aa", "bb"][usize::from(*which)].to_owned();
+            world.seen.claims_heard = vec![ClaimHeard { key, at: now, cannot_stop: false }];
+        }
         Happening::Delete => world.delete(),
         _ => {}
+    }
+}
+
+/// Another machine claims the attempt, where an agent is bound.
+fn claim(world: &mut World) {
+    let attempt = world.memory().attempt;
+    if world.seen.agent.as_ref().is_some_and(|agent| agent.attempt == attempt) {
+        let machine = |key: &str| Claimant { key: key.into(), attempt, ..Claimant::default() };
+        world.seen.claim = Some(ClaimRecord { attempt, first: machine("aa"), others: vec![machine("bb")] });
     }
 }
 
@@ -267,7 +294,7 @@ proptest! {
                 let paused = world.seen.host.metadata.annotations.contains_key(annotations::PAUSED);
                 let locked = world.seen.host.metadata.annotations.contains_key(annotations::LOCK);
                 let step = world.step();
-                let shut = again.halt.is_some() || locked;
+                let shut = again.halt.is_some() || locked || contest(&before, &again).is_some();
                 check(&before, &step, paused, shut)?;
                 check_guards(&again, &step)?;
                 let mut same = again;

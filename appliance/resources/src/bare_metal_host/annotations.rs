@@ -34,6 +34,11 @@ pub const RETRY: &str = "firesteel.dev/retry";
 pub const ACCEPT_IDENTITY: &str = "firesteel.dev/accept-identity";
 /// One-shot: the erasure of this mark (`ATTEMPT/PLAN`), which is unverified and held, is enough to go on.
 pub const ACCEPT_WIPE: &str = "firesteel.dev/accept-wipe";
+/// One-shot: which of several machines that claim to be the host is the host, by the key of its agent (hexadecimal), or
+/// [`NO_CLAIMANT`].
+pub const SETTLE: &str = "firesteel.dev/settle";
+/// Says in [`SETTLE`] that none of them is known to be the host: the attempt is over.
+pub const NO_CLAIMANT: &str = "neither";
 /// Asks for a later deadline of the token with which the installed OS fetches its config. Any word; another one is
 /// another wish.
 pub const REHANDOFF: &str = "firesteel.dev/rehandoff";
@@ -80,6 +85,8 @@ pub struct Requests {
     pub accept_identity: Option<String>,
     /// The mark of an unverified erasure that is enough to go on.
     pub accept_wipe: Option<String>,
+    /// The key of the claimant that is the host, or [`NO_CLAIMANT`].
+    pub settle: Option<String>,
     pub release_force: bool,
     /// The mark of an installation that may be overwritten.
     pub give_up_disk: Option<String>,
@@ -147,6 +154,7 @@ pub fn requests(meta: &ObjectMeta) -> Requests {
         retry: meta.annotations.contains_key(RETRY),
         accept_identity: meta.annotation(ACCEPT_IDENTITY).map(str::to_owned),
         accept_wipe: meta.annotation(ACCEPT_WIPE).map(str::to_owned),
+        settle: meta.annotation(SETTLE).map(str::to_owned),
         release_force: meta.annotations.contains_key(RELEASE_FORCE),
         give_up_disk: meta.annotation(GIVE_UP_DISK).map(str::to_owned),
         cleaning: meta.annotation(CLEANING).and_then(|text| cleaning::policies(text).ok()).unwrap_or_default(),
@@ -184,6 +192,9 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
                 Some(format!("must be one of {}", HAND_OFF_WORDS.join(", ")))
             }
             BOOT_ADDRESS if value != ANY_ADDRESS => Some(format!("must be {ANY_ADDRESS}")),
+            SETTLE if !names_claimant(value) => {
+                Some(format!("must be {NO_CLAIMANT}, or the key of an agent: 64 hexadecimal digits"))
+            }
             CLEANING => cleaning::policies(value).err(),
             OVERRIDE_GUARD => cleaning::overridden(value).err(),
             STATUS_OF => document("status", &STATUS, value).err(),
@@ -197,6 +208,11 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
         causes.extend(reboot_cause(key, value));
     }
     causes
+}
+
+fn names_claimant(value: &str) -> bool {
+    let is_key = value.len() == 64 && value.bytes().all(|byte| byte.is_ascii_hexdigit());
+    value == NO_CLAIMANT || is_key
 }
 
 /// What is wrong with a request to reboot, if the annotation is one.
@@ -318,6 +334,9 @@ mod tests {
         assert_eq!(causes(&meta(&[(INSPECT, "whatever")]), false).len(), 1);
         assert_eq!(causes(&meta(&[(BOOT_ADDRESS, "any")]), false), []);
         assert_eq!(causes(&meta(&[(BOOT_ADDRESS, "10.0.0.1")]), false).len(), 1);
+        for (value, wrong) in [(NO_CLAIMANT, 0), (&*"ab".repeat(32), 0), ("both", 1), ("abcd", 1)] {
+            assert_eq!(causes(&meta(&[(SETTLE, value)]), false).len(), wrong, "{value}");
+        }
         let cleaning = [(CLEANING, r#"{"betweenOwners":{"method":"none"}}"#), (OVERRIDE_GUARD, "all")];
         assert_eq!(causes(&meta(&cleaning), false).len(), 2);
         let found = requests(&meta(&cleaning));

@@ -1,0 +1,341 @@
+//! Machines that speak for a host beside its bound agent: what is kept of them, and how they are held.
+//!
+//! ```text
+//!   another key, in the attempt of the bound agent ─────────────────────────┐
+//!   the key that was bound before, in two reports after the new hello ──────┴─► ClaimRecord in the journal
+//!                                                                                 ├─ the agent's reply says hold, no plan
+//!                                                                                 ├─ the other one: held, asks again
+//!                                                                                 └─ the planner settles it
+//! ```
+//!
+//! Both stop in the moment in which that is written. Which of them is the host, [`firesteel_plan::host::claimants`] settles;
+//! who is known not to be it is sent away.
+
+use std::net::IpAddr;
+
+use firesteel_boot::Claims;
+use firesteel_plan::{
+    HostMemory, Seen,
+    host::{ClaimHeard, claimants::contest, gate, outlook},
+};
+use firesteel_resources::host_journal::{CLAIMANTS_MAX, ClaimRecord, Claimant, HostJournalStatus};
+use firesteel_wire::{Hello, Refusal, RefusalReason, Report};
+use jiff::Timestamp;
+
+use crate::{
+    Control, HostKey,
+    agents::{busy, refusal},
+    journals::{self, event},
+    map,
+    seen::cannot_stop,
+    views::HostView,
+};
+
+/// Claimants of one host that are heard: the bound agent and those that are kept of its attempt, and of the one before.
+const HEARD_MAX: usize = 2 * (CLAIMANTS_MAX + 1);
+
+/// When claimants of a host were heard last.
+#[derive(Debug, Default)]
+pub(crate) struct ClaimsHeard {
+    heard: Vec<ClaimHeard>,
+    /// The old key that reported after a new hello, and the number of its first such report.
+    late: Option<(String, u64)>,
+}
+
+impl ClaimsHeard {
+    /// Lists them, the one that was heard last at the end.
+    pub(crate) fn all(&self) -> &[ClaimHeard] {
+        &self.heard
+    }
+
+    /// Takes note of a message of this key.
+    pub(crate) fn note(&mut self, key: &str, at: Timestamp, cannot_stop: bool) {
+        self.heard.retain(|known| known.key != key);
+        self.heard.push(ClaimHeard { key: key.to_owned(), at, cannot_stop });
+        let excess = self.heard.len().saturating_sub(HEARD_MAX);
+        self.heard.drain(..excess);
+    }
+
+    /// Says whether an old key reports for the second time: its first report may have been on its way.
+    fn is_late_again(&mut self, key: &str, sequence: u64) -> bool {
+        match &self.late {
+            Some((known, first)) if known == key => sequence > *first,
+            Some(_) | None => {
+                self.late = Some((key.to_owned(), sequence));
+                false
+            }
+        }
+    }
+}
+
+impl HostView {
+    /// Shuts and opens what the agent may do, as a step that saw this left it. A claim that the step did not see yet holds
+    /// until one has.
+    pub(crate) fn take_gate(&mut self, memory: &HostMemory, seen: &Seen, shut: Option<String>) {
+        let is_in = |key: &String| {
+            seen.claim.as_ref().is_some_and(|record| record.others.iter().any(|other| other.key == *key))
+        };
+        self.unseen_claimant = self.unseen_claimant.take().filter(|key| !is_in(key));
+        let is_unseen = self.unseen_claimant.is_some();
+        self.is_claimed = is_unseen || contest(memory, seen).is_some();
+        let is_held = is_unseen || gate::holds_back(seen, memory);
+        self.agent.hold(is_held || outlook::is_set_aside(memory, seen));
+        if self.shut != shut && !(is_unseen && shut.is_none()) {
+            self.shut = shut;
+            self.agent.changed.notify_waiters();
+        }
+    }
+}
+
+/// Describes the agent of a hello that claims a host.
+pub(crate) fn claimant_of(attempt: u64, hello: &Hello, remote: IpAddr, now: Timestamp) -> Claimant {
+    Claimant {
+        key: hello.key.to_string(),
+        attempt,
+        boot_id: map::field(&hello.boot_id),
+        mac: map::field(&hello.identity.boot_mac),
+        address: remote.to_string(),
+        first_at: now,
+    }
+}
+
+/// Says whether this key is one of a machine that is known not to be the host.
+pub(crate) fn is_intruder(status: &HostJournalStatus, key: &str) -> bool {
+    let intruders = status.memory["intruders"].as_array().into_iter().flatten();
+    intruders.filter_map(|known| known["key"].as_str()).any(|known| known == key)
+}
+
+/// Says whether this key claims the current attempt beside the bound one.
+pub(crate) fn is_claimant(status: &HostJournalStatus, key: &str) -> bool {
+    let current = journals::attempt(status);
+    let record = status.claim.as_ref().filter(|record| record.attempt == current);
+    record.is_some_and(|record| record.others.iter().any(|other| other.key == key))
+}
+
+/// Takes note of a machine that claims the current attempt beside the bound agent; `true` where it was not known.
+pub(crate) fn claim(status: &mut HostJournalStatus, other: &Claimant, now: Timestamp) -> bool {
+    let current = journals::attempt(status);
+    let Some(agent) = status.agent.as_ref().filter(|agent| agent.attempt == current && agent.key != other.key) else {
+        return false;
+    };
+    let first = Claimant::of(agent);
+    if status.claim.as_ref().is_none_or(|record| record.attempt != current) {
+        status.claim = Some(ClaimRecord { attempt: current, first, others: Vec::new() });
+    }
+    let Some(record) = status.claim.as_mut() else { return false };
+    if record.others.len() >= CLAIMANTS_MAX || record.others.iter().any(|known| known.key == other.key) {
+        return false;
+    }
+    record.others.push(other.clone());
+    let old = if other.attempt == current { String::new() } else { format!(", of attempt {}", other.attempt) };
+    let detail = format!("another machine claims to be this host: {other}{old}; both are held");
+    status.note_again(event(now, current, "second_claimant", detail));
+    true
+}
+
+/// Finds the agent that was bound before, if this is its key and its attempt, and another one has said hello since.
+fn former<'a>(status: &'a HostJournalStatus, attempt: u64, key: &str) -> Option<&'a Claimant> {
+    let current = journals::attempt(status);
+    status.agent.as_ref().filter(|agent| agent.attempt == current)?;
+    status.former_agent.as_ref().filter(|former| former.key == key && former.attempt == attempt)
+}
+
+impl Control {
+    /// Takes note of a message of the bound agent, which may be answered much later.
+    pub(crate) fn note_arrival(&self, key: &HostKey, report: &Report) {
+        let now = self.now();
+        if let Some(view) = self.views().hosts.get_mut(key).filter(|view| view.agent.key == Some(report.key)) {
+            view.claims.note(&report.key.to_string(), now, cannot_stop(report).is_some());
+        }
+    }
+
+    /// Says whether more than one machine claims to be the host.
+    pub(crate) fn is_claimed(&self, key: &HostKey) -> bool {
+        self.views().hosts.get(key).is_some_and(|view| view.is_claimed)
+    }
+
+    /// Holds a machine that claims a host beside another one. `is_new`: it was not known until now, so that the other one is
+    /// stopped as well.
+    pub(crate) fn hold_claimant(&self, key: &HostKey, other: &str, is_new: bool, cannot_stop: bool) -> Refusal {
+        let text = format!(
+            "more than one machine says that it is host {}: nothing is destroyed, and this machine waits, until that is \
+             settled; `firesteel describe host {}` shows both",
+            key.name, key.name
+        );
+        let now = self.now();
+        if let Some(view) = self.views().hosts.get_mut(key) {
+            view.claims.note(other, now, cannot_stop);
+            if is_new {
+                // Before the planner's step: the next reply to the bound agent says so.
+                view.is_claimed = true;
+                view.unseen_claimant = Some(other.to_owned());
+                view.agent.hold(true);
+                view.shut.get_or_insert_with(|| text.clone());
+                view.agent.changed.notify_waiters();
+            }
+        }
+        if is_new {
+            tracing::warn!(host = %key, key = %other.get(..16).unwrap_or(other), "another machine claims to be this host: both are held");
+            self.inner.queue.wake(key);
+        }
+        refusal(RefusalReason::Held, &text)
+    }
+
+    /// Sends a machine away that is known not to be the host.
+    pub(crate) fn send_away(&self, key: &HostKey, attempt: u64) -> Refusal {
+        self.inner.metrics.agent_refused();
+        tracing::warn!(host = %key, attempt, "a machine that is known not to be this host speaks for it: refused");
+        refusal(RefusalReason::OldAttempt, "this machine is known not to be the host: boot again")
+    }
+
+    /// Answers a report of another key than the bound one, of its attempt.
+    pub(crate) async fn second_report(
+        &self,
+        key: &HostKey,
+        claims: &Claims,
+        report: &Report,
+        journal: &HostJournalStatus,
+        remote: IpAddr,
+    ) -> Refusal {
+        let said = report.key.to_string();
+        if is_intruder(journal, &said) {
+            return self.send_away(key, claims.attempt);
+        }
+        if report.leaving {
+            return refusal(RefusalReason::OldAttempt, "this boot is another machine's: boot again");
+        }
+        let other = Claimant {
+            key: said,
+            attempt: claims.attempt,
+            boot_id: map::field(&report.boot_id),
+            mac: String::new(),
+            address: remote.to_string(),
+            first_at: self.now(),
+        };
+        self.note_claim(key, other, report, journal).await
+    }
+
+    /// Answers a report of an attempt that is over. The agent that was bound before the current one is held where it goes
+    /// on to report; one that leaves, or that no other one replaced, is sent away.
+    pub(crate) async fn late_report(
+        &self,
+        key: &HostKey,
+        claims: &Claims,
+        report: &Report,
+        journal: &HostJournalStatus,
+        remote: IpAddr,
+    ) -> Refusal {
+        let said = report.key.to_string();
+        let current = journals::attempt(journal);
+        let text = format!("attempt {} is over, the host is at attempt {current}: boot again", claims.attempt);
+        if is_intruder(journal, &said) {
+            return self.send_away(key, claims.attempt);
+        }
+        let is_held = is_claimant(journal, &said);
+        let Some(former) = former(journal, claims.attempt, &said).filter(|_| !report.leaving) else {
+            if is_held && !report.leaving {
+                return self.hold_claimant(key, &said, false, cannot_stop(report).is_some());
+            }
+            return refusal(RefusalReason::OldAttempt, &text);
+        };
+        let is_again = |view: &mut HostView| view.claims.is_late_again(&said, report.sequence);
+        if is_held || self.views().hosts.get_mut(key).is_some_and(is_again) {
+            let other = Claimant { address: remote.to_string(), ..former.clone() };
+            return self.note_claim(key, other, report, journal).await;
+        }
+        // It may have been on its way: if not, the next one comes.
+        let text = format!("{text}, unless another machine took its place: report again");
+        refusal(RefusalReason::Held, &text)
+    }
+
+    /// Keeps a claimant, and holds it and the bound agent.
+    async fn note_claim(
+        &self,
+        key: &HostKey,
+        other: Claimant,
+        report: &Report,
+        journal: &HostJournalStatus,
+    ) -> Refusal {
+        let works = cannot_stop(report).is_some();
+        if is_claimant(journal, &other.key) {
+            return self.hold_claimant(key, &other.key, false, works);
+        }
+        let now = self.now();
+        match self.inner.journals.change(key, |status| claim(status, &other, now)).await {
+            Ok(is_new) => self.hold_claimant(key, &other.key, is_new.unwrap_or_default(), works),
+            Err(status) => busy(status),
+        }
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use firesteel_resources::host_journal::AgentBinding;
+    use serde_json::json;
+
+    use super::*;
+
+    fn machine(key: &str, attempt: u64) -> Claimant {
+        Claimant { key: key.into(), attempt, address: "192.0.2.9".into(), ..Claimant::default() }
+    }
+
+    fn journal() -> HostJournalStatus {
+        let agent = AgentBinding { attempt: 4, key: "aa".into(), ..AgentBinding::default() };
+        let memory = json!({"attempt": 4, "intruders": [{"key": "ff", "attempt": 3}]});
+        HostJournalStatus {
+            memory,
+            agent: Some(agent),
+            former_agent: Some(machine("bb", 3)),
+            ..HostJournalStatus::default()
+        }
+    }
+
+    #[test]
+    fn each_other_claimant_is_kept_once_and_they_are_bounded() {
+        let (mut status, now) = (journal(), Timestamp::UNIX_EPOCH);
+        assert!(!claim(&mut status, &machine("aa", 4), now), "the bound one");
+        assert!(claim(&mut status, &machine("b0", 4), now) && !claim(&mut status, &machine("b0", 4), now));
+        for number in 1..10 {
+            claim(&mut status, &machine(&format!("b{number}"), 4), now);
+        }
+        let record = status.claim.clone().unwrap();
+        assert_eq!((record.attempt, record.first.key.as_str(), record.others.len()), (4, "aa", CLAIMANTS_MAX));
+        assert!(is_claimant(&status, "b0") && !is_claimant(&status, "b9") && !is_claimant(&status, "aa"));
+        assert_eq!(status.timeline.iter().filter(|event| event.event == "second_claimant").count(), 1);
+        status.memory["attempt"] = json!(5);
+        assert!(!is_claimant(&status, "b0") && !claim(&mut status, &machine("b0", 5), now), "no agent is bound");
+    }
+
+    #[test]
+    fn an_old_key_counts_once_another_one_is_bound() {
+        let mut status = journal();
+        assert_eq!(former(&status, 3, "bb").map(|former| former.key.as_str()), Some("bb"));
+        assert!(former(&status, 3, "cc").is_none() && former(&status, 2, "bb").is_none());
+        status.memory["attempt"] = json!(5);
+        assert!(former(&status, 3, "bb").is_none(), "no other one has said hello");
+        assert!(is_intruder(&status, "ff") && !is_intruder(&status, "aa"));
+    }
+
+    #[test]
+    fn a_report_that_was_on_its_way_is_no_claim() {
+        let mut claims = ClaimsHeard::default();
+        assert!(!claims.is_late_again("aa", 7), "the first");
+        assert!(!claims.is_late_again("aa", 7), "its double");
+        assert!(!claims.is_late_again("aa", 6), "one that was overtaken");
+        assert!(claims.is_late_again("aa", 8));
+        assert!(!claims.is_late_again("bb", 9), "another key");
+    }
+
+    #[test]
+    fn so_many_are_heard_and_each_as_it_was_last() {
+        let (mut claims, at) = (ClaimsHeard::default(), |second| Timestamp::from_second(second).unwrap());
+        for second in 0..100 {
+            claims.note(&(second % 20).to_string(), at(second), false);
+        }
+        assert_eq!((claims.all().len(), claims.all().last().unwrap().at), (HEARD_MAX, at(99)));
+        claims.note("19", at(200), true);
+        assert_eq!(claims.all().iter().filter(|heard| heard.key == "19").count(), 1);
+        assert!(claims.all().last().unwrap().cannot_stop);
+    }
+}
