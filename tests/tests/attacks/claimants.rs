@@ -144,9 +144,9 @@ fn nothing_is_proven_while_two_machines_claim_a_host() {
         thief.boot(field, &first);
         let mut own = HostAgent::new(field, 2);
         own.take(&first);
-        let plan = thief.begin_write(field);
+        thief.begin_write(field);
         assert_eq!(own.hello(field, Program::default()).0, 409);
-        thief.end_write(field, &plan);
+        thief.end_write(field);
         // It has left, so that there is no more to be settled: its attempt is over.
         let page = field.until(&["describe", "host", "victim"], |page| {
             page.contains("ClaimSettled") || page.contains("ProvisioningComplete")

@@ -116,7 +116,7 @@ impl HostAgent {
 
     /// Reports once; status and body of the answer.
     pub(crate) fn reports(&mut self, field: &Field, is_leaving: bool) -> (u16, String) {
-        let Self { runtime, line } = self;
+        let Self { runtime, line, .. } = self;
         let mut report = line.next_report();
         report.leaving = is_leaving;
         field.there(|| {
@@ -134,40 +134,15 @@ impl HostAgent {
     }
 
     /// Says hello, and carries plans out as they come, up to one that writes an image, which it has begun.
-    pub(crate) fn begin_write(&mut self, field: &Field) -> Plan {
-        let program = Program { abilities: vec![Program::ERASE_DISK.to_owned()], ..Program::default() };
-        let (status, body) = self.hello(field, program);
-        assert_eq!(status, 200, "{body}");
-        let mut verdict = serde_json::from_str::<HelloReply>(&body).unwrap().verdict;
-        let (mut plan, mut receipts) = (Plan { number: 0, attempt: 0, steps: Vec::new() }, Vec::new());
-        loop {
-            if let Verdict::Plan { plan: new } = verdict
-                && new.number != plan.number
-            {
-                plan = new;
-                if writes(&plan) {
-                    return plan;
-                }
-                receipts.extend(carried_out(&plan));
-            }
-            let Self { runtime, line } = self;
-            let mut report = line.next_report();
-            (report.plan, report.steps, report.receipts) = (plan.number, done(&plan), receipts.clone());
-            report.idle = true;
-            let reply: ReportReply =
-                field.there(|| runtime.block_on(async { line.report(&report).await.json().await.unwrap() }));
-            verdict = reply.verdict;
-        }
+    pub(crate) fn begin_write(&mut self, field: &Field) {
+        self.begin(field);
+        self.follow(field, writes);
     }
 
-    /// Shows all that an honest agent shows of this plan, and leaves.
-    pub(crate) fn end_write(&mut self, field: &Field, plan: &Plan) {
-        let Self { runtime, line } = self;
-        let mut report = line.next_report();
-        (report.plan, report.steps, report.receipts) = (plan.number, done(plan), carried_out(plan));
-        report.leaving = true;
-        let status = field.there(|| runtime.block_on(line.report(&report)).status().as_u16());
-        assert_eq!(status, 200);
+    /// Shows all that an honest agent shows of the plan that it has begun, and leaves.
+    pub(crate) fn end_write(&mut self, field: &Field) {
+        self.carry_out(|_| {});
+        self.show(field, true);
     }
 
     /// Reports once; the status of the answer.
@@ -208,26 +183,35 @@ impl HostAgent {
 
     /// Carries plans out as they come, up to the last one, whose receipts are forged.
     fn work(&mut self, field: &Field, is_last: fn(&Plan) -> bool, forge: fn(&mut Vec<Receipt>)) {
+        self.follow(field, is_last);
+        self.carry_out(forge);
+        self.show(field, true);
+    }
+
+    /// Carries plans out as they come, up to the last one, which it has begun.
+    fn follow(&mut self, field: &Field, is_last: fn(&Plan) -> bool) {
         loop {
             match std::mem::replace(&mut self.verdict, Verdict::Continue) {
                 Verdict::Plan { plan } if plan.number != self.plan.number => {
-                    let mut own = carried_out(&plan, &self.disks);
-                    if is_last(&plan) {
-                        forge(&mut own);
-                    }
-                    self.receipts.extend(own);
-                    self.change_disks(&plan);
                     self.plan = plan;
+                    if is_last(&self.plan) {
+                        return;
+                    }
+                    self.carry_out(|_| {});
                 }
                 Verdict::Plan { .. } | Verdict::Continue => {}
                 Verdict::Abort { reason } => panic!("the agent is to stop: {reason}"),
             }
-            let is_over = is_last(&self.plan);
-            self.show(field, is_over);
-            if is_over {
-                return;
-            }
+            self.show(field, false);
         }
+    }
+
+    /// Ends the plan that it has begun, with receipts as `forge` leaves them.
+    fn carry_out(&mut self, forge: fn(&mut Vec<Receipt>)) {
+        let mut own = carried_out(&self.plan, &self.disks);
+        forge(&mut own);
+        self.receipts.extend(own);
+        self.change_disks();
     }
 
     /// Shows what it did, and takes the answer.
@@ -247,8 +231,8 @@ impl HostAgent {
     }
 
     /// Has the disks be as a plan leaves them; all plans are about the only one.
-    fn change_disks(&mut self, plan: &Plan) {
-        for step in &plan.steps {
+    fn change_disks(&mut self) {
+        for step in &self.plan.steps {
             let table = match step {
                 Step::WriteImage { disk_guid, .. } => Table::Gpt { guid: disk_guid.clone() },
                 Step::ClearMetadata { .. } | Step::EraseDisk { .. } => Table::None,
