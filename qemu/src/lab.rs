@@ -24,7 +24,7 @@ pub use crate::manifests::Wish;
 use crate::{
     appliance::{Appliance, ApplianceConfig, ApplianceError},
     artefacts::Artefacts,
-    attack::{Attack, Attacker},
+    attack::{Attack, Attacker, Loot},
     bmc::{AnyBmc, BmcError, BmcFault, BmcKind},
     files::{FileServer, OriginFault},
     libvirt::{Libvirt, LibvirtError},
@@ -365,9 +365,9 @@ impl Lab {
 
     /// Puts a hostile machine into the rack, which begins at once; with the first machine's MAC where it is to be at a
     /// stolen address.
-    pub async fn attack(&self, kinds: &[Attack], stolen: Option<Ipv4Addr>) -> anyhow::Result<Attacker> {
+    pub async fn attack(&self, kinds: &[Attack], loot: &Loot) -> anyhow::Result<Attacker> {
         let victim = self.hosts.values().next().map(|host| host.machine.config().mac).unwrap_or_default();
-        Attacker::start(&self.network, kinds, &victim, stolen).await
+        Attacker::start(&self.network, kinds, &victim, loot).await
     }
 
     /// From now on its BMC misbehaves in these ways and in no other.

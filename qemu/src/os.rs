@@ -4,7 +4,10 @@
 
 use std::{
     fs, io,
-    os::{fd::AsRawFd as _, unix::fs::OpenOptionsExt as _, unix::process::CommandExt as _},
+    os::{
+        fd::{AsRawFd as _, OwnedFd},
+        unix::{fs::OpenOptionsExt as _, process::CommandExt as _},
+    },
     process::Command,
 };
 
@@ -93,15 +96,27 @@ pub fn open_tap(name: &str) -> io::Result<AsyncFd<fs::File>> {
 
 /// Sends one whole Ethernet frame out of an interface: into the machine behind a tap.
 pub fn send_frame(interface: &str, frame: &[u8]) -> io::Result<()> {
+    let socket = frames_of(interface, 0)?;
+    let sent = send(socket.as_raw_fd(), frame, MsgFlags::empty())?;
+    if sent == frame.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// Hears all frames that an interface sends and receives.
+pub fn listen_to_frames(interface: &str) -> io::Result<socket2::Socket> {
+    frames_of(interface, u16::try_from(libc::ETH_P_ALL).map_err(io::Error::other)?).map(socket2::Socket::from)
+}
+
+/// A socket for whole Ethernet frames of an interface; it hears those of this protocol, none where it is zero.
+fn frames_of(interface: &str, protocol: u16) -> io::Result<OwnedFd> {
     let index = nix::net::if_::if_nametoindex(interface)?;
     let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
     // SAFETY: sockaddr_ll is plain data; all zeros is a valid value of it.
     let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
     address.sll_family = libc::c_ushort::try_from(libc::AF_PACKET).map_err(io::Error::other)?;
     address.sll_ifindex = libc::c_int::try_from(index).map_err(io::Error::other)?;
+    address.sll_protocol = protocol.to_be();
     let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
     // SAFETY: the address is a whole sockaddr_ll, as its family says, and outlives the call.
     nix::Error::result(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
-    let sent = send(socket.as_raw_fd(), frame, MsgFlags::empty())?;
-    if sent == frame.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    Ok(socket)
 }

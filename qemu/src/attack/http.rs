@@ -205,7 +205,7 @@ async fn script(scene: &Scene, number: u64, mac: &str) -> io::Result<String> {
 }
 
 /// The word between `/boot/` and `/kernel`.
-fn find_token(script: &str) -> Option<String> {
+pub(super) fn find_token(script: &str) -> Option<String> {
     let (before, _) = script.split_once("/kernel")?;
     let (_, token) = before.rsplit_once("/boot/")?;
     Some(token.to_owned())

@@ -1,18 +1,22 @@
 //! A second machine on the provisioning network that means no good: floods of DHCP, TFTP and HTTP, the theft of a host's
-//! MAC with replays of its tokens, and of its MAC and address while it is released. A process of its own (`lab attack`,
+//! MAC with replays of its tokens, and of its MAC and address while it is released,
+//! and a hello with its token. A process of its own (`lab attack`,
 //! not shown in the help) in a network namespace of its own, on a wire to the lab's bridge, with addresses from the same
 //! subnet; to the appliance it is any other machine.
 //!
 //! It attacks from a line on its standard input to the end of the input, and then prints a [`Tally`].
 
+mod claim;
 mod dhcp;
 mod http;
+pub(crate) mod listen;
 mod packets;
 mod tftp;
 
 use std::{
     io,
     net::Ipv4Addr,
+    path::PathBuf,
     process::Stdio,
     sync::{
         Arc,
@@ -74,6 +78,8 @@ pub enum Attack {
     /// A host's script, asked for with its MAC and from its address all the time, as the system of its last owner would.
     /// What is found is counted and not used.
     ScriptTheft,
+    /// Says hello with a token that was read on the wire and a key of its own, again and again.
+    SecondKey,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -83,9 +89,22 @@ pub struct AttackOptions {
     /// MAC of the host to rob
     #[arg(long, default_value = "52:54:00:77:01:01")]
     pub victim: String,
+    #[command(flatten)]
+    pub loot: Loot,
+}
+
+/// What the attacker has before it begins.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Loot {
     /// Be at this address, with the MAC of that host, and at no other one
     #[arg(long)]
     pub address: Option<Ipv4Addr>,
+    /// A token of that host, read on the wire
+    #[arg(long)]
+    pub token: Option<String>,
+    /// File with the CA of the appliance, in PEM
+    #[arg(long)]
+    pub ca: Option<PathBuf>,
 }
 
 /// What was done, and what came of it.
@@ -103,6 +122,9 @@ pub(crate) struct Counters {
     waits: AtomicU64,
     tokens: AtomicU64,
     first_token_ms: AtomicU64,
+    hellos_taken: AtomicU64,
+    hellos_held: AtomicU64,
+    hellos_refused: AtomicU64,
     replays: AtomicU64,
     replays_answered: AtomicU64,
 }
@@ -125,6 +147,10 @@ pub struct Tally {
     pub tokens: u64,
     /// When the first of them came, in Unix milliseconds; zero without one.
     pub first_token_ms: u64,
+    /// Hellos in the host's name, by what they were answered.
+    pub hellos_taken: u64,
+    pub hellos_held: u64,
+    pub hellos_refused: u64,
     pub replays: u64,
     pub replays_answered: u64,
 }
@@ -149,6 +175,9 @@ impl Counters {
             waits: of(&self.waits),
             tokens: of(&self.tokens),
             first_token_ms: of(&self.first_token_ms),
+            hellos_taken: of(&self.hellos_taken),
+            hellos_held: of(&self.hellos_held),
+            hellos_refused: of(&self.hellos_refused),
             replays: of(&self.replays),
             replays_answered: of(&self.replays_answered),
         }
@@ -163,20 +192,21 @@ pub struct Attacker {
 
 impl Attacker {
     /// Wires the machine up and lets it begin: with addresses of its own, or with the victim's MAC at a stolen one.
-    pub async fn start(
-        network: &Network,
-        kinds: &[Attack],
-        victim: &str,
-        stolen: Option<Ipv4Addr>,
-    ) -> anyhow::Result<Self> {
+    pub async fn start(network: &Network, kinds: &[Attack], victim: &str, loot: &Loot) -> anyhow::Result<Self> {
         let mut command = Command::new(sandbox::SELF);
         command.arg("attack");
         for kind in kinds {
             command.arg(clap::ValueEnum::to_possible_value(kind).map_or_else(String::new, |v| v.get_name().to_owned()));
         }
         command.args(["--victim", victim]);
-        if let Some(address) = stolen {
+        if let Some(address) = loot.address {
             command.arg("--address").arg(address.to_string());
+        }
+        if let Some(token) = &loot.token {
+            command.arg("--token").arg(token);
+        }
+        if let Some(ca) = &loot.ca {
+            command.arg("--ca").arg(ca);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).kill_on_drop(true);
         os::die_with_parent(command.as_std_mut(), Signal::SIGKILL);
@@ -208,13 +238,13 @@ impl Attacker {
 pub(crate) struct Scene {
     counters: Arc<Counters>,
     victim: String,
-    stolen: Option<Ipv4Addr>,
+    loot: Loot,
 }
 
 impl Scene {
     /// The address that it has taken, or one of its own by turns.
     fn address(&self, number: u64) -> Ipv4Addr {
-        self.stolen.unwrap_or_else(|| address(number))
+        self.loot.address.unwrap_or_else(|| address(number))
     }
 }
 
@@ -223,7 +253,7 @@ pub async fn run(options: AttackOptions) -> anyhow::Result<()> {
     // The wire is there when this line is.
     tokio::task::spawn_blocking(next_line).await?.context("waiting for the wire")?;
     configure(&options).await?;
-    let scene = Scene { counters: Arc::default(), victim: options.victim, stolen: options.address };
+    let scene = Scene { counters: Arc::default(), victim: options.victim, loot: options.loot };
     let mut tasks = JoinSet::new();
     for kind in options.kinds {
         let scene = scene.clone();
@@ -235,6 +265,7 @@ pub async fn run(options: AttackOptions) -> anyhow::Result<()> {
             Attack::Ranges => drop(tasks.spawn(http::ranges(scene))),
             Attack::MacTheft => drop(tasks.spawn(http::mac_theft(scene))),
             Attack::ScriptTheft => drop(tasks.spawn(http::script_theft(scene))),
+            Attack::SecondKey => drop(tasks.spawn(claim::second_key(scene))),
         }
     }
     let mut end = tokio::task::spawn_blocking(next_line);
@@ -260,7 +291,7 @@ fn next_line() -> io::Result<usize> {
 }
 
 async fn configure(options: &AttackOptions) -> anyhow::Result<()> {
-    let (mac, addresses) = match options.address {
+    let (mac, addresses) = match options.loot.address {
         Some(address) => (Some(format!("link set {DEVICE} address {}", options.victim)), vec![address]),
         None => (None, ADDRESSES.to_vec()),
     };

@@ -12,7 +12,7 @@ use tokio::time::{Duration, Instant, sleep, timeout};
 
 use crate::{
     artefacts::ImageFormat,
-    attack::{Attack, Tally},
+    attack::{Attack, Loot, Tally},
     bmc::BmcFault,
     demo::{all_blank, check},
     lab::{HostPlan, Lab, LabConfig, PATIENCE, Wish},
@@ -38,7 +38,8 @@ pub(super) async fn forged_wipe(lab: &mut Lab, config: &LabConfig) -> anyhow::Re
     lab.apply(&manifests::erased_in_full(NAME)).await?;
 
     let machine = lab.machine(NAME)?.clone();
-    let thief = lab.attack(&[Attack::ScriptTheft], Some(address(lab).await?)).await?;
+    let loot = Loot { address: Some(address(lab).await?), ..Loot::default() };
+    let thief = lab.attack(&[Attack::ScriptTheft], &loot).await?;
     sleep(LEAD).await;
     lab.set_bmc_faults(NAME, vec![BmcFault::SlowMs(BMC_SLOW_MS)])?;
     // Nothing but its power ends what runs on it.

@@ -19,6 +19,7 @@ mod paths;
 mod play;
 mod pool;
 mod releases;
+mod second_claimant;
 mod stream;
 mod switched;
 
@@ -101,6 +102,9 @@ pub enum Scenario {
     /// A host is released under a machine with its MAC and address that asks for its boot script: it gets no token before
     /// the BMC has shown the host off, and the host's own erasure is proven
     ForgedWipe,
+    /// Another machine says hello with a host's token and a key of its own: both stop, the BMC switches the host off, who
+    /// still speaks is not the host, and the host itself is installed
+    SecondClaimant,
 }
 
 /// What `--scenario` names: a story, or a file.
@@ -249,6 +253,7 @@ impl Scenario {
         Self::ForeignDisks,
         Self::ForeignRelease,
         Self::ForgedWipe,
+        Self::SecondClaimant,
     ];
 
     fn images(self) -> Vec<WantedImage> {
@@ -268,6 +273,7 @@ impl Scenario {
             | Self::Pool
             | Self::ForeignRelease
             | Self::ForgedWipe
+            | Self::SecondClaimant
             | Self::Import => {
                 vec![ImageFormat::Zst.into()]
             }
@@ -313,6 +319,7 @@ impl Scenario {
             Self::Import => import::import(lab, config).await,
             Self::ForeignRelease => foreign_release::release(lab, config).await,
             Self::ForgedWipe => forged_wipe::forged_wipe(lab, config).await,
+            Self::SecondClaimant => second_claimant::second_claimant(lab, config).await,
             // They have no lab: see `Chosen::run`.
             Self::FullWipe | Self::ForeignDisks => Ok(()),
         }

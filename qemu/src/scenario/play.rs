@@ -19,6 +19,7 @@ use super::{
     judge,
 };
 use crate::{
+    attack::Loot,
     bmc::BmcKind,
     demo::check,
     lab::{Lab, LabConfig, PATIENCE, Wish},
@@ -60,7 +61,7 @@ pub(super) async fn play(lab: &mut Lab, config: &LabConfig, plan: &Plan) -> anyh
     arm(lab, plan.steps.first())?;
     let mut attacker = None;
     if !plan.appliance.attacks.is_empty() {
-        attacker = Some(lab.attack(&plan.appliance.attacks, None).await?);
+        attacker = Some(lab.attack(&plan.appliance.attacks, &Loot::default()).await?);
         tokio::time::sleep(ATTACK_LEAD).await;
     }
     for (name, wish) in wishes {
