@@ -9,7 +9,6 @@ use std::{
     collections::BTreeMap,
     fs,
     io::{self, Write as _},
-    net::Ipv4Addr,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime},

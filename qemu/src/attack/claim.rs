@@ -31,7 +31,8 @@ pub(super) async fn second_key(scene: Scene) -> anyhow::Result<()> {
     let pair = Ed25519KeyPair::from_pkcs8(pair.as_ref()).map_err(|_| anyhow::anyhow!("reading a key"))?;
     let body = serde_json::to_vec(&hello(&scene, token, &pair)?)?;
     let signature = hex::encode(pair.sign(&signing_input(HELLO_PATH, &body)));
-    let url = format!("https://{}{HELLO_PATH}", appliance(AGENT_PORT));
+    let (address, port) = appliance(AGENT_PORT);
+    let url = format!("https://{address}:{port}{HELLO_PATH}");
     loop {
         let request = http.post(&url).header(SIGNATURE_HEADER, &signature);
         let request = request.header("content-type", "application/json").body(body.clone());

@@ -18,12 +18,12 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Listens on an interface from now on.
 #[derive(Debug)]
-pub struct Listener(socket2::Socket);
+pub(crate) struct Listener(socket2::Socket);
 
 impl Listener {
     /// # Errors
     /// When the interface does not exist, or this process may not listen.
-    pub fn start(interface: &str) -> anyhow::Result<Self> {
+    pub(crate) fn start(interface: &str) -> anyhow::Result<Self> {
         let socket = os::listen_to_frames(interface).with_context(|| format!("listening on {interface}"))?;
         socket.set_read_timeout(Some(LOOK_EVERY)).context("bounding the wait for a frame")?;
         Ok(Self(socket))
@@ -33,7 +33,7 @@ impl Listener {
     ///
     /// # Errors
     /// When none comes in time.
-    pub async fn token(self, limit: Duration) -> anyhow::Result<String> {
+    pub(crate) async fn token(self, limit: Duration) -> anyhow::Result<String> {
         tokio::task::spawn_blocking(move || self.wait(Instant::now() + limit)).await?
     }
 
