@@ -96,7 +96,9 @@ pub(crate) async fn check_receipts(lab: &Lab, name: &str, called: Called) -> any
     match (lab.appliance.cli(&arguments.collect::<Vec<_>>()).await, called) {
         (Ok(_), Called::Proven) => Ok(()),
         (Ok(_), Called::Unverified) => bail!("receipt verify calls the erasure of {name} verified"),
-        (Err(ApplianceError::Refused { message, .. }), Called::Unverified) if message.contains("are unverified") => Ok(()),
+        (Err(ApplianceError::Refused { message, .. }), Called::Unverified) if message.contains("are unverified") => {
+            Ok(())
+        }
         (Err(error), _) => Err(error.into()),
     }
 }

@@ -66,8 +66,12 @@ mod tests {
 
     #[test]
     fn a_thief_is_held_and_sent_away() {
-        let tally =
-            |taken, held, refused| Tally { hellos_taken: taken, hellos_held: held, hellos_refused: refused, ..Tally::default() };
+        let tally = |taken, held, refused| Tally {
+            hellos_taken: taken,
+            hellos_held: held,
+            hellos_refused: refused,
+            ..Tally::default()
+        };
         assert!(judge(&tally(0, 3, 1)).is_ok());
         for other in [tally(1, 3, 1), tally(0, 0, 1), tally(0, 3, 0)] {
             assert!(judge(&other).is_err(), "{other:?}");

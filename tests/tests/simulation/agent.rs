@@ -160,7 +160,9 @@ impl Agent {
         self.busy = true;
         let (uuid, boot_mac) = match self.lie {
             Some(Lie::Identity) => ("00000000-0000-4000-8000-000000000666".to_owned(), "02:66:66:66:66:66".to_owned()),
-            Some(Lie::Write | Lie::NoReceipt | Lie::Perfect | Lie::Wipe) | None => (self.uuid.clone(), self.seed.boot_mac.clone()),
+            Some(Lie::Write | Lie::NoReceipt | Lie::Perfect | Lie::Wipe) | None => {
+                (self.uuid.clone(), self.seed.boot_mac.clone())
+            }
         };
         Ask::Hello(Box::new(Hello {
             token: self.seed.token.clone(),

@@ -90,11 +90,7 @@ impl World {
         let turn = self.random.below(order.len());
         order.rotate_left(turn);
         let fits = |world: &mut Self, id: usize| match fault {
-            Fault::WorkerDies
-            | Fault::SecondKey
-            | Fault::LiesAboutWrite
-            | Fault::HidesReceipts
-            | Fault::ForgesWipe => {
+            Fault::WorkerDies | Fault::SecondKey | Fault::LiesAboutWrite | Fault::HidesReceipts | Fault::ForgesWipe => {
                 world.machines[id].agent().is_some()
             }
             Fault::HostVanishes | Fault::HostHangs | Fault::HostBootsAgain => !world.machines[id].is_off(),

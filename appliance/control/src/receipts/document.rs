@@ -199,7 +199,30 @@ pub(crate) struct Frame<'a> {
 
 /// The document of a step that changed a disk; `None` for other steps. Texts of the host are cut and cleaned.
 pub(crate) fn document(frame: &Frame<'_>, receipt: &wire::Receipt) -> Option<Document> {
-    let (disk, done, unverified) = match &receipt.evidence {
+    let (disk, done, unverified) = work(&receipt.evidence)?;
+    let mut made = Document {
+        receipt: FORM.to_owned(),
+        key_sha256: frame.key_sha256.clone(),
+        host: frame.host.clone(),
+        attempt: frame.attempt,
+        plan: receipt.plan,
+        step: receipt.index,
+        started_at: at(receipt.started_ms, frame.received_at),
+        ended_at: at(receipt.ended_ms, frame.received_at),
+        received_at: frame.received_at,
+        agent: agent(frame.agent.cloned().unwrap_or_default()),
+        boot: Some(frame.boot.clone()),
+        disk,
+        done,
+        unverified,
+    };
+    graded::lower(&mut made);
+    Some(made)
+}
+
+/// Says what was done to which disk, and what it leaves; `None` for a step that changes no disk.
+fn work(evidence: &Evidence) -> Option<(Disk, Done, Vec<String>)> {
+    Some(match evidence {
         Evidence::DiskErased(erasure) => {
             (disk(&erasure.disk, &erasure.device), Done::Erased(erased(erasure)), fields(&erasure.unverified))
         }
@@ -239,25 +262,7 @@ pub(crate) fn document(frame: &Frame<'_>, receipt: &wire::Receipt) -> Option<Doc
         | Evidence::FilesHandedOff { .. }
         | Evidence::BootEntrySet { .. }
         | Evidence::Leaving { .. } => return None,
-    };
-    let mut made = Document {
-        receipt: FORM.to_owned(),
-        key_sha256: frame.key_sha256.clone(),
-        host: frame.host.clone(),
-        attempt: frame.attempt,
-        plan: receipt.plan,
-        step: receipt.index,
-        started_at: at(receipt.started_ms, frame.received_at),
-        ended_at: at(receipt.ended_ms, frame.received_at),
-        received_at: frame.received_at,
-        agent: agent(frame.agent.cloned().unwrap_or_default()),
-        boot: Some(frame.boot.clone()),
-        disk,
-        done,
-        unverified,
-    };
-    graded::lower(&mut made);
-    Some(made)
+    })
 }
 
 fn agent(binding: AgentBinding) -> Agent {

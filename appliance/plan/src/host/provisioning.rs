@@ -186,7 +186,9 @@ fn inputs_changed(turn: &Turn<'_>, issued: &IssuedPlan) -> bool {
 
 /// Asks the judge what the receipts do not prove of this plan.
 fn missing_proof(turn: &Turn<'_>, agent: &AgentSeen, issued: &IssuedPlan) -> Vec<MissingProof> {
-    let Some(plan) = issued.write() else { return Vec::new() };
+    let Some(plan) = issued.write() else {
+        return vec![MissingProof { check: "plan", text: "the plan is none to write".to_owned() }];
+    };
     let promised = agent.promised.as_ref();
     let promised = promised.filter(|promised| (promised.attempt, promised.plan) == (agent.attempt, issued.number));
     let planned = PlannedWrite {

@@ -242,7 +242,8 @@ fn a_host_that_was_detached_by_force_is_erased_again() {
     world.effects.clear();
     run_to_receipts(&mut world);
     assert!(world.memory().attempt > attempt, "after another cut");
-    let cuts = |effect: &Effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::PowerOff { hard: true });
+    let cuts =
+        |effect: &Effect| matches!(effect, Effect::Bmc(call) if call.action == BmcAction::PowerOff { hard: true });
     assert!(world.count(cuts) > 0);
 }
 
