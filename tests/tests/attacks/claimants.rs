@@ -144,6 +144,7 @@ fn nothing_is_proven_while_two_machines_claim_a_host() {
         thief.boot(field, &first);
         let mut own = HostAgent::new(field, 2);
         own.take(&first);
+        own.is_itself();
         thief.begin_write(field);
         assert_eq!(own.hello(field, Program::default()).0, 409);
         thief.end_write(field);

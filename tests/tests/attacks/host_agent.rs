@@ -4,12 +4,18 @@ use firesteel_tests::{
     agent_line::AgentLine,
     field::{Field, mac},
     honest,
+    network::AGENT,
 };
 use firesteel_wire::{
     Disk, Evidence, HelloReply, Inventory, Plan, Program, Receipt, ReportReply, Step, StepReport, StepState, System,
     Table, Verdict, receipt::UptimeSpan,
 };
+use ring::digest::{SHA256, digest};
 use tokio::runtime::Runtime;
+
+/// What the SMBIOS of the machine says.
+const UUID: &str = "4c4c4544-0051-4710-8052-b4c04f4d5a31";
+const SERIAL: &str = "SN-0042";
 
 pub(crate) struct HostAgent {
     /// Of one thread at a time, so that its sockets are in the namespace of that thread.
@@ -45,6 +51,11 @@ impl HostAgent {
             receipts: Vec::new(),
             verdict: Verdict::Continue,
         }
+    }
+
+    /// Says of its machine what each boot of it says.
+    pub(crate) fn is_itself(&mut self) {
+        self.line.is_machine(UUID, SERIAL);
     }
 
     /// Says so of its machine.
@@ -100,8 +111,7 @@ impl HostAgent {
     pub(crate) fn inspected(&mut self, field: &Field, uuid: &str, serial: &str) -> u16 {
         let Self { runtime, line, .. } = self;
         let mut report = line.next_report();
-        let system = System { uuid: uuid.to_owned(), serial: serial.to_owned(), ..System::default() };
-        let evidence = Evidence::Inspected { inventory: Inventory { system, ..Inventory::default() } };
+        let evidence = Evidence::Inspected { inventory: inventory(uuid, serial) };
         let step = "inspect".to_owned();
         report.plan = 1;
         report.receipts = vec![Receipt { plan: 1, index: 0, step, started_ms: 1, ended_ms: 2, span: None, evidence }];
@@ -175,7 +185,9 @@ impl HostAgent {
     }
 
     fn begin(&mut self, field: &Field) {
-        let program = Program { abilities: vec![Program::ERASE_DISK.to_owned()], ..Program::default() };
+        self.is_itself();
+        let sha256 = hex::encode(digest(&SHA256, AGENT.as_bytes()));
+        let program = Program { sha256, abilities: vec![Program::ERASE_DISK.to_owned()] };
         let (status, body) = self.hello(field, program);
         assert_eq!(status, 200, "{body}");
         self.verdict = serde_json::from_str::<HelloReply>(&body).unwrap().verdict;
@@ -245,6 +257,12 @@ impl HostAgent {
     }
 }
 
+/// What is found in a machine of this UUID and serial number without disks.
+fn inventory(uuid: &str, serial: &str) -> Inventory {
+    let system = System { uuid: uuid.to_owned(), serial: serial.to_owned(), ..System::default() };
+    Inventory { system, ..Inventory::default() }
+}
+
 fn writes(plan: &Plan) -> bool {
     plan.steps.iter().any(|step| matches!(step, Step::WriteImage { .. }))
 }
@@ -270,7 +288,12 @@ fn carried_out(plan: &Plan, disks: &[Disk]) -> Vec<Receipt> {
         started_ms: 1,
         ended_ms: 2,
         span: Some(UptimeSpan { began_ms: 1000 * u64::from(index), ended_ms: 1000 * u64::from(index) + 900 }),
-        evidence: honest::evidence(step, disks),
+        evidence: match step {
+            Step::Inspect => {
+                Evidence::Inspected { inventory: Inventory { disks: disks.to_vec(), ..inventory(UUID, SERIAL) } }
+            }
+            other => honest::evidence(other, disks),
+        },
     };
     (0..).zip(&plan.steps).map(receipt).collect()
 }
