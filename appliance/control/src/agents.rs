@@ -155,7 +155,7 @@ impl Control {
             }
             Binding::Known => self.begin_agent(&key, claims.attempt, hello),
             Binding::Claimant { is_new } => {
-                return Err(self.hold_claimant(&key, &hello.key.to_string(), is_new, false));
+                return Err(self.hold_claimant(&key, &hello.key.to_string(), is_new, (now, None)));
             }
             Binding::Intruder => return Err(self.send_away(&key, claims.attempt)),
             Binding::OldAttempt { current } => {

@@ -48,8 +48,10 @@ impl ClaimsHeard {
         &self.heard
     }
 
-    /// Takes note of a message of this key.
-    pub(crate) fn note(&mut self, key: &str, at: Timestamp, cannot_stop: bool) {
+    /// Takes note of a message of this key; one that does not say what its drives are at leaves the word before it.
+    pub(crate) fn note(&mut self, key: &str, at: Timestamp, cannot_stop: Option<bool>) {
+        let before = self.heard.iter().find(|known| known.key == key).is_some_and(|known| known.cannot_stop);
+        let cannot_stop = cannot_stop.unwrap_or(before);
         self.heard.retain(|known| known.key != key);
         self.heard.push(ClaimHeard { key: key.to_owned(), at, cannot_stop });
         let excess = self.heard.len().saturating_sub(HEARD_MAX);
@@ -119,10 +121,14 @@ pub(crate) fn claim(status: &mut HostJournalStatus, other: &Claimant, now: Times
         return false;
     };
     let first = Claimant::of(agent);
+    // Who is known not to be the host makes room for who is not known.
+    let others = status.claim.iter().flat_map(|record| &record.others).map(|other| other.key.clone());
+    let named: Vec<String> = others.filter(|key| is_intruder(status, key)).collect();
     if status.claim.as_ref().is_none_or(|record| record.attempt != current) {
         status.claim = Some(ClaimRecord { attempt: current, first, others: Vec::new() });
     }
     let Some(record) = status.claim.as_mut() else { return false };
+    record.others.retain(|known| !named.contains(&known.key));
     if record.others.len() >= CLAIMANTS_MAX || record.others.iter().any(|known| known.key == other.key) {
         return false;
     }
@@ -145,7 +151,7 @@ impl Control {
     pub(crate) fn note_arrival(&self, key: &HostKey, report: &Report) {
         let now = self.now();
         if let Some(view) = self.views().hosts.get_mut(key).filter(|view| view.agent.key == Some(report.key)) {
-            view.claims.note(&report.key.to_string(), now, cannot_stop(report).is_some());
+            view.claims.note(&report.key.to_string(), now, Some(cannot_stop(report).is_some()));
         }
     }
 
@@ -156,15 +162,20 @@ impl Control {
 
     /// Holds a machine that claims a host beside another one. `is_new`: it was not known until now, so that the other one is
     /// stopped as well.
-    pub(crate) fn hold_claimant(&self, key: &HostKey, other: &str, is_new: bool, cannot_stop: bool) -> Refusal {
+    pub(crate) fn hold_claimant(
+        &self,
+        key: &HostKey,
+        other: &str,
+        is_new: bool,
+        (heard_at, cannot_stop): (Timestamp, Option<bool>),
+    ) -> Refusal {
         let text = format!(
             "more than one machine says that it is host {}: nothing is destroyed, and this machine waits, until that is \
              settled; `firesteel describe host {}` shows both",
             key.name, key.name
         );
-        let now = self.now();
         if let Some(view) = self.views().hosts.get_mut(key) {
-            view.claims.note(other, now, cannot_stop);
+            view.claims.note(other, heard_at, cannot_stop);
             if is_new {
                 // Before the planner's step: the next reply to the bound agent says so.
                 view.is_claimed = true;
@@ -234,7 +245,7 @@ impl Control {
         let is_held = is_claimant(journal, &said);
         let Some(former) = former(journal, claims.attempt, &said).filter(|_| !report.leaving) else {
             if is_held && !report.leaving {
-                return self.hold_claimant(key, &said, false, cannot_stop(report).is_some());
+                return self.hold_claimant(key, &said, false, (self.now(), Some(cannot_stop(report).is_some())));
             }
             return refusal(RefusalReason::OldAttempt, &text);
         };
@@ -256,13 +267,13 @@ impl Control {
         report: &Report,
         journal: &HostJournalStatus,
     ) -> Refusal {
-        let works = cannot_stop(report).is_some();
+        // Before it is written, which may take a while.
+        let heard = (self.now(), Some(cannot_stop(report).is_some()));
         if is_claimant(journal, &other.key) {
-            return self.hold_claimant(key, &other.key, false, works);
+            return self.hold_claimant(key, &other.key, false, heard);
         }
-        let now = self.now();
-        match self.inner.journals.change(key, |status| claim(status, &other, now)).await {
-            Ok(is_new) => self.hold_claimant(key, &other.key, is_new.unwrap_or_default(), works),
+        match self.inner.journals.change(key, |status| claim(status, &other, heard.0)).await {
+            Ok(is_new) => self.hold_claimant(key, &other.key, is_new.unwrap_or_default(), heard),
             Err(status) => busy(status),
         }
     }
@@ -303,8 +314,11 @@ mod tests {
         assert_eq!((record.attempt, record.first.key.as_str(), record.others.len()), (4, "aa", CLAIMANTS_MAX));
         assert!(is_claimant(&status, "b0") && !is_claimant(&status, "b9") && !is_claimant(&status, "aa"));
         assert_eq!(status.timeline.iter().filter(|event| event.event == "second_claimant").count(), 1);
+        assert!(!claim(&mut status, &machine("c0", 4), now), "there is no room");
+        status.memory["intruders"] = json!([{"key": "b0", "attempt": 4}]);
+        assert!(claim(&mut status, &machine("c0", 4), now) && !is_claimant(&status, "b0"), "but for who is not known");
         status.memory["attempt"] = json!(5);
-        assert!(!is_claimant(&status, "b0") && !claim(&mut status, &machine("b0", 5), now), "no agent is bound");
+        assert!(!is_claimant(&status, "b1") && !claim(&mut status, &machine("b0", 5), now), "no agent is bound");
     }
 
     #[test]
@@ -331,10 +345,11 @@ mod tests {
     fn so_many_are_heard_and_each_as_it_was_last() {
         let (mut claims, at) = (ClaimsHeard::default(), |second| Timestamp::from_second(second).unwrap());
         for second in 0..100 {
-            claims.note(&(second % 20).to_string(), at(second), false);
+            claims.note(&(second % 20).to_string(), at(second), Some(false));
         }
         assert_eq!((claims.all().len(), claims.all().last().unwrap().at), (HEARD_MAX, at(99)));
-        claims.note("19", at(200), true);
+        claims.note("19", at(200), Some(true));
+        claims.note("19", at(201), None);
         assert_eq!(claims.all().iter().filter(|heard| heard.key == "19").count(), 1);
         assert!(claims.all().last().unwrap().cannot_stop);
     }

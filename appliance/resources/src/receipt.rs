@@ -19,12 +19,13 @@ pub const RECEIPTS_PER_HOST_MAX: usize = 2 * 256 + 100;
 /// Most receipts of hosts that are gone, in one namespace; the oldest go first. About 4 MB.
 pub const RECEIPTS_OF_GONE_MAX: usize = 1000;
 
-// Without a status of its own in the API's sense: a receipt is made whole, in one write, and never changed.
+// Without a status of its own in the API's sense: a receipt is made whole, in one write; that of an erasure is
+// written once more, when it is known how the erasure ended.
 pub const KIND: Kind = Kind {
     columns: &[
         column("Host", ".status.host", "Host that the disk was in", 0),
         column("Kind", ".status.kind", "erased, metadata or image", 0),
-        column("Grade", ".status.grade", "NIST SP 800-88 grade of an erasure", 0),
+        column("Grade", ".status.grade", "NIST SP 800-88 grade of an erasure, or unverified", 0),
         column("Disk", ".status.disk", "The disk by what it says of itself", 0),
         AGE,
     ],
@@ -53,7 +54,7 @@ pub struct ReceiptStatus {
     pub received_at: Timestamp,
     /// `erased`, `metadata` or `image`.
     pub kind: String,
-    /// `purge`, `clear` or `none`; empty for what is no erasure.
+    /// `purge`, `clear`, `none` or `unverified`; empty for what is no erasure.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub grade: String,
     pub disk: String,

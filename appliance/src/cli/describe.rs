@@ -7,7 +7,7 @@ mod hardware;
 mod stranger;
 
 use anyhow::bail;
-use firesteel_plan::HostMemory;
+use firesteel_plan::{HostMemory, disk::Method, host::CleanedNote};
 use firesteel_resources::{
     BareMetalHost, HostGroup, HostJournal,
     host_journal::{ReceiptRecord, TimelineEvent},
@@ -260,7 +260,9 @@ fn receipts(page: &mut Page, journal: &HostJournal) {
 /// The boot of which the grades are known to be proven; the signed receipts say it of older ones.
 fn proven_in(memory: &HostMemory) -> Option<u64> {
     let is_open = memory.wipe.is_some();
-    memory.cleaned.as_ref().filter(|cleaned| cleaned.unverified.is_empty() && !is_open).map(|cleaned| cleaned.attempt)
+    let is_proven =
+        |cleaned: &&CleanedNote| cleaned.method > Method::Metadata && cleaned.unverified.is_empty() && !is_open;
+    memory.cleaned.as_ref().filter(is_proven).map(|cleaned| cleaned.attempt)
 }
 
 /// The heart of a receipt in one line; the grade of an erasure only where it is proven.

@@ -144,7 +144,7 @@ fn verify_all(key: &Path, files: &[PathBuf]) -> anyhow::Result<()> {
     for path in files {
         match read(path, FILE_BYTES_MAX).and_then(|bytes| Ok(verify(&public, &bytes)?)) {
             Ok(document) => {
-                unverified += usize::from(document.grade() == UNVERIFIED);
+                unverified += usize::from(is_unverified(&document));
                 print_text(&proved(path, &document));
             }
             Err(error) => {
@@ -177,9 +177,19 @@ fn read(path: &Path, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Says whether an erasure is not proven. Earlier versions signed the agent's grade without a look at the power.
+fn is_unverified(document: &Document) -> bool {
+    let power = document.boot.as_ref().and_then(|boot| boot.power.as_ref());
+    let was_off = power.is_some_and(|power| power.off_before.is_some() && power.off_after.is_some());
+    match document.grade() {
+        "" | "none" => false,
+        grade => grade == UNVERIFIED || !was_off,
+    }
+}
+
 /// What a receipt proves, and what it does not.
 fn proved(path: &Path, document: &Document) -> String {
-    let called = if document.grade() == UNVERIFIED { "signed, and the erasure is UNVERIFIED" } else { "verified" };
+    let called = if is_unverified(document) { "signed, and the erasure is UNVERIFIED" } else { "verified" };
     let mut lines = vec![
         format!("{}: {called}", path.display()),
         format!("  {}", document.summary()),
@@ -325,6 +335,12 @@ mod tests {
         fs::write(path("unverified"), sign(&ours, &unverified).unwrap()).unwrap();
         let error = verify_all(&path("ours.pem"), &[path("true"), path("unverified")]).unwrap_err();
         assert!(error.is::<UnverifiedErasures>() && error.to_string().contains("1 of 2"), "{error}");
+        let older =
+            Document { done: Done::Erased(Erased { grade: "purge".into(), claimed: None, ..erased() }), ..written() };
+        assert!(proved(&path("older"), &older).contains("UNVERIFIED"), "a grade without a look at the power");
+        let power = ObservedPower { off_before: Some(Timestamp::UNIX_EPOCH), off_after: Some(Timestamp::UNIX_EPOCH) };
+        let boot = Some(ObservedBoot { power: Some(power), ..ObservedBoot::default() });
+        assert!(proved(&path("proven"), &Document { boot, ..older }).contains("proven: verified"));
         let error = verify_all(&path("ours.pem"), &[path("altered"), path("unverified")]).unwrap_err();
         assert!(!error.is::<UnverifiedErasures>(), "what is not signed says more: {error}");
         let page = proved(&path("unverified"), &unverified);

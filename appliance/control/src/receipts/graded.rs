@@ -45,7 +45,7 @@ fn judge(document: &mut Document, verdict: &WipeVerdict) -> bool {
     let Some(place) = boot.not_seen.iter().position(|what| what == NO_END) else { return false };
     boot.not_seen.remove(place);
     boot.power = Some(ObservedPower { off_before: verdict.off_before, off_after: verdict.off_after });
-    if verdict.unverified.is_empty() {
+    if verdict.unverified.is_empty() && boot.not_seen.is_empty() {
         if let Some(claimed) = erased.claimed.take() {
             erased.grade = claimed;
         }
@@ -98,11 +98,22 @@ impl Control {
             status.not_seen = document.not_seen();
             status.file.clone_from(&file);
         };
-        let shown = self.inner.receipts.modify(&key.namespace, name, Part::Main, show).await?;
-        if let (Some(_), Done::Erased(erased), []) = (shown, &document.done, verdict.unverified.as_slice()) {
-            self.inner.metrics.erased(&erased.method, document.disk.size_bytes);
+        match self.inner.receipts.modify(&key.namespace, name, Part::Main, show).await {
+            Ok(shown) => {
+                if let (Some(_), Done::Erased(erased)) = (shown, &document.done)
+                    && erased.grade != UNVERIFIED
+                {
+                    self.inner.metrics.erased(&erased.method, document.disk.size_bytes);
+                }
+                Ok(())
+            }
+            // What the API takes of no one stops no other work on the host.
+            Err(status) if status.code < 500 && !status.is_conflict() => {
+                tracing::warn!(host = %key, receipt = name, error = %status.message, "could not grade a signed receipt");
+                Ok(())
+            }
+            Err(status) => Err(status),
         }
-        Ok(())
     }
 }
 

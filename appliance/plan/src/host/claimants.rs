@@ -39,6 +39,8 @@ const POWER_TRIES_MAX: u32 = 3;
 const INTRUDERS_MAX: usize = 8;
 /// Says in [`Settled::by`] that the BMC settled it.
 const BY_POWER: &str = "power";
+/// Says in [`Settled::by`] that the bound agent was not heard any more.
+const GONE: &str = "gone";
 
 /// An attempt that more than one machine claims.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -142,7 +144,8 @@ pub(super) fn notice(turn: &mut Turn<'_>) {
     let attempt = turn.memory.attempt;
     if turn.memory.claimants.as_ref().is_some_and(|claims| claims.attempt != attempt) {
         // The attempt ended for another reason.
-        end(turn, "next attempt", 0);
+        let cuts = cuts_lately(turn);
+        end(turn, "next attempt", cuts);
     }
     let Some(record) = turn.seen.claim.as_ref() else { return };
     let mut others = unnamed(&turn.memory, record);
@@ -188,11 +191,13 @@ pub(super) fn step(turn: &mut Turn<'_>) -> Option<Reason> {
         return Some(neither(turn, &claims, "deadline", &why));
     }
     if !has_agent(&turn.memory.state) {
+        let why = "the host has an OS, and is not switched off for it".to_owned();
+        turn.memory.claimants = Some(Claimants { person: Some(why), ..claims });
         return None;
     }
     let is_off = claims.cut.as_ref().is_some_and(|cut| cut.off_at.is_some());
     if !is_off && matches!(attempt::presence(turn), Presence::Gone | Presence::Quiet) {
-        return Some(neither(turn, &claims, "gone", "because the bound agent is not heard any more"));
+        return Some(neither(turn, &claims, GONE, "because the bound agent is not heard any more"));
     }
     Some(match person::by_person(turn, &claims).filter(|_| !is_off) {
         Some(why) => person::wait_for_person(turn, claims, why),
@@ -221,7 +226,9 @@ fn neither(turn: &mut Turn<'_>, claims: &Claimants, by: &str, why: &str) -> Reas
 /// Ends the claim without a word for any of them. What is installed stays: there the others alone are sent away.
 fn drop_all(turn: &mut Turn<'_>, claims: &Claimants, by: &str) {
     if has_agent(&turn.memory.state) {
-        over(turn, by, 0);
+        // Who falls silent does not set the count back.
+        let cuts = if by == GONE { cuts_lately(turn) } else { 0 };
+        over(turn, by, cuts);
         return;
     }
     claims.others.iter().for_each(|machine| name(turn, machine, "it spoke when the host was installed"));

@@ -190,7 +190,7 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
     };
     let (done, rest) = (names(true), names(false));
     let mut text = format!("cleaning ({}) for another owner was stopped: {why}", method.word());
-    for (what, disks) in [("cleaned already", done), ("perhaps partly cleaned", rest)] {
+    for (what, disks) in [("cleaned already, as the agent says", done), ("perhaps partly cleaned", rest)] {
         if !disks.is_empty() {
             text = format!("{text}; {what}: {disks}");
         }
@@ -198,7 +198,8 @@ fn tell_stopped(turn: &mut Turn<'_>, method: Method, disks: &[DiskIdentity], why
     let text = shortened(text);
     turn.memory.clean_failures = 0;
     turn.event(EventKind::Warning, "CleaningStopped", text.clone());
-    let (at, attempt, unverified) = (turn.now, turn.memory.attempt, Vec::new());
+    // Of no boot: its end was not seen, so no grade of it is proven.
+    let (at, attempt, unverified) = (turn.now, 0, Vec::new());
     let note =
         CleanedNote { at, attempt, method, is_erased: false, is_partial: true, text, unverified, accepted_at: None };
     turn.memory.cleaned = (method > Method::Metadata).then_some(note);

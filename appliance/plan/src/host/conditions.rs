@@ -143,15 +143,17 @@ fn erased(memory: &HostMemory) -> Option<Condition> {
     let Some(cleaned) = &memory.cleaned else {
         return memory.holds_unknown.then(|| Condition::new(ERASED, false, "NotCleaned", UNKNOWN));
     };
-    let is_claimed = !cleaned.unverified.is_empty() && !cleaned.is_partial;
-    let reason = match (cleaned.is_erased, cleaned.method) {
+    // What an earlier version stored names no boot: the power was not looked at.
+    let is_erased = cleaned.is_erased && cleaned.attempt > 0;
+    let is_claimed = !cleaned.is_partial && (cleaned.is_erased || !cleaned.unverified.is_empty());
+    let reason = match (is_erased, cleaned.method) {
         (true, _) => "Erased",
         (false, Method::Metadata) => "MetadataCleared",
         (false, Method::Quick | Method::Full) if is_claimed => "ErasedUnverified",
         (false, Method::Quick | Method::Full) => "PartlyErased",
     };
     let text = if memory.holds_unknown { format!("{}; {UNKNOWN}", cleaned.text) } else { cleaned.text.clone() };
-    Some(Condition::new(ERASED, cleaned.is_erased, reason, text))
+    Some(Condition::new(ERASED, is_erased, reason, text))
 }
 
 /// Whether the last erasure is unverified; not shown before one was.

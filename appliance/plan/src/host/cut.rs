@@ -81,6 +81,9 @@ pub struct CleanBoot {
     /// Whether the boot has used its override up; absent until that was looked at.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub once: Option<Once>,
+    /// Since when the BMC fails at a look on which the proof hangs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blind_since: Option<Timestamp>,
 }
 
 /// What is known of an override for one boot, after that boot.
@@ -203,7 +206,8 @@ fn begin(turn: &mut Turn<'_>) -> Cut {
     }
     let agent = turn.seen.agent.as_ref().map(|agent| agent.attempt);
     let before = turn.memory.clean_boot.as_ref();
-    let came_to_nothing = before.filter(|boot| boot.attempt + 1 == turn.memory.attempt && agent != Some(boot.attempt));
+    let came_to_nothing =
+        before.filter(|boot| boot.attempt < turn.memory.attempt && agent.is_none_or(|agent| agent < boot.attempt));
     let rounds = came_to_nothing.map_or(0, |boot| boot.rounds.saturating_add(1));
     turn.memory.boot = Some(BootWait::new(turn.now, false));
     Cut::new(turn.now, rounds)
@@ -288,6 +292,7 @@ pub(super) fn booted(turn: &mut Turn<'_>) -> Result<(), Reason> {
         reset_accepted: on.or(cut.unseen).or(nothing),
         rounds,
         once: no_override.or(unset).map(Once::Unread),
+        blind_since: None,
     });
     Ok(())
 }
@@ -308,12 +313,29 @@ pub(super) fn read_once(turn: &mut Turn<'_>) -> Result<(), Reason> {
         }
         Call::Waiting(reason) => return Err(reason),
         Call::Done => turn.seen.bmc.once_unread.clone(),
-        Call::Failed(fault) => Some(fault_text(turn, &fault)),
+        Call::Failed(fault) => {
+            let why = fault_text(turn, &fault);
+            if let Some(reason) = look_again(turn, &why) {
+                return Err(reason);
+            }
+            Some(why)
+        }
     };
     if let Some(boot) = turn.memory.clean_boot.as_mut() {
         boot.once = Some(unread.map_or(Once::UsedUp, Once::Unread));
+        boot.blind_since = None;
     }
     Ok(())
+}
+
+/// Waits for another look of the BMC's: one that fails is no reason to lose a proof. `None` where that lasts too long.
+#[track_caller]
+pub(super) fn look_again(turn: &mut Turn<'_>, why: &str) -> Option<Reason> {
+    let (now, attempt) = (turn.now, turn.memory.attempt);
+    let (limit, pause) = (turn.limits().power_change, turn.limits().power_poll_changing);
+    let boot = turn.memory.clean_boot.as_mut().filter(|boot| boot.attempt == attempt)?;
+    let since = *boot.blind_since.get_or_insert(now);
+    (now.duration_since(since) <= limit).then(|| turn.stay(pause, format!("{why}; asking the BMC once more")))
 }
 
 #[cfg(test)]
@@ -347,7 +369,14 @@ mod tests {
     #[test]
     fn what_was_not_seen_is_named() {
         let off_at = Some(Timestamp::UNIX_EPOCH);
-        let seen = CleanBoot { attempt: 2, off_at, reset_accepted: None, rounds: 0, once: Some(Once::UsedUp) };
+        let seen = CleanBoot {
+            attempt: 2,
+            off_at,
+            reset_accepted: None,
+            rounds: 0,
+            once: Some(Once::UsedUp),
+            blind_since: None,
+        };
         assert_eq!(seen.unheld(), Vec::<String>::new());
         for (off_at, reset_accepted, once, parts) in [
             (None, Some("it was busy"), Some(Once::UsedUp), vec!["not seen off before it: it was busy"]),

@@ -25,6 +25,7 @@ use crate::{
         attempt::{self, Presence},
         bmc::{Call, call, fault_text},
         cleaning::shortened,
+        cut,
         effect::{BmcAction, Effect, EventKind, PlanKind, Reason},
         memory::CleanedNote,
         restored,
@@ -148,9 +149,21 @@ fn unlit(turn: &mut Turn<'_>) -> Result<Option<String>, Reason> {
     match call(turn, BmcAction::Probe) {
         Call::Waiting(reason) => Err(reason),
         Call::Done if turn.seen.bmc.power == Power::On => Ok(None),
-        Call::Done => Ok(Some("the BMC did not show the host on while its agent was there".to_owned())),
-        Call::Failed(fault) => Ok(Some(format!("the host was not seen on: {}", fault_text(turn, &fault)))),
+        Call::Done => {
+            let why = "the BMC did not show the host on while its agent was there".to_owned();
+            if turn.seen.bmc.power == Power::Off { Ok(Some(why)) } else { unclear(turn, why) }
+        }
+        Call::Failed(fault) => {
+            let why = format!("the host was not seen on: {}", fault_text(turn, &fault));
+            unclear(turn, why)
+        }
     }
+}
+
+/// Repeats a look that showed nothing, for a while.
+#[track_caller]
+fn unclear(turn: &mut Turn<'_>, why: String) -> Result<Option<String>, Reason> {
+    cut::look_again(turn, &why).map_or(Ok(Some(why)), Err)
 }
 
 /// Goes on with an erasure whose end is waited for; `None` where there is none.
@@ -242,14 +255,16 @@ fn end(turn: &mut Turn<'_>, wipe: &mut Wipe) -> End {
 /// Waits for an agent that has not said yet that it leaves.
 fn announce(turn: &mut Turn<'_>, wipe: &Wipe, agent: &AgentSeen) -> End {
     let limit = turn.limits().power_change;
-    if turn.now.duration_since(wipe.since) > limit {
+    // An appliance that was away does not take its own silence for the agent's.
+    let since = wipe.since.max(turn.seen.started_at);
+    if turn.now.duration_since(since) > limit {
         return End::Unseen(format!("its agent did not say so within {}", words(limit)));
     }
     if let attempt::Progress::Failed { message, .. } = attempt::progress(turn, agent) {
         return End::Unseen(format!("its agent could not: {message}"));
     }
     turn.issue_again();
-    turn.deadline(later(wipe.since, limit));
+    turn.deadline(later(since, limit));
     let text = "the disks are erased; waiting for the agent to switch the host off";
     End::Waiting(turn.stay(turn.limits().secret_retry, text))
 }

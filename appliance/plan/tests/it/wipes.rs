@@ -199,6 +199,51 @@ fn what_was_not_seen_of_the_agents_boot_lowers_the_grade() {
     is_unverified(&world, "not seen: that the address was leased");
 }
 
+#[test]
+fn a_look_that_fails_once_costs_no_proof() {
+    for at_receipts in [true, false] {
+        let mut world = released(World::new());
+        if at_receipts {
+            run_to_receipts(&mut world);
+        } else {
+            // The agent is there, and the override is to be read.
+            while world.memory().clean_boot.is_none() {
+                if world.step().wake.is_some_and(|wake| !wake.is_zero()) {
+                    world.pass(1);
+                }
+            }
+            world.hello();
+        }
+        world.bmc_works = false;
+        for _ in 0..6 {
+            world.step();
+            world.pass(5);
+        }
+        world.bmc_works = true;
+        if !at_receipts {
+            run_to_receipts(&mut world);
+        }
+        run_to_available(&mut world);
+        let note = world.memory().cleaned.clone().unwrap();
+        assert!(note.is_erased, "{at_receipts}: {note:?}");
+    }
+}
+
+#[test]
+fn an_appliance_that_was_away_waits_for_the_good_bye() {
+    let mut world = released(World::new());
+    run_to_receipts(&mut world);
+    world.agent_works = false;
+    run_to_end(&mut world);
+    world.pass(600);
+    world.seen.started_at = world.now;
+    world.step();
+    world.agent_works = true;
+    run_to_available(&mut world);
+    let note = world.memory().cleaned.clone().unwrap();
+    assert!(note.is_erased, "{note:?}");
+}
+
 /// Signed receipts say it, also where the process died before they did.
 #[test]
 fn the_receipts_hear_what_an_erasure_came_to_until_they_say_it() {

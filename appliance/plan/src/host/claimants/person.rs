@@ -8,6 +8,7 @@ use crate::host::{
     attempt,
     effect::{Effect, EventKind, Reason},
     turn::Turn,
+    wiped::Wipe,
 };
 
 /// Takes a person's word for who is the host.
@@ -35,6 +36,10 @@ pub(in crate::host) fn settle(turn: &mut Turn<'_>) -> Option<Reason> {
     rest.iter().for_each(|machine| name(turn, machine, "a person said that another machine is the host"));
     let goes = if host.key == claims.first.key {
         end(turn, &word, 0);
+        if claims.cut.is_some() {
+            // Its power was cut from here: that it is off tells nothing of who erased.
+            turn.memory.wipe = turn.memory.wipe.take().filter(Wipe::is_held);
+        }
         "its attempt goes on"
     } else {
         over(turn, &word, 0);
