@@ -11,7 +11,7 @@ use firesteel_store::{GroupResource, Key};
 
 use crate::executor::lock;
 use crate::laws::{Law, Violation};
-use crate::machine::Stage;
+use crate::machine::{Machine, Stage};
 use crate::owner::{Birth, NAMESPACE, WRONG_IMAGE, bmc_details, image};
 use crate::planted::Bug;
 use crate::world::World;
@@ -94,6 +94,7 @@ impl World {
             self.set_goal(id, None);
         }
         self.until("has not reached its goal after it was corrected", &[], Self::has_goal)?;
+        self.give_back()?;
         let laws = lock(&self.laws);
         match laws.hosts.iter().find(|(name, host)| laws.objects.get(*name) != Some(&host.uid)) {
             Some((name, _)) => {
@@ -101,6 +102,28 @@ impl World {
             }
             None => Ok(()),
         }
+    }
+
+    /// Hosts whose erasures claim a grade are given back, and installed again.
+    fn give_back(&mut self) -> Result<(), Violation> {
+        let claims = |host: &BareMetalHost| host.metadata.annotations.contains_key(annotations::CLEANING);
+        let names: Vec<String> = self.machines.iter().map(Machine::name).collect();
+        let given_back: Vec<String> =
+            names.into_iter().filter(|name| self.host_object(name).is_some_and(|host| claims(&host))).collect();
+        for name in &given_back {
+            self.edit(name, Box::new(|host| host.spec.image = None), false);
+        }
+        self.settle_tasks();
+        self.until("was not given back", &[], |world, id| {
+            let name = world.machines[id].name();
+            !given_back.contains(&name) || world.state_of(&name) == Some(S::Available)
+        })?;
+        for id in 0..self.machines.len() {
+            if given_back.contains(&self.machines[id].name()) {
+                self.set_goal(id, None);
+            }
+        }
+        self.until("has not reached its goal again", &[], Self::has_goal)
     }
 
     /// Waits until something holds for every host; of those without hope it is the reason that is waited for.

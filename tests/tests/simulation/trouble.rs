@@ -27,7 +27,7 @@ use crate::wild::pace;
 use crate::world::{Event, World};
 
 /// What [`World::trouble`] can do; the rest happens to messages on their way.
-const TROUBLES: [Fault; 24] = [
+const TROUBLES: [Fault; 25] = [
     Fault::HostVanishes,
     Fault::HostHangs,
     Fault::HostBootsAgain,
@@ -38,6 +38,7 @@ const TROUBLES: [Fault; 24] = [
     Fault::LiesAboutIdentity,
     Fault::LiesAboutWrite,
     Fault::HidesReceipts,
+    Fault::ForgesWipe,
     Fault::MacStolen,
     Fault::DisksShuffled,
     Fault::DiskSwapped,
