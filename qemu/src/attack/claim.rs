@@ -21,6 +21,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) async fn second_key(scene: Scene) -> anyhow::Result<()> {
     let token = scene.loot.token.clone().context("a second key needs --token")?;
     let ca = std::fs::read(scene.loot.ca.as_ref().context("a second key needs --ca")?).context("reading the CA")?;
+    drop(rustls::crypto::ring::default_provider().install_default());
     let http = reqwest::Client::builder()
         .tls_certs_only([reqwest::Certificate::from_pem(&ca).context("reading the CA")?])
         .local_address(Some(scene.address(0).into()))
