@@ -22,6 +22,10 @@ use super::body::{ResponseBody, full, shared, text};
 /// How much of a file is read at a time: large enough that the disk streams, small enough that
 /// a thousand slow clients stay within some hundred MiB.
 pub const READ_BYTES: usize = 64 * 1024;
+/// How much of a file is read at a time until its client has taken [`TRIAL_BYTES`]: one that asks for a large file and
+/// does not take it holds little.
+const TRIAL_READ_BYTES: usize = 8 * 1024;
+const TRIAL_BYTES: u64 = 1 << 20;
 
 /// Which bytes of a content of `length` bytes an answer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -243,12 +247,13 @@ async fn open(path: &Path) -> Result<(File, u64), Box<Response<ResponseBody>>> {
 }
 
 fn file_frames(file: File, start: u64, length: u64) -> impl Stream<Item = io::Result<Frame<Bytes>>> + Send {
-    stream::try_unfold((file, start, length), |(file, position, left)| async move {
+    stream::try_unfold((file, start, length), move |(file, position, left)| async move {
         if left == 0 {
             return Ok(None);
         }
-        let want = usize::try_from(left).unwrap_or(READ_BYTES).min(READ_BYTES);
-        let mut piece = Piece::new();
+        let most = piece_bytes(length - left);
+        let want = usize::try_from(left).unwrap_or(most).min(most);
+        let mut piece = Piece::of(most);
         let (file, piece, count) = match read_cached(&file, &mut piece.bytes[..want], position) {
             Some(count) => (file, piece, count?),
             None => tokio::task::spawn_blocking(move || -> io::Result<(File, Piece, usize)> {
@@ -265,6 +270,11 @@ fn file_frames(file: File, start: u64, length: u64) -> impl Stream<Item = io::Re
         let next = (file, position + count as u64, left - count as u64);
         Ok(Some((Frame::data(piece.cut(count)), next)))
     })
+}
+
+/// Says how much of a file is read at a time for a client that has taken so much of it.
+fn piece_bytes(taken: u64) -> usize {
+    if taken < TRIAL_BYTES { TRIAL_READ_BYTES } else { READ_BYTES }
 }
 
 /// What of a file is in memory already, read without waiting for a disk; `None` where a disk would have to be waited
@@ -286,9 +296,10 @@ static SPARE: Mutex<Vec<Box<[u8]>>> = Mutex::new(Vec::new());
 const SPARE_MAX: usize = 64;
 
 impl Piece {
-    fn new() -> Self {
-        let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
-        Self { bytes: spare.unwrap_or_else(|| vec![0; READ_BYTES].into()) }
+    fn of(bytes: usize) -> Self {
+        let is_kept = bytes == READ_BYTES;
+        let spare = is_kept.then(|| SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop()).flatten();
+        Self { bytes: spare.unwrap_or_else(|| vec![0; bytes].into()) }
     }
 
     /// The first bytes of it.
@@ -305,6 +316,9 @@ impl AsRef<[u8]> for Piece {
 
 impl Drop for Piece {
     fn drop(&mut self) {
+        if self.bytes.len() != READ_BYTES {
+            return;
+        }
         let mut spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner);
         if spare.len() < SPARE_MAX {
             spare.push(std::mem::take(&mut self.bytes));
@@ -317,6 +331,12 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
     use proptest::prelude::*;
+
+    #[test]
+    fn pieces_are_small_until_the_client_has_taken_some() {
+        assert_eq!([0, TRIAL_BYTES - 1].map(piece_bytes), [TRIAL_READ_BYTES; 2]);
+        assert_eq!([TRIAL_BYTES, u64::MAX].map(piece_bytes), [READ_BYTES; 2]);
+    }
 
     proptest! {
         /// Parts that are cut out one by one are what a copy of the whole would give.

@@ -182,7 +182,8 @@ async fn requests<S, H, F>(
         if let Some(peer) = &peer {
             request.extensions_mut().insert(Arc::clone(peer));
         }
-        let answer = handler(request, remote);
+        // A connection without a request has no room for one: what answers may be large.
+        let answer = Box::pin(handler(request, remote));
         async move { Ok::<_, std::convert::Infallible>(answer.await.map(|body| using.body(body))) }
     });
     let stream = TokioIo::new(Counted::new(stream, &busy));
