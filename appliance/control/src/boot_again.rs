@@ -8,8 +8,8 @@
 //! ```
 //!
 //! So it is where no agent is bound and a hello of the attempt did not count, or where the host was switched off and on
-//! for this attempt and asks for its script once more: the boot came to nothing, so the disk may have been next. Where any address will do, each
-//! request counts as another boot: a machine may get another address each time.
+//! for this attempt and asks for its script once more: the boot came to nothing, so the disk may have been next. Where
+//! any address will do, each request counts as another boot: a machine may get another address each time.
 
 use firesteel_boot::{Asked, AskerMismatch, AskerRule, BootEntry, Mac, Observation};
 use firesteel_plan::{

@@ -1,8 +1,7 @@
 //! A second machine on the provisioning network that means no good: floods of DHCP, TFTP and HTTP, the theft of a host's
-//! MAC with replays of its tokens, and of its MAC and address while it is released,
-//! and a hello with its token. A process of its own (`lab attack`,
-//! not shown in the help) in a network namespace of its own, on a wire to the lab's bridge, with addresses from the same
-//! subnet; to the appliance it is any other machine.
+//! MAC with replays of its tokens, and of its MAC and address while it is released, and a hello with its token. A process
+//! of its own (`lab attack`, not shown in the help) in a network namespace of its own, on a wire to the lab's bridge, with
+//! addresses from the same subnet; to the appliance it is any other machine.
 //!
 //! It attacks from a line on its standard input to the end of the input, and then prints a [`Tally`].
 
