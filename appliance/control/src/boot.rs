@@ -130,7 +130,7 @@ impl Control {
             if let Some(view) = self.views().host_of(&uid) {
                 view.rebooted_attempt = None;
             }
-            let text = format!("the number of this boot is taken, and {host} gets no other one while it is paused");
+            let text = format!("the number of this boot is taken, and no other boot of {host} is due now");
             return Decided::exit(&text);
         }
         let mut discovery = None;

@@ -183,10 +183,11 @@ impl Control {
             }
             Binding::Known => {}
             Binding::SecondKey => {
-                tracing::warn!(%mac, %remote, "a second agent used the token of an unknown machine: held");
+                tracing::warn!(%mac, %remote, "another key used the token of an unknown machine: sent away");
+                // Nothing is destroyed on an unknown machine; its next boot has a number of its own.
                 return Err(refusal(
-                    RefusalReason::Held,
-                    "this token is bound to another machine, which may be an intruder: this one waits",
+                    RefusalReason::OldAttempt,
+                    "this token is bound to another machine, which may be an intruder: boot again",
                 ));
             }
             Binding::Unseen(why) => {

@@ -77,9 +77,10 @@ fn is_drive_of_other_at_work(turn: &Turn<'_>, claims: &Claimants) -> bool {
 #[track_caller]
 pub(super) fn wait_for_person(turn: &mut Turn<'_>, claims: Claimants, why: String) -> Reason {
     let (host, until) = (&turn.seen.host.metadata.name, claims.until);
+    let goes = if turn.is_deleting() { "; `firesteel release --force` lets it go as it is" } else { "" };
     let text = format!(
         "{}; {why}, so a person decides: `firesteel settle {host} --is KEY` names the host, `--neither` ends the attempt, \
-         which ends by itself at {until:.0}",
+         which ends by itself at {until:.0}{goes}",
         in_words(&claims.first, &claims.others)
     );
     turn.memory.claimants = Some(Claimants { person: Some(why), ..claims });
