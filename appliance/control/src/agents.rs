@@ -426,8 +426,12 @@ fn bind(status: &mut HostJournalStatus, attempt: u64, hello: &Hello, facts: &Hel
         if agent.key == key {
             return Binding::Known;
         }
-        // Another machine is no claimant.
-        if let Err(why) = is_known_machine(status, attempt, hello, facts) {
+        // What the host is known as may be the word of the bound agent itself. Where it was known before, another machine
+        // is no claimant; one that claimed it stays one, whatever it says now.
+        if agent.identity_compared
+            && !claimants::is_claimant(status, &key)
+            && let Err(why) = is_known_machine(status, attempt, hello, facts)
+        {
             return Binding::IdentityChanged { why };
         }
         let other = claimants::claimant_of(attempt, hello, remote, now);
@@ -792,7 +796,7 @@ fn bytes_of(evidence: &Value) -> usize {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
     use super::*;
-    use firesteel_resources::hardware::{HardwareRecord, NicRecord};
+    use firesteel_resources::hardware::{HardwareRecord, NicRecord, SystemRecord};
     use firesteel_wire::{Identity, Neighbour, PublicKey};
 
     fn hello(key: u8) -> Hello {
@@ -848,6 +852,48 @@ mod tests {
         assert_eq!(status.former_agent.as_ref().unwrap().key, "01".repeat(32), "it may report on");
         status.memory = serde_json::json!({"attempt": 6, "intruders": [{"key": "02".repeat(32)}]});
         assert!(matches!(bind(&mut status, 6, &hello(2), &facts(now)), Binding::Intruder));
+    }
+
+    /// A machine with a stolen token may be inspected before the host's own agent comes.
+    #[test]
+    fn what_the_bound_agent_alone_said_makes_no_other_machine_a_stranger() {
+        let now = Timestamp::UNIX_EPOCH;
+        let uuid = |last: char| format!("4c4c4544-0046-3310-8051-b4c04f56443{last}");
+        let says = |key: u8, last: char| {
+            let mut hello = hello(key);
+            hello.identity.uuid = uuid(last);
+            hello
+        };
+        for is_accepted in [false, true] {
+            let mut status = journal(4);
+            assert!(matches!(bind(&mut status, 4, &says(1, '1'), &facts(now)), Binding::New));
+            let inspected = |attempt| HardwareRecord {
+                attempt,
+                system: SystemRecord { uuid: uuid('1'), ..SystemRecord::default() },
+                ..HardwareRecord::default()
+            };
+            status.hardware = Some(inspected(4));
+            if is_accepted {
+                status.memory["identity"] = serde_json::json!({"uuid": uuid('1')});
+            }
+            assert!(matches!(bind(&mut status, 4, &says(2, '2'), &facts(now)), Binding::Claimant { is_new: true }));
+            assert_eq!(status.refused_identity, None);
+
+            // The power settled it, and the planner forgot what was accepted.
+            status.memory = serde_json::json!({"attempt": 5});
+            assert!(
+                matches!(bind(&mut status.clone(), 5, &says(3, '2'), &facts(now)), Binding::New),
+                "the host is back"
+            );
+            // Who was compared with an earlier inspection is held against it.
+            status.hardware = Some(inspected(3));
+            assert!(matches!(bind(&mut status, 5, &says(4, '1'), &facts(now)), Binding::New));
+            let stranger = bind(&mut status, 5, &says(5, '2'), &facts(now));
+            assert!(matches!(stranger, Binding::IdentityChanged { .. }));
+            // What claimed it once stays a claimant, whatever it says of itself later.
+            assert!(matches!(bind(&mut status, 5, &says(6, '1'), &facts(now)), Binding::Claimant { is_new: true }));
+            assert!(matches!(bind(&mut status, 5, &says(6, '2'), &facts(now)), Binding::Claimant { is_new: false }));
+        }
     }
 
     /// A second machine with the host's MAC, as after a swap of boards or of cables; in each state of the host.

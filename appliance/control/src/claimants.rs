@@ -98,6 +98,7 @@ pub(crate) fn claimant_of(attempt: u64, hello: &Hello, remote: IpAddr, now: Time
         mac: map::field(&hello.identity.boot_mac),
         address: remote.to_string(),
         first_at: now,
+        is_compared: false,
     }
 }
 
@@ -222,6 +223,7 @@ impl Control {
             mac: String::new(),
             address: remote.to_string(),
             first_at: self.now(),
+            is_compared: false,
         };
         self.note_claim(key, other, report, journal).await
     }

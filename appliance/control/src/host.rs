@@ -50,7 +50,8 @@ impl Control {
         };
         let now = self.now();
         let (has_slot, deletes) = (memory.admitted.is_some(), host.metadata.is_deleting());
-        let known = plan::host::identity::known(memory.identity.as_ref(), journal.status.hardware.as_ref());
+        let (inspected, claim) = (journal.status.hardware.as_ref(), journal.status.claim.as_ref());
+        let known = plan::host::identity::known(memory.identity.as_ref(), inspected, claim);
         let twins = self.views().learn_machine(key, &known.uuid);
         twins.iter().for_each(|twin| self.inner.queue.wake(twin));
         let (network_data, network) = self.network_data(key, &host).await?;

@@ -124,7 +124,8 @@ pub(crate) fn configs_of(status: &HostJournalStatus, installed: u64) -> Option<V
 
 /// What the host is known as, by its journal.
 pub(crate) fn known_identity(status: &HostJournalStatus) -> KnownIdentity {
-    known(KnownIdentity::deserialize(&status.memory["identity"]).ok().as_ref(), status.hardware.as_ref())
+    let remembered = KnownIdentity::deserialize(&status.memory["identity"]).ok();
+    known(remembered.as_ref(), status.hardware.as_ref(), status.claim.as_ref())
 }
 
 /// Whether the agent of an attempt has reported work on this plan.

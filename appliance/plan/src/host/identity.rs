@@ -8,7 +8,10 @@
 
 use std::fmt;
 
-use firesteel_resources::{HardwareRecord, host_journal::RefusedIdentity};
+use firesteel_resources::{
+    HardwareRecord,
+    host_journal::{ClaimRecord, RefusedIdentity},
+};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -83,11 +86,19 @@ impl fmt::Display for KnownIdentity {
 }
 
 /// Says what a host is known as: by the last accepted inspection, or by a person since. Journals of older versions
-/// remember neither, and have the inspection.
+/// remember neither, and have the inspection. An attempt that two machines claimed may have inspected the wrong one.
 #[must_use]
-pub fn known(remembered: Option<&KnownIdentity>, hardware: Option<&HardwareRecord>) -> KnownIdentity {
-    let inspected =
-        || hardware.map(|record| KnownIdentity::of(&record.system.uuid, &record.system.serial, record.inspected_at));
+pub fn known(
+    remembered: Option<&KnownIdentity>,
+    hardware: Option<&HardwareRecord>,
+    claim: Option<&ClaimRecord>,
+) -> KnownIdentity {
+    let is_doubtful = |record: &HardwareRecord| {
+        claim.is_some_and(|claim| claim.attempt == record.attempt && !claim.first.is_compared)
+    };
+    let of =
+        |record: &HardwareRecord| KnownIdentity::of(&record.system.uuid, &record.system.serial, record.inspected_at);
+    let inspected = || hardware.filter(|record| !is_doubtful(record)).map(of);
     remembered.cloned().or_else(inspected).unwrap_or_default()
 }
 
@@ -99,7 +110,7 @@ pub fn change(memory: &HostMemory, seen: &Seen) -> Option<IdentityChange> {
         refused.attempt == memory.attempt && memory.retried_at.is_none_or(|retried_at| refused.at > retried_at)
     };
     let refused = seen.refused_identity.as_ref().filter(is_of_this)?;
-    let known = known(memory.identity.as_ref(), seen.hardware.as_ref());
+    let known = known(memory.identity.as_ref(), seen.hardware.as_ref(), seen.claim.as_ref());
     compare(&known, &refused.uuid, &refused.serial, seen.shared_uuid.is_some()).err()
 }
 

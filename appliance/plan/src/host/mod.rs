@@ -214,7 +214,8 @@ fn accept_identity(turn: &mut Turn<'_>) {
     turn.effect(Effect::RemoveAnnotation { key: annotations::ACCEPT_IDENTITY.to_owned() });
     match turn.seen.refused_identity.as_ref().filter(|refused| refused.mark() == mark) {
         Some(refused) => {
-            let before = identity::known(turn.memory.identity.as_ref(), turn.seen.hardware.as_ref());
+            let seen = turn.seen;
+            let before = identity::known(turn.memory.identity.as_ref(), seen.hardware.as_ref(), seen.claim.as_ref());
             let now = KnownIdentity::of(&refused.uuid, &refused.serial, turn.now);
             let text = format!("the host is known with {now} from now on, and was with {before}");
             turn.memory.identity = Some(now);

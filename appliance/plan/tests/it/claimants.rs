@@ -32,6 +32,7 @@ fn machine(world: &World, digits: &str, attempt: u64) -> Claimant {
         mac: "52:54:00:00:00:01".into(),
         address: format!("192.0.2.{attempt}"),
         first_at: world.now,
+        is_compared: false,
     }
 }
 
@@ -258,6 +259,21 @@ fn a_person_says_that_the_other_machine_is_the_host_and_the_attempt_ends() {
     world.run();
     assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
     assert!(world.states.contains(&S::Deprovisioning), "what the other one wrote is cleaned");
+}
+
+/// What the host is known as is the word of the bound machine, unless that was compared with what was known before.
+#[test]
+fn what_the_bound_machine_alone_said_of_itself_goes_with_its_attempt() {
+    for is_compared in [false, true] {
+        let mut world = written_by_two(World::without_bmc());
+        let accepted_at = world.memory().identity.clone().unwrap().accepted_at;
+        let first = &mut world.seen.claim.as_mut().unwrap().first;
+        (first.first_at, first.is_compared) = (accepted_at, is_compared);
+        world.settle();
+        world.annotate(annotations::SETTLE, &key("bb"));
+        world.step();
+        assert_eq!(world.memory().identity.is_some(), is_compared, "{}", world.reason());
+    }
 }
 
 #[test]

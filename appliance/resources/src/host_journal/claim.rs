@@ -25,6 +25,9 @@ pub struct Claimant {
     /// From where it was heard first.
     pub address: String,
     pub first_at: Timestamp,
+    /// Its machine was compared with what the host was known as before it said hello.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_compared: bool,
 }
 
 impl Claimant {
@@ -38,6 +41,7 @@ impl Claimant {
             mac: agent.mac.clone(),
             address: agent.address.clone(),
             first_at: agent.bound_at,
+            is_compared: agent.identity_compared,
         }
     }
 
