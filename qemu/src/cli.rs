@@ -353,6 +353,12 @@ fn chosen(all: bool, named: &[Chosen]) -> anyhow::Result<Vec<Chosen>> {
 /// all of them.
 const SIMULATED_PART: &str = "5";
 
+/// Slots for tests that run at once: two for a core. The profile `lab` of `.config/nextest.toml` gives a test two of
+/// them, and one to a test that mostly waits for processes of its own.
+fn test_slots() -> usize {
+    2 * std::thread::available_parallelism().map_or(1, std::num::NonZero::get)
+}
+
 /// cargo-nextest runs tests in parallel across crates; where it is not installed, cargo does.
 fn unit_tests(all: bool) -> anyhow::Result<()> {
     // The simulation is the longest of them.
@@ -362,7 +368,9 @@ fn unit_tests(all: bool) -> anyhow::Result<()> {
     nextest.args(["nextest", "--version"]).stderr(Stdio::null()).stdout(Stdio::null());
     if nextest.status().is_ok_and(|status| status.success()) {
         // Who mends one failure wants to know of the others.
-        cargo(&["nextest", "run", "--cargo-profile", PROFILE, "--workspace", "--no-fail-fast"], part)?;
+        let run = ["nextest", "run", "--cargo-profile", PROFILE, "--workspace", "--no-fail-fast"];
+        let slots = test_slots().to_string();
+        cargo(&[&run[..], &["--profile", "lab", "--test-threads", &slots]].concat(), part)?;
     } else {
         cargo(&["test", "--profile", PROFILE, "--quiet", "--workspace"], part)?;
     }
