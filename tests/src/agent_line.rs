@@ -10,6 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use bytes::Bytes;
 use firesteel_boot::RoutePath;
 use firesteel_wire::{
     HELLO_PATH, Hello, Identity, Program, PublicKey, REPORT_PATH, Report, SIGNATURE_HEADER, signing_input,
@@ -97,6 +98,11 @@ impl AgentLine {
 
     /// Fetches a file that belongs to the token, or a range of it; the status of the answer, which was read to its end.
     pub async fn fetch(&self, file: &str, range: Option<&str>) -> Option<u16> {
+        self.fetch_bytes(file, range).await.map(|(status, _)| status)
+    }
+
+    /// Fetches a file that belongs to the token, or a range of it; status and body of the answer.
+    pub async fn fetch_bytes(&self, file: &str, range: Option<&str>) -> Option<(u16, Bytes)> {
         let mut request = self.http.get(format!("http://{ADDRESS}:8080/boot/{}/{file}", self.token));
         if let Some(range) = range {
             request = request.header("range", range);
@@ -110,7 +116,7 @@ impl AgentLine {
             }
         };
         let status = answer.status().as_u16();
-        answer.bytes().await.ok().map(|_| status)
+        answer.bytes().await.ok().map(|bytes| (status, bytes))
     }
 
     /// Says hello with the token that it has.

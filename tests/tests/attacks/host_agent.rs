@@ -82,6 +82,14 @@ impl HostAgent {
         field.there(|| runtime.block_on(line.fetch(file, range)).unwrap())
     }
 
+    /// Fetches a whole file; the answer's body.
+    pub(crate) fn fetch_bytes(&self, field: &Field, file: &str) -> Vec<u8> {
+        let Self { runtime, line, .. } = self;
+        let (status, bytes) = field.there(|| runtime.block_on(line.fetch_bytes(file, None)).unwrap());
+        assert_eq!(status, 200, "{file}");
+        bytes.to_vec()
+    }
+
     /// Says hello; status and body of the answer.
     pub(crate) fn hello(&self, field: &Field, program: Program) -> (u16, String) {
         let Self { runtime, line, .. } = self;
