@@ -23,7 +23,7 @@ struct NoImages;
 
 impl Images for NoImages {
     fn acquire<'a>(&'a self, _: &'a Request, _: Arc<dyn Fn(Stage) + Send + Sync>) -> Acquiring<'a> {
-        Box::pin(async { Err(ImageFault { message: "there are none".into(), permanent: true }) })
+        Box::pin(async { Err(ImageFault { message: "there are none".into(), permanent: true, crowded: false }) })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::{error::Error, future::Future, pin::Pin, sync::Arc};
 
-use firesteel_images::import::{AcquireError, Acquirer, Format, ImageMeta, ImportError, Request, Stage};
+use firesteel_images::import::{AcquireError, Acquirer, Format, ImageMeta, Request, Stage};
 use firesteel_plan::host::{ImageSeen, ReadyImage};
 use firesteel_resources::{
     Image,
@@ -19,12 +19,15 @@ pub struct ImageFault {
     pub message: String,
     /// Only an edit can help.
     pub permanent: bool,
+    /// Nothing is wrong with it: too many others are under way, and it is to be asked for again.
+    pub crowded: bool,
 }
 
 impl ImageFault {
     #[must_use]
     pub fn of(error: &AcquireError) -> Self {
-        Self { message: error.explain(), permanent: is_permanent(error) }
+        let crowded = matches!(error, AcquireError::Crowded);
+        Self { message: error.explain(), permanent: is_permanent(error), crowded }
     }
 }
 
@@ -51,15 +54,58 @@ impl Images for Acquirer {
 /// What is known of one wanted image.
 #[derive(Clone, Debug)]
 pub(crate) enum ImageView {
-    Fetching { done_bytes: u64, total_bytes: Option<u64>, progress_at: Timestamp },
+    /// So many others come before it, since then.
+    Waiting {
+        ahead: u32,
+        moved_at: Timestamp,
+    },
+    Fetching {
+        done_bytes: u64,
+        total_bytes: Option<u64>,
+        progress_at: Timestamp,
+    },
     Ready(ReadyImage),
-    Failed { message: String, permanent: bool, at: Timestamp },
+    Failed {
+        message: String,
+        permanent: bool,
+        at: Timestamp,
+    },
 }
 
 impl ImageView {
+    /// Takes in where the acquisition is. What is new about it is progress.
+    fn go_on(&mut self, stage: Stage, now: Timestamp) {
+        let next = match stage {
+            Stage::Waiting { ahead, .. } => Self::Waiting { ahead, moved_at: now },
+            Stage::Downloading { done_bytes, total_bytes } => {
+                Self::Fetching { done_bytes, total_bytes, progress_at: now }
+            }
+            // What is there already is read again: that much of the image has come, though its length is not known yet.
+            Stage::Rereading { done_bytes, .. } => Self::Fetching { done_bytes, total_bytes: None, progress_at: now },
+            // A disk may be much longer than its file: then it is its bytes that become more.
+            Stage::Importing { source_bytes, raw_bytes } => {
+                Self::Fetching { done_bytes: source_bytes.max(raw_bytes), total_bytes: None, progress_at: now }
+            }
+        };
+        let is_same = match (&*self, &next) {
+            (Self::Waiting { ahead, .. }, Self::Waiting { ahead: new, .. }) => ahead == new,
+            (
+                Self::Fetching { done_bytes, total_bytes, .. },
+                Self::Fetching { done_bytes: new_done, total_bytes: new_total, .. },
+            ) => (done_bytes, total_bytes) == (new_done, new_total),
+            // One that has ended hears nothing more.
+            (Self::Ready(_) | Self::Failed { .. }, _) => true,
+            (Self::Waiting { .. } | Self::Fetching { .. }, _) => false,
+        };
+        if !is_same {
+            *self = next;
+        }
+    }
+
     /// For counting.
     pub(crate) fn word(&self) -> &'static str {
         match self {
+            Self::Waiting { .. } => "waiting",
             Self::Fetching { .. } => "fetching",
             Self::Ready(_) => "ready",
             Self::Failed { .. } => "failed",
@@ -88,6 +134,7 @@ impl Control {
     pub(crate) fn image_seen(&self, image: &Image) -> ImageSeen {
         match self.views().images.get(&key_of(image)) {
             None => ImageSeen::Unknown,
+            Some(ImageView::Waiting { ahead, moved_at }) => ImageSeen::Waiting { ahead: *ahead, moved_at: *moved_at },
             Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) => {
                 ImageSeen::Fetching { done_bytes: *done_bytes, total_bytes: *total_bytes, progress_at: *progress_at }
             }
@@ -103,7 +150,11 @@ impl Control {
         let key = key_of(image);
         {
             let mut views = self.views();
-            if matches!(views.images.get(&key), Some(ImageView::Fetching { .. } | ImageView::Ready(_))) {
+            let is_there = |view: &ImageView| match view {
+                ImageView::Waiting { .. } | ImageView::Fetching { .. } | ImageView::Ready(_) => true,
+                ImageView::Failed { .. } => false,
+            };
+            if views.images.get(&key).is_some_and(is_there) {
                 return;
             }
             let view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: self.now() };
@@ -123,7 +174,7 @@ impl Control {
     pub fn images_removed(&self, raw_sha256: &[String]) {
         let is_gone = |view: &ImageView| match view {
             ImageView::Ready(ready) => raw_sha256.contains(&ready.raw_sha256),
-            ImageView::Fetching { .. } | ImageView::Failed { .. } => false,
+            ImageView::Waiting { .. } | ImageView::Fetching { .. } | ImageView::Failed { .. } => false,
         };
         self.views().images.retain(|_, view| !is_gone(view));
     }
@@ -139,7 +190,12 @@ impl Control {
                 tracing::info!(url = %key.url, raw_sha256 = %ready.raw_sha256, "the image is ready");
                 ImageView::Ready(ready)
             }
-            Err(ImageFault { message, permanent }) => {
+            Err(ImageFault { message, crowded: true, .. }) => {
+                tracing::debug!(url = %key.url, error = %message, "the image is to be asked for again");
+                self.views().images.remove(&key);
+                return;
+            }
+            Err(ImageFault { message, permanent, .. }) => {
                 tracing::warn!(url = %key.url, error = %message, "fetching an image failed");
                 ImageView::Failed { message, permanent, at: self.now() }
             }
@@ -154,16 +210,9 @@ impl Control {
     }
 
     fn image_progress(&self, key: &ImageKey, stage: Stage) {
-        let (done, total) = match stage {
-            Stage::Downloading { done_bytes, total_bytes } => (done_bytes, total_bytes),
-            // What is there already is read again: that much of the image has come, though its length is not known yet.
-            Stage::Rereading { done_bytes, .. } => (done_bytes, None),
-            Stage::Importing { source_bytes, .. } => (source_bytes, None),
-        };
-        if let Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) = self.views().images.get_mut(key)
-            && (*done_bytes, *total_bytes) != (done, total)
-        {
-            (*done_bytes, *total_bytes, *progress_at) = (done, total, self.now());
+        let now = self.now();
+        if let Some(view) = self.views().images.get_mut(key) {
+            view.go_on(stage, now);
         }
     }
 }
@@ -195,11 +244,12 @@ fn is_permanent(error: &AcquireError) -> bool {
         | AcquireError::Checksum(_)
         | AcquireError::ChecksumFile { .. }
         | AcquireError::Local(_) => true,
-        // A full disk may have room again.
-        AcquireError::Import { source, .. } => !matches!(**source, ImportError::Store(_)),
-        AcquireError::Http(_) | AcquireError::Store(_) | AcquireError::Spool { .. } | AcquireError::Ended { .. } => {
-            false
-        }
+        AcquireError::Import { source, .. } => source.is_permanent(),
+        AcquireError::Http(_)
+        | AcquireError::Store(_)
+        | AcquireError::Spool { .. }
+        | AcquireError::Ended { .. }
+        | AcquireError::Crowded => false,
     }
 }
 
@@ -213,4 +263,37 @@ pub(crate) fn chain(error: &dyn Error) -> String {
         source = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::SignedDuration;
+
+    use super::*;
+
+    /// A queue that moves, and a disk that is hashed long after its file was read, counted as standing still.
+    #[test]
+    fn waiting_and_importing_are_progress() {
+        let at = |seconds| Timestamp::UNIX_EPOCH + SignedDuration::from_secs(seconds);
+        let mut view = ImageView::Fetching { done_bytes: 0, total_bytes: None, progress_at: at(0) };
+        let mut progress = |stage, seconds| {
+            view.go_on(stage, at(seconds));
+            match &view {
+                ImageView::Waiting { ahead, moved_at } => (u64::from(*ahead), *moved_at),
+                ImageView::Fetching { done_bytes, progress_at, .. } => (*done_bytes, *progress_at),
+                ImageView::Ready(_) | ImageView::Failed { .. } => (0, at(0)),
+            }
+        };
+        assert_eq!(progress(Stage::Waiting { ahead: 3, done_bytes: 0 }, 1), (3, at(1)));
+        assert_eq!(progress(Stage::Waiting { ahead: 3, done_bytes: 0 }, 2), (3, at(1)), "nothing moved");
+        assert_eq!(progress(Stage::Waiting { ahead: 2, done_bytes: 0 }, 3), (2, at(3)));
+        assert_eq!(progress(Stage::Downloading { done_bytes: 9, total_bytes: Some(9) }, 4), (9, at(4)));
+        assert_eq!(progress(Stage::Waiting { ahead: 2, done_bytes: 9 }, 5), (2, at(5)));
+        assert_eq!(progress(Stage::Importing { source_bytes: 9, raw_bytes: 0 }, 6), (9, at(6)));
+        assert_eq!(progress(Stage::Importing { source_bytes: 9, raw_bytes: 4096 }, 7), (4096, at(7)));
+        assert_eq!(progress(Stage::Importing { source_bytes: 9, raw_bytes: 4096 }, 8), (4096, at(7)));
+        let mut ready = ImageView::Ready(ReadyImage::default());
+        ready.go_on(Stage::Waiting { ahead: 1, done_bytes: 0 }, at(9));
+        assert!(matches!(ready, ImageView::Ready(_)), "it has ended");
+    }
 }

@@ -94,7 +94,7 @@ fn fault(error: &ArtifactError) -> Fault {
         is_permanent: error.is_permanent(),
         is_full: error.is_full(),
         is_signature: matches!(error, ArtifactError::Signature { .. }),
-        is_busy: matches!(error, ArtifactError::Busy { .. }),
+        is_busy: error.is_busy(),
     }
 }
 
@@ -230,7 +230,9 @@ impl Images for HostImages {
             let coming = total.lock().unwrap_or_else(PoisonError::into_inner).unwrap_or(0).saturating_mul(2);
             match self.streams.make_room(coming).await {
                 Ok(None) => Images::acquire(acquirer, request, tell).await,
-                Ok(Some(why)) => Err(ImageFault { message: format!("{}; {why}", error.explain()), permanent: false }),
+                Ok(Some(why)) => {
+                    Err(ImageFault { message: format!("{}; {why}", error.explain()), permanent: false, crowded: false })
+                }
                 Err(failed) => {
                     tracing::warn!(error = %failed, "making room");
                     Err(ImageFault::of(&error))

@@ -1,12 +1,14 @@
 //! How much memory the appliance holds at most, whatever the machines on its networks do: the sum of
 //! what each part is bounded to. It is said in the log at the start, its parts at the level `debug`.
 //!
-//! What its owner asks for comes on top: hosts (each at most the agent's last report, 1 MiB),
-//! answers of the API, and the import of an image, for which a decoder of xz may take 256 MiB.
+//! The import of images is part of it: two at a time, each with a decoder's dictionary or window and with what is being
+//! packed. What its owner asks for comes on top: hosts (each at most the agent's last report, 1 MiB) and answers of the
+//! API.
 
 use firesteel_boot::sightings::{HOSTS_MAX, STRANGERS_MAX};
 use firesteel_control::{CONFIG_BYTES_MAX, CONSOLES_BYTES_MAX, DISCOVERED_MAX, LOG_BYTES_MAX};
 use firesteel_dhcp::{LEASES_MAX, OFFERS_MAX};
+use firesteel_images::import;
 use firesteel_wire::limits::BODY_BYTES_MAX;
 
 use crate::{
@@ -38,6 +40,8 @@ const CONFIG_COPIES: usize = 8;
 const LEASE_BYTES: usize = 384;
 /// An agent that nobody owns, as it is remembered.
 const UNKNOWN_AGENT_BYTES: usize = 4 * KIB;
+/// What a download of an image holds: what was received of it, and a TLS session.
+const DOWNLOAD_BYTES: usize = 512 * KIB;
 /// The last stages of a machine's boot, with their texts, and what was sent for its tokens.
 const BOOTING_BYTES: usize = 2 * KIB;
 
@@ -53,7 +57,7 @@ const fn part(what: &'static str, bytes: usize) -> Part {
 }
 
 /// What is summed up.
-pub const PARTS: [Part; 19] = [
+pub const PARTS: [Part; 21] = [
     part("process", PROCESS_BYTES),
     part("boot files", BOOT_FILES_BYTES_MAX),
     // While one piece of a file waits for the client, the next is read.
@@ -82,6 +86,8 @@ pub const PARTS: [Part; 19] = [
     part("logs of hosts", LOG_BYTES_MAX),
     part("consoles of hosts", CONSOLES_BYTES_MAX),
     part("unknown machines", DISCOVERED_MAX * UNKNOWN_AGENT_BYTES),
+    part("imports of images", import::MEMORY_BYTES_MAX),
+    part("images on their way", import::DOWNLOADS_AT_ONCE * DOWNLOAD_BYTES + import::PLACES_MAX * TASK_BYTES),
     part("machines that boot", (STRANGERS_MAX + HOSTS_MAX) * BOOTING_BYTES),
 ];
 
@@ -98,4 +104,4 @@ pub const BOUND_BYTES: usize = {
 // All of DHCP's leases are known to who judges boot scripts.
 const _: () = assert!(firesteel_control::LIVE_LEASES_MAX >= LEASES_MAX);
 // A part that grows beyond what a small machine has is to be noticed here.
-const _: () = assert!(BOUND_BYTES <= 1024 * MIB);
+const _: () = assert!(BOUND_BYTES <= 1536 * MIB);

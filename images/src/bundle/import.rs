@@ -15,8 +15,9 @@ use crate::{
     digest::{Hasher, Sha256},
     import::{
         FileMeta, Format, ImageStore, Role, SourceRecord, StoreError, Witness,
+        bounds::RAW_BYTES_MAX,
         pack::Packed,
-        read::{RAW_BYTES_MAX, expand, fill},
+        read::{expand, fill},
         spare::Sparing,
     },
 };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     catalogue::{DOCUMENT_BYTES_MAX, LOCATION_BYTES_MAX, is_name, shown},
     digest::Sha256,
-    import::{FileMeta, ImageMeta, Role, SourceRecord, Witness, read::RAW_BYTES_MAX},
+    import::{FileMeta, ImageMeta, RAW_BYTES_MAX, Role, SourceRecord, Witness},
 };
 
 /// The version of this form. Another one is refused, not guessed.

@@ -10,10 +10,12 @@ use std::{
 };
 
 use super::{
+    bounds::ImportBounds,
     checksum::{Checksum, ChecksumError, FILE_BYTES_MAX},
     fetch::{Fetch, FetchError, Tell, fetch_small},
     format::Format,
     importer::{ImportError, Importer, Origin},
+    lane::{Lanes, PLACES_MAX},
     local::{self, LocalError},
     partial::Partial,
     spare::Sparing,
@@ -39,6 +41,11 @@ pub struct Request {
 /// Where an acquisition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// So many others are downloaded, or imported, before it. `done_bytes`: of it, so far.
+    Waiting {
+        ahead: u32,
+        done_bytes: u64,
+    },
     /// What an earlier process downloaded is read again, so that the digest is one of bytes that are on the disk.
     Rereading {
         done_bytes: u64,
@@ -75,6 +82,8 @@ pub enum AcquireError {
     Spool { path: PathBuf, source: std::io::Error },
     #[error("the import of {url} ended unexpectedly")]
     Ended { url: String },
+    #[error("{PLACES_MAX} images are under way or wait already")]
+    Crowded,
 }
 
 impl AcquireError {
@@ -96,7 +105,8 @@ impl AcquireError {
             | Self::Checksum(_)
             | Self::ChecksumFile { .. }
             | Self::Spool { .. }
-            | Self::Ended { .. } => false,
+            | Self::Ended { .. }
+            | Self::Crowded => false,
         }
     }
 
@@ -125,8 +135,14 @@ impl AcquireError {
             Self::Store(error) => error.help(),
             Self::Spool { .. } => "see that the folder's disk works, and that the appliance may write there",
             Self::Ended { .. } => "this is a fault of the appliance: see its log",
+            Self::Crowded => "wait: it is asked for again as soon as one of them has ended",
         }
     }
+}
+
+/// Tells of waiting.
+pub(super) fn waiting(tell: &Tell, done_bytes: u64) -> impl FnMut(u32) {
+    move |ahead| tell(Stage::Waiting { ahead, done_bytes })
 }
 
 /// An error with its causes.
@@ -151,6 +167,8 @@ pub struct Acquirer {
     pub(super) client: reqwest::Client,
     pub(super) limits: Limits,
     local_root: Option<PathBuf>,
+    /// Clones share them.
+    pub(super) lanes: Lanes,
 }
 
 impl Acquirer {
@@ -162,6 +180,7 @@ impl Acquirer {
             client: http::client()?,
             limits: Limits::default(),
             local_root: local_root.map(Path::to_path_buf),
+            lanes: Lanes::default(),
         })
     }
 
@@ -171,10 +190,10 @@ impl Acquirer {
         Self { limits, ..self }
     }
 
-    /// The same, where an image may expand to this many bytes whatever it came from.
+    /// The same with other bounds of what an image may cost.
     #[must_use]
-    pub fn with_expansion_free(self, bytes: u64) -> Self {
-        Self { importer: self.importer.with_expansion_free(bytes), ..self }
+    pub fn with_bounds(self, bounds: ImportBounds) -> Self {
+        Self { importer: self.importer.with_bounds(bounds), ..self }
     }
 
     #[must_use]
@@ -189,6 +208,8 @@ impl Acquirer {
         request: &Request,
         progress: Arc<dyn Fn(Stage) + Send + Sync>,
     ) -> Result<StoredImage, AcquireError> {
+        let _place = self.lanes.place().ok_or(AcquireError::Crowded)?;
+        let pass = self.lanes.downloads.enter(waiting(&progress, 0)).await;
         let expected = self.expected(request).await?;
         if let Some(checksum) = &expected
             && let Some(image) = self.store().by_source(checksum)?
@@ -199,19 +220,24 @@ impl Acquirer {
         let origin = Origin { url: request.url.clone(), expected, declared: request.declared, ..Origin::default() };
         match scheme(&request.url) {
             "file" => {
+                drop(pass);
                 let file = local::open(&request.url, self.local_root.as_deref())?;
                 self.import(file, origin, progress).await
             }
             "http" | "https" => {
                 if let Some(sha256) = sha256 {
                     match self.fetch(&request.url, sha256).run(&progress).await {
-                        Ok(fetched) => return self.import_partial(fetched.partial, origin, progress, false).await,
+                        Ok(fetched) => {
+                            drop(pass);
+                            return self.import_partial(fetched.partial, origin, progress, false).await;
+                        }
                         // Another download of the same is under way: this one goes its own way.
                         Err(FetchError::Busy) => {}
                         Err(error) => return Err(AcquireError::of_fetch(error, &request.url)),
                     }
                 }
                 let spooled = self.download(request, origin.expected.is_some(), &*progress).await?;
+                drop(pass);
                 let path = spooled.path().to_path_buf();
                 let file = spooled.reopen().map_err(|source| AcquireError::Spool { path, source })?;
                 let image = self.import(file, origin, progress).await;
@@ -303,10 +329,15 @@ impl Acquirer {
     ) -> Result<StoredImage, AcquireError> {
         let importer = self.importer.clone();
         let url = origin.url.clone();
+        let source_bytes = file.metadata().map_or(0, |found| found.len());
+        let pass = self.lanes.imports.enter(waiting(&progress, source_bytes)).await;
+        // The work goes on where nobody waits for it any more, and so does its turn.
         let task = tokio::task::spawn_blocking(move || {
-            importer.import(file, &origin, &|seen| {
+            let imported = importer.import(file, &origin, &|seen| {
                 progress(Stage::Importing { source_bytes: seen.source_bytes, raw_bytes: seen.raw_bytes });
-            })
+            });
+            drop(pass);
+            imported
         });
         match task.await {
             Ok(result) => result.map_err(|source| AcquireError::Import { url, source: Box::new(source) }),

@@ -9,26 +9,18 @@
 //!                            +-- kernel, initramfs, rootfs, iso: as it is --+
 //! ```
 
-use std::{
-    cell::Cell,
-    fs::File,
-    io::{self, Read as _, Seek as _},
-    path::PathBuf,
-    sync::Arc,
-    time::SystemTime,
-};
+use std::{fs::File, io, path::PathBuf, sync::Arc, time::SystemTime};
 
 use super::{
-    acquire::{AcquireError, Acquirer, chain},
+    acquire::{AcquireError, Acquirer, chain, waiting},
     fetch::{Fetch, FetchError, Fetched, SignatureCheck, Tell, fetch_small},
-    format::{self, HEAD_BYTES},
-    importer::{ImportError, Origin, without_secrets},
-    read::{EXPANSION_FREE_BYTES, Expansion, expand, fill},
+    format::Format,
+    importer::{ImportError, Importer, Origin, without_secrets},
     store::{FileMeta, Role, SourceRecord, StoreError, StoredFile, StoredImage, Witness},
 };
 use crate::{
     catalogue::{Artifact, Part},
-    digest::{Hasher, Sha256},
+    digest::Sha256,
     http::HttpError,
     openpgp::{Keyring, SIGNATURE_BYTES_MAX, SignatureError},
 };
@@ -139,7 +131,7 @@ impl ArtifactError {
     pub fn is_permanent(&self) -> bool {
         match self {
             Self::Signature { .. } | Self::Digest { .. } | Self::Uncompressed { .. } => true,
-            Self::Import(AcquireError::Import { source, .. }) => !matches!(**source, ImportError::Store(_)),
+            Self::Import(AcquireError::Import { source, .. }) => source.is_permanent(),
             Self::Busy { .. }
             | Self::Http { .. }
             | Self::SignatureHttp { .. }
@@ -148,6 +140,12 @@ impl ArtifactError {
             | Self::Read { .. }
             | Self::Ended { .. } => false,
         }
+    }
+
+    /// Whether nothing is wrong but that others are under way: it is to be tried again.
+    #[must_use]
+    pub fn is_busy(&self) -> bool {
+        matches!(self, Self::Busy { .. } | Self::Import(AcquireError::Crowded))
     }
 
     /// Whether the store has no room for it.
@@ -203,6 +201,8 @@ impl Acquirer {
             return Ok(found);
         }
         let url = &wanted.url;
+        let _place = self.lanes.place().ok_or(ArtifactError::Import(AcquireError::Crowded))?;
+        let pass = self.lanes.downloads.enter(waiting(&progress, 0)).await;
         let fetch = Fetch {
             store: self.store().clone(),
             client: self.client.clone(),
@@ -214,6 +214,7 @@ impl Acquirer {
             keeps_parts: true,
         };
         let fetched = fetch.run(&progress).await.map_err(|error| ArtifactError::of_fetch(error, url))?;
+        drop(pass);
         let signed_by = fetched.signed.as_ref().map(|signed| signed.fingerprint.clone()).unwrap_or_default();
         let signature = state(wanted, &signed_by);
         let stored = match wanted.role {
@@ -230,8 +231,13 @@ impl Acquirer {
                 Stored::Image(imported.map_err(|error| of_import(error, url))?)
             }
             Some(role) => {
-                let wanted = wanted.clone();
-                let task = move || keep_file(fetched, &wanted, role, signed_by);
+                let (wanted, importer) = (wanted.clone(), self.importer.clone());
+                let pass = self.lanes.imports.enter(waiting(&progress, fetched.partial.bytes())).await;
+                let task = move || {
+                    let kept = keep_file(&importer, fetched, &wanted, role, signed_by);
+                    drop(pass);
+                    kept
+                };
                 let kept = tokio::task::spawn_blocking(task).await;
                 Stored::File(kept.map_err(|_| ArtifactError::Ended { url: url.clone() })??)
             }
@@ -272,7 +278,7 @@ impl Acquirer {
                 };
                 let Some(image) = checked.map_or_else(told, |image| Ok(Some(image)))? else { return Ok(None) };
                 // A raw image of whole sectors is what the stream calls uncompressed.
-                let is_raw = |source: &SourceRecord| source.formats.last() == Some(&format::Format::Raw);
+                let is_raw = |source: &SourceRecord| source.formats.last() == Some(&Format::Raw);
                 let of_raw = image.meta.sources.iter().any(|source| is_it(source) && is_raw(source));
                 let differs = wanted.uncompressed_sha256.is_some_and(|known| known != image.meta.raw_sha256);
                 let is_proven = wanted.uncompressed_sha256 == Some(image.meta.raw_sha256);
@@ -306,12 +312,26 @@ impl Acquirer {
 }
 
 /// Publishes a file as it is.
-fn keep_file(fetched: Fetched, wanted: &Wanted, role: Role, signed_by: String) -> Result<StoredFile, ArtifactError> {
+fn keep_file(
+    importer: &Importer,
+    fetched: Fetched,
+    wanted: &Wanted,
+    role: Role,
+    signed_by: String,
+) -> Result<StoredFile, ArtifactError> {
     let Fetched { partial, .. } = fetched;
     if let Some(expected) = wanted.uncompressed_sha256 {
         let path = partial.path().to_path_buf();
-        let expanded = File::open(&path).and_then(expanded_sha256);
-        let found = expanded.map_err(|source| ArtifactError::Read { path, source })?;
+        let file = File::open(&path).map_err(|source| ArtifactError::Read { path, source })?;
+        let found = match importer.expanded_sha256(file) {
+            Ok(found) => found,
+            // It has the digest that it must have, so it will not expand another time either.
+            Err(error) => {
+                partial.remove()?;
+                let import = AcquireError::Import { url: wanted.url.clone(), source: Box::new(error) };
+                return Err(ArtifactError::Import(import));
+            }
+        };
         if found != expected {
             partial.remove()?;
             return Err(ArtifactError::Uncompressed { url: wanted.url.clone(), expected, found });
@@ -347,24 +367,6 @@ fn state(wanted: &Wanted, signed_by: &str) -> SignatureState {
         (None, _) => SignatureState::None,
         (Some(_), "") => SignatureState::Unverified,
         (Some(_), fingerprint) => SignatureState::Good { fingerprint: fingerprint.to_owned() },
-    }
-}
-
-/// The digest of what a file holds once its compression is taken off.
-fn expanded_sha256(mut file: File) -> io::Result<Sha256> {
-    let count = Cell::new(file.metadata()?.len());
-    let mut head = vec![0; HEAD_BYTES];
-    let bytes = fill(&mut file, &mut head)?;
-    file.rewind()?;
-    // What is no image to write can be compressed or not all the same.
-    let format = format::detect(&head[..bytes]).unwrap_or(format::Format::Raw);
-    let mut expanded = Expansion::new(expand(format, file)?, &count, EXPANSION_FREE_BYTES);
-    let (mut hasher, mut buffer) = (Hasher::new(), vec![0; 1 << 20]);
-    loop {
-        match expanded.read(&mut buffer)? {
-            0 => return Ok(hasher.finish()),
-            bytes => hasher.update(&buffer[..bytes]),
-        }
     }
 }
 

@@ -1,30 +1,40 @@
 //! One import: detect, expand, pack, compare, publish.
 
 use std::{
-    cell::Cell,
     fs::File,
-    io::{self, BufReader, Read, Seek, SeekFrom, Write},
+    io::{self, Read, Seek as _},
 };
 
 use super::{
+    bounds::{BoundExceeded, ImportBounds, ImportMeter},
     checksum::{Checksum, SourceHasher},
+    decoder::{self, HistoryTooLong},
     format::{self, Format, HEAD_BYTES, Unsupported},
-    pack::{self, PackError},
+    lane::IMPORTS_AT_ONCE,
+    pack,
+    processor::time_of_thread,
     qcow2::{self, Qcow2Error},
-    read::{EXPANSION_FREE_BYTES, Expansion, Source, expand, fill},
-    spare::Sparing,
+    read::{Source, expand, fill},
     store::{ImageStore, SourceRecord, StoreError, StoredImage, Witness},
+    work::{SPOOL_BYTES, Work, unreadable},
 };
 use crate::digest::{Hasher, Sha256};
 
-/// Largest source file; the same bound as for downloads.
-const SOURCE_BYTES_MAX: u64 = 256 << 30;
+/// What is read at once of what is put aside, and kept of what is read.
+const BUFFERS_BYTES: usize = 4 << 20;
+/// One import holds a decoder, or after it the tables of a qcow2 image, and what is being packed.
+const IMPORT_BYTES_MAX: usize = {
+    let (decoder, tables) = (decoder::DECODER_BYTES_MAX, qcow2::MEMORY_BYTES_MAX);
+    (if decoder > tables { decoder } else { tables }) + pack::PACK_BYTES_MAX + BUFFERS_BYTES
+};
+/// The most memory that the imports of one process take, as many as there may be at a time.
+pub const MEMORY_BYTES_MAX: usize = IMPORTS_AT_ONCE * IMPORT_BYTES_MAX;
 
 /// Turns sources into stored images.
 #[derive(Clone, Debug)]
 pub struct Importer {
     store: ImageStore,
-    expansion_free_bytes: u64,
+    bounds: ImportBounds,
 }
 
 /// What the owner says of a source.
@@ -63,6 +73,10 @@ pub enum ImportError {
     Source { source: io::Error },
     #[error("expanding the image, which is {format}")]
     Expand { format: Format, source: io::Error },
+    #[error("expanding the image")]
+    History(#[from] HistoryTooLong),
+    #[error("the image costs too much to import")]
+    Exceeded(#[from] BoundExceeded),
     #[error("reading the image's disk")]
     Qcow2(#[from] Qcow2Error),
     #[error("the image's checksum is {found}, not {expected}")]
@@ -76,6 +90,13 @@ pub enum ImportError {
 }
 
 impl ImportError {
+    /// Whether the same bytes will fail again.
+    #[must_use]
+    pub fn is_permanent(&self) -> bool {
+        // A full disk may have room again.
+        !matches!(self, Self::Store(_) | Self::Source { .. })
+    }
+
     /// What a person can do about it.
     #[must_use]
     pub fn help(&self) -> &'static str {
@@ -88,6 +109,10 @@ impl ImportError {
                 "convert the image to raw where it comes from, if you trust it"
             }
             Self::Expand { .. } => "the file is cut, damaged or made to harm: get it anew from its publisher",
+            Self::History(error) => error.help(),
+            Self::Exceeded(_) => {
+                "use a smaller image; what one may have is in the README, where it says what images are imported"
+            }
             Self::Checksum { .. } => {
                 "correct the checksum if the publisher has a new one; else the file is not what was published"
             }
@@ -103,13 +128,13 @@ impl ImportError {
 impl Importer {
     #[must_use]
     pub fn new(store: ImageStore) -> Self {
-        Self { store, expansion_free_bytes: EXPANSION_FREE_BYTES }
+        Self { store, bounds: ImportBounds::default() }
     }
 
-    /// The same, where an image may expand to this many bytes whatever it came from.
+    /// The same with other bounds.
     #[must_use]
-    pub fn with_expansion_free(self, expansion_free_bytes: u64) -> Self {
-        Self { expansion_free_bytes, ..self }
+    pub fn with_bounds(self, bounds: ImportBounds) -> Self {
+        Self { bounds, ..self }
     }
 
     #[must_use]
@@ -117,30 +142,40 @@ impl Importer {
         &self.store
     }
 
-    /// Reads a source to its end and stores the image. Blocks; uses all cores.
+    /// Reads a source to its end and stores the image. Blocks; uses some cores. The caller sees to it that no more than
+    /// [`IMPORTS_AT_ONCE`] run in one process.
     pub fn import(
         &self,
         source: impl Read,
         origin: &Origin,
         progress: &dyn Fn(Progress),
     ) -> Result<StoredImage, ImportError> {
-        let count = Cell::new(0);
-        let mut source = Source::new(source, SourceHasher::new(origin.expected.as_ref()), &count, SOURCE_BYTES_MAX);
-        let packed = self.pack(&mut source, &count, origin, progress);
+        let began = time_of_thread();
+        let clock = || time_of_thread().saturating_sub(began);
+        let meter = ImportMeter::new(self.bounds, &clock);
+        let mut source = Source::new(source, SourceHasher::new(origin.expected.as_ref()), &meter);
+        let packed = match self.pack(&mut source, &meter, origin, progress) {
+            // What is too much is not read to its end.
+            Err(error @ ImportError::Exceeded(_)) => return Err(error),
+            packed => packed,
+        };
         let drained = source.drain();
         let (sha256, found) = source.into_hasher().finish();
         let fits = origin.expected.as_ref().is_none_or(|expected| *expected == found);
         let Made { packed, incoming, formats, uncompressed_sha256 } = match packed {
             // A truncated or altered download also fails to expand: the checksum is the reason
             // that helps.
-            Err(ImportError::Expand { .. } | ImportError::Qcow2(_) | ImportError::Unsupported(_))
-                if drained.is_ok() && !fits =>
-            {
+            Err(
+                ImportError::Expand { .. }
+                | ImportError::History(_)
+                | ImportError::Qcow2(_)
+                | ImportError::Unsupported(_),
+            ) if drained.is_ok() && !fits => {
                 return Err(checksum_error(origin, found));
             }
             result => result?,
         };
-        drained.map_err(|source| ImportError::Source { source })?;
+        drained.map_err(|error| unreadable(Format::Raw, error))?;
         if !fits {
             return Err(checksum_error(origin, found));
         }
@@ -154,7 +189,7 @@ impl Importer {
         let record = SourceRecord {
             url: without_secrets(&origin.url),
             formats,
-            bytes: count.get(),
+            bytes: meter.source_bytes(),
             sha256,
             checksum: origin.expected.as_ref().map(ToString::to_string).unwrap_or_default(),
             uncompressed_sha256,
@@ -165,43 +200,70 @@ impl Importer {
         Ok(self.store.publish(incoming, &packed, vec![record])?)
     }
 
+    /// The digest of what a file holds once its compression is taken off, whatever it is.
+    pub(super) fn expanded_sha256(&self, mut file: File) -> Result<Sha256, ImportError> {
+        let began = time_of_thread();
+        let clock = || time_of_thread().saturating_sub(began);
+        let meter = ImportMeter::new(self.bounds, &clock);
+        let length = file.metadata().map_err(|source| ImportError::Source { source })?.len();
+        meter.source(length)?;
+        let head = head_of(&mut file).map_err(|source| ImportError::Source { source })?;
+        file.rewind().map_err(|source| ImportError::Source { source })?;
+        // What is no image to write can be compressed or not all the same.
+        let format = format::detect(&head).unwrap_or(Format::Raw);
+        let mut expanded = expand(format, file).map_err(|error| unreadable(format, error))?;
+        let (mut hasher, mut buffer) = (Hasher::new(), vec![0; SPOOL_BYTES]);
+        loop {
+            match fill(&mut expanded, &mut buffer).map_err(|error| unreadable(format, error))? {
+                0 => return Ok(hasher.finish()),
+                bytes => {
+                    meter.raw(bytes as u64, bytes as u64)?;
+                    hasher.update(&buffer[..bytes]);
+                }
+            }
+        }
+    }
+
     fn pack(
         &self,
         source: &mut (impl Read + ?Sized),
-        count: &Cell<u64>,
+        meter: &ImportMeter<'_>,
         origin: &Origin,
         progress: &dyn Fn(Progress),
     ) -> Result<Made, ImportError> {
-        let mut seen = |raw_bytes| progress(Progress { source_bytes: count.get(), raw_bytes });
         let mut incoming = self.store.incoming()?;
-        let head = head_of(source).map_err(|source| ImportError::Source { source })?;
+        let head = head_of(source).map_err(|error| unreadable(Format::Raw, error))?;
         let outer = format::detect(&head)?;
+        if let Some(bytes) = decoder::promise(outer, &head).and_then(|promise| promise.expanded_bytes) {
+            self.bounds.check_promise(bytes)?;
+        }
         let source = io::Cursor::new(head).chain(source);
+        let work = Work { store: &self.store, bounds: self.bounds, outer, meter, progress };
         let mut formats = vec![outer];
         let mut uncompressed_sha256 = None;
         let packed = match outer {
             Format::Raw => {
                 check_declared(origin, Format::Raw)?;
-                self.pack_stream(&mut self.bounded(source, count), outer, &mut incoming, &mut seen)?
+                work.pack_stream(source, &mut incoming)?
             }
             Format::Qcow2 => {
                 check_declared(origin, Format::Qcow2)?;
-                self.pack_qcow2(source, outer, count, &mut incoming, &mut seen)?.0
+                work.pack_qcow2(source, &mut incoming)?.0
             }
             Format::Gzip | Format::Xz | Format::Zstd => {
-                let failed = |source| ImportError::Expand { format: outer, source };
-                let mut raw = self.bounded(expand(outer, source).map_err(failed)?, count);
+                let failed = |error| unreadable(outer, error);
+                let mut raw = expand(outer, source).map_err(failed)?;
                 let head = head_of(&mut raw).map_err(failed)?;
                 let inner = format::detect(&head)?;
                 check_declared(origin, inner)?;
                 formats.push(inner);
-                let mut raw = io::Cursor::new(head).chain(raw);
+                let raw = io::Cursor::new(head).chain(raw);
                 let (packed, given) = match inner {
                     Format::Raw => {
-                        let packed = self.pack_stream(&mut raw, outer, &mut incoming, &mut seen)?;
+                        let packed = work.pack_stream(raw, &mut incoming)?;
                         (packed, packed.given_sha256)
                     }
-                    Format::Qcow2 => self.pack_qcow2(raw, outer, count, &mut incoming, &mut seen)?,
+                    Format::Qcow2 => work.pack_qcow2(raw, &mut incoming)?,
                     Format::Gzip | Format::Xz | Format::Zstd => return Err(ImportError::Nested { outer, inner }),
                 };
                 uncompressed_sha256 = Some(given);
@@ -209,60 +271,6 @@ impl Importer {
             }
         };
         Ok(Made { packed, incoming, formats, uncompressed_sha256 })
-    }
-
-    fn bounded<'a, R: Read>(&self, inner: R, source_bytes: &'a Cell<u64>) -> Expansion<'a, R> {
-        Expansion::new(inner, source_bytes, self.expansion_free_bytes)
-    }
-
-    fn pack_stream(
-        &self,
-        raw: &mut dyn Read,
-        format: Format,
-        incoming: &mut tempfile::NamedTempFile,
-        seen: &mut dyn FnMut(u64),
-    ) -> Result<pack::Packed, ImportError> {
-        let path = incoming.path().to_path_buf();
-        pack::pack(raw, &mut Sparing::new(incoming.as_file()), seen).map_err(|error| match error {
-            PackError::Read { source } if format == Format::Raw => ImportError::Source { source },
-            PackError::Read { source } => ImportError::Expand { format, source },
-            PackError::Compress { source } => ImportError::Compress { source },
-            PackError::Write { source } => self.store.write_error(&path, source).into(),
-        })
-    }
-
-    /// A qcow2 image is read here and there, so it is put into a file first. Returns the digest of that file too.
-    fn pack_qcow2(
-        &self,
-        mut source: impl Read,
-        outer: Format,
-        count: &Cell<u64>,
-        incoming: &mut tempfile::NamedTempFile,
-        seen: &mut dyn FnMut(u64),
-    ) -> Result<(pack::Packed, Sha256), ImportError> {
-        let mut hasher = Hasher::new();
-        let mut spooled = self.store.incoming()?;
-        let path = spooled.path().to_path_buf();
-        let mut spool = Sparing::new(spooled.as_file());
-        let mut buffer = vec![0; 1 << 20];
-        loop {
-            let bytes = fill(&mut source, &mut buffer).map_err(|source| match outer {
-                Format::Raw | Format::Qcow2 => ImportError::Source { source },
-                Format::Gzip | Format::Xz | Format::Zstd => ImportError::Expand { format: outer, source },
-            })?;
-            if bytes == 0 {
-                break;
-            }
-            hasher.update(&buffer[..bytes]);
-            spool.write_all(&buffer[..bytes]).map_err(|source| self.store.write_error(&path, source))?;
-            seen(0);
-        }
-        drop(spool);
-        let rewound = spooled.as_file_mut().seek(SeekFrom::Start(0)).and_then(|_| spooled.as_file().try_clone());
-        let file: File = rewound.map_err(|source| ImportError::Source { source })?;
-        let reader = qcow2::Reader::open(BufReader::new(file))?;
-        let mut raw = self.bounded(reader, count);
-        Ok((self.pack_stream(&mut raw, Format::Qcow2, incoming, seen)?, hasher.finish()))
     }
 }
 

@@ -2,7 +2,7 @@
 //! zstd stream of independent frames of the raw image, with digests of both, named by digest.
 //!
 //! ```text
-//! url --acquire--> file --Importer--> detect -> expand -> pack --> ImageStore
+//! url --acquire--> file --Importer--> detect -> expand -> pack --> ImageStore        (so many at a time: lane)
 //!                          checksum of the bytes as downloaded ----^ nothing is kept before it fits
 //! artifact of a stream --artifact--> partial file --> the same, or a file as it is
 //! ```
@@ -11,27 +11,36 @@
 //! downloaded and verified, and says whether this appliance saw it or only a bundle tells of it.
 //!
 //! Everything happens in this process: no parser runs as a child, none runs on a host. The bytes
-//! are hostile until their checksum fits, and also then: every reader is bounded.
+//! are hostile until their checksum fits, and also then: every reader is bounded, in memory by [`MEMORY_BYTES_MAX`],
+//! and in what it gives and takes by [`ImportBounds`].
 
 pub mod acquire;
 mod artifact;
+pub(crate) mod bounds;
 pub mod checksum;
+mod decoder;
 mod fetch;
 pub mod format;
 mod importer;
+mod lane;
 mod local;
 pub(crate) mod pack;
 mod partial;
+mod processor;
 pub mod qcow2;
 pub mod read;
 pub(crate) mod spare;
 mod store;
+mod work;
 
 pub use acquire::{AcquireError, Acquirer, Request, Stage};
 pub use artifact::{Acquired, ArtifactError, SignatureState, Stored, Wanted};
+pub use bounds::{ALLOCATED_BYTES_MAX, BoundExceeded, ImportBounds, ImportCost, RAW_BYTES_MAX, SOURCE_BYTES_MAX};
 pub use checksum::{Algorithm, Checksum, ChecksumError};
+pub use decoder::HistoryTooLong;
 pub use format::{Format, detect};
-pub use importer::{ImportError, Importer, Origin, Progress, without_secrets};
+pub use importer::{ImportError, Importer, MEMORY_BYTES_MAX, Origin, Progress, without_secrets};
+pub use lane::{DOWNLOADS_AT_ONCE, IMPORTS_AT_ONCE, PLACES_MAX};
 pub use local::LocalError;
 pub use pack::FRAME_BYTES;
 pub use partial::FLUSH_BYTES;

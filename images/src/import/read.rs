@@ -1,38 +1,23 @@
-//! Small readers that nest: one that counts, bounds and hashes a source, one that expands a
-//! compression, one that stops a bomb.
+//! Small readers that nest: one that meters and hashes a source, one that expands a compression.
 
-use std::{
-    cell::Cell,
-    io::{self, BufRead, BufReader, Read},
-};
+use std::io::{self, BufRead, BufReader, Read};
 
 use liblzma::stream::{CONCATENATED, Stream};
 
-use super::{checksum::SourceHasher, format::Format};
+use super::{bounds::ImportMeter, checksum::SourceHasher, decoder, format::Format};
 
-/// Largest raw image: no published one comes near, and hashing it takes a quarter of an hour.
-pub const RAW_BYTES_MAX: u64 = 1 << 40;
-/// An image may expand to this whatever it came from: disks of appliances are mostly empty.
-pub const EXPANSION_FREE_BYTES: u64 = 64 << 30;
-/// Beyond that, to this many times its source. gzip reaches 1032, so honest sparse images pass.
-pub const EXPANSION_RATIO_MAX: u64 = 1100;
-/// xz -9 asks for 65 MiB to decompress; much more is a bad joke.
-const XZ_MEMORY_BYTES_MAX: u64 = 256 << 20;
-/// What the `zstd` program accepts unasked (128 MiB).
-const ZSTD_WINDOW_LOG_MAX: u32 = 27;
 const BUFFER_BYTES: usize = 256 << 10;
 
-/// Counts, bounds and hashes what it reads.
+/// Meters and hashes what it reads.
 pub(crate) struct Source<'a, R> {
     inner: R,
     hasher: SourceHasher,
-    count: &'a Cell<u64>,
-    bytes_max: u64,
+    meter: &'a ImportMeter<'a>,
 }
 
 impl<'a, R: Read> Source<'a, R> {
-    pub(crate) fn new(inner: R, hasher: SourceHasher, count: &'a Cell<u64>, bytes_max: u64) -> Self {
-        Self { inner, hasher, count, bytes_max }
+    pub(crate) fn new(inner: R, hasher: SourceHasher, meter: &'a ImportMeter<'a>) -> Self {
+        Self { inner, hasher, meter }
     }
 
     /// Reads what is left, so that the digests are those of the whole.
@@ -48,64 +33,50 @@ impl<'a, R: Read> Source<'a, R> {
 impl<R: Read> Read for Source<'_, R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let bytes = self.inner.read(buffer)?;
-        let count = self.count.get() + bytes as u64;
-        if count > self.bytes_max {
-            return Err(io::Error::other(format!("the source is longer than {} bytes", self.bytes_max)));
-        }
-        self.count.set(count);
+        self.meter.source(bytes as u64).map_err(io::Error::other)?;
         self.hasher.update(&buffer[..bytes]);
         Ok(bytes)
     }
 }
 
 /// Expands one compression to its proper end: truncated streams and trailing garbage are errors,
-/// several members, frames or streams in a row are one.
+/// several members, frames or streams in a row are one. A decoder takes [`decoder::DECODER_BYTES_MAX`] at most.
 ///
 /// # Errors
-/// The decoder could not be made (no memory).
+/// The decoder could not be made: it needs too much memory, or the source cannot be read.
 pub fn expand<'a>(format: Format, source: impl Read + 'a) -> io::Result<Box<dyn Read + 'a>> {
-    let source = BufReader::with_capacity(BUFFER_BYTES, source);
-    Ok(match format {
+    let mut source = BufReader::with_capacity(BUFFER_BYTES, source);
+    if matches!(format, Format::Xz | Format::Zstd) {
+        decoder::check(format, source.fill_buf()?).map_err(io::Error::other)?;
+    }
+    let inner: Box<dyn Read + 'a> = match format {
         Format::Raw | Format::Qcow2 => Box::new(source),
         Format::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(source)),
         Format::Xz => {
-            let decoder = Stream::new_stream_decoder(XZ_MEMORY_BYTES_MAX, CONCATENATED).map_err(io::Error::other)?;
-            Box::new(liblzma::bufread::XzDecoder::new_stream(source, decoder))
+            let bytes_max = decoder::DECODER_BYTES_MAX as u64;
+            let stream = Stream::new_stream_decoder(bytes_max, CONCATENATED).map_err(io::Error::other)?;
+            Box::new(liblzma::bufread::XzDecoder::new_stream(source, stream))
         }
         Format::Zstd => Box::new(zstd_decoder(source)?),
-    })
+    };
+    Ok(Box::new(Expanding { format, inner }))
 }
 
 fn zstd_decoder<'a, R: BufRead + 'a>(source: R) -> io::Result<zstd::stream::read::Decoder<'a, R>> {
     let mut decoder = zstd::stream::read::Decoder::with_buffer(source)?;
-    decoder.window_log_max(ZSTD_WINDOW_LOG_MAX)?;
+    decoder.window_log_max(decoder::HISTORY_LOG_MAX)?;
     Ok(decoder)
 }
 
-/// Fails when an image grows out of proportion to its source.
-pub(crate) struct Expansion<'a, R> {
+/// A decoder whose errors say what they are.
+struct Expanding<R> {
+    format: Format,
     inner: R,
-    source_bytes: &'a Cell<u64>,
-    free_bytes: u64,
-    raw_bytes: u64,
 }
 
-impl<'a, R: Read> Expansion<'a, R> {
-    pub(crate) fn new(inner: R, source_bytes: &'a Cell<u64>, free_bytes: u64) -> Self {
-        Self { inner, source_bytes, free_bytes, raw_bytes: 0 }
-    }
-}
-
-impl<R: Read> Read for Expansion<'_, R> {
+impl<R: Read> Read for Expanding<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.inner.read(buffer)?;
-        self.raw_bytes += bytes as u64;
-        let allowed = self.free_bytes.max(self.source_bytes.get().saturating_mul(EXPANSION_RATIO_MAX));
-        if self.raw_bytes > allowed.min(RAW_BYTES_MAX) {
-            let (raw, source) = (self.raw_bytes, self.source_bytes.get());
-            return Err(io::Error::other(format!("it expands to more than {raw} bytes from {source}: refused")));
-        }
-        Ok(bytes)
+        self.inner.read(buffer).map_err(|error| decoder::name(self.format, error))
     }
 }
 
@@ -206,18 +177,34 @@ mod tests {
         }
     }
 
+    /// Makes an xz stream say that its dictionary has `(2 | bits & 1) << (bits / 2 + 11)` bytes.
+    fn with_dictionary(mut xz: Vec<u8>, bits: u8) -> Vec<u8> {
+        assert_eq!(xz[12..16], [2, 0, 0x21, 1], "a block header of 12 bytes with one filter");
+        xz[16] = bits;
+        let mut crc = flate2::Crc::new();
+        crc.update(&xz[12..20]);
+        xz[20..24].copy_from_slice(&crc.sum().to_le_bytes());
+        xz
+    }
+
+    /// Eight files of kilobytes took gigabytes.
     #[test]
-    fn expansion_is_bounded() {
-        let source_bytes = Cell::new(1);
-        let mut reader = Expansion::new(io::repeat(0), &source_bytes, EXPANSION_FREE_BYTES);
-        reader.raw_bytes = EXPANSION_FREE_BYTES - 10;
-        let mut buffer = [0; 10];
-        assert_eq!(reader.read(&mut buffer).unwrap(), 10);
-        assert!(reader.read(&mut buffer).is_err());
-        source_bytes.set(EXPANSION_FREE_BYTES);
-        assert!(reader.read(&mut buffer).is_ok());
-        reader.raw_bytes = RAW_BYTES_MAX;
-        assert!(reader.read(&mut buffer).is_err());
+    fn a_dictionary_or_window_beyond_the_bound_is_refused_wherever_it_stands() {
+        let named = |format: Format, stream: &[u8]| {
+            let error = expanded(format, stream).expect_err("it was expanded");
+            error.downcast::<decoder::HistoryTooLong>().unwrap_or_else(|error| panic!("{format}: {error}"))
+        };
+        let small = compress(Format::Xz, b"data");
+        assert_eq!(expanded(Format::Xz, &with_dictionary(small.clone(), 30)).unwrap(), b"data", "128 MiB");
+        let large = with_dictionary(small.clone(), 31);
+        assert_eq!(named(Format::Xz, &large).asked_bytes, Some(192 << 20));
+        assert_eq!(named(Format::Xz, &[small, large].concat()).asked_bytes, None, "in the second stream");
+
+        let windowed = |log: u8| [&[0x28, 0xb5, 0x2f, 0xfd, 0x00, (log - 10) << 3, 0x21, 0, 0][..], b"data"].concat();
+        assert_eq!(expanded(Format::Zstd, &windowed(27)).unwrap(), b"data", "128 MiB");
+        assert_eq!(named(Format::Zstd, &windowed(28)).asked_bytes, Some(256 << 20));
+        let second = [compress(Format::Zstd, b"data"), windowed(28)].concat();
+        assert_eq!(named(Format::Zstd, &second).asked_bytes, None, "in the second frame");
     }
 
     #[test]

@@ -34,6 +34,7 @@ async fn the_importing_process() {
     let [dir, url, sha256] = [DIR_VARIABLE, URL_VARIABLE, SHA256_VARIABLE].map(|name| std::env::var(name).ok());
     let (Some(dir), Some(url), Some(sha256)) = (dir, url, sha256) else { return };
     let told = Arc::new(|stage| match stage {
+        Stage::Waiting { ahead, done_bytes } => println!("stage waiting {ahead} {done_bytes}"),
         Stage::Rereading { done_bytes, total_bytes } => println!("stage rereading {done_bytes} {total_bytes}"),
         Stage::Downloading { done_bytes, total_bytes } => {
             println!("stage downloading {done_bytes} {}", total_bytes.unwrap_or(0));

@@ -218,7 +218,8 @@ impl Images for Shop {
                 self.executor.halt();
                 return std::future::pending().await;
             }
-            image.unwrap_or_else(|_| Err(ImageFault { message: "the server is gone".into(), permanent: false }))
+            let gone = || ImageFault { message: "the server is gone".into(), permanent: false, crowded: false };
+            image.unwrap_or_else(|_| Err(gone()))
         })
     }
 }

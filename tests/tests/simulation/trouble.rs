@@ -309,7 +309,8 @@ impl World {
 
     pub(crate) fn image(&mut self, ask: ImageAsk) {
         self.note("image", 0);
-        let fault = |message: &str, permanent| Err(ImageFault { message: message.to_owned(), permanent });
+        let fault =
+            |message: &str, permanent| Err(ImageFault { message: message.to_owned(), permanent, crowded: false });
         let result = if ask.request.url == WRONG_IMAGE {
             fault("the image's checksum is another", true)
         } else if self.wild && self.happens(Fault::ImageFails, 250, 30) {

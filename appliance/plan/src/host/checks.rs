@@ -43,6 +43,17 @@ pub(super) fn image(turn: &mut Turn<'_>, wanted: &Image) -> Result<ReadyImage, R
             turn.deadline(later(turn.now, turn.limits().image_stall));
             Err(turn.stay(poll, format!("fetching the image {}", wanted.url)))
         }
+        ImageSeen::Waiting { ahead, moved_at } => {
+            let stall = turn.limits().image_queue;
+            let text = format!("waiting to fetch the image {}: {ahead} other images come before it", wanted.url);
+            let still = turn.now.duration_since(moved_at);
+            if still > stall {
+                turn.deadline(later(turn.now, stall));
+                return Err(turn.blocked(KIND, poll, format!("{text}; none of them ended for {}", words(still))));
+            }
+            turn.deadline(later(moved_at, stall));
+            Err(turn.stay(poll, text))
+        }
         ImageSeen::Fetching { done_bytes, total_bytes, progress_at } => {
             let stall = turn.limits().image_stall;
             let of = total_bytes.map(|total| format!(" of {}", size_text(total))).unwrap_or_default();

@@ -30,6 +30,8 @@ pub struct Limits {
     pub obstacle: SignedDuration,
     /// An import of an image that receives nothing.
     pub image_stall: SignedDuration,
+    /// An image that waits for others, of which none ends: the largest one is hashed in an hour.
+    pub image_queue: SignedDuration,
     /// One call to a BMC, all retries of the driver included (upstream: 120 s for a power change).
     pub bmc_call: SignedDuration,
     /// Refused logins at a BMC's account are counted for so long: as long as common BMCs lock one.
@@ -89,6 +91,7 @@ impl Default for Limits {
             erase_stall: SignedDuration::from_mins(762),
             obstacle: SignedDuration::from_mins(30),
             image_stall: SignedDuration::from_mins(10),
+            image_queue: SignedDuration::from_hours(4),
             bmc_call: SignedDuration::from_secs(120),
             login_window: SignedDuration::from_mins(10),
             logins_refused_max: 4,

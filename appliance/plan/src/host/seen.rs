@@ -233,6 +233,12 @@ pub enum NetworkDataSeen {
 pub enum ImageSeen {
     /// Nobody asked for it yet.
     Unknown,
+    /// So many others are fetched or imported before it.
+    Waiting {
+        ahead: u32,
+        /// When `ahead` last changed.
+        moved_at: Timestamp,
+    },
     Fetching {
         done_bytes: u64,
         total_bytes: Option<u64>,

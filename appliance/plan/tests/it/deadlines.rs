@@ -48,6 +48,15 @@ fn in_provisioning_without_image() -> World {
     world
 }
 
+fn in_provisioning_behind_other_images() -> World {
+    let mut world = World::new();
+    world.images_work = false;
+    world.seen.image = ImageSeen::Waiting { ahead: 2, moved_at: world.now };
+    world.run();
+    assert!(world.reason().contains("2 other images come before it"), "{}", world.reason());
+    world
+}
+
 fn in_provisioning_without_progress() -> World {
     let mut world = World::new();
     run_to_write(&mut world);
@@ -73,11 +82,12 @@ fn in_power_off() -> World {
     world
 }
 
-const STUCK: [Stuck; 7] = [
+const STUCK: [Stuck; 8] = [
     ("a BMC that never answers", S::Registering, false, in_registering),
     ("a host that never boots", S::Inspecting, false, in_inspection_without_boot),
     ("an inspection that stands still", S::Inspecting, true, in_inspection_without_progress),
     ("an image that never comes", S::Provisioning, true, in_provisioning_without_image),
+    ("a queue of images that never moves", S::Provisioning, true, in_provisioning_behind_other_images),
     ("a write that stands still", S::Provisioning, true, in_provisioning_without_progress),
     ("a host that never boots to be cleaned", S::Deprovisioning, false, in_deprovisioning_without_boot),
     ("a host that does not go off", S::PoweringOff, false, in_power_off),
@@ -144,6 +154,17 @@ fn progress_extends_the_deadline_for_as_long_as_it_goes_on() {
         world.seen.image = ImageSeen::Fetching { done_bytes, total_bytes: None, progress_at };
         world.settle();
         assert!(!has_error(&world), "{}", world.reason());
+    }
+
+    // Each image before it may take an hour.
+    let mut world = in_provisioning_behind_other_images();
+    for ahead in (0..12).rev() {
+        for _ in 0..12 {
+            world.pass(300);
+            world.settle();
+            assert!(!has_error(&world), "{}", world.reason());
+        }
+        world.seen.image = ImageSeen::Waiting { ahead, moved_at: world.now };
     }
 }
 

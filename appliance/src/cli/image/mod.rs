@@ -112,6 +112,8 @@ async fn import(source: &str, checksum: String, checksum_type: String, data: &Pa
     let bar = bar()?;
     let shown = bar.clone();
     let progress = Arc::new(move |stage| match stage {
+        // No other import runs in this process.
+        Stage::Waiting { .. } => shown.set_message("waiting"),
         Stage::Downloading { done_bytes, total_bytes } => {
             shown.set_message("downloading");
             shown.set_length(total_bytes.unwrap_or(done_bytes));
@@ -122,9 +124,13 @@ async fn import(source: &str, checksum: String, checksum_type: String, data: &Pa
             shown.set_length(total_bytes);
             shown.set_position(done_bytes);
         }
-        Stage::Importing { source_bytes, .. } => {
+        Stage::Importing { source_bytes, raw_bytes } => {
             shown.set_message("importing");
-            shown.set_position(source_bytes);
+            // A disk may be much longer than its file.
+            if raw_bytes > source_bytes {
+                shown.set_length(raw_bytes);
+            }
+            shown.set_position(source_bytes.max(raw_bytes));
         }
     });
     let request = Request { url, checksum, checksum_type, declared: None };

@@ -2,13 +2,13 @@
 
 use std::io;
 
-use crate::import::read::RAW_BYTES_MAX;
+use crate::import::bounds::RAW_BYTES_MAX;
 
 /// All that is ever read of a header: the fixed part of version 3 with its compression type.
 pub(super) const HEADER_BYTES: usize = 112;
 const MAGIC: u32 = 0x5146_49fb;
 /// QEMU's own bound: an L1 table of 32 MiB.
-const L1_ENTRIES_MAX: u64 = (32 << 20) / 8;
+pub(super) const L1_ENTRIES_MAX: u64 = (32 << 20) / 8;
 
 const INCOMPATIBLE_DIRTY: u64 = 1;
 const INCOMPATIBLE_CORRUPT: u64 = 1 << 1;

@@ -15,6 +15,11 @@ pub use reader::Reader;
 
 use std::io::{Cursor, Read};
 
+/// What a reader holds at most: the L1 table, the places of the tables that it names, one L2 table, and one cluster as it
+/// is stored and as it is given.
+pub(crate) const MEMORY_BYTES_MAX: usize = 2 * (32 << 20) + (24 << 20);
+const _: () = assert!(header::L1_ENTRIES_MAX * 8 <= 32 << 20);
+
 /// Reads any bytes as an image. For fuzzing: never panics, never takes long.
 pub fn check(bytes: &[u8]) {
     if let Ok(reader) = Reader::open(Cursor::new(bytes)) {

@@ -1,9 +1,6 @@
 //! The raw disk of a qcow2 image, from first byte to last.
 
-use std::{
-    collections::BTreeSet,
-    io::{self, Read, Seek, SeekFrom},
-};
+use std::io::{self, Read, Seek, SeekFrom};
 
 use super::header::{Compression, HEADER_BYTES, Header, Qcow2Error, Reason};
 
@@ -12,16 +9,20 @@ const OFFSET_MASK: u64 = 0x00ff_ffff_ffff_fe00;
 const COPIED: u64 = 1 << 63;
 const COMPRESSED: u64 = 1 << 62;
 const ZERO: u64 = 1;
+/// Tables are read in pieces of so many bytes.
+const PIECE_BYTES: usize = 64 << 10;
+/// A cluster has 2 MiB at most, and what packs one needs no longer window; four times that is given.
+const WINDOW_LOG_MAX: u32 = 23;
 
-/// Reads the raw disk in order. Memory: the L1 table (at most 32 MiB), one L2 table, one cluster.
+/// Reads the raw disk in order. Memory: [`super::MEMORY_BYTES_MAX`].
 #[derive(Debug)]
 pub struct Reader<R> {
     source: R,
     file_bytes: u64,
     header: Header,
     l1: Vec<u64>,
-    /// Offsets of the L2 tables: no data may overlap them.
-    tables: BTreeSet<u64>,
+    /// Offsets of the L2 tables, sorted: no data may overlap them.
+    tables: Vec<u64>,
     l2: Vec<u64>,
     l2_index: Option<u64>,
     cluster: Vec<u8>,
@@ -45,10 +46,9 @@ impl<R: Read + Seek> Reader<R> {
         let mut head = vec![0; usize::try_from(file_bytes).unwrap_or(HEADER_BYTES).min(HEADER_BYTES)];
         read_at(&mut source, 0, &mut head)?;
         let header = Header::parse(&head, file_bytes)?;
-        let mut bytes = vec![0; header.l1_entries as usize * 8];
-        read_at(&mut source, header.l1_offset, &mut bytes)?;
-        let mut l1 = entries(&bytes);
-        l1.truncate(usize::try_from(header.l1_entries_needed()).unwrap_or(usize::MAX));
+        // The header says that the table has as many; what it has beyond is not used.
+        let needed = usize::try_from(header.l1_entries_needed()).unwrap_or(0);
+        let l1 = read_table(&mut source, header.l1_offset, needed)?;
         let tables = check_l1(&header, &l1, file_bytes)?;
         let cluster = vec![0; usize::try_from(header.cluster_bytes()).unwrap_or(0)];
         Ok(Self {
@@ -69,6 +69,35 @@ impl<R: Read + Seek> Reader<R> {
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
+    }
+
+    /// Goes on behind so many bytes if the tables say that all of them are zeros. `false`: they do not, or this is not at
+    /// the start of a cluster and whole clusters from there; then it stays where it is.
+    pub fn skip_zeros(&mut self, bytes: u64) -> Result<bool, Qcow2Error> {
+        let end = self.next.saturating_add(bytes);
+        let is_whole = self.given == self.valid && bytes.is_multiple_of(self.header.cluster_bytes());
+        if !is_whole || end > self.header.disk_bytes {
+            return Ok(false);
+        }
+        let mut at = self.next;
+        while at < end {
+            if !matches!(self.mapping(at)?, Mapping::Zero) {
+                return Ok(false);
+            }
+            at += self.zeros_at(at);
+        }
+        self.next = end;
+        (self.given, self.valid) = (0, 0);
+        Ok(true)
+    }
+
+    /// How many zeros there are where a cluster begins that is zeros: up to the end of its L2 table, where that is not
+    /// there.
+    fn zeros_at(&self, guest: u64) -> u64 {
+        let table = self.header.cluster_bytes() * self.header.l2_entries();
+        let index = usize::try_from(guest / table).unwrap_or(usize::MAX);
+        let is_empty = self.l1.get(index).is_none_or(|pointer| pointer & OFFSET_MASK == 0);
+        if is_empty { table - guest % table } else { self.header.cluster_bytes() }
     }
 
     fn load_cluster(&mut self) -> Result<(), Qcow2Error> {
@@ -100,9 +129,7 @@ impl<R: Read + Seek> Reader<R> {
             return Ok(Mapping::Zero);
         }
         if self.l2_index != Some(l1_index) {
-            let mut bytes = vec![0; self.cluster.len()];
-            read_at(&mut self.source, table, &mut bytes)?;
-            self.l2 = entries(&bytes);
+            self.l2 = read_table(&mut self.source, table, self.cluster.len() / 8)?;
             self.l2_index = Some(l1_index);
         }
         let entry = self.l2[usize::try_from(l2_index).unwrap_or(0)];
@@ -147,8 +174,8 @@ impl<R: Read + Seek> Reader<R> {
     fn check_apart(&self, offset: u64, bytes: u64) -> Result<(), Reason> {
         let end = offset.saturating_add(bytes);
         let l1_end = self.header.l1_offset + u64::from(self.header.l1_entries) * 8;
-        let below = self.tables.range(..end).next_back();
-        let table = below.is_some_and(|table| table + self.header.cluster_bytes() > offset);
+        let below = self.tables.partition_point(|table| *table < end).checked_sub(1);
+        let table = below.is_some_and(|index| self.tables[index] + self.header.cluster_bytes() > offset);
         if offset < self.header.cluster_bytes() || (offset < l1_end && end > self.header.l1_offset) || table {
             return Err(Reason::Overlap(offset));
         }
@@ -165,6 +192,7 @@ impl<R: Read + Seek> Reader<R> {
             // what follows the stream is not ours.
             Compression::Zlib => flate2::read::DeflateDecoder::new(&data[..]).read_exact(cluster),
             Compression::Zstd => zstd::stream::read::Decoder::with_buffer(&data[..])
+                .and_then(|mut decoder| decoder.window_log_max(WINDOW_LOG_MAX).map(|()| decoder))
                 .and_then(|decoder| decoder.single_frame().read_exact(cluster)),
         };
         expanded.map_err(|source| Qcow2Error::Cluster { guest, source })
@@ -191,9 +219,9 @@ impl<R: Read + Seek> Read for Reader<R> {
     }
 }
 
-fn check_l1(header: &Header, l1: &[u64], file_bytes: u64) -> Result<BTreeSet<u64>, Reason> {
+fn check_l1(header: &Header, l1: &[u64], file_bytes: u64) -> Result<Vec<u64>, Reason> {
     let l1_end = header.l1_offset + u64::from(header.l1_entries) * 8;
-    let mut tables = BTreeSet::new();
+    let mut tables = Vec::with_capacity(l1.iter().filter(|entry| **entry != 0).count());
     for &entry in l1 {
         if entry & !(OFFSET_MASK | COPIED) != 0 {
             return Err(Reason::Reserved(entry));
@@ -206,12 +234,17 @@ fn check_l1(header: &Header, l1: &[u64], file_bytes: u64) -> Result<BTreeSet<u64
         if !offset.is_multiple_of(header.cluster_bytes()) || end > file_bytes {
             return Err(Reason::L2(offset));
         }
-        // Whole clusters at multiples of a cluster overlap only when they are the same.
-        if !tables.insert(offset) || (offset < l1_end && end > header.l1_offset) {
+        if offset < l1_end && end > header.l1_offset {
             return Err(Reason::Overlap(offset));
         }
+        tables.push(offset);
     }
-    Ok(tables)
+    tables.sort_unstable();
+    // Whole clusters at multiples of a cluster overlap only when they are the same.
+    match tables.windows(2).find(|pair| pair[0] == pair[1]) {
+        Some(pair) => Err(Reason::Overlap(pair[0])),
+        None => Ok(tables),
+    }
 }
 
 fn read_at(source: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> Result<(), Qcow2Error> {
@@ -220,7 +253,15 @@ fn read_at(source: &mut (impl Read + Seek), offset: u64, buffer: &mut [u8]) -> R
     source.read_exact(buffer).map_err(failed)
 }
 
-fn entries(bytes: &[u8]) -> Vec<u64> {
+/// So many entries of eight bytes.
+fn read_table(source: &mut (impl Read + Seek), offset: u64, count: usize) -> Result<Vec<u64>, Qcow2Error> {
     let number = |bytes: &[u8]| bytes.try_into().map(u64::from_be_bytes).unwrap_or(0);
-    bytes.chunks_exact(8).map(number).collect()
+    let mut table = Vec::with_capacity(count);
+    let mut piece = vec![0; PIECE_BYTES.min(count * 8)];
+    while table.len() < count {
+        let bytes = piece.len().min((count - table.len()) * 8);
+        read_at(source, offset + table.len() as u64 * 8, &mut piece[..bytes])?;
+        table.extend(piece[..bytes].chunks_exact(8).map(number));
+    }
+    Ok(table)
 }

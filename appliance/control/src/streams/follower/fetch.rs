@@ -186,6 +186,9 @@ fn coming(stage: Stage, part: &str, room_until: Option<u64>) -> Option<(u64, u64
 fn underway(stage: Stage, rate: &mut rate::Rate, now: Duration, total: &mut Option<u64>) -> Underway {
     let plain = |done_bytes, total_bytes, message| Underway { done_bytes, total_bytes, message, ..Underway::default() };
     match stage {
+        Stage::Waiting { ahead, done_bytes } => {
+            plain(done_bytes, *total, format!("waiting: {ahead} other images come before it"))
+        }
         Stage::Rereading { done_bytes, total_bytes: kept } => plain(
             kept,
             *total,

@@ -1,0 +1,130 @@
+//! From the bytes of a source to a packed image: what is compressed is expanded as it comes, and a qcow2 image is put
+//! aside first, for its tables lead here and there.
+
+use std::{
+    fs::File,
+    io::{self, BufReader, Read, Seek, SeekFrom, Write as _},
+};
+
+use super::{
+    bounds::{BoundExceeded, ImportBounds, ImportMeter},
+    decoder::HistoryTooLong,
+    format::Format,
+    importer::{ImportError, Progress},
+    pack::{self, PackError, RawImage, Unmapped},
+    qcow2,
+    read::fill,
+    spare::Sparing,
+    store::ImageStore,
+};
+use crate::digest::{Hasher, Sha256};
+
+/// What is put aside is read in pieces of so many bytes.
+pub(super) const SPOOL_BYTES: usize = 1 << 20;
+
+/// One import under way.
+pub(super) struct Work<'a> {
+    pub(super) store: &'a ImageStore,
+    pub(super) bounds: ImportBounds,
+    /// Of the source as it is.
+    pub(super) outer: Format,
+    pub(super) meter: &'a ImportMeter<'a>,
+    pub(super) progress: &'a dyn Fn(Progress),
+}
+
+impl Work<'_> {
+    /// Packs a raw image as it comes.
+    pub(super) fn pack_stream(
+        &self,
+        mut raw: impl Read,
+        incoming: &mut tempfile::NamedTempFile,
+    ) -> Result<pack::Packed, ImportError> {
+        self.pack_image(&mut Unmapped(&mut raw), self.outer, incoming)
+    }
+
+    fn pack_image(
+        &self,
+        image: &mut dyn RawImage,
+        format: Format,
+        incoming: &mut tempfile::NamedTempFile,
+    ) -> Result<pack::Packed, ImportError> {
+        let path = incoming.path().to_path_buf();
+        let (meter, progress) = (self.meter, self.progress);
+        let mut raw_bytes = 0;
+        let mut seen = |bytes: u64, data_bytes: u64| {
+            raw_bytes += bytes;
+            progress(Progress { source_bytes: meter.source_bytes(), raw_bytes });
+            meter.raw(bytes, data_bytes)
+        };
+        let packed = pack::pack(image, &mut Sparing::new(incoming.as_file()), &mut seen);
+        packed.map_err(|error| match error {
+            PackError::Read { source } => unreadable(format, source),
+            PackError::Exceeded(exceeded) => exceeded.into(),
+            PackError::Compress { source } => ImportError::Compress { source },
+            PackError::Write { source } => self.store.write_error(&path, source).into(),
+        })
+    }
+
+    /// A qcow2 image is read here and there, so it is put into a file first. Returns the digest of that file too.
+    pub(super) fn pack_qcow2(
+        &self,
+        source: impl Read,
+        incoming: &mut tempfile::NamedTempFile,
+    ) -> Result<(pack::Packed, Sha256), ImportError> {
+        let (mut spooled, sha256) = self.spool(source)?;
+        let rewound = spooled.as_file_mut().seek(SeekFrom::Start(0)).and_then(|_| spooled.as_file().try_clone());
+        let file: File = rewound.map_err(|source| ImportError::Source { source })?;
+        let mut reader = qcow2::Reader::open(BufReader::new(file))?;
+        self.bounds.check_promise(reader.header().disk_bytes)?;
+        Ok((self.pack_image(&mut reader, Format::Qcow2, incoming)?, sha256))
+    }
+
+    /// Takes the source, so that its decoder is gone when the image's tables come.
+    fn spool(&self, mut source: impl Read) -> Result<(tempfile::NamedTempFile, Sha256), ImportError> {
+        let mut hasher = Hasher::new();
+        let spooled = self.store.incoming()?;
+        let path = spooled.path().to_path_buf();
+        let mut spool = Sparing::new(spooled.as_file());
+        let mut buffer = vec![0; SPOOL_BYTES];
+        // What is not compressed is only read.
+        let format = if self.outer == Format::Qcow2 { Format::Raw } else { self.outer };
+        loop {
+            let bytes = fill(&mut source, &mut buffer).map_err(|error| unreadable(format, error))?;
+            if bytes == 0 {
+                break;
+            }
+            self.meter.spooled(bytes as u64)?;
+            hasher.update(&buffer[..bytes]);
+            spool.write_all(&buffer[..bytes]).map_err(|source| self.store.write_error(&path, source))?;
+            (self.progress)(Progress { source_bytes: self.meter.source_bytes(), raw_bytes: 0 });
+        }
+        drop(spool);
+        Ok((spooled, hasher.finish()))
+    }
+}
+
+impl<R: Read + Seek> RawImage for qcow2::Reader<R> {
+    fn fill(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        fill(self, buffer)
+    }
+
+    fn skip_zeros(&mut self, bytes: u64) -> io::Result<bool> {
+        qcow2::Reader::skip_zeros(self, bytes).map_err(io::Error::other)
+    }
+}
+
+/// Why the bytes of a source, or of what it holds, cannot be had: an error of what reads them, or of what bounds that.
+pub(super) fn unreadable(format: Format, error: io::Error) -> ImportError {
+    let error = match error.downcast::<BoundExceeded>() {
+        Ok(exceeded) => return exceeded.into(),
+        Err(error) => error,
+    };
+    let source = match error.downcast::<HistoryTooLong>() {
+        Ok(error) => return error.into(),
+        Err(error) => error,
+    };
+    match format {
+        Format::Raw => ImportError::Source { source },
+        Format::Gzip | Format::Xz | Format::Zstd | Format::Qcow2 => ImportError::Expand { format, source },
+    }
+}
