@@ -132,6 +132,9 @@ async fn whatever_does_not_fit_is_never_published_and_leaves_nothing() {
     let endless = Some(server.put("/endless.sig", File::new(Content::Generated { bytes: 10 * MIB })));
     let page = b"<html><body>not an image at all</body></html>".repeat(10);
     let page_url = server.put("/page", File::of(&page));
+    // A window of 256 MiB.
+    let window = [0x28, 0xb5, 0x2f, 0xfd, 0x00, (28 - 10) << 3, 1, 0, 0];
+    let window_url = server.put("/window", File::of(&window));
     type Expected = fn(&ArtifactError) -> bool;
     let cases: Vec<(&str, Wanted, Expected, bool)> = vec![
         (
@@ -169,6 +172,16 @@ async fn whatever_does_not_fit_is_never_published_and_leaves_nothing() {
             Wanted { signature_url: endless, keyring, ..good.clone() },
             |e| matches!(e, ArtifactError::SignatureHttp { source: HttpError::TooLarge { .. }, .. }),
             false,
+        ),
+        (
+            "a file that takes too much to expand",
+            Wanted {
+                uncompressed_sha256: Some(Sha256::of(b"x")),
+                role: Some(Role::Kernel),
+                ..wanted(&window_url, Sha256::of(&window))
+            },
+            |e| matches!(e, ArtifactError::Import(_)) && e.explain().contains("zstd window"),
+            true,
         ),
         ("no image", wanted(&page_url, Sha256::of(&page)), |e| matches!(e, ArtifactError::Import(_)), true),
     ];

@@ -5,6 +5,7 @@
 #![allow(clippy::wildcard_enum_match_arm, reason = "a fault that does not concern an operation is skipped")]
 
 mod artifacts;
+mod bombs;
 mod bundles;
 mod catalogue;
 mod disks;

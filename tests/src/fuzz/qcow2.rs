@@ -21,15 +21,17 @@ pub(super) fn check(input: &[u8]) {
     let wanted = header.disk_bytes.min(READ_BYTES_MAX);
     let whole = read(&mut reader, wanted, 64 << 10);
     let pieces = Reader::open(Cursor::new(input)).map(|mut reader| read(&mut reader, wanted, 777)).unwrap();
-    match (whole, pieces) {
-        (Some(whole), Some(pieces)) => {
+    let skipping = Reader::open(Cursor::new(input)).map(|mut reader| read_over_holes(&mut reader, wanted)).unwrap();
+    match (whole, pieces, skipping) {
+        (Some(whole), Some(pieces), Some(skipping)) => {
             assert_eq!(whole.len() as u64, wanted, "neither shorter nor longer than the header says");
             assert!(whole == pieces, "how it is read makes no difference");
+            assert!(whole == skipping, "what is skipped is zeros");
             if wanted == header.disk_bytes {
                 assert_eq!(reader.read(&mut [0; 8]).unwrap(), 0, "nothing comes after the disk");
             }
         }
-        (None, None) => {}
+        (None, None, None) => {}
         _ => panic!("an image is read or refused, however it is read"),
     }
 }
@@ -43,6 +45,20 @@ fn read(reader: &mut impl Read, bytes: u64, at_once: usize) -> Option<Vec<u8>> {
             Ok(0) => break,
             Ok(count) => out.extend(&buffer[..count]),
             Err(_) => return None,
+        }
+    }
+    Some(out)
+}
+
+/// The same, where each cluster that is a hole is skipped.
+fn read_over_holes(reader: &mut Reader<Cursor<&[u8]>>, bytes: u64) -> Option<Vec<u8>> {
+    let (mut out, cluster) = (Vec::new(), usize::try_from(reader.header().cluster_bytes()).unwrap());
+    while (out.len() as u64) < bytes {
+        let piece = cluster.min(usize::try_from(bytes).unwrap() - out.len());
+        if piece == cluster && reader.skip_zeros(cluster as u64).ok()? {
+            out.resize(out.len() + cluster, 0);
+        } else {
+            out.extend(read(reader, piece as u64, piece)?);
         }
     }
     Some(out)

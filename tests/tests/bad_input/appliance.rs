@@ -15,7 +15,7 @@ use firesteel_boot::{
 use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
 use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver, Trust};
 use firesteel_images::http::Limits;
-use firesteel_images::import::{Acquirer, ImageStore};
+use firesteel_images::import::{Acquirer, ImageStore, ImportBounds};
 use firesteel_kube::{Core, Objects, Status, life};
 use firesteel_resources::{
     BareMetalHost, BareMetalHostStatus, DiscoveredHost, HardwareData, HostJournal, Image, Receipt, Secret,
@@ -37,7 +37,7 @@ pub(crate) const ENDPOINTS: Endpoints =
 pub(crate) const LIMITS: Limits =
     Limits { bytes_max: 8 << 20, stall: Duration::from_secs(30), attempts_max: 2, pause: Duration::from_millis(1) };
 /// Less than the bombs of these tests expand to.
-pub(crate) const EXPANSION_FREE_BYTES: u64 = 4 << 20;
+pub(crate) const IMAGE_BYTES_MAX: u64 = 16 << 20;
 /// Nothing here takes so long; a wait that does is a failure.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
@@ -128,11 +128,12 @@ impl Appliance {
     fn start_on(core: Core, data: &Path, limits: Limits, trust: Trust, configs: ConfigSettings) -> Self {
         let images = ImageStore::open(&data.join("images")).unwrap();
         let acquirer = Acquirer::new(images, Some(&data.join("import"))).unwrap();
+        let bounds = ImportBounds { logical_bytes: IMAGE_BYTES_MAX, ..ImportBounds::default() };
         let ahead_s = Arc::new(AtomicI64::new(0));
         let config = Config {
             core: core.clone(),
             runtime: Arc::new(Clock { tokio: Tokio::new(), began: Timestamp::now(), ahead_s: Arc::clone(&ahead_s) }),
-            images: Arc::new(acquirer.with_limits(limits).with_expansion_free(EXPANSION_FREE_BYTES)),
+            images: Arc::new(acquirer.with_limits(limits).with_bounds(bounds)),
             bmc: Arc::new(SchemeDriver::default()),
             endpoints: ENDPOINTS,
             // There is no DHCP here.
