@@ -1,11 +1,11 @@
 //! `firesteel audit`: the appliance's audit log, as it is.
 
-use std::{io::Write as _, pin::pin};
+use std::pin::pin;
 
 use anyhow::Context as _;
 use futures_util::StreamExt as _;
 
-use super::Client;
+use super::{Client, output::print_bytes};
 
 /// # Errors
 /// When the appliance does not answer, refuses, or ends what is followed.
@@ -13,10 +13,8 @@ pub(crate) async fn run(client: &Client, follow: bool, tail: Option<usize>) -> a
     let tail = tail.map(|lines| format!("&tail={lines}")).unwrap_or_default();
     let (_, chunks) = client.download(&format!("/firesteel.dev/audit?follow={follow}{tail}")).await?;
     let mut chunks = pin!(chunks);
-    let mut output = std::io::stdout();
     while let Some(chunk) = chunks.next().await {
-        output.write_all(&chunk.context("reading the audit log")?)?;
-        output.flush()?;
+        print_bytes(&chunk.context("reading the audit log")?);
     }
     Ok(())
 }

@@ -13,6 +13,7 @@ mod halt;
 mod image;
 mod kinds;
 mod kubeconfig;
+mod output;
 mod plan;
 mod receipt;
 mod rehandoff;
@@ -35,6 +36,8 @@ use crate::{
 
 pub use client::Client;
 pub use describe::render as describe_page;
+pub use output::print_error;
+use output::{print_text, print_warning};
 
 /// Firesteel takes a server from power-on to a running, configured operating system.
 #[derive(Debug, Parser)]
@@ -188,8 +191,8 @@ pub enum Command {
     Watch {
         /// Only these hosts
         hosts: Vec<String>,
-        /// End when every host shown reached this state
-        #[arg(long, value_name = "STATE")]
+        /// End when every host shown reached this state, such as `provisioned`, or `new` before it has one
+        #[arg(long, value_name = "STATE", value_parser = watch::state)]
         until: Option<String>,
     },
     /// Let somebody in with a role, by a kubeconfig of his own; or out again
@@ -317,28 +320,12 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::RotateCa { finish, force } => rotate_ca::run(&client()?, finish, force).await,
         Command::Rekey => rekey::run(&client()?).await,
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut std::io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "firesteel", &mut script);
+            output::print_bytes(&script);
             Ok(())
         }
     }
-}
-
-/// The one place that writes to standard output.
-#[allow(clippy::print_stdout, reason = "a command's result belongs on standard output")]
-fn print_text(text: &str) {
-    print!("{text}");
-}
-
-/// Warnings of the appliance go beside the result, not into it.
-#[allow(clippy::print_stderr, reason = "warnings belong on standard error")]
-fn print_warning(text: &str) {
-    eprintln!("Warning: {}", table::clean(text));
-}
-
-/// An error with its causes, for the person who typed the command.
-#[allow(clippy::print_stderr, reason = "errors belong on standard error")]
-pub fn print_error(error: &anyhow::Error) {
-    eprintln!("firesteel: {}", table::clean(&format!("{error:#}")));
 }
 
 /// The exit code that an error has: 3 where all went well and something is unverified, else 1.

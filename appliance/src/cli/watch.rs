@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use firesteel_resources::{BareMetalHost, HostJournal};
+use firesteel_resources::{BareMetalHost, HostJournal, bare_metal_host::ProvisioningState};
 use futures_util::{StreamExt as _, future::Either, pin_mut};
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::Value;
@@ -14,6 +14,15 @@ use super::{
 
 /// How long to wait before a broken watch is opened again.
 const REOPEN: Duration = Duration::from_secs(1);
+
+/// A state that a host can have, as the list of hosts shows it. Another one would never be reached.
+pub(super) fn state(text: &str) -> Result<String, String> {
+    let states = ProvisioningState::ALL.map(|state| state.to_string());
+    if states.iter().any(|state| state == text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("no host has this state; the states are: {}", states.join(", ")))
+}
 
 /// What is known of one host.
 #[derive(Debug, Default)]
@@ -147,4 +156,23 @@ fn message(host: &BareMetalHost, journal: Option<&HostJournal>) -> String {
         journal.and_then(|journal| journal.status.reason.as_ref()).map(|reason| reason.text.clone()).unwrap_or_default()
     };
     cut(&clean(&format!("{state}: {what}")), terminal_width() * 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `watch --until ready` waited for ever.
+    #[test]
+    fn only_a_state_that_hosts_have_is_waited_for() {
+        for known in ["new", "provisioned", "externally provisioned", "powering off before delete"] {
+            assert_eq!(state(known), Ok(known.to_owned()));
+        }
+        for unknown in ["", "ready", "Provisioned", "error"] {
+            assert!(
+                state(unknown).is_err_and(|said| said.contains("available, provisioning, provisioned")),
+                "{unknown}"
+            );
+        }
+    }
 }

@@ -75,20 +75,29 @@ impl Pair {
         Ok(Self { name, own: median(&own)?, peer: median(&peer)?, limits })
     }
 
+    /// Of the peer's: throughput, and processor time of the server.
+    fn ratios(&self) -> (f64, f64) {
+        (self.own.throughput / self.peer.throughput, self.own.server_cpu / self.peer.server_cpu)
+    }
+
+    /// Whether the limits are held, of throughput and of processor time.
+    fn is_within(&self) -> (bool, bool) {
+        let (throughput, cpu) = self.ratios();
+        (throughput >= self.limits.throughput_min, self.limits.cpu_max.is_none_or(|most| cpu <= most))
+    }
+
     fn lines(&self) -> String {
         let Self { name, own, peer, limits } = self;
         let mut lines = format!("{name:4}  firesteel  {own}\n{name:4}  nginx      {peer}\n");
-        let throughput = own.throughput / peer.throughput;
-        let is_reached = throughput >= limits.throughput_min;
+        let ((throughput, cpu), (is_fast, is_frugal)) = (self.ratios(), self.is_within());
         lines += &format!(
             "{name:4}  throughput {throughput:.2} × nginx's, at least {:.2}: {}\n",
             limits.throughput_min,
-            word(is_reached)
+            word(is_fast)
         );
-        let cpu = own.server_cpu / peer.server_cpu;
         lines += &match limits.cpu_max {
             Some(most) => {
-                format!("{name:4}  CPU per GiB {cpu:.2} × nginx's, at most {most:.2}: {}\n", word(cpu <= most))
+                format!("{name:4}  CPU per GiB {cpu:.2} × nginx's, at most {most:.2}: {}\n", word(is_frugal))
             }
             None => format!("{name:4}  CPU per GiB {cpu:.2} × nginx's\n"),
         };
@@ -98,6 +107,12 @@ impl Pair {
 
 fn word(is_reached: bool) -> &'static str {
     if is_reached { "reached" } else { "MISSED" }
+}
+
+/// Whether all limits are held.
+pub(super) fn is_reached(plain: &Pair, tls: &Option<Pair>) -> bool {
+    let is_within = |pair: &Pair| pair.is_within() == (true, true);
+    is_within(plain) && tls.as_ref().is_some_and(is_within)
 }
 
 /// All lines. Without a pair there was nothing to measure, which reaches no limit.
@@ -140,10 +155,16 @@ mod tests {
         assert!(text.contains("throughput 0.90 × nginx's, at least 0.90: reached"), "{text}");
         assert!(text.contains("CPU per GiB 1.50 × nginx's, at most 1.50: reached"), "{text}");
         assert!(text.ends_with("serves no image over TLS: MISSED"), "{text}");
-        let slow =
-            Pair::new("TLS", [vec![figure(2.9, 1.0)], peer.clone()], Limits { throughput_min: 1.0, cpu_max: None });
-        let text = table(&pair, &Some(slow.unwrap()));
+        assert!(!is_reached(&pair, &None), "what is not measured reaches nothing");
+        let tls = |throughput| {
+            let own = vec![figure(throughput, 1.0)];
+            Some(Pair::new("TLS", [own, peer.clone()], Limits { throughput_min: 1.0, cpu_max: None }).unwrap())
+        };
+        let text = table(&pair, &tls(2.9));
         assert!(text.contains("throughput 0.97 × nginx's, at least 1.00: MISSED"), "{text}");
+        assert!(!is_reached(&pair, &tls(2.9)) && is_reached(&pair, &tls(3.0)));
+        let costly = [vec![figure(3.0, 0.2)], peer.clone()];
+        assert!(!is_reached(&Pair::new("HTTP", costly, limits).unwrap(), &tls(3.0)));
         assert!(Pair::new("HTTP", [Vec::new(), peer], limits).is_err());
     }
 }

@@ -50,9 +50,12 @@ fn what_a_bundle_has_is_golden_without_a_network() {
     let chosen = metadata("44.1", &formats);
     fs::write(&stable, &chosen).unwrap();
     // A bundle does not replace what somebody chose, unless that is wanted.
-    let told = output(&mut image(&there, &["import", "--bundle", path]));
+    let kept = run(&mut image(&there, &["import", "--bundle", path]));
+    let (told, refused) = (String::from_utf8_lossy(&kept.stdout), String::from_utf8_lossy(&kept.stderr));
     let digits = Sha256::of(&chosen).to_string()[..12].to_owned();
-    assert!(told.contains("1 images") && told.contains(&digits) && told.contains("--replace-streams"), "{told}");
+    assert_eq!(kept.status.code(), Some(1), "its metadata is not in its place");
+    assert!(told.contains("1 images") && refused.contains(&digits), "{told}{refused}");
+    assert!(refused.contains("--replace-streams"), "{refused}");
     assert_eq!(fs::read(&stable).unwrap(), chosen);
     let told = output(&mut image(&there, &["import", "--bundle", path, "--replace-streams"]));
     assert!(told.contains("in the place of another") && told.contains(&digits), "{told}");
@@ -73,6 +76,28 @@ fn what_a_bundle_has_is_golden_without_a_network() {
     // A bundle can be handed on.
     let onward = there.folder().join("onward.bundle");
     output(&mut image(&there, &["export", "--bundle", onward.to_str().unwrap(), "--stream", "stable"]));
+}
+
+/// A bundle that was taken in, and whose metadata could not be written, was called a success.
+#[test]
+fn metadata_that_cannot_be_written_is_an_error() {
+    let server = FileServer::start();
+    publish(&server, "44.1", 4);
+    let here = Appliance::start(PROGRAM);
+    follow(&here, &json!({"url": server.url("/stable.json")}));
+    until(&here, "the stamp", is_stamped);
+    let bundle = here.folder().join("site.bundle");
+    let mut export = here.command();
+    output(export.args(["image", "export", "--bundle"]).arg(&bundle).arg("--data").arg(here.data()));
+    let there = here.folder().join("other");
+    // Where it would be made before it is put in its place.
+    fs::create_dir_all(there.join("streams/.stable.json.new")).unwrap();
+    let mut import = here.command();
+    let failed = run(import.args(["image", "import", "--bundle"]).arg(&bundle).arg("--data").arg(&there));
+    let said = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{said}");
+    assert!(said.contains("stream stable: writing") && said.contains("stable.json"), "{said}");
+    assert!(String::from_utf8_lossy(&failed.stdout).contains("1 images"), "the images are there all the same");
 }
 
 #[test]

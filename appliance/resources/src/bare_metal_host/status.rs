@@ -115,6 +115,21 @@ pub enum ProvisioningState {
 }
 
 impl ProvisioningState {
+    pub const ALL: [Self; 12] = [
+        Self::New,
+        Self::Unmanaged,
+        Self::Registering,
+        Self::Inspecting,
+        Self::Preparing,
+        Self::Available,
+        Self::Provisioning,
+        Self::Provisioned,
+        Self::ExternallyProvisioned,
+        Self::Deprovisioning,
+        Self::PoweringOff,
+        Self::Deleting,
+    ];
+
     /// The word as it stands in the status.
     #[must_use]
     pub fn word(self) -> &'static str {

@@ -221,43 +221,67 @@ pub(super) fn import(
         report.images.len(),
         report.files.len()
     );
+    let mut unplaced = Vec::new();
     for (name, sha256) in &report.streams {
-        let document = store.file(sha256).context("looking at the image store")?;
-        let document = document.with_context(|| format!("the metadata of the stream {name} is gone already"))?;
-        let bytes = std::fs::read(&document.path).with_context(|| format!("reading {}", document.path.display()))?;
-        match place(folder, name, (&bytes, sha256), replaces_streams) {
-            Ok(text) => told += &format!("  stream {name}: {text}\n"),
-            Err(error) => told += &format!("  stream {}: {error:#}\n", clean(name)),
+        match place_stored(store, folder, (name.as_str(), sha256), replaces_streams) {
+            Ok(Placed::Follow(text)) => told += &format!("  stream {}: {text}\n", clean(name)),
+            Ok(Placed::Kept(text)) => unplaced.push(format!("stream {}: {text}", clean(name))),
+            Err(error) => unplaced.push(format!("stream {}: {}", clean(name), clean(&format!("{error:#}")))),
         }
     }
     print_text(&told);
-    if report.is_whole() { Ok(()) } else { Err(anyhow::anyhow!(missing(&report))) }
+    match shortfall(&report, &unplaced) {
+        None => Ok(()),
+        Some(text) => Err(anyhow::anyhow!(text)),
+    }
 }
 
-/// Puts a stream's metadata where it is followed; returns what became of it. A bundle says of its images what they are,
+/// What became of a stream's metadata.
+#[derive(Debug)]
+enum Placed {
+    /// It is where it is followed.
+    Follow(String),
+    /// What was there stays.
+    Kept(String),
+}
+
+/// Places metadata that the store took in.
+fn place_stored(
+    store: &ImageStore,
+    folder: &StreamFolder,
+    (name, sha256): (&str, &Sha256),
+    replaces: bool,
+) -> anyhow::Result<Placed> {
+    let document = store.file(sha256).context("looking at the image store")?;
+    let document = document.context("its metadata is gone already; take the bundle in again")?;
+    let bytes = std::fs::read(&document.path).with_context(|| format!("reading {}", document.path.display()))?;
+    place(folder, name, (&bytes, sha256), replaces)
+}
+
+/// Puts a stream's metadata where it is followed. A bundle says of its images what they are,
 /// and this document of which stream they are: it is not to prove itself in the place of one that somebody chose.
 fn place(
     folder: &StreamFolder,
     name: &str,
     (bytes, sha256): (&[u8], &Sha256),
     replaces: bool,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Placed> {
     let here = match folder.read(&format!("{name}.json")) {
         Ok(here) => Some(format!("sha256 {}", short(&Sha256::of(&here)))).filter(|_| here != bytes),
         Err(error) if is_missing(&error) => None,
         Err(error) => Some(format!("unread: {:#}", error.root_cause())),
     };
     if let Some(here) = here.as_ref().filter(|_| !replaces) {
-        return Ok(format!(
+        return Ok(Placed::Kept(format!(
             "streams/{name}.json ({here}) stays, for the bundle's is another (sha256 {}); --replace-streams takes that",
             short(sha256)
-        ));
+        )));
     }
     let file = folder.put(name, bytes)?;
     // A bundle can be handed on.
     folder.keep(name, bytes)?;
     let instead = here.map(|here| format!(", in the place of another ({here})")).unwrap_or_default();
-    Ok(format!("follow it with spec.source.file: {file} (sha256 {}){instead}", short(sha256)))
+    Ok(Placed::Follow(format!("follow it with spec.source.file: {file} (sha256 {}){instead}", short(sha256))))
 }
 
 fn is_missing(error: &anyhow::Error) -> bool {
@@ -268,6 +292,18 @@ fn is_missing(error: &anyhow::Error) -> bool {
 /// As `image ls` shows it.
 fn short(digest: &Sha256) -> String {
     digest.to_string().chars().take(12).collect()
+}
+
+/// What of a bundle is not where it should be, and what to do about it. `None`: all is.
+fn shortfall(report: &Report, unplaced: &[String]) -> Option<String> {
+    let mut texts = Vec::new();
+    if !report.is_whole() {
+        texts.push(missing(report));
+    }
+    if !unplaced.is_empty() {
+        texts.push(format!("not all metadata of its streams was put in its place\n  {}", unplaced.join("\n  ")));
+    }
+    (!texts.is_empty()).then(|| texts.join("\n"))
 }
 
 /// What a bundle names and the store did not take.
@@ -291,12 +327,20 @@ mod tests {
     fn metadata_that_is_here_stays_until_somebody_says_otherwise() {
         let data = tempfile::tempdir().unwrap();
         let folder = StreamFolder::open(data.path()).unwrap();
-        let put = |bytes: &[u8], replaces| place(&folder, "stable", (bytes, &Sha256::of(bytes)), replaces).unwrap();
+        let placed = |bytes: &[u8], replaces| place(&folder, "stable", (bytes, &Sha256::of(bytes)), replaces).unwrap();
+        let put = |bytes: &[u8], replaces| match placed(bytes, replaces) {
+            Placed::Follow(text) => text,
+            Placed::Kept(text) => panic!("{text}"),
+        };
+        let keep = |bytes: &[u8]| match placed(bytes, false) {
+            Placed::Kept(text) => text,
+            Placed::Follow(text) => panic!("{text}"),
+        };
         let digest = |bytes: &[u8]| short(&Sha256::of(bytes));
         let new = put(b"1", false);
         assert_eq!(new, format!("follow it with spec.source.file: stable.json (sha256 {})", digest(b"1")));
         assert_eq!(put(b"1", false), new, "the same again");
-        let kept = put(b"2", false);
+        let kept = keep(b"2");
         let says = |text: &str, what: &str| assert!(text.contains(what), "{text}");
         for what in [digest(b"1"), digest(b"2"), "--replace-streams".to_owned(), "stays".to_owned()] {
             says(&kept, &what);
@@ -315,8 +359,22 @@ mod tests {
         // What cannot be read is not replaced either.
         std::fs::remove_file(data.path().join("stable.json")).unwrap();
         std::os::unix::fs::symlink("elsewhere", data.path().join("stable.json")).unwrap();
-        says(&put(b"1", false), "not a regular file) stays");
+        says(&keep(b"1"), "not a regular file) stays");
         assert!(data.path().join("stable.json").is_symlink());
         assert!(place(&folder, "a/b", (b"1", &Sha256::of(b"1")), true).is_err());
+    }
+
+    /// A bundle whose metadata was not put in its place was called taken in.
+    #[test]
+    fn what_is_not_in_its_place_is_an_error_that_names_it() {
+        let whole = Report::default();
+        assert_eq!(shortfall(&whole, &[]), None);
+        let unplaced = ["stream stable: it stays".to_owned(), "stream next: writing it".to_owned()];
+        let said = shortfall(&whole, &unplaced).unwrap();
+        assert!(said.contains("stream stable: it stays\n  stream next") && !said.contains("was taken"), "{said}");
+        let cut = Report { ended: Some("the archive ends before it".to_owned()), ..Report::default() };
+        let said = shortfall(&cut, &unplaced).unwrap();
+        assert!(said.contains("not all of the bundle was taken: the archive ends"), "{said}");
+        assert!(said.contains("stream stable"), "{said}");
     }
 }

@@ -6,8 +6,8 @@
 //! - `pipeline`: `curl | zstd -dc | dd oflag=direct bs=4M`, with an fsync;
 //! - `limit`: the used bytes of the raw image written in sequence with direct I/O.
 //!
-//! After each run the disk is compared with the image. Needs root (loop devices), curl, zstd,
-//! mkfs.ext4.
+//! After each run the disk is compared with the image. A write that is slower than the pipeline makes
+//! the program fail. Needs root (loop devices), curl, zstd, mkfs.ext4.
 
 mod cases;
 mod image;
@@ -51,7 +51,9 @@ fn main() -> Result<()> {
     let image = image::prepare(&dir, arguments.size, arguments.used.unwrap_or(arguments.size * 3 / 10))?;
     let server = server::serve(image.stream_path.clone())?;
     let results = cases::run(&dir, &image, &server, arguments.reps)?;
-    cases::print(&image, &results);
+    if !cases::print(&image, &results) {
+        bail!("the write is slower than the pipeline");
+    }
     Ok(())
 }
 

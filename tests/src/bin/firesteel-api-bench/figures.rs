@@ -4,6 +4,9 @@
 
 use std::time::Duration;
 
+/// Of a figure that is not within its limit.
+const MISSED: &str = "NO";
+
 /// Where a figure has to stay.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Limit {
@@ -38,11 +41,17 @@ impl Figures {
             (Limit::AsPeer, Some((name, peer))) => (format!("<= {name}'s"), Some(figure <= peer)),
             (Limit::AsPeer | Limit::None, _) => (String::new(), None),
         };
-        let within = within.map_or("", |within| if within { "yes" } else { "NO" });
+        let within = within.map_or("", |within| if within { "yes" } else { MISSED });
         let peer = peer.map_or(String::new(), |(name, figure)| format!("{name} {} {unit}", rounded(figure)));
         let row = [what.to_owned(), format!("{} {unit}", rounded(figure)), limit_text, within.to_owned(), peer];
         eprintln!("{}", row.join("  "));
         self.rows.push(row);
+    }
+
+    /// What is not within its limit, each with its figure.
+    pub(crate) fn missed(&self) -> Vec<String> {
+        let missed = self.rows.iter().filter(|row| row[3] == MISSED);
+        missed.map(|[what, figure, limit, ..]| format!("{what}: {figure}, {limit}")).collect()
     }
 
     pub(crate) fn print(&self) {
@@ -100,4 +109,24 @@ pub(crate) fn machine() -> String {
     let load = load.split(' ').take(3).collect::<Vec<_>>().join(" ");
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     format!("load {load}, {cores} cores")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A run that missed its limits ended like one that held them.
+    #[test]
+    fn what_is_not_within_its_limit_is_named() {
+        let mut figures = Figures::default();
+        figures.row("held", 10.0, "ms", Limit::AtMost(10.0), None);
+        figures.row("without a limit", 1e9, "ms", Limit::None, Some(("peer", 1.0)));
+        figures.row("as the peer", 5.0, "/s", Limit::AsPeer, Some(("peer", 5.0)));
+        assert_eq!(figures.missed(), Vec::<String>::new());
+        figures.row("page", 11.0, "ms", Limit::AtMost(10.0), None);
+        figures.row("updates", 9.0, "/s", Limit::AtLeast(10.0), None);
+        figures.row("puts", 4.0, "/s", Limit::AsPeer, Some(("peer", 5.0)));
+        assert_eq!(figures.missed().len(), 3);
+        assert_eq!(figures.missed()[0], "page: 11.0 ms, <= 10 ms");
+    }
 }

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Clients and server share the machine, and the two stores share the disk. Each figure is printed with its
-//! limit and with a peer's figure; nothing fails by speed. Needs etcd ([`qemu/lab bench api`] fetches it);
+//! limit and with a peer's figure, and one that is not within its limit makes the program fail. Needs etcd ([`qemu/lab bench api`] fetches it);
 //! without it its column is left out, and it is said.
 
 mod api;
@@ -20,7 +20,7 @@ mod stores;
 
 use std::{path::PathBuf, time::Duration};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 use clap::Parser;
 
 use appliance::Appliance;
@@ -87,6 +87,8 @@ fn main() -> Result<()> {
     })?;
     figures.note(&format!("after: {}", machine()));
     figures.print();
+    let missed = figures.missed();
+    ensure!(missed.is_empty(), "not within their limits: {}", missed.join("; "));
     Ok(())
 }
 
