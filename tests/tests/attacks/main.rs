@@ -7,6 +7,7 @@
 //! | `fetched` | a hello with a token whose kernel or initramfs was not sent, whole or in part, or of another program |
 //! | `forged` | receipts of an installation that was not carried out as planned: another disk, zero lengths, missing files, no boot entry, another order, impossible times |
 //! | `identity` | a hello with empty, zero, swapped and foreign UUID, with another serial number; an inspection of another machine |
+//! | `imports` | images that ask for gigabytes to be expanded, many at a time; a disk that its header makes too large |
 //! | `live` | a boot script while the agent is at work |
 //! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
 //! | `timeline` | a flood of requests against the evidence in the timeline |
@@ -22,6 +23,7 @@ mod fetched;
 mod forged;
 mod host_agent;
 mod identity;
+mod imports;
 mod live;
 mod restarts;
 mod said;
