@@ -82,7 +82,7 @@ pub enum AcquireError {
     Spool { path: PathBuf, source: std::io::Error },
     #[error("the import of {url} ended unexpectedly")]
     Ended { url: String },
-    #[error("{PLACES_MAX} images are under way or wait already")]
+    #[error("{} images are under way or wait already", PLACES_MAX)]
     Crowded,
 }
 
