@@ -1,7 +1,7 @@
 //! Which address belongs to whom: leases, offers, declined addresses and what is free.
 //!
 //! An address of a pool is always in exactly one place: free, offered, leased (also after the lease
-//! ended, so that its owner finds it again) or resting. [`Book::settle`] restores that after each
+//! ended, so that its owner finds it again) or resting ([`crate::quarantine`]). [`Book::settle`] restores that after each
 //! change, so nobody else touches `free`.
 //!
 //! Leases are keyed by the hardware address (`chaddr`), not by the client identifier (61). In one
@@ -12,6 +12,9 @@
 //!
 //! It must not know packets.
 
+mod looking;
+
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 
@@ -19,6 +22,8 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::Mac;
 use crate::config::{Config, LEASE_TIME_MAX, Subnet};
+use crate::quarantine::{DeclineOutcome, Quarantine, Rest};
+use looking::Looking;
 
 /// How long an offer is kept for its client. EDK2 and Intel's ROMs collect offers for up to 16 s
 /// and may repeat the REQUEST for as long again.
@@ -28,11 +33,6 @@ pub const OFFER_HOLD: SignedDuration = SignedDuration::from_secs(60);
 pub const OFFER_HOLD_MIN: SignedDuration = SignedDuration::from_secs(2);
 /// More offers at a time than hosts that can be powered on together.
 pub const OFFERS_MAX: usize = 4096;
-/// How long a declined address rests: somebody uses it without asking us, and that takes a person
-/// to find out.
-pub const DECLINE_REST: SignedDuration = SignedDuration::from_secs(3600);
-/// More declined addresses than this are a client that lies, not conflicts: the oldest goes back.
-pub const RESTING_MAX: usize = 256;
 /// What is loaded at start; more than any pool and its reservations hold.
 pub const LEASES_MAX: usize = 131_072;
 
@@ -46,18 +46,12 @@ pub struct Lease {
     pub hostname: Option<String>,
 }
 
-/// A declined address and the end of its rest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Rest {
-    pub address: Ipv4Addr,
-    pub until: Timestamp,
-}
-
 /// What has to be on disk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseChange {
     /// This is the client's only lease and the address's only holder: whatever else is on record of
-    /// either goes. (Told by the new lease alone, so that one failed write leaves no old owner behind.)
+    /// either goes, a rest of the address too. (Told by the new lease alone, so that one failed write leaves no old
+    /// owner behind.)
     Keep(Lease),
     /// The client has no lease.
     Forget(Mac),
@@ -115,13 +109,13 @@ pub(crate) struct Book {
     offers: BTreeMap<Mac, Offer>,
     offered: BTreeMap<Ipv4Addr, Mac>,
     by_hold: BTreeSet<(Timestamp, Mac)>,
-    resting: BTreeMap<Ipv4Addr, Timestamp>,
+    quarantine: Quarantine,
     reserved: BTreeMap<Ipv4Addr, Mac>,
     free: BTreeSet<Ipv4Addr>,
 }
 
 impl Book {
-    pub(crate) fn load(config: &Config, leases: Vec<Lease>, rests: Vec<Rest>, now: Timestamp) -> Self {
+    pub(crate) fn load(config: &Config, leases: Vec<Lease>, mut rests: Vec<Rest>, now: Timestamp) -> Self {
         let mut book = Self::default();
         let latest = SignedDuration::try_from(LEASE_TIME_MAX).ok().and_then(|time| now.checked_add(time).ok());
         for mut lease in leases.into_iter().take(LEASES_MAX) {
@@ -133,8 +127,13 @@ impl Book {
                 book.record(config, lease);
             }
         }
-        for Rest { address, until } in rests {
-            book.rest(config, address, until);
+        // Those that began last are sure to rest still.
+        rests.sort_by_key(|rest| Reverse(rest.until));
+        for rest in rests {
+            // Leased since: the pool was empty, or its owner went on with it.
+            if !book.is_leased(rest.address, now) {
+                book.quarantine.load(config, rest, now);
+            }
         }
         book.reconfigure(config);
         book
@@ -166,7 +165,8 @@ impl Book {
 
     /// The address for a client that looks for one: its reservation, its pending offer, the one that
     /// it had, the one that it wishes, one that nobody ever had, the one unused for the longest
-    /// time, and last an offer that was not taken up (RFC 2131 §4.3.1).
+    /// time, an offer that was not taken up (RFC 2131 §4.3.1), and last the one that rests for the longest time. What the
+    /// client itself declined comes after all others.
     pub(crate) fn choose(
         &self,
         config: &Config,
@@ -175,38 +175,10 @@ impl Book {
         wish: Option<Ipv4Addr>,
         now: Timestamp,
     ) -> Option<Ipv4Addr> {
-        let reserved = config.reservations.get(&mac).map(|reservation| reservation.address);
-        let had = self.leases.get(&mac).map(|lease| lease.address);
-        [reserved, self.offer_of(mac), had, wish]
-            .into_iter()
-            .flatten()
-            .find(|address| self.may_have(config, subnet, mac, *address, now).is_ok())
-            .or_else(|| self.unused(config, subnet, mac))
-            .or_else(|| self.long_ended(config, subnet, mac, now))
-            .or_else(|| self.not_taken_up(config, subnet, mac, now))
-    }
-
-    fn unused(&self, config: &Config, subnet: &Subnet, mac: Mac) -> Option<Ipv4Addr> {
-        let pool = config.open_to(subnet.pool?, mac);
-        self.free.range(pool.first..=pool.last).next().copied()
-    }
-
-    fn long_ended(&self, config: &Config, subnet: &Subnet, mac: Mac, now: Timestamp) -> Option<Ipv4Addr> {
-        self.by_expiry
-            .iter()
-            .take_while(|(expired_at, _)| *expired_at <= now)
-            .filter_map(|(_, owner)| self.leases.get(owner))
-            .map(|lease| lease.address)
-            .find(|address| self.may_have(config, subnet, mac, *address, now).is_ok())
-    }
-
-    fn not_taken_up(&self, config: &Config, subnet: &Subnet, mac: Mac, now: Timestamp) -> Option<Ipv4Addr> {
-        let mut early = self.by_hold.iter().take_while(|(until, _)| *until - OFFER_HOLD + OFFER_HOLD_MIN <= now);
-        early.find_map(|(_, owner)| {
-            let address = self.offers.get(owner)?.address;
-            let free_otherwise = self.fits(config, subnet, mac, address).is_ok() && !self.is_held(mac, address, now);
-            (free_otherwise && !self.resting.contains_key(&address)).then_some(address)
-        })
+        let looking = Looking { book: self, config, subnet, mac, now };
+        let is_other = |address| !self.quarantine.was_declined(mac, address, now);
+        let any = || looking.choose(wish, &|_| true);
+        looking.choose(wish, &is_other).or_else(|| self.quarantine.is_decliner(mac, now).then(any).flatten())
     }
 
     /// Whether this client may have this address now.
@@ -222,6 +194,8 @@ impl Book {
         self.is_available(mac, address, now)?;
         let reserved = config.reservations.get(&mac).map(|reservation| reservation.address);
         match reserved.filter(|reserved| *reserved != address && subnet.network.contains(*reserved)) {
+            // One that it declined is none that it has to go to.
+            Some(reserved) if self.quarantine.was_declined(mac, reserved, now) => Ok(()),
             Some(reserved) if self.is_available(mac, reserved, now).is_ok() => Err(Refusal::HasAnother),
             Some(_) | None => Ok(()),
         }
@@ -245,7 +219,7 @@ impl Book {
     }
 
     fn is_available(&self, mac: Mac, address: Ipv4Addr, now: Timestamp) -> Result<(), Refusal> {
-        if self.resting.get(&address).is_some_and(|until| *until > now) {
+        if self.quarantine.rests(address, now) {
             return Err(Refusal::Resting);
         }
         let offered = self.offered.get(&address).filter(|owner| **owner != mac);
@@ -254,25 +228,37 @@ impl Book {
     }
 
     fn is_held(&self, mac: Mac, address: Ipv4Addr, now: Timestamp) -> bool {
-        let holder = self.holders.get(&address).filter(|holder| **holder != mac);
-        holder.and_then(|holder| self.leases.get(holder)).is_some_and(|lease| lease.expires_at > now)
+        self.holders.get(&address).is_some_and(|holder| *holder != mac) && self.is_leased(address, now)
     }
 
+    fn is_leased(&self, address: Ipv4Addr, now: Timestamp) -> bool {
+        let holder = self.holders.get(&address).and_then(|holder| self.leases.get(holder));
+        holder.is_some_and(|lease| lease.expires_at > now)
+    }
+
+    /// Sets an address aside for a client; where it rested, that is over.
     pub(crate) fn offer(&mut self, config: &Config, mac: Mac, address: Ipv4Addr, now: Timestamp) {
         self.end_offer(config, mac);
         if let Some(other) = self.offered.get(&address).copied() {
             self.end_offer(config, other);
         }
         if self.offers.len() >= OFFERS_MAX
-            && let Some((_, oldest)) = self.by_hold.first().copied()
+            && let Some(oldest) = self.oldest_offer(config)
         {
             self.end_offer(config, oldest);
         }
+        self.quarantine.end(address);
         let until = now + OFFER_HOLD;
         self.offers.insert(mac, Offer { address, until });
         self.offered.insert(address, mac);
         self.by_hold.insert((until, mac));
         self.settle(config, address);
+    }
+
+    /// Whose offer goes where there are too many: that of a stranger, while there is one.
+    fn oldest_offer(&self, config: &Config) -> Option<Mac> {
+        let mut macs = self.by_hold.iter().map(|(_, mac)| *mac);
+        macs.find(|mac| !config.is_known(*mac)).or_else(|| self.by_hold.first().map(|(_, mac)| *mac))
     }
 
     pub(crate) fn end_offer(&mut self, config: &Config, mac: Mac) {
@@ -299,8 +285,14 @@ impl Book {
         }
     }
 
-    /// Somebody else uses the address: nobody gets it for a while.
-    pub(crate) fn decline(&mut self, config: &Config, mac: Mac, address: Ipv4Addr, now: Timestamp) -> Vec<LeaseChange> {
+    /// Another machine uses the address, says this client: it has neither lease nor offer of it any more.
+    pub(crate) fn decline(
+        &mut self,
+        config: &Config,
+        mac: Mac,
+        address: Ipv4Addr,
+        now: Timestamp,
+    ) -> (DeclineOutcome, Vec<LeaseChange>) {
         let mut changes = Vec::new();
         if self.offer_of(mac) == Some(address) {
             self.end_offer(config, mac);
@@ -309,17 +301,18 @@ impl Book {
             self.forget(config, mac);
             changes.push(LeaseChange::Forget(mac));
         }
-        let until = now + DECLINE_REST;
-        self.rest(config, address, until);
-        changes.push(LeaseChange::Rest(Rest { address, until }));
-        changes
+        let outcome = self.quarantine.decline(config, mac, address, now);
+        if let DeclineOutcome::Rests { until } = outcome {
+            changes.push(LeaseChange::Rest(Rest { address, until }));
+        }
+        self.settle(config, address);
+        (outcome, changes)
     }
 
     /// When [`Book::expire`] has something to do.
     pub(crate) fn next_end(&self) -> Option<Timestamp> {
         let offers = self.by_hold.first().map(|(until, _)| *until);
-        let rests = self.resting.values().min().copied();
-        offers.into_iter().chain(rests).min()
+        offers.into_iter().chain(self.quarantine.next_end()).min()
     }
 
     pub(crate) fn expire(&mut self, config: &Config, now: Timestamp) {
@@ -327,10 +320,7 @@ impl Book {
             debug_assert!(self.offers.get(&mac).is_some_and(|offer| offer.until == until));
             self.end_offer(config, mac);
         }
-        let over: Vec<_> =
-            self.resting.iter().filter(|(_, until)| **until <= now).map(|(address, _)| *address).collect();
-        for address in over {
-            self.resting.remove(&address);
+        for address in self.quarantine.expire(now) {
             self.settle(config, address);
         }
     }
@@ -355,17 +345,6 @@ impl Book {
         }
     }
 
-    fn rest(&mut self, config: &Config, address: Ipv4Addr, until: Timestamp) {
-        if self.resting.len() >= RESTING_MAX
-            && let Some(oldest) = self.resting.iter().min_by_key(|(_, until)| **until).map(|(address, _)| *address)
-        {
-            self.resting.remove(&oldest);
-            self.settle(config, oldest);
-        }
-        self.resting.insert(address, until);
-        self.settle(config, address);
-    }
-
     /// Puts the address into `free` or takes it out, whichever the other books say.
     fn settle(&mut self, config: &Config, address: Ipv4Addr) {
         let pooled =
@@ -374,7 +353,7 @@ impl Book {
             || self.reserved.contains_key(&address)
             || self.holders.contains_key(&address)
             || self.offered.contains_key(&address)
-            || self.resting.contains_key(&address);
+            || self.quarantine.contains(address);
         if pooled && !used {
             self.free.insert(address);
         } else {

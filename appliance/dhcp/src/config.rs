@@ -109,8 +109,8 @@ pub struct Config {
     pub domain: Option<String>,
     pub lease_time: Duration,
     pub reservations: BTreeMap<Mac, Reservation>,
-    /// The machines that somebody knows: the last part of each pool is theirs alone, so that a flood
-    /// of made-up machines leaves addresses for them. `None`: all machines are alike.
+    /// The machines that people know: the last part of each pool is theirs alone, so that a flood
+    /// of made-up machines leaves addresses for them. `None`: that is not read yet, and none is a stranger.
     pub known: Option<BTreeSet<Mac>>,
 }
 
@@ -225,15 +225,17 @@ impl Config {
         address == self.server_address || self.subnets().any(|subnet| subnet.router == Some(address))
     }
 
+    /// Whether people know this machine.
+    pub(crate) fn is_known(&self, mac: Mac) -> bool {
+        self.known.as_ref().is_none_or(|known| known.contains(&mac))
+    }
+
     /// The part of a pool that this machine may have addresses of.
     pub(crate) fn open_to(&self, pool: Pool, mac: Mac) -> Pool {
-        match &self.known {
-            Some(known) if !known.contains(&mac) => {
-                let addresses = u32::from(pool.last).saturating_sub(u32::from(pool.first)).saturating_add(1);
-                Pool { last: Ipv4Addr::from(u32::from(pool.last) - addresses / KNOWN_SHARE), ..pool }
-            }
-            Some(_) | None => pool,
+        if self.is_known(mac) {
+            return pool;
         }
+        Pool { last: Ipv4Addr::from(u32::from(pool.last) - pool.len() / KNOWN_SHARE), ..pool }
     }
 }
 

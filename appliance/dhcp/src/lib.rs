@@ -14,15 +14,14 @@ mod config;
 mod hardware;
 mod mac;
 pub mod probe;
+mod quarantine;
 mod rate;
 mod relay;
 mod reply;
 mod server;
 pub mod wire;
 
-pub use book::{
-    DECLINE_REST, LEASES_MAX, Lease, LeaseChange, OFFER_HOLD, OFFER_HOLD_MIN, OFFERS_MAX, RESTING_MAX, Refusal, Rest,
-};
+pub use book::{LEASES_MAX, Lease, LeaseChange, OFFER_HOLD, OFFER_HOLD_MIN, OFFERS_MAX, Refusal};
 pub use classify::{Class, Client};
 pub use config::{
     Config, ConfigError, KNOWN_SHARE, LEASE_TIME_MAX, LEASE_TIME_MIN, Network, POOL_ADDRESSES_MAX, Pool,
@@ -30,6 +29,9 @@ pub use config::{
 };
 pub use hardware::OtherHardware;
 pub use mac::{Mac, ParseMacError};
+pub use quarantine::{DECLINE_REST, DeclineOutcome, RESTING_MAX, RESTS_PER_CLIENT, Rest};
 pub use reply::{BOOT_FILE_BYTES_MAX, BootAnswer, Destination};
-pub use server::{Arrival, BootAnswers, COMMITS_MAX, CommitId, Dropped, Engine, Event, Output, Transmit, What};
+pub use server::{
+    Arrival, BootAnswers, COMMITS_MAX, COMMITS_STRANGERS_MAX, CommitId, Dropped, Engine, Event, Output, Transmit, What,
+};
 pub use wire::check;

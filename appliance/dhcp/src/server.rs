@@ -19,15 +19,19 @@
 //!
 //! It must not know sockets, files, resources or boot files.
 
+mod given_back;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 
 use jiff::{SignedDuration, Timestamp};
 
-use crate::book::{Book, Lease, LeaseChange, Refusal, Rest};
+use crate::Mac;
+use crate::book::{Book, Lease, LeaseChange, Refusal};
 use crate::classify::Client;
-use crate::config::{Config, ConfigError, Subnet};
+use crate::config::{Config, ConfigError, KNOWN_SHARE, Subnet};
 use crate::hardware::{self, OtherHardware};
+use crate::quarantine::{DeclineOutcome, Rest};
 use crate::rate::Rates;
 use crate::relay;
 use crate::reply::{Asked, BOOT_FILE_BYTES_MAX, BootAnswer, Destination};
@@ -36,6 +40,8 @@ use crate::wire::{self, MessageType, Operation, Packet, code};
 /// ACKs that wait for the disk. One batch of the lease database holds some hundred; beyond that the
 /// disk does not keep up, and clients that ask again later are the best queue.
 pub const COMMITS_MAX: usize = 1024;
+/// Of these, what strangers may have waiting: the rest is for known hosts.
+pub const COMMITS_STRANGERS_MAX: usize = COMMITS_MAX - COMMITS_MAX / KNOWN_SHARE as usize;
 /// RFC 1542 §4.1.1: more hops are a loop of relays.
 const HOPS_MAX: u8 = 16;
 /// What a client that boots gets, if anything; must not block.
@@ -95,8 +101,15 @@ pub enum What {
     Released {
         address: Ipv4Addr,
     },
+    /// A RELEASE of a known host's address. Anybody can say it in the host's name, so it changes nothing: the lease ends
+    /// by its time.
+    ReleaseIgnored {
+        address: Ipv4Addr,
+    },
+    /// The client says that another machine uses its address.
     Declined {
         address: Ipv4Addr,
+        outcome: DeclineOutcome,
     },
     Refused {
         address: Ipv4Addr,
@@ -138,6 +151,7 @@ struct Waiting {
     granted: Option<(Transmit, Timestamp)>,
     client: Client,
     address: Ipv4Addr,
+    is_stranger: bool,
 }
 
 /// The server of one interface.
@@ -147,6 +161,8 @@ pub struct Engine {
     book: Book,
     rates: Rates,
     waiting: BTreeMap<CommitId, Waiting>,
+    /// How many of these are of strangers.
+    strangers_waiting: usize,
     last_commit: CommitId,
     outputs: VecDeque<Output>,
     dropped: Dropped,
@@ -161,6 +177,7 @@ impl Engine {
             config,
             rates: Rates::default(),
             waiting: BTreeMap::new(),
+            strangers_waiting: 0,
             last_commit: CommitId(0),
             outputs: VecDeque::new(),
             dropped: Dropped::default(),
@@ -217,7 +234,7 @@ impl Engine {
             return;
         }
         let needs_disk = matches!(kind, MessageType::Request | MessageType::Decline | MessageType::Release);
-        if needs_disk && self.waiting.len() >= COMMITS_MAX {
+        if needs_disk && !self.has_room(request.mac) {
             self.dropped.busy += 1;
             return;
         }
@@ -237,7 +254,8 @@ impl Engine {
 
     /// The changes are on disk, or could not be written.
     pub fn handle_committed(&mut self, id: CommitId, ok: bool) {
-        let Some(Waiting { granted, client, address }) = self.waiting.remove(&id) else { return };
+        let Some(Waiting { granted, client, address, is_stranger }) = self.waiting.remove(&id) else { return };
+        self.strangers_waiting -= usize::from(is_stranger);
         if !ok {
             self.outputs.push_back(Output::Event(Event { client, what: What::NotCommitted { address } }));
         } else if let Some((transmit, expires_at)) = granted {
@@ -245,6 +263,12 @@ impl Engine {
             self.outputs.push_back(Output::Event(Event { client, what: What::Acked { address, expires_at } }));
             self.outputs.push_back(Output::Transmit(transmit));
         }
+    }
+
+    /// Whether another change for this machine may wait for the disk.
+    fn has_room(&self, mac: Mac) -> bool {
+        let is_open = self.config.is_known(mac) || self.strangers_waiting < COMMITS_STRANGERS_MAX;
+        is_open && self.waiting.len() < COMMITS_MAX
     }
 
     /// The subnet that the client is in: by the relay's word (RFC 3527, RFC 2131 §4.3.1), by the
@@ -365,31 +389,6 @@ impl Engine {
         }
     }
 
-    fn decline(&mut self, talk: &Talk) {
-        let mac = talk.client.mac;
-        let Some(address) = talk.request.options.address(code::REQUESTED_ADDRESS) else { return };
-        let leased = self.book.lease(mac).is_some_and(|lease| lease.address == address);
-        // Only the owner may say so, or anybody could take the pool away address by address.
-        if !self.is_for_us(talk) || !(leased || self.book.offer_of(mac) == Some(address)) {
-            return;
-        }
-        let changes = self.book.decline(&self.config, mac, address, talk.now);
-        self.commit(talk, address, None, changes);
-        self.tell(talk, What::Declined { address });
-    }
-
-    fn release(&mut self, talk: &Talk) {
-        let mac = talk.client.mac;
-        let address = talk.request.ciaddr;
-        let holds = self.book.lease(mac).is_some_and(|lease| lease.address == address && lease.expires_at > talk.now);
-        if !self.is_for_us(talk) || !holds {
-            return;
-        }
-        let changes = self.book.release(&self.config, mac, talk.now);
-        self.commit(talk, address, None, changes);
-        self.tell(talk, What::Released { address });
-    }
-
     fn inform(&mut self, talk: &Talk, boot: &BootAnswers<'_>) {
         let address = talk.request.ciaddr;
         // Answers go to a host of ours only: `ciaddr` is the sender's word.
@@ -434,7 +433,10 @@ impl Engine {
         changes: Vec<LeaseChange>,
     ) {
         self.last_commit = CommitId(self.last_commit.0 + 1);
-        self.waiting.insert(self.last_commit, Waiting { granted, client: talk.client.clone(), address });
+        let client = talk.client.clone();
+        let is_stranger = !self.config.is_known(client.mac);
+        self.strangers_waiting += usize::from(is_stranger);
+        self.waiting.insert(self.last_commit, Waiting { granted, client, address, is_stranger });
         self.outputs.push_back(Output::Commit { id: self.last_commit, changes });
     }
 

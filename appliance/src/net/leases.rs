@@ -173,16 +173,15 @@ fn write_batch(connection: &mut Connection, batch: &[Job]) -> rusqlite::Result<(
 fn write(transaction: &Transaction<'_>, change: &LeaseChange) -> rusqlite::Result<()> {
     match change {
         // Replaces the row of this client and the row of this address, as `Keep` wants it.
-        LeaseChange::Keep(lease) => transaction
-            .prepare_cached(
-                "INSERT OR REPLACE INTO lease (mac, address, expires_ms, hostname) VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute(params![
-                lease.mac.0,
-                u32::from(lease.address),
-                lease.expires_at.as_millisecond(),
-                lease.hostname
-            ])?,
+        LeaseChange::Keep(lease) => {
+            let address = u32::from(lease.address);
+            transaction.prepare_cached("DELETE FROM rest WHERE address = ?1")?.execute(params![address])?;
+            transaction
+                .prepare_cached(
+                    "INSERT OR REPLACE INTO lease (mac, address, expires_ms, hostname) VALUES (?1, ?2, ?3, ?4)",
+                )?
+                .execute(params![lease.mac.0, address, lease.expires_at.as_millisecond(), lease.hostname])?
+        }
         LeaseChange::Forget(mac) => {
             transaction.prepare_cached("DELETE FROM lease WHERE mac = ?1")?.execute(params![mac.0])?
         }
@@ -250,6 +249,17 @@ mod tests {
         let path = folder.path().join("leases.db");
         let jobs = [lease(1, 10), lease(2, 11), lease(1, 11)].map(|lease| vec![LeaseChange::Keep(lease)]);
         assert_eq!(run(&path, jobs.into()).await.leases, [lease(1, 11)]);
+    }
+
+    /// The pool was empty, and the address was given out before its time.
+    #[tokio::test]
+    async fn a_lease_ends_the_rest_of_its_address() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.db");
+        let rest = |last| Rest { address: Ipv4Addr::new(10, 0, 0, last), until: at(60) };
+        let jobs =
+            vec![vec![LeaseChange::Rest(rest(10)), LeaseChange::Rest(rest(11))], vec![LeaseChange::Keep(lease(1, 10))]];
+        assert_eq!(run(&path, jobs).await, Loaded { leases: vec![lease(1, 10)], rests: vec![rest(11)] });
     }
 
     #[tokio::test]

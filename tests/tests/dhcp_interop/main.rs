@@ -9,7 +9,7 @@
 
 mod wire;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
@@ -39,7 +39,8 @@ fn config() -> Config {
         domain: Some("lab.example".into()),
         lease_time: Duration::from_secs(120),
         reservations: BTreeMap::new(),
-        known: None,
+        // No host: what machines give back is taken.
+        known: Some(BTreeSet::new()),
     }
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
 use firesteel_dhcp::{
-    Arrival, BootAnswer, Client, CommitId, Config, Destination, Engine, Lease, LeaseChange, Mac, Network,
-    OtherHardware, Output, Pool, Rest, Subnet, What,
+    Arrival, BootAnswer, Client, CommitId, Config, DeclineOutcome, Destination, Engine, Lease, LeaseChange, Mac,
+    Network, OtherHardware, Output, Pool, Rest, Subnet, What,
 };
 use jiff::{SignedDuration, Timestamp};
 
@@ -41,6 +41,11 @@ pub(crate) fn config() -> Config {
     }
 }
 
+/// The same, and these are the hosts that people know.
+pub(crate) fn config_with_hosts(numbers: impl IntoIterator<Item = u8>) -> Config {
+    Config { known: Some(numbers.into_iter().map(mac).collect()), ..config() }
+}
+
 /// What is on disk.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Disk {
@@ -54,6 +59,7 @@ impl Disk {
             match change.clone() {
                 LeaseChange::Keep(lease) => {
                     self.leases.retain(|_, other| other.address != lease.address);
+                    self.rests.remove(&lease.address);
                     self.leases.insert(lease.mac, lease);
                 }
                 LeaseChange::Forget(mac) => {
@@ -172,12 +178,27 @@ impl Lab {
 
     /// DISCOVER, OFFER, REQUEST, ACK.
     pub(crate) fn obtain(&mut self, number: u8) -> Ipv4Addr {
-        let offer = self.ask(&discover(number));
+        self.obtain_for(mac(number))
+    }
+
+    /// The same for any MAC.
+    pub(crate) fn obtain_for(&mut self, mac: Mac) -> Ipv4Addr {
+        let offer = self.ask(&Packet { mac, ..discover(0) });
         assert_eq!(offer.kind(), MessageType::Offer);
-        let ack = self.ask(&selecting(number, offer.packet.yiaddr));
+        let ack = self.ask(&Packet { mac, ..selecting(0, offer.packet.yiaddr) });
         assert_eq!(ack.kind(), MessageType::Ack);
         assert_eq!(ack.packet.yiaddr, offer.packet.yiaddr);
         ack.packet.yiaddr
+    }
+
+    /// Declines an address, which is answered by nobody; what became of it.
+    pub(crate) fn decline(&mut self, mac: Mac, address: Ipv4Addr) -> DeclineOutcome {
+        self.ignored(&Packet { mac, ..decline(0, address) });
+        let Some(What::Declined { address: declined, outcome }) = self.events.last() else {
+            panic!("{address} was not declined: {:?}", self.events);
+        };
+        assert_eq!(*declined, address);
+        *outcome
     }
 }
 

@@ -7,6 +7,7 @@ mod firmware;
 mod lab;
 mod pool;
 mod properties;
+mod quarantine;
 mod relay;
 mod server;
 mod wire;

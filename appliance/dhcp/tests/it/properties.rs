@@ -1,12 +1,12 @@
 //! What holds for any bytes, any population of clients, any order of events.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv4Addr;
 use std::time::{Duration, Instant};
 
 use firesteel_dhcp::client::Client;
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
-use firesteel_dhcp::{Mac, check};
+use firesteel_dhcp::{Mac, OFFER_HOLD, check};
 use jiff::Timestamp;
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -131,9 +131,25 @@ struct World {
     lab: Lab,
     believed: Believed,
     resting: BTreeMap<Ipv4Addr, Timestamp>,
+    /// All that was declined ever.
+    declined: BTreeSet<Ipv4Addr>,
+    offered: BTreeMap<Ipv4Addr, Timestamp>,
+    /// What is leased is on disk, as long as that is so.
+    disk_never_failed: bool,
 }
 
 impl World {
+    fn new() -> Self {
+        Self {
+            lab: Lab::new(config()),
+            believed: Believed::default(),
+            resting: BTreeMap::new(),
+            declined: BTreeSet::new(),
+            offered: BTreeMap::new(),
+            disk_never_failed: true,
+        }
+    }
+
     fn send(&mut self, number: u8, packet: &Packet) {
         let replies = self.lab.hear(&wire::encode(packet).unwrap());
         for reply in replies {
@@ -147,8 +163,8 @@ impl World {
                 MessageType::Nak => {
                     self.believed.0.remove(&number);
                 }
+                MessageType::Offer => drop(self.offered.insert(address, self.lab.now + OFFER_HOLD)),
                 MessageType::Discover
-                | MessageType::Offer
                 | MessageType::Request
                 | MessageType::Decline
                 | MessageType::Release
@@ -158,14 +174,30 @@ impl World {
         }
     }
 
-    fn check(&self, address: Ipv4Addr) {
+    fn check(&mut self, address: Ipv4Addr) {
         let now = self.lab.now;
         let holders = self.believed.0.values().filter(|(held, until)| *held == address && *until > now).count();
         assert!(holders <= 1, "{address} has {holders} holders");
         if !address.is_unspecified() {
             assert!((ip(10)..=ip(19)).contains(&address), "{address} is not ours to give");
-            assert!(self.resting.get(&address).is_none_or(|until| *until <= now), "{address} rests");
         }
+        self.resting.retain(|_, until| *until > now);
+        assert!(self.resting.len() <= 2, "a quarter of ten: {:?}", self.resting);
+        if self.resting.contains_key(&address) {
+            let others = (10..=19).map(ip).filter(|other| *other != address);
+            let free: Vec<_> = others.filter(|other| !self.may_be_taken(*other)).collect();
+            assert!(free.is_empty() || !self.disk_never_failed, "{address} rests, and {free:?} do not");
+            self.resting.remove(&address);
+        }
+    }
+
+    /// Whether there is any reason not to offer this address.
+    fn may_be_taken(&self, address: Ipv4Addr) -> bool {
+        let now = self.lab.now;
+        let mut leases = self.lab.disk.leases.values();
+        leases.any(|lease| lease.address == address && lease.expires_at > now)
+            || self.offered.get(&address).is_some_and(|until| *until > now)
+            || self.declined.contains(&address)
     }
 
     fn current(&self, number: u8) -> Option<Ipv4Addr> {
@@ -177,6 +209,7 @@ impl World {
             Act::Boot(number) => {
                 let offers = self.lab.hear(&wire::encode(&discover(number)).unwrap());
                 if let Some(offer) = offers.first() {
+                    self.offered.insert(offer.packet.yiaddr, self.lab.now + OFFER_HOLD);
                     self.check(offer.packet.yiaddr);
                     self.send(number, &selecting(number, offer.packet.yiaddr));
                 }
@@ -203,12 +236,20 @@ impl World {
                 if let Some(address) = self.current(number).filter(|_| self.lab.disk_works) {
                     self.send(number, &decline(number, address));
                     self.believed.0.remove(&number);
+                    self.declined.insert(address);
                     self.resting.extend(self.lab.disk.rests.get(&address).map(|until| (address, *until)));
                 }
             }
             Act::Wait(seconds) => self.lab.wait(seconds.into()),
-            Act::Restart => self.lab.restart(),
-            Act::DiskFails(fails) => self.lab.disk_works = !fails,
+            Act::Restart => {
+                self.lab.restart();
+                // Rests that were cut short are on disk, and may rest on in the place of others.
+                self.resting.clear();
+            }
+            Act::DiskFails(fails) => {
+                self.lab.disk_works = !fails;
+                self.disk_never_failed &= !fails;
+            }
         }
     }
 }
@@ -218,7 +259,7 @@ proptest! {
 
     #[test]
     fn no_two_hosts_share_an_address(acts in vec(act(), 1..150)) {
-        let mut world = World { lab: Lab::new(config()), believed: Believed::default(), resting: BTreeMap::new() };
+        let mut world = World::new();
         for act in &acts {
             world.act(act);
         }

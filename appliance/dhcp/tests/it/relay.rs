@@ -129,7 +129,7 @@ fn overridden(mut packet: Packet) -> Packet {
 
 #[test]
 fn a_relay_may_have_its_own_address_named_as_the_server() {
-    let mut lab = Lab::new(relayed_config());
+    let mut lab = Lab::new(Config { known: Some(Default::default()), ..relayed_config() });
     let offer = lab.ask(&overridden(discover(1)));
     assert_eq!(offer.packet.options.address(code::SERVER_ID), Some(RELAY));
     assert_eq!((offer.packet.yiaddr, offer.to), (far(50), Destination::Relay(Ipv4Addr::new(192, 0, 2, 1))));

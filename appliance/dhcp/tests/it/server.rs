@@ -3,13 +3,15 @@
 use std::net::Ipv4Addr;
 
 use firesteel_dhcp::wire::{MessageType, code};
-use firesteel_dhcp::{DECLINE_REST, Destination, Engine, Refusal, What};
+use firesteel_dhcp::{COMMITS_MAX, COMMITS_STRANGERS_MAX, Destination, Engine, Refusal, What};
 
-use crate::lab::{Lab, SERVER, config, decline, discover, ip, mac, message, rebooting, release, renewing, selecting};
+use crate::lab::{
+    Lab, SERVER, config, config_with_hosts, discover, ip, mac, message, rebooting, release, renewing, selecting,
+};
 
 #[test]
-fn a_host_obtains_renews_and_releases() {
-    let mut lab = Lab::new(config());
+fn a_machine_obtains_renews_and_releases() {
+    let mut lab = Lab::new(config_with_hosts([]));
     let began = lab.now;
     let until = |second| began.checked_add(jiff::SignedDuration::from_secs(second)).unwrap();
     let offer = lab.ask(&discover(1));
@@ -70,11 +72,32 @@ fn a_full_disk_queue_makes_clients_wait() {
     let mut lab = Lab::new(config());
     let address = lab.obtain(1);
     lab.disk_waits = true;
-    for _ in 0..firesteel_dhcp::COMMITS_MAX + 10 {
+    for _ in 0..COMMITS_MAX + 10 {
         lab.wait(1);
         lab.ignored(&renewing(1, address));
     }
-    assert_eq!((lab.pending.len(), lab.engine.dropped().busy), (firesteel_dhcp::COMMITS_MAX, 10));
+    assert_eq!((lab.pending.len(), lab.engine.dropped().busy), (COMMITS_MAX, 10));
+}
+
+/// Strangers filled the queue of the disk, and a known host's REQUEST was dropped.
+#[test]
+fn strangers_leave_a_quarter_of_the_disk_queue_to_known_hosts() {
+    let mut lab = Lab::new(config_with_hosts([100]));
+    let (stranger, host) = (lab.obtain(1), lab.obtain(100));
+    lab.disk_waits = true;
+    for _ in 0..COMMITS_STRANGERS_MAX + 10 {
+        lab.wait(1);
+        lab.ignored(&renewing(1, stranger));
+    }
+    assert_eq!((lab.pending.len(), lab.engine.dropped().busy), (COMMITS_STRANGERS_MAX, 10));
+    lab.ignored(&renewing(100, host));
+    assert_eq!(lab.pending.len(), COMMITS_STRANGERS_MAX + 1, "the known host's waits, too");
+    let (id, _) = lab.pending.remove(0);
+    lab.engine.handle_committed(id, true);
+    lab.drain();
+    lab.wait(1);
+    lab.ignored(&renewing(1, stranger));
+    assert_eq!(lab.pending.len(), COMMITS_STRANGERS_MAX + 1, "there is room for a stranger's again");
 }
 
 #[test]
@@ -143,7 +166,7 @@ fn renewing_keeps_what_is_free_and_refuses_the_rest() {
 
 #[test]
 fn an_ended_lease_is_found_again() {
-    let mut lab = Lab::new(config());
+    let mut lab = Lab::new(config_with_hosts([]));
     assert_eq!(lab.obtain(1), ip(10));
     lab.wait(3600);
     assert_eq!(lab.obtain(2), ip(11), "an address that nobody ever had comes first");
@@ -172,24 +195,8 @@ fn an_offer_from_before_a_restart_is_honoured() {
 }
 
 #[test]
-fn a_declined_address_rests() {
-    let mut lab = Lab::new(config());
-    let address = lab.obtain(1);
-    lab.ignored(&decline(2, address));
-    assert!(lab.disk.rests.is_empty(), "only its owner may decline it");
-    lab.ignored(&decline(1, address));
-    assert_eq!(lab.events.last(), Some(&What::Declined { address }));
-    assert!(lab.disk.leases.is_empty());
-    assert_eq!(lab.obtain(1), ip(11));
-    lab.restart();
-    assert_eq!(lab.ask(&rebooting(3, address)).kind(), MessageType::Nak, "it rests after a restart, too");
-    lab.wait(DECLINE_REST.as_secs());
-    assert_eq!(lab.obtain(4), address);
-}
-
-#[test]
 fn release_needs_the_right_owner_and_server() {
-    let mut lab = Lab::new(config());
+    let mut lab = Lab::new(config_with_hosts([]));
     let address = lab.obtain(1);
     let before = lab.disk.leases[&mac(1)].clone();
     lab.ignored(&release(2, address));
@@ -198,6 +205,26 @@ fn release_needs_the_right_owner_and_server() {
     lab.ignored(&elsewhere);
     lab.ignored(&release(1, ip(11)));
     assert_eq!(lab.disk.leases[&mac(1)], before);
+    lab.ignored(&release(1, address));
+    assert_eq!(lab.disk.leases[&mac(1)].expires_at, lab.now, "its own word counts");
+}
+
+/// A forged RELEASE gave a known host's address to the next machine that asked.
+#[test]
+fn a_known_hosts_address_is_not_given_away_by_a_release() {
+    let mut lab = Lab::new(config_with_hosts([1]));
+    let address = lab.obtain(1);
+    let before = lab.disk.leases[&mac(1)].clone();
+    lab.ignored(&release(1, address));
+    assert_eq!(lab.events.last(), Some(&What::ReleaseIgnored { address }));
+    assert_eq!(lab.disk.leases[&mac(1)], before);
+    assert_eq!(lab.ask(&rebooting(2, address)).kind(), MessageType::Nak, "it is in use");
+    assert_eq!(lab.ask(&renewing(1, address)).kind(), MessageType::Ack);
+    // Before the hosts are read after a start, any machine may be one.
+    let mut lab = Lab::new(config());
+    let address = lab.obtain(1);
+    lab.ignored(&release(1, address));
+    assert_eq!(lab.events.last(), Some(&What::ReleaseIgnored { address }));
 }
 
 #[test]
