@@ -43,7 +43,7 @@ fn with_server(test: &str, client: impl Fn(&Path, &str, &Bytes) + Send + 'static
             let note = Arc::new(move |event: &Event| {
                 seen.lock().unwrap_or_else(PoisonError::into_inner).push(event.clone());
             });
-            TftpServer::open("lo", Ipv4Addr::LOCALHOST, lookup, note).unwrap()
+            TftpServer::open("lo", Ipv4Addr::LOCALHOST, Arc::new(|_| Vec::new()), lookup, note).unwrap()
         });
         let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
         std::thread::scope(|scope| {

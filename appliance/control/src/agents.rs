@@ -163,6 +163,7 @@ impl Control {
                 return Err(refusal(RefusalReason::OldAttempt, &text));
             }
         }
+        self.views().note_agent_address(&claims.subject, remote, claims.attempt);
         let hold = self.hold_of(&key);
         let verdict = self.verdict_of(&key, 0, hold.is_some());
         Ok(HelloReply { host: key.name, attempt: claims.attempt, time_ms: unix_milliseconds(now), verdict, hold })
@@ -202,6 +203,8 @@ impl Control {
         }
         let now = self.now();
         let (plan, idle, leaving) = (report.plan, report.idle, report.leaving);
+        // After a restart of the appliance, too, which an agent says no second hello for.
+        self.views().note_agent_address(&claims.subject, remote, claims.attempt);
         self.log(&key, claims, &report);
         let (changed, acknowledged, stored, heard) = {
             let mut views = self.views();

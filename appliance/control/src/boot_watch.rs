@@ -127,7 +127,10 @@ fn stage(event: &NetworkEvent, is_host: bool) -> Option<Stage> {
         NetworkEvent::WrongBuild { buildarch } => Some(Stage::WrongBuild(wrong_build(buildarch))),
         NetworkEvent::Kernel { .. } => Some(Stage::Kernel),
         NetworkEvent::Initramfs { .. } => Some(Stage::Initramfs),
-        NetworkEvent::BootStalled { .. } | NetworkEvent::ScriptWaits { .. } | NetworkEvent::NoDisk => None,
+        NetworkEvent::BootStalled { .. }
+        | NetworkEvent::DhcpDecline { .. }
+        | NetworkEvent::ScriptWaits { .. }
+        | NetworkEvent::NoDisk => None,
     }
 }
 

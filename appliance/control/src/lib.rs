@@ -50,6 +50,7 @@ mod identity;
 mod images;
 mod instances;
 mod journals;
+mod known_hosts;
 mod leases;
 mod logins;
 mod logs;

@@ -33,6 +33,10 @@ pub enum NetworkEvent {
         reason: String,
         asker: Asker,
     },
+    /// It says that another machine uses the address that it got.
+    DhcpDecline {
+        text: String,
+    },
     /// It asked for something to boot, and there is no loader for its architecture.
     NoLoader {
         reason: String,
@@ -86,6 +90,7 @@ impl NetworkEvent {
             Self::DhcpOffer { .. } => "dhcp_offer",
             Self::DhcpAck { .. } => "dhcp_ack",
             Self::DhcpNak { .. } => "dhcp_nak",
+            Self::DhcpDecline { .. } => "dhcp_decline",
             Self::NoLoader { .. } => "no_loader",
             Self::Loader { .. } => "loader",
             Self::LoaderFailed { .. } => "loader_failed",
@@ -110,6 +115,7 @@ impl NetworkEvent {
             Self::DhcpOffer { .. }
             | Self::DhcpAck { .. }
             | Self::DhcpNak { .. }
+            | Self::DhcpDecline { .. }
             | Self::NoLoader { .. }
             | Self::LoaderFailed { .. }
             | Self::BootStalled { .. }
@@ -129,9 +135,10 @@ impl NetworkEvent {
             Self::DhcpNak { reason, .. } | Self::NoLoader { reason } => reason.clone(),
             Self::Loader { file, via, .. } => format!("{file} by {via}"),
             Self::LoaderFailed { file, reason } => format!("{file}: {reason}"),
-            Self::BootStalled { text } | Self::AddressMismatch { text } | Self::ScriptWaits { why: text } => {
-                text.clone()
-            }
+            Self::BootStalled { text }
+            | Self::AddressMismatch { text }
+            | Self::ScriptWaits { why: text }
+            | Self::DhcpDecline { text } => text.clone(),
             Self::Script { odd, .. } => odd.clone(),
             Self::WrongBuild { buildarch } => firesteel_boot::ipxe::wrong_build(buildarch),
             Self::Kernel { .. } | Self::Initramfs { .. } => String::new(),

@@ -98,6 +98,13 @@ impl Rights {
         Ok(Self { core: core.clone(), view: Mutex::new(view), generation: watch::Sender::new(0) })
     }
 
+    /// Whether this caller runs hosts: the owner, and who is an admin or an operator anywhere.
+    #[must_use]
+    pub fn runs_hosts(&self, caller: &Caller) -> bool {
+        let is_one = |grant: &Grant| matches!(grant.role, Role::Admin | Role::Operator);
+        caller.is_in(access::MASTERS) || self.view().of(caller).any(is_one)
+    }
+
     /// Wakes those who wait for a change of rights, and reads all again where too much happened at once. For
     /// as long as the process lives.
     ///
@@ -430,6 +437,24 @@ mod tests {
             assert_eq!(shown, may && role != "admin", "{user}");
         }
         assert!(!rights.decide(&Caller::anonymous(), metrics).allowed);
+    }
+
+    #[tokio::test]
+    async fn admins_and_operators_run_hosts() {
+        let (rights, grants) = site().await;
+        for (user, role, namespace, does) in [
+            ("ann", "operator", "a", true),
+            ("root", "admin", "", true),
+            ("bob", "tenant", "a", false),
+            ("eve", "viewer", "", false),
+            ("jim", "agent", "", false),
+        ] {
+            let mut grant = operator(user);
+            (grant.spec.role, grant.spec.namespace) = (role.into(), namespace.into());
+            grants.create(&grant).await.unwrap();
+            assert_eq!(rights.runs_hosts(&Caller::new(user)), does, "{user}");
+        }
+        assert!(rights.runs_hosts(&Caller::admin()) && !rights.runs_hosts(&Caller::new("nobody")));
     }
 
     /// No task runs here: the question itself takes in what has happened.

@@ -25,17 +25,17 @@ use super::{
     bearer,
     body::{Held, ResponseBody, full, json, text},
     config::ConfigServer,
+    door::{Door, Guest, Standings},
     images::{IMAGES_PATH, ImageFiles},
-    known::Known,
-    places::{Door, Guest, Share},
+    places::Share,
     server::RequestBody,
 };
 
 /// Bodies that are read at a time and are not small. Reports have some kilobytes; an inspection of a large
 /// machine, or a long kernel log, has more.
-pub const BODIES: Share = Share { total: 24, per_client: 4 };
+pub const BODIES: Share = Share { total: 24, per_client: 4, per_known: 1 };
 /// Images that are sent by TLS at a time.
-pub const IMAGE_ANSWERS: Share = Share { total: 160, per_client: 16 };
+pub const IMAGE_ANSWERS: Share = Share { total: 160, per_client: 16, per_known: 4 };
 /// A body that needs no place of its own: every connection may have one.
 pub const SMALL_BODY_BYTES: usize = 16 << 10;
 /// A report of the OS: a nonce and a name.
@@ -55,16 +55,15 @@ pub struct AgentServer {
     configs: ConfigServer,
     images: ImageFiles,
     image_answers: Door,
-    known: Known,
     bodies: Door,
 }
 
 impl AgentServer {
     #[must_use]
-    pub fn new(control: Control, configs: ConfigServer, images: ImageFiles, known: Known) -> Self {
-        let bodies = Door::new(BODIES, known.standings());
-        let image_answers = Door::new(IMAGE_ANSWERS, known.standings());
-        Self { control, configs, images, image_answers, known, bodies }
+    pub fn new(control: Control, configs: ConfigServer, images: ImageFiles, standings: Standings) -> Self {
+        let bodies = Door::new(BODIES, standings.clone());
+        let image_answers = Door::new(IMAGE_ANSWERS, standings);
+        Self { control, configs, images, image_answers, bodies }
     }
 
     /// Answers one request.
@@ -72,14 +71,7 @@ impl AgentServer {
         let path = request.uri().path().to_owned();
         match (request.method(), path.as_str()) {
             (&Method::POST, HELLO_PATH) => match self.signed::<Hello>(request, remote, |hello| hello.key).await {
-                Ok(hello) => {
-                    let answered = self.control.hello(hello, remote.ip()).await;
-                    // Attempts have numbers; a machine that nobody owns has none.
-                    if answered.as_ref().is_ok_and(|reply| reply.attempt > 0) {
-                        self.known.proved(remote.ip());
-                    }
-                    answer(answered)
-                }
+                Ok(hello) => answer(self.control.hello(hello, remote.ip()).await),
                 Err(refusal) => refuse(&refusal),
             },
             (&Method::POST, REPORT_PATH) => match self.signed::<Report>(request, remote, |report| report.key).await {
@@ -116,21 +108,31 @@ impl AgentServer {
         remote: SocketAddr,
         key: impl Fn(&T) -> PublicKey,
     ) -> Result<T, Refusal> {
-        let _place = self.place_for(&request, remote)?;
-        signed(request, key).await
+        match self.place_for(&request, remote)? {
+            None => signed(request, key).await,
+            Some(place) => tokio::select! {
+                read = signed(request, key) => read,
+                () = place.occupant().yielded() => Err(too_many_bodies()),
+            },
+        }
     }
 
-    /// Who sends it is known only when a body was read, so large ones take turns.
+    /// Who sends it is known only when a body was read, so large ones take turns. One that is not there yet makes room for
+    /// the next.
     fn place_for(&self, request: &Request<RequestBody>, remote: SocketAddr) -> Result<Option<Guest>, Refusal> {
         if request.body().size_hint().upper().is_some_and(|bytes| bytes <= SMALL_BODY_BYTES as u64) {
             return Ok(None);
         }
-        self.bodies.enter(remote.ip()).map(Some).map_err(|why| {
+        self.bodies.enter_and_yield(remote.ip()).map(Some).map_err(|why| {
             tracing::debug!(%remote, ?why, "too many large bodies: refused");
-            let message = "too many large requests are being read: try again".to_owned();
-            Refusal { reason: RefusalReason::Busy, message }
+            too_many_bodies()
         })
     }
+}
+
+fn too_many_bodies() -> Refusal {
+    let message = "too many large requests are being read: try again".to_owned();
+    Refusal { reason: RefusalReason::Busy, message }
 }
 
 /// See [`AgentServer::signed`].

@@ -10,6 +10,7 @@ use jiff::Timestamp;
 
 use super::{
     body::{ResponseBody, refuse},
+    operators::Operators,
     own::{self, Own},
     server::RequestBody,
 };
@@ -27,18 +28,19 @@ const OPEN: [&str; 3] = ["/readyz", "/livez", "/healthz"];
 pub struct ApiServer {
     api: Api,
     access: Access,
+    operators: Operators,
     own: Own,
     metrics: Metrics,
 }
 
 impl ApiServer {
-    /// Guards the API by what `access` knows.
+    /// Guards the API by what `access` knows, and takes in from where `operators` come.
     #[must_use]
-    pub fn new(api: Api, access: Access, own: Own, metrics: Metrics) -> Self {
+    pub fn new(api: Api, (access, operators): (Access, Operators), own: Own, metrics: Metrics) -> Self {
         let (rights, credentials) = (Arc::clone(&access.rights), Arc::clone(&access.credentials));
         let api = api.guarded(rights).issuing(credentials);
         metrics.with_api(&api);
-        Self { api, access, own, metrics }
+        Self { api, access, operators, own, metrics }
     }
 
     /// Answers one request, and keeps a record of it where one is to be kept.
@@ -46,6 +48,9 @@ impl ApiServer {
         let asked = Asked::of(&request, remote.ip());
         let peer = request.extensions().get::<Arc<PeerCertificate>>().map(AsRef::as_ref);
         let caller = self.access.caller(request.headers(), peer, Timestamp::now());
+        if let Some(caller) = &caller {
+            self.operators.proved(remote.ip(), &caller.name, || self.access.rights.runs_hosts(caller));
+        }
         // It is dropped with this future where the client goes away, and the change may be made all the same.
         let noting = self.own.noting(&asked, caller.as_ref());
         let response = self.answer(request, caller.as_ref()).await;

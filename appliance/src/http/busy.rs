@@ -31,7 +31,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::{body::ResponseBody, pace::PERIOD_BYTES_MIN, server::Patience};
+use super::{body::ResponseBody, occupant::AskedRequest, pace::PERIOD_BYTES_MIN, server::Patience};
 
 /// What a connection is used for.
 #[derive(Debug, Default)]
@@ -60,10 +60,11 @@ pub enum Over {
 pub struct Using {
     busy: Arc<Busy>,
     id: u64,
+    request: Arc<AskedRequest>,
 }
 
 impl Busy {
-    pub fn begin(self: &Arc<Self>) -> Using {
+    pub fn begin(self: &Arc<Self>, request: Arc<AskedRequest>) -> Using {
         let mut requests = self.lock();
         let id = requests.next;
         requests.next += 1;
@@ -73,7 +74,7 @@ impl Busy {
         if is_first {
             self.changed.notify_waiters();
         }
-        Using { busy: Arc::clone(self), id }
+        Using { busy: Arc::clone(self), id, request }
     }
 
     /// Ends when the connection is to.
@@ -108,6 +109,8 @@ impl Busy {
 impl Using {
     /// The answer's body, which tells whether it waits for its client.
     pub fn body(self, inner: ResponseBody) -> ResponseBody {
+        // What is answered without having been read is no matter of its client any more.
+        self.request.is_whole();
         Watched { inner, using: self }.boxed_unsync()
     }
 

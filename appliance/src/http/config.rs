@@ -26,7 +26,7 @@ use super::{
 };
 
 /// Connections of one listener. Every host asks once, and holds one while it waits: 200 that boot at once find room.
-pub const CONNECTIONS: Share = Share { total: 320, per_client: 8 };
+pub const CONNECTIONS: Share = Share { total: 320, per_client: 8, per_known: 4 };
 /// Configs on their way to clients, in all: 8 of the largest, hundreds of usual ones. Who finds no room is told to
 /// come again (503), which Ignition does.
 pub const ANSWERS_BYTES_MAX: usize = 24 << 20;

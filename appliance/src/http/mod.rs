@@ -12,7 +12,8 @@
 //! unknown machines that boot, for all who may list those that are discovered.
 //!
 //! [`server`] accepts, bounds and times out connections and knows no route; [`places`] says who gets one
-//! ([`known`] hosts always), [`pace`] who is too slow; [`file`] answers ranges.
+//! ([`known`] hosts and [`operators`] have a share), [`door`] lets in and has others go, [`occupant`] knows who is of use;
+//! [`pace`] says who is too slow; [`file`] answers ranges.
 
 pub mod agent;
 pub mod api;
@@ -22,10 +23,13 @@ pub mod boot;
 pub mod boot_files;
 pub mod busy;
 pub mod config;
+pub mod door;
 mod dry_run;
 pub mod file;
 pub mod images;
 pub mod known;
+pub mod occupant;
+pub mod operators;
 pub mod own;
 pub mod pace;
 pub mod places;

@@ -6,6 +6,7 @@
 use std::{
     io::{self, IoSlice},
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll, ready},
     time::{Duration, Instant},
 };
@@ -16,6 +17,8 @@ use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     time::{Sleep, sleep, sleep_until},
 };
+
+use super::occupant::AskedRequest;
 
 /// What a client has to take within one period while we wait for it: a kilobyte a second, which a
 /// modem exceeds. A machine that boots at that rate would need days for its ramdisk.
@@ -142,17 +145,21 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Paced<S> {
     }
 }
 
-/// A request's body that fails when it is not there in time.
+/// A request's body that fails when it is not there in time, and says when it is.
 #[derive(Debug)]
 pub struct Until<B> {
     inner: B,
     time: Duration,
     end: Option<Pin<Box<Sleep>>>,
+    request: Arc<AskedRequest>,
 }
 
-impl<B> Until<B> {
-    pub fn new(inner: B, time: Duration) -> Self {
-        Self { inner, time, end: None }
+impl<B: Body> Until<B> {
+    pub fn new(inner: B, time: Duration, request: Arc<AskedRequest>) -> Self {
+        if inner.is_end_stream() {
+            request.is_whole();
+        }
+        Self { inner, time, end: None, request }
     }
 }
 
@@ -174,7 +181,11 @@ where
             let text = format!("it took longer than {} s", this.time.as_secs_f32());
             return Poll::Ready(Some(Err(io::Error::new(io::ErrorKind::TimedOut, text))));
         }
-        Pin::new(&mut this.inner).poll_frame(context).map_err(io::Error::other)
+        let frame = ready!(Pin::new(&mut this.inner).poll_frame(context));
+        if frame.is_none() || this.inner.is_end_stream() {
+            this.request.is_whole();
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(io::Error::other)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -1,41 +1,61 @@
-//! Who gets one of a bounded number of places: pure, and the doors that ask it.
+//! Who gets one of a bounded number of places. Pure.
 //!
-//! A place is a connection, or the memory for a large body. One client has so many, and strangers
-//! together leave the last quarter to hosts that are known: as with the addresses of DHCP, a crowd of
-//! machines that nobody owns must not keep a host from booting. What makes a client known is the
-//! caller's to say.
+//! A place is a connection, or the memory for a large body. A quarter of them is kept for clients that are known: as
+//! with the addresses of DHCP, a crowd of machines that nobody owns must not keep a host from booting. What makes a client
+//! known is the caller's to say. One that is known has few of the quarter, however many addresses speak in its name: whoever
+//! forges the leases of some hosts takes their share, and not that of the others.
+//!
+//! | client | may have |
+//! |---|---|
+//! | stranger | [`Share::per_client`] of the three quarters that are for all |
+//! | known | the same, and [`Share::per_known`] of what is kept |
+//! | on this machine | whatever is free |
+//!
+//! When all that a client may have is taken, the connection yields that has waited for longest without a whole request
+//! ([`Occupant`]), first of strangers, and of these first one that never sent any. A stranger never takes the place of a
+//! client that is known.
 
 use std::{
-    collections::HashMap,
-    fmt,
+    collections::{BTreeMap, HashMap},
     net::IpAddr,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
+    time::Instant,
 };
+
+use super::occupant::Occupant;
 
 /// How many places there are, and for whom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Share {
     /// In all.
     pub total: usize,
-    /// For one client.
+    /// For one address, besides those that are kept.
     pub per_client: usize,
+    /// For one client that is known, of those that are kept.
+    pub per_known: usize,
 }
 
 impl Share {
-    /// For all clients together that are not known: three quarters.
+    /// For clients alone that are known: a quarter.
     #[must_use]
-    pub const fn strangers(&self) -> usize {
-        self.total - self.total / 4
+    pub const fn kept(&self) -> usize {
+        self.total / 4
+    }
+
+    /// For everybody.
+    #[must_use]
+    pub const fn common(&self) -> usize {
+        self.total - self.kept()
     }
 }
 
 /// What a client is to us.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Standing {
     /// On this machine: people and programs of its owner, whom no limit of one client holds.
     Owner,
-    /// An address of a host, or of an agent that proved itself.
-    Known,
+    /// An address of these hosts, or of these operators.
+    Known(Vec<Arc<str>>),
     Stranger,
 }
 
@@ -44,204 +64,199 @@ pub enum Standing {
 pub enum Refused {
     /// This client has as many as one may have.
     Client,
-    /// Strangers have all of theirs.
-    Strangers,
+    /// All that are for everybody are taken.
+    Common,
     /// There is none at all.
     Full,
+}
+
+impl Refused {
+    /// For counts and logs.
+    #[must_use]
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Common => "common",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// Names a place that is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PlaceId(u64);
+
+/// From which part a place is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Charge {
+    Common,
+    /// Of what is kept, for this client; nobody where the owner of the machine took it.
+    Kept(Option<Arc<str>>),
+}
+
+#[derive(Debug)]
+struct TakenPlace {
+    client: IpAddr,
+    charge: Charge,
+    is_stranger: bool,
+    occupant: Arc<Occupant>,
+}
+
+/// A place that a client got, and the connection that has to go for it.
+#[derive(Debug)]
+pub struct EnteredPlace {
+    pub id: PlaceId,
+    pub yields: Option<Arc<Occupant>>,
 }
 
 /// Places that are taken.
 #[derive(Debug)]
 pub struct Places {
     share: Share,
+    taken: BTreeMap<PlaceId, TakenPlace>,
+    next: u64,
+    /// Of those for everybody, by address.
     clients: HashMap<IpAddr, usize>,
-    taken: usize,
-    strangers: usize,
+    /// Of those that are kept, by client.
+    known: HashMap<Arc<str>, usize>,
+    kept: usize,
 }
 
 impl Places {
     #[must_use]
     pub fn new(share: Share) -> Self {
-        Self { share, clients: HashMap::new(), taken: 0, strangers: 0 }
+        Self { share, taken: BTreeMap::new(), next: 0, clients: HashMap::new(), known: HashMap::new(), kept: 0 }
     }
 
     /// Takes a place; [`Places::leave`] gives it back.
     ///
     /// # Errors
     /// When this client may have none.
-    pub fn enter(&mut self, client: IpAddr, standing: Standing) -> Result<(), Refused> {
-        if self.taken >= self.share.total {
-            return Err(Refused::Full);
-        }
-        let held = self.clients.get(&client).copied().unwrap_or_default();
-        if held >= self.share.per_client && standing != Standing::Owner {
-            return Err(Refused::Client);
-        }
-        if standing == Standing::Stranger {
-            if self.strangers >= self.share.strangers() {
-                return Err(Refused::Strangers);
-            }
-            self.strangers += 1;
-        }
-        self.taken += 1;
-        self.clients.insert(client, held + 1);
-        Ok(())
-    }
-
-    /// Gives back a place that was taken with this standing.
-    pub fn leave(&mut self, client: IpAddr, standing: Standing) {
-        self.taken = self.taken.saturating_sub(1);
-        if standing == Standing::Stranger {
-            self.strangers = self.strangers.saturating_sub(1);
-        }
-        if let Some(held) = self.clients.get_mut(&client) {
-            *held = held.saturating_sub(1);
-            if *held == 0 {
-                self.clients.remove(&client);
+    pub fn enter(
+        &mut self,
+        client: IpAddr,
+        standing: &Standing,
+        occupant: &Arc<Occupant>,
+    ) -> Result<EnteredPlace, Refused> {
+        let wanted = PlaceWish::of(self, client, standing);
+        let (charge, yields) = match self.free(&wanted) {
+            Some(charge) => (charge, None),
+            None => self.make_room(&wanted)?,
+        };
+        let id = PlaceId(self.next);
+        self.next += 1;
+        match &charge {
+            Charge::Common => *self.clients.entry(client).or_default() += 1,
+            Charge::Kept(known) => {
+                self.kept += 1;
+                known.iter().for_each(|known| *self.known.entry(Arc::clone(known)).or_default() += 1);
             }
         }
+        let is_stranger = *standing == Standing::Stranger;
+        self.taken.insert(id, TakenPlace { client, charge, is_stranger, occupant: Arc::clone(occupant) });
+        Ok(EnteredPlace { id, yields })
     }
-}
 
-/// What an address is to us, now.
-#[derive(Clone)]
-pub struct Standings(Arc<dyn Fn(IpAddr) -> Standing + Send + Sync>);
-
-impl Standings {
-    pub fn new(standing: impl Fn(IpAddr) -> Standing + Send + Sync + 'static) -> Self {
-        Self(Arc::new(standing))
+    /// Gives back a place; nothing where it was given to another client.
+    pub fn leave(&mut self, id: PlaceId) {
+        let Some(TakenPlace { client, charge, .. }) = self.taken.remove(&id) else { return };
+        match charge {
+            Charge::Common => forget_one(&mut self.clients, &client),
+            Charge::Kept(known) => {
+                self.kept -= 1;
+                known.iter().for_each(|known| forget_one(&mut self.known, known));
+            }
+        }
     }
-}
 
-impl fmt::Debug for Standings {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Standings(…)")
+    /// A place that nobody has to leave.
+    fn free(&self, wanted: &PlaceWish) -> Option<Charge> {
+        if wanted.common && self.taken.len() - self.kept < self.share.common() {
+            return Some(Charge::Common);
+        }
+        wanted.kept.clone().filter(|_| self.kept < self.share.kept()).map(Charge::Kept)
     }
-}
 
-/// The way to some places. Clones share them.
-#[derive(Clone, Debug)]
-pub struct Door {
-    places: Arc<Mutex<Places>>,
-    standings: Standings,
-}
+    /// Has the connection leave that can best be done without.
+    fn make_room(&mut self, wanted: &PlaceWish) -> Result<(Charge, Option<Arc<Occupant>>), Refused> {
+        let Some(id) = self.spared(wanted) else {
+            return Err(if !wanted.common && wanted.kept.is_none() {
+                Refused::Client
+            } else if self.taken.len() >= self.share.total {
+                Refused::Full
+            } else {
+                Refused::Common
+            });
+        };
+        let spared = self.taken.get(&id).map(|taken| (taken.charge.clone(), Arc::clone(&taken.occupant)));
+        self.leave(id);
+        let (charge, occupant) = spared.ok_or(Refused::Full)?;
+        Ok(match (charge, &wanted.kept) {
+            (Charge::Kept(_), Some(known)) => (Charge::Kept(known.clone()), Some(occupant)),
+            (Charge::Kept(_) | Charge::Common, _) => (Charge::Common, Some(occupant)),
+        })
+    }
 
-impl Door {
+    /// The places are in the order in which they were taken, so that mostly one of the first is found.
+    fn spared(&self, wanted: &PlaceWish) -> Option<PlaceId> {
+        let open = self.taken.iter().filter(|(_, taken)| match taken.charge {
+            Charge::Common => wanted.common && (taken.is_stranger || !wanted.is_stranger),
+            Charge::Kept(_) => wanted.kept.is_some(),
+        });
+        let mut best: Option<((bool, bool, Instant), PlaceId)> = None;
+        for (id, taken) in open {
+            let Some(waiting) = taken.occupant.waiting() else { continue };
+            if taken.is_stranger && !waiting.has_asked {
+                return Some(*id);
+            }
+            let rank = (!taken.is_stranger, waiting.has_asked, waiting.since);
+            if best.as_ref().is_none_or(|(other, _)| rank < *other) {
+                best = Some((rank, *id));
+            }
+        }
+        best.map(|(_, id)| id)
+    }
+
+    /// How many are taken.
     #[must_use]
-    pub fn new(share: Share, standings: Standings) -> Self {
-        Self { places: Arc::new(Mutex::new(Places::new(share))), standings }
-    }
-
-    /// A place, for as long as the guest is kept.
-    ///
-    /// # Errors
-    /// When this client may have none.
-    pub fn enter(&self, client: IpAddr) -> Result<Guest, Refused> {
-        let standing = (self.standings.0)(client);
-        self.lock().enter(client, standing)?;
-        Ok(Guest { door: self.clone(), client, standing })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Places> {
-        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    pub fn taken(&self) -> usize {
+        self.taken.len()
     }
 }
 
-/// A place that is taken.
-#[derive(Debug)]
-pub struct Guest {
-    door: Door,
-    client: IpAddr,
-    standing: Standing,
+fn forget_one<K: std::hash::Hash + Eq>(counts: &mut HashMap<K, usize>, key: &K) {
+    if let Some(count) = counts.get_mut(key) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(key);
+        }
+    }
 }
 
-impl Drop for Guest {
-    fn drop(&mut self) {
-        self.door.lock().leave(self.client, self.standing);
+/// What a client may have.
+struct PlaceWish {
+    is_stranger: bool,
+    /// One for everybody.
+    common: bool,
+    /// One that is kept, and for whom.
+    kept: Option<Option<Arc<str>>>,
+}
+
+impl PlaceWish {
+    fn of(places: &Places, client: IpAddr, standing: &Standing) -> Self {
+        let has_room = || places.clients.get(&client).copied().unwrap_or_default() < places.share.per_client;
+        let has_share =
+            |known: &&Arc<str>| places.known.get(*known).copied().unwrap_or_default() < places.share.per_known;
+        match standing {
+            Standing::Owner => Self { is_stranger: false, common: true, kept: Some(None) },
+            Standing::Known(all) => {
+                let kept = all.iter().find(has_share).map(|known| Some(Arc::clone(known)));
+                Self { is_stranger: false, common: has_room(), kept }
+            }
+            Standing::Stranger => Self { is_stranger: true, common: has_room(), kept: None },
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "tests")]
-    use super::*;
-
-    const SHARE: Share = Share { total: 1024, per_client: 64 };
-
-    fn address(number: u8) -> IpAddr {
-        IpAddr::from([10, 0, 0, number])
-    }
-
-    fn standings(is_known: impl Fn(IpAddr) -> bool + Send + Sync + 'static) -> Standings {
-        Standings::new(move |client| if is_known(client) { Standing::Known } else { Standing::Stranger })
-    }
-
-    /// Fills what the client can get.
-    fn take_all(places: &mut Places, client: IpAddr, standing: Standing) -> (usize, Refused) {
-        for taken in 0.. {
-            if let Err(why) = places.enter(client, standing) {
-                return (taken, why);
-            }
-        }
-        unreachable!("there is no end of places")
-    }
-
-    /// Sixteen addresses with 64 connections each took all 1024 places, and a host could not boot.
-    #[test]
-    fn strangers_leave_places_to_known_hosts() {
-        let mut places = Places::new(SHARE);
-        let taken: Vec<_> = (1..=20).map(|number| take_all(&mut places, address(number), Standing::Stranger)).collect();
-        assert_eq!(taken[..12], [(64, Refused::Client); 12]);
-        assert_eq!(taken[12..], [(0, Refused::Strangers); 8]);
-        for (host, why) in
-            [(101, Refused::Client), (102, Refused::Client), (103, Refused::Client), (104, Refused::Full)]
-        {
-            assert_eq!(take_all(&mut places, address(host), Standing::Known), (64, why));
-        }
-        assert_eq!(places.enter(address(105), Standing::Known), Err(Refused::Full));
-        places.leave(address(1), Standing::Stranger);
-        places.enter(address(105), Standing::Known).unwrap();
-        assert_eq!(places.enter(address(2), Standing::Stranger), Err(Refused::Full), "it was given to a host");
-    }
-
-    /// Four machines with 1500 slow connections took every place, and a host could not fetch its kernel.
-    #[test]
-    fn one_client_has_so_many_places_and_no_more() {
-        let mut places = Places::new(SHARE);
-        assert_eq!(take_all(&mut places, address(1), Standing::Stranger), (64, Refused::Client));
-        places.enter(address(2), Standing::Stranger).unwrap();
-        places.leave(address(1), Standing::Stranger);
-        places.enter(address(1), Standing::Stranger).unwrap();
-        assert_eq!(places.enter(address(1), Standing::Stranger), Err(Refused::Client));
-        assert_eq!(take_all(&mut places, address(3), Standing::Known), (64, Refused::Client), "known ones too");
-        assert_eq!(take_all(&mut places, [127, 0, 0, 1].into(), Standing::Owner), (1024 - 65 - 64, Refused::Full));
-    }
-
-    #[test]
-    fn who_left_is_forgotten() {
-        let door = Door::new(SHARE, standings(|client| client == address(9)));
-        let guests: Vec<_> = (1..=9).map(|number| door.enter(address(number)).unwrap()).collect();
-        {
-            let places = door.lock();
-            assert_eq!((places.taken, places.strangers), (9, 8));
-        }
-        drop(guests);
-        let places = door.lock();
-        assert_eq!((places.taken, places.strangers, places.clients.len()), (0, 0, 0));
-    }
-
-    /// A host that becomes known while it is connected gives back what it took.
-    #[test]
-    fn a_place_is_given_back_as_it_was_taken() {
-        let known = Arc::new(std::sync::atomic::AtomicBool::new(false));
-        let seen = Arc::clone(&known);
-        let door = Door::new(SHARE, standings(move |_| seen.load(std::sync::atomic::Ordering::Relaxed)));
-        let before = door.enter(address(1)).unwrap();
-        known.store(true, std::sync::atomic::Ordering::Relaxed);
-        let after = door.enter(address(1)).unwrap();
-        drop(before);
-        assert_eq!(door.lock().strangers, 0);
-        drop(after);
-        assert_eq!(door.lock().strangers, 0);
-    }
-}
+mod tests;

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   accept ─► a place (places.rs) ─► TLS ─► HTTP/1.1, or HTTP/2 where both ends agreed on it
+//!                └─► a connection that is waited for has to go (occupant.rs)
 //! ```
 //!
 //! Every wait for a client has an end: for the handshake, the head of a request, its body, and for the
-//! client to take the answer; [`busy`] is about those of HTTP/2.
+//! client to take the answer; [`busy`] is about those of HTTP/2. Where another client needs the place, such a wait ends at
+//! once.
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -16,6 +18,7 @@ use hyper::{
     service::service_fn,
 };
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use jiff::Timestamp;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
@@ -27,19 +30,21 @@ use tokio_rustls::TlsAcceptor;
 use super::{
     body::ResponseBody,
     busy::{self, Busy, Counted},
+    door::{Door, Guest, Standings},
+    occupant::{AskedRequest, Occupant},
     pace::{Paced, Until},
-    places::{Door, Share, Standings},
+    places::Share,
 };
-use crate::access::certificates::PeerCertificate;
+use crate::{access::certificates::PeerCertificate, metrics::Requests, net::seldom::SeldomWarning};
 
 /// Connections of one listener at a time. 200 hosts that each fetch kernel, initramfs and image in
-/// parallel stay below it; beyond it new connections wait in the kernel's queue. For one client address 64:
+/// parallel stay below it. For one client address 64:
 /// firmware, iPXE and an agent have a handful, and a few machines that hold what they can get must
-/// not take all places.
-pub const CONNECTIONS: Share = Share { total: 1024, per_client: 64 };
+/// not take all places. Of the quarter that is kept, four for each known host: as many as its boot uses at a time.
+pub const CONNECTIONS: Share = Share { total: 1024, per_client: 64, per_known: 4 };
 /// The same for the API: people and their tools, each of which has one connection or two. A hundred that
-/// watch, beside one that writes by 64 connections, stay below it.
-pub const API_CONNECTIONS: Share = Share { total: 192, per_client: 96 };
+/// watch, beside one that writes by 64 connections, stay below it. A quarter is kept for operators.
+pub const API_CONNECTIONS: Share = Share { total: 192, per_client: 96, per_known: 4 };
 /// The longest head of a request, and what is kept of an answer before more of it is read. The longest
 /// head of ours is a boot script's URL, with 1 KiB of query.
 pub const BUFFER_BYTES: usize = 16 << 10;
@@ -85,6 +90,8 @@ pub struct Server {
     pub share: Share,
     pub standings: Standings,
     pub patience: Patience,
+    /// Where it is counted who was turned away.
+    pub requests: Requests,
 }
 
 impl Server {
@@ -94,12 +101,14 @@ impl Server {
         H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
         F: Future<Output = Response<ResponseBody>> + Send + 'static,
     {
-        let places = Arc::new(Semaphore::new(self.share.total));
+        // Who had to go holds what it has for a moment longer; who came for it waits for that.
+        let rooms = Arc::new(Semaphore::new(self.share.total));
         let acceptor = self.tls.map(TlsAcceptor::from);
         let door = Door::new(self.share, self.standings);
+        let mut turned_away =
+            TurnedAway { listener: self.name, requests: self.requests, warning: SeldomWarning::default() };
         let mut connections = JoinSet::new();
         loop {
-            let place = Arc::clone(&places).acquire_owned().await?;
             let (stream, remote) = match self.listener.accept().await {
                 Ok(accepted) => accepted,
                 Err(error) => {
@@ -110,13 +119,16 @@ impl Server {
                 }
             };
             // A stranger is sent away at once, so that a known host behind it in the queue has its turn.
-            let guest = match door.enter(remote.ip()) {
+            let guest = match door.enter_or_wait(remote.ip()).await {
                 Ok(guest) => guest,
                 Err(why) => {
-                    tracing::debug!(listener = self.name, %remote, ?why, "too many connections: closed");
+                    turned_away.count(remote, why.word());
                     continue;
                 }
             };
+            if guest.made_room() {
+                turned_away.count(remote, "yielded");
+            }
             while let Some(ended) = connections.try_join_next() {
                 if let Err(error) = ended
                     && error.is_panic()
@@ -125,11 +137,53 @@ impl Server {
                 }
             }
             let (acceptor, handler, patience) = (acceptor.clone(), handler.clone(), self.patience);
-            connections.spawn(async move {
-                let (_place, _guest) = (place, guest);
-                connection(stream, remote, acceptor, handler, patience).await;
-            });
+            connections.spawn(while_welcome(guest, Arc::clone(&rooms), move |occupant| {
+                connection(stream, remote, acceptor, handler, (patience, occupant))
+            }));
         }
+    }
+}
+
+/// Who got no place, or had to go.
+struct TurnedAway {
+    listener: &'static str,
+    requests: Requests,
+    warning: SeldomWarning,
+}
+
+impl TurnedAway {
+    fn count(&mut self, remote: SocketAddr, why: &'static str) {
+        let listener = self.listener;
+        self.requests.turned_away(listener, why);
+        tracing::debug!(listener, %remote, why, "too many connections: one is closed");
+        if let Some(connections) = self.warning.count(Timestamp::now()) {
+            tracing::warn!(
+                listener,
+                connections,
+                last = %remote,
+                why,
+                "connections were closed, for there are too many: find who holds them; known hosts and operators have \
+                 a share of their own"
+            );
+        }
+    }
+}
+
+/// Serves a connection until it ends, or its place is given to another client.
+async fn while_welcome<F: Future<Output = ()>>(
+    guest: Guest,
+    rooms: Arc<Semaphore>,
+    serve: impl FnOnce(Arc<Occupant>) -> F,
+) {
+    let occupant = Arc::clone(guest.occupant());
+    let served = async {
+        // The rooms are never closed.
+        let Ok(_room) = rooms.acquire_owned().await else { return };
+        serve(Arc::clone(&occupant)).await;
+    };
+    tokio::select! {
+        () = served => {}
+        () = guest.occupant().yielded() => {}
     }
 }
 
@@ -138,7 +192,7 @@ async fn connection<H, F>(
     remote: SocketAddr,
     acceptor: Option<TlsAcceptor>,
     handler: H,
-    patience: Patience,
+    (patience, occupant): (Patience, Arc<Occupant>),
 ) where
     H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
     F: Future<Output = Response<ResponseBody>> + Send + 'static,
@@ -147,14 +201,16 @@ async fn connection<H, F>(
         tracing::debug!(%remote, %error, "setting TCP_NODELAY");
     }
     let stream = Paced::new(stream, patience.answer);
-    let Some(acceptor) = acceptor else { return requests(stream, remote, (false, None), handler, patience).await };
+    let Some(acceptor) = acceptor else {
+        return requests(stream, remote, (false, None), handler, (patience, occupant)).await;
+    };
     match tokio::time::timeout(patience.handshake, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => {
             let session = stream.get_ref().1;
             let is_http2 = session.alpn_protocol() == Some(b"h2");
             let shown = session.peer_certificates().and_then(<[_]>::first);
             let peer = shown.map(|shown| Arc::new(PeerCertificate::new(shown.clone().into_owned())));
-            requests(stream, remote, (is_http2, peer), handler, patience).await;
+            requests(stream, remote, (is_http2, peer), handler, (patience, occupant)).await;
         }
         Ok(Err(error)) => tracing::debug!(%remote, %error, "TLS handshake"),
         Err(_) => tracing::debug!(%remote, "TLS handshake took too long"),
@@ -168,7 +224,7 @@ async fn requests<S, H, F>(
     remote: SocketAddr,
     (is_http2, peer): (bool, Option<Arc<PeerCertificate>>),
     handler: H,
-    patience: Patience,
+    (patience, occupant): (Patience, Arc<Occupant>),
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
@@ -177,8 +233,9 @@ async fn requests<S, H, F>(
     let busy = Arc::new(Busy::default());
     let users = Arc::clone(&busy);
     let service = service_fn(move |request: Request<Incoming>| {
-        let using = users.begin();
-        let mut request = request.map(|body| Until::new(body, patience.body));
+        let asked = AskedRequest::new(&occupant);
+        let using = users.begin(Arc::clone(&asked));
+        let mut request = request.map(|body| Until::new(body, patience.body, asked));
         if let Some(peer) = &peer {
             request.extensions_mut().insert(Arc::clone(peer));
         }

@@ -9,9 +9,18 @@ use prometheus_client::{
     registry::Registry,
 };
 
-/// Answers of the listeners `API`, `boot` and `agent`. Clones share the counts.
+/// Answers of the listeners `API`, `boot`, `agent` and `config`, and connections that got none. Clones share the counts.
 #[derive(Clone, Debug, Default)]
-pub struct Requests(Family<Answered, Counter>);
+pub struct Requests {
+    answered: Family<Answered, Counter>,
+    closed: Family<ClosedConnection, Counter>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClosedConnection {
+    listener: &'static str,
+    reason: &'static str,
+}
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Answered {
@@ -22,7 +31,15 @@ struct Answered {
 impl Requests {
     pub(super) fn register(&self, registry: &mut Registry) {
         let help = "Requests answered, by listener and class of the answer";
-        registry.register("firesteel_http_requests", help, self.0.clone());
+        registry.register("firesteel_http_requests", help, self.answered.clone());
+        let help = "Connections closed because there are too many, by listener and reason: client, common or full for a \
+                    new one, yielded for one that was waited for";
+        registry.register("firesteel_http_connections_closed", help, self.closed.clone());
+    }
+
+    /// Counts a connection that was closed for want of places; the reasons are words of ours.
+    pub fn turned_away(&self, listener: &'static str, reason: &'static str) {
+        self.closed.get_or_create(&ClosedConnection { listener, reason }).inc();
     }
 
     /// Counts an answer when it is there.
@@ -38,7 +55,7 @@ impl Requests {
             400..500 => "4xx",
             _ => "5xx",
         };
-        self.0.get_or_create(&Answered { listener, code }).inc();
+        self.answered.get_or_create(&Answered { listener, code }).inc();
         response
     }
 }

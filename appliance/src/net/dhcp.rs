@@ -17,17 +17,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firesteel_dhcp::{
-    Arrival, BootAnswer, Client, Config, ConfigError, Destination, Engine, Event, Lease, Mac, OtherHardware, Output,
-    Transmit, What,
+    Arrival, BootAnswer, Client, Config, ConfigError, DeclineOutcome, Destination, Engine, Event, Lease, Mac,
+    OtherHardware, Output, Transmit, What,
 };
 use firesteel_store::Durability;
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
 
 use super::leases::{LeaseStore, LeaseStoreError};
 use super::named::{Named, Naming};
 use super::packet::{LinkSocket, bind_udp, interface_index, send_udp};
+use super::seldom::SeldomWarning;
 
 const SERVER_PORT: u16 = 67;
 const CLIENT_PORT: u16 = 68;
@@ -39,8 +40,6 @@ const RECEIVE_BYTES: usize = 4097;
 const SLEEP_MAX: Duration = Duration::from_secs(60);
 /// Commands that wait for the task; they are rare.
 const COMMANDS_MAX: usize = 16;
-/// Warnings about clients that get no address: a flood of them must not fill the log.
-const UNSERVED_EVERY: SignedDuration = SignedDuration::from_secs(30);
 
 /// Who boots what.
 pub type Boot = Arc<dyn Fn(&Client) -> Option<BootAnswer> + Send + Sync>;
@@ -98,8 +97,12 @@ pub struct DhcpServer {
     commands: mpsc::Receiver<Command>,
     boot: Boot,
     events: Events,
-    /// Clients without an address since the last warning, and when that was.
-    unserved: (u64, Option<Timestamp>),
+    /// Clients without an address.
+    unserved: SeldomWarning,
+    /// What was declined by whom.
+    declined: Named<(Mac, Ipv4Addr)>,
+    /// What is declined beyond the limits.
+    not_set_aside: SeldomWarning,
     /// Clients that are not on Ethernet.
     hardware: Named<OtherHardware>,
 }
@@ -149,7 +152,9 @@ impl DhcpServer {
             commands,
             boot,
             events,
-            unserved: (0, None),
+            unserved: SeldomWarning::default(),
+            declined: Named::default(),
+            not_set_aside: SeldomWarning::default(),
             hardware: Named::default(),
         };
         Ok((server, DhcpHandle(sender)))
@@ -221,9 +226,7 @@ impl DhcpServer {
                 Output::Event(event) => {
                     (self.events)(Timestamp::now(), &event);
                     log(&self.interface, &event);
-                    if event.what == What::Exhausted {
-                        self.warn_unserved(Timestamp::now());
-                    }
+                    self.warn(Timestamp::now(), &event);
                 }
                 Output::OtherHardware(client) => self.warn_hardware(&client),
             }
@@ -231,18 +234,56 @@ impl DhcpServer {
         Ok(())
     }
 
-    fn warn_unserved(&mut self, now: Timestamp) {
-        let (count, warned_at) = &mut self.unserved;
-        *count += 1;
-        if warned_at.is_some_and(|at| now.duration_since(at) < UNSERVED_EVERY) {
-            return;
+    /// Says what a person has to know, and a flood must not fill the log with.
+    fn warn(&mut self, now: Timestamp, Event { client, what }: &Event) {
+        let (interface, mac) = (self.interface.as_str(), client.mac);
+        match what {
+            What::Exhausted => {
+                if let Some(requests) = self.unserved.count(now) {
+                    tracing::warn!(
+                        interface,
+                        requests,
+                        "no address is left for machines that are not known: enlarge provisioningDHCPRange, or find \
+                         who asks"
+                    );
+                }
+            }
+            What::Declined { address, outcome: outcome @ DeclineOutcome::Rests { .. } } => {
+                match self.declined.name(now, (mac, *address), false) {
+                    Naming::Now => tracing::warn!(
+                        interface,
+                        %mac,
+                        %address,
+                        "the client says that its address is in use by another machine: {}; find that machine",
+                        outcome.text()
+                    ),
+                    Naming::More => tracing::warn!(interface, "more addresses than are named were declined"),
+                    Naming::Not => {}
+                }
+            }
+            What::Declined { address, outcome } => {
+                if let Some(declines) = self.not_set_aside.count(now) {
+                    tracing::warn!(
+                        interface,
+                        %mac,
+                        %address,
+                        declines,
+                        "more addresses are declined than conflicts explain: {}; find who does that",
+                        outcome.text()
+                    );
+                }
+            }
+            What::Offered { .. }
+            | What::Acked { .. }
+            | What::Informed { .. }
+            | What::Released { .. }
+            | What::ReleaseIgnored { .. }
+            | What::Refused { .. }
+            | What::TookAnother { .. }
+            | What::NotCommitted { .. }
+            | What::BootFileTooLong { .. }
+            | What::NothingToBoot => {}
         }
-        *warned_at = Some(now);
-        tracing::warn!(
-            interface = self.interface,
-            requests = std::mem::take(count),
-            "no address is left for machines that are not known: enlarge provisioningDHCPRange, or find who asks"
-        );
     }
 
     fn warn_hardware(&mut self, client: &OtherHardware) {
@@ -292,8 +333,11 @@ fn log(interface: &str, Event { client, what }: &Event) {
         What::Acked { address, .. } => tracing::info!(interface, %mac, %address, "lease granted"),
         What::Informed { address } => tracing::debug!(interface, %mac, %address, "settings told"),
         What::Released { address } => tracing::info!(interface, %mac, %address, "lease released"),
-        What::Declined { address } => {
-            tracing::warn!(interface, %mac, %address, "the client says that the address is in use by another machine");
+        What::ReleaseIgnored { address } => {
+            tracing::debug!(interface, %mac, %address, "a known host's lease is not given back: it ends by its time");
+        }
+        What::Declined { address, outcome } => {
+            tracing::debug!(interface, %mac, %address, ?outcome, "address declined");
         }
         What::Refused { address, reason } => {
             tracing::info!(interface, %mac, %address, reason = reason.text(), "request refused");
@@ -301,7 +345,7 @@ fn log(interface: &str, Event { client, what }: &Event) {
         What::TookAnother { server } => {
             tracing::warn!(interface, %mac, %server, "the client took the offer of another DHCP server");
         }
-        // Each DISCOVER of a flood would be a line: `drain` warns once in a while.
+        // Each DISCOVER of a flood would be a line: `warn` does it once in a while.
         What::Exhausted => tracing::debug!(interface, %mac, "no address is left for this client"),
         What::NotCommitted { address } => {
             tracing::error!(interface, %mac, %address, "lease not granted: it could not be written to disk");

@@ -5,6 +5,7 @@ pub mod leases;
 pub mod named;
 mod packet;
 pub mod rogue;
+pub mod seldom;
 pub mod tftp;
 
 pub use packet::check as check_packet;

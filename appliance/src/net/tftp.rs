@@ -7,12 +7,12 @@
 //!                      └── Refuse ──► one packet back
 //! ```
 //!
-//! What is served, and what becomes of events, are two functions that the caller gives.
+//! What is served, which hosts are known at an address, and what becomes of events, are functions that the caller gives.
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -31,6 +31,8 @@ pub const TRANSFER_BYTES: usize = u16::MAX as usize + DATAGRAM_BYTES_MAX;
 
 /// Bytes of a file, by its normalised path.
 pub type Lookup = Arc<dyn Fn(&str) -> Option<Bytes> + Send + Sync>;
+/// The hosts that are known at an address.
+pub type HostsAt = Arc<dyn Fn(IpAddr) -> Vec<Arc<str>> + Send + Sync>;
 /// What becomes of events; called between two packets, so it must not block.
 pub type Events = Arc<dyn Fn(&Event) + Send + Sync>;
 
@@ -50,6 +52,7 @@ pub struct TftpServer {
     address: Ipv4Addr,
     socket: UdpSocket,
     listener: Listener,
+    hosts: HostsAt,
     lookup: Lookup,
     events: Events,
 }
@@ -65,13 +68,19 @@ impl TftpServer {
     ///
     /// # Errors
     /// When the port cannot be had.
-    pub fn open(interface: &str, address: Ipv4Addr, lookup: Lookup, events: Events) -> Result<Self, TftpError> {
+    pub fn open(
+        interface: &str,
+        address: Ipv4Addr,
+        hosts: HostsAt,
+        lookup: Lookup,
+        events: Events,
+    ) -> Result<Self, TftpError> {
         let name = || interface.to_owned();
         let socket = bind_udp_at(interface, address, TFTP_PORT)
             .map_err(|source| TftpError::Bind { interface: name(), source })?;
         let blksize_max = firesteel_tftp::blksize_for_mtu(mtu(interface));
         let limits = Limits { blksize_max, transfers_max: TRANSFERS_MAX, ..Limits::default() };
-        Ok(Self { interface: name(), address, socket, listener: Listener::new(limits), lookup, events })
+        Ok(Self { interface: name(), address, socket, listener: Listener::new(limits), hosts, lookup, events })
     }
 
     /// Serves until something breaks.
@@ -116,8 +125,8 @@ impl TftpServer {
         transfers: &mut JoinSet<TransferId>,
         handles: &mut HashMap<TransferId, AbortHandle>,
     ) {
-        let lookup = Arc::clone(&self.lookup);
-        match self.listener.handle_packet(Instant::now(), client, packet, |_, path| lookup(path)) {
+        let (hosts, lookup) = ((self.hosts)(client.ip()), Arc::clone(&self.lookup));
+        match self.listener.handle_packet(Instant::now(), client, &hosts, packet, |_, path| lookup(path)) {
             Answer::Ignore(why) => tracing::trace!(%client, ?why, "TFTP request ignored"),
             Answer::Refuse { packet, event } => {
                 if let Err(error) = self.socket.send_to(&packet, client).await {
@@ -126,11 +135,8 @@ impl TftpServer {
                 (self.events)(&event);
             }
             Answer::Start { id, transfer, replaces } => {
-                if let Some(old) = replaces {
-                    self.listener.handle_end(old);
-                    if let Some(handle) = handles.remove(&old) {
-                        handle.abort();
-                    }
+                if let Some(handle) = replaces.and_then(|old| handles.remove(&old)) {
+                    handle.abort();
                 }
                 match self.transfer_socket(client).await {
                     Ok(socket) => {

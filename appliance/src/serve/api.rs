@@ -20,7 +20,7 @@ use crate::{
     access::{Access, AdminToken},
     http::{
         api::ApiServer,
-        known::Known,
+        operators::Operators,
         own::Own,
         server::{API_CONNECTIONS, Patience, Server},
     },
@@ -85,7 +85,7 @@ impl ApiListener {
         self.listener.local_addr().context("asking for the API's port")
     }
 
-    /// Answers from now on. Addresses that are `known` have places of their own.
+    /// Answers from now on. `operators` have places of their own.
     ///
     /// # Errors
     /// When TLS cannot be prepared.
@@ -94,14 +94,14 @@ impl ApiListener {
         tasks: &mut JoinSet<anyhow::Result<()>>,
         core: &Core,
         own: Own,
-        known: &Known,
+        operators: Operators,
         metrics: &Metrics,
     ) -> anyhow::Result<()> {
         let address = self.address()?;
         let Self { pki, listener, access, data, admin, logs } = self;
-        let (standings, patience) = (known.standings(), Patience::default());
+        let (standings, patience, requests) = (operators.standings(), Patience::default(), metrics.requests().clone());
         let tls = Some(pki.server_for(access.credentials.clients.verifier())?);
-        let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, standings, patience };
+        let server = Server { name: "API", listener, tls, share: API_CONNECTIONS, standings, patience, requests };
         tasks.spawn(Arc::clone(&access.rights).follow());
         let mut kube = Api::new(core.clone());
         if let Some(logs) = logs {
@@ -112,7 +112,7 @@ impl ApiListener {
             metrics.with_certificate(name, not_after);
         }
         tasks.spawn(certificates.clone().keep());
-        let api = ApiServer::new(kube, access, own.with_certificates(certificates), metrics.clone());
+        let api = ApiServer::new(kube, (access, operators), own.with_certificates(certificates), metrics.clone());
         let requests = metrics.requests().clone();
         tasks.spawn(
             server.run(move |request, remote| requests.clone().counted("API", api.clone().handle(request, remote))),

@@ -8,10 +8,7 @@ use firesteel_dhcp::{self as dhcp, BootAnswer, Client, What};
 use firesteel_facts::Arch;
 use jiff::Timestamp;
 
-use crate::{
-    http::known::Known,
-    net::named::{Named, Naming},
-};
+use crate::net::named::{Named, Naming};
 
 /// Makes what DHCP answers to a client that boots.
 pub fn boot_answers(endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Boot {
@@ -37,12 +34,7 @@ fn asking(client: &Client, upgrade_ipxe: bool) -> BootClient {
 }
 
 /// Takes DHCP's events into the timelines of hosts and the table of live leases, and names in the log, once, who can boot nothing here.
-pub fn dhcp_events(
-    control: Control,
-    known: Known,
-    endpoints: Endpoints,
-    upgrade_ipxe: bool,
-) -> crate::net::dhcp::Events {
+pub fn dhcp_events(control: Control, endpoints: Endpoints, upgrade_ipxe: bool) -> crate::net::dhcp::Events {
     let named = Mutex::new(Named::default());
     Arc::new(move |at, event: &dhcp::Event| {
         let mac = firesteel_boot::Mac(event.client.mac.0);
@@ -76,14 +68,19 @@ pub fn dhcp_events(
                     return;
                 };
                 let mut named = named.lock().unwrap_or_else(PoisonError::into_inner);
-                warn_once(&mut named, at, &event.client, known.is_host(event.client.mac), &why.to_string());
+                warn_once(&mut named, at, &event.client, control.is_host(mac), &why.to_string());
                 NetworkEvent::NoLoader { reason: why.to_string() }
             }
-            What::Released { address } | What::Declined { address } => {
+            What::Released { address } => {
                 control.lease_ended(mac, *address);
                 return;
             }
-            What::Informed { .. } => return,
+            What::Declined { address, outcome } => {
+                control.lease_ended(mac, *address);
+                let text = format!("{address} is in use by another machine, it says; {}", outcome.text());
+                NetworkEvent::DhcpDecline { text }
+            }
+            What::Informed { .. } | What::ReleaseIgnored { .. } => return,
         };
         control.note(mac, note);
     })

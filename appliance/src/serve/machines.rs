@@ -10,7 +10,6 @@ use std::{
 use anyhow::Context as _;
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
 use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, runtime::Tokio};
-use firesteel_dhcp as dhcp;
 use firesteel_kube::{Core, logs::Logs};
 use firesteel_resources::NetworkMode;
 use jiff::SignedDuration;
@@ -30,11 +29,12 @@ use crate::http::{
     boot::BootServer,
     boot_files::{self, BootFiles, KeptBootFiles},
     config::{self, ConfigServer},
+    door::Standings,
     images::ImageFiles,
-    known::Known,
+    known,
     server::{CONNECTIONS, Patience, Server},
 };
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, net::tftp::HostsAt};
 
 /// Bound and ready; no machine is answered yet.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub struct Machines {
     control: Control,
     services: network::Services,
     listeners: Listeners,
-    known: Known,
+    standings: Standings,
 }
 
 #[derive(Debug)]
@@ -87,12 +87,10 @@ impl Machines {
             streams.for_hosts(),
         )?)
         .map_err(|status| anyhow::anyhow!(status.message))?;
-        let leases = control.clone();
-        let known = Known::at(
-            network.address.into(),
-            Arc::new(move |address| leases.leaseholder(address).map(|mac| dhcp::Mac(mac.0))),
-        );
-        let services = network::Services::open(network, settings, data, &control, (&files, &known), endpoints).await?;
+        let asked = control.clone();
+        let hosts: HostsAt = Arc::new(move |address| asked.hosts_at(address));
+        let standings = known::standings(network.address.into(), Arc::clone(&hosts));
+        let services = network::Services::open(network, settings, data, &control, (&files, hosts), endpoints).await?;
         // Agents and first boots speak HTTP/1.1, and what is not offered cannot be abused.
         let mut agent_tls = (*pki.server).clone();
         agent_tls.alpn_protocols = vec![b"http/1.1".to_vec()];
@@ -110,16 +108,10 @@ impl Machines {
                 refused: Arc::default(),
                 mismatched: Arc::default(),
             },
-            agent: AgentServer::new(control.clone(), config.clone(), images, known.clone()),
+            agent: AgentServer::new(control.clone(), config.clone(), images, standings.clone()),
             config,
         };
-        Ok(Self { control, services, listeners, known })
-    }
-
-    /// Which addresses are those of hosts.
-    #[must_use]
-    pub fn known(&self) -> &Known {
-        &self.known
+        Ok(Self { control, services, listeners, standings })
     }
 
     /// What works on the hosts.
@@ -136,12 +128,13 @@ impl Machines {
 
     /// Starts all of it.
     pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, metrics: &Metrics) {
-        let Self { control, services, listeners, known } = self;
+        let Self { control, services, listeners, standings } = self;
         let Listeners { http, agents, configs, agent_tls, boot, agent, config } = listeners;
         let agent_tls = Arc::new(agent_tls);
+        let counted = metrics.requests().clone();
         let server = |name, listener, tls| {
-            let (standings, patience) = (known.standings(), Patience::default());
-            Server { name, listener, tls, share: CONNECTIONS, standings, patience }
+            let (standings, requests) = (standings.clone(), counted.clone());
+            Server { name, listener, tls, share: CONNECTIONS, standings, patience: Patience::default(), requests }
         };
         metrics.with_control(&control, boot.images.store().clone());
         let requests = metrics.requests().clone();
@@ -158,7 +151,7 @@ impl Machines {
             let server = Server { share: config::CONNECTIONS, ..server("config", listener, tls) };
             tasks.spawn(server.run(on_config));
         }
-        services.spawn(tasks, core, known.clone());
+        services.spawn(tasks, core);
         tasks.spawn(async move { control.run().await.map_err(|error| anyhow::anyhow!(error)) });
     }
 }

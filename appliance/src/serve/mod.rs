@@ -45,7 +45,7 @@ use tokio::{
 use crate::{
     audit::Audit,
     backup::{Backups, serve::log_lineage},
-    http::{known::Known, own::Own},
+    http::{operators::Operators, own::Own},
     metrics::Metrics,
 };
 use api::ApiListener;
@@ -100,7 +100,7 @@ async fn serve_alone(
     let names = Names { addresses: Vec::new(), names: Vec::new() };
     let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
     let address = api.address()?;
-    api.spawn(tasks, core, own, &Known::default(), &metrics)?;
+    api.spawn(tasks, core, own, Operators::default(), &metrics)?;
     tasks.spawn(alone::tell_hosts(core.clone()));
     // Without machines, too: it may be where images are got for bundles.
     FollowedStreams::open(data, settings, core)?.spawn(tasks);
@@ -129,7 +129,8 @@ async fn serve_machines(
     let streams = FollowedStreams::open(data, settings, core)?;
     let machines = Machines::open(&network, settings, data, core, (&api.pki, &streams)).await?;
     let own = own.with_control(machines.control().clone());
-    api.with_logs(machines.logs()).spawn(tasks, core, own, machines.known(), &metrics)?;
+    let operators = Operators::new(Some(IpAddr::V4(network.address)));
+    api.with_logs(machines.logs()).spawn(tasks, core, own, operators, &metrics)?;
     streams.tells(machines.control()).spawn(tasks);
     machines.spawn(tasks, core, &metrics);
     for part in memory::PARTS {

@@ -27,11 +27,11 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    http::{boot_files::BootFiles, known::Known},
+    http::boot_files::BootFiles,
     net::{
         dhcp::{DhcpHandle, DhcpServer},
         rogue,
-        tftp::TftpServer,
+        tftp::{HostsAt, TftpServer},
     },
     text_file::{self, TEXT_FILE_BYTES_MAX},
 };
@@ -126,7 +126,7 @@ impl Services {
         settings: &Settings,
         data: &DataDir,
         control: &Control,
-        (files, known): (&BootFiles, &Known),
+        (files, hosts): (&BootFiles, HostsAt),
         endpoints: Endpoints,
     ) -> anyhow::Result<Self> {
         let mode = served.network.mode;
@@ -134,7 +134,7 @@ impl Services {
             refuse_beside_another(&served.interface, settings.allow_other_dhcp).await?;
             let config = dhcp_config(served, None)?;
             let boot = boot_answers(endpoints, settings.upgrade_ipxe);
-            let events = dhcp_events(control.clone(), known.clone(), endpoints, settings.upgrade_ipxe);
+            let events = dhcp_events(control.clone(), endpoints, settings.upgrade_ipxe);
             let file = data.path("leases.db");
             let leases = (file.as_path(), settings.lease_durability);
             let opened = DhcpServer::open_with(&served.interface, config, leases, boot, events);
@@ -148,16 +148,19 @@ impl Services {
             tracing::info!(?mode, "DHCP is somebody else's here");
             None
         };
-        let tftp =
-            if mode == NetworkMode::Disabled { None } else { Some(open_tftp(served, control, files, endpoints)?) };
+        let tftp = if mode == NetworkMode::Disabled {
+            None
+        } else {
+            Some(open_tftp(served, control, (files, hosts), endpoints)?)
+        };
         Ok(Self { dhcp, tftp, served: served.clone() })
     }
 
     /// Starts what was bound.
-    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, known: Known) {
+    pub fn spawn(self, tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
         if let Some((server, handle)) = self.dhcp {
             tasks.spawn(async move { server.run().await.context("serving DHCP") });
-            tasks.spawn(follow(core.clone(), handle, self.served, known));
+            tasks.spawn(follow(core.clone(), handle, self.served));
         }
         if let Some(server) = self.tftp {
             tasks.spawn(async move { server.run().await.context("serving TFTP") });
@@ -213,7 +216,7 @@ fn dhcp_config(served: &Served, hosts: Option<&KnownHosts>) -> anyhow::Result<dh
 fn open_tftp(
     served: &Served,
     control: &Control,
-    files: &BootFiles,
+    (files, hosts): (&BootFiles, HostsAt),
     endpoints: Endpoints,
 ) -> anyhow::Result<TftpServer> {
     let autoexec = Bytes::from(autoexec(&endpoints));
@@ -227,7 +230,7 @@ fn open_tftp(
     });
     let control = control.clone();
     let events = Arc::new(move |event: &firesteel_tftp::Event| tftp_event(&control, event));
-    TftpServer::open(&served.interface, served.address, lookup, events).context("starting TFTP")
+    TftpServer::open(&served.interface, served.address, hosts, lookup, events).context("starting TFTP")
 }
 
 fn tftp_event(control: &Control, event: &firesteel_tftp::Event) {
@@ -251,7 +254,7 @@ fn tftp_event(control: &Control, event: &firesteel_tftp::Event) {
 
 /// Keeps DHCP in step with the objects: addresses that hosts reserve by annotation, and what may
 /// change in the Provisioning object while we serve (pool, gateway, DNS, NTP).
-async fn follow(core: Core, handle: DhcpHandle, mut served: Served, hosts_known: Known) -> anyhow::Result<()> {
+async fn follow(core: Core, handle: DhcpHandle, mut served: Served) -> anyhow::Result<()> {
     let failed = |status: firesteel_kube::Status| anyhow::anyhow!(status.message);
     let hosts: Objects<BareMetalHost> = Objects::new(&core, "metal3.io", "BareMetalHost").map_err(failed)?;
     let networks: Objects<Provisioning> = Objects::new(&core, "metal3.io", "Provisioning").map_err(failed)?;
@@ -276,7 +279,6 @@ async fn follow(core: Core, handle: DhcpHandle, mut served: Served, hosts_known:
         if !changed || !all_read {
             continue;
         }
-        hosts_known.set_hosts(known.values().map(|host| host.mac));
         let config = dhcp_config(&served, Some(&known))?;
         if let Err(error) = handle.reconfigure(config).await {
             let error = format!("{:#}", anyhow::Error::from(error));

@@ -13,12 +13,14 @@
 
 mod listener;
 mod path;
+mod places;
+mod rations;
 mod transfer;
 mod wire;
 
 pub use listener::{Answer, Ignored, Limits, Listener, TransferId};
 pub use path::{base_name, normalise};
-pub use transfer::{Event, FailReason, Output, Transfer};
+pub use transfer::{Event, FailReason, Output, SILENCE_MAX, Transfer};
 pub use wire::{DATAGRAM_BYTES_MAX, Negotiated, check};
 
 /// Largest block that fits one datagram on a link with this MTU: less IPv4, UDP and TFTP headers.

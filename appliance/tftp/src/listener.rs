@@ -1,15 +1,19 @@
 //! Port 69: who may begin a transfer, of what, and how many at once.
 //!
 //! A request is a small datagram from an address that anybody can write into it, and the answer
-//! is larger. So requests are rationed per address, transfers are counted per address and in all,
-//! and whoever is over its ration gets silence, not an error.
+//! is larger. So requests are rationed per address, and a client that is over its ration gets silence, not an
+//! error. Transfers are counted per address, per known host and in all; see [`crate::places`].
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 
+use crate::places::{self, GrantedTransfer, RunningTransfer, TransferPart, TransferShares};
+use crate::rations::{RequestRation, RequestRations};
 use crate::transfer::{Event, Transfer};
 use crate::wire::{self, Incoming, Refusal};
 
@@ -17,10 +21,12 @@ use crate::wire::{self, Incoming, Refusal};
 pub struct Limits {
     /// See [`crate::blksize_for_mtu`].
     pub blksize_max: u16,
-    /// Each holds a socket: some racks' worth of machines that start at once.
+    /// Each holds a socket: some racks' worth of machines that start at once. A quarter is kept for known hosts.
     pub transfers_max: usize,
     /// A ROM runs one at a time, and leaves one or two behind that it does not end.
     pub transfers_per_client_max: usize,
+    /// Of the quarter that is kept, for each known host.
+    pub transfers_per_host_max: usize,
     /// Requests at once before the ration of one per `request_interval` holds.
     pub requests_burst: u32,
     pub request_interval: Duration,
@@ -32,15 +38,13 @@ impl Default for Limits {
             blksize_max: crate::blksize_for_mtu(1500),
             transfers_max: 512,
             transfers_per_client_max: 8,
+            transfers_per_host_max: 4,
             requests_burst: 32,
             request_interval: Duration::from_millis(250),
         }
     }
 }
 
-/// Addresses whose ration is remembered; beyond it, new ones wait. An entry is a few bytes and
-/// forgotten after `requests_burst` intervals.
-const CLIENTS_MAX: usize = 8192;
 /// The same request from the same port within this time is a repeat (the first answer was lost and its transfer
 /// repeats it); later it is a machine that started again with the port it always uses.
 const REPEAT_WINDOW: Duration = Duration::from_secs(3);
@@ -66,7 +70,8 @@ pub enum Answer {
         packet: Vec<u8>,
         event: Event,
     },
-    /// A transfer to be run from a port of its own; `replaces` is to be dropped.
+    /// A transfer to be run from a port of its own. `replaces` is to be dropped: the same client begins again, or another
+    /// one that has not answered yet makes room.
     Start {
         id: TransferId,
         transfer: Box<Transfer>,
@@ -78,8 +83,7 @@ pub enum Answer {
 pub struct Listener {
     limits: Limits,
     active: HashMap<SocketAddr, Active>,
-    /// Until when an address has used up its requests.
-    rations: HashMap<IpAddr, Instant>,
+    rations: RequestRations,
     next_id: u64,
 }
 
@@ -88,19 +92,23 @@ struct Active {
     id: TransferId,
     path: String,
     started: Instant,
+    part: TransferPart,
+    is_confirmed: Arc<AtomicBool>,
 }
 
 impl Listener {
     #[must_use]
     pub fn new(limits: Limits) -> Self {
-        Self { limits, active: HashMap::new(), rations: HashMap::new(), next_id: 0 }
+        Self { limits, active: HashMap::new(), rations: RequestRations::default(), next_id: 0 }
     }
 
-    /// A datagram at port 69. `lookup` finds a file's bytes by its [normalised](crate::normalise) path.
+    /// A datagram at port 69. `hosts` are those that are known at the client's address; `lookup` finds a file's bytes by its
+    /// [normalised](crate::normalise) path.
     pub fn handle_packet(
         &mut self,
         now: Instant,
         client: SocketAddr,
+        hosts: &[Arc<str>],
         packet: &[u8],
         lookup: impl FnOnce(SocketAddr, &str) -> Option<Bytes>,
     ) -> Answer {
@@ -108,7 +116,8 @@ impl Listener {
         if incoming == Incoming::Noise {
             return Answer::Ignore(Ignored::Noise);
         }
-        if !self.take_ration(now, client.ip()) {
+        let ration = RequestRation { burst: self.limits.requests_burst, interval: self.limits.request_interval };
+        if !self.rations.take(now, client.ip(), !hosts.is_empty(), ration) {
             return Answer::Ignore(Ignored::Ration);
         }
         let request = match incoming {
@@ -116,21 +125,27 @@ impl Listener {
             Incoming::Refuse(refusal) => return refuse(client, None, refusal),
             Incoming::Noise => return Answer::Ignore(Ignored::Noise),
         };
-        let replaces = match self.active.get(&client) {
+        let granted = match self.active.get(&client) {
             Some(active) if active.path == request.path && now < active.started + REPEAT_WINDOW => {
                 return Answer::Ignore(Ignored::Repeat);
             }
-            Some(active) => Some(active.id),
-            None if self.is_full(client.ip()) => return refuse(client, Some(request.path), Refusal::Busy),
-            None => None,
+            Some(active) => GrantedTransfer { part: active.part.clone(), instead_of: Some(active.id) },
+            None => match self.find_place(client, hosts) {
+                Some(granted) => granted,
+                None => return refuse(client, Some(request.path), Refusal::Busy),
+            },
         };
         let Some(file) = lookup(client, &request.path) else {
             return refuse(client, Some(request.path), Refusal::NotFound);
         };
+        let GrantedTransfer { part, instead_of: replaces } = granted;
+        replaces.into_iter().for_each(|replaced| self.handle_end(replaced));
         let id = TransferId(self.next_id);
         self.next_id += 1;
-        self.active.insert(client, Active { id, path: request.path.clone(), started: now });
+        let path = request.path.clone();
         let transfer = Box::new(Transfer::new(now, client, request, file, self.limits.blksize_max));
+        let is_confirmed = transfer.confirmation();
+        self.active.insert(client, Active { id, path, started: now, part, is_confirmed });
         Answer::Start { id, transfer, replaces }
     }
 
@@ -145,26 +160,20 @@ impl Listener {
         self.active.len()
     }
 
-    fn is_full(&self, client: IpAddr) -> bool {
-        self.active.len() >= self.limits.transfers_max
-            || self.active.keys().filter(|peer| peer.ip() == client).count() >= self.limits.transfers_per_client_max
-    }
-
-    /// Each request moves the address's clock on by one interval; it may run a burst ahead of the real one.
-    fn take_ration(&mut self, now: Instant, client: IpAddr) -> bool {
-        if self.rations.len() >= CLIENTS_MAX && !self.rations.contains_key(&client) {
-            self.rations.retain(|_, until| *until > now);
-            if self.rations.len() >= CLIENTS_MAX {
-                return false;
-            }
-        }
-        let until = self.rations.entry(client).or_insert(now);
-        let next = (*until).max(now) + self.limits.request_interval;
-        if next > now + self.limits.request_interval * self.limits.requests_burst {
-            return false;
-        }
-        *until = next;
-        true
+    fn find_place(&self, client: SocketAddr, hosts: &[Arc<str>]) -> Option<GrantedTransfer<TransferId>> {
+        let shares = TransferShares {
+            total: self.limits.transfers_max,
+            per_client: self.limits.transfers_per_client_max,
+            per_host: self.limits.transfers_per_host_max,
+        };
+        let running = self.active.iter().map(|(client, active)| RunningTransfer {
+            key: active.id,
+            client: client.ip(),
+            part: &active.part,
+            started: active.started,
+            is_confirmed: active.is_confirmed.load(Ordering::Relaxed),
+        });
+        places::find(shares, client.ip(), hosts, running)
     }
 }
 

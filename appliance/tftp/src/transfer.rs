@@ -16,11 +16,14 @@
 //! how a client says that the window's first block is missing (RFC 7440 section 4), so it restarts the window, once for each
 //! block number: duplicated datagrams cannot multiply.
 //!
-//! *Before the client has answered once* it may be somebody else, whose address was put into the request:
-//! it gets at most one small packet and a few repeats.
+//! *Before the client has answered once* it may be another machine, whose address was put into the request:
+//! it gets at most one small packet and a few repeats, at our own times, and its place goes to who needs it. A negotiated
+//! timeout holds from the first answer on.
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
@@ -33,11 +36,9 @@ const RESEND_FIRST: Duration = Duration::from_secs(1);
 const RESEND_MIN: Duration = Duration::from_millis(200);
 /// Doubling ends here, so that a client behind a port that comes back is served soon.
 const RESEND_MAX: Duration = Duration::from_secs(4);
-/// Without an acknowledgement of anything new for this long the client is gone. A switch that
+/// Without an acknowledgement of anything new for this long the client is gone, whatever was negotiated. A switch that
 /// recomputes its spanning tree takes up to 30 seconds.
-const SILENCE_MAX: Duration = Duration::from_secs(35);
-/// With a negotiated timeout, at least this many of them fit before the end.
-const TIMEOUTS_MIN: u32 = 3;
+pub const SILENCE_MAX: Duration = Duration::from_secs(35);
 /// Repeats towards an address that has not answered yet.
 const UNCONFIRMED_REPEATS_MAX: u32 = 3;
 
@@ -106,8 +107,8 @@ pub struct Transfer {
     file: Bytes,
     negotiated: Negotiated,
     phase: Phase,
-    /// Has answered at least once.
-    is_confirmed: bool,
+    /// Has answered at least once; its listener looks at it, too.
+    is_confirmed: Arc<AtomicBool>,
     /// Highest block that the client acknowledged.
     acked: u64,
     /// Next block to send.
@@ -134,13 +135,13 @@ impl Transfer {
             file,
             negotiated,
             phase: if negotiated.is_empty() { Phase::Sending } else { Phase::Offering },
-            is_confirmed: false,
+            is_confirmed: Arc::default(),
             acked: 0,
             next: 1,
             sent: 0,
             resent: 0,
             is_restarted: false,
-            timer: Timer::new(now, negotiated.timeout_s),
+            timer: Timer::new(now),
             started: now,
             control: None,
             events: VecDeque::new(),
@@ -151,6 +152,15 @@ impl Transfer {
             Phase::Sending | Phase::Over => transfer.announce_start(),
         }
         transfer
+    }
+
+    /// Whether the client has answered, now and later.
+    pub(crate) fn confirmation(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.is_confirmed)
+    }
+
+    fn is_confirmed(&self) -> bool {
+        self.is_confirmed.load(Ordering::Relaxed)
     }
 
     #[must_use]
@@ -189,7 +199,7 @@ impl Transfer {
         if self.phase == Phase::Over || now < self.timer.deadline() {
             return;
         }
-        let is_unanswered = !self.is_confirmed && self.timer.repeats >= UNCONFIRMED_REPEATS_MAX;
+        let is_unanswered = !self.is_confirmed() && self.timer.repeats >= UNCONFIRMED_REPEATS_MAX;
         if is_unanswered || self.timer.is_silent(now) {
             self.control = Some(wire::gave_up());
             self.fail(FailReason::Silent);
@@ -234,8 +244,9 @@ impl Transfer {
     fn handle_ack(&mut self, now: Instant, number: u16) {
         if self.phase == Phase::Offering {
             if number == 0 {
-                self.is_confirmed = true;
+                self.is_confirmed.store(true, Ordering::Relaxed);
                 self.phase = Phase::Sending;
+                self.timer.agree(self.negotiated.timeout_s);
                 self.timer.progress(now);
                 self.announce_start();
             }
@@ -246,7 +257,7 @@ impl Transfer {
         if block > self.sent {
             return;
         }
-        self.is_confirmed = true;
+        self.is_confirmed.store(true, Ordering::Relaxed);
         if block == self.acked {
             if self.window() > 1 && !self.is_restarted {
                 self.is_restarted = true;
@@ -326,11 +337,15 @@ struct Timer {
 }
 
 impl Timer {
-    fn new(now: Instant, timeout_s: Option<u8>) -> Self {
-        let agreed = timeout_s.map(|seconds| Duration::from_secs(seconds.into()));
-        let mut timer = Self { agreed, smoothed: None, repeats: 0, sent_at: now, progress_at: now, resend_at: now };
+    fn new(now: Instant) -> Self {
+        let mut timer =
+            Self { agreed: None, smoothed: None, repeats: 0, sent_at: now, progress_at: now, resend_at: now };
         timer.resend_at = now + timer.interval();
         timer
+    }
+
+    fn agree(&mut self, timeout_s: Option<u8>) {
+        self.agreed = timeout_s.map(|seconds| Duration::from_secs(seconds.into()));
     }
 
     fn interval(&self) -> Duration {
@@ -364,15 +379,11 @@ impl Timer {
         self.resend_at = now + self.interval();
     }
 
-    fn silence_max(&self) -> Duration {
-        SILENCE_MAX.max(self.agreed.unwrap_or_default() * TIMEOUTS_MIN)
-    }
-
     fn is_silent(&self, now: Instant) -> bool {
-        now.saturating_duration_since(self.progress_at) >= self.silence_max()
+        now.saturating_duration_since(self.progress_at) >= SILENCE_MAX
     }
 
     fn deadline(&self) -> Instant {
-        self.resend_at.min(self.progress_at + self.silence_max())
+        self.resend_at.min(self.progress_at + SILENCE_MAX)
     }
 }

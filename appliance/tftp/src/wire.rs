@@ -24,8 +24,9 @@ pub(crate) const WINDOWSIZE_MAX: u16 = 64;
 /// A window has to fit what the client's socket takes at once (212 kB with overhead on Linux, less in
 /// ROMs): with blocks of 64 kB a larger one is lost again and again, a timeout each time.
 pub(crate) const WINDOW_BYTES_MAX: u32 = 96 * 1024;
-/// RFC 2349 allows 255 seconds; a slot held that long by a client that is gone helps nobody.
-pub(crate) const TIMEOUT_MAX_S: u64 = 60;
+/// RFC 2349 allows 255 seconds. A client that is gone holds its place for [`crate::SILENCE_MAX`] whatever it asked for, and
+/// three of these fit into that time.
+pub(crate) const TIMEOUT_MAX_S: u64 = 11;
 /// Of a client's error text in events.
 const ERROR_TEXT_CHARS_MAX: usize = 80;
 /// Longest decimal that is read: more digits are no option's value.
@@ -308,6 +309,10 @@ mod tests {
         assert_eq!(asked(&["windowsize", "16", "blksize", "65464"]).negotiate(5, BLKSIZE_MAX).windowsize, Some(1));
         assert_eq!(negotiate(&["timeout", "0"]).timeout_s, None);
         assert_eq!(negotiate(&["timeout", "255"]).timeout_s, None);
+        assert_eq!(
+            (negotiate(&["timeout", "11"]).timeout_s, negotiate(&["timeout", "12"]).timeout_s),
+            (Some(11), None)
+        );
         assert_eq!(negotiate(&["tsize", "0"]).tsize, Some(5));
         assert!(negotiate(&[]).is_empty());
     }

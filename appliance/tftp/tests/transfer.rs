@@ -5,10 +5,11 @@
 
 use std::collections::VecDeque;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use firesteel_tftp::{Answer, Event, FailReason, Ignored, Limits, Listener, Output, Transfer};
+use firesteel_tftp::{Answer, Event, FailReason, Ignored, Limits, Listener, Output, SILENCE_MAX, Transfer};
 use proptest::prelude::*;
 
 fn client(port: u16) -> SocketAddr {
@@ -34,7 +35,8 @@ fn file(bytes: usize) -> Bytes {
 
 fn start(now: Instant, bytes: usize, options: &[(&str, &str)]) -> Box<Transfer> {
     let mut listener = Listener::new(Limits::default());
-    match listener.handle_packet(now, client(1), &rrq("/a", options), |_, path| (path == "a").then(|| file(bytes))) {
+    let request = rrq("/a", options);
+    match listener.handle_packet(now, client(1), &[], &request, |_, path| (path == "a").then(|| file(bytes))) {
         Answer::Start { transfer, .. } => transfer,
         other => panic!("{other:?}"),
     }
@@ -211,6 +213,40 @@ fn a_negotiated_timeout_is_kept() {
     assert_eq!(transfer.poll_timeout(), Some(begin + Duration::from_secs(6)));
 }
 
+/// A client that is gone held its place for three of the timeouts that it had asked for.
+#[test]
+fn silence_has_one_end_whatever_was_negotiated() {
+    for timeout in ["1", "11", "12", "60", "255"] {
+        let begin = Instant::now();
+        let mut transfer = start(begin, 5000, &[("blksize", "1468"), ("timeout", timeout)]);
+        drain(&mut transfer);
+        transfer.handle_packet(begin, &ack(0));
+        drain(&mut transfer);
+        let (mut now, mut repeats) = (begin, 0);
+        while let Some(deadline) = transfer.poll_timeout() {
+            now = deadline;
+            transfer.handle_timeout(now);
+            repeats += usize::from(!blocks(&mut transfer).is_empty());
+        }
+        assert_eq!(now - begin, SILENCE_MAX, "timeout {timeout}");
+        assert!(repeats >= 3, "timeout {timeout}: {repeats} repeats");
+    }
+}
+
+/// What was asked for is agreed on by an answer: until then nothing shows that there is a client.
+#[test]
+fn without_an_answer_no_timeout_is_agreed_on() {
+    let begin = Instant::now();
+    let mut transfer = start(begin, 5000, &[("timeout", "11")]);
+    let mut now = begin;
+    while let Some(deadline) = transfer.poll_timeout() {
+        drain(&mut transfer);
+        now = deadline;
+        transfer.handle_timeout(now);
+    }
+    assert_eq!(now - begin, Duration::from_secs(1 + 2 + 4 + 4));
+}
+
 #[test]
 fn a_clients_error_ends_the_transfer_with_its_words() {
     let now = Instant::now();
@@ -228,7 +264,23 @@ mod listener {
     use super::*;
 
     fn ask(listener: &mut Listener, now: Instant, from: SocketAddr, packet: &[u8]) -> Answer {
-        listener.handle_packet(now, from, packet, |_, path| (path == "a").then(|| file(10)))
+        ask_as(listener, now, from, &[], packet)
+    }
+
+    fn ask_as(listener: &mut Listener, now: Instant, from: SocketAddr, hosts: &[&str], packet: &[u8]) -> Answer {
+        let hosts: Vec<Arc<str>> = hosts.iter().map(|host| Arc::from(*host)).collect();
+        listener.handle_packet(now, from, &hosts, packet, |_, path| (path == "a").then(|| file(10)))
+    }
+
+    /// Starts a transfer whose client has answered.
+    fn answered(listener: &mut Listener, now: Instant, from: SocketAddr, hosts: &[&str]) {
+        match ask_as(listener, now, from, hosts, &rrq("a", &[])) {
+            Answer::Start { mut transfer, .. } => {
+                drain(&mut transfer);
+                transfer.handle_packet(now, &ack(0));
+            }
+            other => panic!("{other:?}"),
+        }
     }
 
     #[test]
@@ -284,11 +336,50 @@ mod listener {
         let now = Instant::now();
         let other = |n: u8| SocketAddr::from((Ipv4Addr::new(10, 0, 0, n), 1));
         let request = rrq("a", &[]);
-        assert!(matches!(ask(&mut listener, now, client(1), &request), Answer::Start { .. }));
-        assert!(matches!(ask(&mut listener, now, client(2), &request), Answer::Start { .. }));
+        answered(&mut listener, now, client(1), &[]);
+        answered(&mut listener, now, client(2), &[]);
         assert!(matches!(ask(&mut listener, now, client(3), &request), Answer::Refuse { .. }));
-        assert!(matches!(ask(&mut listener, now, other(1), &request), Answer::Start { .. }));
+        answered(&mut listener, now, other(1), &[]);
         assert!(matches!(ask(&mut listener, now, other(2), &request), Answer::Refuse { .. }));
+    }
+
+    /// 512 requests with a long timeout refused everybody for two minutes.
+    #[test]
+    fn strangers_that_answer_leave_a_quarter_to_known_hosts() {
+        let limits = Limits { transfers_max: 8, transfers_per_client_max: 2, ..Limits::default() };
+        let mut listener = Listener::new(limits);
+        let now = Instant::now();
+        let other = |n: u8| SocketAddr::from((Ipv4Addr::new(10, 0, 0, n), 1));
+        (1..=6).for_each(|number| answered(&mut listener, now, other(number), &[]));
+        let request = rrq("a", &[]);
+        assert!(matches!(ask(&mut listener, now, other(7), &request), Answer::Refuse { .. }));
+        answered(&mut listener, now, other(100), &["a host"]);
+        answered(&mut listener, now, other(101), &["another"]);
+        assert!(matches!(ask_as(&mut listener, now, other(102), &["third"], &request), Answer::Refuse { .. }));
+        assert_eq!(listener.transfers(), 8);
+    }
+
+    /// Whoever forges addresses cannot answer for them.
+    #[test]
+    fn a_transfer_without_an_answer_makes_room_for_the_next_request() {
+        let limits = Limits { transfers_max: 3, ..Limits::default() };
+        let mut listener = Listener::new(limits);
+        let now = Instant::now();
+        let other = |n: u8| SocketAddr::from((Ipv4Addr::new(10, 0, 0, n), 1));
+        answered(&mut listener, now, other(1), &[]);
+        let request = rrq("a", &[("timeout", "11"), ("blksize", "1468")]);
+        let second = now + Duration::from_secs(1);
+        let Answer::Start { id: forged, replaces: None, .. } = ask(&mut listener, second, other(2), &request) else {
+            panic!("not started");
+        };
+        answered(&mut listener, second, other(3), &[]);
+        match ask(&mut listener, second, other(4), &request) {
+            Answer::Start { replaces, .. } => assert_eq!(replaces, Some(forged)),
+            other => panic!("{other:?}"),
+        }
+        assert_eq!(listener.transfers(), 3);
+        // The client that was sent away asks again, and is no repeat.
+        assert!(matches!(ask(&mut listener, second, other(2), &request), Answer::Start { .. }));
     }
 
     #[test]

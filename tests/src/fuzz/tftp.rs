@@ -28,7 +28,7 @@ pub(super) fn check(input: &[u8]) {
     let file = Bytes::from(vec![0x5a; 5000]);
     let mut listener = Listener::new(Limits::default());
     let request = messages.next().unwrap_or_default();
-    let answer = listener.handle_packet(now, client, request, |_, path| {
+    let answer = listener.handle_packet(now, client, &[], request, |_, path| {
         super::assert_plain(path);
         Some(file.clone())
     });

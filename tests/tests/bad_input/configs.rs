@@ -8,10 +8,12 @@ use firesteel_appliance::{
     http::{
         agent::AgentServer,
         config::{self, ConfigServer},
+        door::Standings,
         images::ImageFiles,
-        known::Known,
+        places::Standing,
         server::{Patience, Server},
     },
+    metrics::Requests,
     serve::{data_dir::DataDir, pki::Pki},
 };
 use firesteel_images::import::ImageStore;
@@ -28,6 +30,11 @@ use crate::images::{noise, published};
 
 const IGNITION: &str = "application/vnd.coreos.ignition+json;version=3.3.0, */*;q=0.1";
 const ORIGIN: &str = "https://192.0.2.1:22623/config/";
+
+/// Who asks is known by nothing but what it says.
+fn strangers() -> Standings {
+    Standings::new(|_| Standing::Stranger)
+}
 
 /// An appliance with its listeners, and a client that trusts it.
 struct Site {
@@ -50,7 +57,7 @@ impl Site {
         let appliance = Appliance::start_serving(data.path(), pki.trust().clone(), settings).await;
         let server = ConfigServer::new(appliance.control.clone());
         let images = ImageFiles::new(ImageStore::open(&data.path().join("images")).unwrap());
-        let agent = AgentServer::new(appliance.control.clone(), server.clone(), images, Known::default());
+        let agent = AgentServer::new(appliance.control.clone(), server.clone(), images, strangers());
         let configs = listen(&pki, move |request, remote| server.clone().handle(request, remote)).await;
         let agents = listen(&pki, move |request, remote| agent.clone().handle(request, remote)).await;
         let mut roots = rustls::RootCertStore::empty();
@@ -262,7 +269,8 @@ where
         listener,
         tls: Some(Arc::new(tls)),
         share: config::CONNECTIONS,
-        standings: Known::default().standings(),
+        standings: strangers(),
+        requests: Requests::default(),
         patience: Patience::default(),
     };
     tokio::spawn(server.run(handler));

@@ -6,7 +6,6 @@ use std::net::Ipv4Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use firesteel_appliance::http::known::Known;
 use firesteel_appliance::serve::{dhcp_clients, kinds};
 use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
@@ -57,6 +56,7 @@ impl Leases {
             match change.clone() {
                 LeaseChange::Keep(lease) => {
                     self.leases.retain(|_, other| other.address != lease.address);
+                    self.rests.remove(&lease.address);
                     self.leases.insert(lease.mac, lease);
                 }
                 LeaseChange::Forget(mac) => {
@@ -168,7 +168,7 @@ impl Appliance {
             store,
             engine: engine.expect("the configuration is fit"),
             boot: dhcp_clients::boot_answers(ENDPOINTS, false),
-            events: dhcp_clients::dhcp_events(control.clone(), Known::default(), ENDPOINTS, false),
+            events: dhcp_clients::dhcp_events(control.clone(), ENDPOINTS, false),
             control,
         }
     }

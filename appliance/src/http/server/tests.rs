@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "tests")]
 
-use std::{io, sync::Mutex, time::Duration};
+use std::{io, net::IpAddr, sync::Mutex, time::Duration};
 
 use bytes::Bytes;
 use futures_util::stream;
@@ -43,9 +43,22 @@ where
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let standings = Standings::new(|_| Standing::Stranger);
-    let server = Server { name: "test", listener, tls, share: CONNECTIONS, standings, patience };
-    tokio::spawn(server.run(handler));
+    serve_in(CONNECTIONS, standings, patience, (listener, tls), handler);
     address
+}
+
+fn serve_in<H, F>(
+    share: Share,
+    standings: Standings,
+    patience: Patience,
+    (listener, tls): (TcpListener, Option<Arc<rustls::ServerConfig>>),
+    handler: H,
+) where
+    H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<ResponseBody>> + Send + 'static,
+{
+    let requests = Requests::default();
+    tokio::spawn(Server { name: "test", listener, tls, share, standings, patience, requests }.run(handler));
 }
 
 async fn hello(_: Request<RequestBody>, _: SocketAddr) -> Response<ResponseBody> {
@@ -240,4 +253,93 @@ async fn an_http2_client_that_allows_nothing_of_its_answer_is_cut_off() {
     let answer = sender.send_request(ask()).await.unwrap();
     timeout(PATIENCE, ended).await.expect("the server ends it").unwrap();
     drop(answer);
+}
+
+/// Three places for strangers, who are at 127.0.0.1, and one that is kept for the host at 127.0.0.2.
+const FEW: Share = Share { total: 4, per_client: 4, per_known: 1 };
+
+async fn serve_few<H, F>(handler: H) -> SocketAddr
+where
+    H: Fn(Request<RequestBody>, SocketAddr) -> F + Clone + Send + 'static,
+    F: Future<Output = Response<ResponseBody>> + Send + 'static,
+{
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let host = IpAddr::from([127, 0, 0, 2]);
+    let standings =
+        Standings::new(
+            move |client| {
+                if client == host { Standing::Known(vec!["host".into()]) } else { Standing::Stranger }
+            },
+        );
+    serve_in(FEW, standings, PATIENT, (listener, None), handler);
+    address
+}
+
+async fn connect(from: [u8; 4], address: SocketAddr) -> TcpStream {
+    let socket = tokio::net::TcpSocket::new_v4().unwrap();
+    socket.bind((from, 0).into()).unwrap();
+    socket.connect(address).await.unwrap()
+}
+
+/// Asks on a connection that stays open; whether it was answered.
+async fn is_answered(stream: &mut TcpStream) -> bool {
+    let asking = async {
+        stream.write_all(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n").await?;
+        let mut head = [0; 8];
+        stream.read_exact(&mut head).await
+    };
+    timeout(PATIENCE, asking).await.expect("it is answered or closed").is_ok()
+}
+
+/// Idle connections held every place for as long as they were waited for.
+#[tokio::test]
+async fn a_connection_that_sends_no_request_yields_to_the_next() {
+    let address = serve_few(hello).await;
+    let mut idle = Vec::new();
+    for _ in 0..3 {
+        let mut stream = connect([127, 0, 0, 1], address).await;
+        stream.write_all(b"GET / HTTP/1.1\r\nX: ").await.unwrap();
+        idle.push(stream);
+    }
+    let mut new = connect([127, 0, 0, 1], address).await;
+    assert!(is_answered(&mut new).await);
+    assert_eq!(rest(&mut idle.remove(0)).await, "", "the one that waited for longest is closed");
+    for stream in &mut idle {
+        stream.write_all(b"\r\n\r\n").await.unwrap();
+        let mut head = [0; 8];
+        timeout(PATIENCE, stream.read_exact(&mut head)).await.expect("it is there").expect("it was not closed");
+    }
+}
+
+/// What a client has asked for is not taken from it.
+#[tokio::test]
+async fn what_is_being_answered_stays_and_a_known_host_has_its_place() {
+    let (asked, mut has_asked) = mpsc::unbounded_channel();
+    let handler = move |request: Request<RequestBody>, remote| {
+        let asked = asked.clone();
+        async move {
+            assert!(asked.send(()).is_ok());
+            if request.uri().path() == "/slow" {
+                std::future::pending::<()>().await;
+            }
+            hello(request, remote).await
+        }
+    };
+    let address = serve_few(handler).await;
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let mut stream = connect([127, 0, 0, 1], address).await;
+        stream.write_all(b"GET /slow HTTP/1.1\r\nHost: a\r\n\r\n").await.unwrap();
+        timeout(PATIENCE, has_asked.recv()).await.expect("it is asked").unwrap();
+        slow.push(stream);
+    }
+    let mut stranger = connect([127, 0, 0, 1], address).await;
+    assert_eq!(rest(&mut stranger).await, "", "there is none for a stranger");
+    let mut host = connect([127, 0, 0, 2], address).await;
+    assert!(is_answered(&mut host).await);
+    for stream in &mut slow {
+        let silent = timeout(SOON, stream.read_u8()).await;
+        assert!(silent.is_err(), "it is still served: {silent:?}");
+    }
 }

@@ -1,0 +1,199 @@
+//! The way to some places ([`super::places`]), for connections and bodies.
+
+use std::{
+    fmt,
+    net::IpAddr,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use tokio::sync::Notify;
+
+use super::{
+    occupant::Occupant,
+    places::{EnteredPlace, PlaceId, Places, Refused, Share, Standing},
+};
+
+/// Between two looks for a connection that could yield by now: none says so.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What an address is to us, now.
+#[derive(Clone)]
+pub struct Standings(Arc<dyn Fn(IpAddr) -> Standing + Send + Sync>);
+
+impl Standings {
+    pub fn new(standing: impl Fn(IpAddr) -> Standing + Send + Sync + 'static) -> Self {
+        Self(Arc::new(standing))
+    }
+}
+
+impl fmt::Debug for Standings {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Standings(…)")
+    }
+}
+
+/// The way to some places. Clones share them.
+#[derive(Clone, Debug)]
+pub struct Door {
+    places: Arc<Mutex<Places>>,
+    /// Somebody left.
+    left: Arc<Notify>,
+    standings: Standings,
+}
+
+impl Door {
+    #[must_use]
+    pub fn new(share: Share, standings: Standings) -> Self {
+        Self { places: Arc::new(Mutex::new(Places::new(share))), left: Arc::default(), standings }
+    }
+
+    /// A place for as long as the guest is kept, whatever others want.
+    ///
+    /// # Errors
+    /// When this client may have none.
+    pub fn enter(&self, client: IpAddr) -> Result<Guest, Refused> {
+        self.enter_as(client, &(self.standings.0)(client), Occupant::staying(Instant::now()))
+    }
+
+    /// A place until another client needs it more; see [`Guest::occupant`].
+    ///
+    /// # Errors
+    /// When this client may have none.
+    pub fn enter_and_yield(&self, client: IpAddr) -> Result<Guest, Refused> {
+        self.enter_as(client, &(self.standings.0)(client), Occupant::new(Instant::now()))
+    }
+
+    /// The same. Where there is no place at all, a client that is known waits for one.
+    ///
+    /// # Errors
+    /// When this client may have none.
+    pub async fn enter_or_wait(&self, client: IpAddr) -> Result<Guest, Refused> {
+        loop {
+            let left = self.left.notified();
+            let standing = (self.standings.0)(client);
+            match self.enter_as(client, &standing, Occupant::new(Instant::now())) {
+                Err(Refused::Full) if standing != Standing::Stranger => {
+                    // It tries again, whoever left.
+                    drop(tokio::time::timeout(LOOK_AGAIN, left).await);
+                }
+                entered => return entered,
+            }
+        }
+    }
+
+    fn enter_as(&self, client: IpAddr, standing: &Standing, occupant: Arc<Occupant>) -> Result<Guest, Refused> {
+        let EnteredPlace { id, yields } = self.lock().enter(client, standing, &occupant)?;
+        let made_room = yields.is_some();
+        yields.iter().for_each(|other| other.yield_place());
+        Ok(Guest { door: self.clone(), id, occupant, made_room })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A place that is taken.
+#[derive(Debug)]
+pub struct Guest {
+    door: Door,
+    id: PlaceId,
+    occupant: Arc<Occupant>,
+    made_room: bool,
+}
+
+impl Guest {
+    /// Who has the place.
+    #[must_use]
+    pub fn occupant(&self) -> &Arc<Occupant> {
+        &self.occupant
+    }
+
+    /// Whether another one had to go for it.
+    #[must_use]
+    pub fn made_room(&self) -> bool {
+        self.made_room
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        self.door.lock().leave(self.id);
+        self.door.left.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use super::*;
+
+    const SHARE: Share = Share { total: 4, per_client: 4, per_known: 1 };
+
+    fn address(number: u8) -> IpAddr {
+        IpAddr::from([10, 0, 0, number])
+    }
+
+    fn host() -> Standing {
+        Standing::Known(vec!["a".into()])
+    }
+
+    #[test]
+    fn who_left_is_forgotten() {
+        let door = Door::new(SHARE, Standings::new(|_| Standing::Stranger));
+        let guests: Vec<_> = (1..=3).map(|number| door.enter(address(number)).unwrap()).collect();
+        assert_eq!((door.lock().taken(), door.enter(address(4)).unwrap_err()), (3, Refused::Common));
+        drop(guests);
+        assert_eq!(door.lock().taken(), 0);
+    }
+
+    /// A machine that becomes known while it is connected gives back what it took.
+    #[test]
+    fn a_place_is_given_back_as_it_was_taken() {
+        let known = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&known);
+        let standing = move |_| if seen.load(Ordering::Relaxed) { host() } else { Standing::Stranger };
+        let door = Door::new(SHARE, Standings::new(standing));
+        let before: Vec<_> = (0..3).map(|_| door.enter(address(1)).unwrap()).collect();
+        known.store(true, Ordering::Relaxed);
+        let after = door.enter(address(1)).unwrap();
+        drop(before);
+        known.store(false, Ordering::Relaxed);
+        let again: Vec<_> = (0..3).map(|_| door.enter(address(2)).unwrap()).collect();
+        assert_eq!(door.enter(address(2)).unwrap_err(), Refused::Full, "the first one has what is kept");
+        drop((after, again));
+        assert_eq!(door.lock().taken(), 0);
+    }
+
+    #[tokio::test]
+    async fn who_yields_is_told_and_gives_nothing_back_twice() {
+        let door = Door::new(SHARE, Standings::new(|_| Standing::Stranger));
+        let guests: Vec<_> = (1..=3).map(|number| door.enter_and_yield(address(number)).unwrap()).collect();
+        let new = door.enter_and_yield(address(4)).unwrap();
+        assert!(new.made_room() && !guests[0].made_room());
+        guests[0].occupant().yielded().await;
+        drop(guests);
+        assert_eq!(door.lock().taken(), 1);
+    }
+
+    /// Its place in the queue is kept: it is not sent away.
+    #[tokio::test]
+    async fn a_known_client_waits_where_all_are_taken_and_a_stranger_does_not() {
+        let standing = |client: IpAddr| if client == address(9) { host() } else { Standing::Stranger };
+        let door = Door::new(SHARE, Standings::new(standing));
+        let guests: Vec<_> = (1..=3).map(|number| door.enter(address(number)).unwrap()).collect();
+        let host = door.enter(address(9)).unwrap();
+        assert_eq!(door.enter_or_wait(address(4)).await.unwrap_err(), Refused::Full);
+        let waiting = tokio::spawn({
+            let door = door.clone();
+            async move { door.enter_or_wait(address(9)).await }
+        });
+        tokio::task::yield_now().await;
+        drop(guests);
+        waiting.await.unwrap().unwrap();
+        drop(host);
+    }
+}
