@@ -155,14 +155,21 @@ impl Field {
         })
     }
 
-    /// Gives the address of this lease back, and waits until the appliance has taken that in.
+    /// Gives the address of this lease back. Nobody answers that.
     pub fn release(&self, ask: &Packet, leased: Ipv4Addr) {
-        let mut release = ask.clone();
-        (release.xid, release.ciaddr) = (release.xid + 2, leased);
+        let mut release = Packet { xid: ask.xid + 2, ciaddr: leased, ..ask.clone() };
         release.options.set_message_type(MessageType::Release);
         release.options.set(code::SERVER_ID, ADDRESS.octets());
         self.send(&wire::encode(&release).unwrap());
-        self.appliance.wait_for_log("lease released");
+    }
+
+    /// Says that another machine has the address of this lease. Nobody answers that.
+    pub fn decline(&self, ask: &Packet, leased: Ipv4Addr) {
+        let mut decline = Packet { xid: ask.xid + 2, ..ask.clone() };
+        decline.options.set_message_type(MessageType::Decline);
+        decline.options.set(code::REQUESTED_ADDRESS, leased.octets());
+        decline.options.set(code::SERVER_ID, ADDRESS.octets());
+        self.send(&wire::encode(&decline).unwrap());
     }
 
     /// Sends a datagram to port 67, and waits for no answer.
@@ -172,6 +179,13 @@ impl Field {
 
     /// Gets the address that was offered, and puts it on the wire's end, as a ROM does.
     pub fn lease(&self, ask: &Packet) -> Ipv4Addr {
+        let leased = self.obtain(ask);
+        self.there(|| ip(&format!("address replace {leased}/24 dev c0")));
+        leased
+    }
+
+    /// Gets the address that was offered, and does not use it.
+    pub fn obtain(&self, ask: &Packet) -> Ipv4Addr {
         let offer = self.ask(ask);
         let mut request = ask.clone();
         request.xid += 1;
@@ -180,7 +194,6 @@ impl Field {
         request.options.set(code::SERVER_ID, ADDRESS.octets());
         let ack = self.ask(&request);
         assert_eq!(ack.options.message_type(), Some(MessageType::Ack));
-        self.there(|| ip(&format!("address replace {}/24 dev c0", ack.yiaddr)));
         ack.yiaddr
     }
 

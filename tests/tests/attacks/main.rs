@@ -10,8 +10,9 @@
 //! | `imports` | images that ask for gigabytes to be expanded, many at a time; a disk that its header makes too large |
 //! | `live` | a boot script while the agent is at work |
 //! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
+//! | `shares` | what one machine can take from all others: forged DECLINEs and RELEASEs, TFTP reads, idle and slow connections, leases in the names of hosts |
 //! | `timeline` | a flood of requests against the evidence in the timeline |
-//! | `tokens` | a boot token without the host's address: no lease, a lease that ended, another's lease, not the first asker, HEAD |
+//! | `tokens` | a boot token without the host's address: no lease, a lease that was declined, another's lease, not the first asker, HEAD |
 //! | `wipes` | a wipe that was not carried out: by a tenant before the reset, by a neighbour with the MAC, after a boot-once that was ignored, without a BMC |
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
@@ -27,6 +28,7 @@ mod imports;
 mod live;
 mod restarts;
 mod said;
+mod shares;
 mod timeline;
 mod tokens;
 mod wipes;

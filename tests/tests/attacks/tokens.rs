@@ -59,8 +59,9 @@ fn a_token_needs_the_hosts_lease() {
         let answer = hostile.does(&head);
         judge("token by HEAD", WANTS, "200, no token", &format!("{}, {}", answer.status, got(&answer)));
 
-        field.release(&ask, hosts);
-        judge("token with a lease that was given back", WANTS, "no token, a restart", asks(hostile, hosts));
+        field.decline(&ask, hosts);
+        field.appliance.wait_for_log("its address is in use by another machine");
+        judge("token with a lease that was declined", WANTS, "no token, a restart", asks(hostile, hosts));
         // What it logs comes by a pipe, a moment later.
         field.appliance.wait_for_log(&format!("from {hosts}"));
         let named = field.appliance.log().lines().filter(|line| line.contains("could not give a token")).count();

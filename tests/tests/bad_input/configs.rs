@@ -31,9 +31,9 @@ use crate::images::{noise, published};
 const IGNITION: &str = "application/vnd.coreos.ignition+json;version=3.3.0, */*;q=0.1";
 const ORIGIN: &str = "https://192.0.2.1:22623/config/";
 
-/// Who asks is known by nothing but what it says.
-fn strangers() -> Standings {
-    Standings::new(|_| Standing::Stranger)
+/// Who asks is on this machine.
+fn owner() -> Standings {
+    Standings::new(|_| Standing::Owner)
 }
 
 /// An appliance with its listeners, and a client that trusts it.
@@ -57,7 +57,7 @@ impl Site {
         let appliance = Appliance::start_serving(data.path(), pki.trust().clone(), settings).await;
         let server = ConfigServer::new(appliance.control.clone());
         let images = ImageFiles::new(ImageStore::open(&data.path().join("images")).unwrap());
-        let agent = AgentServer::new(appliance.control.clone(), server.clone(), images, strangers());
+        let agent = AgentServer::new(appliance.control.clone(), server.clone(), images, owner());
         let configs = listen(&pki, move |request, remote| server.clone().handle(request, remote)).await;
         let agents = listen(&pki, move |request, remote| agent.clone().handle(request, remote)).await;
         let mut roots = rustls::RootCertStore::empty();
@@ -269,7 +269,7 @@ where
         listener,
         tls: Some(Arc::new(tls)),
         share: config::CONNECTIONS,
-        standings: strangers(),
+        standings: owner(),
         requests: Requests::default(),
         patience: Patience::default(),
     };
