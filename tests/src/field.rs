@@ -155,7 +155,7 @@ impl Field {
         })
     }
 
-    /// Gives the address of this lease back. Nobody answers that.
+    /// Gives the address of this lease back. There is no answer.
     pub fn release(&self, ask: &Packet, leased: Ipv4Addr) {
         let mut release = Packet { xid: ask.xid + 2, ciaddr: leased, ..ask.clone() };
         release.options.set_message_type(MessageType::Release);
@@ -163,7 +163,7 @@ impl Field {
         self.send(&wire::encode(&release).unwrap());
     }
 
-    /// Says that another machine has the address of this lease. Nobody answers that.
+    /// Says that another machine has the address of this lease. There is no answer.
     pub fn decline(&self, ask: &Packet, leased: Ipv4Addr) {
         let mut decline = Packet { xid: ask.xid + 2, ..ask.clone() };
         decline.options.set_message_type(MessageType::Decline);

@@ -50,7 +50,7 @@ pub struct Lease {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaseChange {
     /// This is the client's only lease and the address's only holder: whatever else is on record of
-    /// either goes, a rest of the address too. (Told by the new lease alone, so that one failed write leaves no old
+    /// either goes, a rest of the address too. (The new lease alone says so, so that one failed write leaves no old
     /// owner behind.)
     Keep(Lease),
     /// The client has no lease.

@@ -1,6 +1,6 @@
 //! Declined addresses: which of them rest, and who declined what.
 //!
-//! A DECLINE says that another machine uses the address, and nobody can check that. So each hardware address has
+//! A DECLINE says that another machine uses the address, and the server cannot check that. So each hardware address has
 //! few of them an hour, and together they take a quarter of a pool. Whatever becomes of the address, its client is
 //! offered another one.
 //!
@@ -39,7 +39,7 @@ pub struct Rest {
 /// What became of an address that its client declined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DeclineOutcome {
-    /// It is given to nobody until then, while others are free.
+    /// No client gets it until then, while others are free.
     Rests { until: Timestamp },
     /// The client has used up its share of this hour: others may get the address.
     ClientLimit,
@@ -175,7 +175,7 @@ impl Quarantine {
         self.resting.contains_key(&address)
     }
 
-    /// Whether nobody is to have the address now.
+    /// Whether no client is to have the address now.
     pub(crate) fn rests(&self, address: Ipv4Addr, now: Timestamp) -> bool {
         self.resting.get(&address).is_some_and(|until| *until > now)
     }

@@ -454,7 +454,7 @@ mod tests {
             grants.create(&grant).await.unwrap();
             assert_eq!(rights.runs_hosts(&Caller::new(user)), does, "{user}");
         }
-        assert!(rights.runs_hosts(&Caller::admin()) && !rights.runs_hosts(&Caller::new("nobody")));
+        assert!(rights.runs_hosts(&Caller::admin()) && !rights.runs_hosts(&Caller::new("pam")));
     }
 
     /// No task runs here: the question itself takes in what has happened.

@@ -37,7 +37,7 @@ impl fmt::Debug for Standings {
 #[derive(Clone, Debug)]
 pub struct Door {
     places: Arc<Mutex<Places>>,
-    /// Somebody left.
+    /// A place was given back.
     left: Arc<Notify>,
     standings: Standings,
 }
@@ -74,7 +74,7 @@ impl Door {
             let standing = (self.standings.0)(client);
             match self.enter_as(client, &standing, Occupant::new(Instant::now())) {
                 Err(Refused::Full) if standing != Standing::Stranger => {
-                    // It tries again, whoever left.
+                    // It tries again, also where no place was given back.
                     drop(tokio::time::timeout(LOOK_AGAIN, left).await);
                 }
                 entered => return entered,

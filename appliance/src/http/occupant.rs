@@ -112,7 +112,7 @@ impl Occupant {
     }
 }
 
-/// One request of a connection, from its head until its answer is sent or nobody wants it any more.
+/// One request of a connection, from its head until its answer is sent or is not wanted any more.
 #[derive(Debug)]
 pub struct AskedRequest {
     occupant: Arc<Occupant>,

@@ -1,9 +1,9 @@
 //! Who gets one of a bounded number of places. Pure.
 //!
 //! A place is a connection, or the memory for a large body. A quarter of them is kept for clients that are known: as
-//! with the addresses of DHCP, a crowd of machines that nobody owns must not keep a host from booting. What makes a client
-//! known is the caller's to say. One that is known has few of the quarter, however many addresses speak in its name: whoever
-//! forges the leases of some hosts takes their share, and not that of the others.
+//! with the addresses of DHCP, a crowd of machines that are no hosts must not keep a host from booting. What makes a client
+//! known is the caller's to say. One that is known has few of the quarter, however many addresses speak in its name: a
+//! machine that forges the leases of some hosts takes their share, and not that of the others.
 //!
 //! | client | may have |
 //! |---|---|
@@ -90,7 +90,7 @@ pub struct PlaceId(u64);
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Charge {
     Common,
-    /// Of what is kept, for this client; nobody where the owner of the machine took it.
+    /// Of what is kept, for this client; for none where the owner of the machine took it.
     Kept(Option<Arc<str>>),
 }
 
@@ -169,7 +169,7 @@ impl Places {
         }
     }
 
-    /// A place that nobody has to leave.
+    /// A place that no other client has to leave.
     fn free(&self, wanted: &PlaceWish) -> Option<Charge> {
         if wanted.common && self.taken.len() - self.kept < self.share.common() {
             return Some(Charge::Common);

@@ -359,7 +359,7 @@ mod listener {
         assert_eq!(listener.transfers(), 8);
     }
 
-    /// Whoever forges addresses cannot answer for them.
+    /// A machine that forges addresses cannot answer for them.
     #[test]
     fn a_transfer_without_an_answer_makes_room_for_the_next_request() {
         let limits = Limits { transfers_max: 3, ..Limits::default() };

@@ -92,12 +92,12 @@ fn forged_declines_leave_known_hosts_an_address() {
         let log = field.appliance.log();
         let resting = log.lines().filter(|line| line.contains("it is set aside for an hour")).count();
         judge("the same", "100 addresses set aside", "25 of 100", &format!("{resting} of 100"));
-        assert!(log.contains("more addresses are declined than conflicts explain"), "a person is told");
+        assert!(log.contains("more addresses are declined than conflicts explain"), "the log says so");
     });
 }
 
 #[test]
-fn a_forged_release_gives_a_hosts_address_to_nobody() {
+fn a_forged_release_gives_no_other_machine_the_address() {
     with_hostile(Dhcp::Managed, |field, hostile| {
         add_known_hosts(field, 1..=2);
         let hosts = field.lease(&asks(1));

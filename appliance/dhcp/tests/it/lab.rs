@@ -191,7 +191,7 @@ impl Lab {
         ack.packet.yiaddr
     }
 
-    /// Declines an address, which is answered by nobody; what became of it.
+    /// Declines an address, to which there is no answer; what became of it.
     pub(crate) fn decline(&mut self, mac: Mac, address: Ipv4Addr) -> DeclineOutcome {
         self.ignored(&Packet { mac, ..decline(0, address) });
         let Some(What::Declined { address: declined, outcome }) = self.events.last() else {

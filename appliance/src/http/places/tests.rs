@@ -114,7 +114,7 @@ fn one_client_has_so_many_places_and_no_more() {
     assert_eq!(owner, (1024 - 64 - 64 - 68, Refused::Full));
 }
 
-/// Connections that were silent held their places for as long as they are waited for, and nobody else got one.
+/// Connections that were silent held their places for as long as they are waited for, and no other client got one.
 #[test]
 fn who_waits_for_longest_without_a_whole_request_yields() {
     let mut house = House::new(SMALL);
