@@ -257,8 +257,9 @@ impl Book {
 
     /// Whose offer goes where there are too many: that of a stranger, while there is one.
     fn oldest_offer(&self, config: &Config) -> Option<Mac> {
-        let mut macs = self.by_hold.iter().map(|(_, mac)| *mac);
-        macs.find(|mac| !config.is_known(*mac)).or_else(|| self.by_hold.first().map(|(_, mac)| *mac))
+        let (_, oldest) = self.by_hold.first().copied()?;
+        let of_stranger = || self.by_hold.iter().map(|(_, mac)| *mac).find(|mac| !config.is_known(*mac));
+        config.known.as_ref().and_then(|_| of_stranger()).or(Some(oldest))
     }
 
     pub(crate) fn end_offer(&mut self, config: &Config, mac: Mac) {

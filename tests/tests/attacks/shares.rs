@@ -3,7 +3,10 @@
 
 use std::{fs, net::Ipv4Addr, process::Output, time::Duration};
 
-use firesteel_dhcp::wire::{Packet, code};
+use firesteel_dhcp::{
+    Refusal,
+    wire::{MessageType, Packet, code},
+};
 use firesteel_tests::{
     agent_line::token_of,
     field::{Field, discover, mac},
@@ -39,9 +42,11 @@ fn add_known_hosts(field: &Field, numbers: std::ops::RangeInclusive<u8>) {
     }
     let first = format!("host-{}", numbers.start());
     field.until(&["describe", "host", &first], |page| page.contains("waiting for the host to boot"));
-    let mut wish = asks(*numbers.end());
-    wish.options.set(code::REQUESTED_ADDRESS, KEPT.octets());
-    while field.ask(&wish).yiaddr != KEPT {
+    // One that is no stranger hears another reason why it may not go on with an address that it never had.
+    let mut probe = asks(*numbers.end());
+    probe.options.set_message_type(MessageType::Request);
+    probe.options.set(code::REQUESTED_ADDRESS, KEPT.octets());
+    while field.ask(&probe).options.text(code::MESSAGE).as_deref() == Some(Refusal::KeptForKnown.text()) {
         std::thread::sleep(Duration::from_millis(100));
     }
 }
