@@ -25,12 +25,6 @@ pub enum OpenError {
     /// `given` are the keys of the keyring; none where there was no keyring.
     #[error("the database {path} has values sealed by the key {needed}; {}", given_in_words(.given))]
     Key { path: PathBuf, needed: KeyId, given: Vec<KeyId> },
-    #[error("cannot seal the values in the database {path}")]
-    Seal {
-        path: PathBuf,
-        #[source]
-        source: ResealError,
-    },
     #[error("cannot start a thread of the store")]
     Thread(#[source] io::Error),
 }

@@ -39,6 +39,11 @@ impl KeyId {
         id.copy_from_slice(&digest.as_ref()[..ID_BYTES]);
         Self(id)
     }
+
+    /// The key by which this value was sealed, by the value's own word.
+    pub(crate) fn named_in(sealed: &[u8]) -> Option<Self> {
+        Some(Self(*sealed.get(1..)?.first_chunk()?))
+    }
 }
 
 impl fmt::Display for KeyId {
@@ -179,6 +184,7 @@ mod tests {
         let key = Key::new(&kind, "default", "a");
         let sealed = ring.seal(&key, b"hunter2").unwrap();
         assert_eq!(ring.open(&key, &sealed).unwrap(), &b"hunter2"[..]);
+        assert_eq!((KeyId::named_in(&sealed), KeyId::named_in(&sealed[..8])), (Some(ring.ids()[0]), None));
         assert_ne!(ring.seal(&key, b"hunter2").unwrap(), sealed, "a nonce of its own each time");
 
         // The same letters, cut elsewhere.

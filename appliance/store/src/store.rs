@@ -49,8 +49,8 @@ impl Store {
         Self::open_sealed(path, durability, None)
     }
 
-    /// The same with values of chosen kinds sealed on disk. What is there in the clear, or by an older
-    /// key of the keyring, is sealed by its first key before this returns.
+    /// The same with values of chosen kinds sealed on disk. What is written from now on is; what is there in the
+    /// clear, or by an older key of the keyring, stays as it is until [`Store::reseal`].
     pub fn open_sealed(path: &Path, durability: Durability, keyring: Option<Arc<Keyring>>) -> Result<Self, OpenError> {
         let (sqlite, hub) = Sqlite::open(path, durability, keyring)?;
         let lineage = sqlite.lineage.clone();
@@ -186,12 +186,34 @@ impl Store {
         }
     }
 
-    /// Seals every value of the keyring's kinds, old ones of the history included, by its first key, and
-    /// leaves nothing of what was before in the file. Writers wait meanwhile: some seconds for a
-    /// database of 100 MB.
+    /// Seals every value of the keyring's kinds, old ones of the history included, by its first key: in small steps
+    /// between other writes. What is done stays done when this is dropped or the process dies; the next call goes on
+    /// from there, and costs next to nothing where all is done. [`Store::scrub`] then removes what was before.
     pub async fn reseal(&self) -> Result<Resealed, ResealError> {
         let Backend::Sqlite(sqlite) = &self.inner.backend else { return Err(ResealError::NoKeyring) };
-        command(sqlite, |answer| Command::Reseal { answer }).await.unwrap_or(Err(ResealError::Closed))
+        let mut all = Resealed::default();
+        loop {
+            let answered = command(sqlite, |answer| Command::Reseal { answer }).await;
+            let step = answered.unwrap_or(Err(ResealError::Closed))?;
+            all.values += step.resealed.values;
+            all.damaged.extend(step.resealed.damaged);
+            if step.is_over {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Leaves nothing in the files of what values were before they were sealed, in small steps as well. For a while it
+    /// takes as much room as the database has; `free_bytes` is asked before each step how much is free on the disk.
+    pub async fn scrub(&self, free_bytes: impl Fn() -> u64) -> Result<(), ResealError> {
+        let Backend::Sqlite(sqlite) = &self.inner.backend else { return Err(ResealError::NoKeyring) };
+        loop {
+            let free_bytes = free_bytes();
+            let answered = command(sqlite, |answer| Command::Scrub { free_bytes, answer }).await;
+            if answered.unwrap_or(Err(ResealError::Closed))? {
+                return Ok(());
+            }
+        }
     }
 
     fn reads(&self) -> Result<Reads, ReadError> {

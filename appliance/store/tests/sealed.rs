@@ -34,6 +34,13 @@ fn open(path: &Path, ring: &Arc<Keyring>) -> Result<Store, OpenError> {
     Store::open_sealed(path, Durability::Nothing, Some(ring.clone()))
 }
 
+/// Seals all that is to be, and leaves nothing of what was before.
+async fn resealed(store: &Store) -> Resealed {
+    let resealed = store.reseal().await.unwrap();
+    store.scrub(|| u64::MAX).await.unwrap();
+    resealed
+}
+
 fn block_on<T>(future: impl Future<Output = T>) -> T {
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
 }
@@ -133,7 +140,7 @@ fn a_value_in_anothers_place_names_its_object_and_opens_nothing() {
         let replaced = Op::Update { key: key("c"), expected: Revision(2), value: value("c") };
         store.commit(replaced, vec![]).await.unwrap();
         assert_eq!(store.get(&key("c")).await.unwrap().unwrap().value, value("c"));
-        let resealed = store.reseal().await.unwrap();
+        let resealed = resealed(&store).await;
         assert_eq!(resealed, Resealed::default(), "all of it is of this key already");
     });
 }
@@ -155,7 +162,7 @@ fn after_a_change_of_the_key_nothing_in_the_files_is_of_the_old_one() {
         }
         assert!(holds(folder.path(), &old));
         ring.seal_with(&[2; 32]).unwrap();
-        let resealed = store.reseal().await.unwrap();
+        let resealed = resealed(&store).await;
         assert_eq!((resealed.values, resealed.damaged.len()), (104, 0));
         ring.forget_others();
         assert!(!holds(folder.path(), &old), "some value of the old key is left");
@@ -186,7 +193,7 @@ fn a_change_of_the_key_brings_nothing_back_that_a_kind_has_forgotten() {
         a_life(&store).await;
         assert_eq!(store.compact_kind(&secrets(), Revision(5)).await.unwrap(), Revision(4));
         ring.seal_with(&[2; 32]).unwrap();
-        assert_eq!(store.reseal().await.unwrap().values, 1, "what stands");
+        assert_eq!(resealed(&store).await.values, 1, "what stands");
         gone(&store).await;
     });
     drop(store);
@@ -199,12 +206,18 @@ fn a_change_of_the_key_brings_nothing_back_that_a_kind_has_forgotten() {
 
 /// A process died after the new key was written down, or in the middle of the scrubbing.
 #[test]
-fn a_change_of_the_key_that_was_cut_short_is_finished_at_the_next_start() {
+fn a_change_of_the_key_that_was_cut_short_is_finished_after_the_next_start() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let old = id_bytes(&ring(&[[1; 32]]));
     block_on(a_life(&open(&path, &ring(&[[1; 32]])).unwrap()));
-    block_on(is_as_it_was(&open(&path, &ring(&[[2; 32], [1; 32]])).unwrap()));
+    let store = open(&path, &ring(&[[2; 32], [1; 32]])).unwrap();
+    block_on(async {
+        is_as_it_was(&store).await;
+        assert_eq!(resealed(&store).await.values, 4);
+        is_as_it_was(&store).await;
+    });
+    drop(store);
     assert!(!holds(folder.path(), &old));
 
     let connection = Connection::open(&path).unwrap();
@@ -213,13 +226,39 @@ fn a_change_of_the_key_that_was_cut_short_is_finished_at_the_next_start() {
     connection.execute_batch("DROP TABLE junk; UPDATE meta SET value = 1 WHERE key = 'scrub'").unwrap();
     drop(connection);
     assert!(holds(folder.path(), &old), "in a free page");
-    block_on(is_as_it_was(&open(&path, &ring(&[[2; 32]])).unwrap()));
+    let store = open(&path, &ring(&[[2; 32]])).unwrap();
+    block_on(async {
+        assert_eq!(resealed(&store).await, Resealed::default());
+        is_as_it_was(&store).await;
+    });
+    drop(store);
     assert!(!holds(folder.path(), &old));
+}
+
+/// While it is changed, values are sealed by one key or the other, and both are needed.
+#[test]
+fn a_change_of_the_key_that_is_under_way_takes_both_keys() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let [old, new] = [[1; 32], [2; 32]];
+    block_on(a_life(&open(&path, &ring(&[old])).unwrap()));
+    // As its first step leaves it.
+    let id = i64::from_be_bytes(id_bytes(&ring(&[new])).try_into().unwrap());
+    Connection::open(&path).unwrap().execute("INSERT INTO meta VALUES ('sealing', ?1)", [id]).unwrap();
+    for one in [old, new] {
+        assert!(matches!(open(&path, &ring(&[one])), Err(OpenError::Key { .. })));
+    }
+    let store = open(&path, &ring(&[new, old])).unwrap();
+    block_on(async {
+        assert_eq!(resealed(&store).await.values, 4);
+    });
+    drop(store);
+    block_on(is_as_it_was(&open(&path, &ring(&[new])).unwrap()));
 }
 
 /// What a program without sealing left behind, history and free pages included.
 #[test]
-fn values_in_the_clear_are_sealed_and_scrubbed_at_the_first_start_with_a_key() {
+fn values_in_the_clear_are_sealed_and_scrubbed_after_the_first_start_with_a_key() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store.db");
     let store = Store::open(&path).unwrap();
@@ -235,6 +274,58 @@ fn values_in_the_clear_are_sealed_and_scrubbed_at_the_first_start_with_a_key() {
     Connection::open(&path).unwrap().execute("DELETE FROM log WHERE name LIKE 'n%'", []).unwrap();
     assert!(holds(folder.path(), CANARY.as_bytes()));
     let store = open(&path, &ring(&[[1; 32]])).unwrap();
-    assert!(!holds(folder.path(), CANARY.as_bytes()), "history or free pages hold it still");
-    block_on(is_as_it_was(&store));
+    block_on(async {
+        is_as_it_was(&store).await;
+        assert_eq!(resealed(&store).await.values, 4);
+        assert!(!holds(folder.path(), CANARY.as_bytes()), "history or free pages hold it still");
+        is_as_it_was(&store).await;
+    });
+}
+
+/// A database that is made with a key, and one that was sealed, are not gone over again at each start.
+#[test]
+fn nothing_is_sealed_or_scrubbed_that_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let size = || std::fs::metadata(&path).unwrap().len();
+    block_on(a_life(&open(&path, &ring(&[[1; 32]])).unwrap()));
+    for _ in 0..2 {
+        let before = size();
+        let store = open(&path, &ring(&[[1; 32]])).unwrap();
+        // There is no room for a scrub, and none is asked for.
+        let asked = std::cell::Cell::new(0);
+        block_on(async {
+            assert_eq!(store.reseal().await.unwrap(), Resealed::default());
+            store.scrub(|| asked.replace(asked.get() + 1)).await.unwrap();
+        });
+        assert_eq!(asked.get(), 1, "one step finds that nothing is to be done");
+        drop(store);
+        assert_eq!(size(), before);
+    }
+}
+
+/// A program seals more kinds than the one before it; then an older one writes in the clear again.
+#[test]
+fn a_kind_that_is_to_be_sealed_is_looked_for_once_and_again_after_a_program_that_does_not_seal_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    let both = || Arc::new(Keyring::new(vec![secrets(), hosts()], &[[1; 32]]).unwrap());
+    block_on(a_life(&open(&path, &ring(&[[1; 32]])).unwrap()));
+    assert!(holds(folder.path(), OPEN.as_bytes()));
+    let store = open(&path, &both()).unwrap();
+    assert_eq!(block_on(resealed(&store)).values, 1);
+    assert_eq!(block_on(resealed(&store)), Resealed::default());
+    drop(store);
+    assert!(!holds(folder.path(), OPEN.as_bytes()));
+
+    let store = open(&path, &ring(&[[1; 32]])).unwrap();
+    let host = Key::new(&hosts(), "default", "i");
+    block_on(store.commit(Op::Create { key: host.clone(), value: OPEN.into() }, vec![])).unwrap();
+    drop(store);
+    assert!(holds(folder.path(), OPEN.as_bytes()));
+    let store = open(&path, &both()).unwrap();
+    assert_eq!(block_on(resealed(&store)).values, 1);
+    assert_eq!(block_on(store.get(&host)).unwrap().unwrap().value, OPEN);
+    drop(store);
+    assert!(!holds(folder.path(), OPEN.as_bytes()));
 }

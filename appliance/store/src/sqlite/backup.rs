@@ -4,6 +4,7 @@
 //! The copy is SQLite's own `VACUUM INTO`: one read transaction, as long as the local disk needs,
 //! whatever the speed of whoever fetches the copy later; and nothing of a deleted row is in it.
 
+use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -13,7 +14,7 @@ use rusqlite::{Connection, OpenFlags, params};
 use super::{CACHE_KIB, COMPACTED_KIND, SCHEMA, integer, lineage, meta, migrate, schema};
 use crate::error::{RestoreError, SnapshotError};
 use crate::lineage::{Lineage, first_revision};
-use crate::types::Revision;
+use crate::types::{GroupResource, Revision};
 
 /// A finished copy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +36,8 @@ pub struct Restored {
     pub from: Revision,
     /// Where the store goes on; everything before counts as compacted.
     pub began: Revision,
-    /// Objects that were left out, since nothing opens them.
-    pub forgotten: usize,
+    /// How many objects of each kind were left out, since nothing opens them.
+    pub forgotten: BTreeMap<GroupResource, usize>,
 }
 
 /// What the restorer knows.
@@ -121,15 +122,26 @@ fn judge(connection: &Connection) -> Result<(), RestoreError> {
     Ok(())
 }
 
+/// Leaves out what a lost key sealed; says how many objects of each kind that are.
+fn forget_sealed(transaction: &Connection) -> rusqlite::Result<BTreeMap<GroupResource, usize>> {
+    let sealed = "revision IN (SELECT revision FROM log WHERE sealed <> 0)";
+    let counted = format!("SELECT grp, resource, count(*) FROM object WHERE {sealed} GROUP BY grp, resource");
+    let forgotten = transaction
+        .prepare(&counted)?
+        .query_map([], |row| {
+            let kind = GroupResource::new(&row.get::<_, String>(0)?, &row.get::<_, String>(1)?);
+            Ok((kind, usize::try_from(row.get::<_, i64>(2)?).unwrap_or(usize::MAX)))
+        })?
+        .collect::<rusqlite::Result<BTreeMap<_, _>>>()?;
+    transaction.execute(&format!("DELETE FROM object WHERE {sealed}"), [])?;
+    Ok(forgotten)
+}
+
 fn begin(connection: &mut Connection, how: &Restoring) -> rusqlite::Result<Restored> {
     let transaction = connection.transaction()?;
     let from = meta(&transaction, "revision")?;
     let began = first_revision(from, how.now_ms.saturating_sub(how.made_ms), how.replaced);
-    let forgotten = if how.forgets_sealed {
-        transaction.execute("DELETE FROM object WHERE revision IN (SELECT revision FROM log WHERE sealed <> 0)", [])?
-    } else {
-        0
-    };
+    let forgotten = if how.forgets_sealed { forget_sealed(&transaction)? } else { BTreeMap::new() };
     transaction.execute("DELETE FROM log WHERE revision NOT IN (SELECT revision FROM object)", [])?;
     transaction.execute("UPDATE meta SET value = ?1 WHERE key IN ('revision', 'compacted')", [integer(began)])?;
     transaction.execute("DELETE FROM meta WHERE key LIKE ?1 || '%'", [COMPACTED_KIND])?;

@@ -8,11 +8,13 @@
 //! log(revision PRIMARY KEY, grp, resource, namespace, name, op, previous, value, sealed)
 //! object(grp, resource, namespace, name PRIMARY KEY) -> revision
 //! meta(key) -> value      -- schema, revision (the counter), compacted, the same for kinds with a
-//!                         -- shorter history, seal (key id), scrub, store (who this is)
+//!                         -- shorter history, store (who this is); seal, sealing (key ids), resealed,
+//!                         -- scrub, one row for each kind that is sealed
 //! epoch(number) -> timeline, continues, began, began_ms   -- one row for the making and each restore
 //! ```
 //!
-//! `sealed` says whether the value is as a [`Keyring`] sealed it; [`reseal`] is about that.
+//! `sealed` says whether the value is as a [`Keyring`] sealed it; [`reseal`] is about that, and [`scrub`] about
+//! what was in the file before.
 //!
 //! A database made by an earlier program is brought to the newest schema when it is opened, in one
 //! transaction; one made by a newer program is refused and left as it is.
@@ -23,6 +25,7 @@
 mod backup;
 mod read;
 mod reseal;
+mod scrub;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -50,7 +53,7 @@ pub(crate) use write::{Command, Commit};
 
 /// What makes each schema out of the one before; the first one out of an empty file. A step that
 /// was in a release is never changed: the next one is added, with a fixture in `tests`.
-const STEPS: [&str; 4] = [SCHEMA_1, SCHEMA_2, SCHEMA_3, SCHEMA_4];
+const STEPS: [&str; 5] = [SCHEMA_1, SCHEMA_2, SCHEMA_3, SCHEMA_4, SCHEMA_5];
 /// The newest schema that this program reads and writes.
 const SCHEMA: i64 = STEPS.len() as i64;
 /// How the rows of `meta` begin that say how much of one kind's history is gone: GROUP/RESOURCE follows.
@@ -104,6 +107,10 @@ const SCHEMA_3: &str = "
 /// `meta` may have a row for each kind with a history of its own length ([`compacted_name`]). A program
 /// that does not look at it would tell a history with holes, so this is another schema.
 const SCHEMA_4: &str = "";
+
+/// `meta` has a row for each kind whose values were all sealed once, and have been sealed since. A program that
+/// does not know these rows would write values in the clear that no later one looks for, so this is another schema.
+const SCHEMA_5: &str = "";
 
 pub(crate) type ReadJob = Box<dyn FnOnce(&mut Database) + Send>;
 

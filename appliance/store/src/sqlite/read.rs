@@ -5,7 +5,7 @@ use rusqlite::{OptionalExtension, Row, Transaction, params};
 
 use super::{Database, compacted, integer, meta, revision, write};
 use crate::error::ReadError;
-use crate::seal::Keyring;
+use crate::seal::{KeyId, Keyring};
 use crate::types::{Event, EventKind, GroupResource, Key, Object, Page, Range, Revision};
 
 impl From<rusqlite::Error> for ReadError {
@@ -197,6 +197,11 @@ impl Stored {
     /// From a column, and the one after it that says whether it is sealed.
     pub(super) fn of(row: &Row<'_>, column: usize) -> rusqlite::Result<Self> {
         Ok(Self { value: row.get(column)?, sealed: row.get(column + 1)? })
+    }
+
+    /// The key that it is sealed by; none of a value in the clear, or of one that is too short to be sealed.
+    pub(super) fn sealed_by(&self) -> Option<KeyId> {
+        KeyId::named_in(&self.value).filter(|_| self.sealed)
     }
 
     pub(super) fn open(self, keyring: Option<&Keyring>, key: &Key) -> Result<Bytes, ReadError> {

@@ -1,24 +1,39 @@
-//! From values in the clear to sealed ones, and from one key to the next.
+//! From values in the clear to sealed ones, and from one key to the next, in steps between other writes.
 //!
 //! ```text
-//!   one transaction: every value sealed by the new key, meta.seal = its id, meta.scrub = 1
-//!   VACUUM: the file is written anew without free space     (in free space lies what was before)
-//!   wal_checkpoint(TRUNCATE): so is the log
-//!   meta.scrub = 0
+//!   each row, by revision: sealed by the new key    meta.sealing = its id, meta.resealed = how far
+//!   the last one: meta.seal = its id, a row of meta for each kind, meta.scrub = due
+//!   scrub: nothing of what was before is in the file                                  meta.scrub = 0
 //! ```
 //!
-//! A process that dies in between goes on from there when the database is opened the next time:
-//! whoever changes the key keeps the old one in the keyring until all of this is over.
+//! Each step is one transaction that says how far it came, so a process that dies goes on from there. The old key
+//! stays in the keyring until the last row is sealed. Rows that are written meanwhile are sealed by the new key already.
+
+#[cfg(test)]
+mod tests;
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
 use super::read::Stored;
-use super::{Database, meta};
+use super::{Database, meta, scrub};
 use crate::error::{OpenError, ResealError};
 use crate::seal::{KeyId, Keyring};
 use crate::types::{GroupResource, Key, Revision};
+
+/// Rows that one step goes over, so that writers wait milliseconds, not seconds.
+pub(super) const STEP_ROWS: i64 = 500;
+/// Bytes of values after which a step takes no further row. One value has [`crate::OBJECT_BYTES_MAX`] at most.
+pub(super) const STEP_BYTES: i64 = 1 << 20;
+
+/// Rows of `meta`: the key that opens the database; the one that is to, while it is changed; the revision up to which
+/// that one seals.
+const SEAL: &str = "seal";
+const SEALING: &str = "sealing";
+const RESEALED: &str = "resealed";
+/// How the rows begin that each name a kind of which all values are sealed: GROUP/RESOURCE follows.
+const SEALED_KIND: &str = "sealed ";
 
 /// What became of the sealed values.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -29,148 +44,204 @@ pub struct Resealed {
     pub damaged: Vec<Key>,
 }
 
-/// What a database needs before it is served from: the right key, and nothing left of an earlier one.
+/// What one step did, and whether it was the last one.
+#[derive(Debug)]
+pub(crate) struct ResealStep {
+    pub(crate) resealed: Resealed,
+    pub(crate) is_over: bool,
+}
+
+/// Judges whether the database can be served from with this keyring. What is not sealed yet keeps nobody from that.
 pub(super) fn at_start(path: &Path, database: &mut Database) -> Result<(), OpenError> {
     let failed = |source| OpenError::Database { path: path.to_owned(), source };
-    let given = database.keyring.as_ref().map_or_else(Vec::new, |keyring| keyring.ids());
-    let needed = sealed_by(&database.connection).map_err(failed)?;
-    if let Some(needed) = needed
-        && !given.contains(&needed)
-        && has_sealed(&database.connection).map_err(failed)?
-    {
-        return Err(OpenError::Key { path: path.to_owned(), needed, given });
-    }
-    let Some(keyring) = database.keyring.clone() else { return Ok(()) };
-    let is_done = needed == given.first().copied()
-        && meta(&database.connection, "scrub").map_err(failed)? == Revision(0)
-        && !has_plain(&database.connection, keyring.kinds()).map_err(failed)?;
-    if is_done {
-        return Ok(());
-    }
-    match all(database) {
-        Ok(resealed) if resealed.values > 0 => {
-            tracing::info!(values = resealed.values, "secrets in the database are sealed");
-            Ok(())
+    let keyring = database.keyring.as_deref();
+    let given = keyring.map_or_else(Vec::new, Keyring::ids);
+    if has_sealed(&database.connection).map_err(failed)? {
+        for name in [SEAL, SEALING] {
+            let needed = key_id(&database.connection, name).map_err(failed)?;
+            if let Some(needed) = needed.filter(|needed| !given.contains(needed)) {
+                return Err(OpenError::Key { path: path.to_owned(), needed, given });
+            }
         }
-        Ok(_) => Ok(()),
-        // They are sealed; an appliance that does not start would help nobody.
-        Err(error @ ResealError::Scrub(_)) => {
-            tracing::error!(%error, "tried again at the next start");
-            Ok(())
-        }
-        Err(source) => Err(OpenError::Seal { path: path.to_owned(), source }),
     }
+    keep_marks(&database.connection, keyring).map_err(failed)
 }
 
 /// The key without which the database is of no use, also where it is of an earlier schema.
 pub(super) fn needed_key(connection: &Connection) -> rusqlite::Result<Option<KeyId>> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE name = 'log_sealed')";
+    let sql = "SELECT EXISTS (SELECT 1 FROM pragma_table_info('log') WHERE name = 'sealed')";
     if !connection.query_row(sql, [], |row| row.get::<_, bool>(0))? || !has_sealed(connection)? {
         return Ok(None);
     }
-    sealed_by(connection)
+    key_id(connection, SEAL)
 }
 
-/// Everything sealed by the keyring's first key, and nothing else left in the file.
-pub(super) fn all(database: &mut Database) -> Result<Resealed, ResealError> {
+/// Goes one step on: seals the next rows.
+pub(super) fn step(database: &mut Database) -> Result<ResealStep, ResealError> {
     let keyring = database.keyring.clone().ok_or(ResealError::NoKeyring)?;
-    let resealed = seal(&mut database.connection, &keyring)?;
-    if meta(&database.connection, "revision").map_err(unwritable)? > Revision(0) {
-        scrub(&database.connection)?;
+    let id = *keyring.ids().first().ok_or(ResealError::NoKeyring)?;
+    if is_sealed(&database.connection, &keyring, id).map_err(unwritable)? {
+        return Ok(ResealStep { resealed: Resealed::default(), is_over: true });
     }
-    Ok(resealed)
+    // What was there is overwritten with zeros, not only let go.
+    database.connection.pragma_update(None, "secure_delete", true).map_err(unwritable)?;
+    let transaction =
+        database.connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(unwritable)?;
+    let resealed = seal_next(&transaction, &keyring, id)?;
+    transaction.commit().map_err(unwritable)?;
+    Ok(ResealStep { resealed, is_over: false })
 }
 
 fn unwritable(error: rusqlite::Error) -> ResealError {
     ResealError::Database(super::in_words(&error))
 }
 
-fn seal(connection: &mut Connection, keyring: &Keyring) -> Result<Resealed, ResealError> {
-    let id = *keyring.ids().first().ok_or(ResealError::NoKeyring)?;
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(unwritable)?;
-    let mut resealed = Resealed::default();
-    for (revision, key) in to_seal(&transaction, keyring.kinds(), id).map_err(unwritable)? {
-        let stored = transaction
-            .prepare_cached("SELECT value, sealed FROM log WHERE revision = ?1")
-            .and_then(|mut one| one.query_row([revision], |row| Stored::of(row, 0)))
-            .map_err(unwritable)?;
-        let Ok(value) = stored.open(Some(keyring), &key) else {
-            tracing::error!(%key, revision, "the stored value does not open with any key; it is left as it is");
-            resealed.damaged.push(key);
-            continue;
-        };
-        let sealed = keyring.seal(&key, &value).map_err(|error| ResealError::Database(error.to_string()))?;
-        transaction
-            .prepare_cached("UPDATE log SET value = ?1, sealed = 1 WHERE revision = ?2")
-            .and_then(|mut one| one.execute(params![sealed, revision]))
-            .map_err(unwritable)?;
-        resealed.values += 1;
+/// Every value that has to be is sealed by this key.
+fn is_sealed(connection: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite::Result<bool> {
+    if key_id(connection, SEAL)? != Some(id) || key_id(connection, SEALING)?.is_some() {
+        return Ok(false);
     }
-    let put = |name: &str, value: i64| {
-        let sql = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
-        transaction.execute(sql, params![name, value]).map_err(unwritable)
+    for kind in keyring.kinds() {
+        if value(connection, &mark(kind))?.is_none() {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// Takes the marks of kinds away that this program writes in the clear; gives a database all that was never written to.
+fn keep_marks(connection: &Connection, keyring: Option<&Keyring>) -> rusqlite::Result<()> {
+    let kinds = keyring.map(Keyring::kinds).unwrap_or_default();
+    let wanted: Vec<String> = kinds.iter().map(mark).collect();
+    let found: Vec<String> = connection
+        .prepare("SELECT key FROM meta WHERE key LIKE ?1 || '%'")?
+        .query_map([SEALED_KIND], |row| row.get(0))?
+        .collect::<rusqlite::Result<Vec<String>>>()?;
+    for foreign in found.iter().filter(|name| !wanted.contains(name)) {
+        remove(connection, foreign)?;
+    }
+    let Some(id) = keyring.and_then(|keyring| keyring.ids().first().copied()) else { return Ok(()) };
+    if meta(connection, "revision")? > Revision(0) || key_id(connection, SEAL)? == Some(id) {
+        return Ok(());
+    }
+    put(connection, SEAL, number(id))?;
+    wanted.iter().try_for_each(|name| put(connection, name, 1))
+}
+
+/// Seals the rows after the last one that the steps before came to, or notes that there are no more.
+fn seal_next(transaction: &Connection, keyring: &Keyring, id: KeyId) -> Result<Resealed, ResealError> {
+    // Another key than the one of the steps before begins again.
+    let is_begun = key_id(transaction, SEALING).map_err(unwritable)? == Some(id);
+    let after = if is_begun { value(transaction, RESEALED).map_err(unwritable)?.unwrap_or(0) } else { 0 };
+    let rows = next_rows(transaction, keyring, after).map_err(unwritable)?;
+    let Some(last) = rows.last().map(|row| row.revision) else {
+        finish(transaction, keyring, id).map_err(unwritable)?;
+        return Ok(Resealed::default());
     };
-    put("seal", i64::from_be_bytes(id.0))?;
-    put("scrub", 1)?;
-    transaction.commit().map_err(unwritable)?;
+    let mut resealed = Resealed::default();
+    for row in rows.into_iter().filter(|row| row.is_due) {
+        seal_row(transaction, keyring, id, row, &mut resealed)?;
+    }
+    put(transaction, SEALING, number(id)).map_err(unwritable)?;
+    put(transaction, RESEALED, last).map_err(unwritable)?;
     Ok(resealed)
 }
 
-/// Rows that are sealed by another key, or not at all and should be.
-fn to_seal(transaction: &Transaction<'_>, kinds: &[GroupResource], id: KeyId) -> rusqlite::Result<Vec<(i64, Key)>> {
-    let mut rows = transaction
-        .prepare(
-            "SELECT revision, grp, resource, namespace, name FROM log
-             WHERE sealed <> 0 AND substr(value, 2, 8) <> ?1",
-        )?
-        .query_map([&id.0[..]], |row| {
-            let kind = GroupResource::new(&row.get::<_, String>(1)?, &row.get::<_, String>(2)?);
-            Ok((row.get(0)?, Key { kind, namespace: row.get(3)?, name: row.get(4)? }))
-        })?
-        .collect::<rusqlite::Result<Vec<_>>>()?;
-    for kind in kinds {
-        let mut plain = transaction
-            .prepare("SELECT revision, namespace, name FROM log WHERE grp = ?1 AND resource = ?2 AND sealed = 0")?;
-        let found = plain.query_map([&*kind.group, &*kind.resource], |row| {
-            Ok((row.get(0)?, Key { kind: kind.clone(), namespace: row.get(1)?, name: row.get(2)? }))
-        })?;
-        for row in found {
-            rows.push(row?);
+/// A row of the log that may have to be sealed.
+struct LogRow {
+    revision: i64,
+    key: Key,
+    /// It is sealed, perhaps by another key, or should be.
+    is_due: bool,
+}
+
+fn next_rows(transaction: &Connection, keyring: &Keyring, after: i64) -> rusqlite::Result<Vec<LogRow>> {
+    let mut statement = transaction.prepare_cached(
+        "SELECT revision, grp, resource, namespace, name, sealed, length(value) FROM log
+         WHERE revision > ?1 ORDER BY revision LIMIT ?2",
+    )?;
+    let mut found = statement.query([after, STEP_ROWS])?;
+    let (mut rows, mut bytes) = (Vec::new(), 0_i64);
+    while let Some(row) = found.next()? {
+        let kind = GroupResource::new(&row.get::<_, String>(1)?, &row.get::<_, String>(2)?);
+        let key = Key { kind, namespace: row.get(3)?, name: row.get(4)? };
+        let is_due = row.get::<_, bool>(5)? || keyring.seals(&key);
+        if is_due {
+            bytes += row.get::<_, i64>(6)?;
+        }
+        rows.push(LogRow { revision: row.get(0)?, key, is_due });
+        if bytes >= STEP_BYTES {
+            break;
         }
     }
     Ok(rows)
 }
 
-/// Leaves nothing in the file and its log that is no row.
-fn scrub(connection: &Connection) -> Result<(), ResealError> {
-    let failed = |error: rusqlite::Error| ResealError::Scrub(super::in_words(&error));
-    connection.execute_batch("VACUUM").map_err(failed)?;
-    let is_busy: bool =
-        connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
-    if is_busy {
-        return Err(ResealError::Scrub("somebody reads from it for a long time".into()));
+fn seal_row(
+    transaction: &Connection,
+    keyring: &Keyring,
+    id: KeyId,
+    LogRow { revision, key, .. }: LogRow,
+    resealed: &mut Resealed,
+) -> Result<(), ResealError> {
+    let stored = transaction
+        .prepare_cached("SELECT value, sealed FROM log WHERE revision = ?1")
+        .and_then(|mut one| one.query_row([revision], |row| Stored::of(row, 0)))
+        .map_err(unwritable)?;
+    if stored.sealed_by() == Some(id) {
+        return Ok(());
     }
-    connection.execute("UPDATE meta SET value = 0 WHERE key = 'scrub'", []).map_err(failed)?;
+    let Ok(value) = stored.open(Some(keyring), &key) else {
+        tracing::error!(%key, revision, "the stored value does not open with any key; it is left as it is");
+        resealed.damaged.push(key);
+        return Ok(());
+    };
+    let sealed = keyring.seal(&key, &value).map_err(|error| ResealError::Database(error.to_string()))?;
+    transaction
+        .prepare_cached("UPDATE log SET value = ?1, sealed = 1 WHERE revision = ?2")
+        .and_then(|mut one| one.execute(params![sealed, revision]))
+        .map_err(unwritable)?;
+    resealed.values += 1;
     Ok(())
 }
 
-/// The key that every sealed value of the database opens with; none before the first.
-fn sealed_by(connection: &Connection) -> rusqlite::Result<Option<KeyId>> {
-    let id =
-        connection.query_row("SELECT value FROM meta WHERE key = 'seal'", [], |row| row.get::<_, i64>(0)).optional()?;
-    Ok(id.map(|id| KeyId(id.to_be_bytes())))
+/// All rows are sealed: notes it, and that what was before is to be scrubbed.
+fn finish(transaction: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite::Result<()> {
+    put(transaction, SEAL, number(id))?;
+    remove(transaction, SEALING)?;
+    remove(transaction, RESEALED)?;
+    keyring.kinds().iter().try_for_each(|kind| put(transaction, &mark(kind), 1))?;
+    scrub::is_due(transaction)
+}
+
+fn mark(kind: &GroupResource) -> String {
+    format!("{SEALED_KIND}{}/{}", kind.group, kind.resource)
+}
+
+fn number(id: KeyId) -> i64 {
+    i64::from_be_bytes(id.0)
+}
+
+/// The key that this row of `meta` names.
+fn key_id(connection: &Connection, name: &str) -> rusqlite::Result<Option<KeyId>> {
+    Ok(value(connection, name)?.map(|number| KeyId(number.to_be_bytes())))
+}
+
+/// A row of `meta` that may be missing.
+pub(super) fn value(connection: &Connection, name: &str) -> rusqlite::Result<Option<i64>> {
+    let mut statement = connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?;
+    statement.query_row([name], |row| row.get(0)).optional()
+}
+
+pub(super) fn put(connection: &Connection, name: &str, value: i64) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value";
+    connection.prepare_cached(sql)?.execute(params![name, value]).map(drop)
+}
+
+fn remove(connection: &Connection, name: &str) -> rusqlite::Result<()> {
+    connection.prepare_cached("DELETE FROM meta WHERE key = ?1")?.execute([name]).map(drop)
 }
 
 fn has_sealed(connection: &Connection) -> rusqlite::Result<bool> {
     connection.query_row("SELECT EXISTS (SELECT 1 FROM log WHERE sealed <> 0)", [], |row| row.get(0))
-}
-
-fn has_plain(connection: &Connection, kinds: &[GroupResource]) -> rusqlite::Result<bool> {
-    let sql = "SELECT EXISTS (SELECT 1 FROM log WHERE grp = ?1 AND resource = ?2 AND sealed = 0)";
-    for kind in kinds {
-        if connection.query_row(sql, [&*kind.group, &*kind.resource], |row| row.get(0))? {
-            return Ok(true);
-        }
-    }
-    Ok(false)
 }

@@ -9,7 +9,7 @@ use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, TransactionBeh
 use tokio::sync::{mpsc, oneshot};
 
 use super::read::Stored;
-use super::{Database, compacted, compacted_name, integer, meta, reseal, revision};
+use super::{Database, compacted, compacted_name, integer, meta, reseal, revision, scrub};
 use crate::error::{CommitError, ResealError};
 use crate::hub::Hub;
 use crate::seal::Keyring;
@@ -37,24 +37,31 @@ pub(crate) enum Command {
         through: Revision,
         answer: oneshot::Sender<Result<Revision, CommitError>>,
     },
-    /// Seals everything by the keyring's first key.
+    /// Seals the next values by the keyring's first key.
     Reseal {
-        answer: oneshot::Sender<Result<reseal::Resealed, ResealError>>,
+        answer: oneshot::Sender<Result<reseal::ResealStep, ResealError>>,
+    },
+    /// Removes a part of what is in the file and is no row; answers whether that was the last one.
+    Scrub {
+        /// Free on the disk.
+        free_bytes: u64,
+        answer: oneshot::Sender<Result<bool, ResealError>>,
     },
 }
 
 pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hub: &Hub) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(command) = queue.blocking_recv() {
-        let (mut compact, mut resealing) = (None, None);
+        let (mut compact, mut resealing, mut scrubbing) = (None, None, None);
         let mut next = Some(command);
         while let Some(command) = next.take() {
             match command {
                 Command::Commit(commit) => batch.push(commit),
                 Command::Compact { kind, through, answer } => compact = Some((kind, through, answer)),
                 Command::Reseal { answer } => resealing = Some(answer),
+                Command::Scrub { free_bytes, answer } => scrubbing = Some((free_bytes, answer)),
             }
-            if compact.is_none() && resealing.is_none() && batch.len() < BATCH_MAX {
+            if compact.is_none() && resealing.is_none() && scrubbing.is_none() && batch.len() < BATCH_MAX {
                 next = queue.try_recv().ok();
             }
         }
@@ -70,7 +77,10 @@ pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hu
             answer_to(answer, result.map_err(|error| CommitError::Database(error.to_string())));
         }
         if let Some(answer) = resealing {
-            answer_to(answer, reseal::all(&mut database));
+            answer_to(answer, reseal::step(&mut database));
+        }
+        if let Some((free_bytes, answer)) = scrubbing {
+            answer_to(answer, scrub::step(&mut database.connection, free_bytes));
         }
     }
     hub.close();
