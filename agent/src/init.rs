@@ -107,6 +107,8 @@ fn leave_after(pause: Duration, exit: Exit) -> ! {
 }
 
 fn prepare() -> anyhow::Result<Handover> {
+    // Before there is a secret in it.
+    os::process::keep_memory().context("switching core dumps off")?;
     mount_all()?;
     os::process::use_console(Path::new("/dev/console")).context("opening the console")?;
     os::process::ignore_ctrl_alt_del().context("switching off Ctrl-Alt-Del")?;

@@ -14,7 +14,7 @@ use crate::{
     listen,
     log::{Log, LogSubscriber, follow_kernel_log},
     machine::Machine,
-    modules, network,
+    modules, network, os,
     session::{Outcome, Session, first_sequence},
 };
 
@@ -54,6 +54,7 @@ pub fn main() -> ExitCode {
 }
 
 fn run() -> anyhow::Result<Outcome> {
+    os::process::keep_memory().context("switching core dumps off")?;
     let handover = Handover::read(std::io::stdin())?;
     let log = Arc::new(Log::new(first_sequence(handover.deaths), vec![handover.seed.token.clone()]));
     tracing::subscriber::set_global_default(LogSubscriber::new(Arc::clone(&log), handover.debug))

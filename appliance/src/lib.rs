@@ -11,5 +11,6 @@ pub mod depot;
 pub mod http;
 pub mod metrics;
 pub mod net;
+pub mod privacy;
 pub mod serve;
 pub mod text_file;

@@ -1,10 +1,12 @@
-//! PID 1's own duties: reaping, switching off, the console as standard output.
+//! PID 1's own duties: reaping, switching off, the console as standard output; and memory that leaves no copy.
 
 use std::{fs::OpenOptions, io, path::Path};
 
 use nix::{
     sys::{
+        prctl,
         reboot::{RebootMode, reboot, set_cad_enabled},
+        resource::{Resource, setrlimit},
         wait::{WaitStatus, wait},
     },
     unistd::{Pid, dup2_stderr, dup2_stdin, dup2_stdout},
@@ -25,6 +27,14 @@ pub fn reap() -> io::Result<Option<(Pid, Ended)>> {
         Ok(_) | Err(nix::Error::EINTR) => Ok(None),
         Err(error) => Err(error.into()),
     }
+}
+
+/// Has a crash leave no copy of this process's memory, in which the token and the host's user data are. A program that it
+/// starts has the limit, and says the rest for itself.
+pub fn keep_memory() -> io::Result<()> {
+    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
+    // The kernel asks no limit where it pipes the dump to a program (core(5)).
+    Ok(prctl::set_dumpable(false)?)
 }
 
 /// Makes the console this process's standard input, output and error.
@@ -48,5 +58,20 @@ pub fn leave(power_off: bool) -> io::Error {
     match reboot(mode) {
         Ok(never) => match never {},
         Err(error) => error.into(),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "tests")]
+mod tests {
+    use nix::sys::resource::getrlimit;
+
+    use super::*;
+
+    #[test]
+    fn a_crash_leaves_no_copy_of_the_memory() {
+        keep_memory().unwrap();
+        assert_eq!(getrlimit(Resource::RLIMIT_CORE).unwrap(), (0, 0));
+        assert!(!prctl::get_dumpable().unwrap());
     }
 }

@@ -4,6 +4,7 @@
 //! make a store of it, in another epoch → add the keys, and the images that are there → one rename.
 
 use std::{
+    collections::BTreeMap,
     fmt,
     fs::{self, File, OpenOptions},
     io::BufReader,
@@ -12,7 +13,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use firesteel_store::{Restored, Restoring, revision_of};
+use firesteel_store::{GroupResource, Restored, Restoring, revision_of};
 use jiff::{Timestamp, tz::TimeZone};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
@@ -21,7 +22,7 @@ use super::{
     format::{Header, PIECE_BYTES, Reader},
     keys,
 };
-use crate::serve::at_rest;
+use crate::serve::at_rest::{self, held::SEALED_KINDS};
 
 const DATABASE: &str = "resources.db";
 /// The store's, beside it.
@@ -72,14 +73,27 @@ impl fmt::Display for Outcome {
             "restored revision {from} of {}: epoch {epoch}, which begins at revision {began}",
             self.header.made_at
         )?;
-        if *forgotten > 0 {
-            writeln!(f, "{forgotten} Secrets are not in it, since their key is lost: make them anew")?;
+        if !forgotten.is_empty() {
+            writeln!(
+                f,
+                "{} are not in it, since their key is lost: make Secrets and configs again",
+                listed(forgotten)
+            )?;
         }
         if let Some(replaced) = &self.replaced {
             writeln!(f, "the folder that was there is kept as {}", replaced.display())?;
         }
         Ok(())
     }
+}
+
+/// How many of each kind, as in `6 Secrets, 2 HostJournals`.
+fn listed(forgotten: &BTreeMap<GroupResource, usize>) -> String {
+    let of_kind = |(kind, count): (&GroupResource, &usize)| {
+        let known = SEALED_KINDS.iter().find(|known| known.resource() == *kind);
+        known.map_or_else(|| format!("{count} {kind}"), |known| format!("{count} {}", known.people_say))
+    };
+    forgotten.iter().map(of_kind).collect::<Vec<_>>().join(", ")
 }
 
 /// Does it. `at` is told where it is, for tests that end the process there.

@@ -31,6 +31,7 @@ use clap::{Args, CommandFactory as _, Parser, Subcommand, ValueEnum};
 
 use crate::{
     backup::{Keys, Order},
+    privacy,
     serve::{self, settings::RawSettings},
 };
 
@@ -313,6 +314,9 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
                 None if new_keys => Keys::New,
                 None => Keys::There,
             };
+            // It makes a data folder, with keys that it reads.
+            privacy::keep_memory()?;
+            privacy::keep_files();
             backup::restore(Order { backup: file, data, keys, force, now: jiff::Timestamp::now() })
         }
         Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,

@@ -140,5 +140,5 @@ pub(super) fn admin_access(data: &DataDir, address: SocketAddr, pki: &Pki, token
         "current-context": name,
     });
     // JSON is YAML, so every reader of kubeconfigs takes it.
-    data.write_private("admin.kubeconfig", serde_json::to_string_pretty(&config)?.as_bytes())
+    data.write("admin.kubeconfig", serde_json::to_string_pretty(&config)?.as_bytes())
 }

@@ -7,32 +7,37 @@
 //!
 //! There is a second line only while the key is changed: it is written before the first value is sealed
 //! by the new key, and goes when the last one is. So the file opens the database whenever the process
-//! dies, and the next start finishes the change.
+//! dies, and what serves from it next finishes the change.
+//!
+//! [`held`] says which kinds are sealed. What a program left in the clear that did not seal them is sealed beside the
+//! work ([`KeyFile::settle`]).
+
+pub mod held;
 
 use std::{
     fs::{self, OpenOptions},
     io::{self, Read as _},
-    os::unix::fs::{DirBuilderExt as _, PermissionsExt as _},
+    os::unix::fs::DirBuilderExt as _,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::{Context as _, bail};
-use firesteel_store::{Durability, GroupResource, KEY_BYTES, Keyring, ResealError, Resealed, Store};
+use firesteel_store::{Durability, KEY_BYTES, Keyring, Resealed, Store};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
-use super::data_dir::replace;
+use super::data_dir::{replace, tighten};
 use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
 /// Of the data folder. Not where the database is: what copies that must not copy this.
 pub const DEFAULT_FILE: &str = "secrets/at-rest.key";
-/// Group and plural of the kinds that hold secret material.
-const SEALED_KINDS: [(&str, &str); 1] = [("", "secrets")];
 
 /// The key file, and the keys in it.
 #[derive(Debug)]
 pub struct KeyFile {
     path: PathBuf,
+    /// Of the database.
+    folder: PathBuf,
     keyring: Arc<Keyring>,
     /// One change of the key at a time.
     changing: Arc<Mutex<()>>,
@@ -64,33 +69,38 @@ impl KeyFile {
                     database.display()
                 );
             }
-            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let folder = folder_of(path);
             let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
             made.with_context(|| format!("making the folder {}", folder.display()))?;
             let keys = vec![Keyring::generate()?];
             write(path, &keys)?;
             keys
         };
-        let mode = fs::metadata(path).with_context(|| format!("reading {shown}"))?.permissions().mode();
-        if mode & 0o077 != 0 {
-            tracing::warn!(file = %shown, mode = format!("{:o}", mode & 0o777), "others can read the key of the secrets");
-        }
-        let kinds = SEALED_KINDS.map(|(group, resource)| GroupResource::new(group, resource));
-        let keyring = Arc::new(Keyring::new(kinds.to_vec(), &keys)?);
-        Ok(Self { path: path.to_owned(), keyring, changing: Arc::default() })
+        // It may lie elsewhere, and be a link.
+        tighten(path)?;
+        let kinds = held::SEALED_KINDS.iter().map(held::SealedKind::resource).collect();
+        let keyring = Arc::new(Keyring::new(kinds, &keys)?);
+        let folder = folder_of(database).to_owned();
+        Ok(Self { path: path.to_owned(), folder, keyring, changing: Arc::default() })
     }
 
-    /// Opens the database, and finishes a change of the key that was interrupted.
+    /// Opens the database. What of it is not sealed, or by an older key, stays as it is until [`Self::settle`].
     ///
     /// # Errors
     /// When it cannot be opened, or with another key only.
     pub fn open_store(&self, database: &Path, durability: Durability) -> anyhow::Result<Store> {
-        let store = Store::open_sealed(database, durability, Some(Arc::clone(&self.keyring)))
-            .with_context(|| format!("opening the store with the key file {}", self.path.display()))?;
-        if self.keyring.ids().len() > 1 {
-            self.forget_others().context("finishing an interrupted change of the key")?;
-        }
-        Ok(store)
+        Store::open_sealed(database, durability, Some(Arc::clone(&self.keyring)))
+            .with_context(|| format!("opening the store with the key file {}", self.path.display()))
+    }
+
+    /// Seals what lies in the clear or by an older key, which is then forgotten, in steps beside the work. It goes on
+    /// where an earlier process stopped, and costs next to nothing where all is done.
+    ///
+    /// # Errors
+    /// When the file or the database cannot be written, or there is no room to scrub it. It can be tried again.
+    pub async fn settle(&self, store: &Store) -> anyhow::Result<Resealed> {
+        let _changing = self.changing.lock().await;
+        self.seal_all(store).await
     }
 
     /// The key does not change while this is held. Blocks until a change that is under way is over.
@@ -105,33 +115,49 @@ impl KeyFile {
     /// When the file or the database cannot be written. The file opens the database all the same.
     pub async fn change(&self, store: &Store) -> anyhow::Result<Rekeyed> {
         let _changing = self.changing.lock().await;
+        if self.keyring.ids().len() > 1 {
+            // A change that was interrupted comes first: the database tells of two keys at most.
+            self.seal_all(store).await.context("finishing an interrupted change of the key")?;
+        }
         let mut keys = read(&self.path)?;
         let new = Keyring::generate()?;
         keys.insert(0, new);
         supersede(&self.path, &keys)?;
         let key = self.keyring.seal_with(&new)?.to_string();
-        match store.reseal().await {
-            Ok(resealed) => {
-                self.forget_others()?;
-                tracing::info!(%key, values = resealed.values, "secrets are sealed by a new key");
-                Ok(Rekeyed { key, resealed })
-            }
-            Err(error @ ResealError::Scrub(_)) => {
-                // Nothing needs the old key any more.
-                self.forget_others()?;
-                Err(error.into())
-            }
-            Err(error) => Err(anyhow::Error::from(error)
-                .context("the old key stays in force beside the new one; try again, or start the appliance again")),
-        }
+        let resealed = self.seal_all(store).await?;
+        tracing::info!(%key, values = resealed.values, "secrets are sealed by a new key");
+        Ok(Rekeyed { key, resealed })
+    }
+
+    async fn seal_all(&self, store: &Store) -> anyhow::Result<Resealed> {
+        let sealed = store.reseal().await;
+        let resealed =
+            sealed.context("not all that is stored is sealed by the newest key; it is tried again by itself")?;
+        // Nothing needs an older key any more.
+        self.forget_others()?;
+        store.scrub(|| free_bytes(&self.folder)).await.context("scrubbing is tried again by itself")?;
+        Ok(resealed)
     }
 
     /// Leaves the first key alone in the file and in memory.
     fn forget_others(&self) -> anyhow::Result<()> {
+        if self.keyring.ids().len() < 2 {
+            return Ok(());
+        }
         let keys = read(&self.path)?;
         self.keyring.forget_others();
         supersede(&self.path, &keys[..1])
     }
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Free for this process on the disk of a folder; none where the system does not say.
+fn free_bytes(folder: &Path) -> u64 {
+    let disk = nix::sys::statvfs::statvfs(folder);
+    disk.map_or(0, |disk| disk.blocks_available().saturating_mul(disk.fragment_size()))
 }
 
 /// Whoever copies the database's folder must not get its key with it.
@@ -159,7 +185,7 @@ fn read(path: &Path) -> anyhow::Result<Vec<[u8; KEY_BYTES]>> {
 
 fn write(path: &Path, keys: &[[u8; KEY_BYTES]]) -> anyhow::Result<()> {
     let text: String = keys.iter().map(|key| hex::encode(key) + "\n").collect();
-    replace(path, text.as_bytes(), 0o600)
+    replace(path, text.as_bytes())
 }
 
 /// The same in the place of another file, of which nothing is left on the disk.
@@ -175,7 +201,9 @@ fn supersede(path: &Path, keys: &[[u8; KEY_BYTES]]) -> anyhow::Result<()> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
-    use firesteel_store::{Key, Op};
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use firesteel_store::{GroupResource, Key, Op};
 
     use super::*;
 
@@ -212,6 +240,9 @@ mod tests {
         fs::write(&path, text).unwrap();
         let (_file, store) = open(&path, &database).unwrap();
         assert_eq!(store.get(&secret()).await.unwrap().unwrap().value, "hunter2");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        drop(KeyFile::open(&path, &database).unwrap());
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "it was readable by others");
 
         let beside = format!("{:#}", open(&folder.path().join("k"), &database).unwrap_err());
         assert!(beside.contains("another folder"), "{beside}");
@@ -237,7 +268,10 @@ mod tests {
 
         // It died after the third key was written down.
         write(&path, &[[3; KEY_BYTES], second[0]]).unwrap();
-        let (_file, store) = open(&path, &database).unwrap();
+        let (file, store) = open(&path, &database).unwrap();
+        assert_eq!(read(&path).unwrap().len(), 2, "both are needed until all is sealed by the new one");
+        assert_eq!(store.get(&secret()).await.unwrap().unwrap().value, "hunter2");
+        assert_eq!(file.settle(&store).await.unwrap().values, 1);
         assert_eq!(read(&path).unwrap(), [[3; KEY_BYTES]]);
         assert_eq!(store.get(&secret()).await.unwrap().unwrap().value, "hunter2");
     }

@@ -1,18 +1,20 @@
-//! The data folder: what stands where, and with which permissions.
+//! The data folder: what stands where. All of it is the owner's alone: files have mode 0600, folders 0700.
 //!
 //! ```text
 //! resources.db   objects (store)            leases.db      DHCP leases
-//! images/        imported images            admin.kubeconfig  API address, token, CA (0600)
+//! images/        imported images            admin.kubeconfig  API address, token, CA
 //! pki/           CA, server key and certificate; the clients' CA
-//! secrets/       keys (0600): at-rest (secrets in resources.db), boot tokens, receipts, accounts' tokens
-//! audit/         who asked the API for what (0600)
+//! secrets/       keys: at-rest (secrets in resources.db), boot tokens, receipts, accounts' tokens
+//! audit/         who asked the API for what
 //! streams/       metadata of boot image streams
 //! ```
+//!
+//! [`super::at_rest::held`] says what of it is secret.
 
 use std::{
     fs::{self, File, OpenOptions},
-    io::Write as _,
-    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _},
+    io::{self, Write as _},
+    os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
 };
 
@@ -29,10 +31,11 @@ pub struct DataDir {
 }
 
 impl DataDir {
-    /// Opens the folder, making it (mode 0700) where it is missing.
+    /// Opens the folder, making it where it is missing. Takes the permissions of others away, from the folder and all in
+    /// it.
     ///
     /// # Errors
-    /// When the folder can be neither opened nor made.
+    /// When the folder can be neither opened nor made, or others keep permissions in it.
     pub fn open(root: &Path) -> anyhow::Result<Self> {
         let is_new = !root.exists();
         for folder in ["", "pki", "secrets", "images"] {
@@ -49,6 +52,11 @@ impl DataDir {
             let synced = File::open(folder).and_then(|folder| folder.sync_all());
             synced.with_context(|| format!("writing the folder {} to disk", folder.display()))?;
         }
+        let opened = tighten_tree(&root)?;
+        if opened > 0 {
+            let folder = root.display();
+            tracing::warn!(%folder, files = opened, "others had permissions in the data folder; they have none now");
+        }
         Ok(Self { root })
     }
 
@@ -63,24 +71,12 @@ impl DataDir {
         fs::read_to_string(self.path(name)).with_context(|| format!("reading {}", self.path(name).display()))
     }
 
-    /// Writes a file that anybody on the machine may read, whole or not at all.
+    /// Writes a file, whole or not at all.
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn write_public(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
-        self.replace(name, bytes, 0o644)
-    }
-
-    /// Writes a file that only the owner may read, whole or not at all.
-    ///
-    /// # Errors
-    /// When the file cannot be written.
-    pub fn write_private(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
-        self.replace(name, bytes, 0o600)
-    }
-
-    fn replace(&self, name: &str, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
-        replace(&self.path(name), bytes, mode)
+    pub fn write(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
+        replace(&self.path(name), bytes)
     }
 
     /// The 32 bytes of `secrets/NAME`, made at the first call.
@@ -92,7 +88,7 @@ impl DataDir {
         if !self.path(&name).exists() {
             let mut made = [0; 32];
             SystemRandom::new().fill(&mut made).map_err(|_| anyhow::anyhow!("the system gives no random bytes"))?;
-            self.write_private(&name, hex::encode(made).as_bytes())?;
+            self.write(&name, hex::encode(made).as_bytes())?;
         }
         let mut key = [0; 32];
         hex::decode_to_slice(self.read_text(&name)?.trim(), &mut key)
@@ -110,11 +106,11 @@ impl DataDir {
     }
 }
 
-/// Writes a file, whole or not at all.
-pub(super) fn replace(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()> {
+/// Writes a file that only its owner may read, whole or not at all.
+pub(super) fn replace(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let temporary = path.with_extension("new");
-    let write = || -> std::io::Result<()> {
-        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(mode).open(&temporary)?;
+    let write = || -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
         file.write_all(bytes)?;
         file.sync_all()?;
         fs::rename(&temporary, path)?;
@@ -122,4 +118,95 @@ pub(super) fn replace(path: &Path, bytes: &[u8], mode: u32) -> anyhow::Result<()
         File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
     };
     write().with_context(|| format!("writing {}", path.display()))
+}
+
+/// Permissions of everyone but the owner.
+const OF_OTHERS: u32 = 0o077;
+/// What an empty file system has; it is root's.
+const LOST_AND_FOUND: &str = "lost+found";
+
+/// Takes the permissions of others away from a file or folder. Returns whether they had some.
+pub(super) fn tighten(path: &Path) -> anyhow::Result<bool> {
+    let mode = || fs::metadata(path).map(|metadata| metadata.permissions().mode() & 0o777);
+    let before = match mode() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(false),
+        before => before.with_context(|| format!("reading the permissions of {}", path.display()))?,
+    };
+    if before & OF_OTHERS == 0 {
+        return Ok(false);
+    }
+    let done = fs::set_permissions(path, fs::Permissions::from_mode(before & !OF_OTHERS)).and_then(|()| mode());
+    let why = match done {
+        Ok(after) if after & OF_OTHERS == 0 => return Ok(true),
+        Ok(_) => "its file system keeps no permissions".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    anyhow::bail!(
+        "could not take the permissions of others away from {} (mode {before:o}): {why}; give it to the user that the \
+         appliance runs as (chown), or run chmod go-rwx on it",
+        path.display()
+    )
+}
+
+/// The same for all that is in a folder of ours. Where a link leads is not ours. Returns how many were open to others.
+fn tighten_tree(folder: &Path) -> anyhow::Result<usize> {
+    let mut opened = usize::from(tighten(folder)?);
+    let looking = || format!("looking into the folder {}", folder.display());
+    for entry in fs::read_dir(folder).with_context(looking)? {
+        let entry = entry.with_context(looking)?;
+        if entry.file_name() == LOST_AND_FOUND {
+            continue;
+        }
+        let kind = entry.file_type().with_context(looking)?;
+        if kind.is_dir() {
+            opened += tighten_tree(&entry.path())?;
+        } else if kind.is_file() {
+            opened += usize::from(tighten(&entry.path())?);
+        }
+    }
+    Ok(opened)
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use super::*;
+
+    fn mode(path: &Path) -> u32 {
+        fs::metadata(path).unwrap().permissions().mode() & 0o777
+    }
+
+    #[test]
+    fn others_have_nothing_in_the_folder_and_keep_what_a_link_leads_to() {
+        let folder = tempfile::tempdir().unwrap();
+        let (root, elsewhere) = (folder.path().join("data"), folder.path().join("elsewhere"));
+        fs::create_dir_all(root.join("images/a")).unwrap();
+        for (name, bits) in [("", 0o755), ("images", 0o777), ("images/a", 0o750)] {
+            fs::set_permissions(root.join(name), fs::Permissions::from_mode(bits)).unwrap();
+        }
+        for (path, bits) in [(root.join("resources.db"), 0o644), (root.join("images/a/b"), 0o440), (elsewhere, 0o644)] {
+            fs::write(&path, "x").unwrap();
+            fs::set_permissions(path, fs::Permissions::from_mode(bits)).unwrap();
+        }
+        std::os::unix::fs::symlink("../elsewhere", root.join("link")).unwrap();
+        let data = DataDir::open(&root).unwrap();
+        for (name, wanted) in
+            [("", 0o700), ("images", 0o700), ("images/a", 0o700), ("resources.db", 0o600), ("images/a/b", 0o400)]
+        {
+            assert_eq!(mode(&root.join(name)), wanted, "{name}");
+        }
+        assert_eq!(mode(&folder.path().join("elsewhere")), 0o644);
+        data.write("pki/x", b"x").unwrap();
+        assert_eq!(mode(&data.path("pki/x")), 0o600);
+        assert_eq!(tighten_tree(&root).unwrap(), 0, "nothing is left to do at the next start");
+        assert!(!tighten(&root.join("gone")).unwrap(), "what went meanwhile is nobody's");
+    }
+
+    /// The kernel's files keep their permissions, whoever asks.
+    #[test]
+    fn where_others_keep_permissions_the_text_says_what_to_do() {
+        let error = tighten(Path::new("/proc/self/status")).unwrap_err().to_string();
+        let parts = ["could not take the permissions of others away", "(mode 444)", "chown", "chmod go-rwx"];
+        assert!(parts.iter().all(|part| error.contains(part)), "{error}");
+    }
 }

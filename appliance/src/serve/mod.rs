@@ -47,6 +47,7 @@ use crate::{
     backup::{Backups, serve::log_lineage},
     http::{operators::Operators, own::Own},
     metrics::Metrics,
+    privacy,
 };
 use api::ApiListener;
 use at_rest::KeyFile;
@@ -64,6 +65,8 @@ const LISTEN_FOR_OTHERS: Duration = Duration::from_secs(3);
 /// # Errors
 /// What kept a part from starting, or ended it.
 pub async fn run(settings: Settings) -> anyhow::Result<()> {
+    privacy::keep_memory()?;
+    privacy::keep_files();
     let _log = log::start(&settings)?;
     // Libraries that make their own TLS clients ask for the process's provider.
     if rustls::crypto::ring::default_provider().install_default().is_err() {
@@ -78,14 +81,14 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let receipt_key = public_pem(&data.receipt_key()?);
     let audit = Audit::open(&data.path("audit"))?;
     let metrics = Metrics::open(core.store(), &data.path(""), &audit, settings.metrics_token.as_deref())?;
-    let own = Own::new(core.store(), key_file, audit, backups, &receipt_key);
+    let own = Own::new(core.store(), Arc::clone(&key_file), audit, backups, &receipt_key);
     let mut tasks = JoinSet::new();
     if settings.api_only {
         serve_alone(&mut tasks, &settings, &data, &core, (own, metrics)).await?;
     } else {
         serve_machines(&mut tasks, &settings, &data, &core, (own, metrics)).await?;
     }
-    upkeep::spawn(&mut tasks, &core);
+    upkeep::spawn(&mut tasks, &core, key_file);
     until_signal(tasks).await
 }
 

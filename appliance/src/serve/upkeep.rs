@@ -1,26 +1,44 @@
 //! What looks after stored objects whatever machines there are: it needs no network but the API's.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use firesteel_kube::{Core, life};
 use firesteel_store::{Compactor, GroupResource, Retention};
 use tokio::task::JoinSet;
 
-use super::no_controller;
+use super::{at_rest::KeyFile, no_controller};
 
 /// Between two compactions.
 const COMPACTED_EVERY: Duration = Duration::from_secs(10);
+/// Between two looks whether all is sealed that is to be: where it is, one costs next to nothing.
+const SEALED_EVERY: Duration = Duration::from_secs(60);
 /// Of kinds with a short history. Each controller renews its Lease every second or two: what was there
 /// before is long enough for a client that reconnects, and no longer than that.
 const SHORT: Retention = Retention { age_ms: 2 * 60 * 1000, revisions: 0 };
 
 /// Starts all of it.
-pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core) {
+pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, key_file: Arc<KeyFile>) {
+    let sealed = core.clone();
+    tasks.spawn(async move { keep_sealed(sealed, key_file).await });
     let compacted = core.clone();
     tasks.spawn(async move { compact(compacted).await });
     no_controller::spawn(tasks, core);
     let core = core.clone();
     tasks.spawn(async move { life::run(core).await.map_err(|status| anyhow::anyhow!(status.message)) });
+}
+
+/// Seals what an earlier program left in the clear, and finishes changes of the key that were interrupted.
+async fn keep_sealed(core: Core, key_file: Arc<KeyFile>) -> anyhow::Result<()> {
+    loop {
+        match key_file.settle(core.store()).await {
+            Ok(resealed) if resealed.values > 0 => {
+                tracing::info!(values = resealed.values, "what was stored is sealed, and scrubbed from the database");
+            }
+            Ok(_) => {}
+            Err(error) => tracing::warn!(error = format!("{error:#}"), "sealing what is stored"),
+        }
+        tokio::time::sleep(SEALED_EVERY).await;
+    }
 }
 
 /// Keeps the store's history short, for as long as the process lives.

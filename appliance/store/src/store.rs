@@ -14,10 +14,13 @@ use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
 use crate::reads::Reads;
 use crate::seal::{KeyId, Keyring};
-use crate::sqlite::{self, Command, Commit, Resealed, Snapshot, Sqlite};
+use crate::sqlite::{self, Command, Commit, Resealed, ScrubStep, Snapshot, Sqlite};
 use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Range, Revision};
 use crate::watch::EventStream;
 use crate::{OBJECT_BYTES_MAX, PAGE_OBJECTS_MAX};
+
+/// Steps of a scrub that wait for readers, a quarter of a second each.
+const SCRUB_WAITS_MAX: u32 = 40;
 
 /// An open store. Clones share it; it closes with the last one.
 #[derive(Clone, Debug)]
@@ -207,13 +210,17 @@ impl Store {
     /// takes as much room as the database has; `free_bytes` is asked before each step how much is free on the disk.
     pub async fn scrub(&self, free_bytes: impl Fn() -> u64) -> Result<(), ResealError> {
         let Backend::Sqlite(sqlite) = &self.inner.backend else { return Err(ResealError::NoKeyring) };
-        loop {
+        let mut waits = 0;
+        while waits < SCRUB_WAITS_MAX {
             let free_bytes = free_bytes();
             let answered = command(sqlite, |answer| Command::Scrub { free_bytes, answer }).await;
-            if answered.unwrap_or(Err(ResealError::Closed))? {
-                return Ok(());
+            match answered.unwrap_or(Err(ResealError::Closed))? {
+                ScrubStep::Next => {}
+                ScrubStep::Busy => waits += 1,
+                ScrubStep::Over => return Ok(()),
             }
         }
+        Err(ResealError::Scrub("a backup or a long list reads from it".into()))
     }
 
     fn reads(&self) -> Result<Reads, ReadError> {

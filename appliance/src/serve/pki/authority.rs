@@ -52,8 +52,8 @@ pub(crate) fn authority(data: &DataDir, name: &str, common_name: &str, now: Time
     let fits = MadeFor::read(data, &made_file).is_some_and(|made| made.fits(now));
     if !fits || !data.path(&file).exists() {
         let certificate = params.self_signed(&key).with_context(|| format!("signing {file}"))?;
-        data.write_public(&file, certificate.pem().as_bytes())?;
-        data.write_public(&made_file, &serde_json::to_vec(&made)?)?;
+        data.write(&file, certificate.pem().as_bytes())?;
+        data.write(&made_file, &serde_json::to_vec(&made)?)?;
     }
     Ok(Authority { pem: data.read_text(&file)?, issuer: Issuer::new(params, key) })
 }
@@ -120,7 +120,7 @@ impl Book {
         }
         let bundle = book.bundle();
         if !data.path("pki/ca.crt").exists() || data.read_text("pki/ca.crt")? != bundle {
-            data.write_public("pki/ca.crt", bundle.as_bytes())?;
+            data.write("pki/ca.crt", bundle.as_bytes())?;
         }
         Ok(book)
     }
@@ -223,7 +223,7 @@ impl Book {
     }
 
     fn store(&self, data: &DataDir) -> anyhow::Result<()> {
-        data.write_public(BOOK, &serde_json::to_vec_pretty(self)?)
+        data.write(BOOK, &serde_json::to_vec_pretty(self)?)
     }
 
     /// What is trusted now: the new CA first.

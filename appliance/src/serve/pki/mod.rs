@@ -264,7 +264,7 @@ fn server_config() -> anyhow::Result<ConfigBuilder<ServerConfig, WantsVerifier>>
 fn key(data: &DataDir, name: &str) -> anyhow::Result<KeyPair> {
     if !data.path(name).exists() {
         let made = KeyPair::generate().context("making a key pair")?;
-        data.write_private(name, made.serialize_pem().as_bytes())?;
+        data.write(name, made.serialize_pem().as_bytes())?;
     }
     KeyPair::from_pem(&data.read_text(name)?).with_context(|| format!("reading {name}"))
 }

@@ -98,8 +98,8 @@ pub(super) fn chain(
         set_validity(&mut params, &wanted)?;
         let issuer = book.current.issuer(data)?;
         let certificate = params.signed_by(server_key, &issuer).context("signing the server certificate")?;
-        data.write_public("pki/server.crt", certificate.pem().as_bytes())?;
-        data.write_public("pki/server.json", &serde_json::to_vec(&wanted)?)?;
+        data.write("pki/server.crt", certificate.pem().as_bytes())?;
+        data.write("pki/server.json", &serde_json::to_vec(&wanted)?)?;
     }
     let leaf = certificate(&data.read_text("pki/server.crt")?).context("reading pki/server.crt")?;
     let above = book.crossed(data)?.unwrap_or_else(|| book.current.pem.clone());

@@ -168,7 +168,7 @@ fn a_rotation_begins_at_eight_years_and_ends_before_the_old_ca_does() {
     std::fs::rename(data.path("pki/ca.key.retired"), data.path("pki/ca.key")).unwrap();
     let ended = data.read_text("pki/authorities.json").unwrap();
     let by_hand = ended.replace("\"current\":", "\"next\":").replace("\"retired\":", "\"current\":");
-    data.write_public("pki/authorities.json", by_hand.as_bytes()).unwrap();
+    data.write("pki/authorities.json", by_hand.as_bytes()).unwrap();
     let back = Pki::open(&data, &["192.0.2.1".parse().unwrap()], late).unwrap();
     assert_eq!(back.ca_state(), begun);
     assert!(takes(&back, &old, late) && takes(&back, &new, late));

@@ -49,6 +49,7 @@ pub use backup::{Restored, Restoring, Snapshot, restore, revision_of};
 pub(crate) use backup::{size_bytes, snapshot};
 pub(crate) use read::{count, history, object, page};
 pub use reseal::Resealed;
+pub(crate) use scrub::ScrubStep;
 pub(crate) use write::{Command, Commit};
 
 /// What makes each schema out of the one before; the first one out of an empty file. A step that

@@ -37,7 +37,7 @@ const FREEING: i64 = 4;
 const RESERVE_BYTES: u64 = 64 << 20;
 /// Free pages that one step gives back.
 const STEP_PAGES: u32 = 500;
-/// How long writers wait for those who read from the log, before it is tried another time.
+/// How long writers wait in one step for those who read from the write-ahead log.
 const LOG_WAIT: Duration = Duration::from_millis(250);
 /// For how long each connection of the store waits otherwise.
 const USUAL_WAIT: Duration = Duration::from_secs(10);
@@ -57,16 +57,27 @@ const IS_SAME: &str = "
        AND (SELECT coalesce(sum(revision), 0) FROM log) = (SELECT coalesce(sum(revision), 0) FROM log_next)
 ";
 
+/// How it stands after a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ScrubStep {
+    /// There are more.
+    Next,
+    /// The write-ahead log is read from, and cannot be cut yet.
+    Busy,
+    /// Nothing is left to do.
+    Over,
+}
+
 /// Notes that something was written over that the file is to hold no trace of.
 pub(super) fn is_due(connection: &Connection) -> rusqlite::Result<()> {
     put(connection, SCRUB, DUE)
 }
 
-/// Goes one step on, where so many bytes are free on the disk. Returns whether nothing is left to do.
-pub(super) fn step(connection: &mut Connection, free_bytes: u64) -> Result<bool, ResealError> {
+/// Goes one step on, where so many bytes are free on the disk.
+pub(super) fn step(connection: &mut Connection, free_bytes: u64) -> Result<ScrubStep, ResealError> {
     let stage = value(connection, SCRUB).map_err(failed)?.unwrap_or(NOTHING);
     if stage == NOTHING {
-        return Ok(true);
+        return Ok(ScrubStep::Over);
     }
     connection.pragma_update(None, "secure_delete", true).map_err(failed)?;
     // A table that gets another name takes nothing along that names it elsewhere.
@@ -85,7 +96,7 @@ pub(super) fn step(connection: &mut Connection, free_bytes: u64) -> Result<bool,
         _ => begin(&transaction),
     };
     done.and_then(|()| transaction.commit()).map_err(failed)?;
-    Ok(false)
+    Ok(ScrubStep::Next)
 }
 
 fn failed(error: rusqlite::Error) -> ResealError {
@@ -201,24 +212,24 @@ fn move_table(transaction: &Connection, name: &str, made: &str) -> rusqlite::Res
 }
 
 /// Gives the next free pages back. Where there are no more, cuts the write-ahead log, and all is done.
-fn free(connection: &Connection) -> Result<bool, ResealError> {
+fn free(connection: &Connection) -> Result<ScrubStep, ResealError> {
     let count = || connection.pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0)).map_err(failed);
     let before = count()?;
     if before > 0 {
         free_pages(connection, STEP_PAGES).map_err(failed)?;
         if count()? < before {
-            return Ok(false);
+            return Ok(ScrubStep::Next);
         }
     }
     connection.busy_timeout(LOG_WAIT).map_err(failed)?;
     let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
     connection.busy_timeout(USUAL_WAIT).map_err(failed)?;
     if is_busy.map_err(failed)? {
-        return Err(ResealError::Scrub("a backup or a long list reads from it".into()));
+        return Ok(ScrubStep::Busy);
     }
     put(connection, SCRUB, NOTHING).map_err(failed)?;
     connection.pragma_update(None, "secure_delete", false).map_err(failed)?;
-    Ok(true)
+    Ok(ScrubStep::Over)
 }
 
 /// Each row of this statement is one page.

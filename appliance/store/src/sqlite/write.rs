@@ -41,11 +41,11 @@ pub(crate) enum Command {
     Reseal {
         answer: oneshot::Sender<Result<reseal::ResealStep, ResealError>>,
     },
-    /// Removes a part of what is in the file and is no row; answers whether that was the last one.
+    /// Removes a part of what is in the file and is no row.
     Scrub {
         /// Free on the disk.
         free_bytes: u64,
-        answer: oneshot::Sender<Result<bool, ResealError>>,
+        answer: oneshot::Sender<Result<scrub::ScrubStep, ResealError>>,
     },
 }
 

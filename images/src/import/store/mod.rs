@@ -123,10 +123,7 @@ impl ImageStore {
         let text =
             serde_json::to_vec_pretty(value).map_err(|source| StoreError::Meta { path: path.to_path_buf(), source })?;
         let mut file = self.incoming()?;
-        let written = file
-            .write_all(&text)
-            .and_then(|()| readable_by_all(file.as_file()))
-            .and_then(|()| file.as_file().sync_all());
+        let written = file.write_all(&text).and_then(|()| file.as_file().sync_all());
         written.map_err(|source| self.write_error(path, source))?;
         let persisted = file.persist(path);
         persisted.map_err(|error| StoreError::Publish { path: path.to_path_buf(), source: error.error })?;
@@ -159,7 +156,7 @@ impl ImageStore {
         meta_path: &Path,
         meta: &impl Serialize,
     ) -> Result<(), StoreError> {
-        let synced = incoming.as_file().sync_all().and_then(|()| readable_by_all(incoming.as_file()));
+        let synced = incoming.as_file().sync_all();
         synced.map_err(|source| self.write_error(path, source))?;
         let failed =
             |error: tempfile::PersistError| StoreError::Publish { path: path.to_path_buf(), source: error.error };
@@ -201,12 +198,6 @@ pub(crate) fn remove_if_there(path: &Path) -> Result<(), StoreError> {
         }
         Ok(()) | Err(_) => Ok(()),
     }
-}
-
-/// Temporary files are made for their owner alone; images are no secret.
-pub(crate) fn readable_by_all(file: &File) -> io::Result<()> {
-    use std::os::unix::fs::PermissionsExt;
-    file.set_permissions(fs::Permissions::from_mode(0o644))
 }
 
 pub(crate) fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
