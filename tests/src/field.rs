@@ -39,7 +39,17 @@ pub struct Field {
 
 /// Runs a test with such an appliance, in namespaces that end with it. `program` is the command.
 pub fn with_field(program: &'static str, dhcp: Dhcp, test: impl FnOnce(&mut Field) + Send + 'static) {
-    let thread = std::thread::spawn(move || test(&mut Field::start(program, dhcp)));
+    with_field_and(program, dhcp, &[], test);
+}
+
+/// The same with more flags of the appliance.
+pub fn with_field_and(
+    program: &'static str,
+    dhcp: Dhcp,
+    flags: &'static [&'static str],
+    test: impl FnOnce(&mut Field) + Send + 'static,
+) {
+    let thread = std::thread::spawn(move || test(&mut Field::start(program, dhcp, flags)));
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
@@ -50,7 +60,7 @@ pub fn judge(case: &str, wanted: &str, got: &str) {
 }
 
 impl Field {
-    fn start(program: &str, dhcp: Dhcp) -> Self {
+    fn start(program: &str, dhcp: Dhcp, flags: &[&str]) -> Self {
         let namespace = || {
             unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace of its own takes root");
             ip("link set lo up");
@@ -77,7 +87,8 @@ impl Field {
         ip("address add 10.77.0.2/24 dev c0");
         ip("link set c0 up");
         setns(&near, CloneFlags::CLONE_NEWNET).unwrap();
-        let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments.concat(), folder);
+        let arguments = [&arguments.concat(), flags].concat();
+        let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder);
         Self { appliance, machines }
     }
 

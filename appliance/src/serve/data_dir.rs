@@ -199,10 +199,10 @@ mod tests {
         data.write("pki/x", b"x").unwrap();
         assert_eq!(mode(&data.path("pki/x")), 0o600);
         assert_eq!(tighten_tree(&root).unwrap(), 0, "nothing is left to do at the next start");
-        assert!(!tighten(&root.join("gone")).unwrap(), "what went meanwhile is nobody's");
+        assert!(!tighten(&root.join("gone")).unwrap(), "what went meanwhile is no failure");
     }
 
-    /// The kernel's files keep their permissions, whoever asks.
+    /// The kernel's own files keep their permissions.
     #[test]
     fn where_others_keep_permissions_the_text_says_what_to_do() {
         let error = tighten(Path::new("/proc/self/status")).unwrap_err().to_string();

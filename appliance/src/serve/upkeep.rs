@@ -29,13 +29,22 @@ pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, key_fi
 
 /// Seals what an earlier program left in the clear, and finishes changes of the key that were interrupted.
 async fn keep_sealed(core: Core, key_file: Arc<KeyFile>) -> anyhow::Result<()> {
+    let mut is_unfinished = false;
     loop {
         match key_file.settle(core.store()).await {
-            Ok(resealed) if resealed.values > 0 => {
-                tracing::info!(values = resealed.values, "what was stored is sealed, and scrubbed from the database");
+            Ok(resealed) => {
+                if resealed.values > 0 || is_unfinished {
+                    tracing::info!(
+                        values = resealed.values,
+                        "what was stored is sealed, and scrubbed from the database"
+                    );
+                }
+                is_unfinished = false;
             }
-            Ok(_) => {}
-            Err(error) => tracing::warn!(error = format!("{error:#}"), "sealing what is stored"),
+            Err(error) => {
+                tracing::warn!(error = format!("{error:#}"), "sealing what is stored");
+                is_unfinished = true;
+            }
         }
         tokio::time::sleep(SEALED_EVERY).await;
     }

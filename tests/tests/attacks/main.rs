@@ -10,6 +10,7 @@
 //! | `imports` | images that ask for gigabytes to be expanded, many at a time; a disk that its header makes too large |
 //! | `live` | a boot script while the agent is at work |
 //! | `restarts` | none: a boot that is under way when the appliance is killed, or upgraded |
+//! | `secrets` | none: who reads the appliance's disk, log, events and backups, while it runs and afterwards |
 //! | `shares` | what one machine can take from all others: forged DECLINEs and RELEASEs, TFTP reads, idle and slow connections, leases in the names of hosts |
 //! | `timeline` | a flood of requests against the evidence in the timeline |
 //! | `tokens` | a boot token without the host's address: no lease, a lease that was declined, another's lease, not the first asker, HEAD |
@@ -28,6 +29,7 @@ mod imports;
 mod live;
 mod restarts;
 mod said;
+mod secrets;
 mod shares;
 mod timeline;
 mod tokens;

@@ -53,7 +53,7 @@ pub const SEALED_KINDS: [SealedKind; 4] = [
         "firesteel.dev",
         "discoveredhosts",
         "DiscoveredHosts",
-        "what a machine said of itself that nobody owns, and the agent that its token is bound to",
+        "what a machine without an owner said of itself, and the agent that its token is bound to",
     ),
 ];
 
@@ -135,7 +135,7 @@ pub const FILES: [HeldFile; 11] = [
     file("pki", "private keys and certificates"),
     file("admin.kubeconfig", "the admin's token"),
     file("audit", "who asked for what, and no body"),
-    file("images", "images, in which no secret may stand: whoever knows the digest of one gets it"),
+    file("images", "images, in which no secret may stand: the digest of one is enough to get it"),
     file("streams", "what publishers say of their images"),
     file("boot", "kernels and ramdisks, without seeds"),
     file("backup.tmp", "a copy of resources.db that is being made, sealed as that is"),

@@ -51,7 +51,7 @@ pub(crate) struct ResealStep {
     pub(crate) is_over: bool,
 }
 
-/// Judges whether the database can be served from with this keyring. What is not sealed yet keeps nobody from that.
+/// Judges whether the database can be served from with this keyring. What is not sealed yet does not hinder that.
 pub(super) fn at_start(path: &Path, database: &mut Database) -> Result<(), OpenError> {
     let failed = |source| OpenError::Database { path: path.to_owned(), source };
     let keyring = database.keyring.as_deref();
