@@ -87,7 +87,7 @@ impl Field {
         ip("address add 10.77.0.2/24 dev c0");
         ip("link set c0 up");
         setns(&near, CloneFlags::CLONE_NEWNET).unwrap();
-        let arguments = [&arguments.concat(), flags].concat();
+        let arguments = [arguments.concat().as_slice(), flags].concat();
         let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder);
         Self { appliance, machines }
     }

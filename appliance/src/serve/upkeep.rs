@@ -10,8 +10,10 @@ use super::{at_rest::KeyFile, no_controller};
 
 /// Between two compactions.
 const COMPACTED_EVERY: Duration = Duration::from_secs(10);
-/// Between two looks whether all is sealed that is to be: where it is, one costs next to nothing.
+/// Between two looks whether all is sealed that is to be: where it is, one costs next to nothing. After failures it is
+/// twice as long each time, up to the second.
 const SEALED_EVERY: Duration = Duration::from_secs(60);
+const SEALED_EVERY_MAX: Duration = Duration::from_secs(60 * 60);
 /// Of kinds with a short history. Each controller renews its Lease every second or two: what was there
 /// before is long enough for a client that reconnects, and no longer than that.
 const SHORT: Retention = Retention { age_ms: 2 * 60 * 1000, revisions: 0 };
@@ -29,7 +31,7 @@ pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, key_fi
 
 /// Seals what an earlier program left in the clear, and finishes changes of the key that were interrupted.
 async fn keep_sealed(core: Core, key_file: Arc<KeyFile>) -> anyhow::Result<()> {
-    let mut is_unfinished = false;
+    let (mut is_unfinished, mut pause) = (false, SEALED_EVERY);
     loop {
         match key_file.settle(core.store()).await {
             Ok(resealed) => {
@@ -39,14 +41,17 @@ async fn keep_sealed(core: Core, key_file: Arc<KeyFile>) -> anyhow::Result<()> {
                         "what was stored is sealed, and scrubbed from the database"
                     );
                 }
-                is_unfinished = false;
+                (is_unfinished, pause) = (false, SEALED_EVERY);
             }
             Err(error) => {
-                tracing::warn!(error = format!("{error:#}"), "sealing what is stored");
+                tracing::warn!(error = format!("{error:#}"), again_in = ?pause, "sealing what is stored");
                 is_unfinished = true;
             }
         }
-        tokio::time::sleep(SEALED_EVERY).await;
+        tokio::time::sleep(pause).await;
+        if is_unfinished {
+            pause = SEALED_EVERY_MAX.min(pause * 2);
+        }
     }
 }
 

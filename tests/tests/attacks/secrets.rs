@@ -108,29 +108,30 @@ fn is_kept_from_others(data: &Path) {
     }
 }
 
+/// The search finds what lies in the clear, in a kind that is made for what is no secret, as it is and packed. Then
+/// another appliance begins, without it.
+fn search_finds_what_is_there(field: &mut Field, wanted: &[(&str, Vec<u8>)]) {
+    let packed = STANDARD.encode(gzip(&planted("packedcontrol")));
+    Admin::of(field).does(Method::POST, CONFIG_MAPS, &json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "control"},
+        "data": {"text": planted("control"), "encoded": STANDARD.encode(planted("encodedcontrol")), "packed": packed},
+    }));
+    let data = field.appliance.data();
+    let found = shown_below(&data, wanted);
+    let has = |form: &str| found.iter().any(|found| found.contains("resources.db") && found.contains(form));
+    for form in [": as it is: ", ": in base64: ", ", packed: "] {
+        assert!(has(form), "the search does not find what is there{form}{found:?}");
+    }
+    field.appliance.kill_and_start_again_after(|| fs::remove_dir_all(&data).unwrap());
+    assert_eq!(shown_below(field.appliance.folder(), wanted), [""; 0], "nothing is planted yet");
+}
+
 #[test]
 fn secrets_are_in_no_file_log_event_or_backup() {
     with_field_and(PROGRAM, Dhcp::Managed, &["--log", "debug"], |field| {
         let mut hostile = Hostile::start(field, env!("CARGO_BIN_EXE_firesteel-hostile"));
         let (aside, wanted) = (tempfile::tempdir().unwrap(), plain_forms(PLAIN_MARK));
-        let admin = Admin::of(field);
-        // The search finds what lies in the clear, in a kind that is made for what is no secret, as it is and packed.
-        let packed = STANDARD.encode(gzip(&planted("packedcontrol")));
-        admin.does(Method::POST, CONFIG_MAPS, &json!({
-            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "control"},
-            "data": {"text": planted("control"), "encoded": STANDARD.encode(planted("encodedcontrol")), "packed": packed},
-        }));
-        let found = shown_below(&field.appliance.data(), &wanted);
-        let has = |form: &str| found.iter().any(|found| found.contains("resources.db") && found.contains(form));
-        for form in [": as it is: ", ": in base64: ", ", packed: "] {
-            assert!(has(form), "the search does not find what is there{form}{found:?}");
-        }
-        // Another appliance begins, without it.
-        drop(admin);
-        let data = field.appliance.data();
-        field.appliance.kill_and_start_again_after(|| fs::remove_dir_all(&data).unwrap());
-        assert_eq!(shown_below(field.appliance.folder(), &wanted), [""; 0], "nothing is planted yet");
-
+        search_finds_what_is_there(field, &wanted);
         let admin = Admin::of(field);
         give_secrets(&admin);
         give_configs(&admin);
@@ -188,14 +189,14 @@ fn what_an_earlier_program_left_in_the_clear_is_sealed_beside_the_work() {
             }
         });
         // It serves meanwhile.
-        let shown = || field.firesteel(&["get", "machineconfigs", "01-old", "-o", "json"]);
-        assert!(shown().contains(&planted("old")));
+        let shown = |field: &Field| field.firesteel(&["get", "machineconfigs", "01-old", "-o", "json"]);
+        assert!(shown(field).contains(&planted("old")));
         field.appliance.wait_for_log("what was stored is sealed");
         judge("files of an older program", WANTS, "", &shown_below(field.appliance.folder(), &wanted).join("\n"));
         is_kept_from_others(&field.appliance.data());
         field.appliance.kill_and_start_again();
         judge("the same after a kill", WANTS, "", &shown_below(field.appliance.folder(), &wanted).join("\n"));
-        assert!(shown().contains(&planted("old")));
+        assert!(shown(field).contains(&planted("old")));
     });
 }
 

@@ -101,14 +101,9 @@ pub(super) fn give_secrets(admin: &Admin<'_>) {
     let ignition = json!({"ignition": {"version": "3.2.0", "config": {"merge": merged}}});
     make("ignition", json!({"stringData": {"userData": ignition.to_string()}}));
     make("meta-data", json!({"stringData": {"metaData": format!("token: {}\n", admin.secret("metadata"))}}));
-    make(
-        "config",
-        json!({"type": "firesteel.dev/config", "stringData": {"config.ign": json!({
-        "ignition": {"version": "3.2.0"}, "storage": {"files": [{"path": "/etc/token", "contents": {
-            "source": format!("data:,{}", admin.secret("config")),
-        }}]},
-    }).to_string()}}),
-    );
+    let token = json!({"path": "/etc/token", "contents": {"source": format!("data:,{}", admin.secret("config"))}});
+    let config = json!({"ignition": {"version": "3.2.0"}, "storage": {"files": [token]}}).to_string();
+    make("config", json!({"type": "firesteel.dev/config", "stringData": {"config.ign": config}}));
     make("immutable", json!({"immutable": true, "stringData": {"key": admin.secret("immutable")}}));
     make("changed", json!({"stringData": {"key": admin.secret("before")}}));
     let after = json!({"stringData": {"key": admin.secret("after")}});
