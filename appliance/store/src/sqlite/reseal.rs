@@ -32,8 +32,11 @@ pub(super) const STEP_BYTES: i64 = 1 << 20;
 const SEAL: &str = "seal";
 const SEALING: &str = "sealing";
 const RESEALED: &str = "resealed";
-/// How the rows begin that each name a kind of which all values are sealed: GROUP/RESOURCE follows.
+/// How the rows begin that each name a kind that is sealed: GROUP/RESOURCE follows.
 const SEALED_KIND: &str = "sealed ";
+/// What they say: that its values are being sealed, or that all are.
+const UNDER_WAY: i64 = 0;
+const DONE: i64 = 1;
 
 /// What became of the sealed values.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -102,7 +105,7 @@ fn is_sealed(connection: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite:
         return Ok(false);
     }
     for kind in keyring.kinds() {
-        if value(connection, &mark(kind))?.is_none() {
+        if value(connection, &mark(kind))? != Some(DONE) {
             return Ok(false);
         }
     }
@@ -125,14 +128,12 @@ fn keep_marks(connection: &Connection, keyring: Option<&Keyring>) -> rusqlite::R
         return Ok(());
     }
     put(connection, SEAL, number(id))?;
-    wanted.iter().try_for_each(|name| put(connection, name, 1))
+    wanted.iter().try_for_each(|name| put(connection, name, DONE))
 }
 
 /// Seals the rows after the last one that the steps before came to, or notes that there are no more.
 fn seal_next(transaction: &Connection, keyring: &Keyring, id: KeyId) -> Result<Resealed, ResealError> {
-    // Another key than the one of the steps before begins again.
-    let is_begun = key_id(transaction, SEALING).map_err(unwritable)? == Some(id);
-    let after = if is_begun { value(transaction, RESEALED).map_err(unwritable)?.unwrap_or(0) } else { 0 };
+    let after = begun(transaction, keyring, id).map_err(unwritable)?;
     let rows = next_rows(transaction, keyring, after).map_err(unwritable)?;
     let Some(last) = rows.last().map(|row| row.revision) else {
         finish(transaction, keyring, id).map_err(unwritable)?;
@@ -145,6 +146,18 @@ fn seal_next(transaction: &Connection, keyring: &Keyring, id: KeyId) -> Result<R
     put(transaction, SEALING, number(id)).map_err(unwritable)?;
     put(transaction, RESEALED, last).map_err(unwritable)?;
     Ok(resealed)
+}
+
+/// The revision up to which the steps before came. Another key than theirs, or a further kind, begins again.
+fn begun(transaction: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite::Result<i64> {
+    let mut is_same = key_id(transaction, SEALING)? == Some(id);
+    for name in keyring.kinds().iter().map(mark) {
+        if value(transaction, &name)?.is_none() {
+            put(transaction, &name, UNDER_WAY)?;
+            is_same = false;
+        }
+    }
+    Ok(if is_same { value(transaction, RESEALED)?.unwrap_or(0) } else { 0 })
 }
 
 /// A row of the log that may have to be sealed.
@@ -210,7 +223,7 @@ fn finish(transaction: &Connection, keyring: &Keyring, id: KeyId) -> rusqlite::R
     put(transaction, SEAL, number(id))?;
     remove(transaction, SEALING)?;
     remove(transaction, RESEALED)?;
-    keyring.kinds().iter().try_for_each(|kind| put(transaction, &mark(kind), 1))?;
+    keyring.kinds().iter().try_for_each(|kind| put(transaction, &mark(kind), DONE))?;
     scrub::is_due(transaction)
 }
 

@@ -164,6 +164,20 @@ fn a_second_key_scrubs_what_the_first_one_sealed() {
     }
 }
 
+/// A program that seals a further kind comes while the one before it was under way.
+#[test]
+fn a_further_kind_begins_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    fill(&path);
+    let ring = ring(1);
+    let first = step(&mut database(&path, &ring)).unwrap();
+    assert!(first.resealed.values > 0 && !first.is_over);
+    let both = Arc::new(Keyring::new(vec![secrets(), hosts()], &[[1; 32]]).unwrap());
+    while !step_of(&path, &both) {}
+    assert!(!holds(folder.path(), b"a host") && !holds(folder.path(), CANARY.as_bytes()));
+}
+
 #[test]
 fn a_row_that_changes_in_the_middle_begins_the_scrub_again() {
     let folder = tempfile::tempdir().unwrap();
