@@ -69,6 +69,9 @@ pub enum CommitError {
     Guard { key: Key, current: Option<Revision> },
     #[error("{key} has {bytes} bytes, more than the store takes")]
     TooLarge { key: Key, bytes: usize },
+    /// There is no room, and nothing was stored.
+    #[error("cannot write to the database: {0}")]
+    Full(String),
     /// The change may or may not have become durable: read before trying again.
     #[error("cannot write to the database: {0}")]
     Database(String),

@@ -22,6 +22,9 @@
 //!
 //! Values of kinds that the caller names are sealed on disk ([`Keyring`]).
 //!
+//! When room is short, ordinary changes are refused before the database fails, and those that matter go on
+//! with a reserve ([`StoreRoom`]).
+//!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, and no
 //! clock but the one that flushes are timed by ([`Flushes`]). The futures need no runtime of a certain kind: the work is done by threads of the store.
 //!
@@ -38,6 +41,8 @@ mod hub;
 mod lineage;
 pub mod memory;
 mod reads;
+mod reserve;
+mod room;
 mod seal;
 mod sqlite;
 mod store;
@@ -51,6 +56,7 @@ pub use flushes::{FLUSH_BOUNDS_US, Flushes};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
 pub use lineage::{Epoch, Lineage};
 pub use memory::Memory;
+pub use room::{DiskBytes, LookAtDisk, Spending, StorageStanding, StoreRoom};
 pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
 pub use sqlite::{Resealed, Restored, Restoring, Snapshot, restore, revision_of};
 pub use store::Store;

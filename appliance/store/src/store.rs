@@ -13,6 +13,7 @@ use crate::hub::Hub;
 use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
 use crate::reads::Reads;
+use crate::room::{Spending, StorageStanding, StoreRoom};
 use crate::seal::{KeyId, Keyring};
 use crate::sqlite::{self, Command, Commit, Resealed, ScrubStep, Snapshot, Sqlite};
 use crate::types::{GroupResource, Guard, Key, Object, Op, Page, Range, Revision};
@@ -55,7 +56,17 @@ impl Store {
     /// The same with values of chosen kinds sealed on disk. What is written from now on is; what is there in the
     /// clear, or by an older key of the keyring, stays as it is until [`Store::reseal`].
     pub fn open_sealed(path: &Path, durability: Durability, keyring: Option<Arc<Keyring>>) -> Result<Self, OpenError> {
-        let (sqlite, hub) = Sqlite::open(path, durability, keyring)?;
+        Self::open_in(path, durability, keyring, None)
+    }
+
+    /// The same in a folder whose room is kept for what matters.
+    pub fn open_in(
+        path: &Path,
+        durability: Durability,
+        keyring: Option<Arc<Keyring>>,
+        room: Option<Arc<StoreRoom>>,
+    ) -> Result<Self, OpenError> {
+        let (sqlite, hub) = Sqlite::open(path, durability, keyring, room)?;
         let lineage = sqlite.lineage.clone();
         Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub, lineage }) })
     }
@@ -138,14 +149,20 @@ impl Store {
     }
 
     /// Makes one change if it may be made and every guard holds. When this returns `Ok`, the change
-    /// is on disk and live watchers have been given it.
+    /// is on disk and live watchers have been given it. A deletion may use the reserve.
     pub async fn commit(&self, op: Op, guards: Vec<Guard>) -> Result<Revision, CommitError> {
+        let spending = if matches!(op, Op::Delete { .. }) { Spending::Reserved } else { Spending::Ordinary };
+        self.commit_from(spending, op, guards).await
+    }
+
+    /// The same with or without the reserve.
+    pub async fn commit_from(&self, spending: Spending, op: Op, guards: Vec<Guard>) -> Result<Revision, CommitError> {
         if op.value().len() > OBJECT_BYTES_MAX {
             return Err(CommitError::TooLarge { key: op.key().clone(), bytes: op.value().len() });
         }
         match &self.inner.backend {
             Backend::Sqlite(sqlite) => {
-                let answered = command(sqlite, |answer| Command::Commit(Commit { op, guards, answer })).await;
+                let answered = command(sqlite, |answer| Command::Commit(Commit { op, guards, spending, answer })).await;
                 answered.unwrap_or(Err(CommitError::Closed))
             }
             Backend::Memory(opened) => opened.commit(op, guards).await,
@@ -221,6 +238,20 @@ impl Store {
             }
         }
         Err(ResealError::Scrub("a backup or a long list reads from it".into()))
+    }
+
+    /// Finds out whether anything can be stored, with the reserve where that is needed.
+    pub async fn probe(&self) -> Result<(), CommitError> {
+        let Backend::Sqlite(sqlite) = &self.inner.backend else { return Ok(()) };
+        command(sqlite, |answer| Command::Probe { answer }).await.unwrap_or(Err(CommitError::Closed))
+    }
+
+    /// What can be stored now; `None` for a store whose room nobody looks after.
+    pub fn storage(&self) -> Option<StorageStanding> {
+        match &self.inner.backend {
+            Backend::Sqlite(sqlite) => sqlite.room.as_deref().map(StoreRoom::standing),
+            Backend::Memory(_) => None,
+        }
     }
 
     fn reads(&self) -> Result<Reads, ReadError> {

@@ -204,6 +204,29 @@ fn a_change_of_the_key_brings_nothing_back_that_a_kind_has_forgotten() {
     block_on(gone(&open(&copy, &ring).unwrap()));
 }
 
+/// Which each VACUUM counts up.
+fn schema_version(path: &Path) -> i64 {
+    Connection::open(path).unwrap().pragma_query_value(None, "schema_version", |row| row.get(0)).unwrap()
+}
+
+/// The first restart of each appliance wrote its whole database a second time, and did not start without room for that.
+#[test]
+fn a_database_whose_values_were_always_sealed_is_never_written_again_as_a_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store.db");
+    block_on(a_life(&open(&path, &ring(&[[1; 32]])).unwrap()));
+    let written = schema_version(&path);
+    for _ in 0..2 {
+        let store = open(&path, &ring(&[[1; 32]])).unwrap();
+        block_on(async {
+            assert_eq!(resealed(&store).await, Resealed::default());
+            is_as_it_was(&store).await;
+        });
+    }
+    assert_eq!(schema_version(&path), written);
+    assert!(!holds(folder.path(), CANARY.as_bytes()));
+}
+
 /// A process died after the new key was written down, or in the middle of the scrubbing.
 #[test]
 fn a_change_of_the_key_that_was_cut_short_is_finished_after_the_next_start() {
@@ -225,8 +248,11 @@ fn a_change_of_the_key_that_was_cut_short_is_finished_after_the_next_start() {
     connection.execute("INSERT INTO junk VALUES (?1)", [[&old[..], &[0; 9000]].concat()]).unwrap();
     connection.execute_batch("DROP TABLE junk; UPDATE meta SET value = 1 WHERE key = 'scrub'").unwrap();
     drop(connection);
-    assert!(holds(folder.path(), &old), "in a free page");
+    let written = schema_version(&path);
     let store = open(&path, &ring(&[[2; 32]])).unwrap();
+    block_on(is_as_it_was(&store));
+    assert_eq!(schema_version(&path), written, "a start does not write the whole database again");
+    assert!(holds(folder.path(), &old), "in a free page");
     block_on(async {
         assert_eq!(resealed(&store).await, Resealed::default());
         is_as_it_was(&store).await;

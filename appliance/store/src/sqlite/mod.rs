@@ -26,6 +26,7 @@ mod backup;
 mod read;
 mod reseal;
 mod scrub;
+mod short;
 #[cfg(test)]
 mod tests;
 mod write;
@@ -34,6 +35,7 @@ use std::fs::{File, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::mpsc;
@@ -42,6 +44,7 @@ use crate::durability::Durability;
 use crate::error::OpenError;
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage};
+use crate::room::StoreRoom;
 use crate::seal::{KeyId, Keyring};
 use crate::types::{GroupResource, Revision};
 
@@ -67,6 +70,8 @@ const READ_QUEUE_MAX: usize = 1024;
 const READERS: usize = 4;
 /// Pages that one connection keeps, in KiB.
 const CACHE_KIB: usize = 2048;
+/// How long a connection waits for another one.
+const BUSY: Duration = Duration::from_secs(10);
 /// What all connections keep.
 pub(crate) const CACHES_BYTES: usize = (READERS + 1) * CACHE_KIB * 1024;
 
@@ -119,6 +124,8 @@ pub(crate) type ReadJob = Box<dyn FnOnce(&mut Database) + Send>;
 pub(crate) struct Database {
     pub(crate) connection: Connection,
     pub(crate) keyring: Option<Arc<Keyring>>,
+    /// Without, a change is written until the disk refuses it.
+    pub(crate) room: Option<Arc<StoreRoom>>,
 }
 
 /// The open database: queues to its threads. Dropping it waits for the writer's current batch.
@@ -128,6 +135,7 @@ pub(crate) struct Sqlite {
     pub(crate) reads: Option<mpsc::Sender<ReadJob>>,
     pub(crate) path: PathBuf,
     pub(crate) lineage: Lineage,
+    pub(crate) room: Option<Arc<StoreRoom>>,
     threads: Vec<JoinHandle<()>>,
     _lock: File,
 }
@@ -137,15 +145,16 @@ impl Sqlite {
         path: &Path,
         durability: Durability,
         keyring: Option<Arc<Keyring>>,
+        room: Option<Arc<StoreRoom>>,
     ) -> Result<(Self, Arc<Hub>), OpenError> {
         let lock = lock(path)?;
         let database = |source| OpenError::Database { path: path.to_owned(), source };
-        let mut connection = connect(path, durability).map_err(database)?;
-        let found = migrate(&mut connection).map_err(database)?;
+        let mut connection = short::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
+        let found = short::at_start(room.as_deref(), || migrate(&mut connection)).map_err(database)?;
         if found > SCHEMA {
             return Err(OpenError::Schema { path: path.to_owned(), found, known: SCHEMA });
         }
-        let mut writing = Database { connection, keyring: keyring.clone() };
+        let mut writing = Database { connection, keyring: keyring.clone(), room: room.clone() };
         reseal::at_start(path, &mut writing)?;
         let connection = &writing.connection;
         let current = meta(connection, "revision").map_err(database)?;
@@ -164,13 +173,14 @@ impl Sqlite {
         let (reads, queue) = mpsc::channel(READ_QUEUE_MAX);
         let queue = Arc::new(Mutex::new(queue));
         for _ in 0..READERS {
-            let connection = connect(path, durability).map_err(database)?;
+            let connection = short::at_start(room.as_deref(), || connect(path, durability)).map_err(database)?;
             connection.pragma_update(None, "query_only", true).map_err(database)?;
-            let (queue, database) = (queue.clone(), Database { connection, keyring: keyring.clone() });
+            let database = Database { connection, keyring: keyring.clone(), room: None };
+            let queue = queue.clone();
             threads.push(spawn("store-reader", move || run_reader(database, &queue))?);
         }
         let (commands, reads, path) = (Some(commands), Some(reads), path.to_owned());
-        Ok((Self { commands, reads, path, lineage, threads, _lock: lock }, hub))
+        Ok((Self { commands, reads, path, lineage, room, threads, _lock: lock }, hub))
     }
 
     pub(crate) fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
@@ -207,7 +217,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 
 fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    connection.busy_timeout(std::time::Duration::from_secs(10))?;
+    connection.busy_timeout(BUSY)?;
     // Has an effect on a new file only; must come before the first table.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;

@@ -17,7 +17,7 @@ use std::path::Path;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
 use super::read::Stored;
-use super::{Database, meta, scrub};
+use super::{Database, meta, scrub, short};
 use crate::error::{OpenError, ResealError};
 use crate::seal::{KeyId, Keyring};
 use crate::types::{GroupResource, Key, Revision};
@@ -67,7 +67,7 @@ pub(super) fn at_start(path: &Path, database: &mut Database) -> Result<(), OpenE
             }
         }
     }
-    keep_marks(&database.connection, keyring).map_err(failed)
+    short::at_start(database.room.as_deref(), || keep_marks(&database.connection, keyring)).map_err(failed)
 }
 
 /// The key without which the database is of no use, also where it is of an earlier schema.

@@ -21,7 +21,9 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
+use super::BUSY;
 use super::reseal::{STEP_BYTES, STEP_ROWS, put, value};
+use super::short::{free_pages, give_pages_back};
 use crate::error::ResealError;
 
 /// The row of `meta` with the stage.
@@ -39,8 +41,6 @@ const RESERVE_BYTES: u64 = 64 << 20;
 const STEP_PAGES: u32 = 500;
 /// How long writers wait in one step for those who read from the write-ahead log.
 const LOG_WAIT: Duration = Duration::from_millis(250);
-/// For how long each connection of the store waits otherwise.
-const USUAL_WAIT: Duration = Duration::from_secs(10);
 
 const TRIGGERS: &str = "
     CREATE TRIGGER log_next_gone AFTER DELETE ON log BEGIN
@@ -213,31 +213,22 @@ fn move_table(transaction: &Connection, name: &str, made: &str) -> rusqlite::Res
 
 /// Gives the next free pages back. Where there are no more, cuts the write-ahead log, and all is done.
 fn free(connection: &Connection) -> Result<ScrubStep, ResealError> {
-    let count = || connection.pragma_query_value(None, "freelist_count", |row| row.get::<_, i64>(0)).map_err(failed);
-    let before = count()?;
+    let before = free_pages(connection).map_err(failed)?;
     if before > 0 {
-        free_pages(connection, STEP_PAGES).map_err(failed)?;
-        if count()? < before {
+        give_pages_back(connection, STEP_PAGES).map_err(failed)?;
+        if free_pages(connection).map_err(failed)? < before {
             return Ok(ScrubStep::Next);
         }
     }
     connection.busy_timeout(LOG_WAIT).map_err(failed)?;
     let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-    connection.busy_timeout(USUAL_WAIT).map_err(failed)?;
+    connection.busy_timeout(BUSY).map_err(failed)?;
     if is_busy.map_err(failed)? {
         return Ok(ScrubStep::Busy);
     }
     put(connection, SCRUB, NOTHING).map_err(failed)?;
     connection.pragma_update(None, "secure_delete", false).map_err(failed)?;
     Ok(ScrubStep::Over)
-}
-
-/// Each row of this statement is one page.
-fn free_pages(connection: &Connection, pages: u32) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
-    let mut rows = statement.query([])?;
-    while rows.next()?.is_some() {}
-    Ok(())
 }
 
 /// The last row that one step takes, of those after this one.

@@ -1,7 +1,8 @@
 //! The one writer: takes what queued up during the last fsync as one transaction.
 //!
 //! Each change is checked before anything of it is written, so a refused one leaves no trace and
-//! the others of its batch go on. A failure of the database itself refuses the whole batch.
+//! the others of its batch go on. A failure of the database itself refuses the whole batch; where the disk is full,
+//! those of it that matter are tried one by one with the reserve ([`short`]).
 
 use std::time::Instant;
 
@@ -9,14 +10,17 @@ use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, TransactionBeh
 use tokio::sync::{mpsc, oneshot};
 
 use super::read::Stored;
-use super::{Database, compacted, compacted_name, integer, meta, reseal, revision, scrub};
+use super::{Database, compacted, compacted_name, in_words, integer, meta, reseal, revision, scrub, short};
 use crate::error::{CommitError, ResealError};
 use crate::hub::Hub;
+use crate::room::{ChangeBudget, Spending};
 use crate::seal::Keyring;
 use crate::types::{Event, EventKind, GroupResource, Guard, Key, Op, Revision};
 
 /// Changes in one transaction. Enough to hide an fsync, few enough that nobody waits long for it.
 const BATCH_MAX: usize = 256;
+/// Bytes of values from which on no more go into it: a transaction has to fit into the log.
+const BATCH_BYTES: usize = 4 << 20;
 /// Log rows gone over in one step of compaction, so that writers wait milliseconds, not seconds.
 const COMPACT_STEP: u64 = 500;
 
@@ -24,6 +28,7 @@ const COMPACT_STEP: u64 = 500;
 pub(crate) struct Commit {
     pub(crate) op: Op,
     pub(crate) guards: Vec<Guard>,
+    pub(crate) spending: Spending,
     pub(crate) answer: oneshot::Sender<Result<Revision, CommitError>>,
 }
 
@@ -47,71 +52,137 @@ pub(crate) enum Command {
         free_bytes: u64,
         answer: oneshot::Sender<Result<scrub::ScrubStep, ResealError>>,
     },
+    /// Finds out whether anything can be written.
+    Probe {
+        answer: oneshot::Sender<Result<(), CommitError>>,
+    },
 }
 
 pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hub: &Hub) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(command) = queue.blocking_recv() {
-        let (mut compact, mut resealing, mut scrubbing) = (None, None, None);
+        let (mut other, mut bytes) = (None, 0);
         let mut next = Some(command);
         while let Some(command) = next.take() {
             match command {
-                Command::Commit(commit) => batch.push(commit),
-                Command::Compact { kind, through, answer } => compact = Some((kind, through, answer)),
-                Command::Reseal { answer } => resealing = Some(answer),
-                Command::Scrub { free_bytes, answer } => scrubbing = Some((free_bytes, answer)),
+                Command::Commit(commit) => {
+                    bytes += commit.op.value().len();
+                    batch.push(commit);
+                }
+                Command::Compact { .. } | Command::Reseal { .. } | Command::Scrub { .. } | Command::Probe { .. } => {
+                    other = Some(command);
+                }
             }
-            if compact.is_none() && resealing.is_none() && scrubbing.is_none() && batch.len() < BATCH_MAX {
+            if other.is_none() && batch.len() < BATCH_MAX && bytes < BATCH_BYTES {
                 next = queue.try_recv().ok();
             }
         }
         if !batch.is_empty() {
             write_batch(&mut database, &mut batch, hub);
         }
-        if let Some((kind, through, answer)) = compact {
-            let (kind, through) = (kind.as_ref(), through.min(hub.published()));
-            let result = compact_step(&mut database.connection, kind, through);
-            if let Ok(compacted) = &result {
-                hub.set_compacted(kind, *compacted);
-            }
-            answer_to(answer, result.map_err(|error| CommitError::Database(error.to_string())));
-        }
-        if let Some(answer) = resealing {
-            answer_to(answer, reseal::step(&mut database));
-        }
-        if let Some((free_bytes, answer)) = scrubbing {
-            answer_to(answer, scrub::step(&mut database.connection, free_bytes));
+        if let Some(other) = other {
+            obey(&mut database, other, hub);
         }
     }
     hub.close();
 }
 
+/// Does what is no change of an object.
+fn obey(database: &mut Database, command: Command, hub: &Hub) {
+    match command {
+        Command::Commit(commit) => write_batch(database, &mut vec![commit], hub),
+        Command::Compact { kind, through, answer } => {
+            let (kind, through) = (kind.as_ref(), through.min(hub.published()));
+            let result = compact_step(&mut database.connection, kind, through);
+            if let Ok(compacted) = &result {
+                hub.set_compacted(kind, *compacted);
+                if let Err(error) = short::give_rest_back(&database.connection) {
+                    tracing::debug!(%error, "free pages of the database are not given back");
+                }
+            }
+            answer_to(answer, result.map_err(|error| CommitError::Database(error.to_string())));
+        }
+        Command::Reseal { answer } => answer_to(answer, reseal::step(database)),
+        Command::Scrub { free_bytes, answer } => {
+            answer_to(answer, scrub::step(&mut database.connection, free_bytes));
+        }
+        Command::Probe { answer } => answer_to(answer, short::probe(database, hub)),
+    }
+}
+
 fn write_batch(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub) {
-    let ops: Vec<(&Op, &[Guard])> = batch.iter().map(|commit| (&commit.op, commit.guards.as_slice())).collect();
+    let bytes: usize = batch.iter().map(|commit| commit.op.value().len()).sum();
+    let budget = short::before(database, hub, bytes);
+    match try_batch(database, batch, budget, hub) {
+        Ok(()) => {}
+        Err(error) if short::is_full(&error) => without_room(database, batch, hub, &error),
+        Err(error) => refuse(database, batch, &error),
+    }
+}
+
+/// Stores the changes and answers them; none of them where the database fails.
+fn try_batch(
+    database: &mut Database,
+    batch: &mut Vec<Commit>,
+    budget: ChangeBudget,
+    hub: &Hub,
+) -> rusqlite::Result<()> {
     let began = Instant::now();
-    let applied = apply(database, &ops);
+    let applied = apply(database, batch, budget);
     match &applied {
-        Ok(applied) if applied.current != applied.start => hub.flushes.flushed(began.elapsed()),
+        Ok(applied) if applied.current != applied.start => {
+            hub.flushes.flushed(began.elapsed());
+            short::note(database, None);
+        }
         Ok(_) => {}
         Err(_) => hub.flushes.failed(),
     }
-    match applied {
-        Ok(Applied { start, outcomes, events, current }) => {
-            if start != hub.published() {
-                // An earlier batch was reported as failed and had become durable after all.
-                hub.skip_to(start);
-            }
-            hub.publish(events, current);
-            for (commit, outcome) in batch.drain(..).zip(outcomes) {
-                answer_to(commit.answer, outcome);
-            }
+    let Applied { start, outcomes, events, current } = applied?;
+    if start != hub.published() {
+        // An earlier batch was reported as failed and had become durable after all.
+        hub.skip_to(start);
+    }
+    hub.publish(events, current);
+    for (commit, outcome) in batch.drain(..).zip(outcomes) {
+        answer_to(commit.answer, outcome);
+    }
+    Ok(())
+}
+
+/// The disk is full: ordinary changes are refused, and each of the others is tried with more and more of the reserve.
+fn without_room(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub, error: &rusqlite::Error) {
+    let mut reserved = Vec::new();
+    for commit in batch.drain(..) {
+        match commit.spending {
+            Spending::Ordinary => answer_to(commit.answer, Err(CommitError::Full(in_words(error)))),
+            Spending::Reserved => reserved.push(commit),
         }
-        Err(error) => {
-            tracing::error!(%error, changes = batch.len(), "cannot write to the database");
-            for commit in batch.drain(..) {
-                answer_to(commit.answer, Err(CommitError::Database(super::in_words(&error))));
+    }
+    for commit in reserved {
+        let bytes = commit.op.value().len();
+        let mut one = vec![commit];
+        let tried = loop {
+            match try_batch(database, &mut one, ChangeBudget::default(), hub) {
+                Err(error) if short::is_full(&error) && short::release(database, bytes) => {
+                    short::make_room(database, hub);
+                }
+                tried => break tried,
             }
+        };
+        if let Err(error) = tried {
+            refuse(database, &mut one, &error);
         }
+    }
+}
+
+/// The database fails, and even what matters cannot be stored.
+fn refuse(database: &Database, batch: &mut Vec<Commit>, error: &rusqlite::Error) {
+    tracing::error!(%error, changes = batch.len(), "cannot write to the database");
+    let words = in_words(error);
+    short::note(database, Some(words.clone()));
+    let told = if short::is_full(error) { CommitError::Full } else { CommitError::Database };
+    for commit in batch.drain(..) {
+        answer_to(commit.answer, Err(told(words.clone())));
     }
 }
 
@@ -127,16 +198,20 @@ struct Applied {
     current: Revision,
 }
 
-fn apply(database: &mut Database, ops: &[(&Op, &[Guard])]) -> rusqlite::Result<Applied> {
+fn apply(database: &mut Database, batch: &[Commit], mut budget: ChangeBudget) -> rusqlite::Result<Applied> {
+    let room = database.room.clone();
     let keyring = database.keyring.as_deref();
     let transaction = database.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let start = meta(&transaction, "revision")?;
     let mut current = start;
-    let mut outcomes = Vec::with_capacity(ops.len());
-    let mut events = Vec::with_capacity(ops.len());
-    for (op, guards) in ops {
+    let mut outcomes = Vec::with_capacity(batch.len());
+    let mut events = Vec::with_capacity(batch.len());
+    for Commit { op, guards, spending, .. } in batch {
         outcomes.push(match check(&transaction, op, guards)? {
             Err(refused) => Err(refused),
+            Ok(_) if *spending == Spending::Ordinary && !budget.takes(op.value().len()) => {
+                Err(CommitError::Full(room.as_ref().map_or_else(String::new, |room| room.why_refused())))
+            }
             Ok(previous) => {
                 current = Revision(current.0 + 1);
                 events.push(write(&transaction, keyring, op, previous, current)?);
@@ -240,7 +315,7 @@ pub(super) fn code(kind: EventKind) -> i64 {
 
 /// Goes over the next rows, of all kinds or of one, up to `through`: what they replaced goes, and so do
 /// deletions.
-fn compact_step(
+pub(super) fn compact_step(
     connection: &mut Connection,
     kind: Option<&GroupResource>,
     through: Revision,
@@ -274,8 +349,6 @@ fn compact_step(
         params![compacted_name(kind), last],
     )?;
     transaction.commit()?;
-    // Gives the pages back to the file system; a statement with rows, of which none is of interest.
-    connection.prepare("PRAGMA incremental_vacuum(500)")?.query([])?.next()?;
     Ok(to)
 }
 

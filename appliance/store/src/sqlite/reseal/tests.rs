@@ -32,7 +32,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 /// As a process finds it that starts now.
 fn database(path: &Path, ring: &Arc<Keyring>) -> Database {
     let connection = connect(path, Durability::Nothing).unwrap();
-    let mut database = Database { connection, keyring: Some(ring.clone()) };
+    let mut database = Database { connection, keyring: Some(ring.clone()), room: None };
     at_start(path, &mut database).unwrap();
     database
 }
