@@ -162,6 +162,7 @@ impl Api {
             // Answered above.
             Route::Objects(_) => None,
             Route::Health => return Ok(plain(StatusCode::OK, "ok")),
+            Route::Ready => return Ok(ready(&self.core.troubles())),
             Route::NotFound => return Ok(not_served()),
             Route::MethodNotAllowed => return Err(Status::method_not_allowed()),
             Route::Version => Some(discovery::version()),
@@ -263,7 +264,7 @@ impl Api {
                 return Ok(respond(StatusCode::OK, "application/json", StreamBody::new(lines).boxed_unsync()));
             }
             Verb::List => return send(list::list(core, selection, query, self.timing.future).await?).await,
-            Verb::Get => Answer::ok(write::show(core, &selection, part, core.get(target).await?)?),
+            Verb::Get => Answer::ok(write::show(core, &selection, part, core.get_or_held(target).await?)?),
             Verb::Create => writing.create().await?,
             Verb::Update if route.subresource == FINALIZE => writing.finalize().await?,
             Verb::Update => writing.update().await?,
@@ -352,6 +353,16 @@ impl Api {
         let (value, warnings) = issuer.answer(kind, request, &object, &asked, self.core.now())?;
         encode(Answer { code: StatusCode::CREATED, warnings, ..Answer::ok(value) }, format)
     }
+}
+
+/// Whether what is sent is stored. In the words of Kubernetes' own checks, so that people know how to read it.
+fn ready(troubles: &[String]) -> Response<Body> {
+    if troubles.is_empty() {
+        return plain(StatusCode::OK, "ok");
+    }
+    let failed: String = troubles.iter().map(|why| format!("[-]storage failed: {why}\n")).collect();
+    let text = format!("[+]ping ok\n{failed}readyz check failed\n");
+    respond(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", whole(text.into_bytes()))
 }
 
 /// Questions and requests are shown whole, whatever form the client likes best.

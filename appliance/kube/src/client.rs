@@ -34,13 +34,14 @@ const MODIFY_TRIES: usize = 16;
 pub struct Objects<T> {
     core: Core,
     kind: Arc<KindInfo>,
+    options: WriteOptions<'static>,
     // `fn` keeps the handle Send and Sync whatever T is.
     of: PhantomData<fn() -> T>,
 }
 
 impl<T> Clone for Objects<T> {
     fn clone(&self) -> Self {
-        Self { core: self.core.clone(), kind: self.kind.clone(), of: PhantomData }
+        Self { core: self.core.clone(), kind: self.kind.clone(), options: self.options, of: PhantomData }
     }
 }
 
@@ -76,7 +77,13 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let found = core.registry().by_kind(group, kind).cloned();
         let kind =
             found.ok_or_else(|| Status::internal(format!("no kind {kind:?} in group {group:?} is registered")))?;
-        Ok(Self { core: core.clone(), kind, of: PhantomData })
+        Ok(Self { core: core.clone(), kind, options: OWN, of: PhantomData })
+    }
+
+    /// The same, and what is written by it may use the store's reserve when room is short.
+    #[must_use]
+    pub fn with_reserve(self) -> Self {
+        Self { options: WriteOptions { from_reserve: true, ..self.options }, ..self }
     }
 
     pub fn kind(&self) -> &KindInfo {
@@ -112,7 +119,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let body = self.encode(object)?;
         let (namespace, name) = names(&body);
         let target = self.target(&namespace, &name);
-        core::of_this_process(self.core.create(target, body, OWN).await?.value)
+        core::of_this_process(self.core.create(target, body, self.options).await?.value)
     }
 
     /// Stores spec and metadata, if the object is still at its `metadata.resourceVersion`.
@@ -150,7 +157,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
     /// Deletes by the rules: an object with finalizers is marked and stays. Absence is success.
     pub async fn delete(&self, namespace: &str, name: &str) -> Result<(), Status> {
         let target = self.target(namespace, name);
-        match self.core.delete(target, &Preconditions::default(), OWN).await {
+        match self.core.delete(target, &Preconditions::default(), self.options).await {
             Err(status) if !status.is_not_found() => Err(status),
             Ok(_) | Err(_) => Ok(()),
         }
@@ -159,7 +166,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
     /// Deletes the object of this uid; another one that has taken its name stays.
     pub async fn delete_exact(&self, namespace: &str, name: &str, uid: &str) -> Result<(), Status> {
         let target = self.target(namespace, name);
-        self.core.delete_exactly(target, uid, None, OWN).await.map(drop)
+        self.core.delete_exactly(target, uid, None, self.options).await.map(drop)
     }
 
     /// Follows the kind in all namespaces. The current objects come first, then `Synced`.
@@ -180,7 +187,7 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
         let body = self.encode(object)?;
         let (namespace, name) = names(&body);
         let target = self.target(&namespace, &name);
-        self.core.change_as(target, part, core::Change::Replace(&body), OWN).await
+        self.core.change_as(target, part, core::Change::Replace(&body), self.options).await
     }
 
     async fn list_raw(&self, namespace: Option<&str>) -> Result<(Vec<firesteel_store::Object>, Revision), Status> {
@@ -221,8 +228,12 @@ impl<T: Serialize + DeserializeOwned> Objects<T> {
 }
 
 /// Controllers write what their types have; a field too many is the type's mistake.
-const OWN: WriteOptions<'static> =
-    WriteOptions { validation: FieldValidation::Strict, dry_run: false, manager: core::OWN_MANAGER };
+const OWN: WriteOptions<'static> = WriteOptions {
+    validation: FieldValidation::Strict,
+    dry_run: false,
+    manager: core::OWN_MANAGER,
+    from_reserve: false,
+};
 
 /// Objects that a subscription reads at once when it lists them: a part of many is in memory.
 const RELIST_PAGE: usize = 256;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use firesteel_store::{CommitError, Guard, Key, Object, Op, ReadError, Revision, Store, WatchError};
+use firesteel_store::{CommitError, Guard, Key, Object, Op, ReadError, Revision, Spending, Store, WatchError};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, value::MapDeserializer};
@@ -19,6 +19,7 @@ use crate::raw;
 use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
 use crate::scale;
 use crate::status::Status;
+use crate::unstored::Unstored;
 
 /// Tries of a change that carries no resourceVersion of its own, when others change the object at
 /// the same time. As many as Kubernetes makes.
@@ -37,6 +38,7 @@ pub struct Core {
     registry: Arc<Registry>,
     clock: Clock,
     cache: Arc<Cache>,
+    pub(crate) held: Arc<Unstored>,
 }
 
 impl fmt::Debug for Core {
@@ -55,11 +57,13 @@ pub struct WriteOptions<'a> {
     pub dry_run: bool,
     /// The owner of what is written, in `metadata.managedFields`.
     pub manager: &'a str,
+    /// What is written may use the store's reserve when room is short. Deletions always may.
+    pub from_reserve: bool,
 }
 
 impl Default for WriteOptions<'_> {
     fn default() -> Self {
-        Self { validation: FieldValidation::default(), dry_run: false, manager: OWN_MANAGER }
+        Self { validation: FieldValidation::default(), dry_run: false, manager: OWN_MANAGER, from_reserve: false }
     }
 }
 
@@ -95,7 +99,7 @@ impl Core {
     }
 
     pub fn with_clock(store: Store, registry: Registry, clock: Clock) -> Self {
-        Self { store, registry: Arc::new(registry), clock, cache: Arc::default() }
+        Self { store, registry: Arc::new(registry), clock, cache: Arc::default(), held: Arc::default() }
     }
 
     pub fn store(&self) -> &Store {
@@ -114,6 +118,11 @@ impl Core {
     pub async fn ensure_namespace(&self, name: &str) -> Result<(), Status> {
         let kind = self.namespace_kind()?;
         let target = Target { kind: &kind, namespace: "", name };
+        // A start must not need to write what is there.
+        match self.get(target).await {
+            Err(status) if status.is_not_found() => {}
+            found => return found.map(drop),
+        }
         let body = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name } });
         match self.create(target, body, WriteOptions::default()).await {
             Ok(_) => Ok(()),
@@ -146,6 +155,7 @@ impl Core {
         owners: Owners<'_>,
     ) -> Result<Written, Status> {
         let generated = body["metadata"]["name"].as_str().unwrap_or("").is_empty() && target.name.is_empty();
+        let spending = self.spending(target, options).await;
         for _ in 0..TRIES {
             let birth = self.birth();
             let prepared = rules::prepare_create(target, body.clone(), &birth, options.validation, owners.clone())?;
@@ -160,7 +170,7 @@ impl Core {
                 return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false, text: None });
             }
             let op = Op::Create { key, value: encode_stored(target.kind, &prepared.value)? };
-            match self.store.commit(op, guards).await {
+            match self.store.commit_from(spending, op, guards).await {
                 Ok(revision) => return Ok(written(prepared, revision)),
                 // The namespace changed since it was looked at: look again.
                 Err(CommitError::Guard { .. }) => {}
@@ -250,7 +260,7 @@ impl Core {
         Err(Status::modified(target.kind, target.name))
     }
 
-    fn writer<'a>(&self, options: WriteOptions<'a>) -> Writer<'a> {
+    pub(crate) fn writer<'a>(&self, options: WriteOptions<'a>) -> Writer<'a> {
         Writer { manager: options.manager, now: self.now() }
     }
 
@@ -301,6 +311,7 @@ impl Core {
         if rules::is_namespace(target.kind) && target.name == "default" {
             return Err(Status::forbidden("namespaces \"default\" is forbidden: this namespace may not be deleted"));
         }
+        let options = WriteOptions { from_reserve: true, ..options };
         for _ in 0..TRIES {
             let (current, revision) = self.current(target).await?;
             check_preconditions(target, preconditions, &current, revision)?;
@@ -345,6 +356,8 @@ impl Core {
         uid: &str,
         edit: impl Fn(&mut Value) + Send + Sync,
     ) -> Result<(), Status> {
+        // Mostly a step of a deletion. What has a short history only tells of something.
+        let options = WriteOptions { from_reserve: !target.kind.has_short_history, ..WriteOptions::default() };
         for _ in 0..TRIES {
             let (current, revision) = match self.current(target).await {
                 Err(status) if status.is_not_found() => return Ok(()),
@@ -364,7 +377,7 @@ impl Core {
                 Effect::Store
             };
             let prepared = Prepared { value, warnings: Vec::new(), effect };
-            if self.finish(target, prepared, revision, WriteOptions::default()).await?.is_some() {
+            if self.finish(target, prepared, revision, options).await?.is_some() {
                 return Ok(());
             }
         }
@@ -392,7 +405,8 @@ impl Core {
         } else {
             Op::Update { key, expected: revision, value }
         };
-        match self.store.commit(op, Vec::new()).await {
+        let spending = if removed || options.from_reserve { Spending::Reserved } else { Spending::Ordinary };
+        match self.store.commit_from(spending, op, Vec::new()).await {
             Ok(revision) => {
                 if removed {
                     self.cache.forget(&cached);
@@ -457,7 +471,7 @@ impl Core {
         Ok(vec![Guard::At(Key::new(&kind.group_resource(), "", target.namespace), revision)])
     }
 
-    fn birth(&self) -> Birth {
+    pub(crate) fn birth(&self) -> Birth {
         let uid = uuid::Uuid::new_v4();
         let letter = |byte: &u8| char::from(SUFFIX_LETTERS[usize::from(*byte) % SUFFIX_LETTERS.len()]);
         let suffix = uuid::Uuid::new_v4().as_bytes()[..SUFFIX_LEN].iter().map(letter).collect();
@@ -465,7 +479,7 @@ impl Core {
     }
 }
 
-fn check_preconditions(
+pub(crate) fn check_preconditions(
     target: Target<'_>,
     preconditions: &Preconditions,
     current: &Value,
@@ -486,7 +500,7 @@ fn check_preconditions(
     }
 }
 
-fn written(prepared: Prepared, revision: Revision) -> Written {
+pub(crate) fn written(prepared: Prepared, revision: Revision) -> Written {
     Written { value: rules::shown(prepared.value, revision), warnings: prepared.warnings, removed: false, text: None }
 }
 
@@ -520,7 +534,7 @@ fn encode(value: &Value) -> Result<Bytes, Status> {
         .map_err(|error| Status::internal(format!("cannot encode the object: {error}")))
 }
 
-fn encode_stored(kind: &KindInfo, value: &Value) -> Result<Bytes, Status> {
+pub(crate) fn encode_stored(kind: &KindInfo, value: &Value) -> Result<Bytes, Status> {
     encode(kind.to_stored(value).as_ref().unwrap_or(value))
 }
 
@@ -543,6 +557,8 @@ fn commit_failed(target: Target<'_>, error: CommitError) -> Status {
         CommitError::Exists { .. } => Status::already_exists(target.kind, target.name),
         CommitError::Conflict { .. } | CommitError::Guard { .. } => Status::modified(target.kind, target.name),
         CommitError::TooLarge { .. } => Status::too_large(firesteel_store::OBJECT_BYTES_MAX),
+        // Told by who looks after the room: a client that tries again and again must not fill the log.
+        CommitError::Full(_) => Status::insufficient_storage(error.to_string()),
         CommitError::Database(_) => {
             tracing::error!(error = %error, "cannot store an object");
             Status::unavailable(error.to_string())

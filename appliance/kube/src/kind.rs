@@ -122,6 +122,9 @@ pub struct KindInfo {
     /// What its objects said before is of use for minutes at most: they change often, and whoever follows
     /// them wants the newest.
     pub has_short_history: bool,
+    /// Its objects are in force whether or not they can be stored: a new one may use the store's reserve, and is held
+    /// in memory where that does not help. For kinds outside of namespaces.
+    pub holds_unstored: bool,
     /// Has a `/log` subresource, as pods have.
     pub has_log: bool,
     /// What controllers keep of another object, its owner, for as long as that is there, however it is deleted: it
@@ -172,6 +175,7 @@ impl KindInfo {
             fields: Arc::new(Schema::root(&Value::Null)),
             tracks_owners: true,
             has_short_history: false,
+            holds_unstored: false,
             has_log: false,
             is_record: false,
             stored_at: None,

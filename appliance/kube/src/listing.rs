@@ -44,6 +44,8 @@ pub(crate) struct Listing {
     /// Behind what is read and not sent yet.
     walk: Walk,
     objects: std::vec::IntoIter<Object>,
+    /// What comes after the stored ones ([`crate::unstored`]).
+    held: Vec<Object>,
     /// Objects that the client still takes.
     wanted: usize,
     ahead: Option<JoinHandle<Ahead>>,
@@ -72,6 +74,7 @@ impl Listing {
         let first = walk.page(core, &selection, limit).await?;
         let mut listing = Self {
             core: core.clone(),
+            held: core.held_of(&selection)?,
             selection: Arc::new(selection),
             walk,
             wanted: limit,
@@ -147,6 +150,11 @@ impl Listing {
             if !self.read_on().await? {
                 break;
             }
+        }
+        let rest = if self.walk.is_over() { std::mem::take(&mut self.held) } else { Vec::new() };
+        for object in rest {
+            let is_first = !std::mem::replace(&mut self.is_begun, true);
+            form::item(&mut out, &self.selection, self.now, &object, is_first)?;
         }
         let metadata = self.metadata().await;
         form::end(&mut out, &self.selection, &metadata, self.is_begun)?;

@@ -53,6 +53,7 @@ pub struct Recorder {
     core: Core,
     component: &'static str,
     budgets: HashMap<String, Budget>,
+    from_reserve: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +65,13 @@ struct Budget {
 impl Recorder {
     /// `component` says who speaks.
     pub fn new(core: &Core, component: &'static str) -> Self {
-        Self { core: core.clone(), component, budgets: HashMap::new() }
+        Self { core: core.clone(), component, budgets: HashMap::new(), from_reserve: false }
+    }
+
+    /// The same, whose new events may use the store's reserve when room is short: for what is to be said just then.
+    #[must_use]
+    pub fn with_reserve(self) -> Self {
+        Self { from_reserve: true, ..self }
     }
 
     /// Writes an event, or counts one that was written before; `false`: too much was said of this
@@ -83,7 +90,8 @@ impl Recorder {
         let name = name_of(happened);
         let target = Target { kind: &kind, namespace, name: &name };
         let event = event(happened, namespace, &name, self.component);
-        let options = WriteOptions { manager: self.component, ..WriteOptions::default() };
+        let options =
+            WriteOptions { manager: self.component, from_reserve: self.from_reserve, ..WriteOptions::default() };
         match self.core.create(target, event, options).await {
             Err(status) if status.is_already_exists() => {}
             created => return created.map(|_| true),

@@ -10,8 +10,10 @@ const SEGMENTS_MAX: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Route {
-    /// `/readyz`, `/livez`, `/healthz`
+    /// `/livez`, `/healthz`: whether the process answers.
     Health,
+    /// `/readyz`: whether it stores what it is sent, too.
+    Ready,
     /// `/version`
     Version,
     /// `/api`: versions of the core group
@@ -86,7 +88,8 @@ pub fn route(method: &str, path: &str, query: &Query) -> Route {
     let segments: Vec<&str> = segments.iter().map(String::as_str).collect();
     let fixed = match segments.as_slice() {
         // Kubernetes has one check below each of them for every part; all of them are this process.
-        ["readyz" | "livez" | "healthz", ..] => Some(Route::Health),
+        ["readyz", ..] => Some(Route::Ready),
+        ["livez" | "healthz", ..] => Some(Route::Health),
         ["version"] => Some(Route::Version),
         ["api"] => Some(Route::Core),
         ["apis"] => Some(Route::Groups),
@@ -222,7 +225,7 @@ mod tests {
     #[test]
     fn paths_of_the_server() {
         assert_eq!(get("/version/"), Route::Version);
-        assert_eq!(get("/readyz"), Route::Health);
+        assert_eq!((get("/readyz"), get("/livez"), get("/healthz")), (Route::Ready, Route::Health, Route::Health));
         assert_eq!(get("/openapi/v2"), Route::OpenApiV2);
         assert_eq!(get("/openapi/v3/apis/metal3.io/v1alpha1"), Route::OpenApi("apis/metal3.io/v1alpha1".into()));
         assert_eq!(get("/apis/metal3.io"), Route::Group("metal3.io".into()));

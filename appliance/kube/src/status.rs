@@ -209,6 +209,12 @@ impl Status {
         status
     }
 
+    /// The store has no room for what is sent. Other than [`Status::unavailable`] it does not say when to try again:
+    /// clients would do so ten times before they show why, and time alone makes no room.
+    pub fn insufficient_storage(message: impl Into<String>) -> Self {
+        Self::plain(507, "InsufficientStorage", message)
+    }
+
     pub fn version_too_large(asked: u64, current: u64) -> Self {
         let message = format!("Timeout: Too large resource version: {asked}, current: {current}");
         let mut status = Self::plain(504, "Timeout", message);
@@ -243,6 +249,11 @@ impl Status {
     /// Somebody else changed the object first: read it again.
     pub fn is_conflict(&self) -> bool {
         self.reason == "Conflict"
+    }
+
+    /// It is as the rules want it, and could not be stored.
+    pub fn is_unstorable(&self) -> bool {
+        matches!(self.reason, "InsufficientStorage" | "ServiceUnavailable")
     }
 
     pub fn is_already_exists(&self) -> bool {

@@ -66,8 +66,14 @@ impl Write<'_> {
         let options = options(query, payload, "CreateOptions")?;
         let object = payload.object(target.kind.kind)?;
         let warnings = object.judge(target.kind, options.validation)?;
-        let written = core.create(target, object.value, options).await?;
-        Ok(Answer { code: StatusCode::CREATED, ..self.answer(written, warnings)? })
+        let kept = (target.kind.holds_unstored && !options.dry_run).then(|| object.value.clone());
+        match (core.create(target, object.value, options).await, kept) {
+            (Err(status), Some(object)) if status.is_unstorable() => {
+                let written = core.hold(target, object, options, &status.message)?;
+                Ok(Answer { code: StatusCode::ACCEPTED, ..self.answer(written, warnings)? })
+            }
+            (written, _) => Ok(Answer { code: StatusCode::CREATED, ..self.answer(written?, warnings)? }),
+        }
     }
 
     pub(crate) async fn update(self) -> Result<Answer, Status> {
@@ -146,7 +152,18 @@ impl Write<'_> {
     pub(crate) async fn delete(self) -> Result<Answer, Status> {
         let Self { core, target, query, payload, .. } = self;
         let asked = Deletion::read(query, payload)?;
-        let written = core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await?;
+        let written = match core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await {
+            Err(status) if status.is_not_found() && target.kind.holds_unstored => {
+                let held = if asked.options.dry_run {
+                    core.get_or_held(target).await.map(Some)?
+                } else {
+                    core.let_go(target, &asked.preconditions)?
+                };
+                let value = held.ok_or(status)?;
+                Written { value, warnings: Vec::new(), removed: true, text: None }
+            }
+            written => written?,
+        };
         if !written.removed {
             let code = if asked.waits { StatusCode::ACCEPTED } else { StatusCode::OK };
             return Ok(Answer { code, ..self.answer(written, Vec::new())? });
@@ -227,6 +244,7 @@ fn options<'a>(query: &'a Query, payload: &'a Payload, name: &str) -> Result<Wri
         validation: query.validation(name)?,
         dry_run: query.is_dry_run(name)?,
         manager: query.manager(name)?.unwrap_or_else(|| payload.agent()),
+        from_reserve: false,
     })
 }
 

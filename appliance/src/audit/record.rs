@@ -108,6 +108,7 @@ impl Asked {
             | Route::Group(_)
             | Route::Groups
             | Route::Health
+            | Route::Ready
             | Route::MethodNotAllowed
             | Route::NotFound
             | Route::OpenApi(_)
