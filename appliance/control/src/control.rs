@@ -187,19 +187,20 @@ impl Control {
         let core = &config.core;
         let origins = config.configs.origins(&config.endpoints);
         let origins = origins.map_err(|error| Status::bad_request(format!("--config-host: {error}")))?;
-        let journals = Objects::<HostJournal>::new(core, "firesteel.dev", "HostJournal")?;
+        let journals = Objects::<HostJournal>::new(core, "firesteel.dev", "HostJournal")?.with_reserve();
         let (notes, notes_end) = mpsc::channel(NOTES_MAX);
         let (stages, stages_end) = mpsc::channel(NOTES_MAX);
         let (events, events_end) = mpsc::channel(events::EVENTS_MAX);
         let (tasks, tasks_end) = mpsc::unbounded_channel();
         Ok(Self {
             inner: Arc::new(Inner {
-                hosts: Objects::new(core, "metal3.io", "BareMetalHost")?,
+                // What the planner says of hosts goes on when room is short, or no host could be deleted then.
+                hosts: Objects::new(core, "metal3.io", "BareMetalHost")?.with_reserve(),
                 secrets: Objects::new(core, "", "Secret")?,
                 hardware: Objects::new(core, "metal3.io", "HardwareData")?,
                 discovered: Objects::new(core, "firesteel.dev", "DiscoveredHost")?,
                 halts: Objects::new(core, "firesteel.dev", "Halt")?,
-                receipts: Objects::new(core, "firesteel.dev", "Receipt")?,
+                receipts: Objects::new(core, "firesteel.dev", "Receipt")?.with_reserve(),
                 pool_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfigPool")?,
                 config_objects: Objects::new(core, MACHINE_CONFIGS, "MachineConfig")?,
                 pools: Pools::default(),

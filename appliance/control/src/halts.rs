@@ -1,17 +1,21 @@
 //! Stops of the whole fleet: `Halt` objects, followed. Replies to agents say hold from the moment that one is
-//! known, whatever the host's next step finds; and until it is known that there is none.
+//! known, whatever the host's next step finds; and until it is known that there is none. One that could not be stored
+//! counts like any other.
 
 use std::collections::BTreeMap;
 
-use firesteel_kube::{Change, Occurrence, Regarding};
+use firesteel_kube::{Change, Occurrence, Regarding, Status, UnstoredObjects};
 use firesteel_plan::host as plan;
-use firesteel_resources::Halt;
+use firesteel_resources::{Halt, kinds::HALT as KIND};
 use jiff::Timestamp;
 
 use crate::{Control, HostKey};
 
 /// What a reply says before the halts were read, or the host was looked at, after a start.
 const NOT_LOOKED: &str = "the appliance has just started and has not looked at this host yet";
+
+/// What the reason of a halt ends with that is in memory alone.
+const IN_MEMORY: &str = "; it could not be stored yet, and is held in memory";
 
 /// The halts that are in force.
 #[derive(Debug, Default)]
@@ -20,6 +24,8 @@ pub(crate) struct Halts {
     known: Option<BTreeMap<String, plan::Halt>>,
     /// Read, while not all were.
     read: BTreeMap<String, plan::Halt>,
+    /// In force, and in memory alone.
+    held: BTreeMap<String, plan::Halt>,
 }
 
 impl Halts {
@@ -34,7 +40,8 @@ impl Halts {
 
     /// The oldest.
     pub(crate) fn oldest(&self) -> Option<&plan::Halt> {
-        self.known.as_ref().unwrap_or(&self.read).values().min_by_key(|halt| halt.since)
+        let stored = self.known.as_ref().unwrap_or(&self.read);
+        stored.values().chain(self.held.values()).min_by_key(|halt| halt.since)
     }
 
     /// Why nothing may be destroyed on any host.
@@ -57,9 +64,19 @@ impl Control {
     }
 
     pub(crate) async fn follow_halts(self) -> Result<(), String> {
-        let mut changes = self.inner.halts.subscribe().await.map_err(|status| status.message)?;
+        let failed = |status: Status| status.message;
+        let mut held = self.config().core.unstored();
+        let mut changes = self.inner.halts.subscribe().await.map_err(failed)?;
         loop {
-            match changes.next().await.map_err(|status| status.message)? {
+            let unstored = held.borrow_and_update().clone();
+            self.hold_unstored(&unstored).await.map_err(failed)?;
+            let change = tokio::select! {
+                biased;
+                // Its other end lives as long as this.
+                _ = held.changed() => continue,
+                change = changes.next() => change.map_err(failed)?,
+            };
+            match change {
                 Change::Applied(halt) => {
                     let name = halt.metadata.name.clone();
                     let is_new = self.views().halts.all().insert(name, in_force(&halt)).is_none();
@@ -98,6 +115,29 @@ impl Control {
         }
     }
 
+    /// Takes over what is held in memory. One that is not held any more was stored or lifted: where it was stored it is
+    /// known as such first, so that it counts without a gap.
+    async fn hold_unstored(&self, unstored: &UnstoredObjects) -> Result<(), Status> {
+        let is_halt = |group: &str, plural: &str| (group, plural) == (KIND.group, KIND.plural);
+        let halts = unstored.iter().filter(|(key, _)| is_halt(&key.kind.group, &key.kind.resource));
+        let now = held_halts(halts.map(|(key, object)| (key.name.as_str(), &*object.value)));
+        let before = self.views().halts.held.clone();
+        if now == before {
+            return Ok(());
+        }
+        for name in before.keys().filter(|name| !now.contains_key(*name)) {
+            if let Some(halt) = self.inner.halts.get("", name).await? {
+                self.views().halts.all().insert(name.clone(), in_force(&halt));
+            }
+        }
+        for halt in now.iter().filter(|(name, _)| !before.contains_key(*name)).map(|(_, halt)| halt) {
+            tracing::warn!(by = %halt.who, reason = %halt.why, "the fleet is halted: no disk is changed");
+        }
+        self.views().halts.held = now;
+        self.wake_hosts(|_| true);
+        Ok(())
+    }
+
     fn tell(&self, halt: &Halt, reason: &str, is_warning: bool, message: String) {
         if !self.config().tells_events {
             return;
@@ -122,6 +162,16 @@ fn in_force(halt: &Halt) -> plan::Halt {
         why: halt.spec.reason.clone(),
         since: halt.metadata.creation_timestamp.unwrap_or(Timestamp::UNIX_EPOCH),
     }
+}
+
+/// The halts among what is held, by name and content. One that cannot be read counts, too.
+fn held_halts<'a>(held: impl Iterator<Item = (&'a str, &'a [u8])>) -> BTreeMap<String, plan::Halt> {
+    held.map(|(name, content)| {
+        let mut halt = in_force(&serde_json::from_slice(content).unwrap_or_default());
+        halt.why.push_str(IN_MEMORY);
+        (name.to_owned(), halt)
+    })
+    .collect()
 }
 
 #[cfg(test)]
@@ -149,6 +199,20 @@ mod tests {
         halts.all().remove("b");
         // A watch that begins anew changes nothing.
         halts.read_all();
+        assert_eq!(halts.hold(), None);
+    }
+
+    /// It counts while nothing is stored, and says so.
+    #[test]
+    fn a_halt_that_could_not_be_stored_holds() {
+        let held = |content: &'static str| held_halts([("fleet", content.as_bytes())].into_iter());
+        let mut halts = Halts::default();
+        halts.read_all();
+        assert_eq!(halts.hold(), None);
+        halts.held = held(r#"{"spec": {"by": "ann", "reason": "wrong disks"}}"#);
+        assert!(halts.hold().is_some_and(|hold| hold.contains("ann") && hold.contains("wrong disks; it could not")));
+        assert_eq!(held("no JSON").len(), 1, "what cannot be read counts");
+        halts.held.clear();
         assert_eq!(halts.hold(), None);
     }
 
