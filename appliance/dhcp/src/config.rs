@@ -226,7 +226,7 @@ impl Config {
     }
 
     /// Whether people know this machine.
-    pub(crate) fn is_known(&self, mac: Mac) -> bool {
+    pub fn is_known(&self, mac: Mac) -> bool {
         self.known.as_ref().is_none_or(|known| known.contains(&mac))
     }
 

@@ -1,7 +1,7 @@
 //! `firesteel halt` and `firesteel resume`: stops the whole fleet and sets it going again, by an object in the API.
 
 use firesteel_resources::halt::USUAL_NAME;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Client, kinds, print_text};
 
@@ -19,11 +19,12 @@ pub(crate) async fn halt(client: &Client, reason: &str, name: Option<&str>) -> a
         "apiVersion": "firesteel.dev/v1alpha1", "kind": "Halt", "metadata": { "name": name },
         "spec": { "by": by, "reason": reason },
     });
-    client.create(&collection(client)?, &halt).await?;
-    print_text(
-        "the fleet is halted: no step that changes a disk begins, and those under way hold at their next safe point, \
+    let made = client.create(&collection(client)?, &halt).await?;
+    print_text(&format!(
+        "the fleet is halted{}: no step that changes a disk begins, and those under way hold at their next safe point, \
          within a minute; `firesteel resume` ends it\n",
-    );
+        if is_held(&made) { ", in the appliance's memory alone until its disk takes it" } else { "" }
+    ));
     Ok(())
 }
 
@@ -41,6 +42,11 @@ pub(crate) async fn resume(client: &Client, name: Option<&str>) -> anyhow::Resul
         others => format!("the halt {name} is over; the fleet stays halted by {}\n", others.join(", ")),
     });
     Ok(())
+}
+
+/// The appliance could not store it: what is stored has a revision.
+fn is_held(halt: &Value) -> bool {
+    halt["metadata"]["resourceVersion"] == "0"
 }
 
 fn collection(client: &Client) -> anyhow::Result<String> {

@@ -68,6 +68,16 @@ impl Now {
             let help = "Room on the file system of the data folder";
             to.gauge("firesteel_data_folder_free_bytes", help, bytes(disk.blocks_available()))?;
         }
+        if let Some(storage) = self.store.storage() {
+            let help = "Room that is set aside for what must be written on a full disk";
+            to.gauge("firesteel_store_reserve_bytes", help, number(storage.reserve_bytes))?;
+            let help = "The same when it is whole";
+            to.gauge("firesteel_store_reserve_full_bytes", help, number(storage.reserve_bytes_full))?;
+            let help = "Whether changes are refused for want of room: 0 or 1";
+            to.gauge("firesteel_store_refuses", help, number(storage.refused.is_some().into()))?;
+            let help = "Whether not even leases, halts and deletions can be stored: 0 or 1";
+            to.gauge("firesteel_store_unwritable", help, number(storage.unwritable.is_some().into()))?;
+        }
         to.flushes(&self.store.flushes())
     }
 
@@ -112,6 +122,9 @@ impl Collector for Now {
             let (requests, watches) = api.under_way();
             to.gauge("firesteel_api_requests_under_way", "Requests being answered", number(requests))?;
             to.gauge("firesteel_api_watches", "Watches being served", number(watches))?;
+            let held = api.core().unstored().borrow().len() as u64;
+            let help = "Halts that are in force and could not be stored";
+            to.gauge("firesteel_halts_unstored", help, number(held))?;
         }
         if let Some((control, images)) = self.control.get() {
             to.survey(&control.survey())?;

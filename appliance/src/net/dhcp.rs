@@ -17,10 +17,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use firesteel_dhcp::{
-    Arrival, BootAnswer, Client, Config, ConfigError, DeclineOutcome, Destination, Engine, Event, Lease, Mac,
-    OtherHardware, Output, Transmit, What,
+    Arrival, BootAnswer, Client, Config, ConfigError, DeclineOutcome, Destination, Engine, Event, Lease, LeaseChange,
+    Mac, OtherHardware, Output, Transmit, What,
 };
-use firesteel_store::Durability;
+use firesteel_store::{Durability, Spending, StoreRoom};
 use jiff::Timestamp;
 use tokio::net::UdpSocket;
 use tokio::sync::{mpsc, oneshot};
@@ -123,14 +123,15 @@ impl DhcpServer {
         boot: Boot,
         events: Events,
     ) -> Result<(Self, DhcpHandle), DhcpError> {
-        Self::open_with(interface, config, (lease_file, Durability::PowerCut), boot, events)
+        Self::open_with(interface, config, (lease_file, Durability::PowerCut, None), boot, events)
     }
 
-    /// The same with another durability of the leases; see there who may want that.
+    /// The same with another durability of the leases (see there who may want that), in a folder whose room is looked
+    /// after.
     pub fn open_with(
         interface: &str,
         config: Config,
-        (lease_file, durability): (&Path, Durability),
+        (lease_file, durability, room): (&Path, Durability, Option<Arc<StoreRoom>>),
         boot: Boot,
         events: Events,
     ) -> Result<(Self, DhcpHandle), DhcpError> {
@@ -139,7 +140,7 @@ impl DhcpServer {
         let udp = bind_udp(interface, SERVER_PORT).map_err(|source| DhcpError::Bind { interface: name(), source })?;
         let link = LinkSocket::sender(index).map_err(|source| DhcpError::Link { interface: name(), source })?;
         let now = Timestamp::now();
-        let (store, loaded) = LeaseStore::open_with(lease_file, durability, now)?;
+        let (store, loaded) = LeaseStore::open_in(lease_file, durability, room, now)?;
         let engine = Engine::new(config, loaded.leases, loaded.rests, now)?;
         let (sender, commands) = mpsc::channel(COMMANDS_MAX);
         let server = Self {
@@ -219,7 +220,9 @@ impl DhcpServer {
             match output {
                 Output::Transmit(transmit) => self.transmit(&transmit),
                 Output::Commit { id, changes } => {
-                    if !self.store.commit(id, changes) {
+                    let config = self.engine.config();
+                    let spending = spending(|mac| config.is_known(mac), &changes);
+                    if !self.store.commit(id, changes, spending) {
                         return Err(DhcpError::LeaseThread);
                     }
                 }
@@ -322,6 +325,15 @@ impl DhcpServer {
     }
 }
 
+/// A lease of a known machine is written on a full disk, too.
+fn spending(is_known: impl Fn(Mac) -> bool, changes: &[LeaseChange]) -> Spending {
+    let is_of_host = changes.iter().any(|change| match change {
+        LeaseChange::Keep(lease) => is_known(lease.mac),
+        LeaseChange::Forget(_) | LeaseChange::Rest(_) => false,
+    });
+    if is_of_host { Spending::Reserved } else { Spending::Ordinary }
+}
+
 fn until(at: Timestamp) -> Duration {
     Duration::try_from(at.duration_since(Timestamp::now())).unwrap_or_default()
 }
@@ -355,5 +367,23 @@ fn log(interface: &str, Event { client, what }: &Event) {
         What::BootFileTooLong { bytes } => {
             tracing::error!(interface, %mac, bytes, "the boot URL does not fit a DHCP option: the client cannot boot");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_of_known_machines_are_those_that_a_full_disk_takes() {
+        let keep = |number: u8| {
+            let (address, expires_at) = (Ipv4Addr::new(10, 0, 0, number), Timestamp::UNIX_EPOCH);
+            LeaseChange::Keep(Lease { mac: Mac([2, 0, 0, 0, 0, number]), address, expires_at, hostname: None })
+        };
+        let host = Mac([2, 0, 0, 0, 0, 1]);
+        let of = |changes: &[LeaseChange]| spending(|mac| mac == host, changes);
+        assert_eq!(of(&[keep(2)]), Spending::Ordinary);
+        assert_eq!(of(&[LeaseChange::Forget(Mac([2, 0, 0, 0, 0, 2])), keep(1)]), Spending::Reserved);
+        assert_eq!(of(&[LeaseChange::Forget(host)]), Spending::Ordinary, "anybody can release it");
     }
 }

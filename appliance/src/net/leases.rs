@@ -3,19 +3,23 @@
 //! One thread owns the connection. Commits that queue up while it writes go into the next
 //! transaction together (group commit); each is answered by its number once it is durable.
 //! It must not know why a lease was granted.
+//!
+//! When room is short, what strangers ask for is not written; what is written for hosts takes the folder's reserve.
+
+mod writer;
 
 use std::net::Ipv4Addr;
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 
 use firesteel_dhcp::{CommitId, LEASES_MAX, Lease, LeaseChange, Mac, Rest};
-use firesteel_store::Durability;
+use firesteel_store::{Durability, Spending, StoreRoom, disk_is_full_at_start};
 use jiff::Timestamp;
-use rusqlite::{Connection, Transaction, params};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use rusqlite::Connection;
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// Commits in one transaction; more would make the first of them wait for the last.
-const BATCH_MAX: usize = 256;
+use writer::LeaseWriter;
+
 /// Pages that the connection keeps, in KiB.
 const CACHE_KIB: usize = 2048;
 /// The same in bytes.
@@ -55,7 +59,11 @@ pub struct Loaded {
     pub rests: Vec<Rest>,
 }
 
-type Job = (CommitId, Vec<LeaseChange>);
+struct Job {
+    id: CommitId,
+    changes: Vec<LeaseChange>,
+    spending: Spending,
+}
 
 /// The way to the thread that owns the database.
 #[derive(Debug)]
@@ -72,22 +80,39 @@ impl LeaseStore {
 
     /// The same with another durability; see there who may want that.
     pub fn open_with(path: &Path, durability: Durability, now: Timestamp) -> Result<(Self, Loaded), LeaseStoreError> {
-        let mut connection = connect(path, durability)?;
+        Self::open_in(path, durability, None, now)
+    }
+
+    /// The same in a folder whose room is looked after.
+    pub fn open_in(
+        path: &Path,
+        durability: Durability,
+        room: Option<Arc<StoreRoom>>,
+        now: Timestamp,
+    ) -> Result<(Self, Loaded), LeaseStoreError> {
+        let connection = loop {
+            match connect(path, durability) {
+                Err(LeaseStoreError::Open { source, .. })
+                    if disk_is_full_at_start(&source) && room.as_ref().is_some_and(|room| room.release_for_start()) => {
+                }
+                opened => break opened?,
+            }
+        };
         let read = |source| LeaseStoreError::Read { path: path.display().to_string(), source };
-        let loaded = load(&mut connection, now).map_err(read)?;
+        let loaded = load(&connection, now).map_err(read)?;
         let (jobs, queue) = mpsc::channel();
         let (answers, done) = unbounded_channel();
         std::thread::Builder::new()
             .name("leases".into())
-            .spawn(move || write_all(&mut connection, &queue, &answers))
+            .spawn(move || LeaseWriter { connection, room }.run(&queue, &answers))
             .map_err(LeaseStoreError::Thread)?;
         Ok((Self { jobs, done }, loaded))
     }
 
     /// Queues the changes; [`LeaseStore::done`] tells when they are durable. The engine bounds how
     /// many are on the way. False: the thread is gone.
-    pub fn commit(&self, id: CommitId, changes: Vec<LeaseChange>) -> bool {
-        self.jobs.send((id, changes)).is_ok()
+    pub fn commit(&self, id: CommitId, changes: Vec<LeaseChange>, spending: Spending) -> bool {
+        self.jobs.send(Job { id, changes, spending }).is_ok()
     }
 
     /// The next commit that is durable, or failed. `None`: the thread is gone.
@@ -116,8 +141,12 @@ fn connect(path: &Path, durability: Durability) -> Result<Connection, LeaseStore
     Ok(connection)
 }
 
-fn load(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<Loaded> {
-    connection.execute("DELETE FROM rest WHERE until_ms <= ?1", [now.as_millisecond()])?;
+fn load(connection: &Connection, now: Timestamp) -> rusqlite::Result<Loaded> {
+    let now_ms = now.as_millisecond();
+    // They are not read in any case: a start does not fail for it.
+    if let Err(error) = connection.execute("DELETE FROM rest WHERE until_ms <= ?1", [now_ms]) {
+        tracing::warn!(%error, "rests of addresses that are over stay in the lease database");
+    }
     let mut loaded = Loaded::default();
     let mut leases =
         connection.prepare("SELECT mac, address, expires_ms, hostname FROM lease ORDER BY expires_ms DESC LIMIT ?1")?;
@@ -132,64 +161,14 @@ fn load(connection: &mut Connection, now: Timestamp) -> rusqlite::Result<Loaded>
         };
         loaded.leases.push(Lease { mac: Mac(mac), address: Ipv4Addr::from(address), expires_at, hostname });
     }
-    let mut rests = connection.prepare("SELECT address, until_ms FROM rest")?;
-    for row in rests.query_map([], |row| Ok((row.get::<_, u32>(0)?, row.get::<_, i64>(1)?)))? {
+    let mut rests = connection.prepare("SELECT address, until_ms FROM rest WHERE until_ms > ?1")?;
+    for row in rests.query_map([now_ms], |row| Ok((row.get::<_, u32>(0)?, row.get::<_, i64>(1)?)))? {
         let (address, until_ms) = row?;
         if let Ok(until) = Timestamp::from_millisecond(until_ms) {
             loaded.rests.push(Rest { address: Ipv4Addr::from(address), until });
         }
     }
     Ok(loaded)
-}
-
-/// Runs until the other side is gone.
-fn write_all(connection: &mut Connection, queue: &mpsc::Receiver<Job>, answers: &UnboundedSender<(CommitId, bool)>) {
-    while let Ok(first) = queue.recv() {
-        let mut batch = vec![first];
-        batch.extend(queue.try_iter().take(BATCH_MAX - 1));
-        let ok = match write_batch(connection, &batch) {
-            Ok(()) => true,
-            Err(error) => {
-                tracing::error!(%error, leases = batch.len(), "leases could not be written, so none of these is granted");
-                false
-            }
-        };
-        for (id, _) in batch {
-            if answers.send((id, ok)).is_err() {
-                return;
-            }
-        }
-    }
-}
-
-fn write_batch(connection: &mut Connection, batch: &[Job]) -> rusqlite::Result<()> {
-    let transaction = connection.transaction()?;
-    for change in batch.iter().flat_map(|(_, changes)| changes) {
-        write(&transaction, change)?;
-    }
-    transaction.commit()
-}
-
-fn write(transaction: &Transaction<'_>, change: &LeaseChange) -> rusqlite::Result<()> {
-    match change {
-        // Replaces the row of this client and the row of this address, as `Keep` wants it.
-        LeaseChange::Keep(lease) => {
-            let address = u32::from(lease.address);
-            transaction.prepare_cached("DELETE FROM rest WHERE address = ?1")?.execute(params![address])?;
-            transaction
-                .prepare_cached(
-                    "INSERT OR REPLACE INTO lease (mac, address, expires_ms, hostname) VALUES (?1, ?2, ?3, ?4)",
-                )?
-                .execute(params![lease.mac.0, address, lease.expires_at.as_millisecond(), lease.hostname])?
-        }
-        LeaseChange::Forget(mac) => {
-            transaction.prepare_cached("DELETE FROM lease WHERE mac = ?1")?.execute(params![mac.0])?
-        }
-        LeaseChange::Rest(rest) => transaction
-            .prepare_cached("INSERT OR REPLACE INTO rest (address, until_ms) VALUES (?1, ?2)")?
-            .execute(params![u32::from(rest.address), rest.until.as_millisecond()])?,
-    };
-    Ok(())
 }
 
 #[cfg(test)]
@@ -216,7 +195,7 @@ mod tests {
         let (mut store, _) = LeaseStore::open(path, at(0)).unwrap();
         let count = jobs.len();
         for (changes, id) in jobs.into_iter().zip(1..) {
-            assert!(store.commit(CommitId(id), changes));
+            assert!(store.commit(CommitId(id), changes, Spending::Ordinary));
         }
         for id in 1..=count {
             assert_eq!(store.done().await, Some((CommitId(id as u64), true)));
@@ -268,6 +247,30 @@ mod tests {
         let path = folder.path().join("leases.db");
         let over = Rest { address: Ipv4Addr::new(10, 0, 0, 99), until: at(0) };
         assert_eq!(run(&path, vec![vec![LeaseChange::Rest(over)]]).await, Loaded::default());
+    }
+
+    /// Strangers get nothing when room is short; hosts do, to the last byte.
+    #[tokio::test]
+    async fn on_a_full_disk_leases_are_written_for_hosts_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("leases.db");
+        let look = || Ok(firesteel_store::DiskBytes { free: 0, total: 48 << 20 });
+        let room = Arc::new(StoreRoom::open(&folder.path().join("reserve"), Box::new(look)));
+        let (mut store, _) = LeaseStore::open_in(&path, Durability::Nothing, Some(room), at(0)).unwrap();
+        for (number, spending) in [(1, Spending::Ordinary), (2, Spending::Reserved), (3, Spending::Ordinary)] {
+            let changes = vec![LeaseChange::Keep(lease(number, 10 + number))];
+            assert!(store.commit(CommitId(number.into()), changes, spending));
+        }
+        let mut answers = Vec::new();
+        while answers.len() < 3 {
+            answers.extend(store.done().await);
+        }
+        answers.sort();
+        assert_eq!(answers, [(CommitId(1), false), (CommitId(2), true), (CommitId(3), false)]);
+        let LeaseStore { jobs, mut done } = store;
+        drop(jobs);
+        assert_eq!(done.recv().await, None);
+        assert_eq!(LeaseStore::open(&path, at(0)).unwrap().1.leases, [lease(2, 12)]);
     }
 
     #[tokio::test]

@@ -23,7 +23,7 @@ use std::{
 };
 
 use anyhow::{Context as _, bail};
-use firesteel_store::{Durability, KEY_BYTES, Keyring, Resealed, Store};
+use firesteel_store::{Durability, KEY_BYTES, Keyring, Resealed, Store, StoreRoom};
 use tokio::sync::{Mutex, OwnedMutexGuard};
 
 use super::data_dir::{replace, tighten};
@@ -89,7 +89,20 @@ impl KeyFile {
     /// # Errors
     /// When it cannot be opened, or with another key only.
     pub fn open_store(&self, database: &Path, durability: Durability) -> anyhow::Result<Store> {
-        Store::open_sealed(database, durability, Some(Arc::clone(&self.keyring)))
+        self.open_store_in(database, durability, None)
+    }
+
+    /// The same in a folder whose room is looked after.
+    ///
+    /// # Errors
+    /// As [`KeyFile::open_store`].
+    pub fn open_store_in(
+        &self,
+        database: &Path,
+        durability: Durability,
+        room: Option<Arc<StoreRoom>>,
+    ) -> anyhow::Result<Store> {
+        Store::open_in(database, durability, Some(Arc::clone(&self.keyring)), room)
             .with_context(|| format!("opening the store with the key file {}", self.path.display()))
     }
 

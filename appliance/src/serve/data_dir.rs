@@ -7,6 +7,7 @@
 //! secrets/       keys: at-rest (secrets in resources.db), boot tokens, receipts, accounts' tokens
 //! audit/         who asked the API for what
 //! streams/       metadata of boot image streams
+//! reserve        room for what must be written on a full disk
 //! ```
 //!
 //! [`super::at_rest::held`] says what of it is secret.
@@ -16,9 +17,11 @@ use std::{
     io::{self, Write as _},
     os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _},
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::Context as _;
+use firesteel_store::StoreRoom;
 use ring::{
     rand::{SecureRandom as _, SystemRandom},
     signature::Ed25519KeyPair,
@@ -28,6 +31,7 @@ use ring::{
 #[derive(Clone, Debug)]
 pub struct DataDir {
     root: PathBuf,
+    room: Option<Arc<StoreRoom>>,
 }
 
 impl DataDir {
@@ -57,7 +61,19 @@ impl DataDir {
             let folder = root.display();
             tracing::warn!(%folder, files = opened, "others had permissions in the data folder; they have none now");
         }
-        Ok(Self { root })
+        Ok(Self { root, room: None })
+    }
+
+    /// The same folder, with room for what is written on a full disk.
+    #[must_use]
+    pub fn with_room(self, room: Arc<StoreRoom>) -> Self {
+        Self { room: Some(room), ..self }
+    }
+
+    /// The room that is looked after.
+    #[must_use]
+    pub fn room(&self) -> Option<Arc<StoreRoom>> {
+        self.room.clone()
     }
 
     #[must_use]
@@ -71,12 +87,22 @@ impl DataDir {
         fs::read_to_string(self.path(name)).with_context(|| format!("reading {}", self.path(name).display()))
     }
 
-    /// Writes a file, whole or not at all.
+    /// Writes a file, whole or not at all. One that is as wanted stays as it is, so that a start on a full disk has
+    /// little to write; for the rest it takes the reserve.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn write(&self, name: &str, bytes: &[u8]) -> anyhow::Result<()> {
-        replace(&self.path(name), bytes)
+        let path = self.path(name);
+        if is_as_wanted(&path, bytes) {
+            return Ok(());
+        }
+        loop {
+            match replace(&path, bytes) {
+                Err(error) if is_full(&error) && self.room.as_ref().is_some_and(|room| room.release_for_start()) => {}
+                written => return written,
+            }
+        }
     }
 
     /// The 32 bytes of `secrets/NAME`, made at the first call.
@@ -104,6 +130,15 @@ impl DataDir {
         let seed = self.secret_key("receipt.key")?;
         Ed25519KeyPair::from_seed_unchecked(&seed).map_err(|error| anyhow::anyhow!("reading receipt.key: {error}"))
     }
+}
+
+fn is_as_wanted(path: &Path, bytes: &[u8]) -> bool {
+    let is_private = || fs::metadata(path).is_ok_and(|found| found.permissions().mode() & OF_OTHERS == 0);
+    fs::read(path).is_ok_and(|found| found == bytes) && is_private()
+}
+
+fn is_full(error: &anyhow::Error) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
 }
 
 /// Writes a file that only its owner may read, whole or not at all.
@@ -170,6 +205,8 @@ fn tighten_tree(folder: &Path) -> anyhow::Result<usize> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use std::os::unix::fs::MetadataExt as _;
+
     use super::*;
 
     fn mode(path: &Path) -> u32 {
@@ -200,6 +237,24 @@ mod tests {
         assert_eq!(mode(&data.path("pki/x")), 0o600);
         assert_eq!(tighten_tree(&root).unwrap(), 0, "nothing is left to do at the next start");
         assert!(!tighten(&root.join("gone")).unwrap(), "what went meanwhile is no failure");
+    }
+
+    #[test]
+    fn a_file_that_is_as_wanted_is_not_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = DataDir::open(folder.path()).unwrap();
+        let inode = || fs::metadata(data.path("a")).unwrap().ino();
+        data.write("a", b"one").unwrap();
+        let first = inode();
+        data.write("a", b"one").unwrap();
+        assert_eq!(inode(), first);
+        fs::set_permissions(data.path("a"), fs::Permissions::from_mode(0o644)).unwrap();
+        data.write("a", b"one").unwrap();
+        assert!(inode() != first && mode(&data.path("a")) == 0o600, "others may read it no longer");
+        let second = inode();
+        data.write("a", b"two").unwrap();
+        assert_ne!(inode(), second);
+        assert_eq!(data.read_text("a").unwrap(), "two");
     }
 
     /// The kernel's own files keep their permissions.

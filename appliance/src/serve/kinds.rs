@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use firesteel_kube::{Admitted, Cause, Cell, Column, Conversion, KindInfo, Registry, Scale, Writers, builtin};
 use firesteel_resources::{
     self as resources, CauseReason,
-    kinds::{ACCESS_GRANT, KINDS, Kind, Scope, StoredAs},
+    kinds::{ACCESS_GRANT, HALT, KINDS, Kind, Scope, StoredAs},
 };
 use serde_json::Value;
 
@@ -42,6 +42,8 @@ fn info(kind: &'static Kind) -> KindInfo {
         namespaced: kind.scope == Scope::Namespaced,
         has_status: kind.has_status,
         is_record: kind.read_only,
+        // A fleet is stopped whatever the disk says.
+        holds_unstored: kind.kind == HALT.kind,
         writers: if kind.read_only { Writers::Controllers } else { Writers::Everyone },
         columns,
         description: kind.about,

@@ -27,6 +27,7 @@ mod no_controller;
 pub mod pki;
 mod pods;
 pub mod renewal;
+mod room;
 pub mod settings;
 pub mod streams;
 mod upkeep;
@@ -73,9 +74,13 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         tracing::debug!("a TLS provider was installed already");
     }
     let data = DataDir::open(&settings.data)?;
+    let room = room::open(&data.path(""));
+    let data = data.with_room(Arc::clone(&room));
     let database = data.path("resources.db");
     let key_file = KeyFile::open(&settings.secrets_key, &database).context("opening the key of the secrets")?;
-    let core = open_store(key_file.open_store(&database, settings.durability)?).await?;
+    let store = key_file.open_store_in(&database, settings.durability, Some(Arc::clone(&room)))?;
+    let core = open_store(store).await?;
+    room::halt_where_nothing_is_stored(&core).await?;
     let key_file = Arc::new(key_file);
     let backups = Backups::new(core.store().clone(), Arc::clone(&key_file), data.path(""));
     let receipt_key = public_pem(&data.receipt_key()?);
@@ -89,6 +94,7 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
         serve_machines(&mut tasks, &settings, &data, &core, (own, metrics)).await?;
     }
     upkeep::spawn(&mut tasks, &core, key_file);
+    room::spawn(&mut tasks, &core, room);
     until_signal(tasks).await
 }
 
@@ -151,7 +157,13 @@ async fn open_store(store: Store) -> anyhow::Result<Core> {
     log_lineage(store.lineage());
     let core = Core::new(store, kinds::registry());
     core.ensure_namespace("default").await.map_err(|status| anyhow::anyhow!(status.message))?;
-    core.publish_kinds().await.map_err(|status| anyhow::anyhow!(status.message))?;
+    match core.publish_kinds().await {
+        // They only show what is served; the next start makes up for it.
+        Err(status) if status.is_unstorable() => {
+            tracing::error!(error = %status.message, "the definitions of kinds stay as an earlier program left them");
+        }
+        published => published.map_err(|status| anyhow::anyhow!(status.message))?,
+    }
     Ok(core)
 }
 

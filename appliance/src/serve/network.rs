@@ -136,7 +136,7 @@ impl Services {
             let boot = boot_answers(endpoints, settings.upgrade_ipxe);
             let events = dhcp_events(control.clone(), endpoints, settings.upgrade_ipxe);
             let file = data.path("leases.db");
-            let leases = (file.as_path(), settings.lease_durability);
+            let leases = (file.as_path(), settings.lease_durability, data.room());
             let opened = DhcpServer::open_with(&served.interface, config, leases, boot, events);
             let (server, handle) = opened.context("starting DHCP")?;
             // A machine that has its address already may ask for its script as soon as anything listens.

@@ -58,7 +58,7 @@ pub use lineage::{Epoch, Lineage};
 pub use memory::Memory;
 pub use room::{DiskBytes, LookAtDisk, Spending, StorageStanding, StoreRoom};
 pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
-pub use sqlite::{Resealed, Restored, Restoring, Snapshot, restore, revision_of};
+pub use sqlite::{Resealed, Restored, Restoring, Snapshot, disk_is_full, disk_is_full_at_start, restore, revision_of};
 pub use store::Store;
 pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
 pub use watch::EventStream;

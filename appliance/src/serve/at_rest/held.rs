@@ -127,7 +127,7 @@ const fn file(name: &'static str, holds: &'static str) -> HeldFile {
     HeldFile { name, holds }
 }
 
-pub const FILES: [HeldFile; 11] = [
+pub const FILES: [HeldFile; 12] = [
     // With its lock, its log and its index.
     file("resources.db", "all objects, as the tables of kinds say; their names in the clear"),
     file("leases.db", "addresses and MACs"),
@@ -139,6 +139,7 @@ pub const FILES: [HeldFile; 11] = [
     file("streams", "what publishers say of their images"),
     file("boot", "kernels and ramdisks, without seeds"),
     file("backup.tmp", "a copy of resources.db that is being made, sealed as that is"),
+    file("reserve", "room, filled as if by chance"),
     file("lost+found", "what a file system found"),
 ];
 

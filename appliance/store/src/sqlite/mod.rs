@@ -53,6 +53,7 @@ pub(crate) use backup::{size_bytes, snapshot};
 pub(crate) use read::{count, history, object, page};
 pub use reseal::Resealed;
 pub(crate) use scrub::ScrubStep;
+pub use short::{disk_is_full, disk_is_full_at_start};
 pub(crate) use write::{Command, Commit};
 
 /// What makes each schema out of the one before; the first one out of an empty file. A step that

@@ -31,14 +31,14 @@ const FREE_PAGES: u32 = 1024;
 const REST_PAGES: u32 = 500;
 
 /// Whether an error says that the disk is full: also where that came out when the index of the log grew.
-pub(super) fn is_full(error: &rusqlite::Error) -> bool {
+pub fn disk_is_full(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::DiskFull)
         || error.sqlite_extended_error_code() == Some(ffi::SQLITE_IOERR_SHMSIZE)
 }
 
 /// The same while the files beside the database are made.
-fn is_full_at_start(error: &rusqlite::Error) -> bool {
-    is_full(error) || error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
+pub fn disk_is_full_at_start(error: &rusqlite::Error) -> bool {
+    disk_is_full(error) || error.sqlite_error_code() == Some(ErrorCode::CannotOpen)
 }
 
 /// Does what a start needs, with more and more of the reserve where the disk is full.
@@ -48,7 +48,7 @@ pub(super) fn at_start<T>(
 ) -> rusqlite::Result<T> {
     loop {
         match work() {
-            Err(error) if is_full_at_start(&error) && room.is_some_and(StoreRoom::release_for_start) => {}
+            Err(error) if disk_is_full_at_start(&error) && room.is_some_and(StoreRoom::release_for_start) => {}
             done => return done,
         }
     }
@@ -157,7 +157,7 @@ pub(super) fn probe(database: &mut Database, hub: &Hub) -> Result<(), CommitErro
     const SQL: &str = "INSERT INTO meta VALUES ('probe', 1) ON CONFLICT DO UPDATE SET value = 1 - value";
     let written = loop {
         match database.connection.execute(SQL, []) {
-            Err(error) if is_full(&error) && release(database, 0) => make_room(database, hub),
+            Err(error) if disk_is_full(&error) && release(database, 0) => make_room(database, hub),
             written => break written,
         }
     };
@@ -165,7 +165,7 @@ pub(super) fn probe(database: &mut Database, hub: &Hub) -> Result<(), CommitErro
     note(database, failure.clone());
     match failure {
         None => Ok(()),
-        Some(words) if written.as_ref().is_err_and(is_full) => Err(CommitError::Full(words)),
+        Some(words) if written.as_ref().is_err_and(disk_is_full) => Err(CommitError::Full(words)),
         Some(words) => Err(CommitError::Database(words)),
     }
 }

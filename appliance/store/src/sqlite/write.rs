@@ -115,7 +115,7 @@ fn write_batch(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub) {
     let budget = short::before(database, hub, bytes);
     match try_batch(database, batch, budget, hub) {
         Ok(()) => {}
-        Err(error) if short::is_full(&error) => without_room(database, batch, hub, &error),
+        Err(error) if short::disk_is_full(&error) => without_room(database, batch, hub, &error),
         Err(error) => refuse(database, batch, &error),
     }
 }
@@ -163,7 +163,7 @@ fn without_room(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub, err
         let mut one = vec![commit];
         let tried = loop {
             match try_batch(database, &mut one, ChangeBudget::default(), hub) {
-                Err(error) if short::is_full(&error) && short::release(database, bytes) => {
+                Err(error) if short::disk_is_full(&error) && short::release(database, bytes) => {
                     short::make_room(database, hub);
                 }
                 tried => break tried,
@@ -180,7 +180,7 @@ fn refuse(database: &Database, batch: &mut Vec<Commit>, error: &rusqlite::Error)
     tracing::error!(%error, changes = batch.len(), "cannot write to the database");
     let words = in_words(error);
     short::note(database, Some(words.clone()));
-    let told = if short::is_full(error) { CommitError::Full } else { CommitError::Database };
+    let told = if short::disk_is_full(error) { CommitError::Full } else { CommitError::Database };
     for commit in batch.drain(..) {
         answer_to(commit.answer, Err(told(words.clone())));
     }
