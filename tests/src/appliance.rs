@@ -5,7 +5,7 @@
 
 use std::{
     fs,
-    net::SocketAddr,
+    net::{SocketAddr, TcpStream},
     os::fd::{AsRawFd as _, OwnedFd},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
@@ -88,6 +88,24 @@ impl Appliance {
         drop(fs::remove_file(self.kubeconfig()));
         self.child = spawn(&self.program, address, &self.arguments, self.folder.path());
         self.wait_until_reachable();
+        drop(kept);
+    }
+
+    /// Kills it, and starts it again with whatever was done to its data folder meanwhile; its kubeconfig stays, so that
+    /// nothing has to be written to say that it is there.
+    pub fn start_again_with(&mut self, meanwhile: impl FnOnce(&Path)) {
+        let url = self.url();
+        let address = url.strip_prefix("https://").unwrap();
+        self.end();
+        let kept = keep_port(address);
+        meanwhile(&self.data());
+        self.child = spawn(&self.program, address, &self.arguments, self.folder.path());
+        let ends_at = Instant::now() + PATIENCE;
+        while TcpStream::connect(address).is_err() {
+            let over = self.child.try_wait().unwrap();
+            assert!(over.is_none() && Instant::now() < ends_at, "it does not start ({over:?}):\n{}", self.log());
+            std::thread::sleep(Duration::from_millis(5));
+        }
         drop(kept);
     }
 

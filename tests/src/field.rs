@@ -13,10 +13,12 @@ use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd as _;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use firesteel_dhcp::Mac;
 use firesteel_dhcp::wire::{self, MessageType, Operation, Packet, code};
+use nix::mount::{MntFlags, MsFlags, mount, umount2};
 use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
@@ -33,8 +35,34 @@ pub const RELAY: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 /// An appliance that serves machines, and their end of the wire.
 #[derive(Debug)]
 pub struct Field {
+    /// Of the data folder, where it has one of its own. It goes before the folder that it is in.
+    _disk: Option<FieldDisk>,
     pub appliance: Appliance,
     machines: File,
+}
+
+/// A mounted tmpfs that only this thread sees, and what it starts.
+#[derive(Debug)]
+struct FieldDisk(PathBuf);
+
+impl FieldDisk {
+    fn mount(at: PathBuf, mib: u32) -> Self {
+        unshare(CloneFlags::CLONE_NEWNS).expect("a mount namespace of its own takes root");
+        let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
+        mount(None::<&str>, "/", None::<&str>, private, None::<&str>).unwrap();
+        fs::create_dir(&at).unwrap();
+        let options = format!("size={mib}m,mode=700");
+        mount(Some("tmpfs"), &at, Some("tmpfs"), MsFlags::empty(), Some(options.as_str())).unwrap();
+        Self(at)
+    }
+}
+
+impl Drop for FieldDisk {
+    fn drop(&mut self) {
+        if let Err(error) = umount2(&self.0, MntFlags::MNT_DETACH) {
+            eprintln!("the disk of the test stays mounted: {error}");
+        }
+    }
 }
 
 /// Runs a test with such an appliance, in namespaces that end with it. `program` is the command.
@@ -49,7 +77,29 @@ pub fn with_field_and(
     flags: &'static [&'static str],
     test: impl FnOnce(&mut Field) + Send + 'static,
 ) {
-    let thread = std::thread::spawn(move || test(&mut Field::start(program, dhcp, flags)));
+    with_setting(program, FieldSetting { flags, ..FieldSetting::of(dhcp) }, test);
+}
+
+/// The same with a disk of so many MiB for the data folder.
+pub fn with_small_disk(program: &'static str, mib: u32, test: impl FnOnce(&mut Field) + Send + 'static) {
+    with_setting(program, FieldSetting { disk_mib: Some(mib), ..FieldSetting::of(Dhcp::Managed) }, test);
+}
+
+/// How an appliance and its wire differ from those of other tests.
+struct FieldSetting {
+    dhcp: Dhcp,
+    flags: &'static [&'static str],
+    disk_mib: Option<u32>,
+}
+
+impl FieldSetting {
+    fn of(dhcp: Dhcp) -> Self {
+        Self { dhcp, flags: &[], disk_mib: None }
+    }
+}
+
+fn with_setting(program: &'static str, setting: FieldSetting, test: impl FnOnce(&mut Field) + Send + 'static) {
+    let thread = std::thread::spawn(move || test(&mut Field::start(program, &setting)));
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
 }
 
@@ -60,7 +110,7 @@ pub fn judge(case: &str, wanted: &str, got: &str) {
 }
 
 impl Field {
-    fn start(program: &str, dhcp: Dhcp, flags: &[&str]) -> Self {
+    fn start(program: &str, setting: &FieldSetting) -> Self {
         let namespace = || {
             unshare(CloneFlags::CLONE_NEWNET).expect("a network namespace of its own takes root");
             ip("link set lo up");
@@ -74,7 +124,8 @@ impl Field {
         ip("link set s0 up");
         ip("route add 10.88.0.0/24 dev s0");
         let folder = tempfile::tempdir().unwrap();
-        prepare(folder.path(), dhcp);
+        prepare(folder.path(), setting.dhcp);
+        let disk = setting.disk_mib.map(|mib| FieldDisk::mount(folder.path().join("data"), mib));
         let arguments = [
             ["--interface", "s0"],
             ["--provisioning", PROVISIONING],
@@ -87,9 +138,9 @@ impl Field {
         ip("address add 10.77.0.2/24 dev c0");
         ip("link set c0 up");
         setns(&near, CloneFlags::CLONE_NEWNET).unwrap();
-        let arguments = [arguments.concat().as_slice(), flags].concat();
+        let arguments = [arguments.concat().as_slice(), setting.flags].concat();
         let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder);
-        Self { appliance, machines }
+        Self { _disk: disk, appliance, machines }
     }
 
     /// Does something at the machines' end of the wire.

@@ -173,7 +173,13 @@ pub fn keep(store: &Path, boot_files: &Path, files: &BootFiles) -> io::Result<Op
         fs::copy(boot_files.join(MANIFEST), unfinished.join(MANIFEST))?;
         fs::rename(&unfinished, &own)?;
     }
-    fs::write(own.join(STAMP), Timestamp::now().to_string())?;
+    if let Err(error) = stamp(&own) {
+        // The time of an earlier start is as good, where there is no room for another.
+        if !own.join(STAMP).is_file() {
+            return Err(error);
+        }
+        tracing::warn!(%error, folder = %own.display(), "could not note that these boot files are served");
+    }
     let mut others = Vec::new();
     for entry in fs::read_dir(store)? {
         let folder = entry?.path();
@@ -196,6 +202,13 @@ pub fn keep(store: &Path, boot_files: &Path, files: &BootFiles) -> io::Result<Op
             remove_folder(&folder).map(|()| None)
         }
     }
+}
+
+/// Notes that a folder's files are served now.
+fn stamp(folder: &Path) -> io::Result<()> {
+    let new = folder.join("stamp.new");
+    fs::write(&new, Timestamp::now().to_string())?;
+    fs::rename(new, folder.join(STAMP))
 }
 
 /// Names a set of files.

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{
-    data_dir::DataDir,
+    data_dir::{DataDir, is_full},
     pki::{Names, Pki},
     renewal::Certificates,
 };
@@ -67,7 +67,13 @@ impl ApiListener {
         // The kubeconfig says that the listener is there: what else can fail comes before it.
         let admin = hex::encode(data.secret_key("admin.token")?);
         let access = Access::open(data, core, AdminToken::new(&admin)?, now).await?;
-        admin_access(data, bound, &pki, &admin)?;
+        match admin_access(data, bound, &pki, &admin) {
+            // The appliance serves all the same; an earlier one is right unless address or CA changed.
+            Err(error) if is_full(&error) => {
+                tracing::error!(error = format!("{error:#}"), "admin.kubeconfig is as an earlier start left it");
+            }
+            written => written?,
+        }
         Ok(Self { pki, listener, access, data: data.clone(), admin, logs: None })
     }
 

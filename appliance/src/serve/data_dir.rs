@@ -137,7 +137,8 @@ fn is_as_wanted(path: &Path, bytes: &[u8]) -> bool {
     fs::read(path).is_ok_and(|found| found == bytes) && is_private()
 }
 
-fn is_full(error: &anyhow::Error) -> bool {
+/// Whether a file could not be written for want of room.
+pub(super) fn is_full(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::StorageFull)
 }
 

@@ -36,7 +36,7 @@ const COMPONENT: &str = "firesteel";
 /// Opens the reserve of a data folder.
 pub(super) fn open(data: &Path) -> Arc<StoreRoom> {
     let folder = data.to_path_buf();
-    let look = move || {
+    let look = move || -> std::io::Result<DiskBytes> {
         let disk = statvfs(&folder)?;
         let bytes = |blocks: u64| blocks.saturating_mul(disk.fragment_size());
         Ok(DiskBytes { free: bytes(disk.blocks_available()), total: bytes(disk.blocks()) })

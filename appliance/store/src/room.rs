@@ -35,6 +35,8 @@ const START_BYTES: u64 = 512 << 10;
 const PIECE_BYTES: u64 = 64 << 10;
 /// Pages of tables and indexes that any change rewrites, in the log and behind it.
 const CHANGE_BYTES: u64 = 16 << 10;
+/// A usual object: while there is no room for one, changes are said to be refused, though a smaller one may be taken.
+const SMALL_BYTES: usize = 8 << 10;
 
 /// Whether a change may be stored with what is kept for emergencies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -217,7 +219,7 @@ impl StoreRoom {
         StorageStanding {
             reserve_bytes: self.reserve().bytes(),
             reserve_bytes_full: self.limit.reserve,
-            refused: (!self.admits(0)).then(|| self.why_refused()),
+            refused: (!self.admits(SMALL_BYTES)).then(|| self.why_refused()),
             unwritable: (!unwritable.is_empty()).then(|| unwritable.join("; ")),
         }
     }

@@ -11,6 +11,7 @@
 
 mod full;
 mod judge;
+mod room;
 mod served;
 mod talk;
 mod trace;
