@@ -76,10 +76,11 @@ impl Core {
         if let Some(refusal) = refusal {
             return Err(refusal);
         }
-        tracing::error!(kind = target.kind.kind, %name, why, "an object is in force and could not be stored: it is held in memory");
+        let kind = target.kind.kind;
+        tracing::error!(kind, %name, why, "an object is in force and could not be stored: it is held in memory");
         let mut written = core::written(prepared, Revision(0));
         written.warnings.push(format!(
-            "it is in force, in memory alone, and will be stored as soon as there is room; it could not be stored: {why}"
+            "it is in force, in memory alone, and is stored as soon as there is room; it could not be stored: {why}"
         ));
         Ok(written)
     }

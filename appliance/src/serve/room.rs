@@ -1,4 +1,4 @@
-//! Looks after the room of the data folder: sets the reserve aside, has what could not be stored stored, and tells of it.
+//! Looks after the room of the data folder: sets the reserve aside, has stored what could not be, and tells of it.
 //!
 //! ```text
 //!   every second: reserve filled again ─► tried whether anything can be written, where nothing could
@@ -44,7 +44,7 @@ pub(super) fn open(data: &Path) -> Arc<StoreRoom> {
     Arc::new(StoreRoom::open(&data.join(FILE), Box::new(look)))
 }
 
-/// An appliance that cannot write does not know whether one that held a halt in memory ended before it: it starts halted.
+/// An appliance that cannot write does not know whether a halt was held in memory before it: it starts halted.
 ///
 /// # Errors
 /// When the halt cannot be made.

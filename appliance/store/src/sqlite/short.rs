@@ -12,15 +12,21 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, ffi};
 
+use super::write::Commit;
 use super::{BUSY, Database, write};
 use crate::error::CommitError;
 use crate::hub::Hub;
-use crate::room::{ChangeBudget, StoreRoom};
+use crate::room::{ChangeBudget, Spending, StoreRoom};
+use crate::types::Revision;
 
 /// How people know this database.
 const NAME: &str = "objects";
 /// Steps of compaction in a row: the whole history that is kept where nothing is short, several times over.
 const FORGET_STEPS_MAX: usize = 200;
+/// Changes whose history is not worth the room that it takes to forget them.
+const FORGOTTEN_MIN: u64 = 32;
+/// Values that are large beside what a change takes anyway.
+const LARGE_BYTES: usize = 64 << 10;
 /// Pages given back between two cuts of the log, which grows by as many.
 const GIVEN_PAGES: u32 = 64;
 /// Rounds of that: 64 MiB.
@@ -54,13 +60,16 @@ pub(super) fn at_start<T>(
     }
 }
 
-/// Looks, before a batch with so many bytes is written, whether there is room for all of it, and makes what room it
+/// Looks, before a batch is written, whether there is room for all of it, and makes what room it
 /// can where there is not. What comes back is what ordinary changes may use.
-pub(super) fn before(database: &mut Database, hub: &Hub, bytes: usize) -> ChangeBudget {
+pub(super) fn before(database: &mut Database, hub: &Hub, batch: &[Commit]) -> ChangeBudget {
+    let bytes: usize = batch.iter().map(|commit| commit.op.value().len()).sum();
     let Some(room) = database.room.clone() else { return ChangeBudget::default() };
     room.owe(owed(&database.connection));
     if !room.admits(bytes) {
-        make_room(database, hub);
+        // Ordinary changes are refused next, and a large value is what room is short for.
+        let is_pressing = bytes >= LARGE_BYTES || batch.iter().any(|commit| commit.spending == Spending::Ordinary);
+        make_room(database, hub, is_pressing);
         room.owe(owed(&database.connection));
     }
     room.budget()
@@ -79,9 +88,19 @@ pub(super) fn note(database: &Database, failure: Option<String>) {
 }
 
 /// Forgets all history, gives pages that are free back to the file system, and cuts the log. As far as that goes: each
-/// part of it needs some room itself.
-pub(super) fn make_room(database: &mut Database, hub: &Hub) {
+/// part of it needs some room itself, so that a history of a few small changes stays where nothing presses.
+pub(super) fn make_room(database: &mut Database, hub: &Hub, is_pressing: bool) {
     let through = hub.published();
+    let kept = super::compacted(&database.connection, None).map_or(0, |from| through.0.saturating_sub(from.0));
+    if is_pressing || kept >= FORGOTTEN_MIN {
+        forget(database, hub, through);
+    }
+    if let Err(error) = give_back(&database.connection) {
+        tracing::debug!(%error, "free pages of the database are not given back");
+    }
+}
+
+fn forget(database: &mut Database, hub: &Hub, through: Revision) {
     for _ in 0..FORGET_STEPS_MAX {
         match write::compact_step(&mut database.connection, None, through) {
             Ok(compacted) => {
@@ -95,9 +114,6 @@ pub(super) fn make_room(database: &mut Database, hub: &Hub) {
                 break;
             }
         }
-    }
-    if let Err(error) = give_back(&database.connection) {
-        tracing::debug!(%error, "free pages of the database are not given back");
     }
 }
 
@@ -157,7 +173,7 @@ pub(super) fn probe(database: &mut Database, hub: &Hub) -> Result<(), CommitErro
     const SQL: &str = "INSERT INTO meta VALUES ('probe', 1) ON CONFLICT DO UPDATE SET value = 1 - value";
     let written = loop {
         match database.connection.execute(SQL, []) {
-            Err(error) if disk_is_full(&error) && release(database, 0) => make_room(database, hub),
+            Err(error) if disk_is_full(&error) && release(database, 0) => make_room(database, hub, false),
             written => break written,
         }
     };

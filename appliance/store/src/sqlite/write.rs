@@ -111,8 +111,7 @@ fn obey(database: &mut Database, command: Command, hub: &Hub) {
 }
 
 fn write_batch(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub) {
-    let bytes: usize = batch.iter().map(|commit| commit.op.value().len()).sum();
-    let budget = short::before(database, hub, bytes);
+    let budget = short::before(database, hub, batch);
     match try_batch(database, batch, budget, hub) {
         Ok(()) => {}
         Err(error) if short::disk_is_full(&error) => without_room(database, batch, hub, &error),
@@ -164,7 +163,7 @@ fn without_room(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub, err
         let tried = loop {
             match try_batch(database, &mut one, ChangeBudget::default(), hub) {
                 Err(error) if short::disk_is_full(&error) && short::release(database, bytes) => {
-                    short::make_room(database, hub);
+                    short::make_room(database, hub, false);
                 }
                 tried => break tried,
             }
