@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use crate::{
     CommitError, Event, EventKind, GroupResource, Guard, Key, Memory, OBJECT_BYTES_MAX, Op, Position, Range, ReadError,
-    Revision, Store, WatchError,
+    RecordedTime, Revision, Store, WatchError,
 };
 
 /// One place where a store is kept.
@@ -80,6 +80,10 @@ macro_rules! conformance {
             #[test]
             fn revisions_go_on_after_a_restart() {
                 run(super::revisions_go_on_after_a_restart($new));
+            }
+            #[test]
+            fn what_was_recorded_of_time_outlives_the_process() {
+                run(super::what_was_recorded_of_time_outlives_the_process($new));
             }
             #[test]
             fn a_slow_watcher_is_cut_off_and_resumes() {
@@ -249,6 +253,19 @@ async fn revisions_go_on_after_a_restart(backend: &impl Backend) {
     let store = backend.open();
     assert_eq!(store.current(), deleted);
     assert_eq!(store.commit(create("a", "1"), vec![]).await.unwrap(), Revision(deleted.0 + 1));
+}
+
+async fn what_was_recorded_of_time_outlives_the_process(backend: &impl Backend) {
+    let store = backend.open();
+    assert_eq!(store.recorded_time(), RecordedTime::default(), "a new store knows no time");
+    let at = store.commit(create("a", "1"), vec![]).await.unwrap();
+    for time in [RecordedTime { newest_ms: 2_000, age_ms: 60 }, RecordedTime { newest_ms: 1_000, age_ms: 120 }] {
+        store.record_time(time).await.unwrap();
+        assert_eq!(store.recorded_time(), time, "as it was said, though it is earlier than before");
+    }
+    assert_eq!(store.current(), at, "it takes no revision");
+    drop(store);
+    assert_eq!(backend.open().recorded_time(), RecordedTime { newest_ms: 1_000, age_ms: 120 });
 }
 
 async fn a_slow_watcher_is_cut_off_and_resumes(backend: &impl Backend) {

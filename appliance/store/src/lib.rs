@@ -26,7 +26,7 @@
 //! with a reserve ([`StoreRoom`]).
 //!
 //! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, and no
-//! clock but the one that flushes are timed by ([`Flushes`]). The futures need no runtime of a certain kind: the work is done by threads of the store.
+//! clock but the one that flushes are timed by ([`Flushes`]); times are what the caller says ([`RecordedTime`]). The futures need no runtime of a certain kind: the work is done by threads of the store.
 //!
 //! A second backend, [`memory`], does the same without file and threads, for simulations that kill
 //! the process at every write.
@@ -41,6 +41,7 @@ mod hub;
 mod lineage;
 pub mod memory;
 mod reads;
+mod recorded;
 mod reserve;
 mod room;
 mod seal;
@@ -56,6 +57,7 @@ pub use flushes::{FLUSH_BOUNDS_US, Flushes};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
 pub use lineage::{Epoch, Lineage};
 pub use memory::Memory;
+pub use recorded::RecordedTime;
 pub use room::{DiskBytes, LookAtDisk, Spending, StorageStanding, StoreRoom};
 pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
 pub use sqlite::{Resealed, Restored, Restoring, Snapshot, disk_is_full, disk_is_full_at_start, restore, revision_of};

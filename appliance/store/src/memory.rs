@@ -24,6 +24,7 @@ use bytes::Bytes;
 use crate::error::{CommitError, ReadError};
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage, first_revision};
+use crate::recorded::RecordedTime;
 use crate::types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
 
 /// What a fault makes its operation wait for; one that never ends is a process that has died.
@@ -98,6 +99,10 @@ impl Memory {
         self.lock().lineage.clone()
     }
 
+    pub(crate) fn recorded(&self) -> RecordedTime {
+        self.lock().recorded
+    }
+
     /// An object as it stands, without faults and without a store.
     pub fn peek(&self, key: &Key) -> Option<Object> {
         self.lock().object(key)
@@ -112,6 +117,7 @@ impl Memory {
 #[derive(Clone, Debug)]
 struct State {
     lineage: Lineage,
+    recorded: RecordedTime,
     revision: Revision,
     compacted: Revision,
     compacted_kinds: BTreeMap<GroupResource, Revision>,
@@ -124,6 +130,7 @@ impl Default for State {
     fn default() -> Self {
         Self {
             lineage: Lineage::new(1, 1),
+            recorded: RecordedTime::default(),
             revision: Revision(0),
             compacted: Revision(0),
             compacted_kinds: BTreeMap::new(),
@@ -350,6 +357,11 @@ impl Opened {
             return Err(CommitError::Database("the medium failed after the change".to_owned()));
         }
         Ok(event.revision)
+    }
+
+    /// Never refused: it is no change that anybody waits for.
+    pub(crate) fn record_time(&self, time: RecordedTime) {
+        self.memory.lock().recorded = time;
     }
 
     pub(crate) fn compact(&self, kind: Option<&GroupResource>, through: Revision) -> Revision {

@@ -2,7 +2,7 @@
 //! the SQLite file that a process serves from, and [`Memory`] for simulations.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::oneshot;
 
@@ -13,6 +13,7 @@ use crate::hub::Hub;
 use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
 use crate::reads::Reads;
+use crate::recorded::RecordedTime;
 use crate::room::{Spending, StorageStanding, StoreRoom};
 use crate::seal::{KeyId, Keyring};
 use crate::sqlite::{self, Command, Commit, Resealed, ScrubStep, Snapshot, Sqlite};
@@ -34,6 +35,7 @@ struct Inner {
     backend: Backend,
     hub: Arc<Hub>,
     lineage: Lineage,
+    recorded: Mutex<RecordedTime>,
 }
 
 #[derive(Debug)]
@@ -67,8 +69,8 @@ impl Store {
         room: Option<Arc<StoreRoom>>,
     ) -> Result<Self, OpenError> {
         let (sqlite, hub) = Sqlite::open(path, durability, keyring, room)?;
-        let lineage = sqlite.lineage.clone();
-        Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub, lineage }) })
+        let (lineage, recorded) = (sqlite.lineage.clone(), Mutex::new(sqlite.recorded));
+        Ok(Self { inner: Arc::new(Inner { backend: Backend::Sqlite(sqlite), hub, lineage, recorded }) })
     }
 
     /// The key without which the database cannot be opened; none where nothing in it is sealed, or where
@@ -81,8 +83,27 @@ impl Store {
     /// would not hear of changes.
     pub fn in_memory(memory: &Memory) -> Self {
         let (opened, hub) = Opened::new(memory);
-        let lineage = memory.lineage();
-        Self { inner: Arc::new(Inner { backend: Backend::Memory(opened), hub, lineage }) }
+        let (lineage, recorded) = (memory.lineage(), Mutex::new(memory.recorded()));
+        Self { inner: Arc::new(Inner { backend: Backend::Memory(opened), hub, lineage, recorded }) }
+    }
+
+    /// What was recorded of time, last of all by this process.
+    pub fn recorded_time(&self) -> RecordedTime {
+        *self.inner.recorded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps these times in the place of what was recorded before. They are no change of an object and take no revision.
+    /// When this returns `Ok`, they are on disk.
+    pub async fn record_time(&self, time: RecordedTime) -> Result<(), CommitError> {
+        match &self.inner.backend {
+            Backend::Sqlite(sqlite) => {
+                let answered = command(sqlite, |answer| Command::RecordTime { time, answer }).await;
+                answered.unwrap_or(Err(CommitError::Closed))?;
+            }
+            Backend::Memory(opened) => opened.record_time(time),
+        }
+        *self.inner.recorded.lock().unwrap_or_else(PoisonError::into_inner) = time;
+        Ok(())
     }
 
     /// Who this store is, and its restores.

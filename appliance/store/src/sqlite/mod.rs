@@ -8,8 +8,9 @@
 //! log(revision PRIMARY KEY, grp, resource, namespace, name, op, previous, value, sealed)
 //! object(grp, resource, namespace, name PRIMARY KEY) -> revision
 //! meta(key) -> value      -- schema, revision (the counter), compacted, the same for kinds with a
-//!                         -- shorter history, store (who this is); seal, sealing (key ids), resealed,
-//!                         -- scrub, one row for each kind that is sealed
+//!                         -- shorter history, store (who this is), newest_ms and age_ms (what was
+//!                         -- recorded of time; absent until it was); seal, sealing (key ids),
+//!                         -- resealed, scrub, one row for each kind that is sealed
 //! epoch(number) -> timeline, continues, began, began_ms   -- one row for the making and each restore
 //! ```
 //!
@@ -37,13 +38,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OptionalExtension as _};
 use tokio::sync::mpsc;
 
 use crate::durability::Durability;
 use crate::error::OpenError;
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage};
+use crate::recorded::RecordedTime;
 use crate::room::StoreRoom;
 use crate::seal::{KeyId, Keyring};
 use crate::types::{GroupResource, Revision};
@@ -136,6 +138,8 @@ pub(crate) struct Sqlite {
     pub(crate) reads: Option<mpsc::Sender<ReadJob>>,
     pub(crate) path: PathBuf,
     pub(crate) lineage: Lineage,
+    /// As of the opening.
+    pub(crate) recorded: RecordedTime,
     pub(crate) room: Option<Arc<StoreRoom>>,
     threads: Vec<JoinHandle<()>>,
     _lock: File,
@@ -161,6 +165,7 @@ impl Sqlite {
         let current = meta(connection, "revision").map_err(database)?;
         let compacted = meta(connection, "compacted").map_err(database)?;
         let lineage = lineage(connection).map_err(database)?;
+        let recorded = recorded(connection).map_err(database)?;
         let hub = Arc::new(Hub::new(current, compacted));
         for (kind, compacted) in compacted_kinds(connection).map_err(database)? {
             hub.set_compacted(Some(&kind), compacted);
@@ -181,7 +186,7 @@ impl Sqlite {
             threads.push(spawn("store-reader", move || run_reader(database, &queue))?);
         }
         let (commands, reads, path) = (Some(commands), Some(reads), path.to_owned());
-        Ok((Self { commands, reads, path, lineage, room, threads, _lock: lock }, hub))
+        Ok((Self { commands, reads, path, lineage, recorded, room, threads, _lock: lock }, hub))
     }
 
     pub(crate) fn needs_key(path: &Path) -> Result<Option<KeyId>, OpenError> {
@@ -274,6 +279,15 @@ fn lineage(connection: &Connection) -> rusqlite::Result<Lineage> {
 
 fn meta(connection: &Connection, key: &str) -> rusqlite::Result<Revision> {
     connection.prepare_cached("SELECT value FROM meta WHERE key = ?1")?.query_row([key], |row| row.get(0).map(revision))
+}
+
+/// What was recorded of time.
+fn recorded(connection: &Connection) -> rusqlite::Result<RecordedTime> {
+    let value = |key: &str| {
+        let found = connection.query_row("SELECT value FROM meta WHERE key = ?1", [key], |row| row.get::<_, i64>(0));
+        found.optional().map(Option::unwrap_or_default)
+    };
+    Ok(RecordedTime { newest_ms: value("newest_ms")?, age_ms: value("age_ms")? })
 }
 
 /// Up to where the history is gone: of all kinds, or of one.

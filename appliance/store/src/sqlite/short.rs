@@ -177,11 +177,6 @@ pub(super) fn probe(database: &mut Database, hub: &Hub) -> Result<(), CommitErro
             written => break written,
         }
     };
-    let failure = written.as_ref().err().map(super::in_words);
-    note(database, failure.clone());
-    match failure {
-        None => Ok(()),
-        Some(words) if written.as_ref().is_err_and(disk_is_full) => Err(CommitError::Full(words)),
-        Some(words) => Err(CommitError::Database(words)),
-    }
+    note(database, written.as_ref().err().map(super::in_words));
+    written.map(drop).map_err(|error| write::refusal(&error))
 }

@@ -13,6 +13,7 @@ use super::read::Stored;
 use super::{Database, compacted, compacted_name, in_words, integer, meta, reseal, revision, scrub, short};
 use crate::error::{CommitError, ResealError};
 use crate::hub::Hub;
+use crate::recorded::RecordedTime;
 use crate::room::{ChangeBudget, Spending};
 use crate::seal::Keyring;
 use crate::types::{Event, EventKind, GroupResource, Guard, Key, Op, Revision};
@@ -42,6 +43,11 @@ pub(crate) enum Command {
         through: Revision,
         answer: oneshot::Sender<Result<Revision, CommitError>>,
     },
+    /// Keeps what is said of time in the place of what was recorded before.
+    RecordTime {
+        time: RecordedTime,
+        answer: oneshot::Sender<Result<(), CommitError>>,
+    },
     /// Seals the next values by the keyring's first key.
     Reseal {
         answer: oneshot::Sender<Result<reseal::ResealStep, ResealError>>,
@@ -69,9 +75,11 @@ pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hu
                     bytes += commit.op.value().len();
                     batch.push(commit);
                 }
-                Command::Compact { .. } | Command::Reseal { .. } | Command::Scrub { .. } | Command::Probe { .. } => {
-                    other = Some(command);
-                }
+                Command::Compact { .. }
+                | Command::RecordTime { .. }
+                | Command::Reseal { .. }
+                | Command::Scrub { .. }
+                | Command::Probe { .. } => other = Some(command),
             }
             if other.is_none() && batch.len() < BATCH_MAX && bytes < BATCH_BYTES {
                 next = queue.try_recv().ok();
@@ -101,6 +109,10 @@ fn obey(database: &mut Database, command: Command, hub: &Hub) {
                 }
             }
             answer_to(answer, result.map_err(|error| CommitError::Database(error.to_string())));
+        }
+        Command::RecordTime { time, answer } => {
+            let recorded = record_time(&mut database.connection, time);
+            answer_to(answer, recorded.map_err(|error| refusal(&error)));
         }
         Command::Reseal { answer } => answer_to(answer, reseal::step(database)),
         Command::Scrub { free_bytes, answer } => {
@@ -177,17 +189,31 @@ fn without_room(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub, err
 /// The database fails, and even what matters cannot be stored.
 fn refuse(database: &Database, batch: &mut Vec<Commit>, error: &rusqlite::Error) {
     tracing::error!(%error, changes = batch.len(), "cannot write to the database");
-    let words = in_words(error);
-    short::note(database, Some(words.clone()));
-    let told = if short::disk_is_full(error) { CommitError::Full } else { CommitError::Database };
+    short::note(database, Some(in_words(error)));
     for commit in batch.drain(..) {
-        answer_to(commit.answer, Err(told(words.clone())));
+        answer_to(commit.answer, Err(refusal(error)));
     }
+}
+
+/// What is said of a failure of the database.
+pub(super) fn refusal(error: &rusqlite::Error) -> CommitError {
+    let words = in_words(error);
+    if short::disk_is_full(error) { CommitError::Full(words) } else { CommitError::Database(words) }
 }
 
 fn answer_to<T>(answer: oneshot::Sender<T>, result: T) {
     // The asker may have gone; what is done stays done.
     drop(answer.send(result));
+}
+
+fn record_time(connection: &mut Connection, time: RecordedTime) -> rusqlite::Result<()> {
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    for (key, value) in [("newest_ms", time.newest_ms), ("age_ms", time.age_ms)] {
+        transaction
+            .prepare_cached("INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value")?
+            .execute(params![key, value])?;
+    }
+    transaction.commit()
 }
 
 struct Applied {
