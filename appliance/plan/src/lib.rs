@@ -12,9 +12,11 @@
 //! - [`skew`]: how old boot images are, and whether that stops an upgrade
 //! - [`admission`]: how many hosts are worked on at a time
 //! - [`backoff`]: when a failed step is tried again
+//! - [`clock`]: whether the appliance's clock may be right, and what is counted without it
 
 pub mod admission;
 pub mod backoff;
+pub mod clock;
 pub mod disk;
 pub mod evidence;
 pub mod group;

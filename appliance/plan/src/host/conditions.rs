@@ -8,6 +8,7 @@
 //! | Ready | the same, without error | NotProvisioned, Error, Detached |
 //! | Progressing | states that work, by their word | NotProgressing, Detached |
 //! | DestructionHeld | all states, while the [gate] is shut | NotHeld, after that |
+//! | ClockDoubtful | all states, while the appliance's clock may be wrong: BeforeBuild, BehindStore | ClockRight, after that |
 //! | Uncleaned | all states, from a tombstone's sight to the cleaning of its disk | Cleaned, after that |
 //! | UniqueIdentity | after it was false | SharedUUID |
 //! | IdentityChanged | another machine boots as the host, and is refused | SameMachine, after that |
@@ -41,6 +42,8 @@ use crate::{
 /// Nothing is destroyed on the host for now.
 const HELD: &str = "DestructionHeld";
 
+/// The appliance's clock may be wrong.
+const CLOCK: &str = "ClockDoubtful";
 /// An earlier host of the machine left a disk as it was.
 const UNCLEANED: &str = "Uncleaned";
 /// Nothing speaks against its being one machine, and the one that it was.
@@ -113,6 +116,7 @@ pub(super) fn conditions(memory: &HostMemory, seen: &Seen, reason: &Reason) -> V
         None if was(TENANT) => conditions.push(Condition::new(TENANT, true, "SameTenant", "")),
         None => {}
     }
+    conditions.extend(clock_doubtful(seen, was(CLOCK)));
     conditions.extend(agent_network(seen));
     conditions.extend(overrides::condition(memory, was(overrides::TYPE)));
     conditions.extend(session(memory, was(SESSION)));
@@ -242,6 +246,13 @@ fn session(memory: &HostMemory, was: bool) -> Option<Condition> {
         return Some(Condition::new(SESSION, false, "NoneFree", NONE_FREE));
     }
     was.then(|| Condition::new(SESSION, true, "Free", ""))
+}
+
+fn clock_doubtful(seen: &Seen, was: bool) -> Option<Condition> {
+    if let Some(doubt) = seen.clock {
+        return Some(Condition::new(CLOCK, true, doubt.word(), doubt.to_string()));
+    }
+    was.then(|| Condition::new(CLOCK, false, "ClockRight", ""))
 }
 
 fn has_os(memory: &HostMemory) -> bool {

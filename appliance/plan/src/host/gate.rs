@@ -7,10 +7,11 @@
 //! |---|---|---|---|
 //! | the owner's lock (annotation `firesteel.dev/lock`) | one host | is given up at its next safe point | `firesteel unlock` |
 //! | a [halt](crate::host::Halt) of the fleet | every host | holds at its next safe point | `firesteel resume` |
+//! | a [doubt](crate::clock) of the appliance's clock | every host | holds at its next safe point | the right time, or `firesteel accept-clock` |
 //! | [claimants]: more than one machine claims to be the host | one host | holds at its next safe point, and is not judged | the BMC, or `firesteel settle` |
 //!
-//! Behind a halt nothing else waits: a host is inspected, switched and released as if the gate were open. A locked
-//! host is also not taken from its OS for the sake of a change that is not made. Neither is a failure.
+//! Behind a halt and a doubted clock nothing else waits: a host is inspected, switched and released as if the gate were open.
+//! A locked host is also not taken from its OS for the sake of a change that is not made. Neither is a failure.
 //!
 //! A host that is [frozen](crate::host::Frozen) is another matter: nothing can be under way there, and only that
 //! host's owner can say what becomes of its disks.
@@ -44,6 +45,8 @@ pub enum ShutBy {
     Lock,
     /// A person stopped the whole fleet.
     Halt,
+    /// The appliance's clock may be wrong.
+    Clock,
     /// More than one machine claims to be the host.
     Claimants,
 }
@@ -55,6 +58,7 @@ impl ShutBy {
         match self {
             Self::Lock => "Locked",
             Self::Halt => "FleetHalted",
+            Self::Clock => "ClockDoubtful",
             Self::Claimants => "SecondClaimant",
         }
     }
@@ -65,7 +69,8 @@ impl ShutBy {
 pub fn shut(memory: &HostMemory, seen: &Seen) -> Option<Shut> {
     let claimed = || claimants::contest(memory, seen).map(|text| Shut { by: ShutBy::Claimants, text });
     let halt = || seen.halt.as_ref().map(|halt| Shut { by: ShutBy::Halt, text: halt.to_string() });
-    lock(&seen.host.metadata).or_else(halt).or_else(claimed)
+    let clock = || seen.clock.map(|doubt| Shut { by: ShutBy::Clock, text: doubt.to_string() });
+    lock(&seen.host.metadata).or_else(halt).or_else(clock).or_else(claimed)
 }
 
 /// The owner's lock, if there is one.

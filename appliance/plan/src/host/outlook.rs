@@ -4,7 +4,7 @@
 //! | outlook | host |
 //! |---|---|
 //! | done | rests without error; or its owner paused or detached it |
-//! | progressing | works and came on within its limit; waits for a slot or behind a [halt](crate::host::Halt); is tried again by itself |
+//! | progressing | works and came on within its limit; waits for a slot, behind a [halt](crate::host::Halt) or for the clock; is tried again by itself |
 //! | will not finish | somebody has to do something first: the BMC refuses the login, an edit is awaited, something named is missing, a disk is frozen or locked by its owner, or it stands still beyond its limit |
 //!
 //! "Will not finish" is no state: when what is in the way goes, the host goes on and its outlook with it.
@@ -79,7 +79,7 @@ pub fn prospect(memory: &HostMemory, seen: &Seen) -> Prospect {
         return Prospect::Is(Outlook::Done);
     }
     if is_held_up(memory, seen) {
-        // A halt ends for all when somebody has seen what is wrong; a lock of its owner stays.
+        // A halt ends for all when somebody has seen what is wrong, and a clock is set; a lock of its owner stays.
         let is_locked = gate::lock(&seen.host.metadata).is_some();
         return Prospect::Is(if is_locked { Outlook::WillNotFinish } else { Outlook::Progressing });
     }

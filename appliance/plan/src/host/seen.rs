@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     admission::Offer,
+    clock::ClockDoubt,
     disk::Cleaned,
     evidence::ShownReceipt,
     host::{
@@ -69,6 +70,8 @@ pub struct Seen {
     pub netboot: NetbootSeen,
     /// Somebody stopped all destruction, on every host.
     pub halt: Option<Halt>,
+    /// Why the appliance's clock is not believed.
+    pub clock: Option<ClockDoubt>,
     /// Whether the host may take a slot in this step.
     pub slot: Offer,
     /// The erasure whose receipts say what it came to, of those since the appliance started: attempt and plan.
@@ -119,6 +122,7 @@ impl Seen {
             shared_uuid: None,
             netboot: NetbootSeen::default(),
             halt: None,
+            clock: None,
             slot: Offer::Free,
             graded: None,
         }

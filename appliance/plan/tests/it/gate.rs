@@ -131,3 +131,48 @@ fn power_and_reboots_are_not_held() {
     assert!(cycles > 0);
     assert_eq!(held(&world).map(|(status, ..)| status), Some(ConditionStatus::True), "said on every host");
 }
+
+/// Receipts and deadlines of a clock that is wrong are wrong, so nothing is destroyed by it.
+#[test]
+fn while_the_clock_is_doubted_a_host_goes_as_far_as_its_disk() {
+    let mut world = World::new();
+    world.doubt_clock();
+    world.run();
+    assert_eq!(world.state(), S::Provisioning);
+    assert_eq!(plans(&world, |plan| *plan == PlanKind::Inspect), 1, "inspection goes on");
+    assert_eq!(plans(&world, PlanKind::destroys), 0);
+    assert!(world.memory().failure.is_none(), "a clock is no failure of the host");
+    assert!(world.reason().contains("clock") && world.reason().contains("accept-clock"), "{}", world.reason());
+    assert_eq!(held(&world).map(|(status, reason, _)| (status, reason)), said(ConditionStatus::True, "ClockDoubtful"));
+    assert_eq!(doubted(&world), said(ConditionStatus::True, "BehindStore"));
+    assert_eq!(world.events.iter().filter(|event| event.reason == "ClockDoubtful").count(), 1, "said once");
+    world.seen.clock = None;
+    world.run();
+    assert_eq!(world.state(), S::Provisioned, "{}", world.reason());
+    assert_eq!(doubted(&world), said(ConditionStatus::False, "ClockRight"));
+}
+
+/// A person's word is shown before the clock, and one does not end the other.
+#[test]
+fn a_halt_and_a_doubted_clock_hold_each_for_itself() {
+    let mut world = World::new();
+    world.halt();
+    world.doubt_clock();
+    world.run();
+    assert!(world.reason().contains("halted by ann"), "{}", world.reason());
+    world.seen.halt = None;
+    world.pass(60);
+    report(&mut world);
+    world.step();
+    assert!(world.reason().contains("accept-clock"), "{}", world.reason());
+    assert_eq!(plans(&world, PlanKind::destroys), 0);
+}
+
+fn said(status: ConditionStatus, reason: &str) -> Option<(ConditionStatus, String)> {
+    Some((status, reason.to_owned()))
+}
+
+fn doubted(world: &World) -> Option<(ConditionStatus, String)> {
+    let status = world.seen.host.status.as_ref()?;
+    find_condition(&status.conditions, "ClockDoubtful").map(|found| (found.status, found.reason.clone()))
+}

@@ -48,6 +48,8 @@ pub(crate) enum Happening {
     External(bool),
     Slots(bool),
     Halt(bool),
+    /// The appliance's clock is doubted.
+    Clock(bool),
     /// Another machine claims the attempt of the bound agent.
     Claim,
     /// A claimant is heard.
@@ -83,6 +85,7 @@ pub(crate) fn happening() -> impl Strategy<Value = Happening> {
         1 => any::<bool>().prop_map(H::External),
         1 => any::<bool>().prop_map(H::Slots),
         1 => any::<bool>().prop_map(H::Halt),
+        1 => any::<bool>().prop_map(H::Clock),
         1 => Just(H::Claim),
         1 => (0_u8..2).prop_map(H::ClaimHeard),
         1 => Just(H::Delete),
@@ -176,6 +179,8 @@ pub(crate) fn happen(world: &mut World, what: &Happening) {
         Happening::Slots(false) => world.seen.slot = Offer::Full { busy: 20, ahead: 1 },
         Happening::Halt(true) => world.halt(),
         Happening::Halt(false) => world.seen.halt = None,
+        Happening::Clock(true) => world.doubt_clock(),
+        Happening::Clock(false) => world.seen.clock = None,
         Happening::Claim => claim(world),
         Happening::ClaimHeard(which) => {
             let key = ["aa", "bb"][usize::from(*which)].to_owned();
@@ -294,7 +299,8 @@ proptest! {
                 let paused = world.seen.host.metadata.annotations.contains_key(annotations::PAUSED);
                 let locked = world.seen.host.metadata.annotations.contains_key(annotations::LOCK);
                 let step = world.step();
-                let shut = again.halt.is_some() || locked || contest(&before, &again).is_some();
+                let stopped = again.halt.is_some() || again.clock.is_some();
+                let shut = stopped || locked || contest(&before, &again).is_some();
                 check(&before, &step, paused, shut)?;
                 check_guards(&again, &step)?;
                 let mut same = again;
@@ -310,6 +316,7 @@ proptest! {
         world.agent_works = true;
         world.seen.slot = Offer::Free;
         world.seen.halt = None;
+        world.seen.clock = None;
         world.seen.host.metadata.annotations.clear();
         world.delete();
         if let Some(agent) = world.seen.agent.as_mut() {

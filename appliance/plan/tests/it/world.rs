@@ -4,6 +4,7 @@
 use firesteel_contents::DiskContents;
 use firesteel_plan::{
     BootEntry, DiskIdentity, Effect, HostMemory, Seen, Step, boot_entry,
+    clock::ClockDoubt,
     disk::{Cleaned, Grade, Method},
     evidence::{ShownBootEntry, ShownHandOff, ShownReceipt, ShownWrite, Shows},
     host::{
@@ -169,6 +170,10 @@ impl World {
     pub(crate) fn halt(&mut self) {
         let halt = Halt { who: "ann".into(), why: "wrong disks".into(), since: self.now };
         self.seen.halt.get_or_insert(halt);
+    }
+
+    pub(crate) fn doubt_clock(&mut self) {
+        self.seen.clock = Some(ClockDoubt::BehindStore { newest: self.now });
     }
 
     pub(crate) fn delete(&mut self) {
