@@ -43,4 +43,4 @@ pub use seed::{SeedError, seed_archive};
 pub use sighting::{Fetched, GOES_ON_IN, Sighting, Stage, Stall};
 pub use sightings::Sightings;
 pub use text::{KernelArgumentError, KernelArguments};
-pub use token::{Claims, Purpose, SealError, SealedToken, Sealer, TokenError};
+pub use token::{Claims, NO_EXPIRY, Purpose, SealError, SealedToken, Sealer, TokenError};

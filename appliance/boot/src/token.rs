@@ -2,18 +2,22 @@
 //!
 //! A token is `version ‖ nonce ‖ AES-256-GCM(claims)` in base64url. Only the appliance's key opens
 //! it, so the server needs no session, and a client can neither read nor change what it carries.
-//! The clock is the caller's. Neither key nor token has a `Debug` that shows it.
+//! Time is the caller's: seconds of the age of the store, which no clock moves. Neither key nor token has a `Debug` that
+//! shows it.
 //!
 //! ```text
 //! byte  0      version (2; 1 is opened, too); also authenticated
 //!       1..13  nonce, random
-//!      13..    encrypted: purpose (1) ‖ attempt (8, big endian) ‖ expiry (8, Unix seconds)
+//!      13..    encrypted: purpose (1) ‖ attempt (8, big endian) ‖ expiry (8, seconds)
 //!              ‖ length of the boot's seal (1; not in version 1) ‖ seal ‖ subject (UTF-8)
 //!      last 16 authentication tag
 //!
 //! seal: grant (8) ‖ asker (1: 0 by lease, 1 first) ‖ address (16, IPv4 mapped) ‖ SHA-256 of kernel, initramfs and,
 //! where it is known, agent (32 each)
 //! ```
+//!
+//! Earlier programs sealed an expiry in Unix seconds, which is older than any store: such a token of a boot ends with its
+//! attempt. The expiry of an installation's token says nothing ([`NO_EXPIRY`]): its deadline is in the host's journal.
 
 use std::{fmt, net::IpAddr};
 
@@ -28,6 +32,8 @@ use crate::observation::{BootAsker, BootSeal, FileDigest};
 pub const KEY_BYTES: usize = 32;
 /// A host's uid is 36 characters, a MAC 17; the rest is room for names.
 pub const SUBJECT_BYTES_MAX: usize = 128;
+/// Of a token whose deadline is kept elsewhere.
+pub const NO_EXPIRY: u64 = u64::MAX;
 /// What a token of the longest subject takes; anything longer is refused before it is decoded.
 pub const TOKEN_CHARS_MAX: usize =
     (1 + NONCE_LEN + FIXED_BYTES + SEAL_BYTES_MAX + SUBJECT_BYTES_MAX + TAG_BYTES).div_ceil(3) * 4;
@@ -77,7 +83,8 @@ pub struct Claims {
     pub subject: String,
     /// The number of this boot of it.
     pub attempt: u64,
-    pub expires_unix_s: u64,
+    /// At this age of the store.
+    pub expires_s: u64,
     /// What belongs to the boot, where it is one.
     pub boot: Option<BootSeal>,
 }
@@ -163,7 +170,7 @@ impl Sealer {
         let mut body = Vec::with_capacity(FIXED_BYTES + boot.len() + claims.subject.len() + TAG_BYTES);
         body.push(claims.purpose.code());
         body.extend_from_slice(&claims.attempt.to_be_bytes());
-        body.extend_from_slice(&claims.expires_unix_s.to_be_bytes());
+        body.extend_from_slice(&claims.expires_s.to_be_bytes());
         body.push(u8::try_from(boot.len()).map_err(|_| SealError::Seal)?);
         body.extend_from_slice(&boot);
         body.extend_from_slice(claims.subject.as_bytes());
@@ -176,25 +183,25 @@ impl Sealer {
         Ok(SealedToken(URL_SAFE_NO_PAD.encode(bytes)))
     }
 
-    /// The claims of `token`, if it was sealed here, has not expired at `now_unix_s` and is for `purpose`.
-    pub fn open(&self, token: &str, now_unix_s: u64, purpose: Purpose) -> Result<Claims, TokenError> {
+    /// The claims of `token`, if it was sealed here, has not expired at `age_s` and is for `purpose`.
+    pub fn open(&self, token: &str, age_s: u64, purpose: Purpose) -> Result<Claims, TokenError> {
         let claims = self.read(token, purpose)?;
-        if now_unix_s >= claims.expires_unix_s {
+        if age_s >= claims.expires_s {
             return Err(TokenError::Expired);
         }
         Ok(claims)
     }
 
-    /// The claims of a token of ours for `purpose`, whatever the time: for those whose deadline may have been put off.
+    /// The claims of a token of ours for `purpose`, whatever its expiry: for those whose deadline is kept elsewhere.
     pub fn read(&self, token: &str, purpose: Purpose) -> Result<Claims, TokenError> {
         let claims = self.unseal(token)?;
         if claims.purpose == purpose { Ok(claims) } else { Err(TokenError::WrongPurpose) }
     }
 
     /// The claims of a token of either boot purpose: the boot URLs serve both.
-    pub fn open_boot(&self, token: &str, now_unix_s: u64) -> Result<Claims, TokenError> {
-        match self.open(token, now_unix_s, Purpose::Agent) {
-            Err(TokenError::WrongPurpose) => self.open(token, now_unix_s, Purpose::Discovery),
+    pub fn open_boot(&self, token: &str, age_s: u64) -> Result<Claims, TokenError> {
+        match self.open(token, age_s, Purpose::Agent) {
+            Err(TokenError::WrongPurpose) => self.open(token, age_s, Purpose::Discovery),
             result => result,
         }
     }
@@ -273,7 +280,7 @@ fn parse_claims(body: &[u8], version: u8) -> Option<Claims> {
         purpose: Purpose::from_code(purpose)?,
         subject: std::str::from_utf8(subject).ok()?.to_owned(),
         attempt: u64::from_be_bytes(*attempt),
-        expires_unix_s: u64::from_be_bytes(*expires),
+        expires_s: u64::from_be_bytes(*expires),
     })
 }
 
@@ -289,13 +296,7 @@ mod tests {
     }
 
     fn claims() -> Claims {
-        Claims {
-            purpose: Purpose::Agent,
-            subject: "6f1d3a52-uid".into(),
-            attempt: 3,
-            expires_unix_s: 1_000,
-            boot: None,
-        }
+        Claims { purpose: Purpose::Agent, subject: "6f1d3a52-uid".into(), attempt: 3, expires_s: 1_000, boot: None }
     }
 
     fn seal(asker: BootAsker) -> BootSeal {

@@ -13,7 +13,7 @@ use proptest::prelude::*;
 const ENDPOINTS: Endpoints = Endpoints { address: Ipv4Addr::new(10, 77, 0, 1), http_port: 8080, agent_port: 8443 };
 
 fn token() -> SealedToken {
-    let claims = Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 1, expires_unix_s: 9, boot: None };
+    let claims = Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 1, expires_s: 9, boot: None };
     Sealer::new(&[1; 32]).seal(&claims).unwrap()
 }
 

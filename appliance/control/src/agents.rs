@@ -24,7 +24,7 @@ use serde_json::Value;
 
 use crate::{
     Control, HostKey, boot_record, claimants,
-    control::{unix_milliseconds, unix_seconds},
+    control::unix_milliseconds,
     journals::{self, event},
     map,
     pace::Speed,
@@ -97,7 +97,7 @@ impl Control {
     fn claims(&self, token: &str) -> Result<Claims, Refusal> {
         self.config()
             .sealer
-            .open_boot(token, unix_seconds(self.now()))
+            .open_boot(token, self.age_s())
             .map_err(|error| refusal(RefusalReason::BadToken, &format!("{error}: boot again from the network")))
     }
 

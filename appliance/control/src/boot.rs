@@ -12,7 +12,6 @@ use crate::{
     Control, Denied, HostKey, NetworkEvent,
     boot_again::BootAgain,
     boot_record::BootStage,
-    control::unix_seconds,
     discovery::{self, DiscoveryBoot},
     views::NetworkView,
 };
@@ -205,8 +204,8 @@ impl Control {
             (_, Some(boot)) => (Purpose::Discovery, boot.subject, boot.number),
             (_, None) => return Ok(None),
         };
-        let expires_unix_s = unix_seconds(self.now()) + BOOT_TOKEN_S;
-        let mut claims = Claims { purpose, subject, attempt, expires_unix_s, boot: None };
+        let expires_s = self.age_s().saturating_add(BOOT_TOKEN_S);
+        let mut claims = Claims { purpose, subject, attempt, expires_s, boot: None };
         claims.boot = asker.map(|asker| self.seal_boot(&claims, asker));
         Ok(Some((self.config().sealer.seal(&claims)?, claims)))
     }
@@ -219,7 +218,7 @@ impl Control {
         let claims = self
             .config()
             .sealer
-            .open_boot(token, unix_seconds(self.now()))
+            .open_boot(token, self.age_s())
             .map_err(|error| Denied::Token(format!("{error}: boot again from the network")))?;
         if !self.knows_hosts().await {
             return Err(Denied::Internal("the appliance is starting: try again".to_owned()));

@@ -25,6 +25,7 @@ use crate::{
     HostKey,
     boot_watch::{self, BootWatch, UnknownHost},
     catalogue::Streams,
+    clock::{self, StoreClock},
     configs::{ConfigSettings, settings::Origins},
     events,
     first_boots::FirstBoots,
@@ -60,6 +61,7 @@ const START_MAX: Duration = Duration::from_secs(5);
 pub struct Config {
     pub core: Core,
     pub runtime: Arc<dyn Runtime>,
+    pub clock: StoreClock,
     pub images: Arc<dyn Images>,
     pub bmc: Arc<dyn BmcDriver>,
     pub endpoints: Endpoints,
@@ -266,6 +268,7 @@ impl Control {
         tasks.push(runtime.spawn(watched(notes::run(self.clone(), notes_end, stages_end), &failures)));
         tasks.push(runtime.spawn(watched(events::run(self.clone(), events_end), &failures)));
         tasks.push(runtime.spawn(watched(boot_watch::run(self.clone()), &failures)));
+        tasks.push(runtime.spawn(watched(clock::run(self.clone()), &failures)));
         for _ in 0..STEPPERS {
             let control = self.clone();
             tasks.push(runtime.spawn(watched(async move { control.step_forever().await }, &failures)));
@@ -309,6 +312,11 @@ impl Control {
     /// The wall clock.
     pub(crate) fn now(&self) -> Timestamp {
         self.inner.config.runtime.now()
+    }
+
+    /// How old the store is: by this the deadlines of tokens are counted.
+    pub(crate) fn age_s(&self) -> u64 {
+        self.config().clock.age_s()
     }
 
     pub(crate) async fn sleep(&self, duration: Duration) {
@@ -544,11 +552,6 @@ fn watched(
 
 pub(crate) fn key_of(host: &BareMetalHost) -> HostKey {
     HostKey { namespace: host.metadata.namespace.clone(), name: host.metadata.name.clone() }
-}
-
-/// Unix seconds; 0 before 1970.
-pub(crate) fn unix_seconds(at: Timestamp) -> u64 {
-    u64::try_from(at.as_second()).unwrap_or(0)
 }
 
 /// Unix milliseconds; 0 before 1970.

@@ -478,7 +478,7 @@ mod tests {
             purpose: firesteel_boot::Purpose::Discovery,
             subject: subject.into(),
             attempt: 1,
-            expires_unix_s: 1,
+            expires_s: 1,
             boot: None,
         };
         let mac = Mac([0x52, 0x54, 0, 0, 0, 1]);

@@ -1,9 +1,10 @@
 //! What happened to hosts, as events of the API: a channel, so that no step waits for one.
 
-use firesteel_kube::{Occurrence, Recorder, Regarding};
+use firesteel_kube::{Objects, Occurrence, Recorder, Regarding};
 use firesteel_plan::host::{Event, EventKind};
-use firesteel_resources::ObjectMeta;
+use firesteel_resources::{ObjectMeta, provisioning};
 use jiff::Timestamp;
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{Control, HostKey};
@@ -51,6 +52,35 @@ impl Control {
         let happened = Occurrence { regarding, is_warning, reason: reason.to_owned(), message, at: self.now() };
         if self.events().try_send(happened).is_err() {
             tracing::warn!(%name, reason, "too many events are waiting: one is in the log alone");
+        }
+    }
+}
+
+impl Control {
+    /// Has an event written about the Provisioning object: of what concerns no host, or all of them.
+    pub(crate) async fn tell_of_network(&self, reason: &str, is_warning: bool, message: String) {
+        if !self.config().tells_events {
+            return;
+        }
+        let objects = Objects::<Value>::new(&self.config().core, "metal3.io", "Provisioning");
+        let found = match objects {
+            Ok(objects) => objects.get("", provisioning::SINGLETON).await,
+            Err(status) => Err(status),
+        };
+        match found {
+            Ok(None) => {}
+            Ok(Some(object)) => {
+                let metadata = ObjectMeta {
+                    name: provisioning::SINGLETON.to_owned(),
+                    uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
+                    ..ObjectMeta::default()
+                };
+                let about = regarding("metal3.io/v1alpha1", "Provisioning", &metadata);
+                self.tell_about(about, reason, is_warning, message);
+            }
+            Err(status) => {
+                tracing::warn!(error = %status.message, reason, "could not write an event of the Provisioning object");
+            }
         }
     }
 }

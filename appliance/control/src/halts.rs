@@ -56,8 +56,9 @@ impl Halts {
 impl Control {
     /// Why nothing may be destroyed on this host now, as its agent is told.
     pub(crate) fn hold_of(&self, key: &HostKey) -> Option<String> {
+        let doubt = self.config().clock.doubt().map(|doubt| doubt.to_string());
         let views = self.views();
-        views.halts.hold().or_else(|| match views.hosts.get(key) {
+        views.halts.hold().or(doubt).or_else(|| match views.hosts.get(key) {
             Some(view) if view.boot_entry.is_some() => view.shut.clone(),
             Some(_) | None => Some(NOT_LOOKED.to_owned()),
         })

@@ -2,7 +2,10 @@
 
 use firesteel_boot::{BootEntry, DiskProbe};
 use firesteel_kube::{Part, Status};
-use firesteel_plan::{self as plan, HostMemory, Step, host::IssuedPlan};
+use firesteel_plan::{
+    self as plan, HostMemory, Step,
+    host::{IssuedPlan, State},
+};
 use firesteel_resources::{
     BareMetalHost, HostJournal,
     bare_metal_host::annotations::{ANY_ADDRESS, BOOT_ADDRESS},
@@ -17,6 +20,7 @@ use crate::{
     Control, HostKey,
     control::key_of,
     hand_off::promised_by,
+    instances,
     journals::{self, event},
     metrics::Standing,
     pools::Member,
@@ -127,6 +131,8 @@ impl Control {
             status.note(event(now, step.memory.attempt, name, detail));
             tracing::info!(host = %journal.metadata.name, attempt = step.memory.attempt, from = %from, to = %to, reason = %step.reason.text, "state");
         }
+        let is_just_done = before.state == State::Provisioning && step.memory.state == State::Provisioned;
+        instances::count_token(&mut journal.status, is_just_done, self.age_s());
         if journal.status == old { Ok(journal) } else { self.inner.journals.store(&journal).await }
     }
 

@@ -3,19 +3,22 @@
 //! *Config fetched* and *running* are two events. The config carries a nonce that only this appliance can
 //! make and that only who fetched the config can know; a unit in the real root sends it back. That
 //! ends the instance token. Where the first boot fails before that, a unit in the initramfs says so with the token.
+//!
+//! The token's deadline is counted in the host's journal, by the age of the store ([`firesteel_plan::clock`]): a clock that
+//! is wrong neither ends a token nor has it live on.
 
 use std::net::IpAddr;
 
-use firesteel_boot::{Claims, Purpose};
+use firesteel_boot::{Claims, NO_EXPIRY, Purpose};
 use firesteel_ignition as ignition;
-use firesteel_resources::host_journal::{FirstBootFailure, HostJournalStatus, InstanceRecord};
-use jiff::Timestamp;
+use firesteel_plan::clock::is_over;
+use firesteel_resources::host_journal::{FirstBootFailure, HostJournalStatus, InstanceRecord, TokenCount};
+use jiff::SignedDuration;
 use ring::hmac;
 
 use crate::{
     Control, Denied, HostKey,
     console::ConsoleText,
-    control::unix_seconds,
     journals::{self, event},
 };
 
@@ -28,6 +31,15 @@ const FAILURE_KEPT_BYTES_MAX: usize = 4 << 10;
 
 /// What a host's config gets from the appliance.
 pub(crate) const FILES: [&str; 2] = ["/etc/firesteel/instance.json", "/etc/firesteel/ca.crt"];
+
+/// What the deadline of a token is counted by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct TokenAge {
+    /// The age of the store now, in seconds.
+    pub(crate) age_s: u64,
+    /// How long a token is honoured.
+    pub(crate) life: SignedDuration,
+}
 
 /// What a token still opens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,14 +56,13 @@ pub(crate) enum Standing {
 impl Control {
     /// The token that a host's own copy of its stub carries.
     pub(crate) fn instance_token(&self, uid: &str, attempt: u64) -> Result<String, firesteel_boot::SealError> {
-        let claims = Claims {
-            purpose: Purpose::Instance,
-            subject: uid.to_owned(),
-            attempt,
-            expires_unix_s: unix_seconds(self.now() + self.config().configs.token_life),
-            boot: None,
-        };
+        let claims =
+            Claims { purpose: Purpose::Instance, subject: uid.to_owned(), attempt, expires_s: NO_EXPIRY, boot: None };
         self.config().sealer.seal(&claims).map(firesteel_boot::SealedToken::into_string)
+    }
+
+    pub(crate) fn token_age(&self) -> TokenAge {
+        TokenAge { age_s: self.age_s(), life: self.config().configs.token_life }
     }
 
     fn nonce(&self, uid: &str, attempt: u64) -> String {
@@ -127,13 +138,13 @@ impl Control {
         }
         let key = self.views().by_uid.get(&claims.subject).cloned();
         let key = key.ok_or_else(|| Denied::Token("the host of this token is gone".to_owned()))?;
-        let (now, log) = (self.now(), plain(log));
+        let (now, age, log) = (self.now(), self.token_age(), plain(log));
         let last = log.last().cloned().unwrap_or_else(|| "it sent no log".to_owned());
         let changed = self
             .inner
             .journals
             .change(&key, |status| {
-                let standing = standing(status, &claims, now);
+                let standing = standing(status, &claims, age);
                 if matches!(standing, Standing::Ended | Standing::Replaced) {
                     return standing;
                 }
@@ -173,6 +184,18 @@ pub(crate) fn record_of(status: &mut HostJournalStatus, attempt: u64) -> &mut In
     record
 }
 
+/// Counts the token of the host's installation from now on: once for each, and from its end where it was just completed.
+pub(crate) fn count_token(status: &mut HostJournalStatus, is_just_done: bool, age_s: u64) {
+    let Some(attempt) = journals::installation(status) else { return };
+    let fetches = journals::configs_of(status, attempt).is_some_and(|configs| !configs.is_empty());
+    let record = status.instance.as_ref().filter(|record| record.attempt == attempt);
+    let runs = record.is_some_and(|record| record.running_at.is_some());
+    let is_counted = status.token_count.is_some_and(|count| count.attempt == attempt);
+    if fetches && !runs && (is_just_done || !is_counted) {
+        status.token_count = Some(TokenCount { attempt, since_s: age_s });
+    }
+}
+
 /// Takes note of what of a pool was rendered when it was fetched. Of a host that fetches several pools each is kept, by
 /// its newest rendering; names have no spaces.
 pub(crate) fn note_rendered(record: &mut InstanceRecord, rendered: &str) {
@@ -187,8 +210,9 @@ pub(crate) fn has_rendered(all: &str, rendered: &str) -> bool {
     !rendered.is_empty() && all.split(' ').any(|known| known == rendered)
 }
 
-/// Whether an installation of this attempt may still fetch its config.
-pub(crate) fn standing(status: &HostJournalStatus, claims: &Claims, now: Timestamp) -> Standing {
+/// Whether an installation of this attempt may still fetch its config. One that is not counted yet may: the host's next
+/// step begins.
+pub(crate) fn standing(status: &HostJournalStatus, claims: &Claims, age: TokenAge) -> Standing {
     if journals::configs_of(status, claims.attempt).is_none() {
         return Standing::Replaced;
     }
@@ -196,8 +220,9 @@ pub(crate) fn standing(status: &HostJournalStatus, claims: &Claims, now: Timesta
     if record.is_some_and(|record| record.running_at.is_some()) {
         return Standing::Ended;
     }
-    let renewed = record.and_then(|record| record.renewed_until).map_or(0, unix_seconds);
-    if unix_seconds(now) >= claims.expires_unix_s.max(renewed) { Standing::Expired } else { Standing::Open }
+    let count = status.token_count.filter(|count| count.attempt == claims.attempt);
+    let is_expired = count.is_some_and(|count| is_over(count.since_s, age.age_s, age.life));
+    if is_expired { Standing::Expired } else { Standing::Open }
 }
 
 /// The last lines of a log from a host, without what moves a cursor or opens something.
@@ -218,32 +243,76 @@ fn plain(log: &[u8]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "tests")]
+    use jiff::Timestamp;
+
     use super::*;
 
-    fn claims(attempt: u64, expires_unix_s: u64) -> Claims {
-        Claims { purpose: Purpose::Instance, subject: "u".into(), attempt, expires_unix_s, boot: None }
+    /// As an earlier program sealed it under a clock that was wrong: until 2046, or dead since 1970.
+    const SEALED_S: [u64; 3] = [NO_EXPIRY, 2_400_000_000, 100];
+
+    fn claims(attempt: u64, expires_s: u64) -> Claims {
+        Claims { purpose: Purpose::Instance, subject: "u".into(), attempt, expires_s, boot: None }
     }
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
+    fn aged(age_s: u64) -> TokenAge {
+        TokenAge { age_s, life: SignedDuration::from_secs(100) }
+    }
+
+    fn written() -> HostJournalStatus {
+        let plan = serde_json::json!({"plan": {"kind": "write", "configs": ["worker"]}});
+        let memory = serde_json::json!({"attempt": 3, "state": {"name": "provisioning"}, "plan": plan});
+        HostJournalStatus { memory, ..HostJournalStatus::default() }
     }
 
     #[test]
     fn a_token_opens_until_its_deadline_or_until_the_os_runs() {
-        let memory =
-            serde_json::json!({"attempt": 3, "state": {"name": "provisioning"}, "plan": {"plan": {"kind": "write"}}});
-        let mut status = HostJournalStatus { memory, ..HostJournalStatus::default() };
-        let (token, old) = (claims(3, 100), claims(2, 100));
-        assert_eq!(standing(&status, &token, at(99)), Standing::Open);
-        assert_eq!(standing(&status, &token, at(100)), Standing::Expired);
-        assert_eq!(standing(&status, &old, at(1)), Standing::Replaced);
-        record_of(&mut status, 3).renewed_until = Some(at(200));
-        assert_eq!(standing(&status, &token, at(199)), Standing::Open, "its deadline was put off");
-        assert_eq!(standing(&status, &token, at(200)), Standing::Expired);
-        record_of(&mut status, 3).running_at = Some(at(150));
-        assert_eq!(standing(&status, &token, at(160)), Standing::Ended);
-        record_of(&mut status, 4);
-        assert_eq!(standing(&status, &token, at(99)), Standing::Open, "what was said of another installation is gone");
+        for sealed_s in SEALED_S {
+            let mut status = written();
+            let (token, old) = (claims(3, sealed_s), claims(2, sealed_s));
+            assert_eq!(standing(&status, &token, aged(5000)), Standing::Open, "not counted yet");
+            assert_eq!(standing(&status, &old, aged(1)), Standing::Replaced);
+            count_token(&mut status, false, 1000);
+            assert_eq!(standing(&status, &token, aged(1099)), Standing::Open, "{sealed_s}");
+            assert_eq!(standing(&status, &token, aged(1100)), Standing::Expired, "{sealed_s}");
+            assert_eq!(standing(&status, &token, aged(0)), Standing::Open, "a store that was restored is younger");
+            record_of(&mut status, 3).running_at = Some(Timestamp::UNIX_EPOCH);
+            assert_eq!(standing(&status, &token, aged(1050)), Standing::Ended);
+            record_of(&mut status, 4);
+            assert_eq!(standing(&status, &token, aged(1050)), Standing::Open, "that was another installation");
+        }
+    }
+
+    #[test]
+    fn a_token_is_counted_once_for_an_installation_and_from_its_end() {
+        let since = |status: &HostJournalStatus| status.token_count.map(|count| (count.attempt, count.since_s));
+        let mut status = written();
+        count_token(&mut status, false, 10);
+        count_token(&mut status, false, 20);
+        assert_eq!(since(&status), Some((3, 10)), "each step says it again");
+        status.memory = serde_json::json!({"attempt": 3, "state": {"name": "provisioned"},
+            "applied": {"attempt": 3, "configs": ["worker"]}});
+        count_token(&mut status, true, 500);
+        assert_eq!(since(&status), Some((3, 500)), "from the end of the installation");
+        status.memory["attempt"] = 4.into();
+        count_token(&mut status, false, 600);
+        assert_eq!(since(&status), Some((3, 500)), "a later boot changes nothing");
+
+        let counted = |memory: serde_json::Value, runs: bool| {
+            let mut status = HostJournalStatus { memory, ..HostJournalStatus::default() };
+            if runs {
+                record_of(&mut status, 3).running_at = Some(Timestamp::UNIX_EPOCH);
+            }
+            count_token(&mut status, true, 10);
+            status.token_count.is_some()
+        };
+        assert!(counted(status.memory.clone(), false) && !counted(status.memory.clone(), true), "it has its config");
+        for other in [
+            serde_json::json!({"attempt": 3, "state": {"name": "provisioned"}, "applied": {"attempt": 3}}),
+            serde_json::json!({"attempt": 3, "state": {"name": "available"}}),
+            serde_json::Value::Null,
+        ] {
+            assert!(!counted(other.clone(), false), "{other}");
+        }
     }
 
     #[test]
@@ -270,7 +339,7 @@ mod tests {
                 "applied": {"attempt": 3, "configs": ["worker"]}});
             HostJournalStatus { memory, ..HostJournalStatus::default() }
         };
-        let of = |status: &HostJournalStatus, attempt| standing(status, &claims(attempt, 100), at(1));
+        let of = |status: &HostJournalStatus, attempt| standing(status, &claims(attempt, NO_EXPIRY), aged(1));
         for attempt in [3, 5] {
             let provisioned = at_state("provisioned", attempt, "inspect");
             assert_eq!(of(&provisioned, 3), Standing::Open);

@@ -108,17 +108,25 @@ pub(crate) fn state(status: &HostJournalStatus) -> State {
     State::deserialize(&status.memory["state"]).unwrap_or_default()
 }
 
+/// The attempt whose installation is on the disk, or is being put there.
+pub(crate) fn installation(status: &HostJournalStatus) -> Option<u64> {
+    let state = state(status);
+    if state == State::Provisioned {
+        return status.memory["applied"]["attempt"].as_u64();
+    }
+    let writes = state == State::Provisioning && status.memory["plan"]["plan"]["kind"] == "write";
+    writes.then(|| attempt(status))
+}
+
 /// The configs that what this attempt installed was handed over to fetch; `None` where that is not on the disk, nor being
 /// put there. Attempts of later boots that left the disk alone end nothing.
 pub(crate) fn configs_of(status: &HostJournalStatus, installed: u64) -> Option<Vec<String>> {
-    let (state, applied, issued) = (state(status), &status.memory["applied"], &status.memory["plan"]["plan"]);
-    let names = if state == State::Provisioned && applied["attempt"].as_u64() == Some(installed) {
-        &applied["configs"]
-    } else if state == State::Provisioning && attempt(status) == installed && issued["kind"] == "write" {
-        &issued["configs"]
-    } else {
+    if installation(status) != Some(installed) {
         return None;
-    };
+    }
+    let is_done = state(status) == State::Provisioned;
+    let installs = if is_done { &status.memory["applied"] } else { &status.memory["plan"]["plan"] };
+    let names = &installs["configs"];
     Some(names.as_array().into_iter().flatten().filter_map(|name| name.as_str().map(str::to_owned)).collect())
 }
 

@@ -22,8 +22,8 @@
 //! installed, and [`policy`] says which image each set is to have. [`streams`] follows boot image streams; it shares
 //! nothing with the hosts but the store of images, so that it also runs where no machine is served.
 //!
-//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), BMCs
-//! ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and runs all of this
+//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), the clock as the store knows
+//! it ([`StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and runs all of this
 //! unchanged.
 
 mod agents;
@@ -35,6 +35,7 @@ mod boot_record;
 mod boot_watch;
 mod catalogue;
 mod claimants;
+mod clock;
 mod configs;
 mod console;
 mod control;
@@ -78,6 +79,7 @@ use std::fmt;
 
 pub use boot::{BootGrant, BootScript, ScriptKind};
 pub use boot_watch::UnknownHost;
+pub use clock::{AcceptedClock, ClockNotAccepted, StoreClock, log_doubt};
 pub use configs::{ConfigAsk, ConfigRefusal, ConfigSettings, settings::TOKEN_DAYS_DEFAULT};
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};

@@ -89,6 +89,7 @@ impl Control {
         seen.refused_identity.clone_from(&journal.refused_identity);
         seen.claim.clone_from(&journal.claim);
         seen.halt = views.halts.oldest().cloned();
+        seen.clock = self.config().clock.doubt();
         if let Some(view) = views.hosts.get(&key) {
             seen.netboot = self.inner.boot_watch.seen(&view.macs, now);
             let boot = Some(&view.observation).filter(|boot| boot.attempt() == seen.memory.attempt);

@@ -76,6 +76,9 @@ pub struct HostJournalStatus {
     /// What the running OS said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub instance: Option<InstanceRecord>,
+    /// Since when the token of its installation is counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token_count: Option<TokenCount>,
     /// What became of the last wish to put the deadline of its token off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rehandoff: Option<Rehandoff>,
@@ -285,12 +288,19 @@ pub struct InstanceRecord {
     /// What was rendered of each pool that it fetched, at the last time: names with blanks between.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub rendered: String,
-    /// Until when its token is honoured, where that was put off.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub renewed_until: Option<Timestamp>,
     /// Its first boot failed, by its own word.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failed: Option<FirstBootFailure>,
+}
+
+/// The token with which an installation fetches its config is honoured for a time from here on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct TokenCount {
+    /// The attempt that installed it.
+    pub attempt: u64,
+    /// The age of the store at that moment, in seconds: no clock moves it.
+    pub since_s: u64,
 }
 
 /// The answer to one wish.

@@ -16,8 +16,7 @@ const KEY: [u8; 32] = [7; 32];
 
 static SEALED: LazyLock<(Sealer, SealedToken)> = LazyLock::new(|| {
     let sealer = Sealer::new(&KEY);
-    let claims =
-        Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 3, expires_unix_s: 1000, boot: None };
+    let claims = Claims { purpose: Purpose::Agent, subject: "uid".into(), attempt: 3, expires_s: 1000, boot: None };
     let token = sealer.seal(&claims).unwrap();
     (sealer, token)
 });

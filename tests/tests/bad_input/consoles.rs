@@ -76,7 +76,7 @@ async fn what_a_console_says_is_told_without_secrets_and_without_what_moves_a_cu
         purpose: Purpose::Agent,
         subject: "421a9f10-5e2c-4b77-9120-525400010203".to_owned(),
         attempt: 1,
-        expires_unix_s: u64::MAX,
+        expires_s: u64::MAX,
         boot: Some(BootSeal {
             grant: 1_800_000_000_000,
             asker: BootAsker::Leased([10, 77, 0, 100].into()),

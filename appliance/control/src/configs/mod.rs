@@ -28,20 +28,16 @@ use firesteel_ignition::{
     self as ignition, SpecVersion, accept, down,
     render::{self, Additions},
 };
-use firesteel_kube::{Objects, Status};
+use firesteel_kube::Status;
 use firesteel_resources::{
     Secret,
-    meta::ObjectMeta,
-    provisioning,
     secret::{CONFIG_KEY, CONFIG_TYPE},
 };
 use firesteel_wire::hand_off::{Arguments, is_argument};
 use serde_json::Value;
 
 use crate::{
-    Control, HostKey,
-    events::regarding,
-    hand_off,
+    Control, HostKey, hand_off,
     instances::{self, Standing},
     journals::{self, event},
     map, pools,
@@ -224,7 +220,7 @@ impl Control {
     async fn handed_over(&self, asker: &Asker) -> Result<Vec<String>, ConfigRefusal> {
         let journal = self.inner.journals.read(&asker.key).await.map_err(store)?;
         let journal = journal.ok_or(ConfigRefusal::NoHost)?;
-        open(instances::standing(&journal, &asker.claims, self.now()))?;
+        open(instances::standing(&journal, &asker.claims, self.token_age()))?;
         Ok(journals::configs_of(&journal, asker.claims.attempt).unwrap_or_default())
     }
 
@@ -339,13 +335,13 @@ impl Control {
 
     /// On disk before the config leaves.
     async fn fetched(&self, ask: &ConfigAsk<'_>, asker: &Asker, rendered: &str) -> Result<(), ConfigRefusal> {
-        let (now, attempt) = (self.now(), asker.claims.attempt);
+        let (now, age, attempt) = (self.now(), self.token_age(), asker.claims.attempt);
         let name = map::field(ask.name);
         let standing = self
             .inner
             .journals
             .change(&asker.key, |status| {
-                let standing = instances::standing(status, &asker.claims, now);
+                let standing = instances::standing(status, &asker.claims, age);
                 if standing == Standing::Open {
                     let record = instances::record_of(status, attempt);
                     let is_first = record.config_fetched_at.is_none();
@@ -397,23 +393,7 @@ impl Control {
         tracing::warn!(remote = %ask.remote, why = refusal.word(), before, "a config was refused");
         let also = if before == 0 { String::new() } else { format!("; {before} more since the last one told") };
         let text = format!("{} was refused the config {}: {refusal}{also}", ask.remote, map::field(ask.name));
-        let objects: Objects<Value> = match Objects::new(&self.config().core, "metal3.io", "Provisioning") {
-            Ok(objects) => objects,
-            Err(status) => return tracing::warn!(error = %status.message, "telling of a refusal"),
-        };
-        match objects.get("", provisioning::SINGLETON).await {
-            Ok(None) => {}
-            Ok(Some(object)) => {
-                let metadata = ObjectMeta {
-                    name: provisioning::SINGLETON.to_owned(),
-                    uid: object["metadata"]["uid"].as_str().unwrap_or_default().to_owned(),
-                    ..ObjectMeta::default()
-                };
-                let about = regarding("metal3.io/v1alpha1", "Provisioning", &metadata);
-                self.tell_about(about, "ConfigRefused", true, text);
-            }
-            Err(status) => tracing::warn!(error = %status.message, "telling of a refusal"),
-        }
+        self.tell_of_network("ConfigRefused", true, text).await;
     }
 
     /// What every URL of a config of ours begins with; that of managed stubs comes first.

@@ -1,6 +1,6 @@
 //! A later deadline for the token of an installation whose first boot is still to come.
 //!
-//! The token on the disk stays as it is: it names the installation, and until when it is honoured is in the journal.
+//! The token on the disk stays as it is: it names the installation, and since when it is counted is in the journal.
 //! So nothing is written to the host, which may be switched off, and nothing can be lost on the way: the wish is an
 //! annotation, the answer stands in the journal before the annotation goes. (The other way, an agent that puts a new
 //! token onto the disk, would have to boot the host and write to a disk with data on it, for the same end.)
@@ -10,14 +10,14 @@ use firesteel_plan::host::State;
 use firesteel_resources::{
     BareMetalHost,
     bare_metal_host::annotations::REHANDOFF,
-    host_journal::{HostJournalStatus, Rehandoff},
+    host_journal::{HostJournalStatus, Rehandoff, TokenCount},
 };
 use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     Control,
     control::key_of,
-    instances,
+    instances::TokenAge,
     journals::{self, event},
     map,
 };
@@ -26,7 +26,7 @@ impl Control {
     /// Answers the wish of a host's owner, if there is one.
     pub(crate) async fn answer_rehandoff(&self, host: &BareMetalHost) -> Result<(), Status> {
         let Some(asked) = host.metadata.annotation(REHANDOFF).map(map::field) else { return Ok(()) };
-        let (key, now, life) = (key_of(host), self.now(), self.config().configs.token_life);
+        let (key, now, age) = (key_of(host), self.now(), self.token_age());
         let answer = self
             .inner
             .journals
@@ -35,7 +35,7 @@ impl Control {
                 if status.rehandoff.as_ref().is_some_and(|answer| answer.asked == asked) {
                     return None;
                 }
-                Some(answer(status, &asked, now, life))
+                Some(answer(status, &asked, now, age))
             })
             .await?
             .flatten();
@@ -56,11 +56,11 @@ impl Control {
     }
 }
 
-fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, life: SignedDuration) -> Rehandoff {
+fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, age: TokenAge) -> Rehandoff {
     let mut answer = Rehandoff { asked: asked.to_owned(), at: now, ..Rehandoff::default() };
-    match renewed(status, now, life) {
+    match renewed(status, now, age.life) {
         Ok((attempt, until)) => {
-            instances::record_of(status, attempt).renewed_until = Some(until);
+            status.token_count = Some(TokenCount { attempt, since_s: age.age_s });
             answer.until = Some(until);
             status.note(event(now, attempt, "rehandoff", format!("the token is honoured until {until:.0}")));
         }
@@ -74,7 +74,7 @@ fn answer(status: &mut HostJournalStatus, asked: &str, now: Timestamp, life: Sig
     answer
 }
 
-/// The installation's attempt and its new deadline, or why there is none.
+/// The installation's attempt and its new deadline by the clock as it is now, or why there is none.
 fn renewed(status: &HostJournalStatus, now: Timestamp, life: SignedDuration) -> Result<(u64, Timestamp), String> {
     let applied = &status.memory["applied"];
     let installed = applied["attempt"].as_u64().filter(|_| journals::state(status) == State::Provisioned);
@@ -98,6 +98,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::instances;
 
     fn status(state: &str, reports: bool) -> HostJournalStatus {
         let configs = if reports { json!(["worker"]) } else { json!([]) };
@@ -108,22 +109,22 @@ mod tests {
 
     #[test]
     fn a_later_deadline_is_given_to_an_installation_that_waits_and_to_no_other() {
-        let (now, life) = (Timestamp::from_second(1000).unwrap(), SignedDuration::from_secs(500));
+        let now = Timestamp::from_second(1000).unwrap();
+        let age = TokenAge { age_s: 70, life: SignedDuration::from_secs(500) };
         let mut waits = status("provisioned", true);
-        let granted = answer(&mut waits, "a", now, life);
+        let granted = answer(&mut waits, "a", now, age);
         assert_eq!((granted.until.unwrap().as_second(), granted.refused.as_str()), (1500, ""));
-        let record = waits.instance.clone().unwrap();
-        assert_eq!((record.attempt, record.renewed_until), (3, granted.until));
+        assert_eq!(waits.token_count, Some(TokenCount { attempt: 3, since_s: 70 }), "counted from now on");
         assert_eq!(waits.rehandoff.as_ref(), Some(&granted));
 
         for (mut other, why) in [
             (status("deprovisioning", true), "no OS of this appliance"),
             (status("provisioned", false), "fetches nothing"),
         ] {
-            assert!(answer(&mut other, "a", now, life).refused.contains(why));
-            assert_eq!(other.instance, None);
+            assert!(answer(&mut other, "a", now, age).refused.contains(why));
+            assert_eq!(other.token_count, None);
         }
         instances::record_of(&mut waits, 3).running_at = Some(now);
-        assert!(answer(&mut waits, "b", now, life).refused.contains("runs since"));
+        assert!(answer(&mut waits, "b", now, age).refused.contains("runs since"));
     }
 }

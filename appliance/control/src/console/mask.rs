@@ -202,7 +202,7 @@ mod tests {
             purpose: Purpose::Agent,
             subject: "421a9f10-5e2c-4b77-9120-525400010203".to_owned(),
             attempt: 7,
-            expires_unix_s: 1_800_000_000,
+            expires_s: 1_800_000_000,
             boot: Some(BootSeal {
                 grant: 1_800_000_000_000,
                 asker: BootAsker::Leased([10, 77, 0, 100].into()),
