@@ -23,6 +23,7 @@ use crate::logs::{self, Logs};
 use crate::negotiate::{self, DISCOVERY_TYPE, Format, OPENAPI_V2_TYPE};
 use crate::openapi::Documents;
 use crate::query::Query;
+use crate::ready::{Remarks, ready};
 use crate::respond::{
     Answer, Body, document, encode, header, not_served, plain, refuse, respond, send, turn_away, unchanged_or_sent,
     warn, whole,
@@ -71,6 +72,7 @@ pub struct Api {
     guard: Guard,
     issuer: Option<Arc<dyn Issuer>>,
     logs: Option<Arc<dyn Logs>>,
+    remarks: Option<Arc<dyn Remarks>>,
 }
 
 impl Api {
@@ -80,7 +82,7 @@ impl Api {
 
     pub fn with_timing(core: Core, timing: Timing) -> Self {
         let guard = Guard::new(Arc::new(MastersOnly::default()));
-        Self { core, openapi: Arc::default(), timing, guard, issuer: None, logs: None }
+        Self { core, openapi: Arc::default(), timing, guard, issuer: None, logs: None, remarks: None }
     }
 
     /// The same API for whom this one lets in. Without, it is for `system:masters` alone.
@@ -99,6 +101,12 @@ impl Api {
     #[must_use]
     pub fn logging(self, logs: Arc<dyn Logs>) -> Self {
         Self { logs: Some(logs), ..self }
+    }
+
+    /// The same API, whose `/readyz` says this too.
+    #[must_use]
+    pub fn remarking(self, remarks: Arc<dyn Remarks>) -> Self {
+        Self { remarks: Some(remarks), ..self }
     }
 
     pub fn core(&self) -> &Core {
@@ -162,7 +170,10 @@ impl Api {
             // Answered above.
             Route::Objects(_) => None,
             Route::Health => return Ok(plain(StatusCode::OK, "ok")),
-            Route::Ready => return Ok(ready(&self.core.troubles())),
+            Route::Ready => {
+                let remarks = self.remarks.as_ref().map(|remarks| remarks.remarks()).unwrap_or_default();
+                return Ok(ready(&self.core.troubles(), &remarks));
+            }
             Route::NotFound => return Ok(not_served()),
             Route::MethodNotAllowed => return Err(Status::method_not_allowed()),
             Route::Version => Some(discovery::version()),
@@ -353,16 +364,6 @@ impl Api {
         let (value, warnings) = issuer.answer(kind, request, &object, &asked, self.core.now())?;
         encode(Answer { code: StatusCode::CREATED, warnings, ..Answer::ok(value) }, format)
     }
-}
-
-/// Whether what is sent is stored. In the words of Kubernetes' own checks, so that people know how to read it.
-fn ready(troubles: &[String]) -> Response<Body> {
-    if troubles.is_empty() {
-        return plain(StatusCode::OK, "ok");
-    }
-    let failed: String = troubles.iter().map(|why| format!("[-]storage failed: {why}\n")).collect();
-    let text = format!("[+]ping ok\n{failed}readyz check failed\n");
-    respond(StatusCode::SERVICE_UNAVAILABLE, "text/plain; charset=utf-8", whole(text.into_bytes()))
 }
 
 /// Questions and requests are shown whole, whatever form the client likes best.

@@ -1,5 +1,6 @@
 //! The command line: one process to serve, the same binary to talk to it.
 
+mod accept_clock;
 mod adopt;
 mod apply;
 mod audit;
@@ -115,6 +116,11 @@ pub enum Command {
     AcceptIdentity { host: String },
     /// Let a host go on whose erasure is unverified and held
     AcceptWipe { host: String },
+    /// Say that the appliance's clock is right, although its store has newer times
+    ///
+    /// While the clock is more than an hour before the newest time in the store, no disk of any host is changed: the clock may
+    /// have gone back. Where it was ahead before, and is right now, this command says so.
+    AcceptClock,
     /// Say which of several machines that claim to be a host is the host, or that none of them is known to be it
     ///
     /// While more than one machine claims to be a host, none of its disks is changed. `firesteel describe host HOST` shows
@@ -252,8 +258,8 @@ pub enum Command {
     /// Replace the CA of the appliance's certificates, while it serves
     ///
     /// Begins an overlap in which the old CA and the new one are both good: stubs get both, and clients that know
-    /// either of them are served. A rotation begins by itself when the CA is eight years old (`serve --ca-years`), and
-    /// ends by itself before the old CA does.
+    /// either of them are served. A rotation begins by itself when the CA is eight years old (`serve --ca-years`). No clock
+    /// ends it: who holds the old CA alone is not known here.
     RotateCa {
         /// End the overlap: who trusts the old CA alone is refused from then on
         ///
@@ -264,6 +270,9 @@ pub enum Command {
         /// End it for these hosts, too: they cannot fetch their config any more, and have to be installed anew
         #[arg(long, requires = "finish")]
         force: bool,
+        /// Take the last step back: the end of an overlap, or the beginning of one
+        #[arg(long, conflicts_with = "finish")]
+        undo: bool,
     },
     /// Print a shell's completion script
     Completions { shell: clap_complete::Shell },
@@ -294,6 +303,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Retry { host } => request::retry(&client()?, &host).await,
         Command::AcceptIdentity { host } => request::accept_identity(&client()?, &host).await,
         Command::AcceptWipe { host } => request::accept_wipe(&client()?, &host).await,
+        Command::AcceptClock => accept_clock::run(&client()?).await,
         // Without a key it is `--neither`.
         Command::Settle { host, is, .. } => request::settle(&client()?, &host, is.as_deref()).await,
         Command::Reboot { host, hard } => request::reboot(&client()?, &host, hard).await,
@@ -321,7 +331,7 @@ pub async fn run(cli: Cli) -> anyhow::Result<()> {
         }
         Command::Audit { follow, tail } => audit::run(&client()?, follow, tail).await,
         Command::Rehandoff { host } => rehandoff::run(&client()?, &host).await,
-        Command::RotateCa { finish, force } => rotate_ca::run(&client()?, finish, force).await,
+        Command::RotateCa { finish, force, undo } => rotate_ca::run(&client()?, (finish, force), undo).await,
         Command::Rekey => rekey::run(&client()?).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();

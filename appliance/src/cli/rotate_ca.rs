@@ -1,30 +1,62 @@
 //! `firesteel rotate-ca`: another CA for the appliance's certificates, with an overlap.
 
 use jiff::Timestamp;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::Client;
 
 /// # Errors
 /// When the appliance does not answer, or could not do it.
-pub(crate) async fn run(client: &Client, finish: bool, force: bool) -> anyhow::Result<()> {
-    let path = match (finish, force) {
-        (false, _) => "/firesteel.dev/rotate-ca",
-        (true, false) => "/firesteel.dev/rotate-ca?finish=true",
-        (true, true) => "/firesteel.dev/rotate-ca?finish=true&force=true",
+pub(crate) async fn run(client: &Client, (finish, force): (bool, bool), undo: bool) -> anyhow::Result<()> {
+    let path = match (finish, force, undo) {
+        (false, _, false) => "/firesteel.dev/rotate-ca",
+        (true, false, _) => "/firesteel.dev/rotate-ca?finish=true",
+        (true, true, _) => "/firesteel.dev/rotate-ca?finish=true&force=true",
+        (false, _, true) => "/firesteel.dev/rotate-ca?undo=true",
     };
     let done = client.create(path, &json!({})).await?;
+    super::print_text(&text(&done));
+    Ok(())
+}
+
+fn text(done: &Value) -> String {
     let day = |key: &str| {
         let text = done[key].as_str()?;
         Some(text.parse::<Timestamp>().map_or_else(|_| text.to_owned(), |at| at.strftime("%F").to_string()))
     };
     let (ends, next) = (day("ends").unwrap_or_else(|| "?".to_owned()), day("nextEnds"));
-    super::print_text(&match next {
-        Some(next) => format!(
+    match (next, done["takenBack"].as_str()) {
+        (Some(next), Some(_)) => format!(
+            "the old CA is trusted again: it ends at {ends}, the new one at {next}; both are trusted until `firesteel \
+             rotate-ca --finish`\n"
+        ),
+        (Some(next), None) => format!(
             "the new CA ends at {next}, the old one at {ends}; both are trusted until `firesteel rotate-ca --finish`.\n\
              Managed stubs get both now; give pki/ca.crt to whoever has the old one, and make other kubeconfigs anew\n"
         ),
-        None => format!("the new CA is the only one now and ends at {ends}; who trusts the old one alone is refused\n"),
-    });
-    Ok(())
+        (None, Some(_)) => {
+            format!("the rotation is taken back: the CA of before is the only one again and ends at {ends}\n")
+        }
+        (None, None) => format!(
+            "the new CA is the only one now and ends at {ends}; who trusts the old one alone is refused. `firesteel \
+             rotate-ca --undo` takes that back\n"
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_step_says_what_is_trusted_then() {
+        let said = |next: Option<&str>, taken_back: Option<&str>| {
+            let ends = "2036-01-01T00:00:00Z";
+            text(&json!({"ends": ends, "nextEnds": next.map(|_| "2046-01-01T00:00:00Z"), "takenBack": taken_back}))
+        };
+        assert!(said(Some(""), None).starts_with("the new CA ends at 2046-01-01, the old one at 2036-01-01"));
+        assert!(said(Some(""), Some("end")).starts_with("the old CA is trusted again: it ends at 2036-01-01"));
+        assert!(said(None, None).contains("--undo") && said(None, None).contains("the only one now"));
+        assert!(said(None, Some("beginning")).starts_with("the rotation is taken back"));
+    }
 }

@@ -38,7 +38,7 @@ impl ApiServer {
     #[must_use]
     pub fn new(api: Api, (access, operators): (Access, Operators), own: Own, metrics: Metrics) -> Self {
         let (rights, credentials) = (Arc::clone(&access.rights), Arc::clone(&access.credentials));
-        let api = api.guarded(rights).issuing(credentials);
+        let api = api.guarded(rights).issuing(credentials).remarking(Arc::new(own.clone()));
         metrics.with_api(&api);
         Self { api, access, operators, own, metrics }
     }

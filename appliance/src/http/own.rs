@@ -2,6 +2,7 @@
 //!
 //! | request | what it does |
 //! |---|---|
+//! | `POST /firesteel.dev/accept-clock` | takes the clock for right, whatever the store says |
 //! | `GET /firesteel.dev/audit?tail=N&follow=true` | the audit log, as lines of JSON: all of it or the last N lines, and what comes |
 //! | `GET /firesteel.dev/backup` | all objects as of one moment, see [`crate::backup`] |
 //! | `GET /firesteel.dev/fleet` | whether the hosts get where they are to be, for whoever waits for them |
@@ -10,20 +11,20 @@
 //! | `GET /firesteel.dev/store` | which store this is, and from which backups it was restored |
 //! | `GET /firesteel.dev/unknown-hosts` | unknown machines that boot from the network; for all who may list discovered hosts |
 //! | `POST /firesteel.dev/rekey` | seals all secrets by a new key |
-//! | `POST /firesteel.dev/rotate-ca?finish=true&force=true` | begins an overlap with a new CA, or ends it; with hosts that wait for the old one only by force |
+//! | `POST /firesteel.dev/rotate-ca?finish=true&force=true&undo=true` | begins an overlap with a new CA, ends it (with hosts that wait for the old one only by force), or takes the last of these back |
 
+mod rotation;
 mod waiting;
 
 use std::sync::Arc;
 
-use firesteel_control::{Control, Fleet, HostKey};
-use firesteel_kube::{Api, Caller, Status, Told};
+use firesteel_control::{AcceptedClock, ClockNotAccepted, Control, Fleet, HostKey, StoreClock};
+use firesteel_kube::{Api, Caller, Remarks, Status, Told};
 use firesteel_store::Store;
 use futures_util::TryStreamExt as _;
 use http::{HeaderValue, Method, Request, Response, StatusCode, header::CONTENT_TYPE};
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
-use jiff::Timestamp;
 use serde_json::json;
 
 use super::{
@@ -53,6 +54,7 @@ pub struct Own {
     control: Option<Control>,
     /// None until the API's listener has them.
     certificates: Option<Certificates>,
+    clock: Option<StoreClock>,
 }
 
 impl Own {
@@ -66,6 +68,7 @@ impl Own {
             receipt_key: receipt_key.into(),
             control: None,
             certificates: None,
+            clock: None,
         }
     }
 
@@ -79,6 +82,12 @@ impl Own {
     #[must_use]
     pub fn with_certificates(self, certificates: Certificates) -> Self {
         Self { certificates: Some(certificates), ..self }
+    }
+
+    /// The same with a clock that may be doubted.
+    #[must_use]
+    pub fn with_clock(self, clock: StoreClock) -> Self {
+        Self { clock: Some(clock), ..self }
     }
 
     /// Begins the record of a request; without a caller nobody proved who he is.
@@ -114,15 +123,19 @@ impl Own {
     async fn answer(&self, api: &Api, request: Request<RequestBody>) -> Response<ResponseBody> {
         match (request.method(), request.uri().path().strip_prefix(PREFIX)) {
             (&Method::GET, Some("audit")) => self.audit(request.uri().query().unwrap_or("")).await,
+            (&Method::POST, Some("accept-clock")) => self.accept_clock().await,
             (&Method::POST, Some("rekey")) => self.rekey().await,
-            (&Method::POST, Some("rotate-ca")) => self.rotate_ca(api, request.uri().query().unwrap_or("")).await,
+            (&Method::POST, Some("rotate-ca")) => {
+                rotation::answer(api, self.certificates.as_ref(), request.uri().query().unwrap_or("")).await
+            }
             (&Method::GET, Some("backup")) => self.backups.answer().await,
             (&Method::GET, Some("store")) => self.backups.lineage(),
             (&Method::GET, Some("fleet")) => self.fleet(),
             (&Method::GET, Some("receipt-key")) => json(StatusCode::OK, &json!({ "publicKey": *self.receipt_key })),
-            (_, Some("audit" | "backup" | "fleet" | "rekey" | "rotate-ca" | "store" | "receipt-key")) => {
-                refuse(&Status::method_not_allowed())
-            }
+            (
+                _,
+                Some("accept-clock" | "audit" | "backup" | "fleet" | "rekey" | "rotate-ca" | "store" | "receipt-key"),
+            ) => refuse(&Status::method_not_allowed()),
             _ => refuse(&Status::no_route()),
         }
     }
@@ -161,38 +174,21 @@ impl Own {
         }
     }
 
-    async fn rotate_ca(&self, api: &Api, query: &str) -> Response<ResponseBody> {
-        let Some(certificates) = self.certificates.clone() else {
+    async fn accept_clock(&self) -> Response<ResponseBody> {
+        let Some(clock) = &self.clock else {
             return refuse(&Status::unavailable("the appliance is starting: try again"));
         };
-        let is_set = |name: &str| {
-            query.split('&').filter_map(|pair| pair.strip_prefix(name)).any(|value| matches!(value, "=true" | "=1"))
-        };
-        let (is_end, now) = (is_set("finish"), Timestamp::now());
-        if is_end && !is_set("force") {
-            match waiting::of_old_ca(api, &certificates, now).await {
-                Ok(hosts) if hosts.is_empty() => {}
-                Ok(hosts) => return refuse(&Status::bad_request(waiting::told(&hosts))),
-                Err(status) => return refuse(&status),
+        match clock.accept().await {
+            Ok(AcceptedClock { now, newest }) => {
+                json(StatusCode::OK, &json!({ "now": now.to_string(), "newest": newest.to_string() }))
             }
-        }
-        let rotated = tokio::task::spawn_blocking(move || {
-            if is_end { certificates.finish(now) } else { certificates.rotate(now).map(Some) }
-        });
-        match rotated.await.map_err(anyhow::Error::from).and_then(|rotated| rotated) {
-            Ok(Some(state)) => {
-                let value = json!({
-                    "ends": state.ends.to_string(),
-                    "nextEnds": state.next_ends.map(|ends| ends.to_string()),
-                });
-                json(StatusCode::OK, &value)
+            Err(error @ (ClockNotAccepted::NotDoubted { .. } | ClockNotAccepted::BeforeBuild { .. })) => {
+                refuse(&Status::bad_request(error.to_string()))
             }
-            Ok(None) => {
-                refuse(&Status::bad_request("no rotation of the CA is under way: firesteel rotate-ca begins one"))
-            }
-            Err(error) => {
-                tracing::error!(error = format!("{error:#}"), "rotating the CA");
-                refuse(&Status::internal(format!("rotating the CA: {error:#}")))
+            Err(error @ ClockNotAccepted::Store(_)) => {
+                let error = anyhow::Error::from(error);
+                tracing::error!(error = format!("{error:#}"), "could not accept the clock");
+                refuse(&Status::internal(format!("{error:#}")))
             }
         }
     }
@@ -212,6 +208,13 @@ impl Own {
                 refuse(&Status::internal(format!("changing the key of the secrets: {error:#}")))
             }
         }
+    }
+}
+
+impl Remarks for Own {
+    fn remarks(&self) -> Vec<String> {
+        let doubt = self.clock.as_ref().and_then(StoreClock::doubt);
+        doubt.map(|doubt| format!("clock: {doubt}")).into_iter().collect()
     }
 }
 

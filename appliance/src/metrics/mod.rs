@@ -24,7 +24,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_control::Control;
+use firesteel_control::{Control, StoreClock};
 use firesteel_images::import::ImageStore;
 use firesteel_kube::{Api, Status};
 use firesteel_store::Store;
@@ -82,6 +82,18 @@ impl Metrics {
         if self.0.now.control.set((control.clone(), images)).is_ok() {
             control.register_metrics(&mut registry);
         }
+    }
+
+    /// Tells whether this clock is doubted as well.
+    pub fn with_clock(&self, clock: &StoreClock) {
+        if self.0.now.clock.set(clock.clone()).is_err() {
+            tracing::debug!("the clock is known already");
+        }
+    }
+
+    /// Tells since when a rotation of the CA waits for its end; `None`: there is none.
+    pub fn with_rotation(&self, begun: Option<Timestamp>) {
+        *self.0.now.rotation.lock().unwrap_or_else(PoisonError::into_inner) = begun;
     }
 
     /// Tells when this certificate ends as well, or that it ends at another time.

@@ -7,7 +7,7 @@ use std::{
     sync::{Mutex, OnceLock, PoisonError},
 };
 
-use firesteel_control::{Control, Survey};
+use firesteel_control::{Control, StoreClock, Survey};
 use firesteel_images::import::ImageStore;
 use firesteel_kube::Api;
 use firesteel_store::{FLUSH_BOUNDS_US, Flushes, Store};
@@ -29,6 +29,8 @@ pub(super) struct Now {
     audit: Audit,
     started_at: Timestamp,
     pub(super) certificates: Mutex<Vec<Certificate>>,
+    pub(super) rotation: Mutex<Option<Timestamp>>,
+    pub(super) clock: OnceLock<StoreClock>,
     pub(super) control: OnceLock<(Control, ImageStore)>,
     pub(super) api: OnceLock<Api>,
 }
@@ -47,6 +49,8 @@ impl Now {
             audit,
             started_at: Timestamp::now(),
             certificates: Mutex::default(),
+            rotation: Mutex::default(),
+            clock: OnceLock::new(),
             control: OnceLock::new(),
             api: OnceLock::new(),
         }
@@ -118,6 +122,14 @@ impl Collector for Now {
         let certificates = self.certificates.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let ends = certificates.iter().map(|found| ([("certificate", found.name)], seconds(found.not_after)));
         to.gauges("firesteel_certificate_end_timestamp_seconds", "When a certificate ends in Unix time", ends)?;
+        if let Some(begun) = *self.rotation.lock().unwrap_or_else(PoisonError::into_inner) {
+            let help = "When the rotation of the CA began that nobody has finished, in Unix time";
+            to.gauge("firesteel_ca_rotation_begun_timestamp_seconds", help, seconds(begun))?;
+        }
+        if let Some(clock) = self.clock.get() {
+            let help = "Whether the appliance's clock may be wrong, so that no disk is changed: 0 or 1";
+            to.gauge("firesteel_clock_doubtful", help, number(u64::from(clock.doubt().is_some())))?;
+        }
         if let Some(api) = self.api.get() {
             let (requests, watches) = api.under_way();
             to.gauge("firesteel_api_requests_under_way", "Requests being answered", number(requests))?;

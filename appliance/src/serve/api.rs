@@ -8,10 +8,10 @@ use std::{
 use anyhow::Context as _;
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_kube::{Api, Core, logs::Logs};
-use jiff::Timestamp;
 use tokio::{net::TcpListener, task::JoinSet};
 
 use super::{
+    built::certificate_time,
     data_dir::{DataDir, is_full},
     pki::{Names, Pki},
     renewal::Certificates,
@@ -61,7 +61,7 @@ impl ApiListener {
             .await
             .with_context(|| format!("listening for the API at {address} (see --api)"))?;
         names.addresses.extend([IpAddr::V4(Ipv4Addr::LOCALHOST), address.ip()]);
-        let now = Timestamp::now();
+        let now = certificate_time();
         let pki = Pki::open_for(data, names, ca_years, now)?;
         let bound = listener.local_addr().context("asking for the API's port")?;
         // The kubeconfig says that the listener is there: what else can fail comes before it.
@@ -114,6 +114,7 @@ impl ApiListener {
             kube = kube.logging(logs);
         }
         let certificates = Certificates::new(&pki, &data, &access, metrics, (address, &admin));
+        metrics.with_rotation(pki.ca_state().begun);
         for (name, not_after) in pki.ends()? {
             metrics.with_certificate(name, not_after);
         }

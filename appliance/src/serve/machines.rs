@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
-use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, runtime::Tokio};
+use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, StoreClock, runtime::Tokio};
 use firesteel_kube::{Core, logs::Logs};
 use firesteel_resources::NetworkMode;
 use jiff::SignedDuration;
@@ -64,7 +64,7 @@ impl Machines {
         network: &Served,
         settings: &Settings,
         data: &DataDir,
-        core: &Core,
+        (core, clock): (&Core, &StoreClock),
         (pki, streams): (&Pki, &FollowedStreams),
     ) -> anyhow::Result<Self> {
         let endpoints =
@@ -81,7 +81,7 @@ impl Machines {
         let control = Control::new(control_config(
             data,
             (network, settings),
-            core,
+            (core, clock),
             pki,
             (endpoints, &files, kept.as_ref()),
             streams.for_hosts(),
@@ -208,7 +208,7 @@ fn asker_rule(mode: NetworkMode) -> AskerRule {
 fn control_config(
     data: &DataDir,
     (network, settings): (&Served, &Settings),
-    core: &Core,
+    (core, clock): (&Core, &StoreClock),
     pki: &Pki,
     (endpoints, files, kept): (Endpoints, &BootFiles, Option<&KeptBootFiles>),
     images: Arc<dyn Images>,
@@ -224,6 +224,7 @@ fn control_config(
     Ok(Config {
         core: core.clone(),
         runtime: Arc::new(Tokio::new()),
+        clock: clock.clone(),
         images,
         bmc: Arc::new(drivers),
         endpoints,

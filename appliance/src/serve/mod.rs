@@ -1,7 +1,7 @@
 //! `firesteel serve`: builds every part, starts them, and ends when the first one does.
 //!
 //! ```text
-//! settings ─► data folder ─► store, kinds ─► Provisioning ─► keys, certificates ─► listeners
+//! settings ─► data folder ─► store, kinds ─► clock ─► Provisioning ─► keys, certificates ─► listeners
 //!
 //!   machines (not with --api-only)           always
 //!   DHCP ─┐
@@ -16,6 +16,7 @@
 mod alone;
 pub mod api;
 pub mod at_rest;
+pub mod built;
 pub mod data_dir;
 pub mod dhcp_clients;
 pub mod kinds;
@@ -35,7 +36,7 @@ mod upkeep;
 use std::{net::IpAddr, sync::Arc, time::Duration};
 
 use anyhow::Context as _;
-use firesteel_control::receipts::file::public_pem;
+use firesteel_control::{StoreClock, log_doubt, receipts::file::public_pem, runtime::Tokio};
 use firesteel_kube::Core;
 use firesteel_store::Store;
 use tokio::{
@@ -81,17 +82,22 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     let store = key_file.open_store_in(&database, settings.durability, Some(Arc::clone(&room)))?;
     let core = open_store(store).await?;
     room::halt_where_nothing_is_stored(&core).await?;
+    let clock = StoreClock::new(&core, Arc::new(Tokio::new()), built::built_at());
+    // Before anything else: the next start is to know that this clock was in use.
+    clock.record().await;
     let key_file = Arc::new(key_file);
     let backups = Backups::new(core.store().clone(), Arc::clone(&key_file), data.path(""));
     let receipt_key = public_pem(&data.receipt_key()?);
     let audit = Audit::open(&data.path("audit"))?;
     let metrics = Metrics::open(core.store(), &data.path(""), &audit, settings.metrics_token.as_deref())?;
-    let own = Own::new(core.store(), Arc::clone(&key_file), audit, backups, &receipt_key);
+    metrics.with_clock(&clock);
+    let own = Own::new(core.store(), Arc::clone(&key_file), audit, backups, &receipt_key).with_clock(clock.clone());
     let mut tasks = JoinSet::new();
     if settings.api_only {
         serve_alone(&mut tasks, &settings, &data, &core, (own, metrics)).await?;
+        tasks.spawn(follow_clock(clock));
     } else {
-        serve_machines(&mut tasks, &settings, &data, &core, (own, metrics)).await?;
+        serve_machines(&mut tasks, &settings, &data, (&core, &clock), (own, metrics)).await?;
     }
     upkeep::spawn(&mut tasks, &core, key_file);
     room::spawn(&mut tasks, &core, room);
@@ -123,7 +129,7 @@ async fn serve_machines(
     tasks: &mut JoinSet<anyhow::Result<()>>,
     settings: &Settings,
     data: &DataDir,
-    core: &Core,
+    (core, clock): (&Core, &StoreClock),
     (own, metrics): (Own, Metrics),
 ) -> anyhow::Result<()> {
     let network = network::open(core, settings).await?;
@@ -136,7 +142,7 @@ async fn serve_machines(
     let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
     let address = api.address()?;
     let streams = FollowedStreams::open(data, settings, core)?;
-    let machines = Machines::open(&network, settings, data, core, (&api.pki, &streams)).await?;
+    let machines = Machines::open(&network, settings, data, (core, clock), (&api.pki, &streams)).await?;
     let own = own.with_control(machines.control().clone());
     let operators = Operators::new(Some(IpAddr::V4(network.address)));
     api.with_logs(machines.logs()).spawn(tasks, core, own, operators, &metrics)?;
@@ -151,6 +157,15 @@ async fn serve_machines(
         "Firesteel serves; `firesteel get hosts` shows what it knows"
     );
     Ok(())
+}
+
+/// Where no control loop does it.
+async fn follow_clock(clock: StoreClock) -> anyhow::Result<()> {
+    let mut doubt = None;
+    loop {
+        doubt = clock.changed(doubt).await;
+        log_doubt(doubt);
+    }
 }
 
 async fn open_store(store: Store) -> anyhow::Result<Core> {

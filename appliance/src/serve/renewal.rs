@@ -6,8 +6,9 @@ use jiff::Timestamp;
 
 use super::{
     api,
+    built::certificate_time,
     data_dir::DataDir,
-    pki::{CaState, Pki},
+    pki::{CaState, NotTakenBack, Pki, TakenBack},
 };
 use crate::{access::Access, metrics::Metrics};
 
@@ -88,9 +89,20 @@ impl Certificates {
         Ok(is_done.then(|| self.0.pki.ca_state()))
     }
 
+    /// Takes back the last step of a rotation, or says why not.
+    ///
+    /// # Errors
+    /// As [`Certificates::renew`].
+    pub fn undo(&self, now: Timestamp) -> anyhow::Result<Result<(TakenBack, CaState), NotTakenBack>> {
+        let taken_back = self.0.pki.undo(now)?;
+        self.told()?;
+        Ok(taken_back.map(|what| (what, self.0.pki.ca_state())))
+    }
+
     /// The admin's kubeconfig has the CA, and monitoring the ends.
     fn told(&self) -> anyhow::Result<()> {
         let Inner { pki, data, metrics, address, admin, .. } = &*self.0;
+        metrics.with_rotation(pki.ca_state().begun);
         for (name, ends) in pki.ends()? {
             metrics.with_certificate(name, ends);
         }
@@ -103,7 +115,7 @@ impl Certificates {
             tokio::time::sleep(LOOKED_EVERY).await;
             let certificates = self.clone();
             // It makes keys and writes files.
-            let renewed = tokio::task::spawn_blocking(move || certificates.renew(Timestamp::now())).await;
+            let renewed = tokio::task::spawn_blocking(move || certificates.renew(certificate_time())).await;
             if let Err(error) = renewed.map_err(anyhow::Error::from).and_then(|renewed| renewed) {
                 tracing::error!(error = format!("{error:#}"), "renewing certificates");
             }

@@ -7,15 +7,18 @@
 //! | overlap | server ← old CA, and a certificate of the old CA's key by the new CA | the new CA and the old one |
 //! | after it | server ← new CA | the new CA |
 //!
+//! ```text
+//!   one CA ── age, `rotate-ca` ──► overlap ── `rotate-ca --finish` ──► one CA
+//!      ◄──────── `--undo` ────────    ◄──────────── `--undo` ────────────
+//! ```
+//!
 //! So a client that trusts either of them takes the chain of the overlap. (The other way round, a certificate of the
 //! new key by the old CA, is of no use to clients that mind the length of paths: our first CAs allow none below them.)
 //!
-//! A clock may be wrong by years and right again later, and what an overlap's end takes away is gone for every disk
-//! that trusts the old CA alone. So the clock ends none where it contradicts the new CA's certificate: what is of
-//! another time is made anew by its own key, and the overlap goes on. A clock that contradicts nothing is believed, but the old key is put aside as `NAME.key.retired`, which the next end by its owner's word
-//! (`firesteel rotate-ca --finish`) removes, with the old key itself. To take an end back, with the appliance stopped
-//! and its clock right: give the key its name again (`ca.key.retired` becomes `ca.key`), and in `authorities.json`
-//! call `current` `next` and `retired` `current`. The overlap then goes on, with certificates made anew where they ended.
+//! No clock ends a CA. It may be wrong by years, and what an end takes away is gone for each disk and kubeconfig that trusts
+//! the old CA alone; who has such a one is not known here. The clock makes certificates anew, with the same keys
+//! ([`Care`] is what it asks for), and begins an overlap, which takes nothing away. A person ends it. The old key is then put
+//! aside as `NAME.key.retired`, until the next end: [`Book::undo`] takes it back.
 //!
 //! What there is stands in one file, `pki/authorities.json`, which is replaced whole; keys lie beside it.
 
@@ -27,7 +30,11 @@ use rcgen::{BasicConstraints, CertificateParams, DistinguishedName, DnType, IsCa
 use ring::digest;
 use serde::{Deserialize, Serialize};
 
-use super::{BACKDATE, MadeFor, key, set_validity};
+use super::{
+    BACKDATE, MadeFor,
+    care::{Care, Renewal},
+    key, set_validity,
+};
 use crate::serve::data_dir::DataDir;
 
 pub(super) const CA_YEARS: i64 = 10;
@@ -65,9 +72,12 @@ pub(super) struct Book {
     /// During an overlap.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) next: Option<Generation>,
-    /// The clock ended it: its key is still there, under another name.
+    /// The one whose overlap ended last: its key is still there, under another name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) retired: Option<Generation>,
+    /// The highest number that a CA had whose rotation was taken back. Each CA has a name of its own.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    taken_back: u32,
     /// In PEM, the oldest first.
     #[serde(default)]
     pub(super) past: Vec<String>,
@@ -80,9 +90,43 @@ pub(super) struct Generation {
     pub(super) made: MadeFor,
 }
 
+/// What was taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakenBack {
+    /// The end of an overlap: both CAs are trusted again.
+    End,
+    /// The beginning of one: the CA is the only one, as before.
+    Beginning,
+}
+
+/// Why nothing is taken back.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotTakenBack {
+    #[error("no rotation of the CA is under way, and none has ended whose old CA is still there")]
+    Nothing,
+    #[error(
+        "the old CA cannot be taken back: its key is not there any more; put it back as {file} from a copy of the folder"
+    )]
+    NoKey { file: String },
+    #[error("the CA is so old that its rotation would begin again at once (serve --ca-years)")]
+    Due,
+}
+
 impl Generation {
     fn make(data: &DataDir, number: u32, now: Timestamp) -> anyhow::Result<Self> {
-        let made = validity(now)?;
+        Self::sign(data, number, validity(now)?)
+    }
+
+    /// The same CA with another certificate.
+    fn renewed(&self, data: &DataDir, renewal: Renewal, now: Timestamp) -> anyhow::Result<Self> {
+        let mut made = validity(now)?;
+        if renewal == Renewal::FromBefore {
+            made.not_before = self.made.not_before.min(made.not_before);
+        }
+        Self::sign(data, self.number, made)
+    }
+
+    fn sign(data: &DataDir, number: u32, made: MadeFor) -> anyhow::Result<Self> {
         let key = key(data, &key_file(number))?;
         let params = ca_params(&common_name(number), &made, path_length(number))?;
         let certificate = params.self_signed(&key).context("signing a CA")?;
@@ -134,36 +178,23 @@ impl Book {
     }
 
     fn of(current: Generation) -> Self {
-        Self { current, next: None, retired: None, past: Vec::new() }
+        Self { current, next: None, retired: None, taken_back: 0, past: Vec::new() }
     }
 
     fn mind(&mut self, data: &DataDir, years: u8, now: Timestamp) -> anyhow::Result<()> {
-        let replaced = match &mut self.next {
-            Some(next) if !next.made.is_valid(now) => {
-                let made = Generation::make(data, next.number, now)?;
-                Some(std::mem::replace(next, made))
-            }
-            Some(_) | None => None,
-        };
-        // The new CA has ended, or not begun yet: the clock is wrong, or was when it was made.
-        let is_doubtful = replaced.is_some();
-        if let Some(replaced) = replaced {
+        let next = self.next.as_ref().map(|next| &next.made);
+        let Care { renews_next, renewal, begins } = Care::of(&self.current.made, next, years, now)?;
+        if renews_next && let Some(next) = &mut self.next {
+            let made = Generation::make(data, next.number, now)?;
+            let replaced = std::mem::replace(next, made);
             self.remember(replaced.pem);
         }
-        if !is_doubtful && !self.current.made.fits(now) && self.current.made.not_before <= now {
-            // The old CA ends: whoever trusts it alone can be helped no longer.
-            self.retire(data, now)?;
+        if renewal != Renewal::No {
+            let made = self.current.renewed(data, renewal, now)?;
+            let replaced = std::mem::replace(&mut self.current, made);
+            self.remember(replaced.pem);
         }
-        // Of another time than the clock's, or about to end with nothing that took its place.
-        if !self.current.made.fits(now) {
-            let number = self.current.number;
-            let made = Generation::make(data, number, now)?;
-            let old = std::mem::replace(&mut self.current, made);
-            self.remember(old.pem);
-        }
-        let age = i64::from(years).years();
-        let due = self.current.made.not_before.to_zoned(TimeZone::UTC).checked_add(age)?.timestamp();
-        if self.next.is_none() && due <= now {
+        if begins {
             self.begin(data, now)?;
         }
         Ok(())
@@ -172,7 +203,7 @@ impl Book {
     /// Begins an overlap; once is enough.
     pub(super) fn begin(&mut self, data: &DataDir, now: Timestamp) -> anyhow::Result<()> {
         if self.next.is_none() {
-            let number = self.current.number.checked_add(1).context("counting CAs")?;
+            let number = self.current.number.max(self.taken_back).checked_add(1).context("counting CAs")?;
             self.next = Some(Generation::make(data, number, now)?);
             self.store(data)?;
             tracing::info!(number, "a new CA: both are trusted until `firesteel rotate-ca --finish`");
@@ -184,36 +215,67 @@ impl Book {
     pub(super) fn finish(&mut self, data: &DataDir, now: Timestamp) -> anyhow::Result<bool> {
         let Some(next) = self.next.take() else { return Ok(false) };
         let old = std::mem::replace(&mut self.current, next);
-        let retired = self.retired.take();
-        self.remember(old.pem);
-        self.store(data)?;
-        // They sign nothing any more, and what nobody has nobody can steal.
-        remove(&data.path(&key_file(old.number)));
-        if let Some(retired) = retired {
-            remove(&data.path(&retired_file(retired.number)));
-        }
-        tracing::info!(number = self.current.number, at = %now, "the new CA is the only one");
-        Ok(true)
-    }
-
-    /// Ends an overlap, if there is one, by the clock's word alone: the old CA can be had back.
-    fn retire(&mut self, data: &DataDir, now: Timestamp) -> anyhow::Result<()> {
-        let Some(next) = self.next.take() else { return Ok(()) };
-        let old = std::mem::replace(&mut self.current, next);
         let number = old.number;
         self.remember(old.pem.clone());
         let before = self.retired.replace(old);
         self.store(data)?;
         let (key, aside) = (data.path(&key_file(number)), data.path(&retired_file(number)));
         if let Err(error) = std::fs::rename(&key, &aside) {
-            tracing::warn!(file = %key.display(), %error, "putting the key of the old CA aside");
+            tracing::warn!(file = %key.display(), %error, "could not put the key of the old CA aside");
         }
+        // The one before signs nothing any more, and what nobody has nobody can steal.
         if let Some(before) = before {
             remove(&data.path(&retired_file(before.number)));
         }
         let (number, aside) = (self.current.number, aside.display());
-        tracing::warn!(number, at = %now, %aside, "the old CA ends by the clock: the new CA is the only one");
-        Ok(())
+        tracing::info!(number, at = %now, %aside, "the new CA is the only one");
+        Ok(true)
+    }
+
+    /// Takes back the last step of a rotation: its end, or its beginning.
+    pub(super) fn undo(
+        &mut self,
+        data: &DataDir,
+        years: u8,
+        now: Timestamp,
+    ) -> anyhow::Result<Result<TakenBack, NotTakenBack>> {
+        if self.next.is_some() { self.undo_beginning(data, years, now) } else { self.undo_end(data) }
+    }
+
+    fn undo_end(&mut self, data: &DataDir) -> anyhow::Result<Result<TakenBack, NotTakenBack>> {
+        let Some(old) = self.retired.clone() else { return Ok(Err(NotTakenBack::Nothing)) };
+        let (key, aside) = (data.path(&key_file(old.number)), data.path(&retired_file(old.number)));
+        // A process that was killed in the middle may have given it its name already, or not yet another one.
+        if aside.exists() {
+            std::fs::rename(&aside, &key).with_context(|| format!("giving {} its name again", aside.display()))?;
+        } else if !key.exists() {
+            return Ok(Err(NotTakenBack::NoKey { file: retired_file(old.number) }));
+        }
+        self.past.retain(|pem| *pem != old.pem);
+        self.next = Some(std::mem::replace(&mut self.current, old));
+        self.retired = None;
+        self.store(data)?;
+        tracing::info!(number = self.current.number, "the old CA is trusted again, beside the new one");
+        Ok(Ok(TakenBack::End))
+    }
+
+    fn undo_beginning(
+        &mut self,
+        data: &DataDir,
+        years: u8,
+        now: Timestamp,
+    ) -> anyhow::Result<Result<TakenBack, NotTakenBack>> {
+        if Care::of(&self.current.made, None, years, now)?.begins {
+            return Ok(Err(NotTakenBack::Due));
+        }
+        let Some(next) = self.next.take() else { return Ok(Err(NotTakenBack::Nothing)) };
+        let number = next.number;
+        self.taken_back = self.taken_back.max(number);
+        self.remember(next.pem);
+        self.store(data)?;
+        remove(&data.path(&key_file(number)));
+        tracing::info!(number, "the rotation of the CA is taken back: the CA is the only one");
+        Ok(Ok(TakenBack::Beginning))
     }
 
     fn remember(&mut self, pem: String) {
@@ -248,15 +310,19 @@ fn key_file(number: u32) -> String {
     if number == 1 { "pki/ca.key".to_owned() } else { format!("pki/ca-{number}.key") }
 }
 
-/// Of a CA that the clock ended.
+/// Of a CA whose overlap has ended.
 fn retired_file(number: u32) -> String {
     format!("{}.retired", key_file(number))
 }
 
 fn remove(key: &Path) {
     if let Err(error) = std::fs::remove_file(key) {
-        tracing::warn!(file = %key.display(), %error, "removing the key of an old CA");
+        tracing::warn!(file = %key.display(), %error, "could not remove the key of an old CA: remove it");
     }
+}
+
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// Each has its own: two CAs of one name are one to a client that looks for a name.
@@ -269,7 +335,7 @@ fn path_length(number: u32) -> u8 {
     u8::from(number > 1)
 }
 
-fn validity(now: Timestamp) -> anyhow::Result<MadeFor> {
+pub(super) fn validity(now: Timestamp) -> anyhow::Result<MadeFor> {
     let not_after = now.to_zoned(TimeZone::UTC).checked_add(CA_YEARS.years())?.timestamp();
     Ok(MadeFor { not_before: now - BACKDATE, not_after, ..MadeFor::default() })
 }

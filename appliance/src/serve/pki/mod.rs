@@ -3,11 +3,12 @@
 //!
 //! The server's *key* stays for good, because agents pin it (`pin_sha256`, RFC 7469 section 2.4). Its certificate is
 //! made anew when an address changes or its end is near; the CA, which stubs on disks trust, is rotated with an overlap
-//! ([`authority`]); and both are made anew when the clock says that they are of another time: an appliance whose clock
+//! that only a person ends ([`authority`]); and both are made anew when the clock says that they are of another time: an appliance whose clock
 //! was wrong by years when it first started would otherwise be refused by everybody once it is right. All of it happens
 //! while the process serves ([`Pki::renew`]).
 
 mod authority;
+mod care;
 mod server;
 
 use std::{
@@ -28,6 +29,7 @@ use rustls::{
 use super::data_dir::DataDir;
 use authority::Book;
 pub(crate) use authority::authority;
+pub use authority::{NotTakenBack, TakenBack};
 pub use server::Names;
 use server::Reloaded;
 
@@ -106,10 +108,6 @@ impl MadeFor {
         (&self.addresses, &self.names, &self.issuer) == (&other.addresses, &other.names, &other.issuer)
     }
 
-    fn is_valid(&self, now: Timestamp) -> bool {
-        self.not_before <= now && now < self.not_after
-    }
-
     /// Valid, and for some time yet.
     fn fits(&self, now: Timestamp) -> bool {
         self.not_before <= now && now + RENEW_BEFORE < self.not_after
@@ -185,7 +183,7 @@ impl Pki {
         }
     }
 
-    /// Makes anew what is near its end, begins and ends rotations by age, and serves what there is then.
+    /// Makes anew what is near its end, begins a rotation by age, and serves what there is then.
     ///
     /// # Errors
     /// As [`Pki::open`]; what was served before is served on.
@@ -207,6 +205,15 @@ impl Pki {
     /// As [`Pki::open`].
     pub fn finish(&self, now: Timestamp) -> anyhow::Result<bool> {
         self.change(now, |book, data| book.finish(data, now))
+    }
+
+    /// Takes back the last step of a rotation, or says why not.
+    ///
+    /// # Errors
+    /// As [`Pki::open`].
+    pub fn undo(&self, now: Timestamp) -> anyhow::Result<Result<TakenBack, NotTakenBack>> {
+        let years = self.inner.ca_years;
+        self.change(now, |book, data| book.undo(data, years, now))
     }
 
     fn change<R>(

@@ -49,8 +49,9 @@ fn certificates_of_a_clock_that_was_wrong_by_years_are_made_anew_by_the_same_key
 /// Whether a client with this CA and this clock takes the server's certificate.
 fn trusts(ca_pem: &str, data: &DataDir, now: Timestamp) -> Result<(), rustls::Error> {
     use rustls::client::danger::ServerCertVerifier as _;
-    let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap();
+    let certificate = |pem: &str| certificates(pem).pop().unwrap();
     let mut roots = rustls::RootCertStore::empty();
+    // In an overlap the old one, which signs, comes last.
     roots.add(certificate(ca_pem)).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let judge = rustls::client::WebPkiServerVerifier::builder_with_provider(Arc::new(roots), provider).build().unwrap();
@@ -139,48 +140,34 @@ fn during_an_overlap_either_ca_is_enough_and_after_it_the_new_one() {
     assert!(takes(&last, &both[0], now), "and once more");
 }
 
-#[test]
-fn a_rotation_begins_at_eight_years_and_ends_before_the_old_ca_does() {
+/// An appliance with one address, in a folder that goes with it.
+fn pki_at(now: Timestamp) -> (Pki, DataDir, tempfile::TempDir) {
     let directory = tempfile::tempdir().unwrap();
     let data = DataDir::open(directory.path()).unwrap();
-    let now = Timestamp::from_second(1_800_000_000).unwrap();
     let pki = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    (pki, data, directory)
+}
+
+#[test]
+fn a_rotation_begins_at_eight_years_and_no_clock_ends_it() {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let (pki, data, _directory) = pki_at(now);
     let old = certificates(&pki.ca_pem())[0].clone();
     pki.renew(now + years(7)).unwrap();
     assert_eq!(pki.ca_state().next_ends, None);
     pki.renew(now + years(8) + SignedDuration::from_hours(24 * 10)).unwrap();
     let begun = pki.ca_state();
     assert!(begun.next_ends.is_some_and(|ends| ends > now + years(17)), "{begun:?}");
-    let late = now + years(9);
-    pki.renew(late).unwrap();
-    assert!(takes(&pki, &old, late));
-    // Ten days before its end.
-    let end = begun.ends - SignedDuration::from_hours(24 * 10);
-    pki.renew(end).unwrap();
-    assert_eq!((pki.ca_state().next_ends, pki.ca_state().ends), (None, begun.next_ends.unwrap()));
-    assert!(!takes(&pki, &old, end));
-    let new = certificates(&pki.ca_pem())[0].clone();
-
-    // The clock was wrong after all: taken back by hand, as the module says.
-    use std::os::unix::fs::PermissionsExt as _;
-    assert!(!data.path("pki/ca.key").exists());
-    assert_eq!(data.path("pki/ca.key.retired").metadata().unwrap().permissions().mode() & 0o777, 0o600);
-    std::fs::rename(data.path("pki/ca.key.retired"), data.path("pki/ca.key")).unwrap();
-    let ended = data.read_text("pki/authorities.json").unwrap();
-    let by_hand = ended.replace("\"current\":", "\"next\":").replace("\"retired\":", "\"current\":");
-    data.write("pki/authorities.json", by_hand.as_bytes()).unwrap();
-    let back = Pki::open(&data, &["192.0.2.1".parse().unwrap()], late).unwrap();
-    assert_eq!(back.ca_state(), begun);
-    assert!(takes(&back, &old, late) && takes(&back, &new, late));
-
-    // What the clock put aside goes with the next end that somebody wants.
-    back.renew(end).unwrap();
-    assert!(data.path("pki/ca.key.retired").exists());
-    back.rotate(end).unwrap();
-    assert!(back.finish(end).unwrap());
-    let left =
-        ["ca.key", "ca.key.retired", "ca-2.key", "ca-3.key"].map(|key| data.path(&format!("pki/{key}")).exists());
-    assert_eq!(left, [false, false, false, true]);
+    // Near its end, after it, and when the new one has ended, too.
+    for late in [begun.ends - SignedDuration::from_hours(24 * 10), begun.ends + years(1), now + years(40)] {
+        pki.renew(late).unwrap();
+        let state = pki.ca_state();
+        assert!(state.next_ends.is_some() && state.ends > late, "{late}: both are there, and valid: {state:?}");
+        assert!(takes(&pki, &old, late), "{late}: who trusts the old CA alone is served");
+        assert!(data.path("pki/ca.key").exists() && data.path("pki/ca-2.key").exists());
+    }
+    assert!(pki.finish(now + years(40)).unwrap());
+    assert!(!takes(&pki, &old, now + years(40)), "a person ends it");
 
     // Another age, by the settings.
     let directory = tempfile::tempdir().unwrap();
@@ -188,6 +175,108 @@ fn a_rotation_begins_at_eight_years_and_ends_before_the_old_ca_does() {
     let early = Pki::open_for(&data, Names::default(), 1, now).unwrap();
     early.renew(now + years(1) + SignedDuration::from_hours(24 * 10)).unwrap();
     assert!(early.ca_state().next_ends.is_some());
+}
+
+/// Two starts with a wrong clock: the first began a rotation, and the second ended it. All disks and kubeconfigs that
+/// trusted the CA alone were refused from then on.
+#[test]
+fn two_starts_with_a_wrong_clock_cost_nobody_their_ca() {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let (pki, data, _directory) = pki_at(now);
+    let pem = pki.ca_pem();
+    let old = certificates(&pem)[0].clone();
+    for wrong in [now + years(8) + SignedDuration::from_hours(24 * 30), now + SignedDuration::from_hours(24 * 3645)] {
+        Pki::open(&data, &["192.0.2.1".parse().unwrap()], wrong).unwrap();
+    }
+    let pki = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    assert!(takes(&pki, &old, now));
+    if let Some(taken) = openssl_takes(&pki, &pem, now) {
+        assert!(taken, "as OpenSSL sees it, which minds when a CA begins and ends");
+    }
+    // What the wrong clock began is taken back.
+    assert_eq!(pki.undo(now).unwrap(), Ok(TakenBack::Beginning));
+    assert_eq!((pki.ca_state().next_ends, certificates(&pki.ca_pem()).len()), (None, 1));
+    assert!(takes(&pki, &old, now));
+    assert_eq!(pki.undo(now).unwrap(), Err(NotTakenBack::Nothing));
+}
+
+/// What is handed out under a clock that is ahead holds when it is right again.
+#[test]
+fn a_certificate_that_a_clock_ahead_renewed_begins_as_before() {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let (pki, data, _directory) = pki_at(now);
+    let ahead = now + years(20);
+    pki.renew(ahead).unwrap();
+    let handed_out = certificates(&pki.ca_pem()).pop().unwrap();
+    let pki = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    assert!(takes(&pki, &handed_out, now));
+    let (_, read) = x509_parser::parse_x509_certificate(&handed_out).unwrap();
+    assert!(read.validity().not_before.timestamp() <= now.as_second(), "{:?}", read.validity());
+}
+
+#[test]
+fn an_end_is_taken_back_and_so_is_a_beginning() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let (pki, data, _directory) = pki_at(now);
+    let old = certificates(&pki.ca_pem())[0].clone();
+    assert_eq!(pki.undo(now).unwrap(), Err(NotTakenBack::Nothing));
+    pki.rotate(now).unwrap();
+    let (begun, bundle) = (pki.ca_state(), pki.ca_pem());
+    let new = certificates(&bundle)[0].clone();
+    assert!(pki.finish(now).unwrap());
+    assert!(!takes(&pki, &old, now) && !data.path("pki/ca.key").exists());
+    assert_eq!(data.path("pki/ca.key.retired").metadata().unwrap().permissions().mode() & 0o777, 0o600);
+
+    assert_eq!(pki.undo(now).unwrap(), Ok(TakenBack::End));
+    assert_eq!((pki.ca_state(), pki.ca_pem()), (begun, bundle), "the overlap is as it was");
+    assert!(takes(&pki, &old, now) && takes(&pki, &new, now));
+    assert!(data.path("pki/ca.key").exists() && !data.path("pki/ca.key.retired").exists());
+    let again = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    assert!(takes(&again, &old, now) && takes(&again, &new, now), "after a restart");
+
+    assert_eq!(again.undo(now).unwrap(), Ok(TakenBack::Beginning));
+    assert!(takes(&again, &old, now) && !takes(&again, &new, now));
+    assert!(!data.path("pki/ca-2.key").exists(), "nobody was given the new one alone");
+    // The next one is another CA, by another name.
+    again.rotate(now).unwrap();
+    assert!(data.path("pki/ca-3.key").exists() && again.trust().bundle().past.len() == 1);
+    // What one end put aside goes with the next.
+    assert!(again.finish(now).unwrap());
+    again.rotate(now).unwrap();
+    assert!(again.finish(now).unwrap());
+    let left = ["ca.key", "ca.key.retired", "ca-3.key", "ca-3.key.retired", "ca-4.key"];
+    let left = left.map(|key| data.path(&format!("pki/{key}")).exists());
+    assert_eq!(left, [false, false, false, true, true]);
+    std::fs::remove_file(data.path("pki/ca-3.key.retired")).unwrap();
+    let file = "pki/ca-3.key.retired".to_owned();
+    assert_eq!(again.undo(now).unwrap(), Err(NotTakenBack::NoKey { file }), "an owner who removed it meant it");
+}
+
+#[test]
+fn a_rotation_that_is_due_is_not_taken_back() {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let (pki, _data, _directory) = pki_at(now);
+    let late = now + years(9);
+    pki.renew(late).unwrap();
+    assert_eq!(pki.undo(late).unwrap(), Err(NotTakenBack::Due));
+    assert!(pki.ca_state().next_ends.is_some());
+}
+
+/// As an earlier version left it, whose clock ended overlaps.
+#[test]
+fn a_ca_that_a_clock_ended_under_an_earlier_version_is_taken_back() {
+    let now = Timestamp::from_second(1_800_000_000).unwrap();
+    let (pki, data, _directory) = pki_at(now);
+    let old = certificates(&pki.ca_pem())[0].clone();
+    pki.rotate(now).unwrap();
+    pki.finish(now).unwrap();
+    // An earlier version wrote no number of a CA whose rotation was taken back.
+    let book: serde_json::Value = serde_json::from_str(&data.read_text("pki/authorities.json").unwrap()).unwrap();
+    assert!(book["retired"].is_object() && book.get("taken_back").is_none(), "{book}");
+    let upgraded = Pki::open(&data, &["192.0.2.1".parse().unwrap()], now).unwrap();
+    assert_eq!(upgraded.undo(now).unwrap(), Ok(TakenBack::End));
+    assert!(takes(&upgraded, &old, now));
 }
 
 /// Whoever trusts one of the two CAs alone could be helped no more, once the old key is gone.

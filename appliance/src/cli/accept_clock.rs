@@ -1,0 +1,19 @@
+//! `firesteel accept-clock`: a person's word that the appliance's clock is right.
+
+use serde_json::json;
+
+use super::Client;
+
+/// # Errors
+/// When the appliance does not answer, does not doubt its clock, or its clock cannot be right.
+pub(crate) async fn run(client: &Client) -> anyhow::Result<()> {
+    let done = client.create("/firesteel.dev/accept-clock", &json!({})).await?;
+    let time = |key: &str| done[key].as_str().unwrap_or("?").to_owned();
+    super::print_text(&format!(
+        "the appliance's clock, which shows {}, counts as right from now on, and the time {} in its store does not; hosts \
+         go on\n",
+        time("now"),
+        time("newest")
+    ));
+    Ok(())
+}
