@@ -9,10 +9,13 @@ use firesteel_appliance::serve::kinds;
 use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
-use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver, runtime::Tokio};
+use firesteel_control::{
+    Acquiring, Config, ConfigSettings, Control, ImageFault, Images, SchemeDriver, StoreClock, runtime::Tokio,
+};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects, Part};
 use firesteel_store::{GroupResource, Key, Memory, Op, Store};
+use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
 use serde_json::{Value, json};
 
@@ -28,9 +31,11 @@ impl Images for NoImages {
 }
 
 fn control(core: &Core) -> Control {
+    let runtime = Arc::new(Tokio::new());
     let config = Config {
         core: core.clone(),
-        runtime: Arc::new(Tokio::new()),
+        clock: StoreClock::new(core, runtime.clone(), Timestamp::UNIX_EPOCH),
+        runtime,
         images: Arc::new(NoImages),
         bmc: Arc::new(SchemeDriver::default()),
         endpoints: Endpoints { address: [10, 0, 0, 1].into(), http_port: 8080, agent_port: 8443 },

@@ -3,7 +3,7 @@
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use firesteel_appliance::cli::describe_page;
@@ -13,7 +13,7 @@ use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
 use firesteel_control::runtime::{Ending, Runtime, Task, Tokio};
-use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver, Trust};
+use firesteel_control::{Config, ConfigSettings, Control, SchemeDriver, StoreClock, Trust};
 use firesteel_images::http::Limits;
 use firesteel_images::import::{Acquirer, ImageStore, ImportBounds};
 use firesteel_kube::{Core, Objects, Status, life};
@@ -41,24 +41,31 @@ pub(crate) const IMAGE_BYTES_MAX: u64 = 16 << 20;
 /// Nothing here takes so long; a wait that does is a failure.
 const WAIT_MAX: Duration = Duration::from_secs(300);
 
-/// Tokio's time, with a clock on the wall that stands still until a test moves it.
+/// Tokio's time, with a clock on the wall that stands still until a test moves it, or lets time pass.
 struct Clock {
     tokio: Tokio,
     began: Timestamp,
     ahead_s: Arc<AtomicI64>,
+    passed_s: Arc<AtomicU64>,
+}
+
+impl Clock {
+    fn passed(&self) -> Duration {
+        Duration::from_secs(self.passed_s.load(Ordering::SeqCst))
+    }
 }
 
 impl Runtime for Clock {
     fn now(&self) -> Timestamp {
-        self.began + SignedDuration::from_secs(self.ahead_s.load(Ordering::SeqCst))
+        self.began + SignedDuration::from_secs(self.ahead_s.load(Ordering::SeqCst)) + self.passed()
     }
 
     fn uptime(&self) -> Duration {
-        self.tokio.uptime()
+        self.tokio.uptime() + self.passed()
     }
 
     fn sleep_until(&self, uptime: Duration) -> Task {
-        self.tokio.sleep_until(uptime)
+        self.tokio.sleep_until(uptime.saturating_sub(self.passed()))
     }
 
     fn entropy(&self) -> u128 {
@@ -81,7 +88,11 @@ pub(crate) struct Appliance {
     pub(crate) hardware: Objects<HardwareData>,
     journals: Objects<HostJournal>,
     pub(crate) receipts: Objects<Receipt>,
+    /// How far the clock on the wall is ahead; nothing else minds.
     pub(crate) ahead_s: Arc<AtomicI64>,
+    /// How much time has passed, by each clock.
+    pub(crate) passed_s: Arc<AtomicU64>,
+    pub(crate) clock: StoreClock,
     pub(crate) trust: Trust,
     looped: tokio::task::JoinHandle<Result<(), String>>,
     /// What becomes of objects by their owners and namespaces.
@@ -129,10 +140,18 @@ impl Appliance {
         let images = ImageStore::open(&data.join("images")).unwrap();
         let acquirer = Acquirer::new(images, Some(&data.join("import"))).unwrap();
         let bounds = ImportBounds { logical_bytes: IMAGE_BYTES_MAX, ..ImportBounds::default() };
-        let ahead_s = Arc::new(AtomicI64::new(0));
+        let (ahead_s, passed_s) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
+        let runtime: Arc<dyn Runtime> = Arc::new(Clock {
+            tokio: Tokio::new(),
+            began: Timestamp::now(),
+            ahead_s: Arc::clone(&ahead_s),
+            passed_s: Arc::clone(&passed_s),
+        });
+        let clock = StoreClock::new(&core, Arc::clone(&runtime), Timestamp::UNIX_EPOCH);
         let config = Config {
             core: core.clone(),
-            runtime: Arc::new(Clock { tokio: Tokio::new(), began: Timestamp::now(), ahead_s: Arc::clone(&ahead_s) }),
+            runtime,
+            clock: clock.clone(),
             images: Arc::new(acquirer.with_limits(limits).with_bounds(bounds)),
             bmc: Arc::new(SchemeDriver::default()),
             endpoints: ENDPOINTS,
@@ -163,6 +182,8 @@ impl Appliance {
             journals: Objects::new(&core, "firesteel.dev", "HostJournal").unwrap(),
             receipts: Objects::new(&core, "firesteel.dev", "Receipt").unwrap(),
             ahead_s,
+            passed_s,
+            clock,
             trust,
             looped: tokio::spawn(async move { running.run().await }),
             lives,

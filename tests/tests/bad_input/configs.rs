@@ -544,7 +544,15 @@ async fn a_token_ends_at_its_deadline_unless_that_is_put_off() {
     site.worker().await;
     let (_origin, image) = published(noise(2 << 20));
     let token = site.install("late", "02:00:00:00:07:11", 1, &image, "worker-user-data-managed").await;
-    site.appliance.ahead_s.store(31 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
+    until("its token is counted", async || site.appliance.journal("late").await.status.token_count.is_some()).await;
+    // A clock that is wrong by decades neither ends it nor has it live on.
+    for ahead_s in [20 * 365 * 24 * 3600, 0] {
+        site.appliance.ahead_s.store(ahead_s, std::sync::atomic::Ordering::SeqCst);
+        // HEAD has no step look at the host, which is late by such a clock.
+        let head = site.ask("HEAD", "/config/worker", IGNITION, Some(&token)).await;
+        assert_eq!(head.status, 200, "{ahead_s}");
+    }
+    site.appliance.passed_s.store(31 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
     site.get("/config/worker", &token).await.assert_refused(401, "deadline is over");
     // What is not installed has no token to renew.
     let wish = |word: &'static str| {
@@ -572,7 +580,7 @@ async fn a_deadline_that_passed_is_put_off_for_a_host_that_is_installed() {
     let stub = "worker-user-data-managed";
     let (token, plan, agent) = site.planned("late", "02:00:00:00:07:12", 1, &image, stub).await;
     site.complete("late", &agent, 1, &plan).await;
-    site.appliance.ahead_s.store(31 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
+    site.appliance.passed_s.store(31 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
     site.get("/config/worker", &token).await.assert_refused(401, "deadline is over");
     let wish = |host: &mut firesteel_resources::BareMetalHost| {
         host.metadata.annotations.insert("firesteel.dev/rehandoff".to_owned(), "first".to_owned());
@@ -582,7 +590,7 @@ async fn a_deadline_that_passed_is_put_off_for_a_host_that_is_installed() {
     let answer = site.appliance.journal("late").await.status.rehandoff.unwrap();
     assert!(answer.until.is_some(), "{answer:?}");
     assert_eq!(site.get("/config/worker", &token).await.status, 200);
-    site.appliance.ahead_s.store(62 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
+    site.appliance.passed_s.store(62 * 24 * 3600, std::sync::atomic::Ordering::SeqCst);
     site.get("/config/worker", &token).await.assert_refused(401, "deadline is over");
 }
 

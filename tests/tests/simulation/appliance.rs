@@ -10,7 +10,7 @@ use firesteel_appliance::serve::{dhcp_clients, kinds};
 use firesteel_boot::{
     AskerRule, BootFile, BootFileSet, Endpoints, FileDigest, KernelArguments, Sealer, ServedBootFiles,
 };
-use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images};
+use firesteel_control::{Acquiring, Config, ConfigSettings, Control, ImageFault, Images, StoreClock, runtime::Runtime};
 use firesteel_dhcp::{self as dhcp, Client, Engine, Lease, LeaseChange, Mac, Network, Pool, Rest, Subnet};
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects};
@@ -99,13 +99,14 @@ impl Appliance {
         let store = Store::in_memory(ground.memory);
         let clock = executor.clone();
         let core = Core::with_clock(store.clone(), kinds::registry(), Arc::new(move || clock.wall()));
-        let runtime = Arc::new(Life {
+        let runtime: Arc<dyn Runtime> = Arc::new(Life {
             executor: executor.clone(),
             number: life,
             random: Mutex::new(Random::new(seed ^ life)),
             deaf_after: ground.deaf_after,
         });
         let config = Config {
+            clock: StoreClock::new(&core, Arc::clone(&runtime), Timestamp::UNIX_EPOCH),
             core: core.clone(),
             runtime,
             images: Arc::new(Shop {
