@@ -200,11 +200,13 @@ pub fn token_of(script: &str) -> Option<String> {
     })
 }
 
-/// A client that trusts the appliance's own CA alone.
+/// A client that trusts the appliance's own CA alone; in an overlap both.
 #[must_use]
 pub fn client(ca_pem: &[u8]) -> Client {
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(ca_pem).unwrap()).unwrap();
+    for ca in CertificateDer::pem_slice_iter(ca_pem) {
+        roots.add(ca.unwrap()).unwrap();
+    }
     let tls = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .unwrap()

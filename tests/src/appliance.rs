@@ -16,6 +16,8 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use nix::sys::socket::{self, AddressFamily, SockFlag, SockType, SockaddrStorage, sockopt::ReuseAddr};
 use serde_json::Value;
 
+use crate::fake_clock::WrongBy;
+
 /// Only a process that hangs takes so long to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -29,6 +31,7 @@ pub struct Appliance {
     arguments: Vec<String>,
     child: Child,
     folder: tempfile::TempDir,
+    clock: WrongBy,
 }
 
 impl Appliance {
@@ -48,8 +51,9 @@ impl Appliance {
     pub fn start_whole(program: impl AsRef<Path>, api: &str, arguments: &[&str], folder: tempfile::TempDir) -> Self {
         let program = program.as_ref().to_owned();
         let arguments: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
-        let child = spawn(&program, api, &arguments, folder.path());
-        let mut appliance = Self { program, arguments, child, folder };
+        let clock = WrongBy::NOTHING;
+        let child = spawn(&program, (api, arguments.as_slice()), folder.path(), clock);
+        let mut appliance = Self { program, arguments, child, folder, clock };
         appliance.wait_until_reachable();
         appliance
     }
@@ -62,6 +66,22 @@ impl Appliance {
     /// The same, with something done while it is dead.
     pub fn kill_and_start_again_after(&mut self, meanwhile: impl FnOnce()) {
         self.start_again_after(|_| meanwhile());
+    }
+
+    /// The same, with another clock: it comes again at that time.
+    pub fn start_again_at(&mut self, clock: WrongBy) {
+        self.clock = clock;
+        self.kill_and_start_again();
+    }
+
+    /// Has it started with these flags, too, from the next start on.
+    pub fn add_arguments(&mut self, arguments: &[&str]) {
+        self.arguments.extend(arguments.iter().map(|&argument| argument.to_owned()));
+    }
+
+    /// How wrong its clock is.
+    pub fn clock(&self) -> WrongBy {
+        self.clock
     }
 
     /// The same, and meanwhile revisions went on and every change is forgotten, as after a restore of a
@@ -86,7 +106,7 @@ impl Appliance {
         meanwhile(&self.data());
         // What was done meanwhile may have removed it.
         drop(fs::remove_file(self.kubeconfig()));
-        self.child = spawn(&self.program, address, &self.arguments, self.folder.path());
+        self.child = spawn(&self.program, (address, self.arguments.as_slice()), self.folder.path(), self.clock);
         self.wait_until_reachable();
         drop(kept);
     }
@@ -99,7 +119,7 @@ impl Appliance {
         self.end();
         let kept = keep_port(address);
         meanwhile(&self.data());
-        self.child = spawn(&self.program, address, &self.arguments, self.folder.path());
+        self.child = spawn(&self.program, (address, self.arguments.as_slice()), self.folder.path(), self.clock);
         let ends_at = Instant::now() + PATIENCE;
         while TcpStream::connect(address).is_err() {
             let over = self.child.try_wait().unwrap();
@@ -134,7 +154,7 @@ impl Appliance {
         STANDARD.decode(self.of_kubeconfig("/clusters/0/cluster/certificate-authority-data")).unwrap()
     }
 
-    /// The command with the admin's kubeconfig, for what a person would type.
+    /// The command with the admin's kubeconfig, for what a person would type, on a machine whose clock is right.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.program);
         command.arg("--kubeconfig").arg(self.kubeconfig());
@@ -160,6 +180,11 @@ impl Appliance {
         self.child.id()
     }
 
+    /// The admin's token.
+    pub fn token(&self) -> String {
+        self.of_kubeconfig("/users/0/user/token")
+    }
+
     fn of_kubeconfig(&self, pointer: &str) -> String {
         let config: Value = serde_json::from_slice(&fs::read(self.kubeconfig()).unwrap()).unwrap();
         config.pointer(pointer).and_then(Value::as_str).unwrap().to_owned()
@@ -179,6 +204,7 @@ impl Appliance {
         // It may have ended by itself.
         drop(self.child.kill());
         self.child.wait().unwrap();
+        self.clock.tidy(self.child.id());
     }
 }
 
@@ -206,13 +232,14 @@ fn keep_port(address: &str) -> OwnedFd {
     socket
 }
 
-fn spawn(program: &Path, address: &str, arguments: &[String], folder: &Path) -> Child {
+fn spawn(program: &Path, (address, arguments): (&str, &[String]), folder: &Path, clock: WrongBy) -> Child {
     let log = fs::OpenOptions::new().create(true).append(true).open(log_of(folder)).unwrap();
     Command::new(program)
         .args(["serve", "--api", address, "--data"])
         .arg(folder.join("data"))
         .args(arguments)
         .current_dir(folder)
+        .envs(clock.environment())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)

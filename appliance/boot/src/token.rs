@@ -1,9 +1,8 @@
 //! Sealed tokens: the identity of one boot, carried by the client and kept by nobody.
 //!
-//! A token is `version ‖ nonce ‖ AES-256-GCM(claims)` in base64url. Only the appliance's key opens
-//! it, so the server needs no session, and a client can neither read nor change what it carries.
-//! Time is the caller's: seconds of the age of the store, which no clock moves. Neither key nor token has a `Debug` that
-//! shows it.
+//! A token is `version ‖ nonce ‖ AES-256-GCM(claims)` in base64url. Only the appliance's key opens it, so the server
+//! needs no session, and a client can neither read nor change what it carries. Time is the caller's: seconds of the age
+//! of the store, which no clock moves. Neither key nor token has a `Debug` that shows it.
 //!
 //! ```text
 //! byte  0      version (2; 1 is opened, too); also authenticated
@@ -16,8 +15,9 @@
 //! where it is known, agent (32 each)
 //! ```
 //!
-//! Earlier programs sealed an expiry in Unix seconds, which is older than any store: such a token of a boot ends with its
-//! attempt. The expiry of an installation's token says nothing ([`NO_EXPIRY`]): its deadline is in the host's journal.
+//! Earlier programs sealed an expiry in Unix seconds, which is older than any store: such a token of a boot ends with
+//! its attempt. The expiry of an installation's token says nothing ([`NO_EXPIRY`]): its deadline is in the host's
+//! journal.
 
 use std::{fmt, net::IpAddr};
 

@@ -1,13 +1,13 @@
-//! The appliance's clock as its store knows it: whether it may be right ([`firesteel_plan::clock`] judges that), and how
-//! old the store is.
+//! The appliance's clock as its store knows it: whether it may be right ([`firesteel_plan::clock`] judges that), and
+//! how old the store is.
 //!
 //! ```text
 //!   wall clock ──► doubt? ── no ──► newest time ─┐
 //!   uptime ──────► age of the store ─────────────┴─► the store, once a minute
 //! ```
 //!
-//! What a doubted clock shows is not recorded: the newest time stays, and with it the doubt, until the clock is set or a
-//! person says that it is right ([`StoreClock::accept`]).
+//! What a doubted clock shows is not recorded: the newest time stays, and with it the doubt, until the clock is set or
+//! a person says that it is right ([`StoreClock::accept`]).
 
 use std::{
     fmt,

@@ -4,8 +4,8 @@
 //! make and that only who fetched the config can know; a unit in the real root sends it back. That
 //! ends the instance token. Where the first boot fails before that, a unit in the initramfs says so with the token.
 //!
-//! The token's deadline is counted in the host's journal, by the age of the store ([`firesteel_plan::clock`]): a clock that
-//! is wrong neither ends a token nor has it live on.
+//! The token's deadline is counted in the host's journal, by the age of the store ([`firesteel_plan::clock`]): a clock
+//! that is wrong neither ends a token nor has it live on.
 
 use std::net::IpAddr;
 
@@ -184,7 +184,8 @@ pub(crate) fn record_of(status: &mut HostJournalStatus, attempt: u64) -> &mut In
     record
 }
 
-/// Counts the token of the host's installation from now on: once for each, and from its end where it was just completed.
+/// Counts the token of the host's installation from now on: once for each, and from its end where it was just
+/// completed.
 pub(crate) fn count_token(status: &mut HostJournalStatus, is_just_done: bool, age_s: u64) {
     let Some(attempt) = journals::installation(status) else { return };
     let fetches = journals::configs_of(status, attempt).is_some_and(|configs| !configs.is_empty());

@@ -22,9 +22,9 @@
 //! installed, and [`policy`] says which image each set is to have. [`streams`] follows boot image streams; it shares
 //! nothing with the hosts but the store of images, so that it also runs where no machine is served.
 //!
-//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), the clock as the store knows
-//! it ([`StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and runs all of this
-//! unchanged.
+//! What the outside is made of comes in by [`Config`]: time, chance and tasks ([`runtime`]), the clock as the store
+//! knows it ([`StoreClock`]), BMCs ([`BmcDriver`]), images ([`Images`]), the store. A simulation brings its own and
+//! runs all of this unchanged.
 
 mod agents;
 mod askers;

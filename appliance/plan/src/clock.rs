@@ -9,16 +9,16 @@
 //! While the clock is doubted no disk is changed ([`crate::host::gate`]), for receipts, deadlines and the order of what
 //! happened would be wrong. All else goes on.
 //!
-//! Tokens are counted by the **age of the store**: how long it has been in use. It goes on with the process, which no clock
-//! moves, and by what the clock says of the time switched off, at most [`OFF_MAX`] at each start. So a clock that is wrong
-//! for one start ends no token, and none lives longer for it.
+//! Tokens are counted by the **age of the store**: how long it has been in use. It goes on with the process, which no
+//! clock moves, and by what the clock says of the time switched off, at most [`OFF_MAX`] at each start. So a clock that
+//! is wrong for one start ends no token, and none lives longer for it.
 
 use std::fmt;
 
 use jiff::{SignedDuration, Timestamp};
 
-/// The clock may be so far before the newest time in the store. That is more than a clock drifts between two starts, and
-/// after a mistake of one time zone the appliance goes on by itself.
+/// The clock may be so far before the newest time in the store. That is more than a clock drifts between two starts,
+/// and after a mistake of one time zone the appliance goes on by itself.
 pub const BEHIND_MAX: SignedDuration = SignedDuration::from_hours(1);
 /// What one time switched off adds to the age of the store at most.
 pub const OFF_MAX: SignedDuration = SignedDuration::from_hours(24);
@@ -53,8 +53,8 @@ impl fmt::Display for ClockDoubt {
             ),
             Self::BehindStore { newest } => write!(
                 f,
-                "the appliance's clock is more than an hour before {newest:.0}, the newest time in its store: no disk is \
-                 changed until the clock is set, or until `firesteel accept-clock` says that it is right now"
+                "the appliance's clock is more than an hour before {newest:.0}, the newest time in its store: no disk \
+                 is changed until the clock is set, or until `firesteel accept-clock` says that it is right now"
             ),
         }
     }
@@ -77,8 +77,8 @@ pub fn age_at_start(recorded: SignedDuration, newest: Option<Timestamp>, now: Ti
     recorded.max(SignedDuration::ZERO).saturating_add(off.clamp(SignedDuration::ZERO, OFF_MAX))
 }
 
-/// Whether something that began at one age of the store is over at another. A store that is younger than that was made of
-/// a backup, or lost its last minute: nothing has passed.
+/// Whether something that began at one age of the store is over at another. A store that is younger than that was made
+/// of a backup, or lost its last minute: nothing has passed.
 #[must_use]
 pub fn is_over(since_s: u64, age_s: u64, life: SignedDuration) -> bool {
     let life_s = u64::try_from(life.as_secs()).unwrap_or_default();

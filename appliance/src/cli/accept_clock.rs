@@ -10,8 +10,8 @@ pub(crate) async fn run(client: &Client) -> anyhow::Result<()> {
     let done = client.create("/firesteel.dev/accept-clock", &json!({})).await?;
     let time = |key: &str| done[key].as_str().unwrap_or("?").to_owned();
     super::print_text(&format!(
-        "the appliance's clock, which shows {}, counts as right from now on, and the time {} in its store does not; hosts \
-         go on\n",
+        "the appliance's clock, which shows {}, counts as right from now on, and the time {} in its store does not; \
+         hosts go on\n",
         time("now"),
         time("newest")
     ));

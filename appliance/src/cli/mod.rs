@@ -118,8 +118,8 @@ pub enum Command {
     AcceptWipe { host: String },
     /// Say that the appliance's clock is right, although its store has newer times
     ///
-    /// While the clock is more than an hour before the newest time in the store, no disk of any host is changed: the clock may
-    /// have gone back. Where it was ahead before, and is right now, this command says so.
+    /// While the clock is more than an hour before the newest time in the store, no disk of any host is changed: the
+    /// clock may have gone back. Where it was ahead before, and is right now, this command says so.
     AcceptClock,
     /// Say which of several machines that claim to be a host is the host, or that none of them is known to be it
     ///
@@ -258,8 +258,8 @@ pub enum Command {
     /// Replace the CA of the appliance's certificates, while it serves
     ///
     /// Begins an overlap in which the old CA and the new one are both good: stubs get both, and clients that know
-    /// either of them are served. A rotation begins by itself when the CA is eight years old (`serve --ca-years`). No clock
-    /// ends it: who holds the old CA alone is not known here.
+    /// either of them are served. A rotation begins by itself when the CA is eight years old (`serve --ca-years`). No
+    /// clock ends it: who holds the old CA alone is not known here.
     RotateCa {
         /// End the overlap: who trusts the old CA alone is refused from then on
         ///

@@ -11,8 +11,8 @@ pub fn built_at() -> Timestamp {
     BUILT_S.parse().ok().and_then(|second| Timestamp::from_second(second).ok()).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// The time for certificates: the clock's, or that of the build where the clock is before it. One that began in 1970 would
-/// be refused by each client whose clock is right.
+/// The time for certificates: the clock's, or that of the build where the clock is before it. One that began in 1970
+/// would be refused by each client whose clock is right.
 #[must_use]
 pub fn certificate_time() -> Timestamp {
     certificate_time_at(Timestamp::now(), built_at())

@@ -25,8 +25,9 @@
 //! When room is short, ordinary changes are refused before the database fails, and those that matter go on
 //! with a reserve ([`StoreRoom`]).
 //!
-//! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, and no
-//! clock but the one that flushes are timed by ([`Flushes`]); times are what the caller says ([`RecordedTime`]). The futures need no runtime of a certain kind: the work is done by threads of the store.
+//! What is acknowledged is on disk. Nothing here knows what the bytes mean: no kinds, no JSON, and no clock but the one
+//! that flushes are timed by ([`Flushes`]); times are what the caller says ([`RecordedTime`]). The futures need no
+//! runtime of a certain kind: the work is done by threads of the store.
 //!
 //! A second backend, [`memory`], does the same without file and threads, for simulations that kill
 //! the process at every write.

@@ -92,8 +92,8 @@ impl Store {
         *self.inner.recorded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps these times in the place of what was recorded before. They are no change of an object and take no revision.
-    /// When this returns `Ok`, they are on disk.
+    /// Keeps these times in the place of what was recorded before. They are no change of an object and take no
+    /// revision. When this returns `Ok`, they are on disk.
     pub async fn record_time(&self, time: RecordedTime) -> Result<(), CommitError> {
         match &self.inner.backend {
             Backend::Sqlite(sqlite) => {

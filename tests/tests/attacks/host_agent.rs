@@ -1,5 +1,6 @@
 //! An agent of a machine in the machines' namespace: of the one with the MAC `mac(1)`, if no other is named.
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use firesteel_tests::{
     agent_line::AgentLine,
     field::{Field, mac},
@@ -28,6 +29,8 @@ pub(crate) struct HostAgent {
     receipts: Vec<Receipt>,
     /// What it was answered last.
     verdict: Verdict,
+    /// Why it is to change no disk, by that answer.
+    hold: Option<String>,
 }
 
 impl HostAgent {
@@ -50,6 +53,7 @@ impl HostAgent {
             plan: Plan { number: 0, attempt: 0, steps: Vec::new() },
             receipts: Vec::new(),
             verdict: Verdict::Continue,
+            hold: None,
         }
     }
 
@@ -163,6 +167,40 @@ impl HostAgent {
         self.show(field, true);
     }
 
+    /// Says hello, carries out the plan to inspect, and returns why it is to change no disk.
+    pub(crate) fn inspect(&mut self, field: &Field) -> Option<String> {
+        self.begin(field);
+        self.follow(field, inspects);
+        self.carry_out(|_| {});
+        self.show(field, false);
+        self.hold.clone()
+    }
+
+    /// Goes on after that: carries plans out as they come, up to one that writes an image, and all of that one.
+    pub(crate) fn go_on(&mut self, field: &Field) {
+        self.work(field, writes, |_| {});
+    }
+
+    /// Whether its newest plan writes an image.
+    pub(crate) fn is_to_write(&self) -> bool {
+        let told = match &self.verdict {
+            Verdict::Plan { plan } => writes(plan),
+            Verdict::Continue | Verdict::Abort { .. } => false,
+        };
+        told || writes(&self.plan)
+    }
+
+    /// A file that its newest plan hands over to the boot partition.
+    pub(crate) fn handed_over(&self, path: &str) -> String {
+        let forms = self.plan.steps.iter().find_map(|step| match step {
+            Step::HandOff { forms, .. } => forms.as_deref(),
+            _ => None,
+        });
+        let boot = forms.unwrap().boot_partition.as_ref().unwrap();
+        let file = boot.files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path}"));
+        String::from_utf8(STANDARD.decode(&file.content_base64).unwrap()).unwrap()
+    }
+
     /// Reports once; the status of the answer.
     pub(crate) fn report(&mut self, field: &Field, is_leaving: bool) -> u16 {
         let Self { runtime, line, .. } = self;
@@ -247,7 +285,7 @@ impl HostAgent {
                 answer.json::<ReportReply>().await.unwrap()
             })
         });
-        self.verdict = answer.verdict;
+        (self.verdict, self.hold) = (answer.verdict, answer.hold);
     }
 
     /// Has the disks be as a plan leaves them; all plans are about the only one.
@@ -269,6 +307,10 @@ impl HostAgent {
 fn inventory(uuid: &str, serial: &str) -> Inventory {
     let system = System { uuid: uuid.to_owned(), serial: serial.to_owned(), ..System::default() };
     Inventory { system, ..Inventory::default() }
+}
+
+fn inspects(plan: &Plan) -> bool {
+    plan.steps.iter().any(|step| matches!(step, Step::Inspect))
 }
 
 fn writes(plan: &Plan) -> bool {

@@ -4,6 +4,7 @@
 //! | module | attacks |
 //! |---|---|
 //! | `claimants` | a second key early and late, an old key after a new hello, all receipts of an installation beside the host |
+//! | `clocks` | none: an appliance whose clock is before its build, before its store, or ahead, and what that costs tokens and CAs |
 //! | `fetched` | a hello with a token whose kernel or initramfs was not sent, whole or in part, or of another program |
 //! | `forged` | receipts of an installation that was not carried out as planned: another disk, zero lengths, missing files, no boot entry, another order, impossible times |
 //! | `identity` | a hello with empty, zero, swapped and foreign UUID, with another serial number; an inspection of another machine |
@@ -21,6 +22,7 @@
 
 mod bmc;
 mod claimants;
+mod clocks;
 mod fetched;
 mod forged;
 mod host_agent;

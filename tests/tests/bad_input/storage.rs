@@ -137,8 +137,8 @@ async fn a_clock_that_is_wrong_by_years_and_put_right_stops_no_host() {
     let wrong = agent.hello(&appliance).await.unwrap().time_ms;
     // That such a clock was in use is recorded once a minute.
     appliance.clock.record().await;
-    // Somebody sets the clock. The agent's next reply carries the right time, and says what its host waits for: the store
-    // cannot tell which of the two is right.
+    // Somebody sets the clock. The agent's next reply carries the right time, and says what its host waits for: the
+    // store cannot tell which of the two is right.
     appliance.ahead_s.store(0, Ordering::SeqCst);
     let reply = agent.hello(&appliance).await.unwrap();
     assert!(wrong - reply.time_ms > 600_000_000_000, "{wrong} {}", reply.time_ms);

@@ -10,8 +10,8 @@
 //! | a [doubt](crate::clock) of the appliance's clock | every host | holds at its next safe point | the right time, or `firesteel accept-clock` |
 //! | [claimants]: more than one machine claims to be the host | one host | holds at its next safe point, and is not judged | the BMC, or `firesteel settle` |
 //!
-//! Behind a halt and a doubted clock nothing else waits: a host is inspected, switched and released as if the gate were open.
-//! A locked host is also not taken from its OS for the sake of a change that is not made. Neither is a failure.
+//! Behind a halt and a doubted clock nothing else waits: a host is inspected, switched and released as if the gate were
+//! open. A locked host is also not taken from its OS for the sake of a change that is not made. Neither is a failure.
 //!
 //! A host that is [frozen](crate::host::Frozen) is another matter: nothing can be under way there, and only that
 //! host's owner can say what becomes of its disks.

@@ -15,10 +15,10 @@
 //! So a client that trusts either of them takes the chain of the overlap. (The other way round, a certificate of the
 //! new key by the old CA, is of no use to clients that mind the length of paths: our first CAs allow none below them.)
 //!
-//! No clock ends a CA. It may be wrong by years, and what an end takes away is gone for each disk and kubeconfig that trusts
-//! the old CA alone; who has such a one is not known here. The clock makes certificates anew, with the same keys
-//! ([`Care`] is what it asks for), and begins an overlap, which takes nothing away. A person ends it. The old key is then put
-//! aside as `NAME.key.retired`, until the next end: [`Book::undo`] takes it back.
+//! No clock ends a CA. It may be wrong by years, and what an end takes away is gone for each disk and kubeconfig that
+//! trusts the old CA alone; who has such a one is not known here. The clock makes certificates anew, with the same keys
+//! ([`Care`] is what it asks for), and begins an overlap, which takes nothing away. A person ends it. The old key is
+//! then put aside as `NAME.key.retired`, until the next end: [`Book::undo`] takes it back.
 //!
 //! What there is stands in one file, `pki/authorities.json`, which is replaced whole; keys lie beside it.
 

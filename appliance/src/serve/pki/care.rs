@@ -1,6 +1,7 @@
 //! What the clock asks of the CAs that sign for the server: other certificates, and the beginning of a rotation. Pure.
 //!
-//! A clock may be wrong by years, and right again later. So it asks for nothing that takes something away from a client.
+//! A clock may be wrong by years, and right again later. So it asks for nothing that takes something away from a
+//! client.
 
 use jiff::{Timestamp, ToSpan as _, tz::TimeZone};
 
@@ -20,7 +21,8 @@ pub(super) struct Care {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Renewal {
     No,
-    /// The certificate begins as before. If the clock is ahead, what is handed out meanwhile holds when it is right again.
+    /// The certificate begins as before. If the clock is ahead, what is handed out meanwhile holds when it is right
+    /// again.
     FromBefore,
     /// The certificate was made by a clock that was ahead.
     FromNow,

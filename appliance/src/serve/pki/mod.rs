@@ -3,9 +3,9 @@
 //!
 //! The server's *key* stays for good, because agents pin it (`pin_sha256`, RFC 7469 section 2.4). Its certificate is
 //! made anew when an address changes or its end is near; the CA, which stubs on disks trust, is rotated with an overlap
-//! that only a person ends ([`authority`]); and both are made anew when the clock says that they are of another time: an appliance whose clock
-//! was wrong by years when it first started would otherwise be refused by everybody once it is right. All of it happens
-//! while the process serves ([`Pki::renew`]).
+//! that only a person ends ([`authority`]); and both are made anew when the clock says that they are of another time:
+//! an appliance whose clock was wrong by years when it first started would otherwise be refused by everybody once it is
+//! right. All of it happens while the process serves ([`Pki::renew`]).
 
 mod authority;
 mod care;

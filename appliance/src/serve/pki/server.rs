@@ -14,10 +14,15 @@ use rustls::{
     sign::CertifiedKey,
 };
 
-use super::{BACKDATE, MadeFor, authority::Book, set_validity};
+use super::{MadeFor, authority::Book, set_validity};
 use crate::serve::data_dir::DataDir;
 
 const SERVER_DAYS: i64 = 365;
+/// When each certificate of the server begins: in 2000. The clock here may be wrong, and so may that of a client;
+/// neither is a reason to refuse the one key that it is about.
+const BEGINS: Timestamp = Timestamp::constant(946_684_800, 0);
+/// A clock that was set back by less is no reason for another certificate.
+const SLACK: SignedDuration = SignedDuration::from_hours(24);
 
 /// By what the server is called.
 #[derive(Clone, Debug, Default)]
@@ -81,11 +86,12 @@ pub(super) fn chain(
         addresses,
         names,
         issuer: book.current.fingerprint(),
-        not_before: now - BACKDATE,
+        not_before: BEGINS,
         not_after: now + SignedDuration::from_hours(24 * SERVER_DAYS),
     };
-    let fits = MadeFor::read(data, "pki/server.json").is_some_and(|made| made.is_for(&wanted) && made.fits(now))
-        && data.path("pki/server.crt").exists();
+    // One that ends too late was made by a clock that was ahead.
+    let is_good = |made: MadeFor| made.is_for(&wanted) && made.fits(now) && made.not_after <= wanted.not_after + SLACK;
+    let fits = MadeFor::read(data, "pki/server.json").is_some_and(is_good) && data.path("pki/server.crt").exists();
     if !fits {
         let dns = ["localhost".to_owned()].into_iter().chain(wanted.names.iter().cloned());
         let mut params = CertificateParams::new(dns.collect::<Vec<_>>()).context("naming the server")?;
