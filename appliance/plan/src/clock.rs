@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | before the program was built | it stood still, or began at its own epoch | [`ClockDoubt::BeforeBuild`] |
 //! | more than [`BEHIND_MAX`] before the newest time in the store | it went back, or was ahead before | [`ClockDoubt::BehindStore`] |
-//! | ahead | nobody can tell that from a long time switched off | nothing; what is counted below does not mind |
+//! | ahead | it looks like a long time switched off | nothing; what is counted below does not mind |
 //!
 //! While the clock is doubted no disk is changed ([`crate::host::gate`]), for receipts, deadlines and the order of what
 //! happened would be wrong. All else goes on.
@@ -118,7 +118,7 @@ mod tests {
             (at(51 * YEAR - HOUR - 1), Some(newest), behind),
             (at(51 * YEAR - HOUR), Some(newest), None),
             (at(51 * YEAR + 1), Some(newest), None),
-            // Nobody can tell it from a long time switched off.
+            // It looks like a long time switched off.
             (at(71 * YEAR), Some(newest), None),
             // The store is of an older program.
             (at(50 * YEAR), Some(at(49 * YEAR)), None),

@@ -35,7 +35,7 @@ fn text(done: &Value) -> String {
              Managed stubs get both now; give pki/ca.crt to whoever has the old one, and make other kubeconfigs anew\n"
         ),
         (None, Some(_)) => {
-            format!("the rotation is taken back: the CA of before is the only one again and ends at {ends}\n")
+            format!("the rotation is taken back: the earlier CA is the only one again and ends at {ends}\n")
         }
         (None, None) => format!(
             "the new CA is the only one now and ends at {ends}; who trusts the old one alone is refused. `firesteel \

@@ -123,7 +123,7 @@ impl Collector for Now {
         let ends = certificates.iter().map(|found| ([("certificate", found.name)], seconds(found.not_after)));
         to.gauges("firesteel_certificate_end_timestamp_seconds", "When a certificate ends in Unix time", ends)?;
         if let Some(begun) = *self.rotation.lock().unwrap_or_else(PoisonError::into_inner) {
-            let help = "When the rotation of the CA began that nobody has finished, in Unix time";
+            let help = "When the rotation of the CA began that is not finished, in Unix time";
             to.gauge("firesteel_ca_rotation_begun_timestamp_seconds", help, seconds(begun))?;
         }
         if let Some(clock) = self.clock.get() {

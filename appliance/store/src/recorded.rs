@@ -1,6 +1,6 @@
 //! What the store records of time.
 //!
-//! The store has no clock. Whoever serves from it says what time it is, and how long the store has been in use; both
+//! The store has no clock. Its caller says what time it is, and how long the store has been in use; both
 //! are kept beside the objects, in backups too, so that the next start can tell whether its clock may be right.
 
 /// Times that stand in the store.

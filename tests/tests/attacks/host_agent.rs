@@ -183,11 +183,11 @@ impl HostAgent {
 
     /// Whether its newest plan writes an image.
     pub(crate) fn is_to_write(&self) -> bool {
-        let told = match &self.verdict {
+        let is_next = match &self.verdict {
             Verdict::Plan { plan } => writes(plan),
             Verdict::Continue | Verdict::Abort { .. } => false,
         };
-        told || writes(&self.plan)
+        is_next || writes(&self.plan)
     }
 
     /// A file that its newest plan hands over to the boot partition.

@@ -79,7 +79,7 @@ pub fn prospect(memory: &HostMemory, seen: &Seen) -> Prospect {
         return Prospect::Is(Outlook::Done);
     }
     if is_held_up(memory, seen) {
-        // A halt ends for all when somebody has seen what is wrong, and a clock is set; a lock of its owner stays.
+        // A halt ends for all when a person has seen what is wrong, and a clock is set; a lock of its owner stays.
         let is_locked = gate::lock(&seen.host.metadata).is_some();
         return Prospect::Is(if is_locked { Outlook::WillNotFinish } else { Outlook::Progressing });
     }

@@ -16,7 +16,7 @@
 //! new key by the old CA, is of no use to clients that mind the length of paths: our first CAs allow none below them.)
 //!
 //! No clock ends a CA. It may be wrong by years, and what an end takes away is gone for each disk and kubeconfig that
-//! trusts the old CA alone; who has such a one is not known here. The clock makes certificates anew, with the same keys
+//! trusts the old CA alone; which ones do is not known here. The clock has certificates renewed, with the same keys
 //! ([`Care`] is what it asks for), and begins an overlap, which takes nothing away. A person ends it. The old key is
 //! then put aside as `NAME.key.retired`, until the next end: [`Book::undo`] takes it back.
 //!
@@ -104,9 +104,7 @@ pub enum TakenBack {
 pub enum NotTakenBack {
     #[error("no rotation of the CA is under way, and none has ended whose old CA is still there")]
     Nothing,
-    #[error(
-        "the old CA cannot be taken back: its key is not there any more; put it back as {file} from a copy of the folder"
-    )]
+    #[error("the old CA cannot be taken back: its key is gone; put it back as {file} from a copy of the folder")]
     NoKey { file: String },
     #[error("the CA is so old that its rotation would begin again at once (serve --ca-years)")]
     Due,
@@ -223,7 +221,7 @@ impl Book {
         if let Err(error) = std::fs::rename(&key, &aside) {
             tracing::warn!(file = %key.display(), %error, "could not put the key of the old CA aside");
         }
-        // The one before signs nothing any more, and what nobody has nobody can steal.
+        // The one before signs nothing any more, and a key that is gone cannot be stolen.
         if let Some(before) = before {
             remove(&data.path(&retired_file(before.number)));
         }

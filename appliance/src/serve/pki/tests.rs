@@ -180,7 +180,7 @@ fn a_rotation_begins_at_eight_years_and_no_clock_ends_it() {
 /// Two starts with a wrong clock: the first began a rotation, and the second ended it. All disks and kubeconfigs that
 /// trusted the CA alone were refused from then on.
 #[test]
-fn two_starts_with_a_wrong_clock_cost_nobody_their_ca() {
+fn two_starts_with_a_wrong_clock_end_no_ca() {
     let now = Timestamp::from_second(1_800_000_000).unwrap();
     let (pki, data, _directory) = pki_at(now);
     let pem = pki.ca_pem();
@@ -237,7 +237,7 @@ fn an_end_is_taken_back_and_so_is_a_beginning() {
 
     assert_eq!(again.undo(now).unwrap(), Ok(TakenBack::Beginning));
     assert!(takes(&again, &old, now) && !takes(&again, &new, now));
-    assert!(!data.path("pki/ca-2.key").exists(), "nobody was given the new one alone");
+    assert!(!data.path("pki/ca-2.key").exists(), "no client was given the new one alone");
     // The next one is another CA, by another name.
     again.rotate(now).unwrap();
     assert!(data.path("pki/ca-3.key").exists() && again.trust().bundle().past.len() == 1);
