@@ -1,7 +1,7 @@
 //! When a failed step is tried again: 2^n minutes after the n-th failure, minus a random share of
 //! up to half of it (upstream), cut at [`DELAY_MAX`] because people wait for hosts they just fixed.
 
-use jiff::SignedDuration;
+use jiff::{SignedDuration, Timestamp};
 
 /// Longest delay. Upstream's grows to eight hours, which outlasts every repair.
 pub const DELAY_MAX: SignedDuration = SignedDuration::from_mins(30);
@@ -17,11 +17,28 @@ pub fn delay(count: u32, entropy: u128) -> SignedDuration {
     SignedDuration::from_secs(full_secs - less_secs).min(DELAY_MAX)
 }
 
+/// Whether a try is still to wait for this time. One that is further ahead than the longest delay was set by a clock that
+/// was ahead, and is waited for no longer.
+#[must_use]
+pub fn is_ahead(retry_at: Timestamp, now: Timestamp) -> bool {
+    retry_at > now && retry_at.duration_since(now) <= DELAY_MAX
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    /// The clock was ahead by years when a step failed: its host was to be tried again after as long.
+    #[test]
+    fn a_try_waits_for_its_time_and_not_for_that_of_a_clock_that_was_ahead() {
+        let now = Timestamp::UNIX_EPOCH;
+        for (ahead_s, waits) in [(-1, false), (0, false), (1, true), (1800, true), (1801, false), (1 << 30, false)] {
+            let at = now + SignedDuration::from_secs(ahead_s);
+            assert_eq!(is_ahead(at, now), waits, "{ahead_s}");
+        }
+    }
 
     proptest! {
         #[test]

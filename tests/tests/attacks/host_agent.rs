@@ -192,9 +192,9 @@ impl HostAgent {
 
     /// A file that its newest plan hands over to the boot partition.
     pub(crate) fn handed_over(&self, path: &str) -> String {
-        let forms = self.plan.steps.iter().find_map(|step| match step {
-            Step::HandOff { forms, .. } => forms.as_deref(),
-            _ => None,
+        let forms = self.plan.steps.iter().find_map(|step| {
+            let Step::HandOff { forms, .. } = step else { return None };
+            forms.as_deref()
         });
         let boot = forms.unwrap().boot_partition.as_ref().unwrap();
         let file = boot.files.iter().find(|file| file.path == path).unwrap_or_else(|| panic!("no {path}"));

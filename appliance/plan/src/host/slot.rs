@@ -3,6 +3,7 @@
 
 use crate::{
     admission::{Offer, Standing},
+    backoff,
     host::{
         attempt::{self, Presence},
         effect::Reason,
@@ -74,7 +75,7 @@ fn needs(turn: &Turn<'_>) -> bool {
 
 /// Nothing is tried before some time, an edit, or the end of a standing obstacle.
 fn is_ahead(failure: &Failure, turn: &Turn<'_>) -> bool {
-    failure.until_edit || failure.retry_at.is_none_or(|at| at > turn.now)
+    failure.until_edit || failure.retry_at.is_none_or(|at| backoff::is_ahead(at, turn.now))
 }
 
 /// Without a BMC the host comes when somebody boots it.

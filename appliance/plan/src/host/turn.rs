@@ -261,7 +261,7 @@ impl<'a> Turn<'a> {
             return Err(self.rest(failure.message));
         }
         match failure.retry_at {
-            Some(at) if at > self.now => {
+            Some(at) if backoff::is_ahead(at, self.now) => {
                 let wait = at.duration_since(self.now);
                 self.deadline(later(at, self.limits().stall));
                 Err(self.stay(wait, format!("{}; trying again in {}", failure.message, words(wait))))
