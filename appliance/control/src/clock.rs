@@ -262,7 +262,11 @@ mod tests {
         assert!(matches!(early.accept().await, Err(ClockNotAccepted::BeforeBuild { .. })), "no word makes that right");
 
         let (ahead, _) = start(&memory, BUILT_S + 20 * YEAR_S);
-        assert_eq!(ahead.doubt(), None, "what a doubted clock shows was not recorded, and this one looks like a long time off");
+        assert_eq!(
+            ahead.doubt(),
+            None,
+            "what a doubted clock shows was not recorded, and this one looks like a long time off"
+        );
         ahead.record().await;
 
         let (right, hands) = start(&memory, BUILT_S + 60);
