@@ -17,8 +17,8 @@ pub fn delay(count: u32, entropy: u128) -> SignedDuration {
     SignedDuration::from_secs(full_secs - less_secs).min(DELAY_MAX)
 }
 
-/// Whether a try is still to wait for this time. One that is further ahead than the longest delay was set by a clock that
-/// was ahead, and is waited for no longer.
+/// Whether a try is still to wait for this time. One that is further ahead than the longest delay was set by a clock
+/// that was ahead, and is waited for no longer.
 #[must_use]
 pub fn is_ahead(retry_at: Timestamp, now: Timestamp) -> bool {
     retry_at > now && retry_at.duration_since(now) <= DELAY_MAX

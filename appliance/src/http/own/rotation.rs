@@ -16,7 +16,7 @@ use crate::{
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum RotationWish {
     Begin,
     Finish { by_force: bool },
     Undo,
@@ -34,21 +34,21 @@ pub(super) async fn answer(api: &Api, certificates: Option<&Certificates>, query
     done.map_or_else(|status| refuse(&status), |value| json(StatusCode::OK, &value))
 }
 
-fn wish(query: &str) -> Result<Wish, Status> {
+fn wish(query: &str) -> Result<RotationWish, Status> {
     let is_set = |name: &str| {
         query.split('&').filter_map(|pair| pair.strip_prefix(name)).any(|value| matches!(value, "=true" | "=1"))
     };
     match (is_set("finish"), is_set("undo")) {
-        (false, false) => Ok(Wish::Begin),
-        (true, false) => Ok(Wish::Finish { by_force: is_set("force") }),
-        (false, true) => Ok(Wish::Undo),
+        (false, false) => Ok(RotationWish::Begin),
+        (true, false) => Ok(RotationWish::Finish { by_force: is_set("force") }),
+        (false, true) => Ok(RotationWish::Undo),
         (true, true) => Err(Status::bad_request("finish and undo: ask for one of them")),
     }
 }
 
-async fn perform(api: &Api, certificates: &Certificates, wish: Wish) -> Result<Value, Status> {
+async fn perform(api: &Api, certificates: &Certificates, wish: RotationWish) -> Result<Value, Status> {
     let now = certificate_time();
-    if wish == (Wish::Finish { by_force: false }) {
+    if wish == (RotationWish::Finish { by_force: false }) {
         let hosts = waiting::of_old_ca(api, certificates, now).await?;
         if !hosts.is_empty() {
             return Err(Status::bad_request(waiting::told(&hosts)));
@@ -58,12 +58,12 @@ async fn perform(api: &Api, certificates: &Certificates, wish: Wish) -> Result<V
     // It makes keys and writes files.
     let changed = tokio::task::spawn_blocking(move || -> anyhow::Result<Result<Value, Status>> {
         Ok(match wish {
-            Wish::Begin => Ok(shown(&certificates.rotate(now)?, None)),
-            Wish::Finish { .. } => {
+            RotationWish::Begin => Ok(shown(&certificates.rotate(now)?, None)),
+            RotationWish::Finish { .. } => {
                 let none = "no rotation of the CA is under way: firesteel rotate-ca begins one";
                 certificates.finish(now)?.map(|state| shown(&state, None)).ok_or_else(|| Status::bad_request(none))
             }
-            Wish::Undo => match certificates.undo(now)? {
+            RotationWish::Undo => match certificates.undo(now)? {
                 Ok((what, state)) => Ok(shown(&state, Some(what))),
                 Err(why) => Err(Status::bad_request(why.to_string())),
             },
@@ -95,11 +95,11 @@ mod tests {
     #[test]
     fn one_step_is_asked_for_at_a_time() {
         for (query, expected) in [
-            ("", Ok(Wish::Begin)),
-            ("finish=true", Ok(Wish::Finish { by_force: false })),
-            ("finish=1&force=true", Ok(Wish::Finish { by_force: true })),
-            ("undo=true", Ok(Wish::Undo)),
-            ("undo=false", Ok(Wish::Begin)),
+            ("", Ok(RotationWish::Begin)),
+            ("finish=true", Ok(RotationWish::Finish { by_force: false })),
+            ("finish=1&force=true", Ok(RotationWish::Finish { by_force: true })),
+            ("undo=true", Ok(RotationWish::Undo)),
+            ("undo=false", Ok(RotationWish::Begin)),
             ("finish=true&undo=true", Err(400)),
         ] {
             assert_eq!(wish(query).map_err(|status| status.code), expected, "{query}");
