@@ -4,7 +4,9 @@ use std::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use firesteel_store::{CommitError, Guard, Key, Object, Op, ReadError, Revision, Spending, Store, WatchError};
+use firesteel_store::{
+    CommitError, CommitTerms, Guard, Key, Object, Op, ReadError, Revision, Spending, Store, WatchError,
+};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, value::MapDeserializer};
@@ -170,7 +172,7 @@ impl Core {
                 return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false, text: None });
             }
             let op = Op::Create { key, value: encode_stored(target.kind, &prepared.value)? };
-            match self.store.commit_from(spending, op, guards).await {
+            match self.store.commit_on(CommitTerms { spending, allowances: Vec::new() }, op, guards).await {
                 Ok(revision) => return Ok(written(prepared, revision)),
                 // The namespace changed since it was looked at: look again.
                 Err(CommitError::Guard { .. }) => {}
@@ -406,7 +408,7 @@ impl Core {
             Op::Update { key, expected: revision, value }
         };
         let spending = if removed || options.from_reserve { Spending::Reserved } else { Spending::Ordinary };
-        match self.store.commit_from(spending, op, Vec::new()).await {
+        match self.store.commit_on(CommitTerms { spending, allowances: Vec::new() }, op, Vec::new()).await {
             Ok(revision) => {
                 if removed {
                     self.cache.forget(&cached);

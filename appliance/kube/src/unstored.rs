@@ -12,7 +12,7 @@
 
 use std::collections::BTreeMap;
 
-use firesteel_store::{CommitError, Key, Object, Op, Range, Revision, Spending};
+use firesteel_store::{CommitError, CommitTerms, Key, Object, Op, Range, Revision, Spending};
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -26,6 +26,8 @@ use crate::status::Status;
 /// Objects that are held, and stored ones of their kinds that may use the reserve: a few people stop a fleet, and not a
 /// thousand.
 const UNSTORED_MAX: usize = 64;
+/// No quota counts what has to be stored in any case.
+const RESERVED: CommitTerms = CommitTerms { spending: Spending::Reserved, allowances: Vec::new() };
 
 /// By where they would be stored. Their revision is zero.
 pub type UnstoredObjects = BTreeMap<Key, Object>;
@@ -91,7 +93,7 @@ impl Core {
         for object in held {
             let (key, value) = (object.key.clone(), object.value.clone());
             let op = Op::Create { key: key.clone(), value: value.clone() };
-            match self.store().commit_from(Spending::Reserved, op, Vec::new()).await {
+            match self.store().commit_on(RESERVED, op, Vec::new()).await {
                 Ok(expected) => {
                     tracing::info!(object = %key, "what was held in memory is stored");
                     // Who deleted it meanwhile did not find it in the store.

@@ -4,6 +4,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod bounds;
 mod one_kind;
 
 use std::collections::BTreeMap;
@@ -100,6 +101,18 @@ macro_rules! conformance {
             #[test]
             fn a_kind_is_compacted_in_steps() {
                 run(super::one_kind::is_compacted_in_steps($new));
+            }
+            #[test]
+            fn a_history_stays_within_its_limits() {
+                run(super::bounds::a_history_stays_within_its_limits($new));
+            }
+            #[test]
+            fn no_more_is_stored_than_is_allowed() {
+                run(super::bounds::no_more_is_stored_than_is_allowed($new));
+            }
+            #[test]
+            fn what_stands_is_counted_by_namespace() {
+                run(super::bounds::what_stands_is_counted_by_namespace($new));
             }
             #[test]
             fn a_watch_position_covers_other_kinds() {

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::meter::Exceeded;
 use crate::seal::KeyId;
 use crate::types::{Key, Revision};
 
@@ -67,6 +68,9 @@ pub enum CommitError {
     /// A [`crate::Guard`] does not hold; `current` is where its object stands.
     #[error("the condition on {key} does not hold")]
     Guard { key: Key, current: Option<Revision> },
+    /// It adds more than may stand in its namespace.
+    #[error("{key} is more than a quota of its namespace allows")]
+    Exceeds { key: Key, exceeded: Vec<Exceeded> },
     #[error("{key} has {bytes} bytes, more than the store takes")]
     TooLarge { key: Key, bytes: usize },
     /// There is no room, and nothing was stored.

@@ -22,6 +22,7 @@ use tokio::sync::futures::OwnedNotified;
 use tokio::sync::{Notify, watch};
 
 use crate::flushes;
+use crate::meter::HistoryLimits;
 use crate::types::{Event, GroupResource, Revision};
 
 /// Events of one kind that are kept for its watches: a watch that is further behind is cut off and
@@ -74,6 +75,7 @@ pub(crate) struct Hub {
     rings: Mutex<Rings>,
     /// The newest revision that the rings were given.
     published: watch::Sender<Revision>,
+    history_limits: Mutex<HistoryLimits>,
     pub(crate) flushes: flushes::Counts,
 }
 
@@ -96,6 +98,8 @@ struct Ring {
     events: VecDeque<Arc<Shared>>,
     /// Every event of this kind after it is in the ring.
     start: Revision,
+    /// Of the last event that came in.
+    newest: Revision,
     changed: Arc<Notify>,
 }
 
@@ -120,7 +124,27 @@ impl Hub {
             bytes: 0,
             closed: false,
         };
-        Self { rings: Mutex::new(rings), published: watch::Sender::new(current), flushes: flushes::Counts::default() }
+        Self {
+            rings: Mutex::new(rings),
+            published: watch::Sender::new(current),
+            history_limits: Mutex::default(),
+            flushes: flushes::Counts::default(),
+        }
+    }
+
+    pub(crate) fn history_limits(&self) -> HistoryLimits {
+        *self.history_limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn set_history_limits(&self, limits: HistoryLimits) {
+        *self.history_limits.lock().unwrap_or_else(PoisonError::into_inner) = limits;
+    }
+
+    /// A revision after which no object of a kind has changed. Below the newest one, if nothing of the kind has
+    /// changed lately.
+    pub(crate) fn changed(&self, kind: &GroupResource) -> Revision {
+        let rings = self.lock();
+        rings.kinds.get(kind).map_or(rings.floor, |ring| ring.newest.max(rings.floor))
     }
 
     pub(crate) fn published(&self) -> Revision {
@@ -214,6 +238,7 @@ impl Rings {
             Some(ring) => ring,
             None => self.kinds.entry(event.key.kind.clone()).or_default(),
         };
+        ring.newest = event.revision;
         ring.events.push_back(Arc::new(event));
         if ring.events.len() > WATCH_EVENTS_MAX {
             self.bytes -= ring.drop_oldest();
@@ -277,9 +302,12 @@ mod tests {
         assert!(matches!(hub.after(&few, Revision(0)), Next::Overtaken), "the oldest went first, whatever its kind");
         assert!(matches!(hub.after(&few, Revision(1)), Next::Wait(_)), "who has seen it misses nothing");
         assert!(matches!(hub.after(&many, Revision(38)), Next::Event(event) if event.revision == Revision(39)));
+        assert_eq!((hub.changed(&few), hub.changed(&many)), (Revision(1), Revision(39)));
         let small = (40..40 + 2 * WATCH_EVENTS_MAX as u64).map(|revision| event(&few, revision, 1)).collect();
         hub.publish(small, Revision(40 + 2 * WATCH_EVENTS_MAX as u64));
         assert_eq!(hub.lock().kinds[&few].events.len(), WATCH_EVENTS_MAX);
+        hub.skip_to(Revision(9000));
+        assert_eq!(hub.changed(&many), Revision(9000), "something may have been missed");
     }
 
     #[test]

@@ -14,7 +14,11 @@
 //! History is kept until it is compacted, in small steps between other writes ([`Compactor`] says
 //! when): until then a list can be read, and paged through, as of any revision, and a watch can start
 //! at any. Of a kind whose objects change often, and whose past is of little use, more of the history may
-//! go than of the others ([`Store::compact_kind`]). What watches share in memory is bounded by [`RECENT_BYTES_MAX`].
+//! go than of the others ([`Store::compact_kind`]). Whatever its age, no kind's history is longer than
+//! [`HistoryLimits`] say, and no database's log than [`LOG_BYTES_MAX`] for longer than a reader reads. What watches share
+//! in memory is bounded by [`RECENT_BYTES_MAX`].
+//!
+//! What stands is counted by namespace and kind, and a change may be bound to what is allowed there ([`Allowance`]).
 //!
 //! A copy of all that is there at one revision can be made at any time ([`Store::snapshot`]); made a
 //! store again ([`restore`]), it begins another epoch of its [`Lineage`], whose revisions are above
@@ -38,9 +42,11 @@ mod conformance;
 mod durability;
 mod error;
 mod flushes;
+mod high_water;
 mod hub;
 mod lineage;
 pub mod memory;
+mod meter;
 mod reads;
 mod recorded;
 mod reserve;
@@ -55,14 +61,16 @@ pub use compactor::{Compactor, Retention};
 pub use durability::Durability;
 pub use error::{CommitError, OpenError, ReadError, ResealError, RestoreError, SnapshotError, WatchError};
 pub use flushes::{FLUSH_BOUNDS_US, Flushes};
+pub use high_water::{HighWater, LOG_BYTES_MAX};
 pub use hub::{RECENT_BYTES_MAX, Shared, WATCH_EVENTS_MAX};
 pub use lineage::{Epoch, Lineage};
 pub use memory::Memory;
+pub use meter::{Allowance, AllowanceScope, Exceeded, HistoryLimits, Measure, Usage};
 pub use recorded::RecordedTime;
 pub use room::{DiskBytes, LookAtDisk, Spending, StorageStanding, StoreRoom};
 pub use seal::{KEY_BYTES, KeyId, Keyring, SealError};
 pub use sqlite::{Resealed, Restored, Restoring, Snapshot, disk_is_full, disk_is_full_at_start, restore, revision_of};
-pub use store::Store;
+pub use store::{CommitTerms, Store};
 pub use types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
 pub use watch::EventStream;
 

@@ -24,6 +24,7 @@ use bytes::Bytes;
 use crate::error::{CommitError, ReadError};
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage, first_revision};
+use crate::meter::{Allowance, HistoryLimits, HistorySize, Measured, Meter, Usage};
 use crate::recorded::RecordedTime;
 use crate::types::{Event, EventKind, GroupResource, Guard, Key, Object, Op, Page, Position, Range, Revision};
 
@@ -84,6 +85,7 @@ impl Memory {
             state.log.retain(|revision, _| standing.contains(revision));
             (state.revision, state.compacted) = (began, began);
             state.compacted_kinds.clear();
+            state.meter = state.measure();
             state.lineage.epochs.push(Epoch { timeline, continues, began, began_ms: now_ms });
         }
         copy
@@ -123,6 +125,7 @@ struct State {
     compacted_kinds: BTreeMap<GroupResource, Revision>,
     log: BTreeMap<Revision, Row>,
     objects: BTreeMap<Key, Revision>,
+    meter: Meter,
 }
 
 impl Default for State {
@@ -136,6 +139,7 @@ impl Default for State {
             compacted_kinds: BTreeMap::new(),
             log: BTreeMap::new(),
             objects: BTreeMap::new(),
+            meter: Meter::default(),
         }
     }
 }
@@ -163,8 +167,31 @@ impl State {
         op.check(self.objects.get(op.key()).copied())
     }
 
+    /// A change of what stands at `previous`, as far as it is counted.
+    fn measured(&self, op: &Op, previous: Revision) -> Measured {
+        let replaced = self.log.get(&previous).map_or(0, |row| row.value.len());
+        Measured::of(op.key(), op.event_kind(), op.value().len(), replaced)
+    }
+
+    /// Counts all that there is.
+    fn measure(&self) -> Meter {
+        let mut meter = Meter::at(self.revision);
+        for (revision, row) in &self.log {
+            let (kind, bytes) = (&row.key.kind, row.value.len() as u64);
+            if self.objects.get(&row.key) == Some(revision) {
+                meter.count_standing(kind, &row.key.namespace, Usage { objects: 1, bytes });
+            } else {
+                meter.count_history(kind, HistorySize { revisions: 1, bytes });
+            }
+        }
+        meter
+    }
+
     fn apply(&mut self, op: &Op, previous: Revision) -> Event {
+        let change = self.measured(op, previous);
+        self.meter.apply(&change);
         self.revision = Revision(self.revision.0 + 1);
+        self.meter.reached(self.revision);
         let (key, revision) = (op.key().clone(), self.revision);
         let kind = op.event_kind();
         if kind == EventKind::Deleted {
@@ -241,7 +268,9 @@ impl State {
             }
         }
         for revision in gone.into_iter().chain(deletions) {
-            self.log.remove(&revision);
+            if let Some(row) = self.log.remove(&revision) {
+                self.meter.freed(&row.key.kind, row.value.len() as u64);
+            }
         }
         let (known, to) = match kind {
             Some(kind) => (self.compacted_kinds.entry(kind.clone()).or_default(), last),
@@ -249,6 +278,26 @@ impl State {
         };
         *known = to;
         to
+    }
+
+    /// Has a kind's history that is too long go from its beginning; up to where it is gone now.
+    fn shorten(&mut self, kind: &GroupResource, limits: HistoryLimits) -> Option<Revision> {
+        let excess = self.meter.excess(kind, limits)?;
+        let from = self.oldest(kind);
+        let (mut to, mut gone) = (from, HistorySize::default());
+        for (revision, row) in self.log.range(Revision(from.0 + 1)..).filter(|(_, row)| row.key.kind == *kind) {
+            to = *revision;
+            if let Some(replaced) = self.log.get(&row.previous) {
+                gone.add(replaced.value.len() as u64);
+            }
+            if row.kind == EventKind::Deleted {
+                gone.add(row.value.len() as u64);
+            }
+            if gone.covers(&excess) {
+                break;
+            }
+        }
+        (to > from).then(|| self.compact(Some(kind), to))
     }
 }
 
@@ -328,7 +377,16 @@ impl Opened {
         Ok(rows.take(limit).map(event).collect())
     }
 
-    pub(crate) async fn commit(&self, op: Op, guards: Vec<Guard>) -> Result<Revision, CommitError> {
+    pub(crate) fn usage(&self, namespace: &str) -> BTreeMap<GroupResource, Usage> {
+        self.memory.lock().meter.usage(namespace)
+    }
+
+    pub(crate) async fn commit(
+        &self,
+        op: Op,
+        guards: Vec<Guard>,
+        allowances: Vec<Allowance>,
+    ) -> Result<Revision, CommitError> {
         let fate = match &self.memory.faults {
             Some(faults) => faults.before_commit(&op).await,
             None => Fate::Stored,
@@ -339,6 +397,10 @@ impl Opened {
         let event = {
             let mut state = self.memory.lock();
             let previous = state.check(&op, &guards)?;
+            let exceeded = state.meter.check(&state.measured(&op, previous), &allowances);
+            if !exceeded.is_empty() {
+                return Err(CommitError::Exceeds { key: op.key().clone(), exceeded });
+            }
             let start = state.revision;
             let event = state.apply(&op, previous);
             if fate == Fate::Stored {
@@ -347,6 +409,10 @@ impl Opened {
                     self.hub.skip_to(start);
                 }
                 self.hub.publish(vec![event.clone()], event.revision);
+                let kind = &event.key.kind;
+                if let Some(compacted) = state.shorten(kind, self.hub.history_limits()) {
+                    self.hub.set_compacted(Some(kind), compacted);
+                }
             }
             event
         };

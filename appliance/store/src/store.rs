@@ -1,6 +1,7 @@
 //! The handle that everybody uses, on one of two backends that pass the same `conformance` suite:
 //! the SQLite file that a process serves from, and [`Memory`] for simulations.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -12,6 +13,7 @@ use crate::flushes::Flushes;
 use crate::hub::Hub;
 use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
+use crate::meter::{Allowance, HistoryLimits, Usage};
 use crate::reads::Reads;
 use crate::recorded::RecordedTime;
 use crate::room::{Spending, StorageStanding, StoreRoom};
@@ -23,6 +25,16 @@ use crate::{OBJECT_BYTES_MAX, PAGE_OBJECTS_MAX};
 
 /// Steps of a scrub that wait for readers, a quarter of a second each.
 const SCRUB_WAITS_MAX: u32 = 40;
+
+/// On which terms a change is made.
+#[derive(Clone, Debug)]
+pub struct CommitTerms {
+    /// Whether it may use what is kept for a full disk.
+    pub spending: Spending,
+    /// It is refused where it adds more to its namespace. That is judged in the transaction of the change: of several
+    /// that come at once, no more is stored than fits.
+    pub allowances: Vec<Allowance>,
+}
 
 /// An open store. Clones share it; it closes with the last one.
 #[derive(Clone, Debug)]
@@ -173,21 +185,43 @@ impl Store {
     /// is on disk and live watchers have been given it. A deletion may use the reserve.
     pub async fn commit(&self, op: Op, guards: Vec<Guard>) -> Result<Revision, CommitError> {
         let spending = if matches!(op, Op::Delete { .. }) { Spending::Reserved } else { Spending::Ordinary };
-        self.commit_from(spending, op, guards).await
+        self.commit_on(CommitTerms { spending, allowances: Vec::new() }, op, guards).await
     }
 
-    /// The same with or without the reserve.
-    pub async fn commit_from(&self, spending: Spending, op: Op, guards: Vec<Guard>) -> Result<Revision, CommitError> {
+    /// The same on other terms.
+    pub async fn commit_on(&self, terms: CommitTerms, op: Op, guards: Vec<Guard>) -> Result<Revision, CommitError> {
         if op.value().len() > OBJECT_BYTES_MAX {
             return Err(CommitError::TooLarge { key: op.key().clone(), bytes: op.value().len() });
         }
         match &self.inner.backend {
             Backend::Sqlite(sqlite) => {
-                let answered = command(sqlite, |answer| Command::Commit(Commit { op, guards, spending, answer })).await;
-                answered.unwrap_or(Err(CommitError::Closed))
+                let commit = |answer| Command::Commit(Commit { op, guards, terms, answer });
+                command(sqlite, commit).await.unwrap_or(Err(CommitError::Closed))
             }
-            Backend::Memory(opened) => opened.commit(op, guards).await,
+            Backend::Memory(opened) => opened.commit(op, guards, terms.allowances).await,
         }
+    }
+
+    /// What stands in a namespace, by kind, with all changes that were asked for before.
+    pub async fn usage(&self, namespace: &str) -> Result<BTreeMap<GroupResource, Usage>, ReadError> {
+        match &self.inner.backend {
+            Backend::Sqlite(sqlite) => {
+                let usage = |answer| Command::Usage { namespace: namespace.to_owned(), answer };
+                command(sqlite, usage).await.ok_or(ReadError::Closed)
+            }
+            Backend::Memory(opened) => Ok(opened.usage(namespace)),
+        }
+    }
+
+    /// A revision after which no object of a kind has changed: what was read of the kind then, or later, is as it is.
+    pub fn changed(&self, kind: &GroupResource) -> Revision {
+        self.inner.hub.changed(kind)
+    }
+
+    /// How much history of each kind is kept from the next change on. Beyond that it goes by itself, as
+    /// [`Store::compact_kind`] has it go.
+    pub fn limit_history(&self, limits: HistoryLimits) {
+        self.inner.hub.set_history_limits(limits);
     }
 
     /// The events of a kind after `from`, without gap or repeat: the history, then live ones.

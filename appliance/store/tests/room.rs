@@ -8,11 +8,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use bytes::Bytes;
 use firesteel_store::{
-    CommitError, DiskBytes, Durability, GroupResource, Key, Op, Revision, Spending, Store, StoreRoom, WatchError,
+    CommitError, CommitTerms, DiskBytes, Durability, GroupResource, HistoryLimits, Key, Op, Revision, Spending, Store,
+    StoreRoom, WatchError,
 };
 use rusqlite::Connection;
 
 const MIB: u64 = 1 << 20;
+const RESERVED: CommitTerms = CommitTerms { spending: Spending::Reserved, allowances: Vec::new() };
 
 /// A disk of 48 MiB, of which the test says how much is free.
 struct Disk {
@@ -69,7 +71,7 @@ async fn ordinary_changes_end_while_there_is_room_and_those_that_matter_go_on() 
     assert!(matches!(store.commit(changed.clone(), vec![]).await, Err(CommitError::Full(_))));
     assert!(store.storage().unwrap().refused.is_some());
     assert!(matches!(store.commit(create("a", 1), vec![]).await, Err(CommitError::Exists { .. })), "as always");
-    assert_eq!(store.commit_from(Spending::Reserved, changed, vec![]).await.unwrap(), Revision(2));
+    assert_eq!(store.commit_on(RESERVED, changed, vec![]).await.unwrap(), Revision(2));
     let deleted = Op::Delete { key: key("a"), expected: Revision(2), value: value(10) };
     assert_eq!(store.commit(deleted, vec![]).await.unwrap(), Revision(3));
     assert!(store.get(&key("a")).await.unwrap().is_none() && store.get(&key("b")).await.unwrap().is_none());
@@ -87,6 +89,7 @@ async fn history_is_forgotten_before_a_change_is_refused() {
     let disk = Disk::new(folder.path());
     let path = folder.path().join("store.db");
     let store = disk.store(&path);
+    store.limit_history(HistoryLimits { bytes: u64::MAX, ..HistoryLimits::default() });
     let mut at = store.commit(create("a", 1 << 20), vec![]).await.unwrap();
     for _ in 0..8 {
         let op = Op::Update { key: key("a"), expected: at, value: value(1 << 20) };

@@ -24,6 +24,8 @@
 //! database named `.lock` keeps a second process out, whose watchers would see nothing.
 
 mod backup;
+mod compact;
+mod pages;
 mod read;
 mod reseal;
 mod scrub;
@@ -43,6 +45,7 @@ use tokio::sync::mpsc;
 
 use crate::durability::Durability;
 use crate::error::OpenError;
+use crate::high_water::HighWater;
 use crate::hub::Hub;
 use crate::lineage::{Epoch, Lineage};
 use crate::recorded::RecordedTime;
@@ -71,10 +74,10 @@ const WRITE_QUEUE_MAX: usize = 1024;
 const READ_QUEUE_MAX: usize = 1024;
 /// Readers. More than the lists that run at once on a small machine only cost memory.
 const READERS: usize = 4;
+/// How long one connection waits for another.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Pages that one connection keeps, in KiB.
 const CACHE_KIB: usize = 2048;
-/// How long a connection waits for another one.
-const BUSY: Duration = Duration::from_secs(10);
 /// What all connections keep.
 pub(crate) const CACHES_BYTES: usize = (READERS + 1) * CACHE_KIB * 1024;
 
@@ -171,10 +174,15 @@ impl Sqlite {
             hub.set_compacted(Some(&kind), compacted);
         }
 
+        let meter = short::at_start(room.as_deref(), || compact::measure(connection)).map_err(database)?;
+        let grown = meter.kinds().cloned().collect();
+        let water = HighWater::of(path, connection, PATIENCE).map_err(database)?;
+
         let mut threads = Vec::with_capacity(READERS + 1);
         let (commands, queue) = mpsc::channel(WRITE_QUEUE_MAX);
         let writer_hub = hub.clone();
-        threads.push(spawn("store-writer", move || write::run(writing, queue, &writer_hub))?);
+        let writer = write::StoreWriter { database: writing, meter, water, grown, resized: false };
+        threads.push(spawn("store-writer", move || write::run(writer, queue, &writer_hub))?);
 
         let (reads, queue) = mpsc::channel(READ_QUEUE_MAX);
         let queue = Arc::new(Mutex::new(queue));
@@ -223,7 +231,7 @@ fn lock(path: &Path) -> Result<File, OpenError> {
 
 fn connect(path: &Path, durability: Durability) -> rusqlite::Result<Connection> {
     let connection = Connection::open(path)?;
-    connection.busy_timeout(BUSY)?;
+    connection.busy_timeout(PATIENCE)?;
     // Has an effect on a new file only; must come before the first table.
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "journal_mode", "WAL")?;

@@ -204,6 +204,11 @@ impl Stored {
         KeyId::named_in(&self.value).filter(|_| self.sealed)
     }
 
+    /// How long it is, as it lies there.
+    pub(super) fn bytes(&self) -> usize {
+        self.value.len()
+    }
+
     pub(super) fn open(self, keyring: Option<&Keyring>, key: &Key) -> Result<Bytes, ReadError> {
         if !self.sealed {
             return Ok(self.value.into());

@@ -21,10 +21,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, TransactionBehavior, params};
 
-use super::BUSY;
 use super::reseal::{STEP_BYTES, STEP_ROWS, put, value};
-use super::short::{free_pages, give_pages_back};
+use super::{PATIENCE, pages};
 use crate::error::ResealError;
+use crate::high_water::cut_log;
 
 /// The row of `meta` with the stage.
 const SCRUB: &str = "scrub";
@@ -213,17 +213,14 @@ fn move_table(transaction: &Connection, name: &str, made: &str) -> rusqlite::Res
 
 /// Gives the next free pages back. Where there are no more, cuts the write-ahead log, and all is done.
 fn free(connection: &Connection) -> Result<ScrubStep, ResealError> {
-    let before = free_pages(connection).map_err(failed)?;
+    let before = pages::free(connection).map_err(failed)?;
     if before > 0 {
-        give_pages_back(connection, STEP_PAGES).map_err(failed)?;
-        if free_pages(connection).map_err(failed)? < before {
+        pages::give_back(connection, STEP_PAGES).map_err(failed)?;
+        if pages::free(connection).map_err(failed)? < before {
             return Ok(ScrubStep::Next);
         }
     }
-    connection.busy_timeout(LOG_WAIT).map_err(failed)?;
-    let is_busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get::<_, bool>(0));
-    connection.busy_timeout(BUSY).map_err(failed)?;
-    if is_busy.map_err(failed)? {
+    if !cut_log(connection, LOG_WAIT, PATIENCE).map_err(failed)? {
         return Ok(ScrubStep::Busy);
     }
     put(connection, SCRUB, NOTHING).map_err(failed)?;

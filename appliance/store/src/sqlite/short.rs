@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, ffi};
 
-use super::write::Commit;
-use super::{BUSY, Database, write};
+use super::write::{Commit, StoreWriter, refusal};
+use super::{Database, PATIENCE, compact, pages};
 use crate::error::CommitError;
+use crate::high_water::cut_log;
 use crate::hub::Hub;
 use crate::room::{ChangeBudget, Spending, StoreRoom};
 use crate::types::Revision;
@@ -31,10 +32,6 @@ const LARGE_BYTES: usize = 64 << 10;
 const GIVEN_PAGES: u32 = 64;
 /// Rounds of that: 64 MiB.
 const GIVE_ROUNDS_MAX: usize = 256;
-/// Free pages that stay while room is not short: 4 MiB, which the next changes fill again.
-const FREE_PAGES: u32 = 1024;
-/// Of the others, as many are given back after a step of compaction.
-const REST_PAGES: u32 = 500;
 
 /// Whether an error says that the disk is full: also where that came out when the index of the log grew.
 pub fn disk_is_full(error: &rusqlite::Error) -> bool {
@@ -62,15 +59,16 @@ pub(super) fn at_start<T>(
 
 /// Looks, before a batch is written, whether there is room for all of it, and makes what room it
 /// can where there is not. What comes back is what ordinary changes may use.
-pub(super) fn before(database: &mut Database, hub: &Hub, batch: &[Commit]) -> ChangeBudget {
+pub(super) fn before(writer: &mut StoreWriter, hub: &Hub, batch: &[Commit]) -> ChangeBudget {
     let bytes: usize = batch.iter().map(|commit| commit.op.value().len()).sum();
-    let Some(room) = database.room.clone() else { return ChangeBudget::default() };
-    room.owe(owed(&database.connection));
+    let Some(room) = writer.database.room.clone() else { return ChangeBudget::default() };
+    room.owe(owed(&writer.database.connection));
     if !room.admits(bytes) {
         // Ordinary changes are refused next, and a large value is what room is short for.
-        let is_pressing = bytes >= LARGE_BYTES || batch.iter().any(|commit| commit.spending == Spending::Ordinary);
-        make_room(database, hub, is_pressing);
-        room.owe(owed(&database.connection));
+        let is_pressing =
+            bytes >= LARGE_BYTES || batch.iter().any(|commit| commit.terms.spending == Spending::Ordinary);
+        make_room(writer, hub, is_pressing);
+        room.owe(owed(&writer.database.connection));
     }
     room.budget()
 }
@@ -89,20 +87,21 @@ pub(super) fn note(database: &Database, failure: Option<String>) {
 
 /// Forgets all history, gives pages that are free back to the file system, and cuts the log. As far as that goes: each
 /// part of it needs some room itself, so that a history of a few small changes stays where nothing presses.
-pub(super) fn make_room(database: &mut Database, hub: &Hub, is_pressing: bool) {
+pub(super) fn make_room(writer: &mut StoreWriter, hub: &Hub, is_pressing: bool) {
     let through = hub.published();
-    let kept = super::compacted(&database.connection, None).map_or(0, |from| through.0.saturating_sub(from.0));
+    let compacted = super::compacted(&writer.database.connection, None);
+    let kept = compacted.map_or(0, |from| through.0.saturating_sub(from.0));
     if is_pressing || kept >= FORGOTTEN_MIN {
-        forget(database, hub, through);
+        forget(writer, hub, through);
     }
-    if let Err(error) = give_back(&database.connection) {
+    if let Err(error) = give_back(&writer.database.connection) {
         tracing::debug!(%error, "free pages of the database are not given back");
     }
 }
 
-fn forget(database: &mut Database, hub: &Hub, through: Revision) {
+fn forget(writer: &mut StoreWriter, hub: &Hub, through: Revision) {
     for _ in 0..FORGET_STEPS_MAX {
-        match write::compact_step(&mut database.connection, None, through) {
+        match compact::step(&mut writer.database.connection, &mut writer.meter, None, through) {
             Ok(compacted) => {
                 hub.set_compacted(None, compacted);
                 if compacted >= through {
@@ -120,44 +119,16 @@ fn forget(database: &mut Database, hub: &Hub, through: Revision) {
 fn give_back(connection: &Connection) -> rusqlite::Result<()> {
     let mut before = u32::MAX;
     for _ in 0..GIVE_ROUNDS_MAX {
-        cut_log(connection)?;
-        let free = free_pages(connection)?;
+        // It waits for no reader.
+        cut_log(connection, Duration::ZERO, PATIENCE)?;
+        let free = pages::free(connection)?;
         if free == 0 || free >= before {
             break;
         }
-        give_pages_back(connection, GIVEN_PAGES)?;
+        pages::give_back(connection, GIVEN_PAGES)?;
         before = free;
     }
     Ok(())
-}
-
-/// Gives the file system what is free beyond what the next changes will use again.
-pub(super) fn give_rest_back(connection: &Connection) -> rusqlite::Result<()> {
-    match free_pages(connection)?.saturating_sub(FREE_PAGES) {
-        0 => Ok(()),
-        rest => give_pages_back(connection, rest.min(REST_PAGES)),
-    }
-}
-
-/// Pages of the file that hold nothing.
-pub(super) fn free_pages(connection: &Connection) -> rusqlite::Result<u32> {
-    connection.pragma_query_value(None, "freelist_count", |row| row.get(0))
-}
-
-/// Gives pages that are free back to the file system, at most so many. Each of them is a row of the statement.
-pub(super) fn give_pages_back(connection: &Connection, pages: u32) -> rusqlite::Result<()> {
-    let mut statement = connection.prepare(&format!("PRAGMA incremental_vacuum({pages})"))?;
-    let mut rows = statement.query([])?;
-    while rows.next()?.is_some() {}
-    Ok(())
-}
-
-/// Puts what is in the log in its place, and cuts the file if nobody reads in it. Waits for nobody.
-fn cut_log(connection: &Connection) -> rusqlite::Result<()> {
-    connection.busy_timeout(Duration::ZERO)?;
-    let cut = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
-    connection.busy_timeout(BUSY)?;
-    cut
 }
 
 /// By how much the file grows when the log is put in its place.
@@ -169,14 +140,14 @@ fn owed(connection: &Connection) -> u64 {
 }
 
 /// Writes something that says nothing, with the reserve where that is needed: whether anything can be stored.
-pub(super) fn probe(database: &mut Database, hub: &Hub) -> Result<(), CommitError> {
+pub(super) fn probe(writer: &mut StoreWriter, hub: &Hub) -> Result<(), CommitError> {
     const SQL: &str = "INSERT INTO meta VALUES ('probe', 1) ON CONFLICT DO UPDATE SET value = 1 - value";
     let written = loop {
-        match database.connection.execute(SQL, []) {
-            Err(error) if disk_is_full(&error) && release(database, 0) => make_room(database, hub, false),
+        match writer.database.connection.execute(SQL, []) {
+            Err(error) if disk_is_full(&error) && release(&writer.database, 0) => make_room(writer, hub, false),
             written => break written,
         }
     };
-    note(database, written.as_ref().err().map(super::in_words));
-    written.map(drop).map_err(|error| write::refusal(&error))
+    note(&writer.database, written.as_ref().err().map(super::in_words));
+    written.map(drop).map_err(|error| refusal(&error))
 }

@@ -3,33 +3,41 @@
 //! Each change is checked before anything of it is written, so a refused one leaves no trace and
 //! the others of its batch go on. A failure of the database itself refuses the whole batch; where the disk is full,
 //! those of it that matter are tried one by one with the reserve ([`short`]).
+//!
+//! It counts what it writes ([`Meter`]), keeps the history of each kind within its limits, and the
+//! write-ahead log below its high-water mark ([`HighWater`]).
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Instant;
 
-use rusqlite::{Connection, OptionalExtension, ToSql, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 use tokio::sync::{mpsc, oneshot};
 
 use super::read::Stored;
-use super::{Database, compacted, compacted_name, in_words, integer, meta, reseal, revision, scrub, short};
+use super::{Database, compact, in_words, integer, meta, pages, reseal, revision, scrub, short};
 use crate::error::{CommitError, ResealError};
+use crate::high_water::HighWater;
 use crate::hub::Hub;
+use crate::meter::{Allowance, Measured, Meter, Usage};
 use crate::recorded::RecordedTime;
-use crate::room::{ChangeBudget, Spending};
+use crate::room::{ChangeBudget, Spending, StoreRoom};
 use crate::seal::Keyring;
+use crate::store::CommitTerms;
 use crate::types::{Event, EventKind, GroupResource, Guard, Key, Op, Revision};
 
 /// Changes in one transaction. Enough to hide an fsync, few enough that nobody waits long for it.
 const BATCH_MAX: usize = 256;
-/// Bytes of values from which on no more go into it: a transaction has to fit into the log.
-const BATCH_BYTES: usize = 4 << 20;
-/// Log rows gone over in one step of compaction, so that writers wait milliseconds, not seconds.
-const COMPACT_STEP: u64 = 500;
+/// Bytes of the values in one transaction, but for the last of them: it is in the log as a whole before anything of
+/// it can leave.
+const BATCH_BYTES_MAX: usize = 4 << 20;
+/// Steps by which histories are shortened after one transaction.
+const LIMIT_STEPS: usize = 4;
 
 #[derive(Debug)]
 pub(crate) struct Commit {
     pub(crate) op: Op,
     pub(crate) guards: Vec<Guard>,
-    pub(crate) spending: Spending,
+    pub(crate) terms: CommitTerms,
     pub(crate) answer: oneshot::Sender<Result<Revision, CommitError>>,
 }
 
@@ -42,6 +50,11 @@ pub(crate) enum Command {
         kind: Option<GroupResource>,
         through: Revision,
         answer: oneshot::Sender<Result<Revision, CommitError>>,
+    },
+    /// Says what stands in a namespace, by kind.
+    Usage {
+        namespace: String,
+        answer: oneshot::Sender<BTreeMap<GroupResource, Usage>>,
     },
     /// Keeps what is said of time in the place of what was recorded before.
     RecordTime {
@@ -64,10 +77,21 @@ pub(crate) enum Command {
     },
 }
 
-pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hub: &Hub) {
+/// What the writer keeps beside the database.
+pub(super) struct StoreWriter {
+    pub(super) database: Database,
+    pub(super) meter: Meter,
+    pub(super) water: HighWater,
+    /// Kinds whose histories may be too long.
+    pub(super) grown: BTreeSet<GroupResource>,
+    /// Values were sealed, and are of other lengths than the meter has.
+    pub(super) resized: bool,
+}
+
+pub(super) fn run(mut writer: StoreWriter, mut queue: mpsc::Receiver<Command>, hub: &Hub) {
     let mut batch = Vec::with_capacity(BATCH_MAX);
     while let Some(command) = queue.blocking_recv() {
-        let (mut other, mut bytes) = (None, 0);
+        let (mut aside, mut bytes) = (None, 0);
         let mut next = Some(command);
         while let Some(command) = next.take() {
             match command {
@@ -76,122 +100,170 @@ pub(super) fn run(mut database: Database, mut queue: mpsc::Receiver<Command>, hu
                     batch.push(commit);
                 }
                 Command::Compact { .. }
+                | Command::Usage { .. }
                 | Command::RecordTime { .. }
                 | Command::Reseal { .. }
                 | Command::Scrub { .. }
-                | Command::Probe { .. } => other = Some(command),
+                | Command::Probe { .. } => aside = Some(command),
             }
-            if other.is_none() && batch.len() < BATCH_MAX && bytes < BATCH_BYTES {
+            if aside.is_none() && batch.len() < BATCH_MAX && bytes < BATCH_BYTES_MAX {
                 next = queue.try_recv().ok();
             }
         }
         if !batch.is_empty() {
-            write_batch(&mut database, &mut batch, hub);
+            writer.write_batch(&mut batch, hub);
         }
-        if let Some(other) = other {
-            obey(&mut database, other, hub);
+        if let Some(aside) = aside {
+            writer.obey(aside, hub);
         }
+        writer.shorten(hub);
+        writer.water.keep(&writer.database.connection);
     }
     hub.close();
 }
 
-/// Does what is no change of an object.
-fn obey(database: &mut Database, command: Command, hub: &Hub) {
-    match command {
-        Command::Commit(commit) => write_batch(database, &mut vec![commit], hub),
-        Command::Compact { kind, through, answer } => {
-            let (kind, through) = (kind.as_ref(), through.min(hub.published()));
-            let result = compact_step(&mut database.connection, kind, through);
-            if let Ok(compacted) = &result {
-                hub.set_compacted(kind, *compacted);
-                if let Err(error) = short::give_rest_back(&database.connection) {
-                    tracing::debug!(%error, "free pages of the database are not given back");
+impl StoreWriter {
+    /// Does what is no change of an object.
+    fn obey(&mut self, command: Command, hub: &Hub) {
+        match command {
+            Command::Commit(commit) => self.write_batch(&mut vec![commit], hub),
+            Command::Compact { kind, through, answer } => {
+                let (kind, through) = (kind.as_ref(), through.min(hub.published()));
+                let result = compact::step(&mut self.database.connection, &mut self.meter, kind, through);
+                if let Ok(compacted) = &result {
+                    hub.set_compacted(kind, *compacted);
+                    pages::give_rest_back(&self.database.connection);
+                }
+                answer_to(answer, result.map_err(|error| CommitError::Database(error.to_string())));
+            }
+            Command::Usage { namespace, answer } => answer_to(answer, self.meter.usage(&namespace)),
+            Command::RecordTime { time, answer } => {
+                let recorded = record_time(&mut self.database.connection, time);
+                answer_to(answer, recorded.map_err(|error| refusal(&error)));
+            }
+            Command::Reseal { answer } => answer_to(answer, self.reseal()),
+            Command::Scrub { free_bytes, answer } => {
+                answer_to(answer, scrub::step(&mut self.database.connection, free_bytes));
+            }
+            Command::Probe { answer } => answer_to(answer, short::probe(self, hub)),
+        }
+    }
+
+    /// One step of it. All is counted again when the last one is over.
+    fn reseal(&mut self) -> Result<reseal::ResealStep, ResealError> {
+        let step = reseal::step(&mut self.database)?;
+        self.resized |= step.resealed.values > 0;
+        if step.is_over && std::mem::take(&mut self.resized) {
+            self.meter.outdate();
+        }
+        Ok(step)
+    }
+
+    /// Has histories that are too long go from their beginning.
+    fn shorten(&mut self, hub: &Hub) {
+        let limits = hub.history_limits();
+        for _ in 0..LIMIT_STEPS {
+            let Some(kind) = self.grown.first().cloned() else { return };
+            let Some(excess) = self.meter.excess(&kind, limits) else {
+                self.grown.remove(&kind);
+                continue;
+            };
+            match compact::limit_step(&mut self.database.connection, &mut self.meter, &kind, &excess) {
+                Ok(Some(compacted)) => {
+                    hub.set_compacted(Some(&kind), compacted);
+                    pages::give_rest_back(&self.database.connection);
+                }
+                Ok(None) => {
+                    self.grown.remove(&kind);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, %kind, "could not shorten the history of a kind; trying again after the next change");
+                    return;
                 }
             }
-            answer_to(answer, result.map_err(|error| CommitError::Database(error.to_string())));
         }
-        Command::RecordTime { time, answer } => {
-            let recorded = record_time(&mut database.connection, time);
-            answer_to(answer, recorded.map_err(|error| refusal(&error)));
-        }
-        Command::Reseal { answer } => answer_to(answer, reseal::step(database)),
-        Command::Scrub { free_bytes, answer } => {
-            answer_to(answer, scrub::step(&mut database.connection, free_bytes));
-        }
-        Command::Probe { answer } => answer_to(answer, short::probe(database, hub)),
     }
-}
 
-fn write_batch(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub) {
-    let budget = short::before(database, hub, batch);
-    match try_batch(database, batch, budget, hub) {
-        Ok(()) => {}
-        Err(error) if short::disk_is_full(&error) => without_room(database, batch, hub, &error),
-        Err(error) => refuse(database, batch, &error),
-    }
-}
-
-/// Stores the changes and answers them; none of them where the database fails.
-fn try_batch(
-    database: &mut Database,
-    batch: &mut Vec<Commit>,
-    budget: ChangeBudget,
-    hub: &Hub,
-) -> rusqlite::Result<()> {
-    let began = Instant::now();
-    let applied = apply(database, batch, budget);
-    match &applied {
-        Ok(applied) if applied.current != applied.start => {
-            hub.flushes.flushed(began.elapsed());
-            short::note(database, None);
-        }
-        Ok(_) => {}
-        Err(_) => hub.flushes.failed(),
-    }
-    let Applied { start, outcomes, events, current } = applied?;
-    if start != hub.published() {
-        // An earlier batch was reported as failed and had become durable after all.
-        hub.skip_to(start);
-    }
-    hub.publish(events, current);
-    for (commit, outcome) in batch.drain(..).zip(outcomes) {
-        answer_to(commit.answer, outcome);
-    }
-    Ok(())
-}
-
-/// The disk is full: ordinary changes are refused, and each of the others is tried with more and more of the reserve.
-fn without_room(database: &mut Database, batch: &mut Vec<Commit>, hub: &Hub, error: &rusqlite::Error) {
-    let mut reserved = Vec::new();
-    for commit in batch.drain(..) {
-        match commit.spending {
-            Spending::Ordinary => answer_to(commit.answer, Err(CommitError::Full(in_words(error)))),
-            Spending::Reserved => reserved.push(commit),
+    fn write_batch(&mut self, batch: &mut Vec<Commit>, hub: &Hub) {
+        let budget = short::before(self, hub, batch);
+        match self.try_batch(batch, budget, hub) {
+            Ok(()) => {}
+            Err(error) if short::disk_is_full(&error) => self.without_room(batch, hub, &error),
+            Err(error) => self.refuse(batch, &error),
         }
     }
-    for commit in reserved {
-        let bytes = commit.op.value().len();
-        let mut one = vec![commit];
-        let tried = loop {
-            match try_batch(database, &mut one, ChangeBudget::default(), hub) {
-                Err(error) if short::disk_is_full(&error) && short::release(database, bytes) => {
-                    short::make_room(database, hub, false);
-                }
-                tried => break tried,
+
+    /// Stores the changes and answers them; none of them where the database fails.
+    fn try_batch(&mut self, batch: &mut Vec<Commit>, budget: ChangeBudget, hub: &Hub) -> rusqlite::Result<()> {
+        let began = Instant::now();
+        let applied = self.apply(batch, budget);
+        match &applied {
+            Ok(applied) if applied.current != applied.start => {
+                hub.flushes.flushed(began.elapsed());
+                short::note(&self.database, None);
             }
-        };
-        if let Err(error) = tried {
-            refuse(database, &mut one, &error);
+            Ok(_) => {}
+            Err(_) => hub.flushes.failed(),
+        }
+        let Applied { start, outcomes, events, current } = applied?;
+        if start != hub.published() {
+            // An earlier batch was reported as failed and had become durable after all.
+            hub.skip_to(start);
+        }
+        self.grown.extend(events.iter().map(|event| event.key.kind.clone()));
+        hub.publish(events, current);
+        for (commit, outcome) in batch.drain(..).zip(outcomes) {
+            answer_to(commit.answer, outcome);
+        }
+        Ok(())
+    }
+
+    /// The disk is full: ordinary changes are refused, and each of the others is tried with more and more of the
+    /// reserve.
+    fn without_room(&mut self, batch: &mut Vec<Commit>, hub: &Hub, error: &rusqlite::Error) {
+        let mut reserved = Vec::new();
+        for commit in batch.drain(..) {
+            match commit.terms.spending {
+                Spending::Ordinary => answer_to(commit.answer, Err(CommitError::Full(in_words(error)))),
+                Spending::Reserved => reserved.push(commit),
+            }
+        }
+        for commit in reserved {
+            let bytes = commit.op.value().len();
+            let mut one = vec![commit];
+            let tried = loop {
+                match self.try_batch(&mut one, ChangeBudget::default(), hub) {
+                    Err(error) if short::disk_is_full(&error) && short::release(&self.database, bytes) => {
+                        short::make_room(self, hub, false);
+                    }
+                    tried => break tried,
+                }
+            };
+            if let Err(error) = tried {
+                self.refuse(&mut one, &error);
+            }
         }
     }
-}
 
-/// The database fails, and even what matters cannot be stored.
-fn refuse(database: &Database, batch: &mut Vec<Commit>, error: &rusqlite::Error) {
-    tracing::error!(%error, changes = batch.len(), "cannot write to the database");
-    short::note(database, Some(in_words(error)));
-    for commit in batch.drain(..) {
-        answer_to(commit.answer, Err(refusal(error)));
+    /// The database fails, and even what matters cannot be stored.
+    fn refuse(&self, batch: &mut Vec<Commit>, error: &rusqlite::Error) {
+        tracing::error!(%error, changes = batch.len(), "cannot write to the database");
+        short::note(&self.database, Some(in_words(error)));
+        for commit in batch.drain(..) {
+            answer_to(commit.answer, Err(refusal(error)));
+        }
+    }
+
+    /// Writes what may be written of a batch, and counts it.
+    fn apply(&mut self, batch: &[Commit], budget: ChangeBudget) -> rusqlite::Result<Applied> {
+        let mut counted = Vec::with_capacity(batch.len());
+        let applied = apply(&mut self.database, &mut self.meter, (batch, budget), &mut counted);
+        match &applied {
+            Ok(applied) => self.meter.reached(applied.current),
+            // If it is durable after all, the revision says so, and all is counted again.
+            Err(_) => counted.iter().rev().for_each(|change| self.meter.revert(change)),
+        }
+        applied
     }
 }
 
@@ -223,32 +295,71 @@ struct Applied {
     current: Revision,
 }
 
-fn apply(database: &mut Database, batch: &[Commit], mut budget: ChangeBudget) -> rusqlite::Result<Applied> {
+fn apply(
+    database: &mut Database,
+    meter: &mut Meter,
+    (batch, mut budget): (&[Commit], ChangeBudget),
+    counted: &mut Vec<Measured>,
+) -> rusqlite::Result<Applied> {
     let room = database.room.clone();
     let keyring = database.keyring.as_deref();
     let transaction = database.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
     let start = meta(&transaction, "revision")?;
+    if meter.revision() != start {
+        *meter = compact::measure(&transaction)?;
+    }
     let mut current = start;
     let mut outcomes = Vec::with_capacity(batch.len());
     let mut events = Vec::with_capacity(batch.len());
-    for Commit { op, guards, spending, .. } in batch {
-        outcomes.push(match check(&transaction, op, guards)? {
-            Err(refused) => Err(refused),
-            Ok(_) if *spending == Spending::Ordinary && !budget.takes(op.value().len()) => {
-                Err(CommitError::Full(room.as_ref().map_or_else(String::new, |room| room.why_refused())))
+    for Commit { op, guards, terms, .. } in batch {
+        let previous = match check(&transaction, op, guards)? {
+            Ok(previous) => previous,
+            Err(refused) => {
+                outcomes.push(Err(refused));
+                continue;
             }
-            Ok(previous) => {
-                current = Revision(current.0 + 1);
-                events.push(write(&transaction, keyring, op, previous, current)?);
-                Ok(current)
-            }
-        });
+        };
+        if let Err(refused) = check_allowances(&transaction, meter, op, previous, &terms.allowances)? {
+            outcomes.push(Err(refused));
+            continue;
+        }
+        if terms.spending == Spending::Ordinary && !budget.takes(op.value().len()) {
+            outcomes.push(Err(CommitError::Full(room.as_deref().map_or_else(String::new, StoreRoom::why_refused))));
+            continue;
+        }
+        current = Revision(current.0 + 1);
+        let (event, change) = write(&transaction, keyring, op, previous, current)?;
+        meter.apply(&change);
+        counted.push(change);
+        events.push(event);
+        outcomes.push(Ok(current));
     }
     if current != start {
         transaction.prepare_cached("UPDATE meta SET value = ?1 WHERE key = 'revision'")?.execute([integer(current)])?;
         transaction.commit()?;
     }
     Ok(Applied { start, outcomes, events, current })
+}
+
+/// Whether a change adds no more than may be.
+fn check_allowances(
+    transaction: &Transaction<'_>,
+    meter: &Meter,
+    op: &Op,
+    previous: Revision,
+    allowances: &[Allowance],
+) -> rusqlite::Result<Result<(), CommitError>> {
+    if allowances.is_empty() {
+        return Ok(Ok(()));
+    }
+    let replaced: Option<i64> = transaction
+        .prepare_cached("SELECT length(value) FROM log WHERE revision = ?1")?
+        .query_row([integer(previous)], |row| row.get(0))
+        .optional()?;
+    let replaced = replaced.and_then(|bytes| usize::try_from(bytes).ok()).unwrap_or(0);
+    let change = Measured::of(op.key(), op.event_kind(), op.value().len(), replaced);
+    let exceeded = meter.check(&change, allowances);
+    Ok(if exceeded.is_empty() { Ok(()) } else { Err(CommitError::Exceeds { key: op.key().clone(), exceeded }) })
 }
 
 /// Where the object stands if the change may be made; `Revision(0)` if it does not exist.
@@ -278,7 +389,7 @@ fn write(
     op: &Op,
     previous: Revision,
     current: Revision,
-) -> rusqlite::Result<Event> {
+) -> rusqlite::Result<(Event, Measured)> {
     let key = op.key();
     let sealed = match keyring.filter(|keyring| keyring.seals(key)) {
         Some(keyring) => {
@@ -320,13 +431,15 @@ fn write(
     let previous = transaction
         .prepare_cached("SELECT value, sealed FROM log WHERE revision = ?1")?
         .query_row([integer(previous)], |row| Stored::of(row, 0))
-        .optional()?
-        .and_then(|stored| {
-            // One that is damaged must not keep the others of its batch from being written.
-            let opened = stored.open(keyring, key);
-            opened.inspect_err(|error| tracing::error!(%error, "watches are not shown what was before")).ok()
-        });
-    Ok(Event { revision: current, kind, key: key.clone(), value: op.value().clone(), previous })
+        .optional()?;
+    let stored_bytes = sealed.as_ref().map_or(op.value().len(), Vec::len);
+    let change = Measured::of(key, kind, stored_bytes, previous.as_ref().map_or(0, Stored::bytes));
+    let previous = previous.and_then(|stored| {
+        // One that is damaged must not keep the others of its batch from being written.
+        let opened = stored.open(keyring, key);
+        opened.inspect_err(|error| tracing::error!(%error, "watches are not shown what was before")).ok()
+    });
+    Ok((Event { revision: current, kind, key: key.clone(), value: op.value().clone(), previous }, change))
 }
 
 /// How `log.op` says what happened; part of the format on disk.
@@ -336,60 +449,4 @@ pub(super) fn code(kind: EventKind) -> i64 {
         EventKind::Updated => 2,
         EventKind::Deleted => 3,
     }
-}
-
-/// Goes over the next rows, of all kinds or of one, up to `through`: what they replaced goes, and so do
-/// deletions.
-pub(super) fn compact_step(
-    connection: &mut Connection,
-    kind: Option<&GroupResource>,
-    through: Revision,
-) -> rusqlite::Result<Revision> {
-    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    let from = compacted(&transaction, kind)?;
-    if through <= from {
-        return Ok(from);
-    }
-    let to = match kind {
-        Some(kind) => last_of_step(&transaction, kind, from, through)?,
-        None => through.min(Revision(from.0 + COMPACT_STEP)),
-    };
-    if to == from {
-        // Nothing is written where nothing happened.
-        return Ok(from);
-    }
-    let (first, last, deleted) = (integer(from), integer(to), code(EventKind::Deleted));
-    let (group, resource) = kind.map_or(("", ""), |kind| (&*kind.group, &*kind.resource));
-    let (rows, range): (&str, &[&dyn ToSql]) = match kind {
-        Some(_) => {
-            ("grp = ?3 AND resource = ?4 AND revision > ?1 AND revision <= ?2", &[&first, &last, &group, &resource])
-        }
-        None => ("revision > ?1 AND revision <= ?2", &[&first, &last]),
-    };
-    transaction
-        .execute(&format!("DELETE FROM log WHERE revision IN (SELECT previous FROM log WHERE {rows})"), range)?;
-    transaction.execute(&format!("DELETE FROM log WHERE {rows} AND op = {deleted}"), range)?;
-    transaction.execute(
-        "INSERT INTO meta VALUES (?1, ?2) ON CONFLICT DO UPDATE SET value = excluded.value",
-        params![compacted_name(kind), last],
-    )?;
-    transaction.commit()?;
-    Ok(to)
-}
-
-/// The last of a kind's next rows that one step goes over; `from` if there is none.
-fn last_of_step(
-    transaction: &Transaction<'_>,
-    kind: &GroupResource,
-    from: Revision,
-    through: Revision,
-) -> rusqlite::Result<Revision> {
-    let rows = COMPACT_STEP.cast_signed();
-    let last: Option<i64> = transaction.query_row(
-        "SELECT max(revision) FROM (SELECT revision FROM log WHERE grp = ?1 AND resource = ?2
-         AND revision > ?3 AND revision <= ?4 ORDER BY revision LIMIT ?5)",
-        params![&*kind.group, &*kind.resource, integer(from), integer(through), rows],
-        |row| row.get(0),
-    )?;
-    Ok(last.map_or(from, revision))
 }

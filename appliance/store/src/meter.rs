@@ -1,0 +1,415 @@
+//! How much there is of each kind, standing and as history, and what it may come to. Pure.
+//!
+//! ```text
+//!   a change by its lengths ([`Measured`]) ──► apply ──► standing: objects and bytes, by kind and namespace
+//!                                                   └──► history: revisions and bytes, by kind
+//!   compaction: so many rows are gone ───────► freed
+//!   check: may a change add so much?      excess: how much history has to go?
+//! ```
+//!
+//! Lengths are those of the stored values: of sealed ones, of what lies in the database.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::types::{EventKind, GroupResource, Key, Revision};
+
+/// History beyond these goes, whatever its age: who watches or pages from before it lists again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistoryLimits {
+    /// Bytes of one kind's old values. A kind of which much stands may have a quarter of that, if it is more.
+    pub bytes: u64,
+    /// Revisions of one kind.
+    pub revisions: u64,
+}
+
+/// Of what stands of a kind, its history may have one part in so many.
+const STANDING_PARTS: u64 = 4;
+/// A history that is too long is shortened by one part in so many, so that not each change has to shorten it again.
+const HYSTERESIS_PARTS: u64 = 4;
+
+impl Default for HistoryLimits {
+    /// Some seconds of the fastest writing, for a client that pages through a list.
+    fn default() -> Self {
+        Self { bytes: 4 << 20, revisions: 10_000 }
+    }
+}
+
+/// What stands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Usage {
+    pub objects: u64,
+    pub bytes: u64,
+}
+
+/// What is kept of the past.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HistorySize {
+    pub(crate) revisions: u64,
+    pub(crate) bytes: u64,
+}
+
+impl HistorySize {
+    pub(crate) fn add(&mut self, bytes: u64) {
+        self.revisions += 1;
+        self.bytes += bytes;
+    }
+
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        self.revisions >= other.revisions && self.bytes >= other.bytes
+    }
+}
+
+/// What the objects of a change's namespace may come to. Only a change that adds to them is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Allowance {
+    /// Who set it, for the refusal.
+    pub quota: String,
+    /// What it limits, for the refusal.
+    pub word: String,
+    pub measure: Measure,
+    pub scope: AllowanceScope,
+    pub most: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measure {
+    Objects,
+    Bytes,
+}
+
+/// Of which kinds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AllowanceScope {
+    Only(GroupResource),
+    AllBut(Arc<[GroupResource]>),
+}
+
+impl AllowanceScope {
+    #[must_use]
+    pub fn covers(&self, kind: &GroupResource) -> bool {
+        match self {
+            Self::Only(only) => only == kind,
+            Self::AllBut(others) => !others.contains(kind),
+        }
+    }
+}
+
+impl Allowance {
+    /// What of it is used, of what stands in the namespace.
+    #[must_use]
+    pub fn used(&self, standing: &BTreeMap<GroupResource, Usage>) -> u64 {
+        standing.iter().filter(|(kind, _)| self.scope.covers(kind)).map(|(_, usage)| self.measure.of(usage)).sum()
+    }
+}
+
+impl Measure {
+    fn of(self, usage: &Usage) -> u64 {
+        match self {
+            Self::Objects => usage.objects,
+            Self::Bytes => usage.bytes,
+        }
+    }
+}
+
+/// An allowance that a change would have exceeded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exceeded {
+    pub quota: String,
+    pub word: String,
+    pub requested: u64,
+    pub used: u64,
+    pub most: u64,
+}
+
+/// A change, as far as it is counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Measured {
+    pub(crate) kind: GroupResource,
+    pub(crate) namespace: String,
+    pub(crate) event: EventKind,
+    pub(crate) bytes: u64,
+    /// Of the value that it replaces.
+    pub(crate) previous: u64,
+}
+
+/// What a change adds, or takes away.
+struct Delta {
+    objects: i64,
+    bytes: i64,
+    history_revisions: i64,
+    history_bytes: i64,
+}
+
+impl Measured {
+    pub(crate) fn of(key: &Key, event: EventKind, bytes: usize, previous: usize) -> Self {
+        let (bytes, previous) = (bytes as u64, previous as u64);
+        Self { kind: key.kind.clone(), namespace: key.namespace.clone(), event, bytes, previous }
+    }
+
+    fn delta(&self) -> Delta {
+        let (bytes, previous) = (self.bytes.cast_signed(), self.previous.cast_signed());
+        match self.event {
+            EventKind::Created => Delta { objects: 1, bytes, history_revisions: 0, history_bytes: 0 },
+            EventKind::Updated => {
+                Delta { objects: 0, bytes: bytes - previous, history_revisions: 1, history_bytes: previous }
+            }
+            // What stood before it, and the deletion itself.
+            EventKind::Deleted => {
+                Delta { objects: -1, bytes: -previous, history_revisions: 2, history_bytes: bytes + previous }
+            }
+        }
+    }
+
+    /// How much it adds to what stands.
+    fn adds(&self, measure: Measure) -> u64 {
+        let delta = self.delta();
+        let added = match measure {
+            Measure::Objects => delta.objects,
+            Measure::Bytes => delta.bytes,
+        };
+        u64::try_from(added).unwrap_or(0)
+    }
+}
+
+/// What there is up to a revision.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Meter {
+    revision: Revision,
+    kinds: BTreeMap<GroupResource, KindMeter>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct KindMeter {
+    history: HistorySize,
+    standing: Usage,
+    namespaces: BTreeMap<String, Usage>,
+}
+
+impl Meter {
+    pub(crate) fn at(revision: Revision) -> Self {
+        Self { revision, kinds: BTreeMap::new() }
+    }
+
+    /// Up to which revision it counts.
+    pub(crate) fn revision(&self) -> Revision {
+        self.revision
+    }
+
+    /// All changes up to there are counted.
+    pub(crate) fn reached(&mut self, revision: Revision) {
+        self.revision = revision;
+    }
+
+    /// Values have other lengths now: it is to be counted again.
+    pub(crate) fn outdate(&mut self) {
+        self.revision = Revision(u64::MAX);
+    }
+
+    /// Takes in objects of a kind in a namespace that stand.
+    pub(crate) fn count_standing(&mut self, kind: &GroupResource, namespace: &str, usage: Usage) {
+        let meter = self.kinds.entry(kind.clone()).or_default();
+        meter.standing.objects += usage.objects;
+        meter.standing.bytes += usage.bytes;
+        let own = meter.namespaces.entry(namespace.to_owned()).or_default();
+        own.objects += usage.objects;
+        own.bytes += usage.bytes;
+    }
+
+    /// Takes in rows of a kind that are history.
+    pub(crate) fn count_history(&mut self, kind: &GroupResource, size: HistorySize) {
+        let history = &mut self.kinds.entry(kind.clone()).or_default().history;
+        history.revisions += size.revisions;
+        history.bytes += size.bytes;
+    }
+
+    pub(crate) fn apply(&mut self, change: &Measured) {
+        self.add(change, &change.delta());
+    }
+
+    /// Takes a change back that was not stored after all.
+    pub(crate) fn revert(&mut self, change: &Measured) {
+        let Delta { objects, bytes, history_revisions, history_bytes } = change.delta();
+        let back = Delta {
+            objects: -objects,
+            bytes: -bytes,
+            history_revisions: -history_revisions,
+            history_bytes: -history_bytes,
+        };
+        self.add(change, &back);
+    }
+
+    fn add(&mut self, change: &Measured, delta: &Delta) {
+        if !self.kinds.contains_key(&change.kind) {
+            self.kinds.insert(change.kind.clone(), KindMeter::default());
+        }
+        let Some(meter) = self.kinds.get_mut(&change.kind) else { return };
+        let add = |count: &mut u64, by: i64| *count = count.saturating_add_signed(by);
+        add(&mut meter.history.revisions, delta.history_revisions);
+        add(&mut meter.history.bytes, delta.history_bytes);
+        add(&mut meter.standing.objects, delta.objects);
+        add(&mut meter.standing.bytes, delta.bytes);
+        let mut own = meter.namespaces.get(&change.namespace).copied().unwrap_or_default();
+        add(&mut own.objects, delta.objects);
+        add(&mut own.bytes, delta.bytes);
+        if own.objects == 0 {
+            meter.namespaces.remove(&change.namespace);
+        } else {
+            meter.namespaces.insert(change.namespace.clone(), own);
+        }
+    }
+
+    /// A row of the history is gone.
+    pub(crate) fn freed(&mut self, kind: &GroupResource, bytes: u64) {
+        if let Some(meter) = self.kinds.get_mut(kind) {
+            meter.history.revisions = meter.history.revisions.saturating_sub(1);
+            meter.history.bytes = meter.history.bytes.saturating_sub(bytes);
+        }
+    }
+
+    pub(crate) fn kinds(&self) -> impl Iterator<Item = &GroupResource> {
+        self.kinds.keys()
+    }
+
+    /// How much of a kind's history has to go, where there is more than may be.
+    pub(crate) fn excess(&self, kind: &GroupResource, limits: HistoryLimits) -> Option<HistorySize> {
+        let KindMeter { history, standing, .. } = self.kinds.get(kind)?;
+        let bytes_max = limits.bytes.max(standing.bytes / STANDING_PARTS);
+        if history.bytes <= bytes_max && history.revisions <= limits.revisions {
+            return None;
+        }
+        let over = |have: u64, most: u64| {
+            if have <= most { 0 } else { have - (most - most / HYSTERESIS_PARTS) }
+        };
+        Some(HistorySize {
+            revisions: over(history.revisions, limits.revisions),
+            bytes: over(history.bytes, bytes_max),
+        })
+    }
+
+    /// What stands in a namespace, by kind.
+    pub(crate) fn usage(&self, namespace: &str) -> BTreeMap<GroupResource, Usage> {
+        let of_kind =
+            |(kind, meter): (&GroupResource, &KindMeter)| Some((kind.clone(), *meter.namespaces.get(namespace)?));
+        self.kinds.iter().filter_map(of_kind).collect()
+    }
+
+    /// Which allowances a change would exceed; none where it may be made.
+    pub(crate) fn check(&self, change: &Measured, allowances: &[Allowance]) -> Vec<Exceeded> {
+        if allowances.is_empty() { Vec::new() } else { exceeded(change, &self.usage(&change.namespace), allowances) }
+    }
+}
+
+/// Which allowances a change would exceed where so much stands in its namespace.
+pub(crate) fn exceeded(
+    change: &Measured,
+    standing: &BTreeMap<GroupResource, Usage>,
+    allowances: &[Allowance],
+) -> Vec<Exceeded> {
+    let by = |allowance: &Allowance| {
+        let requested = if allowance.scope.covers(&change.kind) { change.adds(allowance.measure) } else { 0 };
+        let used = allowance.used(standing);
+        let is_over = requested > 0 && used.saturating_add(requested) > allowance.most;
+        is_over.then(|| Exceeded {
+            quota: allowance.quota.clone(),
+            word: allowance.word.clone(),
+            requested,
+            used,
+            most: allowance.most,
+        })
+    };
+    allowances.iter().filter_map(by).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+    use super::*;
+    use proptest::prelude::*;
+
+    fn kind(name: &str) -> GroupResource {
+        GroupResource::new("", name)
+    }
+
+    fn change(name: &str, event: EventKind, bytes: usize, previous: usize) -> Measured {
+        Measured::of(&Key::new(&kind(name), "a", "x"), event, bytes, previous)
+    }
+
+    #[test]
+    fn a_value_stands_until_it_is_replaced_and_is_history_until_it_is_gone() {
+        let mut meter = Meter::default();
+        meter.apply(&change("maps", EventKind::Created, 100, 0));
+        meter.apply(&change("maps", EventKind::Updated, 30, 100));
+        assert_eq!(meter.usage("a")[&kind("maps")], Usage { objects: 1, bytes: 30 });
+        assert_eq!(meter.kinds[&kind("maps")].history, HistorySize { revisions: 1, bytes: 100 });
+        meter.apply(&change("maps", EventKind::Deleted, 40, 30));
+        assert!(meter.usage("a").is_empty(), "nothing is kept of a namespace in which nothing is");
+        assert_eq!(meter.kinds[&kind("maps")].history, HistorySize { revisions: 3, bytes: 170 });
+        meter.freed(&kind("maps"), 100);
+        assert_eq!(meter.kinds[&kind("maps")].history, HistorySize { revisions: 2, bytes: 70 });
+    }
+
+    #[test]
+    fn a_history_that_is_too_long_is_shortened_by_more_than_the_last_change() {
+        let limits = HistoryLimits { bytes: 1000, revisions: 8 };
+        let mut meter = Meter::default();
+        meter.count_history(&kind("maps"), HistorySize { revisions: 8, bytes: 1000 });
+        assert_eq!(meter.excess(&kind("maps"), limits), None);
+        meter.count_history(&kind("maps"), HistorySize { revisions: 0, bytes: 1 });
+        assert_eq!(meter.excess(&kind("maps"), limits), Some(HistorySize { revisions: 0, bytes: 251 }));
+        meter.count_history(&kind("maps"), HistorySize { revisions: 1, bytes: 0 });
+        assert_eq!(meter.excess(&kind("maps"), limits).unwrap().revisions, 3);
+        // What stands has a share: ten thousand hosts have a longer history than three.
+        meter.count_standing(&kind("maps"), "a", Usage { objects: 5, bytes: 8000 });
+        assert_eq!(meter.excess(&kind("maps"), limits), Some(HistorySize { revisions: 3, bytes: 0 }));
+        assert_eq!(meter.excess(&kind("none"), limits), None);
+    }
+
+    #[test]
+    fn only_what_adds_to_a_limited_kind_is_refused() {
+        let mut meter = Meter::default();
+        meter.count_standing(&kind("maps"), "a", Usage { objects: 2, bytes: 90 });
+        meter.count_standing(&kind("records"), "a", Usage { objects: 50, bytes: 9000 });
+        let allowance =
+            |word: &str, measure, scope, most| Allowance { quota: "q".into(), word: word.into(), measure, scope, most };
+        let allowances = [
+            allowance("count/maps", Measure::Objects, AllowanceScope::Only(kind("maps")), 2),
+            allowance("bytes", Measure::Bytes, AllowanceScope::AllBut([kind("records")].into()), 100),
+        ];
+        let exceeded = meter.check(&change("maps", EventKind::Created, 20, 0), &allowances);
+        let words: Vec<_> = exceeded.iter().map(|found| (found.word.as_str(), found.requested, found.used)).collect();
+        assert_eq!(words, [("count/maps", 1, 2), ("bytes", 20, 90)]);
+        for fits in [
+            change("maps", EventKind::Updated, 50, 40),
+            change("maps", EventKind::Updated, 10, 90),
+            change("maps", EventKind::Deleted, 9000, 40),
+            change("records", EventKind::Created, 9000, 0),
+            change("secrets", EventKind::Created, 10, 0),
+        ] {
+            assert_eq!(meter.check(&fits, &allowances), [], "{fits:?}");
+        }
+        assert_eq!(meter.check(&change("maps", EventKind::Updated, 51, 40), &allowances)[0].word, "bytes");
+        let elsewhere = Measured { namespace: "b".into(), ..change("maps", EventKind::Created, 99, 0) };
+        assert_eq!(meter.check(&elsewhere, &allowances), []);
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_taken_back_leaves_nothing(changes in prop::collection::vec((0_u8..3, 0_usize..9, 0_usize..9), 1..20)) {
+            let mut meter = Meter::default();
+            meter.count_standing(&kind("maps"), "a", Usage { objects: 100, bytes: 10_000 });
+            let before = meter.clone();
+            let changes: Vec<Measured> = changes
+                .into_iter()
+                .map(|(event, bytes, previous)| match event {
+                    0 => change("maps", EventKind::Created, bytes, 0),
+                    1 => change("maps", EventKind::Updated, bytes, previous),
+                    _ => change("maps", EventKind::Deleted, bytes, previous),
+                })
+                .collect();
+            changes.iter().for_each(|change| meter.apply(change));
+            changes.iter().rev().for_each(|change| meter.revert(change));
+            prop_assert_eq!(meter, before);
+        }
+    }
+}
