@@ -6,12 +6,14 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::query::Query;
+use crate::quota::Quota;
 use crate::route::{ObjectRoute, Verb};
 use crate::status::Status;
 
@@ -176,6 +178,11 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
 
     /// What somebody may do in a namespace.
     fn rules(&self, caller: &Caller, namespace: &str) -> Vec<Rule>;
+
+    /// What the caller may have in a namespace where nobody made a quota that says it.
+    fn default_quota(&self, _caller: &Caller, _namespace: &str) -> Option<Arc<Quota>> {
+        None
+    }
 
     /// Whether what the caller proved himself with is still good.
     fn is_valid(&self, _caller: &Caller) -> bool {

@@ -11,10 +11,11 @@ use hyper::body::Body as HttpBody;
 use serde_json::Value;
 
 use crate::access::{Authorizer, Caller, MastersOnly};
-use crate::core::Core;
+use crate::core::{Core, Origin};
 use crate::discovery;
 use crate::guard::{Guard, Pass, Wanted};
 use crate::gzip;
+use crate::heavy;
 use crate::impersonate;
 use crate::issue::{self, Issuer};
 use crate::kind::{KindInfo, Writers};
@@ -268,14 +269,23 @@ impl Api {
         // A body may have been long on its way, and its sender put out meanwhile.
         pass.check()?;
         let core = &self.core;
-        let writing = Write { core, target, part, query, payload: &payload, selection: &selection };
+        let is_write = !matches!(route.verb, Verb::Get | Verb::List | Verb::Watch);
+        let authorizer = Some(&self.guard.authorizer).filter(|_| is_write);
+        let quota = authorizer.and_then(|authorizer| authorizer.default_quota(caller, &route.namespace));
+        let origin = Origin::Client(quota.as_deref());
+        let writing = Write { core, target, part, query, payload: &payload, selection: &selection, origin };
+        let mut bytes = payload.bytes.len();
         let answer = match route.verb {
             Verb::Watch => {
                 let lines = list::watch(core, selection, query, self.timing).await?;
                 return Ok(respond(StatusCode::OK, "application/json", StreamBody::new(lines).boxed_unsync()));
             }
             Verb::List => return send(list::list(core, selection, query, self.timing.future).await?).await,
-            Verb::Get => Answer::ok(write::show(core, &selection, part, core.get_or_held(target).await?)?),
+            Verb::Get => {
+                let (object, stored_bytes) = core.get_or_held(target).await?;
+                bytes = stored_bytes;
+                Answer::ok(heavy::CLIENTS.run(bytes, || write::show(core, &selection, part, object)).await?)
+            }
             Verb::Create => writing.create().await?,
             Verb::Update if route.subresource == FINALIZE => writing.finalize().await?,
             Verb::Update => writing.update().await?,
@@ -283,7 +293,7 @@ impl Api {
             Verb::Delete => writing.delete().await?,
             Verb::DeleteCollection => writing.delete_collection().await?,
         };
-        encode(answer, format)
+        heavy::CLIENTS.run(bytes, || encode(answer, format)).await
     }
 }
 

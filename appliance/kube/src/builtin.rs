@@ -18,13 +18,14 @@ pub use facades::{pod, pod_body};
 
 use crate::issue::Request;
 use crate::kind::{Admitted, Cell, Column, KindInfo, NameRule};
+use crate::quota;
 use crate::reviews;
 use crate::schema;
 use crate::status::Cause;
 
 /// All of them, for a [`crate::Registry`].
 pub fn kinds() -> Vec<KindInfo> {
-    let own = [namespace(), secret(), config_map(), service_account(), event(), lease()];
+    let own = [namespace(), secret(), config_map(), service_account(), resource_quota(), event(), lease()];
     let others = [events::new_event(), facades::node(), facades::service()];
     own.into_iter().chain(others).chain(reviews::kinds()).chain([definition::custom_resource_definition()]).collect()
 }
@@ -131,6 +132,25 @@ pub fn service_account() -> KindInfo {
         ..KindInfo::namespaced("", "v1", "ServiceAccount", "serviceaccounts")
     };
     shaped(kind, "A name for a program.", schemas::service_account())
+}
+
+/// What clients may have in a namespace.
+pub fn resource_quota() -> KindInfo {
+    let kind = KindInfo {
+        short_names: &["quota"],
+        has_generation: false,
+        unconditional_update: true,
+        strategic_merge: true,
+        columns: vec![Column { cell: Cell::Computed(quota::shown), ..column("Request", "string", "") }, AGE],
+        ..KindInfo::namespaced("", "v1", "ResourceQuota", "resourcequotas")
+    }
+    .admitting(|value, _| quota::admit(value));
+    let kind = shaped(kind, "What clients may have in a namespace.", schemas::resource_quota());
+    let whole = Arc::clone(&kind.admit);
+    kind.admitting(move |value, old| {
+        quota::say_as_texts(value);
+        whole(value, old)
+    })
 }
 
 /// Held by one of several programs at a time, by compare-and-swap.

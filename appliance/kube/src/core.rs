@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use firesteel_store::{
-    CommitError, CommitTerms, Guard, Key, Object, Op, ReadError, Revision, Spending, Store, WatchError,
+    Allowance, CommitError, CommitTerms, Guard, Key, Object, Op, ReadError, Revision, Spending, Store, WatchError,
 };
 use jiff::Timestamp;
 use serde::Deserialize;
@@ -15,8 +15,10 @@ use serde_json::{Value, json};
 use crate::apply::{Configuration, Owners, Writer};
 use crate::cache::Cache;
 use crate::deletion::{self, Propagation};
-use crate::kind::{KindInfo, Registry};
+use crate::heavy::{self, HeavyWork};
+use crate::kind::{KindInfo, Registry, Writers};
 use crate::patch::Patch;
+use crate::quota::{Quota, QuotaBook};
 use crate::raw;
 use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
 use crate::scale;
@@ -41,6 +43,7 @@ pub struct Core {
     clock: Clock,
     cache: Arc<Cache>,
     pub(crate) held: Arc<Unstored>,
+    quotas: Arc<QuotaBook>,
 }
 
 impl fmt::Debug for Core {
@@ -61,11 +64,41 @@ pub struct WriteOptions<'a> {
     pub manager: &'a str,
     /// What is written may use the store's reserve when room is short. Deletions always may.
     pub from_reserve: bool,
+    pub origin: Origin<'a>,
+    /// Bytes of the request's body, where there is one.
+    pub bytes: usize,
+}
+
+/// Who writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Origin<'a> {
+    /// This process itself, which no quota holds up.
+    #[default]
+    Own,
+    /// A client of the API, with what a quota allows where nobody made one for the namespace.
+    Client(Option<&'a Quota>),
+}
+
+impl Origin<'_> {
+    /// Where its heavy work is done.
+    pub(crate) fn places(self) -> &'static HeavyWork {
+        match self {
+            Self::Own => &heavy::OWN,
+            Self::Client(_) => &heavy::CLIENTS,
+        }
+    }
 }
 
 impl Default for WriteOptions<'_> {
     fn default() -> Self {
-        Self { validation: FieldValidation::default(), dry_run: false, manager: OWN_MANAGER, from_reserve: false }
+        Self {
+            validation: FieldValidation::default(),
+            dry_run: false,
+            manager: OWN_MANAGER,
+            from_reserve: false,
+            origin: Origin::Own,
+            bytes: 0,
+        }
     }
 }
 
@@ -101,7 +134,13 @@ impl Core {
     }
 
     pub fn with_clock(store: Store, registry: Registry, clock: Clock) -> Self {
-        Self { store, registry: Arc::new(registry), clock, cache: Arc::default(), held: Arc::default() }
+        let quotas = Arc::new(QuotaBook::new(&registry));
+        let (cache, held) = (Arc::default(), Arc::default());
+        Self { store, registry: Arc::new(registry), clock, cache, held, quotas }
+    }
+
+    pub(crate) fn quotas(&self) -> &QuotaBook {
+        &self.quotas
     }
 
     pub fn store(&self) -> &Store {
@@ -134,8 +173,13 @@ impl Core {
     }
 
     pub async fn get(&self, target: Target<'_>) -> Result<Value, Status> {
-        let (value, revision) = self.current(target).await?;
-        Ok(rules::shown(Value::clone(&value), revision))
+        self.get_sized(target).await.map(|(value, _)| value)
+    }
+
+    /// The same with the bytes that it has in the store.
+    pub(crate) async fn get_sized(&self, target: Target<'_>) -> Result<(Value, usize), Status> {
+        let (value, revision, bytes) = self.current_sized(target).await?;
+        Ok((rules::shown(Value::clone(&value), revision), bytes))
     }
 
     /// The object as a type of this process.
@@ -157,27 +201,35 @@ impl Core {
         owners: Owners<'_>,
     ) -> Result<Written, Status> {
         let generated = body["metadata"]["name"].as_str().unwrap_or("").is_empty() && target.name.is_empty();
+        let places = options.origin.places();
         let spending = self.spending(target, options).await;
         for _ in 0..TRIES {
             let birth = self.birth();
-            let prepared = rules::prepare_create(target, body.clone(), &birth, options.validation, owners.clone())?;
+            let prepare = || rules::prepare_create(target, body.clone(), &birth, options.validation, owners.clone());
+            let prepared = places.run(options.bytes, prepare).await?;
             let name = prepared.value["metadata"]["name"].as_str().unwrap_or("").to_owned();
             let key = Key::new(&target.kind.stored_resource(), target.namespace, &name);
             let guards = self.namespace_guard(target, &prepared.value, &name).await?;
+            let allowances = self.allowances(target, options).await?;
+            let encode = || encode_stored(target.kind, &prepared.value);
+            let op = Op::Create { key, value: places.run(options.bytes, encode).await? };
             if options.dry_run {
-                if self.store.get(&key).await.map_err(read_failed)?.is_some() {
+                if self.store.get(op.key()).await.map_err(read_failed)?.is_some() {
                     return Err(Status::already_exists(target.kind, &name));
                 }
+                self.check_allowances(Target { name: &name, ..target }, (&op, 0), &allowances).await?;
                 // No revision: it has none.
                 return Ok(Written { value: prepared.value, warnings: prepared.warnings, removed: false, text: None });
             }
-            let op = Op::Create { key, value: encode_stored(target.kind, &prepared.value)? };
-            match self.store.commit_on(CommitTerms { spending, allowances: Vec::new() }, op, guards).await {
+            match self.store.commit_on(CommitTerms { spending, allowances }, op, guards).await {
                 Ok(revision) => return Ok(written(prepared, revision)),
                 // The namespace changed since it was looked at: look again.
                 Err(CommitError::Guard { .. }) => {}
                 Err(CommitError::Exists { .. }) if generated => {}
                 Err(CommitError::Exists { .. }) => return Err(Status::already_exists(target.kind, &name)),
+                Err(CommitError::Exceeds { exceeded, .. }) => {
+                    return Err(Status::exceeded_quota(target.kind, &name, &exceeded));
+                }
                 Err(error) => return Err(commit_failed(target, error)),
             }
         }
@@ -192,29 +244,12 @@ impl Core {
         options: WriteOptions<'_>,
     ) -> Result<Written, Status> {
         for _ in 0..TRIES {
-            let (current, revision) = self.current(target).await?;
+            let (current, revision, bytes) = self.current_sized(target).await?;
+            let bytes = bytes.max(options.bytes);
             let owners = Owners::Tracked(self.writer(options));
-            let prepared = match change {
-                _ if part == Part::Scale => {
-                    let (body, warnings) = scale::changed(target, (&current, revision), change, options.validation)?;
-                    let validation = FieldValidation::Ignore;
-                    let prepared = rules::prepare_update(target, part, (&current, revision), body, validation, owners)?;
-                    Prepared { warnings: [warnings, prepared.warnings].concat(), ..prepared }
-                }
-                Change::Replace(body) => {
-                    rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation, owners)?
-                }
-                Change::Patch(patch) => {
-                    let mut body = rules::shown(Value::clone(&current), revision);
-                    patch.apply_to(&mut body)?;
-                    if body["metadata"].is_object() && body["metadata"]["resourceVersion"].is_null() {
-                        body["metadata"]["resourceVersion"] = json!(revision.to_string());
-                    }
-                    rules::prepare_update(target, part, (&current, revision), body.clone(), options.validation, owners)
-                        .map_err(|status| rules::as_patch_error(target.kind, status, &body))?
-                }
-            };
-            if let Some(written) = self.finish(target, prepared, revision, options).await? {
+            let prepare = || changed(target, part, (&current, revision), change, options.validation, owners);
+            let prepared = options.origin.places().run(bytes, prepare).await?;
+            if let Some(written) = self.finish(target, prepared, (revision, bytes), options).await? {
                 return Ok(written);
             }
         }
@@ -234,7 +269,7 @@ impl Core {
     ) -> Result<(Written, bool), Status> {
         for _ in 0..TRIES {
             let writer = self.writer(options);
-            let (current, revision) = match self.current(target).await {
+            let (current, revision, bytes) = match self.current_sized(target).await {
                 Ok(current) => current,
                 Err(status) if status.is_not_found() && part == Part::Main => {
                     if let Some(refusal) = refusal_to_create {
@@ -249,13 +284,18 @@ impl Core {
                 }
                 Err(status) => return Err(status),
             };
-            let applied = configuration.apply_to(target.kind, part, &current, force, writer)?;
-            let (mut body, owners) = (applied.object, Owners::Decided(applied.managed));
-            if body["metadata"]["resourceVersion"].is_null() {
-                body["metadata"]["resourceVersion"] = json!(revision.to_string());
-            }
-            let prepared = rules::prepare_update(target, part, (&current, revision), body, options.validation, owners)?;
-            if let Some(written) = self.finish(target, prepared, revision, options).await? {
+            let bytes = bytes.max(options.bytes);
+            let prepare = || {
+                let applied = configuration.apply_to(target.kind, part, &current, force, writer)?;
+                let (mut body, owners) = (applied.object, Owners::Decided(applied.managed));
+                crate::json::check_width(&body)?;
+                if body["metadata"]["resourceVersion"].is_null() {
+                    body["metadata"]["resourceVersion"] = json!(revision.to_string());
+                }
+                rules::prepare_update(target, part, (&current, revision), body, options.validation, owners)
+            };
+            let prepared = options.origin.places().run(bytes, prepare).await?;
+            if let Some(written) = self.finish(target, prepared, (revision, bytes), options).await? {
                 return Ok((written, false));
             }
         }
@@ -315,10 +355,10 @@ impl Core {
         }
         let options = WriteOptions { from_reserve: true, ..options };
         for _ in 0..TRIES {
-            let (current, revision) = self.current(target).await?;
+            let (current, revision, bytes) = self.current_sized(target).await?;
             check_preconditions(target, preconditions, &current, revision)?;
             let prepared = deletion::prepare(target.kind, &current, self.now(), propagation);
-            if let Some(written) = self.finish(target, prepared, revision, options).await? {
+            if let Some(written) = self.finish(target, prepared, (revision, bytes), options).await? {
                 return Ok(written);
             }
         }
@@ -361,7 +401,7 @@ impl Core {
         // Mostly a step of a deletion. What has a short history only tells of something.
         let options = WriteOptions { from_reserve: !target.kind.has_short_history, ..WriteOptions::default() };
         for _ in 0..TRIES {
-            let (current, revision) = match self.current(target).await {
+            let (current, revision, bytes) = match self.current_sized(target).await {
                 Err(status) if status.is_not_found() => return Ok(()),
                 current => current?,
             };
@@ -379,7 +419,7 @@ impl Core {
                 Effect::Store
             };
             let prepared = Prepared { value, warnings: Vec::new(), effect };
-            if self.finish(target, prepared, revision, options).await?.is_some() {
+            if self.finish(target, prepared, (revision, bytes), options).await?.is_some() {
                 return Ok(());
             }
         }
@@ -391,24 +431,34 @@ impl Core {
         &self,
         target: Target<'_>,
         prepared: Prepared,
-        revision: Revision,
+        (revision, bytes): (Revision, usize),
         options: WriteOptions<'_>,
     ) -> Result<Option<Written>, Status> {
         let removed = prepared.effect == Effect::Remove;
-        if options.dry_run || prepared.effect == Effect::None {
+        if prepared.effect == Effect::None {
             return Ok(Some(Written { removed, ..written(prepared, revision) }));
         }
         let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
-        let stored = target.kind.to_stored(&prepared.value);
-        let value = encode(stored.as_ref().unwrap_or(&prepared.value))?;
-        let (bytes, cached) = (value.clone(), key.clone());
+        let to_bytes = || {
+            let stored = target.kind.to_stored(&prepared.value);
+            let value = encode(stored.as_ref().unwrap_or(&prepared.value))?;
+            Ok((stored, value))
+        };
+        let (stored, value) = options.origin.places().run(bytes, to_bytes).await?;
+        // What goes needs no room.
+        let allowances = if removed { Vec::new() } else { self.allowances(target, options).await? };
+        let (replaced, bytes, cached) = (bytes, value.clone(), key.clone());
         let op = if removed {
             Op::Delete { key, expected: revision, value }
         } else {
             Op::Update { key, expected: revision, value }
         };
+        if options.dry_run {
+            self.check_allowances(target, (&op, replaced), &allowances).await?;
+            return Ok(Some(Written { removed, ..written(prepared, revision) }));
+        }
         let spending = if removed || options.from_reserve { Spending::Reserved } else { Spending::Ordinary };
-        match self.store.commit_on(CommitTerms { spending, allowances: Vec::new() }, op, Vec::new()).await {
+        match self.store.commit_on(CommitTerms { spending, allowances }, op, Vec::new()).await {
             Ok(revision) => {
                 if removed {
                     self.cache.forget(&cached);
@@ -424,22 +474,55 @@ impl Core {
         }
     }
 
-    /// The object as it is now, in the version that is asked for.
-    async fn current(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
-        let (stored, revision) = self.stored(target).await?;
-        Ok((target.kind.of_stored(stored), revision))
+    /// What a write is bound to.
+    async fn allowances(&self, target: Target<'_>, options: WriteOptions<'_>) -> Result<Vec<Allowance>, Status> {
+        match options.origin {
+            Origin::Client(default) if target.kind.namespaced => {
+                self.quotas.allowances(&self.store, target.namespace, default).await
+            }
+            Origin::Client(_) | Origin::Own => Ok(Vec::new()),
+        }
     }
 
-    async fn stored(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
+    /// Refuses what would be too much, for a write that is not made.
+    async fn check_allowances(
+        &self,
+        target: Target<'_>,
+        (op, replaced): (&Op, usize),
+        allowances: &[Allowance],
+    ) -> Result<(), Status> {
+        if allowances.is_empty() {
+            return Ok(());
+        }
+        let exceeded = self.store.exceeded_by(op, replaced, allowances).await.map_err(read_failed)?;
+        let is_within = exceeded.is_empty();
+        if is_within { Ok(()) } else { Err(Status::exceeded_quota(target.kind, target.name, &exceeded)) }
+    }
+
+    /// The object as it is now, in the version that is asked for.
+    async fn current(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision), Status> {
+        self.current_sized(target).await.map(|(value, revision, _)| (value, revision))
+    }
+
+    /// The same with the bytes that it has in the store.
+    async fn current_sized(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision, usize), Status> {
+        let (stored, revision, bytes) = self.stored(target).await?;
+        Ok((target.kind.of_stored(stored), revision, bytes))
+    }
+
+    async fn stored(&self, target: Target<'_>) -> Result<(Arc<Value>, Revision, usize), Status> {
         let key = Key::new(&target.kind.stored_resource(), target.namespace, target.name);
         let object = self.store.get(&key).await.map_err(read_failed)?;
         let object = object.ok_or_else(|| Status::not_found(target.kind, target.name))?;
+        let bytes = object.value.len();
         if let Some(value) = self.cache.get(&object.key, object.revision) {
-            return Ok((value, object.revision));
+            return Ok((value, object.revision, bytes));
         }
-        let value = Arc::new(decode(&object)?);
-        self.cache.put(&object.key, object.revision, Arc::clone(&value), object.value.len());
-        Ok((value, object.revision))
+        // What this process alone writes is not read behind what clients write.
+        let places = if target.kind.writers == Writers::Everyone { &heavy::CLIENTS } else { &heavy::OWN };
+        let value = Arc::new(places.run(bytes, || decode(&object)).await?);
+        self.cache.put(&object.key, object.revision, Arc::clone(&value), bytes);
+        Ok((value, object.revision, bytes))
     }
 
     pub(crate) fn namespace_kind(&self) -> Result<Arc<KindInfo>, Status> {
@@ -478,6 +561,38 @@ impl Core {
         let letter = |byte: &u8| char::from(SUFFIX_LETTERS[usize::from(*byte) % SUFFIX_LETTERS.len()]);
         let suffix = uuid::Uuid::new_v4().as_bytes()[..SUFFIX_LEN].iter().map(letter).collect();
         Birth { now: self.now(), uid: uid.to_string(), suffix }
+    }
+}
+
+/// What a change makes of the object as it stands.
+fn changed(
+    target: Target<'_>,
+    part: Part,
+    (current, revision): (&Value, Revision),
+    change: Change<'_>,
+    validation: FieldValidation,
+    owners: Owners<'_>,
+) -> Result<Prepared, Status> {
+    match change {
+        _ if part == Part::Scale => {
+            let (body, warnings) = scale::changed(target, (current, revision), change, validation)?;
+            let validation = FieldValidation::Ignore;
+            let prepared = rules::prepare_update(target, part, (current, revision), body, validation, owners)?;
+            Ok(Prepared { warnings: [warnings, prepared.warnings].concat(), ..prepared })
+        }
+        Change::Replace(body) => {
+            rules::prepare_update(target, part, (current, revision), body.clone(), validation, owners)
+        }
+        Change::Patch(patch) => {
+            let mut body = rules::shown(current.clone(), revision);
+            patch.apply_to(&mut body)?;
+            crate::json::check_width(&body)?;
+            if body["metadata"].is_object() && body["metadata"]["resourceVersion"].is_null() {
+                body["metadata"]["resourceVersion"] = json!(revision.to_string());
+            }
+            rules::prepare_update(target, part, (current, revision), body.clone(), validation, owners)
+                .map_err(|status| rules::as_patch_error(target.kind, status, &body))
+        }
     }
 }
 
@@ -558,6 +673,7 @@ fn commit_failed(target: Target<'_>, error: CommitError) -> Status {
         CommitError::NotFound { .. } => Status::not_found(target.kind, target.name),
         CommitError::Exists { .. } => Status::already_exists(target.kind, target.name),
         CommitError::Conflict { .. } | CommitError::Guard { .. } => Status::modified(target.kind, target.name),
+        CommitError::Exceeds { exceeded, .. } => Status::exceeded_quota(target.kind, target.name, &exceeded),
         CommitError::TooLarge { .. } => Status::too_large(firesteel_store::OBJECT_BYTES_MAX),
         // Told by who looks after the room: a client that tries again and again must not fill the log.
         CommitError::Full(_) => Status::insufficient_storage(error.to_string()),

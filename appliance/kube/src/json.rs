@@ -1,9 +1,9 @@
-//! JSON from outside: bounded in depth, and with what was said twice. Pure.
+//! JSON from outside: bounded in depth and width, and with what was said twice. Pure.
 //!
 //! Of a name that an object has twice the last value counts, as in Kubernetes; clients are told, or
 //! refused, as they wish.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
@@ -16,6 +16,11 @@ use crate::status::Status;
 /// Levels of a document. The deepest schema of Kubernetes has about thirty. Less than the parser takes
 /// (128) that will read what was made of it from the store.
 pub const DEPTH_MAX: usize = 100;
+/// Fields and items of an object, in all. What is made of an object costs by these (owners of fields, rules, copies in
+/// memory), whatever its length; no real object has a tenth of them.
+pub const VALUES_MAX: usize = 20_000;
+/// The same of a document: an object that a client sends back says of each field who owns it.
+pub const READ_VALUES_MAX: usize = 2 * VALUES_MAX;
 /// Names said twice that are told of one document.
 const DUPLICATES_MAX: usize = 16;
 /// The same that are written down to see whether they were told, and letters of each: a place can be as long
@@ -32,13 +37,38 @@ pub struct Document {
 }
 
 /// # Errors
-/// When the bytes are no JSON, or nested deeper than [`DEPTH_MAX`].
+/// When the bytes are no JSON, nested deeper than [`DEPTH_MAX`], or have more than [`READ_VALUES_MAX`] values: then nothing
+/// behind the last of these is read.
 pub fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
-    let duplicates = RefCell::<Duplicates>::default();
+    let reading = Reading::default();
     let mut parser = serde_json::Deserializer::from_slice(bytes);
-    let value = Level { depth: 0, place: &Place::Root, duplicates: &duplicates }.deserialize(&mut parser)?;
+    let value = Level { depth: 0, place: &Place::Root, reading: &reading }.deserialize(&mut parser)?;
     parser.end()?;
-    Ok(Document { value, duplicates: duplicates.into_inner().told })
+    Ok(Document { value, duplicates: reading.duplicates.into_inner().told })
+}
+
+/// Refuses an object that is too wide; who owns its fields does not count.
+pub(crate) fn check_width(value: &Value) -> Result<(), Status> {
+    let mut left = usize::MAX;
+    let owners = value.pointer("/metadata/managedFields");
+    let has_counted = owners.is_none_or(|owners| fits(owners, &mut left));
+    let mut left = VALUES_MAX.saturating_add(if has_counted { usize::MAX - left } else { 0 });
+    if fits(value, &mut left) { Ok(()) } else { Err(Status::too_wide(VALUES_MAX)) }
+}
+
+fn fits(value: &Value, left: &mut usize) -> bool {
+    let below = match value {
+        Value::Object(fields) => fields.len(),
+        Value::Array(items) => items.len(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => return true,
+    };
+    let Some(rest) = left.checked_sub(below) else { return false };
+    *left = rest;
+    match value {
+        Value::Object(fields) => fields.values().all(|value| fits(value, left)),
+        Value::Array(items) => items.iter().all(|value| fits(value, left)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+    }
 }
 
 impl Document {
@@ -98,13 +128,30 @@ impl Duplicates {
     }
 }
 
+/// What is known of a document while it is read.
+#[derive(Default)]
+struct Reading {
+    duplicates: RefCell<Duplicates>,
+    values: Cell<usize>,
+}
+
 struct Level<'a> {
     depth: usize,
     place: &'a Place<'a>,
-    duplicates: &'a RefCell<Duplicates>,
+    reading: &'a Reading,
 }
 
 impl Level<'_> {
+    /// Takes note of one more value.
+    fn count<E: serde::de::Error>(&self) -> Result<(), E> {
+        let values = self.reading.values.get() + 1;
+        if values > READ_VALUES_MAX {
+            return Err(E::custom(format_args!("more than {READ_VALUES_MAX} fields and items")));
+        }
+        self.reading.values.set(values);
+        Ok(())
+    }
+
     fn below<E: serde::de::Error>(&self) -> Result<usize, E> {
         if self.depth >= DEPTH_MAX {
             return Err(E::custom(format_args!("nested deeper than {DEPTH_MAX} levels")));
@@ -161,10 +208,11 @@ impl<'de> Visitor<'de> for Level<'_> {
         let mut list = Vec::new();
         loop {
             let place = Place::Item(self.place, list.len());
-            match items.next_element_seed(Level { depth, place: &place, duplicates: self.duplicates })? {
+            match items.next_element_seed(Level { depth, place: &place, reading: self.reading })? {
                 Some(item) => list.push(item),
                 None => return Ok(Value::Array(list)),
             }
+            self.count::<A::Error>()?;
         }
     }
 
@@ -172,10 +220,11 @@ impl<'de> Visitor<'de> for Level<'_> {
         let depth = self.below()?;
         let mut map = Map::new();
         while let Some(name) = fields.next_key::<String>()? {
+            self.count::<A::Error>()?;
             let place = Place::Field(self.place, &name);
-            let value = fields.next_value_seed(Level { depth, place: &place, duplicates: self.duplicates })?;
+            let value = fields.next_value_seed(Level { depth, place: &place, reading: self.reading })?;
             if map.contains_key(&name) {
-                self.duplicates.try_borrow_mut().map_err(A::Error::custom)?.note(&place);
+                self.reading.duplicates.try_borrow_mut().map_err(A::Error::custom)?.note(&place);
             }
             map.insert(name, value);
         }
@@ -217,6 +266,30 @@ mod tests {
             for levels in [DEPTH_MAX + 1, 100_000] {
                 let error = read(nested(levels).as_bytes()).unwrap_err().to_string();
                 assert!(error.contains("nested deeper than 100 levels"), "{error}");
+            }
+        }
+    }
+
+    /// 200,000 keys stalled everybody else for two seconds.
+    #[test]
+    fn the_width_is_bounded_and_what_is_behind_the_bound_is_not_read() {
+        let keys = |count: usize| (0..count).map(|key| format!("\"k{key}\":\"v\"")).collect::<Vec<_>>().join(",");
+        let items = |count: usize| vec!["[1]"; count / 2].join(",");
+        let wide = |count: usize| [format!("{{{}}}", keys(count)), format!("[{}]", items(count))];
+        for text in wide(VALUES_MAX) {
+            let value = read(text.as_bytes()).unwrap().value;
+            assert!(check_width(&value).is_ok());
+            let status = check_width(&json!([value])).unwrap_err();
+            assert_eq!((status.code, status.reason), (413, "RequestEntityTooLarge"));
+            let owned = json!({ "data": read(wide(VALUES_MAX - 4)[0].as_bytes()).unwrap().value,
+                "metadata": { "managedFields": value } });
+            assert!(check_width(&owned).is_ok() && read(owned.to_string().as_bytes()).is_ok());
+        }
+        for text in wide(READ_VALUES_MAX + 2) {
+            let cut = format!("{} this is no JSON", &text[..text.len() - 1]);
+            for text in [text, cut] {
+                let error = read(text.as_bytes()).unwrap_err().to_string();
+                assert!(error.contains("more than 40000 fields and items"), "{error}");
             }
         }
     }

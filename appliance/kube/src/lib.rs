@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A server is a table of kinds ([`Registry`] of [`KindInfo`]). This crate brings Kubernetes' own
-//! ([`builtin`]: Namespace, Secret, ConfigMap, ServiceAccount, Event, Lease, reviews of rights and tokens, the
+//! ([`builtin`]: Namespace, Secret, ConfigMap, ServiceAccount, ResourceQuota, Event, Lease, reviews of rights and tokens, the
 //! served kinds as CustomResourceDefinitions, and empty lists of nodes and services) and must not know any
 //! other: what is special to a kind, its schema included, comes in by its [`KindInfo`]. Who the caller is was
 //! found out before; what he may do is asked of an [`Authorizer`] for every request ([`access`]). Sockets and
@@ -26,6 +26,7 @@ mod discovery;
 mod form;
 mod guard;
 mod gzip;
+pub mod heavy;
 mod impersonate;
 pub mod issue;
 pub mod json;
@@ -44,6 +45,7 @@ pub mod patch;
 pub mod protobuf;
 mod publish;
 mod query;
+pub mod quota;
 mod raw;
 mod ready;
 mod record;
@@ -66,7 +68,7 @@ pub use access::{Authorizer, Caller};
 pub use api::{Api, BODY_BYTES_MAX, Timing};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use convert::{Conversion, Version};
-pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, Written};
+pub use core::{Change as ObjectChange, Core, Origin, Preconditions, WriteOptions, Written};
 pub use deletion::Propagation;
 pub use guard::Pass;
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};

@@ -26,6 +26,7 @@ use tokio::task::JoinHandle;
 
 use crate::core::Core;
 use crate::form;
+use crate::heavy;
 use crate::list::{self, Selection, Walk};
 use crate::negotiate::Format;
 use crate::status::Status;
@@ -142,7 +143,8 @@ impl Listing {
         loop {
             for object in self.objects.by_ref() {
                 let is_first = !std::mem::replace(&mut self.is_begun, true);
-                form::item(&mut out, &self.selection, self.now, &object, is_first)?;
+                let write = || form::item(&mut out, &self.selection, self.now, &object, is_first);
+                heavy::CLIENTS.run(object.value.len(), write).await?;
                 if out.len() >= PIECE_BYTES {
                     return Ok(out);
                 }

@@ -120,7 +120,7 @@ pub fn parse_document(media_type: Option<&str>, bytes: &[u8], kind: &str) -> Res
             json::read(bytes).map_err(|error| unrecognized(format!("json parse error: {error}")))
         }
         Some("application/yaml" | "application/x-yaml" | "text/yaml") => {
-            yaml::read(bytes).map(once).map_err(|error| unrecognized(format!("yaml parse error: {error}")))
+            yaml::read_object(bytes).map(once).map_err(|error| unrecognized(format!("yaml parse error: {error}")))
         }
         Some(protobuf::MEDIA_TYPE) => protobuf::read(bytes).map(once).map_err(|error| {
             Status::bad_request(plain(&format!(

@@ -15,11 +15,10 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
+use crate::json::READ_VALUES_MAX as VALUES_MAX;
+
 /// Begins every body in this form.
 const MAGIC: &[u8; 4] = b"k8s\0";
-/// Values of one body. Two bytes can make an object of some hundred bytes of memory, and no real
-/// object has a tenth of these.
-const VALUES_MAX: usize = 50_000;
 
 pub const MEDIA_TYPE: &str = "application/vnd.kubernetes.protobuf";
 
@@ -74,6 +73,8 @@ enum Form {
     MicroTime,
     /// `FieldsV1`: JSON as bytes in a message of its own.
     Fields,
+    /// A number as text in a message of its own.
+    Quantity,
     Message(&'static Message),
     List(&'static Form),
     /// Keys are texts.
@@ -184,6 +185,7 @@ impl Reader {
                 | Form::Time
                 | Form::MicroTime
                 | Form::Fields
+                | Form::Quantity
                 | Form::Message(_)) => {
                     let value = self.value(field, form, wire)?;
                     if value.is_null() || !field.is_pointer && is_empty(&value) {
@@ -225,6 +227,7 @@ impl Reader {
                 let fields = last_bytes(bytes, 1)?.unwrap_or(b"null");
                 crate::json::read(fields).map(|fields| fields.value).map_err(|_| ReadError::NotFields(field.name))
             }
+            (Form::Quantity, Wire::Bytes(bytes)) => Ok(json!(text(field, last_bytes(bytes, 1)?.unwrap_or_default())?)),
             (Form::Message(message), Wire::Bytes(bytes)) => self.message(message, bytes),
             _ => Err(ReadError::WireType(field.number)),
         }

@@ -1,6 +1,7 @@
 //! The error of the API: a `Status` object, as Kubernetes words it. Clients print the message and
 //! decide on reason and code.
 
+use firesteel_store::Exceeded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -176,6 +177,29 @@ impl Status {
 
     pub fn too_large(bytes_max: usize) -> Self {
         Self::plain(413, "RequestEntityTooLarge", format!("the request body is larger than {bytes_max} bytes"))
+    }
+
+    /// What a write made of an object has more fields and items than an object may have.
+    pub fn too_wide(values_max: usize) -> Self {
+        let message = format!("the object would have more than {values_max} fields and items; make several of it");
+        Self::plain(413, "RequestEntityTooLarge", message)
+    }
+
+    /// As Kubernetes' quotas refuse.
+    pub fn exceeded_quota(kind: &KindInfo, name: &str, exceeded: &[Exceeded]) -> Self {
+        let quota = exceeded.first().map_or("", |first| first.quota.as_str());
+        let own: Vec<&Exceeded> = exceeded.iter().filter(|other| other.quota == quota).collect();
+        let list = |value: fn(&Exceeded) -> u64| {
+            own.iter().map(|own| format!("{}={}", own.word, value(own))).collect::<Vec<_>>().join(",")
+        };
+        let message = format!(
+            "{} {name:?} is forbidden: exceeded quota: {quota}, requested: {}, used: {}, limited: {}",
+            kind.group_resource(),
+            list(|own| own.requested),
+            list(|own| own.used),
+            list(|own| own.most),
+        );
+        Self::forbidden(message).about(kind.group, kind.plural, name)
     }
 
     pub fn unsupported_media_type(accepted: &str) -> Self {

@@ -123,13 +123,13 @@ impl Core {
         [refused, unwritable, held].into_iter().flatten().collect()
     }
 
-    /// The object, stored or held.
-    pub(crate) async fn get_or_held(&self, target: Target<'_>) -> Result<Value, Status> {
-        match self.get(target).await {
+    /// The object, stored or held, and the bytes that it has, or would have, in the store.
+    pub(crate) async fn get_or_held(&self, target: Target<'_>) -> Result<(Value, usize), Status> {
+        match self.get_sized(target).await {
             Err(status) if status.is_not_found() => {
                 let held = self.held.0.borrow().get(&key_of(target)).cloned();
                 let Some(Object { key, revision, value }) = held else { return Err(status) };
-                core::decode_shown(target.kind, &key, &value, revision)
+                Ok((core::decode_shown(target.kind, &key, &value, revision)?, value.len()))
             }
             found => found,
         }

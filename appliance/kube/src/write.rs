@@ -6,9 +6,10 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::apply;
-use crate::core::{Change, Core, Preconditions, WriteOptions, Written};
+use crate::core::{Change, Core, Origin, Preconditions, WriteOptions, Written};
 use crate::deletion::{DeleteOptions, Propagation};
-use crate::json::Document;
+use crate::heavy;
+use crate::json::{self, Document};
 use crate::list::{self, Selection};
 use crate::negotiate::{self, Format};
 use crate::patch::Patch;
@@ -32,8 +33,15 @@ pub(crate) struct Payload {
 }
 
 impl Payload {
+    /// Does something with the body, beside what is small.
+    async fn read<T>(&self, read: impl FnOnce() -> T) -> T {
+        heavy::CLIENTS.run(self.bytes.len(), read).await
+    }
+
     fn object(&self, kind: &str) -> Result<Document, Status> {
-        negotiate::parse_document(self.media_type.as_deref(), &self.bytes, kind)
+        let document = negotiate::parse_document(self.media_type.as_deref(), &self.bytes, kind)?;
+        json::check_width(&document.value)?;
+        Ok(document)
     }
 
     /// Who writes without a name of its own: the program, without its version.
@@ -55,16 +63,17 @@ pub(crate) struct Write<'a> {
     pub(crate) query: &'a Query,
     pub(crate) payload: &'a Payload,
     pub(crate) selection: &'a Selection,
+    pub(crate) origin: Origin<'a>,
 }
 
-impl Write<'_> {
+impl<'a> Write<'a> {
     pub(crate) async fn create(self) -> Result<Answer, Status> {
-        let Self { core, target, query, payload, .. } = self;
+        let Self { core, target, payload, .. } = self;
         if target.kind.namespaced && target.namespace.is_empty() {
             return Err(Status::bad_request("an empty namespace may not be set during creation"));
         }
-        let options = options(query, payload, "CreateOptions")?;
-        let object = payload.object(target.kind.kind)?;
+        let options = self.options("CreateOptions")?;
+        let object = payload.read(|| payload.object(target.kind.kind)).await?;
         let warnings = object.judge(target.kind, options.validation)?;
         let kept = (target.kind.holds_unstored && !options.dry_run).then(|| object.value.clone());
         match (core.create(target, object.value, options).await, kept) {
@@ -77,9 +86,10 @@ impl Write<'_> {
     }
 
     pub(crate) async fn update(self) -> Result<Answer, Status> {
-        let Self { core, target, part, query, payload, .. } = self;
-        let options = options(query, payload, "UpdateOptions")?;
-        let object = payload.object(if part == Part::Scale { scale::KIND } else { target.kind.kind })?;
+        let Self { core, target, part, payload, .. } = self;
+        let options = self.options("UpdateOptions")?;
+        let kind = if part == Part::Scale { scale::KIND } else { target.kind.kind };
+        let object = payload.read(|| payload.object(kind)).await?;
         let warnings = object.judge(target.kind, options.validation)?;
         let written = core.change(target, part, Change::Replace(&object.value), options).await?;
         self.answer(written, warnings)
@@ -88,9 +98,9 @@ impl Write<'_> {
     /// Takes what a client says of a namespace's own finalizers, and nothing else: the way to let one go
     /// whose content cannot be deleted.
     pub(crate) async fn finalize(self) -> Result<Answer, Status> {
-        let Self { core, target, query, payload, selection, .. } = self;
-        let options = options(query, payload, "UpdateOptions")?;
-        let sent = payload.object(target.kind.kind)?.value;
+        let Self { core, target, payload, selection, .. } = self;
+        let options = self.options("UpdateOptions")?;
+        let sent = payload.read(|| payload.object(target.kind.kind)).await?.value;
         let meta = rules::identified(target, &sent)?;
         let mut wanted = core.get(target).await?;
         for (asked, field) in [(&meta.uid, "uid"), (&meta.resource_version, "resourceVersion")] {
@@ -118,7 +128,7 @@ impl Write<'_> {
     /// `refusal` is the answer where there is no object and an apply would have to make it.
     pub(crate) async fn patch(self, refusal: Option<Status>) -> Result<Answer, Status> {
         let Self { core, target, part, query, payload, .. } = self;
-        let options = options(query, payload, "PatchOptions")?;
+        let options = self.options("PatchOptions")?;
         if payload.media_type.as_deref() == Some(apply::APPLY) && part != Part::Scale {
             return self.server_side_apply(options, refusal).await;
         }
@@ -126,7 +136,8 @@ impl Write<'_> {
             let cause = Cause::forbidden("force", "may not be specified for non-apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
         }
-        let (patch, document) = Patch::read(target.kind, payload.media_type.as_deref(), &payload.bytes)?;
+        let read = || Patch::read(target.kind, payload.media_type.as_deref(), &payload.bytes);
+        let (patch, document) = payload.read(read).await?;
         let warnings = document.judge(target.kind, options.validation).map_err(|status| {
             let sent = json!(String::from_utf8_lossy(&payload.bytes));
             rules::as_patch_error(target.kind, status, &sent)
@@ -141,7 +152,8 @@ impl Write<'_> {
             let cause = Cause::required("fieldManager", "is required for apply patch");
             return Err(Status::invalid("meta.k8s.io", "PatchOptions", "", vec![cause]));
         }
-        let configuration = apply::Configuration::parse(target.kind, part, &payload.bytes)?;
+        let parse = || apply::Configuration::parse(target.kind, part, &payload.bytes);
+        let configuration = payload.read(parse).await?;
         let warnings = configuration.judge_duplicates(target.kind, options.validation)?;
         let force = query.force.unwrap_or(false);
         let (written, created) = core.apply(target, part, &configuration, force, options, refusal).await?;
@@ -155,7 +167,7 @@ impl Write<'_> {
         let written = match core.delete_with(target, &asked.preconditions, asked.propagation, asked.options).await {
             Err(status) if status.is_not_found() && target.kind.holds_unstored => {
                 let held = if asked.options.dry_run {
-                    core.get_or_held(target).await.map(Some)?
+                    core.get_or_held(target).await.map(|(value, _)| Some(value))?
                 } else {
                     core.let_go(target, &asked.preconditions)?
                 };
@@ -213,6 +225,19 @@ impl Write<'_> {
         Ok(Answer::ok(list::show(core, selection, metadata, deleted)))
     }
 
+    /// `name` is that of the verb's options in Kubernetes, for messages.
+    fn options(&self, name: &str) -> Result<WriteOptions<'a>, Status> {
+        let (query, payload) = (self.query, self.payload);
+        Ok(WriteOptions {
+            validation: query.validation(name)?,
+            dry_run: query.is_dry_run(name)?,
+            manager: query.manager(name)?.unwrap_or_else(|| payload.agent()),
+            from_reserve: false,
+            origin: self.origin,
+            bytes: payload.bytes.len(),
+        })
+    }
+
     /// With warnings about the body before those about what it says.
     fn answer(self, written: Written, mut warnings: Vec<String>) -> Result<Answer, Status> {
         let Self { core, part, selection, .. } = self;
@@ -236,16 +261,6 @@ pub(crate) fn show(core: &Core, selection: &Selection, part: Part, object: Value
             Ok(list::show_one(core, &selection.of_kind(scale::kind()), shown))
         }
     }
-}
-
-/// `name` is that of the verb's options in Kubernetes, for messages.
-fn options<'a>(query: &'a Query, payload: &'a Payload, name: &str) -> Result<WriteOptions<'a>, Status> {
-    Ok(WriteOptions {
-        validation: query.validation(name)?,
-        dry_run: query.is_dry_run(name)?,
-        manager: query.manager(name)?.unwrap_or_else(|| payload.agent()),
-        from_reserve: false,
-    })
 }
 
 /// What a DELETE asks for: in its body, or in its query where it has no body.

@@ -6,6 +6,8 @@
 use serde::de::DeserializeOwned;
 use serde_saphyr::{Options, budget, options};
 
+use crate::json::READ_VALUES_MAX;
+
 /// Of one body or one small file, with what its aliases stand for.
 pub const OBJECT_BYTES_MAX: usize = crate::BODY_BYTES_MAX;
 /// Of a file with many objects: ten thousand hosts.
@@ -34,7 +36,18 @@ impl From<serde_saphyr::Error> for YamlError {
 /// When the text is no YAML, no `T`, or stands for more than [`OBJECT_BYTES_MAX`].
 pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, YamlError> {
     within(bytes, OBJECT_BYTES_MAX)?;
-    Ok(serde_saphyr::from_slice_with_options(bytes, bounds(OBJECT_BYTES_MAX))?)
+    Ok(serde_saphyr::from_slice_with_options(bytes, bounds(OBJECT_BYTES_MAX, OBJECT_BYTES_MAX / BYTES_PER_NODE))?)
+}
+
+/// One object of a request, with as many fields and items as in JSON.
+///
+/// # Errors
+/// When the text is no YAML, no `T`, or stands for more than an object may have.
+pub(crate) fn read_object<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, YamlError> {
+    within(bytes, OBJECT_BYTES_MAX)?;
+    // A field is a node for its name and one for its value.
+    let nodes_max = 2 * READ_VALUES_MAX;
+    Ok(serde_saphyr::from_slice_with_options(bytes, bounds(OBJECT_BYTES_MAX, nodes_max))?)
 }
 
 /// All documents of a file.
@@ -43,7 +56,7 @@ pub fn read<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, YamlError> {
 /// When the text is no YAML, a document is no `T`, or all stand for more than [`MANIFEST_BYTES_MAX`].
 pub fn read_all<T: DeserializeOwned>(text: &str) -> Result<Vec<T>, YamlError> {
     within(text.as_bytes(), MANIFEST_BYTES_MAX)?;
-    Ok(serde_saphyr::from_multiple_with_options(text, bounds(MANIFEST_BYTES_MAX))?)
+    Ok(serde_saphyr::from_multiple_with_options(text, bounds(MANIFEST_BYTES_MAX, MANIFEST_BYTES_MAX / BYTES_PER_NODE))?)
 }
 
 fn within(bytes: &[u8], bytes_max: usize) -> Result<(), YamlError> {
@@ -53,8 +66,7 @@ fn within(bytes: &[u8], bytes_max: usize) -> Result<(), YamlError> {
     Ok(())
 }
 
-fn bounds(bytes_max: usize) -> Options {
-    let nodes_max = bytes_max / BYTES_PER_NODE;
+fn bounds(bytes_max: usize, nodes_max: usize) -> Options {
     let mut options = options! {
         budget: budget! {
             max_depth: DEPTH_MAX,
@@ -133,6 +145,9 @@ mod tests {
         let list = |values: usize| format!("[{}]", "1,".repeat(values));
         assert!(read::<Value>(list(100_000).as_bytes()).is_ok());
         let error = read::<Value>(list(220_000).as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("nodes"), "{error}");
+        assert!(read_object::<Value>(list(READ_VALUES_MAX).as_bytes()).is_ok());
+        let error = read_object::<Value>(list(2 * READ_VALUES_MAX + 1).as_bytes()).unwrap_err().to_string();
         assert!(error.contains("nodes"), "{error}");
     }
 

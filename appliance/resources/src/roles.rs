@@ -76,6 +76,9 @@ pub const TABLE: &[Line] = &[
     line(Operator, Granted, EVENTS,      &["events"],                           ALL),
     line(Operator, Granted, LEASES,      &["leases"],                           ALL),
     line(Operator, Granted, CORE,        &["namespaces", "serviceaccounts"],    READ),
+    // Who is limited by a quota does not write it.
+    line(Operator, Granted, CORE,        &["resourcequotas"],                   READ),
+    line(Operator, Granted, CORE,        &["resourcequotas/status"],            &["get"]),
     line(Operator, Granted, CORE,        &["pods", "pods/log"],                 READ),
     line(Operator, Cluster, METAL3,      &["provisionings"],                    READ),
     line(Operator, Cluster, FIRESTEEL,   &["discoveredhosts"],                  READ),
@@ -94,6 +97,8 @@ pub const TABLE: &[Line] = &[
     line(Tenant,   Granted, EVENTS,      &["events"],                           &["get", "list", "watch", "create", "patch", "update"]),
     line(Tenant,   Granted, LEASES,      &["leases"],                           ALL),
     line(Tenant,   Granted, CORE,        &["namespaces"],                       &["get"]),
+    line(Tenant,   Granted, CORE,        &["resourcequotas"],                   READ),
+    line(Tenant,   Granted, CORE,        &["resourcequotas/status"],            &["get"]),
     line(Tenant,   Cluster, DEFINITIONS, &["customresourcedefinitions"],        READ),
 
     line(Viewer,   Granted, ALL,         ALL,                                   READ),

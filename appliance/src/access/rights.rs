@@ -7,13 +7,14 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
 use firesteel_kube::{
     Authorizer, Caller, Core,
     access::{self, Asked, Decision, OnObjects, Rule},
+    quota::{BYTES, OBJECTS, Quota},
 };
 use firesteel_resources::{
     access_grant::{AccessGrant, GROUP, SERVICE_ACCOUNT, USER},
@@ -24,6 +25,19 @@ use futures_util::FutureExt as _;
 use tokio::sync::watch;
 
 use crate::metrics;
+
+/// What a tenant may have in a namespace for which nobody made a ResourceQuota. A thousand machines with their claims,
+/// bootstrap data and secrets fit; a tenant cannot fill the disk of everybody else.
+const TENANTS_OBJECTS_MAX: u64 = 10_000;
+const TENANTS_BYTES_MAX: u64 = 16 << 20;
+/// Events of controllers count as well; beyond these a tenant makes none.
+const TENANTS_EVENTS_MAX: u64 = 5_000;
+/// The same as a quota.
+static TENANTS_QUOTA: LazyLock<Arc<Quota>> = LazyLock::new(|| {
+    let hard = [(OBJECTS, TENANTS_OBJECTS_MAX), (BYTES, TENANTS_BYTES_MAX), ("count/events", TENANTS_EVENTS_MAX)];
+    let hard = hard.map(|(word, most)| (word.to_owned(), most)).into();
+    Arc::new(Quota { name: "firesteel-default".to_owned(), hard })
+});
 
 /// Before all is read again from a store that could not be read.
 const RETRY: Duration = Duration::from_secs(1);
@@ -305,6 +319,21 @@ impl Authorizer for Rights {
             }
         }
         rules
+    }
+
+    fn default_quota(&self, caller: &Caller, namespace: &str) -> Option<Arc<Quota>> {
+        if namespace.is_empty() || caller.is_in(access::MASTERS) {
+            return None;
+        }
+        let view = self.view();
+        let roles: Vec<Role> = view
+            .of(caller)
+            .filter(|grant| grant.namespace.is_empty() || grant.namespace == namespace)
+            .map(|grant| grant.role)
+            .collect();
+        let is_tenant =
+            roles.contains(&Role::Tenant) && !roles.contains(&Role::Admin) && !roles.contains(&Role::Operator);
+        is_tenant.then(|| Arc::clone(&TENANTS_QUOTA))
     }
 
     fn is_valid(&self, caller: &Caller) -> bool {

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 
 use bytes::Bytes;
 use firesteel_control::{Control, Denied, FAILURE_BYTES_MAX, FIRST_BOOT_FAILED_PATH};
+use firesteel_kube::heavy::HeavyWork;
 use firesteel_wire::{
     HELLO_PATH, Hello, PublicKey, REPORT_PATH, Refusal, RefusalReason, Report, SIGNATURE_HEADER, limits, signing_input,
 };
@@ -38,6 +39,9 @@ pub const BODIES: Share = Share { total: 24, per_client: 4, per_known: 1 };
 pub const IMAGE_ANSWERS: Share = Share { total: 160, per_client: 16, per_known: 4 };
 /// A body that needs no place of its own: every connection may have one.
 pub const SMALL_BODY_BYTES: usize = 16 << 10;
+/// Large bodies that are decoded and verified at a time, beside the threads that answer machines.
+const DECODED_MAX: usize = 2;
+static DECODING: HeavyWork = HeavyWork::new(DECODED_MAX);
 /// A report of the OS: a nonce and a name.
 const RUNNING_BYTES_MAX: usize = 4096;
 
@@ -149,14 +153,16 @@ async fn signed<T: DeserializeOwned>(
         .and_then(|value| hex::decode(value).ok())
         .ok_or_else(|| bad(format!("the header {SIGNATURE_HEADER} is missing or not hexadecimal")))?;
     let body = read(request, limits::BODY_BYTES_MAX).await.map_err(bad)?;
-    let message: T = serde_json::from_slice(&body).map_err(|error| bad(format!("reading the body: {error}")))?;
-    UnparsedPublicKey::new(&ED25519, key(&message).0).verify(&signing_input(&path, &body), &signature).map_err(
-        |_| Refusal {
+    let decode = || {
+        let message: T = serde_json::from_slice(&body).map_err(|error| bad(format!("reading the body: {error}")))?;
+        let signed = signing_input(&path, &body);
+        let verified = UnparsedPublicKey::new(&ED25519, key(&message).0).verify(&signed, &signature);
+        verified.map(|()| message).map_err(|_| Refusal {
             reason: RefusalReason::BadSignature,
             message: "the signature does not fit the key in the body".to_owned(),
-        },
-    )?;
-    Ok(message)
+        })
+    };
+    DECODING.run(body.len(), decode).await
 }
 
 async fn read(request: Request<RequestBody>, bytes_max: usize) -> Result<Bytes, String> {

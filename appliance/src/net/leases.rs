@@ -11,9 +11,10 @@ mod writer;
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use firesteel_dhcp::{CommitId, LEASES_MAX, Lease, LeaseChange, Mac, Rest};
-use firesteel_store::{Durability, Spending, StoreRoom, disk_is_full_at_start};
+use firesteel_store::{Durability, HighWater, Spending, StoreRoom, disk_is_full_at_start};
 use jiff::Timestamp;
 use rusqlite::Connection;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
@@ -24,6 +25,8 @@ use writer::LeaseWriter;
 const CACHE_KIB: usize = 2048;
 /// The same in bytes.
 pub const CACHE_BYTES: usize = CACHE_KIB * 1024;
+/// For whoever looks into the database from outside.
+const PATIENCE: Duration = Duration::from_secs(5);
 const SCHEMA_VERSION: i64 = 1;
 const SCHEMA: &str = "
     CREATE TABLE lease (
@@ -100,11 +103,12 @@ impl LeaseStore {
         };
         let read = |source| LeaseStoreError::Read { path: path.display().to_string(), source };
         let loaded = load(&connection, now).map_err(read)?;
+        let water = HighWater::of(path, &connection, PATIENCE).map_err(read)?;
         let (jobs, queue) = mpsc::channel();
         let (answers, done) = unbounded_channel();
         std::thread::Builder::new()
             .name("leases".into())
-            .spawn(move || LeaseWriter { connection, room }.run(&queue, &answers))
+            .spawn(move || LeaseWriter { connection, room, water }.run(&queue, &answers))
             .map_err(LeaseStoreError::Thread)?;
         Ok((Self { jobs, done }, loaded))
     }

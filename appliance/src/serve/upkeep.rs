@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use firesteel_kube::{Core, life};
+use firesteel_kube::{Core, life, quota::usage};
 use firesteel_store::{Compactor, GroupResource, Retention};
 use tokio::task::JoinSet;
 
@@ -18,6 +18,9 @@ const SEALED_EVERY_MAX: Duration = Duration::from_secs(60 * 60);
 /// before is long enough for a client that reconnects, and no longer than that.
 const SHORT: Retention = Retention { age_ms: 2 * 60 * 1000, revisions: 0 };
 
+/// Between two looks at what is used of quotas.
+const USAGE_EVERY: Duration = Duration::from_secs(10);
+
 /// Starts all of it.
 pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, key_file: Arc<KeyFile>) {
     let sealed = core.clone();
@@ -25,6 +28,8 @@ pub(super) fn spawn(tasks: &mut JoinSet<anyhow::Result<()>>, core: &Core, key_fi
     let compacted = core.clone();
     tasks.spawn(async move { compact(compacted).await });
     no_controller::spawn(tasks, core);
+    let counted = core.clone();
+    tasks.spawn(async move { show_usage(counted).await });
     let core = core.clone();
     tasks.spawn(async move { life::run(core).await.map_err(|status| anyhow::anyhow!(status.message)) });
 }
@@ -51,6 +56,23 @@ async fn keep_sealed(core: Core, key_file: Arc<KeyFile>) -> anyhow::Result<()> {
         tokio::time::sleep(pause).await;
         if is_unfinished {
             pause = SEALED_EVERY_MAX.min(pause * 2);
+        }
+    }
+}
+
+/// Shows what is used of quotas, for as long as the process lives.
+async fn show_usage(core: Core) -> anyhow::Result<()> {
+    // Why it could not be shown the last time: a disk that stays full is named once.
+    let mut failed = None;
+    loop {
+        tokio::time::sleep(USAGE_EVERY).await;
+        match usage::show(&core).await {
+            Ok(()) => failed = None,
+            Err(status) if failed == Some(status.reason) => {}
+            Err(status) => {
+                tracing::warn!(error = %status.message, "could not show what is used of quotas; trying again in 10 s");
+                failed = Some(status.reason);
+            }
         }
     }
 }

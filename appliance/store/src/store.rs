@@ -13,7 +13,7 @@ use crate::flushes::Flushes;
 use crate::hub::Hub;
 use crate::lineage::Lineage;
 use crate::memory::{Memory, Opened};
-use crate::meter::{Allowance, HistoryLimits, Usage};
+use crate::meter::{self, Allowance, Exceeded, HistoryLimits, Measured, Usage};
 use crate::reads::Reads;
 use crate::recorded::RecordedTime;
 use crate::room::{Spending, StorageStanding, StoreRoom};
@@ -211,6 +211,18 @@ impl Store {
             }
             Backend::Memory(opened) => Ok(opened.usage(namespace)),
         }
+    }
+
+    /// What a change would exceed that is not made; it would replace a value of so many bytes.
+    pub async fn exceeded_by(
+        &self,
+        op: &Op,
+        replaced_bytes: usize,
+        allowances: &[Allowance],
+    ) -> Result<Vec<Exceeded>, ReadError> {
+        let key = op.key();
+        let change = Measured::of(key, op.event_kind(), op.value().len(), replaced_bytes);
+        Ok(meter::exceeded(&change, &self.usage(&key.namespace).await?, allowances))
     }
 
     /// A revision after which no object of a kind has changed: what was read of the kind then, or later, is as it is.

@@ -55,6 +55,9 @@ cluster.x-k8s.io/clusters                       *         -            -        
 /configmaps                                     claims-a  -            glwcupdxa    glwcupdxa    glws  -     -  -
 /configmaps                                     claims-b  -            -            -            glws  -     -  -
 /configmaps                                     *         -            -            -            lw    -     -  -
+/resourcequotas                                 hosts-a   glws         -            -            glws  glws  -  -
+/resourcequotas                                 claims-a  -            glws         glws         glws  -     -  -
+/resourcequotas                                 claims-b  -            -            -            glws  -     -  -
 /events                                         hosts-a   glwcupdxa    -            -            glws  glws  -  -
 /events                                         hosts-b   -            -            -            glws  -     -  -
 /events                                         claims-a  -            glwcupa      glwcupa      glws  -     -  -

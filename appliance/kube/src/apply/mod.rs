@@ -198,7 +198,7 @@ impl Configuration {
         let Document { value: mut object, duplicates } = match crate::json::read(bytes) {
             Ok(document) => document,
             Err(_) => {
-                let value = yaml::read(bytes)
+                let value = yaml::read_object(bytes)
                     .map_err(|error| Status::bad_request(negotiate::plain(&format!("error decoding YAML: {error}"))))?;
                 Document { value, ..Document::default() }
             }

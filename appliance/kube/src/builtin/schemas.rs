@@ -47,6 +47,29 @@ pub(super) fn service_account() -> Value {
     } })
 }
 
+pub(super) fn resource_quota() -> Value {
+    let mut scopes = crate::schema::texts("Which objects it is about; scopes are about pods, so it limits nothing.");
+    scopes["x-kubernetes-list-type"] = json!("atomic");
+    let requirement = json!({ "type": "object", "properties": {
+        "operator": text("How the scope is compared."),
+        "scopeName": text("The scope."),
+        "values": crate::schema::texts("What it is compared with."),
+    } });
+    let selector = json!({ "type": "object", "description": "The same in other words.", "properties": {
+        "matchExpressions": { "type": "array", "items": requirement, "description": "All of these." },
+    } });
+    let spec = json!({ "type": "object", "description": "What it limits.", "properties": {
+        "hard": text_map("The most of each: count/PLURAL.GROUP, firesteel.dev/objects, firesteel.dev/bytes."),
+        "scopes": scopes,
+        "scopeSelector": selector,
+    } });
+    let status = json!({ "type": "object", "description": "What is used.", "properties": {
+        "hard": text_map("The limits that were looked at."),
+        "used": text_map("What is used of each."),
+    } });
+    json!({ "type": "object", "properties": { "spec": spec, "status": status } })
+}
+
 pub(super) fn lease() -> Value {
     let mut spec = object(&[
         ("holderIdentity", "Who holds it."),

@@ -9,6 +9,7 @@ pub(super) fn of(api_version: &str, kind: &str) -> Option<&'static Message> {
         ("v1", "Secret") => Some(&SECRET),
         ("v1", "ConfigMap") => Some(&CONFIG_MAP),
         ("v1", "ServiceAccount") => Some(&SERVICE_ACCOUNT),
+        ("v1", "ResourceQuota") => Some(&RESOURCE_QUOTA),
         ("v1", "Event") => Some(&EVENT),
         ("events.k8s.io/v1", "Event") => Some(&NEW_EVENT),
         ("coordination.k8s.io/v1", "Lease") => Some(&LEASE),
@@ -175,6 +176,29 @@ const NEW_EVENT: Message = Message(&[
     field(13, "deprecatedFirstTimestamp", Form::Time),
     field(14, "deprecatedLastTimestamp", Form::Time),
     field(15, "deprecatedCount", Form::Integer),
+]);
+
+const QUANTITIES: Form = Form::Map(&Form::Quantity);
+
+const REQUIREMENT: Message =
+    Message(&[field(1, "scopeName", Form::Text), field(2, "operator", Form::Text), field(3, "values", TEXTS)]);
+
+const RESOURCE_QUOTA: Message = Message(&[
+    METADATA,
+    field(
+        2,
+        "spec",
+        Form::Message(&Message(&[
+            field(1, "hard", QUANTITIES),
+            field(2, "scopes", TEXTS),
+            field(
+                3,
+                "scopeSelector",
+                Form::Message(&Message(&[field(1, "matchExpressions", Form::List(&Form::Message(&REQUIREMENT)))])),
+            ),
+        ])),
+    ),
+    field(3, "status", Form::Message(&Message(&[field(1, "hard", QUANTITIES), field(2, "used", QUANTITIES)]))),
 ]);
 
 const LEASE: Message = Message(&[

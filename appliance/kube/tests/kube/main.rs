@@ -15,6 +15,7 @@ mod kubectl;
 mod life;
 mod limits;
 mod lists;
+mod quotas;
 mod second_kind;
 mod toy;
 mod versions;

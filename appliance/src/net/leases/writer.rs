@@ -7,7 +7,7 @@ use std::sync::{
 use std::time::Duration;
 
 use firesteel_dhcp::{CommitId, LeaseChange};
-use firesteel_store::{Spending, StoreRoom, disk_is_full};
+use firesteel_store::{HighWater, Spending, StoreRoom, disk_is_full};
 use rusqlite::{Connection, Transaction, params};
 use tokio::sync::mpsc::UnboundedSender;
 
@@ -26,6 +26,7 @@ const PROBED_EVERY: Duration = Duration::from_secs(5);
 pub(super) struct LeaseWriter {
     pub(super) connection: Connection,
     pub(super) room: Option<Arc<StoreRoom>>,
+    pub(super) water: HighWater,
 }
 
 impl LeaseWriter {
@@ -47,6 +48,7 @@ impl LeaseWriter {
                     return;
                 }
             }
+            self.water.keep(&self.connection);
         }
     }
 

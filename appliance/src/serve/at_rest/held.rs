@@ -78,9 +78,10 @@ const REFERENCES: &str = "it names Secrets, and holds none";
 const SETTINGS: &str = "settings that every reader may see";
 const EMPTY: &str = "there are no objects of it";
 
-pub const CLEAR_KINDS: [ClearKind; 34] = [
+pub const CLEAR_KINDS: [ClearKind; 35] = [
     clear("", "namespaces", "names"),
     clear("", "configmaps", "Kubernetes' kind for what is no secret"),
+    clear("", "resourcequotas", "limits, and what is used of them"),
     clear("", "serviceaccounts", "names; their tokens are signed and not kept"),
     clear("", "events", "messages for people, in which no secret may stand"),
     clear("", "nodes", EMPTY),
