@@ -41,6 +41,7 @@ use crate::{
     power::BmcDriver,
     queue::Queue,
     runtime::{Ending, Runtime, Task, timeout},
+    strangers::RememberedStrangers,
     trust::Trust,
     views::{Identity, Views},
 };
@@ -128,6 +129,7 @@ pub(crate) struct Inner {
     pub(crate) boot_watch: BootWatch,
     pub(crate) leases: LiveLeases,
     pub(crate) first_boots: FirstBoots,
+    pub(crate) strangers: Mutex<RememberedStrangers>,
     pub(crate) metrics: Metrics,
     pub(crate) queue: Queue,
     views: Mutex<Views>,
@@ -222,6 +224,7 @@ impl Control {
                 boot_watch: BootWatch::default(),
                 leases: LiveLeases::default(),
                 first_boots: FirstBoots::default(),
+                strangers: Mutex::default(),
                 metrics: Metrics::default(),
                 queue: Queue::new(Arc::clone(&config.runtime)),
                 views: Mutex::new(Views::new(config.hosts_at_once)),

@@ -4,16 +4,17 @@
 //! Each boot has a number, the time when it began, which its token carries together with the uid of the machine's
 //! object. A machine without one gets it with its agent's first hello: a boot script is given to any machine, and the
 //! store is not written for it; such a boot is good for one hello ([`crate::first_boots`]). The first key that says
-//! hello with a number has it, in the object, before it is answered.
+//! hello with a number has it, in the object, before it is answered. How many machines are remembered, and how often
+//! anything is written for them, is [`crate::strangers`]'s to say.
 
 use std::{
     collections::HashMap,
     net::IpAddr,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
 };
 
 use firesteel_boot::{Claims, Mac, ScriptRequest, UnseenBoot};
-use firesteel_kube::{Part, Status};
+use firesteel_kube::{Change, Part, Status};
 use firesteel_resources::{
     DiscoveredHost,
     discovered_host::{DiscoveredHostStatus, DiscoveryBinding, object_name},
@@ -22,19 +23,20 @@ use firesteel_wire::{
     Evidence, Hello, HelloReply, Identity, Plan, PublicKey, Receipt, Refusal, RefusalReason, Report, ReportReply, Step,
     Verdict,
 };
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{
-    Control,
+    Control, DISCOVERED_MAX,
     agents::{busy, refusal},
     boot::mac_with_colons,
     control::unix_milliseconds,
     map,
+    strangers::{RememberedStrangers, fitting},
     views::{AgentView, Heard},
 };
 
-/// Most machines that are remembered. A VLAN full of invented MACs must not fill the store.
-pub const DISCOVERED_MAX: usize = 1024;
+/// An agent that says hello again within this time is known well enough.
+const SEEN_EVERY: SignedDuration = SignedDuration::from_secs(60);
 
 /// One boot of a machine that nobody owns.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,38 +61,102 @@ impl Control {
     /// A machine without host fetches its script: its next boot begins. It needs no credentials for that, so nothing is written
     /// before the agent's hello. The error is for the machine's console.
     pub(crate) async fn discovered_boot(&self, request: &ScriptRequest) -> Result<DiscoveryBoot, String> {
-        let known = self.known_machine(request.mac).await.map_err(|status| {
+        let (uid, bound) = self.known_machine(request.mac).await.map_err(|status| {
             tracing::warn!(mac = %request.mac, error = %status.message, "looking for a discovered machine");
             "the appliance could not look for this machine: try again".to_owned()
         })?;
-        let Some((uid, bound)) = known else {
-            return Err(format!(
-                "{DISCOVERED_MAX} unknown machines are remembered already: delete discoveredhosts that are gone"
-            ));
-        };
         // Later boots have higher numbers, also where the clock was set back.
         let next = unix_milliseconds(self.now()).max(bound.saturating_add(1));
-        let number = if uid.is_empty() { self.inner.first_boots.give(request.mac, next) } else { next };
+        let number = if uid.is_empty() {
+            self.inner.first_boots.give(request.mac, next, || self.views().stranger_boots.fetching())
+        } else {
+            next
+        };
         Ok(DiscoveryBoot { subject: format!("{}/{uid}", request.mac), number })
     }
 
-    /// Uid and newest boot of a machine's object, empty and 0 where it has none yet; nothing where there is no room for
-    /// one.
-    async fn known_machine(&self, mac: Mac) -> Result<Option<(String, u64)>, Status> {
-        match self.inner.discovered.get("", &object_name(&mac.to_string())).await? {
-            Some(machine) => Ok(Some((machine.metadata.uid, machine.status.agent.map_or(0, |bound| bound.boot)))),
-            None if self.is_full_of_machines().await? => Ok(None),
-            None => Ok(Some((String::new(), 0))),
+    /// Uid and newest boot of a machine's object, empty and 0 where it has none yet.
+    async fn known_machine(&self, mac: Mac) -> Result<(String, u64), Status> {
+        let machine = self.inner.discovered.get("", &object_name(&mac.to_string())).await?;
+        Ok(machine.map_or_else(
+            || (String::new(), 0),
+            |machine| (machine.metadata.uid, machine.status.agent.map_or(0, |bound| bound.boot)),
+        ))
+    }
+
+    /// The table of machines that are remembered, for a few instructions.
+    pub(crate) fn strangers(&self) -> MutexGuard<'_, RememberedStrangers> {
+        self.inner.strangers.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has machines that were silent for longest forgotten until there is room for this one.
+    async fn make_room_for(&self, mac: Mac) -> Result<(), Status> {
+        if !self.strangers().is_read() {
+            self.read_strangers().await?;
+        }
+        loop {
+            let Some(silent) = self.strangers().in_the_way_of(mac) else { return Ok(()) };
+            self.forget_silent(silent).await?;
         }
     }
 
-    async fn is_full_of_machines(&self) -> Result<bool, Status> {
-        let remembered = self.inner.discovered.count(None).await?;
-        Ok(usize::try_from(remembered).is_ok_and(|remembered| remembered >= DISCOVERED_MAX))
+    /// Reads which machines the store remembers, one after the other.
+    async fn read_strangers(&self) -> Result<(), Status> {
+        let mut stored = self.inner.discovered.subscribe().await?;
+        loop {
+            match stored.next().await? {
+                Change::Applied(machine) => {
+                    let (bytes, is_kept) = (bytes_of(&machine), machine.status.uncleaned.is_some());
+                    if let Ok(mac) = machine.metadata.name.parse() {
+                        self.strangers().read(mac, machine.status.last_seen, bytes, is_kept);
+                    }
+                }
+                Change::Synced => {
+                    self.strangers().read_all();
+                    return Ok(());
+                }
+                Change::Deleted(_) | Change::Undecodable { .. } => {}
+            }
+        }
     }
 
-    /// Changes the object of a discovered machine, making it first where it is missing; `None` where there
-    /// are too many.
+    async fn forget_silent(&self, mac: Mac) -> Result<(), Status> {
+        let name = object_name(&mac.to_string());
+        // One that cannot be read is not among those that are read the next time.
+        let stored = self.inner.discovered.get("", &name).await.inspect_err(|_| self.strangers().outdate())?;
+        match stored {
+            // Marked since it was read.
+            Some(machine) if machine.status.uncleaned.is_some() => {
+                self.strangers().stored(mac, self.now(), bytes_of(&machine), true);
+                return Ok(());
+            }
+            Some(machine) => {
+                self.inner.discovered.delete_exact("", &name, &machine.metadata.uid).await?;
+                tracing::info!(%mac, "an unknown machine was silent for longest and is forgotten: too many are there");
+            }
+            None => {}
+        }
+        self.views().discovered.remove(&mac);
+        self.strangers().forgotten(mac);
+        Ok(())
+    }
+
+    /// Takes in what was stored of a machine.
+    fn note_remembered(&self, mac: Mac, machine: &DiscoveredHost) {
+        let is_kept = machine.status.uncleaned.is_some();
+        self.strangers().stored(mac, self.now(), bytes_of(machine), is_kept);
+    }
+
+    /// Refuses a write for a machine that nobody owns while there are too many of them.
+    fn check_pace(&self) -> Result<(), Refusal> {
+        if self.strangers().may_write(self.now()) {
+            return Ok(());
+        }
+        Err(refusal(RefusalReason::Busy, "too much is written for unknown machines just now: try again"))
+    }
+
+    /// Changes the object of a discovered machine, making it first where it is missing; `None` where it was deleted
+    /// meanwhile.
     pub(crate) async fn change_discovered(
         &self,
         mac: Mac,
@@ -99,11 +165,7 @@ impl Control {
         let name = object_name(&mac.to_string());
         let objects = &self.inner.discovered;
         if objects.get("", &name).await?.is_none() {
-            // A flood of invented MACs asks this for each of them, many at a time.
-            if self.is_full_of_machines().await? {
-                tracing::warn!(%mac, "{DISCOVERED_MAX} unknown machines are remembered already: this one is not");
-                return Ok(None);
-            }
+            self.make_room_for(mac).await?;
             let mut machine = DiscoveredHost::default();
             machine.metadata.name.clone_from(&name);
             match objects.create(&machine).await {
@@ -113,7 +175,7 @@ impl Control {
             }
         }
         let now = self.now();
-        objects
+        let stored = objects
             .modify("", &name, Part::Status, |machine| {
                 machine.status.boot_mac = mac_with_colons(mac);
                 if machine.status.first_seen == Timestamp::default() {
@@ -121,17 +183,29 @@ impl Control {
                 }
                 change(&mut machine.status);
             })
-            .await
+            .await?;
+        stored.iter().for_each(|machine| self.note_remembered(mac, machine));
+        Ok(stored)
     }
 
-    /// Changes the very object that a token is for, and returns what `change` said about what was stored.
+    /// Changes the very object that a token is for, and returns what `change` said about what was stored. Where it
+    /// changes nothing, nothing is written.
     async fn change_named<R: Send>(
         &self,
         named: &Named,
         change: impl Fn(&mut DiscoveredHostStatus) -> R + Send + Sync,
     ) -> Result<R, Refusal> {
-        let said = Mutex::new(None);
+        let forgotten = || refusal(RefusalReason::OldAttempt, "this machine was forgotten: boot again");
         let name = object_name(&named.mac.to_string());
+        let before = self.inner.discovered.get("", &name).await.map_err(busy)?;
+        let before = before.filter(|machine| named.is(machine)).ok_or_else(forgotten)?;
+        let mut status = before.status.clone();
+        let unchanged = change(&mut status);
+        if status == before.status {
+            return Ok(unchanged);
+        }
+        self.check_pace()?;
+        let said = Mutex::new(None);
         let stored = self
             .inner
             .discovered
@@ -141,8 +215,11 @@ impl Control {
             })
             .await
             .map_err(busy)?;
+        stored.iter().for_each(|machine| self.note_remembered(named.mac, machine));
+        // A record that grew may need the room of another.
+        self.make_room_for(named.mac).await.map_err(busy)?;
         let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
-        stored.and(said).ok_or_else(|| refusal(RefusalReason::OldAttempt, "this machine was forgotten: boot again"))
+        stored.and(said).ok_or_else(forgotten)
     }
 
     /// Machines that became hosts are no longer discovered.
@@ -154,6 +231,7 @@ impl Control {
                 // What was let go uncleaned stays named until its disk was written again.
                 let result = match control.inner.discovered.get("", &name).await {
                     Ok(Some(machine)) if machine.status.uncleaned.is_none() => {
+                        control.strangers().forgotten(mac);
                         control.inner.discovered.delete("", &name).await
                     }
                     Ok(_) => Ok(()),
@@ -199,6 +277,7 @@ impl Control {
                 return Err(refusal(RefusalReason::OldAttempt, "this machine has booted again since: boot again"));
             }
         }
+        self.strangers().heard(mac, now);
         let verdict = self.discovery_agent(mac, claims.attempt, hello.key);
         // A machine that nobody owns is never written to.
         let (host, time_ms) = (mac_with_colons(mac), unix_milliseconds(now));
@@ -217,7 +296,9 @@ impl Control {
         let seen = self.hello_counts(claims, hello);
         let change = |machine: &mut DiscoveredHostStatus| {
             let binding = bind(machine, boot, hello, &seen, now);
-            if matches!(binding, Binding::New | Binding::Known) {
+            let silence = now.duration_since(machine.last_seen);
+            let is_news = binding == Binding::New || silence >= SEEN_EVERY || silence.is_negative();
+            if is_news && matches!(binding, Binding::New | Binding::Known) {
                 introduce(machine, &hello.identity, remote, now);
             }
             binding
@@ -246,11 +327,10 @@ impl Control {
 
     /// Makes the object of a machine whose first boot this is.
     async fn remember(&self, mac: Mac) -> Result<(), Refusal> {
+        self.check_pace()?;
         match self.change_discovered(mac, |_| {}).await.map_err(busy)? {
             Some(_) => Ok(()),
-            None => {
-                Err(refusal(RefusalReason::Busy, "too many unknown machines are remembered: delete discoveredhosts"))
-            }
+            None => Err(refusal(RefusalReason::Busy, "this machine was deleted meanwhile: try again")),
         }
     }
 
@@ -281,6 +361,7 @@ impl Control {
         let named = named(claims)?;
         let mac = named.mac;
         self.check_discovery_binding(&named, claims.attempt, &report).await?;
+        self.strangers().heard(mac, self.now());
         let timeline = self.config().core.store().lineage().timeline();
         let (before, is_adopted) = self
             .views()
@@ -291,7 +372,7 @@ impl Control {
         // An adopted machine has no object any more that could keep them; its host inspects anew.
         for receipt in new_receipts(before.as_ref(), &report).filter(|_| !is_adopted) {
             if let Evidence::Inspected { inventory } = &receipt.evidence {
-                let record = map::hardware_record(inventory, 0, receipt.plan, timeline, self.now());
+                let record = fitting(map::hardware_record(inventory, 0, receipt.plan, timeline, self.now()));
                 self.change_named(&named, |machine| machine.hardware = Some(record.clone())).await?;
             }
         }
@@ -417,6 +498,11 @@ fn introduce(machine: &mut DiscoveredHostStatus, identity: &Identity, remote: Ip
     machine.manufacturer = map::field(&identity.manufacturer);
     machine.product = map::field(&identity.product);
     machine.macs = identity.macs.iter().take(firesteel_wire::limits::NICS_MAX).map(|mac| map::field(mac)).collect();
+}
+
+/// What a machine's object has in the store, but for its metadata.
+fn bytes_of(machine: &DiscoveredHost) -> usize {
+    serde_json::to_vec(&machine.status).map_or(0, |bytes| bytes.len())
 }
 
 fn new_receipts<'a>(before: Option<&'a Report>, report: &'a Report) -> impl Iterator<Item = &'a Receipt> {

@@ -199,6 +199,7 @@ impl Control {
             let stored = self.inner.discovered.get("", &name).await?;
             if stored.is_some_and(|machine| machine.status.uncleaned.is_some()) {
                 self.inner.discovered.delete("", &name).await?;
+                mac.parse().into_iter().for_each(|mac| self.strangers().forgotten(mac));
             }
         }
         Ok(())

@@ -4,7 +4,7 @@
 //! this process remembers that it gave it out. Whoever comes later, or after a restart, boots again.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Mutex, PoisonError},
 };
 
@@ -12,7 +12,8 @@ use firesteel_boot::Mac;
 
 use crate::DISCOVERED_MAX;
 
-/// The newest number of each machine; the oldest goes first where there are too many.
+/// The newest number of each machine. Where there are too many, the oldest goes first of those that fetch nothing: to ask
+/// for a boot script costs nobody anything, and a machine that boots fetches its kernel next.
 #[derive(Debug, Default)]
 pub(crate) struct FirstBoots {
     given: Mutex<BTreeMap<Mac, u64>>,
@@ -20,11 +21,14 @@ pub(crate) struct FirstBoots {
 
 impl FirstBoots {
     /// Gives out a number, `now` or a higher one; an earlier one of the machine is worth nothing from now on.
-    pub(crate) fn give(&self, mac: Mac, now: u64) -> u64 {
+    /// `fetching` are the machines that have fetched some of their boot files.
+    pub(crate) fn give(&self, mac: Mac, now: u64, fetching: impl FnOnce() -> BTreeSet<Mac>) -> u64 {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         let number = given.get(&mac).map_or(now, |last| now.max(last.saturating_add(1)));
         if given.len() >= DISCOVERED_MAX && !given.contains_key(&mac) {
-            let oldest = given.iter().min_by_key(|(_, number)| **number).map(|(mac, _)| *mac);
+            let fetching = fetching();
+            let oldest = given.iter().min_by_key(|(mac, number)| (fetching.contains(*mac), **number));
+            let oldest = oldest.map(|(mac, _)| *mac);
             oldest.and_then(|oldest| given.remove(&oldest));
         }
         given.insert(mac, number);
@@ -65,8 +69,8 @@ mod tests {
     #[test]
     fn a_number_is_taken_once_and_only_the_newest() {
         let boots = FirstBoots::default();
-        let first = boots.give(mac(1), 100);
-        let second = boots.give(mac(1), 90);
+        let first = boots.give(mac(1), 100, BTreeSet::new);
+        let second = boots.give(mac(1), 90, BTreeSet::new);
         assert_eq!((first, second), (100, 101), "the clock was set back");
         assert!(!boots.take(mac(1), first) && !boots.take(mac(2), second));
         assert!(boots.take(mac(1), second) && !boots.take(mac(1), second));
@@ -78,8 +82,9 @@ mod tests {
     fn a_flood_is_bounded() {
         let boots = FirstBoots::default();
         for number in 0..=DISCOVERED_MAX {
-            boots.give(mac(number), number as u64);
+            boots.give(mac(number), number as u64, || [mac(0)].into());
         }
-        assert!(!boots.take(mac(0), 0) && boots.take(mac(1), 1));
+        assert!(!boots.take(mac(1), 1) && boots.take(mac(2), 2));
+        assert!(boots.take(mac(0), 0), "it fetches its files meanwhile");
     }
 }

@@ -71,6 +71,7 @@ pub mod receipts;
 pub mod runtime;
 mod seen;
 mod shown_write;
+mod strangers;
 pub mod streams;
 mod trust;
 mod views;
@@ -83,7 +84,6 @@ pub use clock::{AcceptedClock, ClockNotAccepted, StoreClock, log_doubt};
 pub use configs::{ConfigAsk, ConfigRefusal, ConfigSettings, settings::TOKEN_DAYS_DEFAULT};
 pub use console::{CONSOLES_BYTES_MAX, ConsoleText, Listening};
 pub use control::{Config, Control};
-pub use discovery::DISCOVERED_MAX;
 pub use effects::FIRST_BOOT_FAILED_PATH;
 pub use firesteel_ignition::{CONFIG_BYTES_MAX, stub::make::CONFIG_PORT};
 pub use images::{Acquiring, ImageFault, Images, ready};
@@ -94,6 +94,7 @@ pub use metrics::{Fleet, HOSTS_NAMED_MAX, Survey};
 pub use network::{Asker, NetworkEvent};
 pub use power::{BmcAnswer, BmcConsole, BmcDriver, BmcSession, SchemeDriver};
 pub use receipts::verify as verify_receipt;
+pub use strangers::DISCOVERED_MAX;
 pub use trust::{Bundle, Trust};
 
 /// A host's place in the API.

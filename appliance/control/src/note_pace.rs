@@ -1,7 +1,7 @@
 //! How often what anyone can make happen is written into a host's journal. Pure: the time is given.
 //!
-//! The first of its kind is written at once, and at most [`AT_ONCE_MAX`] of them in [`WINDOW`]; everything else is counted
-//! in memory, and written together when the window ends.
+//! The first of its kind is written at once, and at most [`AT_ONCE_MAX`] of them of a host in [`WINDOW`], and
+//! [`ALL_AT_ONCE_MAX`] of all hosts; everything else is counted in memory, and written together when the window ends.
 
 use std::collections::HashMap;
 
@@ -15,6 +15,11 @@ const WINDOW: SignedDuration = SignedDuration::from_secs(60);
 /// Kinds that are written at once in one window: a boot has about ten.
 const AT_ONCE_MAX: usize = 16;
 
+/// Writes at once for all hosts in one window: whoever knows the MACs of many hosts cannot have them all written again
+/// and again. Hosts that are switched on together have more to say; what is left over comes with their boots' stages, or
+/// a minute later.
+const ALL_AT_ONCE_MAX: usize = 512;
+
 /// Notes of all hosts that wait to be written; what comes beyond is not counted.
 const PENDING_MAX: usize = 4096;
 
@@ -24,6 +29,9 @@ pub(crate) struct NotePace {
     hosts: HashMap<HostKey, HostPace>,
     /// Notes that are pending, of all hosts.
     waiting: usize,
+    /// Since when all hosts' window lasts, and what was written at once in it.
+    since: Timestamp,
+    at_once: usize,
 }
 
 #[derive(Debug)]
@@ -36,19 +44,32 @@ struct HostPace {
 
 impl HostPace {
     fn ends_at(&self) -> Timestamp {
-        self.since.checked_add(WINDOW).unwrap_or(Timestamp::MAX)
+        ends_at(self.since)
     }
 
     fn is_over(&self, now: Timestamp) -> bool {
-        // A clock that was set back begins another window.
-        now >= self.ends_at() || now < self.since
+        is_over(self.since, now)
     }
+}
+
+/// When the window ends that began then.
+fn ends_at(since: Timestamp) -> Timestamp {
+    since.checked_add(WINDOW).unwrap_or(Timestamp::MAX)
+}
+
+fn is_over(since: Timestamp, now: Timestamp) -> bool {
+    // A clock that was set back begins another window.
+    now >= ends_at(since) || now < since
 }
 
 impl NotePace {
     /// Takes a note in; whether what is pending of its host is to be written now.
     pub(crate) fn take(&mut self, key: &HostKey, note: NetworkNote, now: Timestamp) -> bool {
         let waiting: usize = self.waiting;
+        if is_over(self.since, now) {
+            (self.since, self.at_once) = (now, 0);
+        }
+        let has_room = self.at_once < ALL_AT_ONCE_MAX;
         let host = self.hosts.entry(key.clone()).or_insert_with(|| HostPace {
             since: now,
             at_once: Vec::new(),
@@ -61,9 +82,10 @@ impl NotePace {
             (host.since, host.at_once) = (now, Vec::new());
         }
         let kind = (note.mac.clone(), note.event.clone(), note.detail.clone());
-        let is_first = host.at_once.len() < AT_ONCE_MAX && !host.at_once.contains(&kind);
+        let is_first = has_room && host.at_once.len() < AT_ONCE_MAX && !host.at_once.contains(&kind);
         if is_first {
             host.at_once.push(kind);
+            self.at_once += 1;
         }
         let before = host.pending.len();
         note.add_to(&mut host.pending);
@@ -134,6 +156,20 @@ mod tests {
     }
 
     #[test]
+    fn a_flood_in_many_hosts_names_is_few_writes_at_once() {
+        let mut pace = NotePace::default();
+        let key = |number: usize| HostKey { name: number.to_string(), ..key() };
+        let mut written = |second| {
+            (0..1000)
+                .filter(|number| pace.take(&key(*number), note(&format!("script{second}"), ""), at(second)))
+                .count()
+        };
+        assert_eq!(written(0), ALL_AT_ONCE_MAX);
+        assert_eq!(written(30), 0);
+        assert_eq!(written(60), ALL_AT_ONCE_MAX, "in the next window");
+    }
+
+    #[test]
     fn what_waits_of_all_hosts_is_bounded() {
         let mut pace = NotePace::default();
         for number in 0..2 * PENDING_MAX {
@@ -142,7 +178,7 @@ mod tests {
         }
         assert_eq!(pace.waiting, PENDING_MAX);
         assert_eq!(pace.pending(&HostKey { name: "1".into(), ..key() }).len(), 1);
-        assert!(pace.take(&key(), note("script", ""), at(1)), "there is a place again");
+        assert!(pace.take(&key(), note("script", ""), at(60)), "there is a place again");
     }
 
     #[test]

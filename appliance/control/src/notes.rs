@@ -9,6 +9,7 @@ use std::{collections::BTreeMap, net::IpAddr, time::Duration};
 
 use firesteel_boot::Mac;
 use firesteel_resources::host_journal::NetworkNote;
+use futures_util::{StreamExt as _, stream};
 use jiff::Timestamp;
 use tokio::sync::mpsc;
 
@@ -19,6 +20,8 @@ use crate::{
 
 /// The longest sleep: the wall clock may be set while it waits.
 const SLEEP_MAX: Duration = Duration::from_secs(60);
+/// Journals that are written at a time: those go to the disk together.
+const WRITES_MAX: usize = 32;
 /// Notes that are taken in at once, before anything is written.
 const BATCH_MAX: usize = 256;
 
@@ -109,9 +112,11 @@ pub(crate) async fn run(
         };
         let more = std::iter::from_fn(|| stages.try_recv().or_else(|_| notes.try_recv()).ok());
         let due = gather(&control, &mut pace, first.into_iter().chain(more.take(BATCH_MAX)));
-        for (key, due) in due {
-            write(&control, &key, &due).await;
-        }
+        let write = |(key, due): (HostKey, Due)| {
+            let control = &control;
+            async move { write(control, &key, &due).await }
+        };
+        stream::iter(due).for_each_concurrent(WRITES_MAX, write).await;
     }
 }
 

@@ -8,11 +8,15 @@
 //!
 //! It is in memory; of hosts, what is whole is written as well ([`crate::boot_record`]), and counts after a restart.
 
-use std::{collections::BTreeMap, ops::Range};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use firesteel_boot::{BootAsker, BootFileName, BootSeal, Claims, FileDigest, Mac, Observation, Purpose, UnseenBoot};
 use firesteel_resources::host_journal::HostJournalStatus;
 use firesteel_wire::Hello;
+use jiff::Timestamp;
 
 use crate::{
     Control, DISCOVERED_MAX,
@@ -21,26 +25,54 @@ use crate::{
     discovery,
 };
 
-/// Boots of machines that no host is; the oldest goes first where there are too many.
+/// Boots of machines that no host is. Where there are too many, the one that was silent for longest goes first of those
+/// that have fetched nothing: anybody can ask for boot scripts in many names, and only machines that boot fetch files.
 #[derive(Debug, Default)]
-pub(crate) struct StrangerBoots(BTreeMap<Mac, Observation>);
+pub(crate) struct StrangerBoots(BTreeMap<Mac, StrangerBoot>);
+
+#[derive(Debug)]
+struct StrangerBoot {
+    seen: Observation,
+    heard_at: Timestamp,
+    has_fetched: bool,
+}
+
+impl StrangerBoot {
+    fn of(number: u64, now: Timestamp) -> Self {
+        Self { seen: Observation::of(number), heard_at: now, has_fetched: false }
+    }
+}
 
 impl StrangerBoots {
-    /// What was seen of the boot of this number.
-    fn boot(&mut self, mac: Mac, number: u64) -> &mut Observation {
+    /// What was seen of the boot of this number, of which something is seen now.
+    fn boot(&mut self, mac: Mac, number: u64, now: Timestamp) -> &mut Observation {
         if self.0.len() >= DISCOVERED_MAX && !self.0.contains_key(&mac) {
-            let oldest = self.0.iter().min_by_key(|(_, boot)| boot.attempt()).map(|(mac, _)| *mac);
-            oldest.and_then(|oldest| self.0.remove(&oldest));
+            let silent = self.0.iter().min_by_key(|(mac, boot)| (boot.has_fetched, boot.heard_at, **mac));
+            let silent = silent.map(|(mac, _)| *mac);
+            silent.and_then(|silent| self.0.remove(&silent));
         }
-        let boot = self.0.entry(mac).or_insert_with(|| Observation::of(number));
-        if boot.attempt() != number {
-            *boot = Observation::of(number);
+        let boot = self.0.entry(mac).or_insert_with(|| StrangerBoot::of(number, now));
+        if boot.seen.attempt() != number {
+            *boot = StrangerBoot::of(number, now);
         }
-        boot
+        boot.heard_at = now;
+        &mut boot.seen
     }
 
     fn get(&self, mac: Mac, number: u64) -> Option<&Observation> {
-        self.0.get(&mac).filter(|boot| boot.attempt() == number)
+        self.0.get(&mac).map(|boot| &boot.seen).filter(|boot| boot.attempt() == number)
+    }
+
+    /// The machine has fetched some of its boot files.
+    fn has_fetched(&mut self, mac: Mac) {
+        if let Some(boot) = self.0.get_mut(&mac) {
+            boot.has_fetched = true;
+        }
+    }
+
+    /// The machines that have.
+    pub(crate) fn fetching(&self) -> BTreeSet<Mac> {
+        self.0.iter().filter(|(_, boot)| boot.has_fetched).map(|(mac, _)| *mac).collect()
     }
 }
 
@@ -58,7 +90,11 @@ impl Control {
     pub fn boot_bytes_sent(&self, claims: &Claims, file: BootFileName, range: Range<u64>) -> bool {
         let Some(seal) = &claims.boot else { return false };
         let Some(files) = self.config().boot_files.of(seal) else { return false };
+        let is_empty = range.is_empty();
         let is_whole = self.with_observation(claims, |boot| boot.sent(seal.grant, file, range, files));
+        if let Some(mac) = discovery::mac_of(claims).filter(|_| claims.purpose == Purpose::Discovery && !is_empty) {
+            self.views().stranger_boots.has_fetched(mac);
+        }
         if is_whole == Some(true) {
             self.note_boot_stage(claims, BootStage::Sent(file), files.file(file).bytes);
         }
@@ -111,11 +147,12 @@ impl Control {
 
     /// Looks into the observation of the boot that these claims are of; nothing where it is over.
     fn with_observation<T>(&self, claims: &Claims, look: impl FnOnce(&mut Observation) -> T) -> Option<T> {
+        let now = self.now();
         let mut views = self.views();
         match claims.purpose {
             Purpose::Discovery => {
                 let mac = discovery::mac_of(claims)?;
-                Some(look(views.stranger_boots.boot(mac, claims.attempt)))
+                Some(look(views.stranger_boots.boot(mac, claims.attempt, now)))
             }
             Purpose::Agent => {
                 let view = views.host_of(&claims.subject)?;
@@ -141,12 +178,17 @@ mod tests {
             let [.., a, b, c] = number.to_be_bytes();
             Mac([0x52, 0x54, 0, a, b, c])
         };
-        for number in 0..=DISCOVERED_MAX as u64 {
-            boots.boot(mac(number), number);
+        let at = |second: u64| Timestamp::from_second(second.cast_signed()).unwrap_or_default();
+        boots.boot(mac(0), 0, at(0));
+        boots.has_fetched(mac(0));
+        for number in 1..=DISCOVERED_MAX as u64 {
+            boots.boot(mac(number), number, at(number));
+            boots.boot(mac(1), 1, at(number));
         }
-        assert_eq!(boots.0.len(), DISCOVERED_MAX);
-        assert!(boots.get(mac(0), 0).is_none() && boots.get(mac(1), 1).is_some());
-        boots.boot(mac(1), 5000);
+        assert_eq!((boots.0.len(), boots.fetching()), (DISCOVERED_MAX, [mac(0)].into()));
+        assert!(boots.get(mac(0), 0).is_some(), "it has fetched its files and boots");
+        assert!(boots.get(mac(1), 1).is_some() && boots.get(mac(2), 2).is_none(), "who was silent for longest goes");
+        boots.boot(mac(1), 5000, at(5000));
         assert!(boots.get(mac(1), 1).is_none() && boots.get(mac(1), 5000).is_some());
     }
 }

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use crate::query::Query;
-use crate::quota::Quota;
+use crate::quota::NamespaceQuota;
 use crate::route::{ObjectRoute, Verb};
 use crate::status::Status;
 
@@ -180,7 +180,7 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
     fn rules(&self, caller: &Caller, namespace: &str) -> Vec<Rule>;
 
     /// What the caller may have in a namespace where nobody made a quota that says it.
-    fn default_quota(&self, _caller: &Caller, _namespace: &str) -> Option<Arc<Quota>> {
+    fn default_quota(&self, _caller: &Caller, _namespace: &str) -> Option<Arc<NamespaceQuota>> {
         None
     }
 

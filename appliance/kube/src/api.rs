@@ -11,7 +11,7 @@ use hyper::body::Body as HttpBody;
 use serde_json::Value;
 
 use crate::access::{Authorizer, Caller, MastersOnly};
-use crate::core::{Core, Origin};
+use crate::core::{Core, WriteOrigin};
 use crate::discovery;
 use crate::guard::{Guard, Pass, Wanted};
 use crate::gzip;
@@ -272,7 +272,7 @@ impl Api {
         let is_write = !matches!(route.verb, Verb::Get | Verb::List | Verb::Watch);
         let authorizer = Some(&self.guard.authorizer).filter(|_| is_write);
         let quota = authorizer.and_then(|authorizer| authorizer.default_quota(caller, &route.namespace));
-        let origin = Origin::Client(quota.as_deref());
+        let origin = WriteOrigin::Client(quota.as_deref());
         let writing = Write { core, target, part, query, payload: &payload, selection: &selection, origin };
         let mut bytes = payload.bytes.len();
         let answer = match route.verb {

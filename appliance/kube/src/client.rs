@@ -20,7 +20,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::core::{self, Core, Origin, Preconditions, WriteOptions};
+use crate::core::{self, Core, Preconditions, WriteOptions, WriteOrigin};
 use crate::kind::KindInfo;
 use crate::raw;
 use crate::rules::{self, FieldValidation, Part, Target};
@@ -233,7 +233,7 @@ const OWN: WriteOptions<'static> = WriteOptions {
     dry_run: false,
     manager: core::OWN_MANAGER,
     from_reserve: false,
-    origin: Origin::Own,
+    origin: WriteOrigin::Own,
     bytes: 0,
 };
 

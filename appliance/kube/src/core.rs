@@ -18,7 +18,7 @@ use crate::deletion::{self, Propagation};
 use crate::heavy::{self, HeavyWork};
 use crate::kind::{KindInfo, Registry, Writers};
 use crate::patch::Patch;
-use crate::quota::{Quota, QuotaBook};
+use crate::quota::{NamespaceQuota, QuotaBook};
 use crate::raw;
 use crate::rules::{self, Birth, Effect, FieldValidation, Part, Prepared, Target};
 use crate::scale;
@@ -64,22 +64,22 @@ pub struct WriteOptions<'a> {
     pub manager: &'a str,
     /// What is written may use the store's reserve when room is short. Deletions always may.
     pub from_reserve: bool,
-    pub origin: Origin<'a>,
+    pub origin: WriteOrigin<'a>,
     /// Bytes of the request's body, where there is one.
     pub bytes: usize,
 }
 
 /// Who writes.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Origin<'a> {
+pub enum WriteOrigin<'a> {
     /// This process itself, which no quota holds up.
     #[default]
     Own,
     /// A client of the API, with what a quota allows where nobody made one for the namespace.
-    Client(Option<&'a Quota>),
+    Client(Option<&'a NamespaceQuota>),
 }
 
-impl Origin<'_> {
+impl WriteOrigin<'_> {
     /// Where its heavy work is done.
     pub(crate) fn places(self) -> &'static HeavyWork {
         match self {
@@ -96,7 +96,7 @@ impl Default for WriteOptions<'_> {
             dry_run: false,
             manager: OWN_MANAGER,
             from_reserve: false,
-            origin: Origin::Own,
+            origin: WriteOrigin::Own,
             bytes: 0,
         }
     }
@@ -477,10 +477,10 @@ impl Core {
     /// What a write is bound to.
     async fn allowances(&self, target: Target<'_>, options: WriteOptions<'_>) -> Result<Vec<Allowance>, Status> {
         match options.origin {
-            Origin::Client(default) if target.kind.namespaced => {
+            WriteOrigin::Client(default) if target.kind.namespaced => {
                 self.quotas.allowances(&self.store, target.namespace, default).await
             }
-            Origin::Client(_) | Origin::Own => Ok(Vec::new()),
+            WriteOrigin::Client(_) | WriteOrigin::Own => Ok(Vec::new()),
         }
     }
 

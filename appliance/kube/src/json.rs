@@ -40,7 +40,7 @@ pub struct Document {
 /// When the bytes are no JSON, nested deeper than [`DEPTH_MAX`], or have more than [`READ_VALUES_MAX`] values: then nothing
 /// behind the last of these is read.
 pub fn read(bytes: &[u8]) -> Result<Document, serde_json::Error> {
-    let reading = Reading::default();
+    let reading = DocumentReading::default();
     let mut parser = serde_json::Deserializer::from_slice(bytes);
     let value = Level { depth: 0, place: &Place::Root, reading: &reading }.deserialize(&mut parser)?;
     parser.end()?;
@@ -130,7 +130,7 @@ impl Duplicates {
 
 /// What is known of a document while it is read.
 #[derive(Default)]
-struct Reading {
+struct DocumentReading {
     duplicates: RefCell<Duplicates>,
     values: Cell<usize>,
 }
@@ -138,7 +138,7 @@ struct Reading {
 struct Level<'a> {
     depth: usize,
     place: &'a Place<'a>,
-    reading: &'a Reading,
+    reading: &'a DocumentReading,
 }
 
 impl Level<'_> {

@@ -68,7 +68,7 @@ pub use access::{Authorizer, Caller};
 pub use api::{Api, BODY_BYTES_MAX, Timing};
 pub use client::{Change, Changes, ObjectName, Objects};
 pub use convert::{Conversion, Version};
-pub use core::{Change as ObjectChange, Core, Origin, Preconditions, WriteOptions, Written};
+pub use core::{Change as ObjectChange, Core, Preconditions, WriteOptions, WriteOrigin, Written};
 pub use deletion::Propagation;
 pub use guard::Pass;
 pub use kind::{Admit, Admitted, Cell, Column, KindInfo, NameRule, Registry, Writers};

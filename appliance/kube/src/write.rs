@@ -6,7 +6,7 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 
 use crate::apply;
-use crate::core::{Change, Core, Origin, Preconditions, WriteOptions, Written};
+use crate::core::{Change, Core, Preconditions, WriteOptions, WriteOrigin, Written};
 use crate::deletion::{DeleteOptions, Propagation};
 use crate::heavy;
 use crate::json::{self, Document};
@@ -63,7 +63,7 @@ pub(crate) struct Write<'a> {
     pub(crate) query: &'a Query,
     pub(crate) payload: &'a Payload,
     pub(crate) selection: &'a Selection,
-    pub(crate) origin: Origin<'a>,
+    pub(crate) origin: WriteOrigin<'a>,
 }
 
 impl<'a> Write<'a> {

@@ -14,7 +14,7 @@ use std::{
 use firesteel_kube::{
     Authorizer, Caller, Core,
     access::{self, Asked, Decision, OnObjects, Rule},
-    quota::{BYTES, OBJECTS, Quota},
+    quota::{BYTES, NamespaceQuota, OBJECTS},
 };
 use firesteel_resources::{
     access_grant::{AccessGrant, GROUP, SERVICE_ACCOUNT, USER},
@@ -33,10 +33,10 @@ const TENANTS_BYTES_MAX: u64 = 16 << 20;
 /// Events of controllers count as well; beyond these a tenant makes none.
 const TENANTS_EVENTS_MAX: u64 = 5_000;
 /// The same as a quota.
-static TENANTS_QUOTA: LazyLock<Arc<Quota>> = LazyLock::new(|| {
+static TENANTS_QUOTA: LazyLock<Arc<NamespaceQuota>> = LazyLock::new(|| {
     let hard = [(OBJECTS, TENANTS_OBJECTS_MAX), (BYTES, TENANTS_BYTES_MAX), ("count/events", TENANTS_EVENTS_MAX)];
     let hard = hard.map(|(word, most)| (word.to_owned(), most)).into();
-    Arc::new(Quota { name: "firesteel-default".to_owned(), hard })
+    Arc::new(NamespaceQuota { name: "firesteel-default".to_owned(), hard })
 });
 
 /// Before all is read again from a store that could not be read.
@@ -321,7 +321,7 @@ impl Authorizer for Rights {
         rules
     }
 
-    fn default_quota(&self, caller: &Caller, namespace: &str) -> Option<Arc<Quota>> {
+    fn default_quota(&self, caller: &Caller, namespace: &str) -> Option<Arc<NamespaceQuota>> {
         if namespace.is_empty() || caller.is_in(access::MASTERS) {
             return None;
         }

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use firesteel_store::{Allowance, GroupResource, Measure, Range, Revision, Scope, Store};
+use firesteel_store::{Allowance, AllowanceScope, GroupResource, Measure, Range, Revision, Store};
 
-use super::{Limited, Quota};
+use super::{Limited, NamespaceQuota};
 use crate::core;
 use crate::kind::{Registry, Writers};
 use crate::status::Status;
@@ -22,13 +22,13 @@ pub(crate) struct QuotaBook {
     /// What counts for no quota of bytes, and for none of objects.
     uncounted: Arc<[GroupResource]>,
     uncounted_objects: Arc<[GroupResource]>,
-    known: Mutex<HashMap<String, Known>>,
+    known: Mutex<HashMap<String, KnownQuotas>>,
 }
 
 #[derive(Clone, Debug)]
-struct Known {
+struct KnownQuotas {
     at: Revision,
-    quotas: Arc<[Quota]>,
+    quotas: Arc<[NamespaceQuota]>,
 }
 
 impl QuotaBook {
@@ -49,7 +49,7 @@ impl QuotaBook {
         &self,
         store: &Store,
         namespace: &str,
-        default: Option<&Quota>,
+        default: Option<&NamespaceQuota>,
     ) -> Result<Vec<Allowance>, Status> {
         let quotas = self.quotas_of(store, namespace).await?;
         let is_set = |word: &String| quotas.iter().any(|quota| quota.hard.contains_key(word));
@@ -62,14 +62,16 @@ impl QuotaBook {
     /// What a word of a quota allows.
     pub(super) fn allowance(&self, quota: &str, word: &str, most: u64) -> Option<Allowance> {
         let (measure, scope) = match Limited::of(word)? {
-            Limited::Kind(kind) => (Measure::Objects, Scope::Only(kind)),
-            Limited::All(Measure::Objects) => (Measure::Objects, Scope::AllBut(self.uncounted_objects.clone())),
-            Limited::All(Measure::Bytes) => (Measure::Bytes, Scope::AllBut(self.uncounted.clone())),
+            Limited::Kind(kind) => (Measure::Objects, AllowanceScope::Only(kind)),
+            Limited::All(Measure::Objects) => {
+                (Measure::Objects, AllowanceScope::AllBut(self.uncounted_objects.clone()))
+            }
+            Limited::All(Measure::Bytes) => (Measure::Bytes, AllowanceScope::AllBut(self.uncounted.clone())),
         };
         Some(Allowance { quota: quota.to_owned(), word: word.to_owned(), measure, scope, most })
     }
 
-    async fn quotas_of(&self, store: &Store, namespace: &str) -> Result<Arc<[Quota]>, Status> {
+    async fn quotas_of(&self, store: &Store, namespace: &str) -> Result<Arc<[NamespaceQuota]>, Status> {
         let changed = store.changed(&self.quotas);
         let known = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(namespace).cloned();
         if let Some(known) = known.filter(|known| known.at >= changed) {
@@ -82,14 +84,14 @@ impl QuotaBook {
         }
         let mut quotas = Vec::with_capacity(page.items.len());
         for object in &page.items {
-            quotas.push(Quota::of(&object.key.name, &core::decode(object)?));
+            quotas.push(NamespaceQuota::of(&object.key.name, &core::decode(object)?));
         }
-        let quotas: Arc<[Quota]> = quotas.into();
+        let quotas: Arc<[NamespaceQuota]> = quotas.into();
         let mut all = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if all.len() >= NAMESPACES_MAX {
             all.clear();
         }
-        all.insert(namespace.to_owned(), Known { at: page.revision, quotas: quotas.clone() });
+        all.insert(namespace.to_owned(), KnownQuotas { at: page.revision, quotas: quotas.clone() });
         Ok(quotas)
     }
 }

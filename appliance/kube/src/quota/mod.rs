@@ -35,7 +35,7 @@ const WORDS_MAX: usize = 128;
 
 /// A quota as it is enforced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Quota {
+pub struct NamespaceQuota {
     /// What a refusal calls it.
     pub name: String,
     /// The most of each word.
@@ -66,7 +66,7 @@ impl Limited {
     }
 }
 
-impl Quota {
+impl NamespaceQuota {
     /// Of a stored ResourceQuota. One with scopes is about pods, and limits nothing here.
     pub(crate) fn of(name: &str, object: &Value) -> Self {
         let is_scoped = ["scopes", "scopeSelector"].iter().any(|field| is_said(&object["spec"][field]));
@@ -193,9 +193,9 @@ mod tests {
         let admitted = admit(&good).unwrap_or_default();
         assert_eq!(admitted.warnings, ["spec.hard[requests.cpu]: this server has none of it, and limits nothing"]);
         let hard: BTreeMap<_, _> = [("count/secrets".to_owned(), 5), (BYTES.to_owned(), 1 << 20)].into();
-        assert_eq!(Quota::of("q", &good), Quota { name: "q".into(), hard });
+        assert_eq!(NamespaceQuota::of("q", &good), NamespaceQuota { name: "q".into(), hard });
         let scoped = object(json!({ "count/secrets": "5" }), json!(["BestEffort"]));
-        assert!(Quota::of("q", &scoped).hard.is_empty());
+        assert!(NamespaceQuota::of("q", &scoped).hard.is_empty());
         assert_eq!(admit(&scoped).unwrap_or_default().warnings.len(), 1);
         let causes = admit(&object(json!({ "count/secrets": "many" }), Value::Null)).unwrap_err();
         assert_eq!(causes[0].field, "spec.hard[count/secrets]");

@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Quota;
+use super::NamespaceQuota;
 use crate::client::Objects;
 use crate::core::Core;
 use crate::rules::Part;
@@ -31,7 +31,7 @@ pub async fn show(core: &Core) -> Result<(), Status> {
 async fn status_of(core: &Core, namespace: &str, name: &str, quota: &Value) -> Result<Value, Status> {
     let standing = core.store().usage(namespace).await.map_err(crate::core::read_failed)?;
     let mut used = Map::new();
-    for (word, most) in Quota::of(name, quota).hard {
+    for (word, most) in NamespaceQuota::of(name, quota).hard {
         if let Some(allowance) = core.quotas().allowance(name, &word, most) {
             used.insert(word, json!(allowance.used(&standing).to_string()));
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use firesteel_kube::access::{Asked, Decision, Rule};
-use firesteel_kube::quota::{BYTES, OBJECTS, Quota, usage};
+use firesteel_kube::quota::{BYTES, NamespaceQuota, OBJECTS, usage};
 use firesteel_kube::{Authorizer, Caller, Objects};
 use serde_json::{Value, json};
 use tokio::sync::watch;
@@ -106,9 +106,9 @@ impl Authorizer for Tenants {
         Vec::new()
     }
 
-    fn default_quota(&self, _: &Caller, namespace: &str) -> Option<Arc<Quota>> {
+    fn default_quota(&self, _: &Caller, namespace: &str) -> Option<Arc<NamespaceQuota>> {
         let hard = [(OBJECTS.to_owned(), 1), (BYTES.to_owned(), 1 << 20)].into();
-        (namespace == "default").then(|| Arc::new(Quota { name: "of-tenants".into(), hard }))
+        (namespace == "default").then(|| Arc::new(NamespaceQuota { name: "of-tenants".into(), hard }))
     }
 
     fn changes(&self) -> watch::Receiver<u64> {
