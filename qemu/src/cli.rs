@@ -353,6 +353,12 @@ fn chosen(all: bool, named: &[Chosen]) -> anyhow::Result<Vec<Chosen>> {
 /// all of them.
 const SIMULATED_PART: &str = "5";
 
+/// How long `--all` has each flood of the suite `attacks` last; every other run of the tests takes the suite's own five
+/// seconds.
+const FLOOD_SECONDS: &str = "60";
+/// How large a sparse disk `--all` imports. It is hashed as a whole, which takes minutes.
+const SPARSE_GIB: &str = "200";
+
 /// Slots for tests that run at once: two for a core. The profile `lab` of `.config/nextest.toml` gives a test two of
 /// them, and one to a test that mostly waits for processes of its own.
 fn test_slots() -> usize {
@@ -361,9 +367,12 @@ fn test_slots() -> usize {
 
 /// cargo-nextest runs tests in parallel across crates; where it is not installed, cargo does.
 fn unit_tests(all: bool) -> anyhow::Result<()> {
-    // The simulation is the longest of them. A sparse disk is hashed as a whole, which takes minutes for a large one.
-    let part: &[(&str, &str)] =
-        if all { &[("FIRESTEEL_TEST_SPARSE_GIB", "200")] } else { &[("FIRESTEEL_SIM_PART", SIMULATED_PART)] };
+    // The simulation is the longest of them.
+    let part: &[(&str, &str)] = if all {
+        &[("FIRESTEEL_FLOOD_SECONDS", FLOOD_SECONDS), ("FIRESTEEL_TEST_SPARSE_GIB", SPARSE_GIB)]
+    } else {
+        &[("FIRESTEEL_SIM_PART", SIMULATED_PART)]
+    };
     let step = Step::begin("running unit and property tests");
     let mut nextest = Program::new("cargo");
     nextest.args(["nextest", "--version"]).stderr(Stdio::null()).stdout(Stdio::null());

@@ -15,7 +15,7 @@ use firesteel_boot::RoutePath;
 use firesteel_wire::{
     HELLO_PATH, Hello, Identity, Program, PublicKey, REPORT_PATH, Report, SIGNATURE_HEADER, signing_input,
 };
-use reqwest::{Client, Response};
+use reqwest::{Client, ClientBuilder, Response};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use rustls::{
     ClientConfig, RootCertStore,
@@ -203,6 +203,17 @@ pub fn token_of(script: &str) -> Option<String> {
 /// A client that trusts the appliance's own CA alone; in an overlap both.
 #[must_use]
 pub fn client(ca_pem: &[u8]) -> Client {
+    // A connection that is kept may have been closed by the other side, however short the pause seems to be.
+    builder(ca_pem).pool_max_idle_per_host(0).build().unwrap()
+}
+
+/// The same, which keeps its connections: for who asks without a pause.
+#[must_use]
+pub fn keeping_client(ca_pem: &[u8]) -> Client {
+    builder(ca_pem).build().unwrap()
+}
+
+fn builder(ca_pem: &[u8]) -> ClientBuilder {
     let mut roots = RootCertStore::empty();
     for ca in CertificateDer::pem_slice_iter(ca_pem) {
         roots.add(ca.unwrap()).unwrap();
@@ -212,6 +223,5 @@ pub fn client(ca_pem: &[u8]) -> Client {
         .unwrap()
         .with_root_certificates(roots)
         .with_no_client_auth();
-    // A connection that is kept may have been closed by the other side, however short the pause seems to be.
-    Client::builder().tls_backend_preconfigured(tls).pool_max_idle_per_host(0).no_proxy().build().unwrap()
+    Client::builder().tls_backend_preconfigured(tls).no_proxy()
 }

@@ -24,7 +24,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 
 use crate::appliance::Appliance;
-use crate::network::{ADDRESS, BOOT_FILES, Dhcp, PROVISIONING, ip, prepare};
+use crate::network::{ADDRESS, BOOT_FILES, Dhcp, Network, PROVISIONING, SMALL, ip, prepare_for};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Between two tries.
@@ -80,6 +80,16 @@ pub fn with_field_and(
     with_setting(program, FieldSetting { flags, ..FieldSetting::of(dhcp) }, test);
 }
 
+/// The same on this network.
+pub fn with_network(
+    program: &'static str,
+    dhcp: Dhcp,
+    network: Network,
+    test: impl FnOnce(&mut Field) + Send + 'static,
+) {
+    with_setting(program, FieldSetting { network, ..FieldSetting::of(dhcp) }, test);
+}
+
 /// The same with a disk of so many MiB for the data folder.
 pub fn with_small_disk(program: &'static str, mib: u32, test: impl FnOnce(&mut Field) + Send + 'static) {
     with_setting(program, FieldSetting { disk_mib: Some(mib), ..FieldSetting::of(Dhcp::Managed) }, test);
@@ -88,13 +98,14 @@ pub fn with_small_disk(program: &'static str, mib: u32, test: impl FnOnce(&mut F
 /// How an appliance and its wire differ from those of other tests.
 struct FieldSetting {
     dhcp: Dhcp,
+    network: Network,
     flags: &'static [&'static str],
     disk_mib: Option<u32>,
 }
 
 impl FieldSetting {
     fn of(dhcp: Dhcp) -> Self {
-        Self { dhcp, flags: &[], disk_mib: None }
+        Self { dhcp, network: SMALL, flags: &[], disk_mib: None }
     }
 }
 
@@ -120,11 +131,11 @@ impl Field {
         let _appliances = namespace();
         let far = format!("/proc/{}/fd/{}", std::process::id(), machines.as_raw_fd());
         ip(&format!("link add s0 type veth peer name c0 netns {far}"));
-        ip("address add 10.77.0.1/24 dev s0");
+        ip(&format!("address add 10.77.0.1/{} dev s0", setting.network.prefix_length));
         ip("link set s0 up");
         ip("route add 10.88.0.0/24 dev s0");
         let folder = tempfile::tempdir().unwrap();
-        prepare(folder.path(), setting.dhcp);
+        prepare_for(folder.path(), setting.dhcp, setting.network);
         let disk = setting.disk_mib.map(|mib| FieldDisk::mount(folder.path().join("data"), mib));
         let arguments = [
             ["--interface", "s0"],
@@ -135,7 +146,7 @@ impl Field {
         ];
         let near = File::open("/proc/thread-self/ns/net").unwrap();
         setns(&machines, CloneFlags::CLONE_NEWNET).unwrap();
-        ip("address add 10.77.0.2/24 dev c0");
+        ip(&format!("address add 10.77.0.2/{} dev c0", setting.network.prefix_length));
         ip("link set c0 up");
         setns(&near, CloneFlags::CLONE_NEWNET).unwrap();
         let arguments = [arguments.concat().as_slice(), setting.flags].concat();
@@ -200,7 +211,7 @@ impl Field {
         let bytes = wire::encode(packet).unwrap();
         let port = if packet.giaddr.is_unspecified() { 68 } else { 67 };
         self.there(|| {
-            let socket = socket(port);
+            let socket = dhcp_socket(port);
             let ends_at = Instant::now() + PATIENCE;
             while Instant::now() < ends_at {
                 send(&socket, &bytes);
@@ -236,7 +247,7 @@ impl Field {
 
     /// Sends a datagram to port 67, and waits for no answer.
     pub fn send(&self, bytes: &[u8]) {
-        self.there(|| send(&socket(68), bytes));
+        self.there(|| send(&dhcp_socket(68), bytes));
     }
 
     /// Gets the address that was offered, and puts it on the wire's end, as a ROM does.
@@ -306,10 +317,19 @@ fn flat(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-fn socket(port: u16) -> UdpSocket {
-    let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, port)).unwrap();
+/// A socket of a DHCP client or relay at the machines' end of the wire.
+///
+/// # Panics
+/// Where there is no such end.
+#[must_use]
+pub fn dhcp_socket(port: u16) -> UdpSocket {
+    let socket = Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
+    // Several machines listen there: each gets what is broadcast.
+    socket.set_reuse_address(true).unwrap();
     setsockopt(&socket, sockopt::BindToDevice, &"c0".into()).unwrap();
     socket.set_broadcast(true).unwrap();
+    socket.bind(&SocketAddr::from((Ipv4Addr::UNSPECIFIED, port)).into()).unwrap();
+    let socket = UdpSocket::from(socket);
     socket.set_read_timeout(Some(AGAIN)).unwrap();
     socket
 }
@@ -320,6 +340,13 @@ fn send(socket: &UdpSocket, bytes: &[u8]) {
 
 pub fn mac(last: u8) -> Mac {
     Mac([0x52, 0x54, 0, 0x77, 9, last])
+}
+
+/// The boot MAC of one of many hosts.
+#[must_use]
+pub fn host_mac(number: u16) -> Mac {
+    let [high, low] = number.to_be_bytes();
+    Mac([0x52, 0x54, 0, 0x78, high, low])
 }
 
 /// A DISCOVER with this vendor class and, if any, architectures.

@@ -20,6 +20,7 @@ use socket2::{Domain, Socket, Type};
 
 use crate::{
     field::{Field, boot_request},
+    flood::{self, Flood},
     network::ADDRESS,
 };
 
@@ -44,6 +45,9 @@ pub enum Move {
     /// So many reads by TFTP from each address, with this timeout; the offered options are taken, and nothing comes after
     /// that. The status is the number of those that the appliance began.
     Transfers { from: Vec<Ipv4Addr>, each: usize, timeout_s: u8 },
+    /// As many requests as it can make in so many seconds. `ca` is the appliance's CA in PEM. The answer's body says how
+    /// many were answered.
+    Flood { flood: Flood, from: Ipv4Addr, seconds: u64, ca: String },
 }
 
 /// What it was answered.
@@ -74,6 +78,9 @@ pub fn run() {
                 let begun = from.iter().flat_map(|from| (0..each).filter_map(move |_| transfer(*from, timeout_s)));
                 transfers.extend(begun);
                 (u16::try_from(transfers.len()).unwrap(), String::new())
+            }
+            Move::Flood { flood, from, seconds, ca } => {
+                (0, flood::run(flood, from, Duration::from_secs(seconds), ca.as_bytes()).to_string())
             }
         };
         let mut out = io::stdout().lock();

@@ -1,8 +1,9 @@
 //! What crosses crates: real clients and peers against the appliance's services, and the fuzz
 //! targets of every parser of foreign bytes. The tests are in `tests/`; [`fuzz`] is shared by the
 //! replay test and the fuzzer, [`appliance`] by every suite of a real client, [`network`] by those that need
-//! one that serves machines, [`field`] by those that are on its wire, [`agent_line`] by those that speak as an agent, [`hostile`] by those that attack,
-//! [`honest`] by those whose agents have no machine, [`fake_clock`] by those whose appliance has a wrong clock.
+//! one that serves machines, [`field`] by those that are on its wire, [`agent_line`] by those that speak as an agent,
+//! [`hostile`] and [`flood`] by those that attack, [`honest`] by those whose agents have no machine, [`fake_clock`] by
+//! those whose appliance has a wrong clock.
 
 pub mod agent_line;
 pub mod appliance;
@@ -11,6 +12,7 @@ pub mod dhcp_client;
 pub mod disk_image;
 pub mod fake_clock;
 pub mod field;
+pub mod flood;
 pub mod fuzz;
 pub mod honest;
 pub mod hostile;

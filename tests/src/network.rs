@@ -58,18 +58,35 @@ pub fn ip(arguments: &str) {
     assert!(output.status.success(), "ip {arguments}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
+/// A provisioning network, and what of it is leased.
+#[derive(Clone, Copy, Debug)]
+pub struct Network {
+    pub prefix_length: u8,
+    pub range: &'static str,
+}
+
+/// For a handful of machines.
+pub const SMALL: Network = Network { prefix_length: 24, range: "10.77.0.100,10.77.0.199" };
+/// For hundreds of hosts: a quarter of it is theirs alone.
+pub const LARGE: Network = Network { prefix_length: 16, range: "10.77.1.0,10.77.8.255" };
+
 /// What a user gives it: a network, and files to boot.
 pub fn prepare(folder: &Path, dhcp: Dhcp) {
+    prepare_for(folder, dhcp, SMALL);
+}
+
+/// The same with this network.
+pub fn prepare_for(folder: &Path, dhcp: Dhcp, network: Network) {
     let mut provisioning = json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning",
         "metadata": {"name": "provisioning-configuration"},
         "spec": {
             "provisioningNetwork": format!("{dhcp:?}"), "provisioningInterface": "s0", "provisioningIP": ADDRESS,
-            "provisioningNetworkCIDR": "10.77.0.0/24",
+            "provisioningNetworkCIDR": format!("10.77.0.0/{}", network.prefix_length),
         },
     });
     if dhcp == Dhcp::Managed {
-        provisioning["spec"]["provisioningDHCPRange"] = "10.77.0.100,10.77.0.199".into();
+        provisioning["spec"]["provisioningDHCPRange"] = network.range.into();
     }
     fs::write(folder.join(PROVISIONING), provisioning.to_string()).unwrap();
     let boot = folder.join(BOOT_FILES);

@@ -20,9 +20,10 @@ const fn core(kind: &'static str, plural: &'static str, singular: &'static str, 
 }
 
 /// Kubernetes' own kinds that the appliance serves.
-const CORE: [Kind; 4] = [
+const CORE: [Kind; 5] = [
     core("Secret", "secrets", "secret", true),
     core("ConfigMap", "configmaps", "configmap", true),
+    core("ResourceQuota", "resourcequotas", "resourcequota", true),
     core("Event", "events", "event", true),
     core("Namespace", "namespaces", "namespace", false),
 ];

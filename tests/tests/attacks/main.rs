@@ -6,6 +6,7 @@
 //! | `claimants` | a second key early and late, an old key after a new hello, all receipts of an installation beside the host |
 //! | `clocks` | none: an appliance whose clock is before its build, before its store, or ahead, and what that costs tokens and CAs |
 //! | `fetched` | a hello with a token whose kernel or initramfs was not sent, whole or in part, or of another program |
+//! | `floods` | as many boot scripts, configs and leases as can be asked for, by machines that are not there and in hosts' names; a crowd of unknown machines |
 //! | `forged` | receipts of an installation that was not carried out as planned: another disk, zero lengths, missing files, no boot entry, another order, impossible times |
 //! | `identity` | a hello with empty, zero, swapped and foreign UUID, with another serial number; an inspection of another machine |
 //! | `imports` | images that ask for gigabytes to be expanded, many at a time; a disk that its header makes too large |
@@ -24,6 +25,7 @@ mod bmc;
 mod claimants;
 mod clocks;
 mod fetched;
+mod floods;
 mod forged;
 mod host_agent;
 mod identity;
