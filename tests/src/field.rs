@@ -24,7 +24,7 @@ use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 
 use crate::appliance::Appliance;
-use crate::network::{ADDRESS, BOOT_FILES, Dhcp, Network, PROVISIONING, SMALL, ip, prepare_for};
+use crate::network::{ADDRESS, BOOT_FILES, Dhcp, PROVISIONING, ProvisionedNetwork, SMALL, ip, prepare_for};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 /// Between two tries.
@@ -84,7 +84,7 @@ pub fn with_field_and(
 pub fn with_network(
     program: &'static str,
     dhcp: Dhcp,
-    network: Network,
+    network: ProvisionedNetwork,
     test: impl FnOnce(&mut Field) + Send + 'static,
 ) {
     with_setting(program, FieldSetting { network, ..FieldSetting::of(dhcp) }, test);
@@ -98,7 +98,7 @@ pub fn with_small_disk(program: &'static str, mib: u32, test: impl FnOnce(&mut F
 /// How an appliance and its wire differ from those of other tests.
 struct FieldSetting {
     dhcp: Dhcp,
-    network: Network,
+    network: ProvisionedNetwork,
     flags: &'static [&'static str],
     disk_mib: Option<u32>,
 }

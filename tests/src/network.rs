@@ -60,15 +60,15 @@ pub fn ip(arguments: &str) {
 
 /// A provisioning network, and what of it is leased.
 #[derive(Clone, Copy, Debug)]
-pub struct Network {
+pub struct ProvisionedNetwork {
     pub prefix_length: u8,
     pub range: &'static str,
 }
 
 /// For a handful of machines.
-pub const SMALL: Network = Network { prefix_length: 24, range: "10.77.0.100,10.77.0.199" };
+pub const SMALL: ProvisionedNetwork = ProvisionedNetwork { prefix_length: 24, range: "10.77.0.100,10.77.0.199" };
 /// For hundreds of hosts: a quarter of it is theirs alone.
-pub const LARGE: Network = Network { prefix_length: 16, range: "10.77.1.0,10.77.8.255" };
+pub const LARGE: ProvisionedNetwork = ProvisionedNetwork { prefix_length: 16, range: "10.77.1.0,10.77.8.255" };
 
 /// What a user gives it: a network, and files to boot.
 pub fn prepare(folder: &Path, dhcp: Dhcp) {
@@ -76,7 +76,7 @@ pub fn prepare(folder: &Path, dhcp: Dhcp) {
 }
 
 /// The same with this network.
-pub fn prepare_for(folder: &Path, dhcp: Dhcp, network: Network) {
+pub fn prepare_for(folder: &Path, dhcp: Dhcp, network: ProvisionedNetwork) {
     let mut provisioning = json!({
         "apiVersion": "metal3.io/v1alpha1", "kind": "Provisioning",
         "metadata": {"name": "provisioning-configuration"},

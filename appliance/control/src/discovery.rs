@@ -7,14 +7,10 @@
 //! hello with a number has it, in the object, before it is answered. How many machines are remembered, and how often
 //! anything is written for them, is [`crate::strangers`]'s to say.
 
-use std::{
-    collections::HashMap,
-    net::IpAddr,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, net::IpAddr};
 
 use firesteel_boot::{Claims, Mac, ScriptRequest, UnseenBoot};
-use firesteel_kube::{Change, Part, Status};
+use firesteel_kube::Status;
 use firesteel_resources::{
     DiscoveredHost,
     discovered_host::{DiscoveredHostStatus, DiscoveryBinding, object_name},
@@ -31,7 +27,7 @@ use crate::{
     boot::mac_with_colons,
     control::unix_milliseconds,
     map,
-    strangers::{RememberedStrangers, fitting},
+    strangers::fitting,
     views::{AgentView, Heard},
 };
 
@@ -82,144 +78,6 @@ impl Control {
             || (String::new(), 0),
             |machine| (machine.metadata.uid, machine.status.agent.map_or(0, |bound| bound.boot)),
         ))
-    }
-
-    /// The table of machines that are remembered, for a few instructions.
-    pub(crate) fn strangers(&self) -> MutexGuard<'_, RememberedStrangers> {
-        self.inner.strangers.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Has machines that were silent for longest forgotten until there is room for this one.
-    async fn make_room_for(&self, mac: Mac) -> Result<(), Status> {
-        if !self.strangers().is_read() {
-            self.read_strangers().await?;
-        }
-        loop {
-            let Some(silent) = self.strangers().in_the_way_of(mac) else { return Ok(()) };
-            self.forget_silent(silent).await?;
-        }
-    }
-
-    /// Reads which machines the store remembers, one after the other.
-    async fn read_strangers(&self) -> Result<(), Status> {
-        let mut stored = self.inner.discovered.subscribe().await?;
-        loop {
-            match stored.next().await? {
-                Change::Applied(machine) => {
-                    let (bytes, is_kept) = (bytes_of(&machine), machine.status.uncleaned.is_some());
-                    if let Ok(mac) = machine.metadata.name.parse() {
-                        self.strangers().read(mac, machine.status.last_seen, bytes, is_kept);
-                    }
-                }
-                Change::Synced => {
-                    self.strangers().read_all();
-                    return Ok(());
-                }
-                Change::Deleted(_) | Change::Undecodable { .. } => {}
-            }
-        }
-    }
-
-    async fn forget_silent(&self, mac: Mac) -> Result<(), Status> {
-        let name = object_name(&mac.to_string());
-        // One that cannot be read is not among those that are read the next time.
-        let stored = self.inner.discovered.get("", &name).await.inspect_err(|_| self.strangers().outdate())?;
-        match stored {
-            // Marked since it was read.
-            Some(machine) if machine.status.uncleaned.is_some() => {
-                self.strangers().stored(mac, self.now(), bytes_of(&machine), true);
-                return Ok(());
-            }
-            Some(machine) => {
-                self.inner.discovered.delete_exact("", &name, &machine.metadata.uid).await?;
-                tracing::info!(%mac, "an unknown machine was silent for longest and is forgotten: too many are there");
-            }
-            None => {}
-        }
-        self.views().discovered.remove(&mac);
-        self.strangers().forgotten(mac);
-        Ok(())
-    }
-
-    /// Takes in what was stored of a machine.
-    fn note_remembered(&self, mac: Mac, machine: &DiscoveredHost) {
-        let is_kept = machine.status.uncleaned.is_some();
-        self.strangers().stored(mac, self.now(), bytes_of(machine), is_kept);
-    }
-
-    /// Refuses a write for a machine that nobody owns while there are too many of them.
-    fn check_pace(&self) -> Result<(), Refusal> {
-        if self.strangers().may_write(self.now()) {
-            return Ok(());
-        }
-        Err(refusal(RefusalReason::Busy, "too much is written for unknown machines just now: try again"))
-    }
-
-    /// Changes the object of a discovered machine, making it first where it is missing; `None` where it was deleted
-    /// meanwhile.
-    pub(crate) async fn change_discovered(
-        &self,
-        mac: Mac,
-        change: impl Fn(&mut DiscoveredHostStatus) + Send + Sync,
-    ) -> Result<Option<DiscoveredHost>, Status> {
-        let name = object_name(&mac.to_string());
-        let objects = &self.inner.discovered;
-        if objects.get("", &name).await?.is_none() {
-            self.make_room_for(mac).await?;
-            let mut machine = DiscoveredHost::default();
-            machine.metadata.name.clone_from(&name);
-            match objects.create(&machine).await {
-                Ok(_) => tracing::info!(%mac, "a machine that nobody owns boots from the network"),
-                Err(status) if status.is_already_exists() => {}
-                Err(status) => return Err(status),
-            }
-        }
-        let now = self.now();
-        let stored = objects
-            .modify("", &name, Part::Status, |machine| {
-                machine.status.boot_mac = mac_with_colons(mac);
-                if machine.status.first_seen == Timestamp::default() {
-                    machine.status.first_seen = now;
-                }
-                change(&mut machine.status);
-            })
-            .await?;
-        stored.iter().for_each(|machine| self.note_remembered(mac, machine));
-        Ok(stored)
-    }
-
-    /// Changes the very object that a token is for, and returns what `change` said about what was stored. Where it
-    /// changes nothing, nothing is written.
-    async fn change_named<R: Send>(
-        &self,
-        named: &Named,
-        change: impl Fn(&mut DiscoveredHostStatus) -> R + Send + Sync,
-    ) -> Result<R, Refusal> {
-        let forgotten = || refusal(RefusalReason::OldAttempt, "this machine was forgotten: boot again");
-        let name = object_name(&named.mac.to_string());
-        let before = self.inner.discovered.get("", &name).await.map_err(busy)?;
-        let before = before.filter(|machine| named.is(machine)).ok_or_else(forgotten)?;
-        let mut status = before.status.clone();
-        let unchanged = change(&mut status);
-        if status == before.status {
-            return Ok(unchanged);
-        }
-        self.check_pace()?;
-        let said = Mutex::new(None);
-        let stored = self
-            .inner
-            .discovered
-            .modify("", &name, Part::Status, |machine| {
-                let is_named = named.is(machine);
-                *said.lock().unwrap_or_else(PoisonError::into_inner) = is_named.then(|| change(&mut machine.status));
-            })
-            .await
-            .map_err(busy)?;
-        stored.iter().for_each(|machine| self.note_remembered(named.mac, machine));
-        // A record that grew may need the room of another.
-        self.make_room_for(named.mac).await.map_err(busy)?;
-        let said = said.into_inner().unwrap_or_else(PoisonError::into_inner);
-        stored.and(said).ok_or_else(forgotten)
     }
 
     /// Machines that became hosts are no longer discovered.
@@ -431,8 +289,8 @@ impl Control {
 }
 
 /// What a discovery token is for.
-struct Named {
-    mac: Mac,
+pub(crate) struct Named {
+    pub(crate) mac: Mac,
     /// Of the machine's object; empty where it had none when the boot began.
     uid: String,
 }
@@ -440,7 +298,7 @@ struct Named {
 impl Named {
     /// Whether this is the object that the token is for. Of the first boot it is whichever there is: the boot's number
     /// and key tell its agents apart.
-    fn is(&self, machine: &DiscoveredHost) -> bool {
+    pub(crate) fn is(&self, machine: &DiscoveredHost) -> bool {
         self.uid.is_empty() || machine.metadata.uid == self.uid
     }
 }
@@ -498,11 +356,6 @@ fn introduce(machine: &mut DiscoveredHostStatus, identity: &Identity, remote: Ip
     machine.manufacturer = map::field(&identity.manufacturer);
     machine.product = map::field(&identity.product);
     machine.macs = identity.macs.iter().take(firesteel_wire::limits::NICS_MAX).map(|mac| map::field(mac)).collect();
-}
-
-/// What a machine's object has in the store, but for its metadata.
-fn bytes_of(machine: &DiscoveredHost) -> usize {
-    serde_json::to_vec(&machine.status).map_or(0, |bytes| bytes.len())
 }
 
 fn new_receipts<'a>(before: Option<&'a Report>, report: &'a Report) -> impl Iterator<Item = &'a Receipt> {

@@ -68,6 +68,7 @@ mod pools;
 mod power;
 mod queue;
 pub mod receipts;
+mod remembered;
 pub mod runtime;
 mod seen;
 mod shown_write;

@@ -442,7 +442,7 @@ impl Core {
         let to_bytes = || {
             let stored = target.kind.to_stored(&prepared.value);
             let value = encode(stored.as_ref().unwrap_or(&prepared.value))?;
-            Ok((stored, value))
+            Ok::<_, Status>((stored, value))
         };
         let (stored, value) = options.origin.places().run(bytes, to_bytes).await?;
         // What goes needs no room.

@@ -383,6 +383,15 @@ mod tests {
     }
 
     #[test]
+    fn quantities_are_texts() {
+        let limit = |word: &str, most: &str| part(1, [part(1, word), part(2, part(1, most))].concat());
+        let spec = [limit("count/secrets", "5"), limit("firesteel.dev/bytes", "1Mi"), part(2, "BestEffort")].concat();
+        let quota = read(&body("v1", "ResourceQuota", &[part(1, part(1, "q")), part(2, spec)])).unwrap();
+        assert_eq!(quota["spec"]["hard"], json!({ "count/secrets": "5", "firesteel.dev/bytes": "1Mi" }));
+        assert_eq!(quota["spec"]["scopes"], json!(["BestEffort"]));
+    }
+
+    #[test]
     fn what_cannot_be_read_is_refused_with_the_reason() {
         let many = vec![part(14, ""); VALUES_MAX].concat();
         for (bytes, error) in [

@@ -27,6 +27,12 @@ fn own_kinds(kubectl: &Kubectl) {
     assert_eq!(secret[1][..3], ["s", "Opaque", "1"]);
     assert_eq!(kubectl.field("ns/rack1", ".status.phase"), "Active");
     kubectl.ok(&["delete", "secret", "s", "-n", "rack1"]);
+    let quota = ["create", "quota", "q", "-n", "rack1", "--hard=count/secrets=1,firesteel.dev/bytes=1Mi"];
+    assert_eq!(kubectl.ok(&quota), "resourcequota/q created\n");
+    let secret = |name| ["create", "secret", "generic", name, "-n", "rack1", "--from-literal=user=root"];
+    kubectl.ok(&secret("s"));
+    let refused = kubectl.fails(&secret("t"));
+    assert!(refused.contains("exceeded quota: q, requested: count/secrets=1, used: count/secrets=1"), "{refused}");
 }
 
 #[test]
