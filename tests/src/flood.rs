@@ -156,7 +156,7 @@ fn leases(ends_at: Instant) -> u64 {
         }
         while let Ok(length) = socket.recv(&mut buffer) {
             let Ok(reply) = wire::decode(&buffer[..length]) else { continue };
-            // The other's machines are told by their MACs.
+            // The other's machines are known by their MACs.
             if reply.operation != Operation::Reply || reply.mac.0[..2] != [0x02, 0xa7] {
                 continue;
             }

@@ -13,7 +13,7 @@ use firesteel_boot::Mac;
 use crate::DISCOVERED_MAX;
 
 /// The newest number of each machine. Where there are too many, the oldest goes first of those that fetch nothing: to ask
-/// for a boot script costs nobody anything, and a machine that boots fetches its kernel next.
+/// for a boot script costs nothing, and a machine that boots fetches its kernel next.
 #[derive(Debug, Default)]
 pub(crate) struct FirstBoots {
     given: Mutex<BTreeMap<Mac, u64>>,

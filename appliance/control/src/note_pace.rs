@@ -15,7 +15,7 @@ const WINDOW: SignedDuration = SignedDuration::from_secs(60);
 /// Kinds that are written at once in one window: a boot has about ten.
 const AT_ONCE_MAX: usize = 16;
 
-/// Writes at once for all hosts in one window: whoever knows the MACs of many hosts cannot have them all written again
+/// Writes at once for all hosts in one window: a stranger who knows the MACs of many hosts cannot have them all written again
 /// and again. Hosts that are switched on together have more to say; what is left over comes with their boots' stages, or
 /// a minute later.
 const ALL_AT_ONCE_MAX: usize = 512;

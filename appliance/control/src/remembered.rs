@@ -1,4 +1,4 @@
-//! The objects of machines that nobody owns: made, changed, and forgotten where there are too many
+//! The objects of machines without an owner: made, changed, and forgotten where there are too many
 //! ([`crate::strangers`] says which).
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -84,7 +84,7 @@ impl Control {
         self.strangers().stored(mac, self.now(), bytes_of(machine), is_kept);
     }
 
-    /// Refuses a write for a machine that nobody owns while there are too many of them.
+    /// Refuses a write for a machine without an owner while there are too many of them.
     pub(crate) fn check_pace(&self) -> Result<(), Refusal> {
         if self.strangers().may_write(self.now()) {
             return Ok(());

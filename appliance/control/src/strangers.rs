@@ -1,4 +1,4 @@
-//! Which machines that nobody owns the store remembers, and how often it is written for them. Pure.
+//! Which machines without an owner the store remembers, and how often it is written for them. Pure.
 //!
 //! Anybody on the network can say hello for a machine that is not there. So the table is bounded in machines and in
 //! bytes, and a machine that is new takes the place of the one that was silent for longest: an agent that waits for its
@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 pub const DISCOVERED_MAX: usize = 1024;
 /// Bytes of all of them: as many with usual records, a hundred with the largest.
 const DISCOVERED_BYTES_MAX: usize = 8 << 20;
-/// Of one inspection. An adopted machine is inspected anew, and its record is kept whole.
+/// Of one inspection. An adopted machine is inspected again, and its record is kept whole.
 const RECORD_BYTES_MAX: usize = 64 << 10;
 
 /// Writes at once, and one more so often: two hundred machines that are switched on together are all inspected within
@@ -36,7 +36,7 @@ pub(crate) struct RememberedStrangers {
 struct RememberedStranger {
     heard_at: Timestamp,
     bytes: usize,
-    /// Somebody's data is on it.
+    /// Another owner's data is on it.
     is_kept: bool,
 }
 
@@ -126,7 +126,7 @@ impl WritePace {
     }
 }
 
-/// The record of an inspection as it is kept of a machine that nobody owns.
+/// The record of an inspection as it is kept of a machine without an owner.
 pub(crate) fn fitting(record: HardwareRecord) -> HardwareRecord {
     let fits = |record: &HardwareRecord| serde_json::to_vec(record).is_ok_and(|bytes| bytes.len() <= RECORD_BYTES_MAX);
     if fits(&record) {

@@ -179,7 +179,7 @@ pub trait Authorizer: fmt::Debug + Send + Sync {
     /// What somebody may do in a namespace.
     fn rules(&self, caller: &Caller, namespace: &str) -> Vec<Rule>;
 
-    /// What the caller may have in a namespace where nobody made a quota that says it.
+    /// What the caller may have in a namespace where no quota of an admin says it.
     fn default_quota(&self, _caller: &Caller, _namespace: &str) -> Option<Arc<NamespaceQuota>> {
         None
     }

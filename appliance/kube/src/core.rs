@@ -75,7 +75,7 @@ pub enum WriteOrigin<'a> {
     /// This process itself, which no quota holds up.
     #[default]
     Own,
-    /// A client of the API, with what a quota allows where nobody made one for the namespace.
+    /// A client of the API, with what a quota allows where no admin made one for the namespace.
     Client(Option<&'a NamespaceQuota>),
 }
 

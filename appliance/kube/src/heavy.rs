@@ -14,7 +14,7 @@ pub const HEAVY_BYTES: usize = 64 << 10;
 /// Clients' work that is done at a time. With the places of other work that is less than twice the cores of a small
 /// machine.
 const CLIENT_PLACES: usize = 2;
-/// The same of this process's own objects. Nobody waits for a place behind clients.
+/// The same of this process's own objects. Controllers do not wait behind clients.
 const OWN_PLACES: usize = 2;
 
 /// Places for heavy work of one sort.
@@ -37,7 +37,7 @@ impl HeavyWork {
         if bytes < HEAVY_BYTES || !has_other_threads() {
             return work();
         }
-        // Nobody closes it.
+        // It is never closed.
         let place = self.0.acquire().await;
         let done = task::block_in_place(work);
         drop(place);

@@ -270,7 +270,7 @@ mod tests {
         }
     }
 
-    /// 200,000 keys stalled everybody else for two seconds.
+    /// 200,000 keys stalled all others for two seconds.
     #[test]
     fn the_width_is_bounded_and_what_is_behind_the_bound_is_not_read() {
         let keys = |count: usize| (0..count).map(|key| format!("\"k{key}\":\"v\"")).collect::<Vec<_>>().join(",");

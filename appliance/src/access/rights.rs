@@ -26,7 +26,7 @@ use tokio::sync::watch;
 
 use crate::metrics;
 
-/// What a tenant may have in a namespace for which nobody made a ResourceQuota. A thousand machines with their claims,
+/// What a tenant may have in a namespace for which no admin made a ResourceQuota. A thousand machines with their claims,
 /// bootstrap data and secrets fit; a tenant cannot fill the disk of everybody else.
 const TENANTS_OBJECTS_MAX: u64 = 10_000;
 const TENANTS_BYTES_MAX: u64 = 16 << 20;

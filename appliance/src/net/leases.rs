@@ -25,7 +25,7 @@ use writer::LeaseWriter;
 const CACHE_KIB: usize = 2048;
 /// The same in bytes.
 pub const CACHE_BYTES: usize = CACHE_KIB * 1024;
-/// For whoever looks into the database from outside.
+/// For a person who looks into the database from outside.
 const PATIENCE: Duration = Duration::from_secs(5);
 const SCHEMA_VERSION: i64 = 1;
 const SCHEMA: &str = "

@@ -1,4 +1,4 @@
-//! How much a tenant may have. 25 ConfigMaps of three megabytes filled the disk of everybody.
+//! How much a tenant may have. 25 ConfigMaps of three megabytes filled the disk for all.
 
 use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};

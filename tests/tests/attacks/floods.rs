@@ -35,7 +35,7 @@ const WAVES: u64 = MIB;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Only what hangs takes so long.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Most machines that nobody owns which the appliance remembers.
+/// Most machines without an owner which the appliance remembers.
 const DISCOVERED_MAX: usize = 1024;
 
 fn seconds() -> u64 {
@@ -185,7 +185,7 @@ fn a_flood_of_machines_that_want_an_address_is_withstood() {
     withstands(Flood::Leases);
 }
 
-/// Scripts change nothing in the store. Refused configs are told of once a minute, in one event.
+/// Scripts change nothing in the store. Refused configs are reported once a minute, in one event.
 #[test]
 fn strangers_write_nothing_to_the_store() {
     with_hostile(Dhcp::Managed, |field, hostile| {
@@ -220,7 +220,7 @@ fn a_crowd_of_made_up_machines_ends_no_discovery() {
         let status = first.hello(field, Program::default()).0;
         judge("hello of a machine that booted before 1,100 scripts", "no discovery", "200", &status.to_string());
 
-        // As many as are remembered, the first of them with somebody's data on it.
+        // As many as are remembered, the first of them with another owner's data on it.
         let data = field.appliance.data();
         field.appliance.kill_and_start_again_after(|| remember(&data));
         let script = hostile.script(RELAY, &mac(8).to_string()).body;

@@ -12,7 +12,7 @@ use crate::status::Status;
 
 /// Quotas of one namespace that are looked at; owners have one or two.
 const QUOTAS_MAX: usize = 32;
-/// Namespaces whose quotas are remembered. Whoever is forgotten is read again.
+/// Namespaces whose quotas are remembered. One that is forgotten is read again.
 const NAMESPACES_MAX: usize = 1024;
 
 /// Shared by all who write.

@@ -93,7 +93,7 @@ fn bytes_are_limited_and_a_quota_that_is_full_can_be_raised() {
     });
 }
 
-/// Lets everybody do everything, and has a quota for who is no owner.
+/// Allows everything, and has a quota for each caller.
 #[derive(Debug)]
 struct Tenants(watch::Sender<u64>);
 
