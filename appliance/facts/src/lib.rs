@@ -2,6 +2,10 @@
 //!
 //! Nothing here knows a packet, a resource kind or a file.
 
+mod address_block;
 pub mod arch;
+mod shown_url;
 
+pub use address_block::{AddressBlock, AddressBlockError};
 pub use arch::{Arch, Firmware};
+pub use shown_url::{has_user_information, shown_url};
