@@ -18,6 +18,7 @@ use std::time::{Duration, Instant};
 use firesteel_bmc::ipmi::fake::FakeIpmi;
 use firesteel_bmc::ipmi::{ConsoleSet, Ipmi, IpmiAddress, IpmiClient, fru};
 use firesteel_bmc::{BootMode, BootSet, Credentials, Error, PowerAction, PowerSent, PowerState, Target};
+use firesteel_dial::{Dialer, Targets};
 use tokio::net::UdpSocket;
 
 /// Starting takes a moment, and on a busy machine many.
@@ -25,6 +26,11 @@ const START_MAX: Duration = Duration::from_secs(120);
 
 fn credentials() -> Credentials {
     Credentials { username: "admin".into(), password: "correct-horse".into() }
+}
+
+/// Dials what is here, as a lab lets it.
+fn dialer() -> Dialer {
+    Dialer::new(Targets::allowing(["127.0.0.0/8".parse().unwrap()]))
 }
 
 fn has(program: &str) -> bool {
@@ -127,7 +133,7 @@ impl Simulator {
     }
 
     async fn connect(&self) -> IpmiClient {
-        Ipmi::connect(&self.address, &credentials()).await.unwrap()
+        Ipmi::connect(&dialer(), &self.address, &credentials()).await.unwrap()
     }
 
     fn written(&self, name: &str) -> String {
@@ -215,11 +221,11 @@ async fn ipmi_sim_refuses_logins_with_a_reason() {
     for (login, error) in
         [(with("nobody", "correct-horse"), Error::UnknownUser), (with("admin", "wrong"), Error::WrongPassword)]
     {
-        assert_eq!(Ipmi::connect(&simulator.address, &login).await.unwrap_err(), error);
+        assert_eq!(Ipmi::connect(&dialer(), &simulator.address, &login).await.unwrap_err(), error);
     }
     // What a user may be at most is nothing to it, whatever its file says; what is asked for is.
     let address = IpmiAddress::parse(&format!("{}?privilegelevel=OPERATOR", simulator.address)).unwrap();
-    let operator = Ipmi::connect(&address, &with("watcher", "correct-horse")).await.unwrap();
+    let operator = Ipmi::connect(&dialer(), &address, &with("watcher", "correct-horse")).await.unwrap();
     assert_eq!(operator.set_power(PowerAction::On).await, Ok(PowerSent::Sent));
     assert_eq!(operator.set_power(PowerAction::ForceOff).await, Ok(PowerSent::Sent));
     operator.close().await;
@@ -268,7 +274,7 @@ async fn virtualbmc_is_driven() {
     client.close().await;
 
     let wrong = Credentials { username: "admin".into(), password: "wrong".into() };
-    assert_eq!(Ipmi::connect(&simulator.address, &wrong).await.unwrap_err(), Error::WrongPassword);
+    assert_eq!(Ipmi::connect(&dialer(), &simulator.address, &wrong).await.unwrap_err(), Error::WrongPassword);
     let client = simulator.connect().await;
     assert_eq!(client.power().await, Ok(PowerState::Off), "and the right one is still let in");
     client.close().await;

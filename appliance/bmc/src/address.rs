@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use reqwest::Url;
+use url::Url;
 
 use crate::ipmi::IpmiAddress;
 

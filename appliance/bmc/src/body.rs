@@ -3,13 +3,12 @@
 use std::io::Read as _;
 
 use flate2::read::{DeflateDecoder, MultiGzDecoder, ZlibDecoder};
+use serde_json::error::Category;
 
 use crate::error::plain_text;
 
 /// The largest answers in use (a full system) are some tens of kilobytes.
 pub(crate) const BODY_BYTES_MAX: usize = 1024 * 1024;
-/// Of a page's title or of the first words of an answer, in an error.
-const SHOWN_CHARS_MAX: usize = 60;
 
 /// What a body is sent as. We ask for none of it, and some services encode all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +67,18 @@ pub(crate) fn too_long() -> String {
     format!("it is longer than {BODY_BYTES_MAX} bytes")
 }
 
-/// What an answer is that cannot be read as JSON; `error` says where reading ended.
+/// Where the reading of JSON ended. What is only of another form is not quoted, as serde does it.
+pub(crate) fn place_of(error: &serde_json::Error) -> String {
+    match error.classify() {
+        Category::Data => {
+            format!("it is JSON, and not of Redfish's form at line {} column {}", error.line(), error.column())
+        }
+        Category::Io | Category::Syntax | Category::Eof => error.to_string(),
+    }
+}
+
+/// What an answer is that cannot be read as JSON; `error` says where reading ended. Nothing of it is quoted: an address
+/// may lead to anything that the appliance reaches, and what is told of it is read by more people.
 pub(crate) fn not_json(content_type: Option<&str>, body: &[u8], error: &str) -> String {
     let text = String::from_utf8_lossy(body);
     let text = text.trim_start_matches('\u{feff}').trim();
@@ -81,29 +91,13 @@ pub(crate) fn not_json(content_type: Option<&str>, body: &[u8], error: &str) -> 
     if text.starts_with('<') {
         let lower = text.to_ascii_lowercase();
         let is_page = content_type.contains("html") || lower.contains("<html") || lower.starts_with("<!doctype html");
-        let (kind, words) = (if is_page { "HTML" } else { "XML" }, words_of(text, &lower));
-        return format!("it is {kind}, not JSON ({said}; {words}): bmc.address may lead to pages for people");
+        let kind = if is_page { "HTML" } else { "XML" };
+        return format!("it is {kind}, not JSON ({said}): bmc.address may lead to pages for people");
     }
     if content_type.is_empty() || content_type.contains("json") {
         error.to_owned()
     } else {
         format!("{error} ({said})")
-    }
-}
-
-/// The title of a page, else how it begins.
-fn words_of(text: &str, lower: &str) -> String {
-    let title = || {
-        let after = lower.find("<title")?;
-        let begin = after + text.get(after..)?.find('>')? + 1;
-        let end = begin + lower.get(begin..)?.find("</title")?;
-        text.get(begin..end).map(str::trim).filter(|title| !title.is_empty())
-    };
-    let short = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
-    let cut = |text: String| text.chars().take(SHOWN_CHARS_MAX).collect::<String>();
-    match title() {
-        Some(title) => format!("title \"{}\"", cut(short(title))),
-        None => format!("it begins with \"{}\"", cut(short(text.get(..4 * SHOWN_CHARS_MAX).unwrap_or(text)))),
     }
 }
 
@@ -168,18 +162,19 @@ mod tests {
     }
 
     #[test]
-    fn a_page_for_people_is_named() {
+    fn a_page_for_people_is_named_and_nothing_is_quoted() {
         let page = b"<!DOCTYPE html><html><head><title>\n Log  in </title></head></html>";
         let said = not_json(Some("text/html"), page, "expected value");
-        assert!(said.starts_with("it is HTML, not JSON (content type text/html; title \"Log in\")"), "{said}");
+        assert_eq!(said, "it is HTML, not JSON (content type text/html): bmc.address may lead to pages for people");
         let said = not_json(None, b" <html><body>Please wait</body></html>", "expected value");
-        assert!(said.contains("(no content type; it begins with \"<html><body>Please wait"), "{said}");
+        assert!(said.starts_with("it is HTML, not JSON (no content type)") && !said.contains("wait"), "{said}");
         assert!(not_json(Some("text/xml"), b"<?xml version=\"1.0\"?><a/>", "x").starts_with("it is XML, not JSON"));
         assert_eq!(not_json(None, b" \r\n", "x"), "it is empty, not JSON (no content type)");
         assert_eq!(not_json(Some("application/json"), b"{", "EOF at line 1"), "EOF at line 1");
         assert_eq!(not_json(Some("text/plain"), b"busy", "no value"), "no value (content type text/plain)");
-        // Letters whose lower case is longer must not shift the title.
-        let said = not_json(None, "<html>\u{130}\u{130}<title>\u{130}x</title>".as_bytes(), "x");
-        assert!(said.contains("title \"\u{130}x\""), "{said}");
+        let error = serde_json::from_str::<u32>("\"a secret\"").unwrap_err();
+        assert_eq!(place_of(&error), "it is JSON, and not of Redfish's form at line 1 column 10");
+        let error = serde_json::from_str::<u32>("a secret").unwrap_err();
+        assert_eq!(place_of(&error), "expected value at line 1 column 1");
     }
 }

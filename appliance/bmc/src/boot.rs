@@ -1,6 +1,6 @@
 //! Boot overrides: set, in the words and with the ETag that the service takes, and read back.
 
-use reqwest::Method;
+use http::Method;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
 

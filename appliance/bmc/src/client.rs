@@ -4,7 +4,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use reqwest::Method;
+use firesteel_dial::Dialer;
+use http::Method;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::Mutex;
@@ -112,8 +113,13 @@ impl Redfish {
     ///
     /// # Errors
     /// Who is not there, does not let us in, or has no such system.
-    pub async fn connect(address: &Address, credentials: &Credentials, tls: &Tls) -> Result<Client, Error> {
-        Self::connect_on(Arc::default(), address, credentials, tls, Patience::default()).await
+    pub async fn connect(
+        dialer: &Dialer,
+        address: &Address,
+        credentials: &Credentials,
+        tls: &Tls,
+    ) -> Result<Client, Error> {
+        Self::connect_on(Arc::default(), dialer, address, credentials, tls, Patience::default()).await
     }
 
     /// Finds the service, logs in (see `login`) and finds the system.
@@ -122,13 +128,20 @@ impl Redfish {
     /// Who is not there, does not let us in, or has no such system. No session is left behind.
     pub async fn connect_on(
         line: Arc<Line>,
+        dialer: &Dialer,
         address: &Address,
         credentials: &Credentials,
         tls: &Tls,
         patience: Patience,
     ) -> Result<Client, Error> {
-        let connection = Connection::new(address, tls, Hidden::of(credentials), line, patience.request)?;
-        let root: ServiceRoot = connection.get(ROOT, &Proof::None).await?.accepted("be found", ROOT)?.json(ROOT)?;
+        let connection = Connection::new(address, dialer, tls, Hidden::of(credentials), line, patience.request)?;
+        let answer = connection.get(ROOT, &Proof::None).await?;
+        let root: ServiceRoot = answer.accepted_unquoted("be found", ROOT)?.json(ROOT)?;
+        // Before this nothing is told of what it says, and the login is not shown.
+        if !root.is_one() {
+            let detail = "it is JSON, and no root of a Redfish service: check bmc.address".to_owned();
+            return Err(Error::BadAnswer { what: format!("GET {ROOT}"), detail });
+        }
         let has_sessions = root.session_service.is_some();
         let sessions = path_of(root.links.as_ref().and_then(|links| links.sessions.as_ref()))
             .or_else(|| has_sessions.then(|| SESSIONS.to_owned()));

@@ -1,5 +1,7 @@
 //! What can go wrong with a BMC, told so that the reader knows what to do.
 
+use firesteel_dial::DialError;
+
 /// What is refused, where a session is and the service does not say why.
 pub(crate) const SESSION: &str = "a session";
 
@@ -10,6 +12,8 @@ pub(crate) const BMC_TEXT_CHARS_MAX: usize = 200;
 pub enum Error {
     #[error("the BMC cannot be reached ({detail}): check bmc.address, the BMC's network and that it is powered")]
     Unreachable { detail: String },
+    #[error("bmc.address does not name a BMC that may be asked: {detail}")]
+    TargetRefused { detail: String },
     #[error(
         "the BMC's certificate or TLS was refused ({detail}): give its CA, or set bmc.disableCertificateVerification"
     )]
@@ -75,6 +79,7 @@ impl Error {
             | Self::Forbidden { .. } => true,
             Self::Refused { what, .. } => what == SESSION,
             Self::Unreachable { .. }
+            | Self::TargetRefused { .. }
             | Self::Tls { .. }
             | Self::TlsTooOld { .. }
             | Self::TlsFailed { .. }
@@ -103,7 +108,8 @@ impl Error {
             | Self::Crowded { .. }
             | Self::BadAnswer { .. } => true,
             Self::Refused { status, .. } => *status >= 500,
-            Self::Tls { .. }
+            Self::TargetRefused { .. }
+            | Self::Tls { .. }
             | Self::TlsTooOld { .. }
             | Self::TlsFailed { .. }
             | Self::Unauthorized
@@ -117,6 +123,32 @@ impl Error {
             | Self::Redirected { .. } => false,
         }
     }
+}
+
+/// What a BMC is, to which there is no connection.
+impl From<DialError> for Error {
+    fn from(error: DialError) -> Self {
+        match &error {
+            DialError::Refused(refused) => Self::TargetRefused { detail: refused.to_string() },
+            DialError::Resolve { .. }
+            | DialError::NoAddress { .. }
+            | DialError::Connect { .. }
+            | DialError::Late { .. }
+            | DialError::TlsName { .. }
+            | DialError::Tls { .. }
+            | DialError::Proxy { .. }
+            | DialError::ProxyTalk { .. } => Self::Unreachable { detail: innermost(&error) },
+        }
+    }
+}
+
+/// The innermost cause says what happened; the outer ones repeat the address.
+pub(crate) fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut cause = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    plain_text(&cause.to_string())
 }
 
 /// Foreign text for people: printable ASCII, bounded.

@@ -3,20 +3,29 @@
 //! A redirect is followed on the same origin only, a few times; anywhere else it would hand the login to the place
 //! that the answer names. A change that is redirected was not made, so it is sent again as it was.
 
-use std::error::Error as _;
+use std::error::Error as StdError;
 use std::io::ErrorKind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use reqwest::header::{
-    AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, LOCATION,
+use bytes::Bytes;
+use firesteel_dial::{DialError, Dialer, ExchangeError, HttpConnection, with_tls};
+use firesteel_facts::shown_url;
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, ETAG, HOST, HeaderMap, HeaderName, HeaderValue, IF_MATCH,
+    LOCATION, USER_AGENT,
 };
-use reqwest::{Method, StatusCode, Url, redirect};
+use http::{Method, Request, StatusCode};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use rustls::ClientConfig;
 use serde_json::Value;
+use tokio::time::{Instant, timeout};
+use url::{Position, Url};
 
 use crate::address::{Address, REDFISH, is_plain};
 use crate::body::{self, BODY_BYTES_MAX};
-use crate::error::{Error, plain_text};
+use crate::error::{Error, innermost, plain_text};
 use crate::hidden::Hidden;
 use crate::limit::Line;
 use crate::model::{error_text, has_message_id};
@@ -26,6 +35,8 @@ use crate::tls::{self, Tls};
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// From `/redfish/v1` to `/redfish/v1/` is one, to another path of the same resource one more; beyond these it is a loop.
 const REDIRECTS_MAX: u32 = 4;
+/// A connection that nobody used for so long is not used again: common services end theirs soon after.
+const KEPT_MAX: Duration = Duration::from_secs(30);
 
 /// What proves who asks.
 #[derive(Clone)]
@@ -46,7 +57,10 @@ pub(crate) struct Connection {
     origin: Url,
     /// What stands before `/redfish`.
     prefix: String,
-    client: reqwest::Client,
+    dialer: Dialer,
+    tls: Arc<ClientConfig>,
+    /// What is open from the last request, and since when nobody uses it.
+    kept: Mutex<Option<(HttpConnection, Instant)>>,
     /// Certificates are not verified.
     is_unverified: bool,
     hidden: Hidden,
@@ -57,31 +71,47 @@ pub(crate) struct Connection {
 
 /// Why there is no answer.
 enum Broken {
-    Transport(reqwest::Error),
+    Exchange(ExchangeError),
+    /// It broke while its body came.
+    Body(ExchangeError),
     Answer(Error),
+}
+
+impl From<ExchangeError> for Broken {
+    fn from(error: ExchangeError) -> Self {
+        Self::Exchange(error)
+    }
+}
+
+/// A request, to be made anew for each connection that it is tried on.
+struct Outgoing<'a> {
+    method: Method,
+    url: Url,
+    proof: &'a Proof,
+    if_match: Option<&'a str>,
+    body: Option<Bytes>,
 }
 
 impl Connection {
     pub(crate) fn new(
         address: &Address,
+        dialer: &Dialer,
         tls: &Tls,
         hidden: Hidden,
         line: Arc<Line>,
         within: Duration,
     ) -> Result<Self, Error> {
-        let client = reqwest::Client::builder()
-            .tls_backend_preconfigured(tls::client_config(tls)?)
-            .redirect(redirect::Policy::none())
-            // The environment's proxy has no business between appliance and BMC.
-            .no_proxy()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .timeout(within)
-            .pool_max_idle_per_host(1)
-            .user_agent(concat!("firesteel/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|error| Error::Unreachable { detail: chain(&error) })?;
-        let (origin, prefix) = (address.origin().clone(), address.prefix().to_owned());
-        Ok(Self { origin, prefix, client, is_unverified: tls.is_verification_disabled, hidden, line, within })
+        Ok(Self {
+            origin: address.origin().clone(),
+            prefix: address.prefix().to_owned(),
+            dialer: dialer.clone(),
+            tls: Arc::new(tls::client_config(tls)?),
+            kept: Mutex::default(),
+            is_unverified: tls.is_verification_disabled,
+            hidden,
+            line,
+            within,
+        })
     }
 
     /// What is known of this BMC beyond one login.
@@ -151,27 +181,17 @@ impl Connection {
         let (path, query) = place.split_once('?').map_or((place, None), |(path, query)| (path, Some(query)));
         url.set_path(path);
         url.set_query(query);
-        let mut request = self.client.request(method, url);
-        request = match proof {
-            Proof::None => request,
-            Proof::Basic(value) => request.header(AUTHORIZATION, value.clone()),
-            Proof::Session(value) => request.header("X-Auth-Token", value.clone()),
-        };
-        if let Some(value) = if_match {
-            request = request.header(IF_MATCH, value);
-        }
-        if let Some(body) = body {
-            request = request.json(body);
-        }
+        let body = body.map(|body| Bytes::from(body.to_string()));
+        let outgoing = Outgoing { method, url, proof, if_match, body };
         let turn = self.line.turn().await?;
         let hidden = match proof {
             Proof::Session(token) => self.hidden.clone().and(token.to_str().unwrap_or_default()),
             Proof::None | Proof::Basic(_) => self.hidden.clone(),
         };
-        let result = match perform(request, &what, hidden).await {
-            Ok(answer) => Ok(answer),
-            Err(Broken::Answer(error)) => Err(error),
-            Err(Broken::Transport(error)) => Err(self.transport_error(&error, &what).await),
+        let result = match timeout(self.within, self.perform(&outgoing, &what, hidden)).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(broken)) => Err(self.told_broken(broken, &what).await),
+            Err(_) => Err(Error::Timeout { what: format!("{what} within {} s", self.within.as_secs_f32()) }),
         };
         drop(turn);
         match &result {
@@ -203,47 +223,127 @@ impl Connection {
             place.map(|place| place + &query)
         });
         let to = if location.is_empty() { "nowhere" } else { location };
-        own.ok_or_else(|| Error::Redirected { what: what.to_owned(), to: answer.told(to) })
+        own.ok_or_else(|| Error::Redirected { what: what.to_owned(), to: answer.told(&shown_url(to)) })
     }
 
-    async fn transport_error(&self, error: &reqwest::Error, what: &str) -> Error {
-        let within = self.within;
+    async fn perform(&self, outgoing: &Outgoing<'_>, what: &str, hidden: Hidden) -> Result<Answer, Broken> {
+        let bad = |detail: String| Broken::Answer(Error::BadAnswer { what: what.to_owned(), detail });
+        let (connection, response) = self.exchange(outgoing).await?;
+        let (parts, incoming) = response.into_parts();
+        let body = read(incoming).await?.ok_or_else(|| bad(body::too_long()))?;
+        self.keep(connection);
+        let encoding = parts.headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("(not a text)"));
+        let body = body::decoded(encoding, body).map_err(bad)?;
+        Ok(Answer { status: parts.status, headers: parts.headers, body, hidden })
+    }
+
+    /// Sends a request on the connection that is open, or on a new one where it turns out to be closed.
+    async fn exchange(&self, outgoing: &Outgoing<'_>) -> Result<(HttpConnection, http::Response<Incoming>), Broken> {
+        if let Some(mut connection) = self.take_kept() {
+            match connection.send(outgoing.request()?, BODY_BYTES_MAX as u64).await {
+                Ok(response) => return Ok((connection, response)),
+                Err(ExchangeError::Unsent) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let mut connection = self.connect().await?;
+        let response = connection.send(outgoing.request()?, BODY_BYTES_MAX as u64).await?;
+        Ok((connection, response))
+    }
+
+    async fn connect(&self) -> Result<HttpConnection, ExchangeError> {
+        let host = self.origin.host_str().unwrap_or_default();
+        let port = self.origin.port_or_known_default().unwrap_or_default();
+        let stream = self.dialer.connect(host, port, CONNECT_TIMEOUT).await?;
+        let allowance = stream.allowance();
+        if self.origin.scheme() != "https" {
+            return HttpConnection::over(stream, allowance).await;
+        }
+        let stream = with_tls(stream, host, Arc::clone(&self.tls), CONNECT_TIMEOUT).await?;
+        HttpConnection::over(stream, allowance).await
+    }
+
+    fn take_kept(&self) -> Option<HttpConnection> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let usable = kept.filter(|(connection, since)| connection.is_open() && since.elapsed() < KEPT_MAX);
+        usable.map(|(connection, _)| connection)
+    }
+
+    fn keep(&self, connection: HttpConnection) {
+        *self.kept.lock().unwrap_or_else(PoisonError::into_inner) = Some((connection, Instant::now()));
+    }
+
+    async fn told_broken(&self, broken: Broken, what: &str) -> Error {
+        let bad = |error: &ExchangeError| Error::BadAnswer { what: what.to_owned(), detail: innermost(error) };
+        match broken {
+            Broken::Answer(error) => error,
+            Broken::Body(error) => bad(&error),
+            Broken::Exchange(error @ ExchangeError::Excess(_)) => bad(&error),
+            Broken::Exchange(error) => self.unreachable(&error).await,
+        }
+    }
+
+    /// Why there is not even a connection, or none that holds.
+    async fn unreachable(&self, error: &ExchangeError) -> Error {
+        if let ExchangeError::Dial(DialError::Refused(refused)) = error {
+            return Error::TargetRefused { detail: refused.to_string() };
+        }
         if let Some(tls) = find_tls_error(error) {
-            return tls::refusal(tls, &self.origin, self.is_unverified).await;
+            return tls::refusal(tls, &self.dialer, &self.origin, self.is_unverified).await;
         }
-        if error.is_timeout() && !error.is_connect() {
-            return Error::Timeout { what: format!("{what} within {} s", within.as_secs_f32()) };
-        }
-        if error.is_body() || error.is_decode() {
-            return Error::BadAnswer { what: what.to_owned(), detail: plain_text(&chain(error)) };
-        }
-        let detail = plain_text(&chain(error));
+        let detail = innermost(error);
         // Some end the connection without an alert where they find nothing in common.
-        if self.origin.scheme() == "https" && error.is_connect() && is_broken_off(error) {
-            return tls::broken_off(&self.origin).await.unwrap_or(Error::Unreachable { detail });
+        if matches!(error, ExchangeError::Dial(DialError::Tls { .. })) && is_broken_off(error) {
+            return tls::broken_off(&self.dialer, &self.origin).await.unwrap_or(Error::Unreachable { detail });
         }
         Error::Unreachable { detail }
     }
 }
 
-async fn perform(request: reqwest::RequestBuilder, what: &str, hidden: Hidden) -> Result<Answer, Broken> {
-    let mut response = request.send().await.map_err(Broken::Transport)?;
-    let bad = |detail: String| Broken::Answer(Error::BadAnswer { what: what.to_owned(), detail });
-    let (status, headers) = (response.status(), response.headers().clone());
-    let mut body = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(Broken::Transport)? {
-        if body.len() + chunk.len() > BODY_BYTES_MAX {
-            return Err(bad(body::too_long()));
+impl Outgoing<'_> {
+    fn request(&self) -> Result<Request<Full<Bytes>>, Broken> {
+        let mut request = Request::builder()
+            .method(self.method.clone())
+            .uri(&self.url[Position::BeforePath..Position::AfterQuery])
+            .header(HOST, &self.url[Position::BeforeHost..Position::AfterPort])
+            .header(ACCEPT, "*/*")
+            .header(USER_AGENT, concat!("firesteel/", env!("CARGO_PKG_VERSION")));
+        request = match self.proof {
+            Proof::None => request,
+            Proof::Basic(value) => request.header(AUTHORIZATION, value.clone()),
+            Proof::Session(value) => request.header("X-Auth-Token", value.clone()),
+        };
+        if let Some(value) = self.if_match {
+            request = request.header(IF_MATCH, value);
         }
-        body.extend_from_slice(&chunk);
+        if self.body.is_some() {
+            request = request.header(CONTENT_TYPE, "application/json");
+        }
+        let made = request.body(Full::new(self.body.clone().unwrap_or_default()));
+        // A path that is plain, and an ETag that came as a header: what is left is a fault of this program.
+        made.map_err(|error| {
+            let what = format!("{} {}", self.method, self.url.path());
+            Broken::Answer(Error::BadAnswer { what, detail: format!("no request can be made of it ({error})") })
+        })
     }
-    let encoding = headers.get(CONTENT_ENCODING).map(|value| value.to_str().unwrap_or("(not a text)"));
-    let body = body::decoded(encoding, body).map_err(bad)?;
-    Ok(Answer { status, headers, body, hidden })
+}
+
+/// A whole body; `None` where it is longer than any may be.
+async fn read(mut incoming: Incoming) -> Result<Option<Vec<u8>>, Broken> {
+    let mut body = Vec::new();
+    while let Some(frame) = incoming.frame().await {
+        let frame = frame.map_err(|error| Broken::Body(ExchangeError::of(error)))?;
+        let Some(bytes) = frame.data_ref() else { continue };
+        if body.len() + bytes.len() > BODY_BYTES_MAX {
+            return Ok(None);
+        }
+        body.extend_from_slice(bytes);
+    }
+    Ok(Some(body))
 }
 
 /// Whether the peer ended the connection while it was made.
-fn is_broken_off(error: &(dyn std::error::Error + 'static)) -> bool {
+fn is_broken_off(error: &(dyn StdError + 'static)) -> bool {
     let mut cause = Some(error);
     while let Some(error) = cause {
         let kind = error.downcast_ref::<std::io::Error>().map(std::io::Error::kind);
@@ -255,7 +355,7 @@ fn is_broken_off(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
-fn find_tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'a rustls::Error> {
+fn find_tls_error<'a>(error: &'a (dyn StdError + 'static)) -> Option<&'a rustls::Error> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(tls) = error.downcast_ref::<rustls::Error>() {
@@ -272,38 +372,37 @@ fn find_tls_error<'a>(error: &'a (dyn std::error::Error + 'static)) -> Option<&'
     None
 }
 
-/// The innermost cause says what happened; the outer ones repeat the URL.
-fn chain(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    if error.source().is_none() { "no connection".to_owned() } else { cause.to_string() }
-}
-
 impl Answer {
-    /// Errors by status; `what` names the request for people.
+    /// Errors by status; `what` names the request for people. What the service says of it is told.
     pub(crate) fn accepted(self, what: &str, path: &str) -> Result<Self, Error> {
+        let said = error_text(&self.body).map(|text| self.told(&text));
+        self.judged(what, path, said)
+    }
+
+    /// The same for what is not known to be a Redfish service: an address may lead to anything that the appliance
+    /// reaches, and nothing of such an answer is told.
+    pub(crate) fn accepted_unquoted(self, what: &str, path: &str) -> Result<Self, Error> {
+        self.judged(what, path, None)
+    }
+
+    fn judged(self, what: &str, path: &str, said: Option<String>) -> Result<Self, Error> {
         let status = self.status.as_u16();
-        let message = || {
-            error_text(&self.body)
-                .map(|text| self.told(&text))
-                .unwrap_or_else(|| self.status.canonical_reason().unwrap_or("no reason").to_owned())
-        };
+        let reason = self.status.canonical_reason().unwrap_or("no reason");
+        let message = said.unwrap_or_else(|| reason.to_owned());
         match status {
             200..=299 => Ok(self),
             401 => Err(Error::Unauthorized),
-            403 => Err(Error::Forbidden { message: message() }),
+            403 => Err(Error::Forbidden { message }),
             404 => Err(Error::NotFound { path: path.to_owned() }),
             429 | 503 => Err(Error::Busy { status }),
-            501 | 405 => Err(Error::Unsupported { what: format!("{what} ({})", message()) }),
-            _ => Err(Error::Refused { what: what.to_owned(), status, message: message() }),
+            501 | 405 => Err(Error::Unsupported { what: format!("{what} ({message})") }),
+            _ => Err(Error::Refused { what: what.to_owned(), status, message }),
         }
     }
 
     pub(crate) fn json<T: serde::de::DeserializeOwned>(&self, path: &str) -> Result<T, Error> {
         serde_json::from_slice(&self.body).map_err(|error| {
-            let detail = body::not_json(self.header(&CONTENT_TYPE), &self.body, &error.to_string());
+            let detail = body::not_json(self.header(&CONTENT_TYPE), &self.body, &body::place_of(&error));
             Error::BadAnswer { what: format!("GET {path}"), detail: self.told(&detail) }
         })
     }

@@ -12,8 +12,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::Method;
-use reqwest::header::{HeaderValue, LOCATION};
+use http::Method;
+use http::header::{HeaderValue, LOCATION};
 use serde_json::json;
 
 use crate::Credentials;
@@ -118,7 +118,7 @@ fn session_path(answer: &Answer, sessions: &str) -> Option<String> {
     let by_body = session.link.as_deref().and_then(own_path).filter(is_session).map(str::to_owned);
     let by_header = || {
         let text = answer.header(&LOCATION)?;
-        let path = reqwest::Url::parse(text).map_or_else(|_| text.to_owned(), |url| url.path().to_owned());
+        let path = url::Url::parse(text).map_or_else(|_| text.to_owned(), |url| url.path().to_owned());
         own_path(&path).map(str::to_owned)
     };
     let by_id = || {

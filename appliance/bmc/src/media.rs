@@ -5,7 +5,7 @@
 //! InsertMedia takes differs, so it is asked with fewer and with others ([`insert_bodies`]) while the
 //! answer is 400.
 
-use reqwest::Method;
+use http::Method;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 

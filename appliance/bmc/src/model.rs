@@ -40,6 +40,14 @@ pub struct ServiceRoot {
     pub links: Option<RootLinks>,
 }
 
+impl ServiceRoot {
+    /// Whether it is a service's root at all: each names its version (DSP0266, section 6.2) or its systems.
+    #[must_use]
+    pub fn is_one(&self) -> bool {
+        self.redfish_version.is_some() || self.systems.is_some()
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 pub struct RootLinks {

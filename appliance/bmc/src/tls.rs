@@ -5,11 +5,12 @@ mod old;
 
 use std::sync::Arc;
 
-use reqwest::Url;
+use firesteel_dial::Dialer;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
+use url::Url;
 
 use crate::error::{Error, plain_text};
 
@@ -42,21 +43,21 @@ pub(crate) fn client_config(tls: &Tls) -> Result<ClientConfig, Error> {
 }
 
 /// Why a handshake ended, for people: a certificate that was not verified, TLS that is too old, or what else.
-pub(crate) async fn refusal(error: &rustls::Error, origin: &Url, is_unverified: bool) -> Error {
+pub(crate) async fn refusal(error: &rustls::Error, dialer: &Dialer, origin: &Url, is_unverified: bool) -> Error {
     let detail = plain_text(&error.to_string());
     if matches!(error, rustls::Error::InvalidCertificate(_)) && !is_unverified {
         return Error::Tls { detail };
     }
     let has_nothing_in_common = matches!(error, rustls::Error::AlertReceived(_) | rustls::Error::PeerIncompatible(_));
-    match if has_nothing_in_common { old::offer(origin).await } else { None } {
+    match if has_nothing_in_common { old::offer(dialer, origin).await } else { None } {
         Some(offer) => Error::TlsTooOld { offer },
         None => Error::TlsFailed { detail },
     }
 }
 
 /// The same where the BMC ended the connection without a word. `None`: its TLS is not what is wrong.
-pub(crate) async fn broken_off(origin: &Url) -> Option<Error> {
-    old::offer(origin).await.map(|offer| Error::TlsTooOld { offer })
+pub(crate) async fn broken_off(dialer: &Dialer, origin: &Url) -> Option<Error> {
+    old::offer(dialer, origin).await.map(|offer| Error::TlsTooOld { offer })
 }
 
 /// Takes every certificate, but still checks that the peer holds its key, whichever key it is.

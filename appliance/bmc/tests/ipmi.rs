@@ -8,10 +8,16 @@ use firesteel_bmc::ipmi::command::{BootDevice, BootFlags};
 use firesteel_bmc::ipmi::fake::{FakeIpmi, Fault};
 use firesteel_bmc::ipmi::{ConsoleSet, Ipmi, IpmiAddress, IpmiClient, Spoken};
 use firesteel_bmc::{BootMode, BootSet, Credentials, Error, OnceRead, PowerAction, PowerSent, PowerState, Target};
+use firesteel_dial::{Dialer, Targets};
 use tokio::net::UdpSocket;
 
 fn credentials() -> Credentials {
     Credentials { username: "admin".into(), password: "correct horse".into() }
+}
+
+/// Dials what is here, as a lab lets it.
+fn dialer() -> Dialer {
+    Dialer::new(Targets::allowing(["127.0.0.0/8".parse().unwrap()]))
 }
 
 async fn start() -> (FakeIpmi, IpmiAddress) {
@@ -23,7 +29,7 @@ async fn start() -> (FakeIpmi, IpmiAddress) {
 }
 
 async fn connect(address: &IpmiAddress) -> Result<IpmiClient, Error> {
-    Ipmi::connect(address, &credentials()).await
+    Ipmi::connect(&dialer(), address, &credentials()).await
 }
 
 #[tokio::test]
@@ -136,7 +142,7 @@ async fn logins_fail_with_their_reason() {
     for (login, error) in
         [(with("root", "correct horse"), Error::UnknownUser), (with("admin", "wrong"), Error::WrongPassword)]
     {
-        assert_eq!(Ipmi::connect(&address, &login).await.unwrap_err(), error);
+        assert_eq!(Ipmi::connect(&dialer(), &address, &login).await.unwrap_err(), error);
         assert_eq!(fake.state().sessions(), 0);
     }
     fake.state().faults = vec![Fault::OperatorOnly];

@@ -11,13 +11,20 @@ use firesteel_bmc::{
     Address, BootMode, BootSet, BootWish, Client, Credentials, Error, Lines, MediaSet, OnceRead, Patience, PowerAction,
     PowerSent, PowerSet, PowerState, Redfish, Target, Tls,
 };
+use firesteel_dial::{Dialer, Targets};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 const MAC: [u8; 6] = [0x52, 0x54, 0, 1, 2, 3];
 
 fn credentials() -> Credentials {
     Credentials { username: "admin".into(), password: "correct horse".into() }
+}
+
+/// Dials what is here, as a lab lets it.
+fn dialer() -> Dialer {
+    Dialer::new(Targets::allowing(["127.0.0.0/8".parse().unwrap()]))
 }
 
 /// A fake that listens; the address names no system.
@@ -41,7 +48,7 @@ async fn connect(address: &Address) -> Result<Client, Error> {
 }
 
 async fn connect_with(address: &Address, credentials: &Credentials, patience: Patience) -> Result<Client, Error> {
-    Redfish::connect_on(Arc::default(), address, credentials, &Tls::default(), patience).await
+    Redfish::connect_on(Arc::default(), &dialer(), address, credentials, &Tls::default(), patience).await
 }
 
 /// One who gives up at once.
@@ -463,6 +470,79 @@ async fn a_bmc_that_is_silent_or_never_ends_is_named() {
     }
 }
 
+/// What a server sends before its answer has no end in HTTP, and kept a core busy for a minute.
+#[tokio::test]
+async fn informational_answers_without_end_are_cut_off() {
+    /// More than the buffers of two sockets hold.
+    const SENT_MAX: usize = 64 << 20;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = Address::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
+    let server = tokio::spawn(async move {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut request = [0; 4096];
+        assert!(stream.read(&mut request).await.unwrap() > 0);
+        let mut sent = 0;
+        let many = "HTTP/1.1 100 Continue\r\n\r\n".repeat(1000);
+        while sent < SENT_MAX && stream.write_all(many.as_bytes()).await.is_ok() {
+            sent += many.len();
+        }
+        sent
+    });
+    let error = connect(&address).await.unwrap_err();
+    assert!(matches!(&error, Error::BadAnswer { detail, .. } if detail.contains("sends more than")), "{error:?}");
+    assert!(server.await.unwrap() < SENT_MAX, "the connection was ended");
+}
+
+/// An address of the appliance itself is no BMC's, however it is written.
+#[tokio::test]
+async fn an_address_that_is_not_dialled_is_told_with_its_remedy() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let strict = Dialer::new(Targets::default());
+    for host in ["127.0.0.1", "[::ffff:127.0.0.1]", "0.0.0.0", "2130706433", "localhost"] {
+        let address = Address::parse(&format!("redfish+http://{host}:{port}")).unwrap();
+        let error = Redfish::connect(&strict, &address, &credentials(), &Tls::default()).await.unwrap_err();
+        assert!(matches!(error, Error::TargetRefused { .. }), "{host}: {error:?}");
+        assert!(error.to_string().contains("--allow-target"), "{host}: {error}");
+    }
+    let nobody_came = tokio::time::timeout(Duration::from_millis(50), listener.accept()).await.is_err();
+    assert!(nobody_came, "no connection was made");
+}
+
+/// Until a service is known to be one of Redfish, it may be anything that the appliance reaches: nothing of what it
+/// says is told, and the login is not shown to it.
+#[tokio::test]
+async fn what_is_no_service_is_not_quoted_and_gets_no_login() {
+    for (status, body) in [
+        ("200 OK", r#"{"token": "a planted secret"}"#),
+        ("200 OK", r#""a planted secret""#),
+        ("500 Internal Server Error", r#"{"error": {"message": "a planted secret"}}"#),
+        ("403 Forbidden", r#"{"error": {"message": "a planted secret"}}"#),
+        ("200 OK", "<html><title>a planted secret</title></html>"),
+    ] {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = Address::parse(&format!("redfish+http://{}", listener.local_addr().unwrap())).unwrap();
+        let server = tokio::spawn(async move {
+            let mut requests = String::new();
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let mut request = [0; 4096];
+                let length = stream.read(&mut request).await.unwrap();
+                requests.push_str(&String::from_utf8_lossy(&request[..length]));
+                let head = format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n", body.len());
+                stream.write_all((head + body).as_bytes()).await.unwrap();
+                if requests.contains("POST") {
+                    break;
+                }
+            }
+            requests
+        });
+        let error = connect(&address).await.unwrap_err();
+        assert!(!format!("{error} {error:?}").contains("planted"), "{status} {body}: {error}");
+        assert!(!server.is_finished(), "{status} {body}: a login was shown");
+        server.abort();
+    }
+}
+
 #[tokio::test]
 async fn nobody_there_is_unreachable() {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -484,7 +564,8 @@ async fn all_logins_at_one_bmc_share_its_line() {
         .map(|(line, address)| {
             tokio::spawn(async move {
                 let client =
-                    Redfish::connect_on(line, &address, &credentials(), &Tls::default(), PATIENCE).await.unwrap();
+                    Redfish::connect_on(line, &dialer(), &address, &credentials(), &Tls::default(), PATIENCE).await;
+                let client = client.unwrap();
                 let power = client.power().await;
                 client.close().await;
                 power
@@ -531,7 +612,7 @@ async fn certificates_are_checked_unless_told_otherwise() {
     let (address, certificate) = start_tls().await;
     let with = |tls: Tls| {
         let address = address.clone();
-        async move { Redfish::connect(&address, &credentials(), &tls).await }
+        async move { Redfish::connect(&dialer(), &address, &credentials(), &tls).await }
     };
     let error = with(Tls::default()).await.unwrap_err();
     assert!(matches!(error, Error::Tls { .. }), "{error:?}");

@@ -144,8 +144,17 @@ pub(crate) struct Inner {
     stages_end: Mutex<Option<mpsc::Receiver<notes::Note>>>,
     events: mpsc::Sender<Occurrence>,
     events_end: Mutex<Option<mpsc::Receiver<Occurrence>>>,
-    tasks: mpsc::UnboundedSender<Task>,
-    tasks_end: Mutex<Option<mpsc::UnboundedReceiver<Task>>>,
+    tasks: mpsc::UnboundedSender<(TaskThreads, Task)>,
+    tasks_end: Mutex<Option<mpsc::UnboundedReceiver<(TaskThreads, Task)>>>,
+}
+
+/// On which threads a task runs.
+#[derive(Clone, Copy, Debug)]
+enum TaskThreads {
+    /// Those of control and of whatever serves hosts.
+    Shared,
+    /// Those for what is said to addresses that users name.
+    Outward,
 }
 
 impl fmt::Debug for Inner {
@@ -281,14 +290,26 @@ impl Control {
                 biased;
                 Some(error) = failed.recv() => return Err(error),
                 Some(ended) = tasks.next() => ended?,
-                Some(task) = tasks_end.recv() => tasks.push(runtime.spawn(task)),
+                Some((threads, task)) = tasks_end.recv() => tasks.push(match threads {
+                    TaskThreads::Shared => runtime.spawn(task),
+                    TaskThreads::Outward => runtime.spawn_outward(task),
+                }),
             }
         }
     }
 
     /// Has something done beside the steps; ends with the control loop.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if self.inner.tasks.send(Box::pin(task)).is_err() {
+        self.send_task(TaskThreads::Shared, Box::pin(task));
+    }
+
+    /// The same on threads of their own: what is said to a BMC or an origin of images may take all of a thread's time.
+    pub(crate) fn spawn_outward(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.send_task(TaskThreads::Outward, Box::pin(task));
+    }
+
+    fn send_task(&self, threads: TaskThreads, task: Task) {
+        if self.inner.tasks.send((threads, task)).is_err() {
             tracing::debug!("a task came after the control loop ended");
         }
     }

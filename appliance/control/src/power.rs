@@ -11,7 +11,8 @@ use firesteel_bmc::{
     limit::Entered,
 };
 use firesteel_boot::{BootClient, Mac, first_stage};
-use firesteel_facts::Arch;
+use firesteel_dial::Dialer;
+use firesteel_facts::{Arch, shown_url};
 use firesteel_plan::host::{BmcAction, BmcCall, BmcFault, BmcFaultKind, BmcOutcome, BmcSeen, Power};
 use firesteel_resources::{BareMetalHost, bare_metal_host};
 use jiff::{SignedDuration, Timestamp};
@@ -111,8 +112,9 @@ pub trait BmcConsole: Send + Sync + std::fmt::Debug {
 }
 
 /// Real BMCs, each by the protocol that its address names. Clones share how much each BMC was asked lately.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct SchemeDriver {
+    dialer: Dialer,
     lines: Lines,
     /// For IPMI, whose sessions do not ask by a line.
     doors: Doors,
@@ -120,6 +122,12 @@ pub struct SchemeDriver {
 }
 
 impl SchemeDriver {
+    /// Reaches BMCs by this dialer.
+    #[must_use]
+    pub fn new(dialer: Dialer) -> Self {
+        Self { dialer, lines: Lines::default(), doors: Doors::default(), leaves_consoles: false }
+    }
+
     /// Listens to no console.
     #[must_use]
     pub fn without_consoles(self) -> Self {
@@ -145,11 +153,12 @@ impl BmcDriver for SchemeDriver {
             let session: Box<dyn BmcSession> = match address {
                 BmcAddress::Redfish(address) => {
                     let line = self.lines.to(&address.place());
-                    Box::new(Redfish::connect_on(line, address, credentials, tls, Patience::default()).await?)
+                    let patience = Patience::default();
+                    Box::new(Redfish::connect_on(line, &self.dialer, address, credentials, tls, patience).await?)
                 }
                 BmcAddress::Ipmi(ipmi) => {
                     let entered = self.doors.enter(&address.place()).await?;
-                    Box::new(IpmiSession { client: Ipmi::connect(ipmi, credentials).await?, entered })
+                    Box::new(IpmiSession { client: Ipmi::connect(&self.dialer, ipmi, credentials).await?, entered })
                 }
             };
             Ok(session)
@@ -167,7 +176,7 @@ impl BmcDriver for SchemeDriver {
             let BmcAddress::Ipmi(address) = address else {
                 return Ok(Listening::NotOffered { why: "it is not asked for by Redfish".to_owned() });
             };
-            let client = Ipmi::connect(address, credentials).await?;
+            let client = Ipmi::connect(&self.dialer, address, credentials).await?;
             let set = match client.open_console().await {
                 Ok(ConsoleSet::Listening) => return Ok(Listening::To(Box::new(client))),
                 Ok(ConsoleSet::Taken) => Ok(Listening::Taken),
@@ -339,7 +348,7 @@ impl Control {
             }
         }
         let (control, host) = (self.clone(), host.clone());
-        self.spawn(async move {
+        self.spawn_outward(async move {
             let work = control.carry_out(&key, &host, call.action);
             let result = match timeout(&*control.config().runtime, CALL_TIMEOUT, work).await {
                 Some(result) => result,
@@ -469,7 +478,7 @@ impl Control {
         let unsupported = |text: &str| fault(BmcFaultKind::Unsupported, text);
         let bmc = host.spec.usable_bmc().ok_or_else(|| unsupported("the host names no BMC"))?;
         let address = BmcAddress::parse(&bmc.address)
-            .map_err(|error| unsupported(&format!("spec.bmc.address {}: {error}", bmc.address)))?;
+            .map_err(|error| unsupported(&format!("spec.bmc.address {}: {error}", shown_url(&bmc.address))))?;
         let secret = self.inner.secrets.get(&key.namespace, &bmc.credentials_name).await;
         let secret = secret.map_err(|status| fault(BmcFaultKind::Refused, &status.message))?;
         let version = secret.as_ref().map(|secret| secret.metadata.resource_version.clone()).unwrap_or_default();
@@ -539,6 +548,7 @@ fn fault_of(error: &Error) -> BmcFault {
     let kind = match error {
         error if error.may_count_as_login() => BmcFaultKind::Credentials,
         Error::Unreachable { .. }
+        | Error::TargetRefused { .. }
         | Error::Tls { .. }
         | Error::TlsTooOld { .. }
         | Error::TlsFailed { .. }

@@ -30,18 +30,31 @@ pub trait Runtime: Send + Sync {
     fn entropy(&self) -> u128;
     /// Starts a task beside the others.
     fn spawn(&self, task: Task) -> Ending;
+    /// Starts a task that speaks with an address that a user named: it must not take time from the others, however much
+    /// it is sent.
+    fn spawn_outward(&self, task: Task) -> Ending {
+        self.spawn(task)
+    }
 }
 
 /// Tokio's clock and tasks, the system's wall clock and random numbers.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Tokio {
     started: tokio::time::Instant,
+    /// The threads for tasks that speak with addresses that users named, where they have some.
+    outward: Option<tokio::runtime::Handle>,
 }
 
 impl Tokio {
     #[must_use]
     pub fn new() -> Self {
-        Self { started: tokio::time::Instant::now() }
+        Self { started: tokio::time::Instant::now(), outward: None }
+    }
+
+    /// The same with threads of another runtime for outward tasks.
+    #[must_use]
+    pub fn with_outward(self, outward: tokio::runtime::Handle) -> Self {
+        Self { outward: Some(outward), ..self }
     }
 }
 
@@ -70,6 +83,13 @@ impl Runtime for Tokio {
 
     fn spawn(&self, task: Task) -> Ending {
         Box::pin(Spawned(tokio::spawn(task)))
+    }
+
+    fn spawn_outward(&self, task: Task) -> Ending {
+        match &self.outward {
+            Some(outward) => Box::pin(Spawned(outward.spawn(task))),
+            None => self.spawn(task),
+        }
     }
 }
 
@@ -126,6 +146,28 @@ mod tests {
         while Arc::strong_count(&held) > 1 {
             tokio::task::yield_now().await;
         }
+    }
+
+    #[test]
+    fn outward_tasks_run_on_their_own_threads() {
+        let build = |name: &str| {
+            let mut builder = tokio::runtime::Builder::new_multi_thread();
+            builder.worker_threads(1).thread_name(name).enable_all().build().expect("threads")
+        };
+        let (shared, outward) = (build("shared"), build("outward"));
+        let (say, said) = std::sync::mpsc::channel();
+        let runtime = Tokio::new().with_outward(outward.handle().clone());
+        shared.block_on(async {
+            for is_outward in [false, true] {
+                let say = say.clone();
+                let task: Task = Box::pin(async move {
+                    say.send(std::thread::current().name().map(str::to_owned)).expect("heard");
+                });
+                let ending = if is_outward { runtime.spawn_outward(task) } else { runtime.spawn(task) };
+                ending.await.expect("it ends well");
+            }
+        });
+        assert_eq!(said.try_iter().flatten().collect::<Vec<_>>(), ["shared", "outward"]);
     }
 
     #[tokio::test]

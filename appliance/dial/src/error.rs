@@ -44,7 +44,9 @@ pub enum ExchangeError {
 }
 
 impl ExchangeError {
-    pub(crate) fn of(error: hyper::Error) -> Self {
+    /// What ended a connection or a body.
+    #[must_use]
+    pub fn of(error: hyper::Error) -> Self {
         match ExcessBytes::find(&error) {
             Some(excess) => Self::Excess(excess),
             None => Self::Broken { source: error },

@@ -94,7 +94,10 @@ fn redfish_html_answer() {
         let (_fake, origin) = bench.bmc(&json!({"bodies": {SYSTEM: page}}));
         bench.add("c10", &format!("{origin}{SYSTEM}"));
         let error = bench.error("c10");
-        assert!(error.contains("it is HTML, not JSON (content type text/html; title \"Sign in\")"), "{error}");
+        assert!(
+            error.contains("it is HTML, not JSON (content type text/html)") && !error.contains("Sign in"),
+            "{error}"
+        );
         say("redfish-html-answer", "HTML is named", &error);
     });
 }

@@ -3,8 +3,9 @@
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
+use firesteel_dial::{DatagramPace, Dialer};
 use ring::rand::{SecureRandom as _, SystemRandom};
-use tokio::net::{UdpSocket, lookup_host};
+use tokio::net::UdpSocket;
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until};
@@ -24,6 +25,8 @@ use crate::outcome::{BootSet, OnceRead, PowerSent};
 
 /// Between two requests: BMCs that are asked without a pause hang.
 const REQUEST_GAP: Duration = Duration::from_millis(20);
+/// For the addresses of a name.
+const RESOLVED_WITHIN: Duration = Duration::from_secs(10);
 /// How often a session is looked at that nobody uses; below what keeps it alive.
 const LOOK: Duration = Duration::from_secs(5);
 /// For the good-bye to a serial console; the end of its session ends it as well.
@@ -50,13 +53,17 @@ pub struct IpmiClient {
 impl Ipmi {
     /// Opens a session with the privilege that the address asks for.
     ///
-    /// A name is resolved once, and its first address is asked. Takes 15 s where nobody answers, and
-    /// longer only where a BMC stops answering in between.
+    /// A name is resolved once, and the first of its addresses that may be dialled is asked. Takes 15 s where nobody
+    /// answers, and longer only where a BMC stops answering in between.
     ///
     /// # Errors
     /// Who is not there, not 2.0, not known, or has no place left, in words.
-    pub async fn connect(address: &IpmiAddress, credentials: &Credentials) -> Result<IpmiClient, Error> {
-        let socket = socket_to(address).await?;
+    pub async fn connect(
+        dialer: &Dialer,
+        address: &IpmiAddress,
+        credentials: &Credentials,
+    ) -> Result<IpmiClient, Error> {
+        let socket = dialer.connect_datagrams(address.host(), address.port(), RESOLVED_WITHIN).await?;
         let start = Instant::now();
         let mut seed = [0; 32];
         SystemRandom::new()
@@ -64,7 +71,8 @@ impl Ipmi {
             .map_err(|_| Error::Unreachable { detail: "the system gives no random numbers".to_owned() })?;
         let random = Random::from_seed(&seed);
         let engine = Engine::new(credentials, address.privilege(), random, start.elapsed())?;
-        let mut line = Line { socket, engine, start, last_asked: None, trouble: None };
+        let pace = DatagramPace::default();
+        let mut line = Line { socket, engine, start, pace, last_asked: None, trouble: None };
         let opened = match line.next_event().await {
             Event::Opened => Ok(()),
             Event::Failed(error) => Err(error),
@@ -80,18 +88,6 @@ impl Ipmi {
         let keeper = tokio::spawn(keep(Arc::downgrade(&line)));
         Ok(IpmiClient { line, keeper })
     }
-}
-
-async fn socket_to(address: &IpmiAddress) -> Result<UdpSocket, Error> {
-    let unreachable = |detail: &str| Error::Unreachable { detail: plain_text(detail) };
-    let mut found =
-        lookup_host((address.host(), address.port())).await.map_err(|error| unreachable(&error.to_string()))?;
-    let to = found.next().ok_or_else(|| unreachable("its name has no address"))?;
-    let any = if to.is_ipv4() { "0.0.0.0:0" } else { "[::]:0" };
-    let socket = UdpSocket::bind(any).await.map_err(|error| unreachable(&error.to_string()))?;
-    // The kernel then drops what others send.
-    socket.connect(to).await.map_err(|error| unreachable(&error.to_string()))?;
-    Ok(socket)
 }
 
 async fn keep(line: Weak<Mutex<Line>>) {
@@ -111,6 +107,8 @@ struct Line {
     socket: UdpSocket,
     engine: Engine,
     start: Instant,
+    /// How fast datagrams are read.
+    pace: DatagramPace,
     last_asked: Option<Instant>,
     /// What the network last said against it.
     trouble: Option<String>,
@@ -214,6 +212,10 @@ impl Line {
             Ok(Ok(length)) => {
                 self.trouble = None;
                 self.engine.receive(&buffer[..length], now);
+                // Who sends without end is read no faster than anybody may send.
+                if let Some(next) = self.pace.read_at(now) {
+                    sleep_until(self.start + next).await;
+                }
             }
             Ok(Err(error)) => {
                 // "Connection refused" comes by ICMP and may be anybody's: it is told, but not believed.

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use reqwest::Url;
+use firesteel_dial::Dialer;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpStream;
 use tokio::time::timeout;
+use url::Url;
 
 /// One connection, to its answer.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -70,16 +70,16 @@ struct Picked {
 }
 
 /// What the BMC picks of what is too old, in words. `None`: it picks nothing of that, or is not too old.
-pub(super) async fn offer(origin: &Url) -> Option<String> {
+pub(super) async fn offer(dialer: &Dialer, origin: &Url) -> Option<String> {
     let host = origin.host_str()?.trim_matches(['[', ']']).to_owned();
     let port = origin.port_or_known_default()?;
-    if ask(&host, port, OURS).await.is_some() {
+    if ask(dialer, &host, port, OURS).await.is_some() {
         return None;
     }
     let mut suites: Vec<u16> = OLD.iter().map(|(suite, _)| *suite).collect();
     let mut picked: Vec<Picked> = Vec::new();
     while picked.len() < NAMED_MAX
-        && let Some(next) = ask(&host, port, &suites).await
+        && let Some(next) = ask(dialer, &host, port, &suites).await
         && suites.contains(&next.suite)
     {
         suites.retain(|suite| *suite != next.suite);
@@ -102,12 +102,12 @@ fn in_words(picked: &[Picked]) -> Option<String> {
     Some(format!("{version} with the cipher suites {}{more}", names.join(", ")))
 }
 
-async fn ask(host: &str, port: u16, suites: &[u16]) -> Option<Picked> {
+async fn ask(dialer: &Dialer, host: &str, port: u16, suites: &[u16]) -> Option<Picked> {
     let mut random = [0; 32];
     SystemRandom::new().fill(&mut random).ok()?;
     let hello = hello(suites, &random)?;
     let answer = timeout(PATIENCE, async {
-        let mut stream = TcpStream::connect((host, port)).await.ok()?;
+        let mut stream = dialer.connect(host, port, PATIENCE).await.ok()?;
         stream.write_all(&hello).await.ok()?;
         let mut header = [0; 5];
         stream.read_exact(&mut header).await.ok()?;

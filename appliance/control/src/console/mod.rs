@@ -242,7 +242,7 @@ impl Control {
         let begun = self.views().consoles.begin(&key, target);
         let Some((number, orders)) = begun else { return };
         let control = self.clone();
-        self.spawn(async move { control.read_console(key, number, orders).await });
+        self.spawn_outward(async move { control.read_console(key, number, orders).await });
     }
 
     /// Lets go of the consoles at a BMC that has no session left, and waits until they are closed. `false`: there were
