@@ -1,6 +1,9 @@
 //! One HTTP download that survives broken connections: bounded, checked against the lengths that
 //! the server states, resumed by range requests (RFC 9110 sections 13.1.5 and 14.2) only where it is
-//! certain that the bytes are still the same. Knows no image and no file.
+//! certain that the bytes are still the same. Knows no image and no file. No error names more of an address than may be
+//! shown, or anything of a body.
+
+mod client;
 
 use std::{
     io::{self, Read},
@@ -8,16 +11,15 @@ use std::{
 };
 
 use bytes::Bytes;
+use firesteel_facts::shown_url;
 use reqwest::{
-    Client, Response, StatusCode,
-    header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, IF_RANGE, LAST_MODIFIED, RANGE},
+    StatusCode,
+    header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_RANGE, LAST_MODIFIED, RANGE},
 };
 use serde::{Deserialize, Serialize};
 
-/// Redirects that are followed: release pages and mirrors use one to three.
-pub const REDIRECTS_MAX: usize = 5;
-/// How long to wait for a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+use client::Response;
+pub use client::{Cause, Client};
 
 /// Bounds of one download.
 #[derive(Clone, Copy, Debug)]
@@ -45,15 +47,24 @@ impl Default for Limits {
     }
 }
 
+/// Each `url` is shown without its secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum HttpError {
     #[error("{url} is not an http or https address")]
     Address { url: String },
+    #[error("{url} names a user or a password")]
+    UserInformation { url: String },
     #[error("making an HTTP client")]
-    Client { source: reqwest::Error },
+    Client { source: Cause },
+    #[error("{url} is not fetched")]
+    Refused { url: String, source: Cause },
+    #[error("{url} leads elsewhere")]
+    Redirect { url: String, source: Cause },
     #[error("requesting {url}")]
     // Sources do not name the address again.
-    Request { url: String, source: reqwest::Error },
+    Request { url: String, source: Cause },
+    #[error("reading the answer of {url}")]
+    Excess { url: String, source: Cause },
     #[error("{url} answered {status}")]
     Status { url: String, status: StatusCode },
     #[error("{url} is {bytes} bytes long; at most {max} are accepted")]
@@ -65,7 +76,7 @@ pub enum HttpError {
     #[error("{url} did not come to its end within {seconds} s")]
     Slow { url: String, seconds: u64 },
     #[error("{url} broke off at byte {at}")]
-    Broken { url: String, at: u64, source: reqwest::Error },
+    Broken { url: String, at: u64, source: Cause },
     #[error("{url} ended at byte {at} of {expected}")]
     Truncated { url: String, at: u64, expected: u64 },
     #[error("{url} changed during the download: {why}")]
@@ -80,13 +91,24 @@ impl HttpError {
     pub fn help(&self) -> &'static str {
         match self {
             Self::Address { .. } => "give an http or https address",
+            Self::UserInformation { .. } => {
+                "put them into a Secret with the keys username and password in the host's namespace, and name it in the \
+                 host's annotation firesteel.dev/image-login"
+            }
             Self::Client { .. } => "this is a fault of this program or its system's certificates",
+            Self::Refused { .. } => "nothing was asked there",
+            Self::Redirect { .. } => "give the address that it leads to in the end",
+            Self::Excess { .. } => "see what the server sends before and around the file",
             Self::Request { .. }
             | Self::Stalled { .. }
             | Self::Slow { .. }
             | Self::Broken { .. }
             | Self::Truncated { .. } => {
                 "see that the server and the network to it work, and that it sends the whole file"
+            }
+            Self::Status { status: StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN, .. } => {
+                "correct the address, or have the server give the file to the appliance: a login for a host's image is \
+                 in the Secret that the host's annotation firesteel.dev/image-login names"
             }
             Self::Status { status, .. } if status.is_client_error() => {
                 "correct the address, or have the server give the file to the appliance"
@@ -98,28 +120,6 @@ impl HttpError {
             Self::CannotResume { .. } => "give the image's checksum, or use a server that gives strong ETags",
         }
     }
-}
-
-/// A client for images: few redirects, never from https to http, no total time-out.
-///
-/// The process must have installed a rustls crypto provider before.
-pub fn client() -> Result<Client, HttpError> {
-    let policy = reqwest::redirect::Policy::custom(|attempt| {
-        let from_tls = attempt.previous().last().is_some_and(|url| url.scheme() == "https");
-        let scheme = attempt.url().scheme();
-        if attempt.previous().len() > REDIRECTS_MAX {
-            attempt.error("too many redirects")
-        } else if scheme != "https" && (from_tls || scheme != "http") {
-            attempt.error("a redirect away from https, or to something that is not http")
-        } else {
-            attempt.follow()
-        }
-    });
-    Client::builder()
-        .redirect(policy)
-        .connect_timeout(CONNECT_TIMEOUT)
-        .build()
-        .map_err(|source| HttpError::Client { source })
 }
 
 /// What a server calls the bytes that it sends: the same name promises the same bytes.
@@ -163,6 +163,8 @@ impl Validator {
 pub struct Download {
     client: Client,
     url: String,
+    /// The address as people see it.
+    shown: String,
     limits: Limits,
     /// The caller knows the digest of the whole and will check it: any resumption is safe.
     digest_known: bool,
@@ -177,7 +179,7 @@ pub struct Download {
 impl Download {
     /// Prepares a download; nothing is sent yet. `expected_bytes`: the length, where it is known.
     pub fn new(
-        client: Client,
+        client: impl Into<Client>,
         url: &str,
         limits: Limits,
         expected_bytes: Option<u64>,
@@ -185,11 +187,12 @@ impl Download {
     ) -> Result<Self, HttpError> {
         let parsed = reqwest::Url::parse(url).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         if parsed.is_none() {
-            return Err(HttpError::Address { url: url.to_owned() });
+            return Err(HttpError::Address { url: shown_url(url) });
         }
         Ok(Self {
-            client,
+            client: client.into(),
             url: url.to_owned(),
+            shown: shown_url(url),
             limits,
             digest_known,
             response: None,
@@ -256,13 +259,9 @@ impl Download {
                 self.response.insert(response)
             }
         };
-        let next = tokio::time::timeout(self.limits.stall, response.chunk()).await;
-        let (url, at) = (|| self.url.clone(), self.position);
-        let chunk = match next {
-            Err(_) => return Err(HttpError::Stalled { url: url(), at, seconds: self.limits.stall.as_secs() }),
-            Ok(Err(source)) => return Err(HttpError::Broken { url: url(), at, source: source.without_url() }),
-            Ok(Ok(chunk)) => chunk,
-        };
+        let (url, at) = (|| self.shown.clone(), self.position);
+        let next = tokio::time::timeout(self.limits.stall, response.chunk(&self.shown, at)).await;
+        let chunk = next.map_err(|_| HttpError::Stalled { url: url(), at, seconds: self.limits.stall.as_secs() })??;
         match chunk {
             Some(bytes) => {
                 self.position += bytes.len() as u64;
@@ -280,22 +279,19 @@ impl Download {
     }
 
     async fn request(&mut self) -> Result<Response, HttpError> {
-        let mut request = self.client.get(&self.url);
+        let mut headers = HeaderMap::new();
         if self.position > 0 {
-            request = request.header(RANGE, format!("bytes={}-", self.position));
+            headers.insert(RANGE, header_value(&format!("bytes={}-", self.position))?);
             if let Some(validator) = &self.validator {
-                request = request.header(IF_RANGE, validator.if_range());
+                headers.insert(IF_RANGE, header_value(validator.if_range())?);
             }
         }
-        let url = || self.url.clone();
-        let sent = tokio::time::timeout(self.limits.stall, request.send()).await;
-        let response = match sent {
-            Err(_) => {
-                return Err(HttpError::Stalled { url: url(), at: self.position, seconds: self.limits.stall.as_secs() });
-            }
-            Ok(Err(source)) => return Err(HttpError::Request { url: url(), source: source.without_url() }),
-            Ok(Ok(response)) => response,
-        };
+        let bytes_max = self.total_bytes.unwrap_or(self.limits.bytes_max);
+        let asked = self.client.get(&self.url, headers, bytes_max, &self.shown);
+        let sent = tokio::time::timeout(self.limits.stall, asked).await;
+        let seconds = self.limits.stall.as_secs();
+        let stalled = |_| HttpError::Stalled { url: self.shown.clone(), at: self.position, seconds };
+        let response = sent.map_err(stalled)??;
         if self.position > 0 {
             self.check_resumed(&response)?
         } else {
@@ -305,7 +301,7 @@ impl Download {
     }
 
     fn check_first(&mut self, response: &Response) -> Result<(), HttpError> {
-        let url = || self.url.clone();
+        let url = || self.shown.clone();
         if response.status() != StatusCode::OK {
             return Err(HttpError::Status { url: url(), status: response.status() });
         }
@@ -325,13 +321,13 @@ impl Download {
     }
 
     fn check_resumed(&mut self, response: &Response) -> Result<(), HttpError> {
-        let url = self.url.clone();
+        let url = self.shown.clone();
         let changed = |why| HttpError::Changed { url: url.clone(), why };
         match response.status() {
             StatusCode::PARTIAL_CONTENT => {}
             StatusCode::OK => return Err(changed("the server sent the whole again")),
             StatusCode::RANGE_NOT_SATISFIABLE => return Err(changed("it became shorter")),
-            status => return Err(HttpError::Status { url: self.url.clone(), status }),
+            status => return Err(HttpError::Status { url: self.shown.clone(), status }),
         }
         let headers = response.headers();
         match &self.validator {
@@ -366,7 +362,11 @@ impl Download {
             | HttpError::Request { .. } => true,
             HttpError::Status { status, .. } => status.is_server_error() || *status == StatusCode::TOO_MANY_REQUESTS,
             HttpError::Address { .. }
+            | HttpError::UserInformation { .. }
             | HttpError::Client { .. }
+            | HttpError::Refused { .. }
+            | HttpError::Redirect { .. }
+            | HttpError::Excess { .. }
             | HttpError::Slow { .. }
             | HttpError::TooLarge { .. }
             | HttpError::Length { .. }
@@ -377,15 +377,20 @@ impl Download {
             return Err(error);
         }
         if self.position > 0 && self.validator.is_none() && !self.digest_known {
-            return Err(HttpError::CannotResume { url: self.url.clone(), at: self.position });
+            return Err(HttpError::CannotResume { url: self.shown.clone(), at: self.position });
         }
-        tracing::debug!(url = self.url, at = self.position, %error, "trying again");
+        tracing::debug!(url = self.shown, at = self.position, %error, "trying again");
         tokio::time::sleep(self.limits.pause * 2_u32.saturating_pow(self.failures - 1)).await;
         Ok(())
     }
 }
 
-fn number(headers: &HeaderMap, name: &reqwest::header::HeaderName) -> Option<u64> {
+/// What a server sent as a header, or digits: it is one again.
+fn header_value(text: &str) -> Result<HeaderValue, HttpError> {
+    HeaderValue::from_str(text).map_err(|error| HttpError::Client { source: error.into() })
+}
+
+fn number(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
     headers.get(name)?.to_str().ok()?.parse().ok()
 }
 
@@ -409,7 +414,7 @@ pub fn check(bytes: &[u8]) {
         assert!(start < total, "a part that is sent has bytes");
     }
     let mut headers = HeaderMap::new();
-    if let Ok(value) = reqwest::header::HeaderValue::from_bytes(bytes) {
+    if let Ok(value) = HeaderValue::from_bytes(bytes) {
         headers.insert(ETAG, value.clone());
         headers.insert(CONTENT_LENGTH, value);
     }

@@ -59,7 +59,7 @@ impl Control {
                 .await?;
             }
             Effect::Bmc(call) => self.call_bmc(host, call.clone()),
-            Effect::FetchImage { image } => self.fetch_image(image),
+            Effect::FetchImage { image } => self.fetch_image(host, image),
             Effect::IssuePlan { attempt, .. } => {
                 if let Some(view) = self.views().hosts.get(&key)
                     && view.agent.attempt == *attempt

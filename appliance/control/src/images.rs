@@ -2,15 +2,19 @@
 
 use std::{error::Error, future::Future, pin::Pin, sync::Arc};
 
-use firesteel_images::import::{AcquireError, Acquirer, Format, ImageMeta, Request, Stage};
+use firesteel_facts::shown_url;
+use firesteel_images::import::{AcquireError, Acquirer, Format, ImageMeta, Request, Stage, WebLogin};
 use firesteel_plan::host::{ImageSeen, ReadyImage};
 use firesteel_resources::{
-    Image,
-    bare_metal_host::{ChecksumType, ImageFormat},
+    BareMetalHost, Image, Secret,
+    bare_metal_host::{ChecksumType, ImageFormat, annotations::IMAGE_LOGIN},
 };
 use jiff::Timestamp;
 
-use crate::{Control, HostKey, views::ImageKey};
+use crate::{
+    Control, HostKey,
+    views::{ImageKey, LoginSecret},
+};
 
 /// Why an image is not there.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -113,11 +117,14 @@ impl ImageView {
     }
 }
 
-pub(crate) fn key_of(image: &Image) -> ImageKey {
+fn image_key(host: &BareMetalHost, image: &Image) -> ImageKey {
+    let metadata = &host.metadata;
+    let name = metadata.annotation(IMAGE_LOGIN).filter(|name| !name.is_empty());
     ImageKey {
         url: image.url.clone(),
         checksum: image.checksum.clone(),
         checksum_type: image.checksum_type.map(checksum_word).unwrap_or_default().to_owned(),
+        login: name.map(|name| LoginSecret { namespace: metadata.namespace.clone(), name: name.to_owned() }),
     }
 }
 
@@ -131,8 +138,8 @@ fn checksum_word(kind: ChecksumType) -> &'static str {
 }
 
 impl Control {
-    pub(crate) fn image_seen(&self, image: &Image) -> ImageSeen {
-        match self.views().images.get(&key_of(image)) {
+    pub(crate) fn image_seen(&self, host: &BareMetalHost, image: &Image) -> ImageSeen {
+        match self.views().images.get(&image_key(host, image)) {
             None => ImageSeen::Unknown,
             Some(ImageView::Waiting { ahead, moved_at }) => ImageSeen::Waiting { ahead: *ahead, moved_at: *moved_at },
             Some(ImageView::Fetching { done_bytes, total_bytes, progress_at }) => {
@@ -145,9 +152,9 @@ impl Control {
         }
     }
 
-    /// Starts to fetch an image unless it is there or on its way.
-    pub(crate) fn fetch_image(&self, image: &Image) {
-        let key = key_of(image);
+    /// Starts to fetch a host's image unless it is there or on its way.
+    pub(crate) fn fetch_image(&self, host: &BareMetalHost, image: &Image) {
+        let key = image_key(host, image);
         {
             let mut views = self.views();
             let is_there = |view: &ImageView| match view {
@@ -165,9 +172,10 @@ impl Control {
             checksum: image.checksum.clone(),
             checksum_type: key.checksum_type.clone(),
             declared: image.format.and_then(declared),
+            login: None,
         };
         let control = self.clone();
-        self.spawn(async move { control.acquire(key, request).await });
+        self.spawn_outward(async move { control.acquire(key, request).await });
     }
 
     /// Images are gone from the store, by their raw digests: who wants one has it fetched again.
@@ -180,23 +188,28 @@ impl Control {
     }
 
     async fn acquire(&self, key: ImageKey, request: Request) {
-        tracing::info!(url = %key.url, "fetching an image");
+        let url = shown_url(&key.url);
+        tracing::info!(url, "fetching an image");
         let progress = {
             let (control, key) = (self.clone(), key.clone());
             Arc::new(move |stage: Stage| control.image_progress(&key, stage))
         };
-        let view = match self.config().images.acquire(&request, progress).await {
+        let acquired = match self.image_login(key.login.as_ref()).await {
+            Ok(login) => self.config().images.acquire(&Request { login, ..request }, progress).await,
+            Err(fault) => Err(fault),
+        };
+        let view = match acquired {
             Ok(ready) => {
-                tracing::info!(url = %key.url, raw_sha256 = %ready.raw_sha256, "the image is ready");
+                tracing::info!(url, raw_sha256 = %ready.raw_sha256, "the image is ready");
                 ImageView::Ready(ready)
             }
             Err(ImageFault { message, crowded: true, .. }) => {
-                tracing::debug!(url = %key.url, error = %message, "the image is to be asked for again");
+                tracing::debug!(url, error = %message, "the image is to be asked for again");
                 self.views().images.remove(&key);
                 return;
             }
             Err(ImageFault { message, permanent, .. }) => {
-                tracing::warn!(url = %key.url, error = %message, "fetching an image failed");
+                tracing::warn!(url, error = %message, "fetching an image failed");
                 ImageView::Failed { message, permanent, at: self.now() }
             }
         };
@@ -207,6 +220,21 @@ impl Control {
             views.hosts.keys().cloned().collect()
         };
         waiting.iter().for_each(|host| self.inner.queue.wake(host));
+    }
+
+    /// The login for an image, as its Secret has it now. A Secret that is missing may come.
+    async fn image_login(&self, secret: Option<&LoginSecret>) -> Result<Option<WebLogin>, ImageFault> {
+        let Some(LoginSecret { namespace, name }) = secret else { return Ok(None) };
+        let fault = |message: String| ImageFault { message, permanent: false, crowded: false };
+        let read = self.inner.secrets.get(namespace, name).await;
+        let found = read.map_err(|status| fault(format!("could not read the Secret {name}: {}", status.message)))?;
+        match found.as_ref().and_then(Secret::credentials) {
+            Some((username, password)) => Ok(Some(WebLogin { username, password })),
+            None => Err(fault(format!(
+                "the Secret {name}, which the annotation {IMAGE_LOGIN} names, has no username and password or does not \
+                 exist: create it in the host's namespace, or remove the annotation"
+            ))),
+        }
     }
 
     fn image_progress(&self, key: &ImageKey, stage: Stage) {

@@ -62,7 +62,7 @@ impl Control {
         seen.user_data = user_data;
         seen.network_data = network_data;
         if let Some(image) = seen.host.spec.wanted_image() {
-            seen.image = self.image_seen(image);
+            seen.image = self.image_seen(&seen.host, image);
         }
         seen.lineage = self.lineage_seen();
         seen.hardware.clone_from(&journal.hardware);

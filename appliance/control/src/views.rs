@@ -58,12 +58,20 @@ pub(crate) struct Views {
     pub(crate) running: HashSet<(HostKey, &'static str)>,
 }
 
-/// What an image is asked for by: `(url, checksum, checksum type)`.
+/// What an image is asked for by, and as whom: who may not fetch an image is not told that it is here.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct ImageKey {
     pub(crate) url: String,
     pub(crate) checksum: String,
     pub(crate) checksum_type: String,
+    pub(crate) login: Option<LoginSecret>,
+}
+
+/// The Secret with the login for an image.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct LoginSecret {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
 }
 
 /// One host.

@@ -10,6 +10,7 @@
 //!                                                     └─► failed
 //! ```
 
+use firesteel_facts::shown_url;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -348,8 +349,8 @@ pub fn causes(new: &BootImageStream) -> Vec<Cause> {
                 causes.push(Cause::forbidden("spec.source.url", "may not have a user name or password"));
             }
             Ok(("http" | "https", ..)) => {}
-            Ok(_) => causes.push(Cause::invalid("spec.source.url", url, "must be an http or https URL")),
-            Err(why) => causes.push(Cause::invalid("spec.source.url", url, &why)),
+            Ok(_) => causes.push(Cause::invalid("spec.source.url", &shown_url(url), "must be an http or https URL")),
+            Err(why) => causes.push(Cause::invalid("spec.source.url", &shown_url(url), &why)),
         }
     }
     causes

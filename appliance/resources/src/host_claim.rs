@@ -1,5 +1,6 @@
 //! `HostClaim` (metal3.io/v1alpha1): a workload's wish for some host, which it does not name.
 
+use firesteel_facts::{has_user_information, shown_url};
 use serde_json::Value;
 
 use crate::{
@@ -130,9 +131,12 @@ fn expression_causes(path: &str, expression: &Value, causes: &mut Vec<Cause>) {
 fn image(image: &Value, causes: &mut Vec<Cause>) {
     let Some(url) = image["url"].as_str() else { return };
     if let Err(why) = url::upstream(url) {
-        causes.push(Cause::invalid("spec.image.url", url, &why));
+        causes.push(Cause::invalid("spec.image.url", &shown_url(url), &why));
     }
     let checksum = image["checksum"].as_str().unwrap_or_default();
+    if has_user_information(checksum) {
+        causes.push(Cause::forbidden("spec.image.checksum", "may not have a user name or password"));
+    }
     if url.starts_with("oci://") {
         if !checksum.is_empty() {
             causes.push(Cause::forbidden("spec.image.checksum", "must be empty for OCI images, which have their own"));

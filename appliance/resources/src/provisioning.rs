@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 
+use firesteel_facts::shown_url;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -255,16 +256,16 @@ impl ProvisioningSpec {
             return;
         }
         let Some(rest) = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://")) else {
-            causes.push(Cause::invalid(path, url, "must be an http or https URL"));
+            causes.push(Cause::invalid(path, &shown_url(url), "must be an http or https URL"));
             return;
         };
         let (location, query) = rest.split_once('?').unwrap_or((rest, ""));
         let digest = query.split('&').find_map(|pair| pair.strip_prefix("sha256=")).unwrap_or_default();
         if digest.len() != 64 || !digest.bytes().all(|byte| byte.is_ascii_hexdigit()) {
-            causes.push(Cause::invalid(path, url, "needs a query ?sha256= with 64 hexadecimal digits"));
+            causes.push(Cause::invalid(path, &shown_url(url), "needs a query ?sha256= with 64 hexadecimal digits"));
         }
         if !location.ends_with(".qcow2.gz") && !location.ends_with(".qcow2.xz") {
-            causes.push(Cause::invalid(path, url, "must end in .qcow2.gz or .qcow2.xz"));
+            causes.push(Cause::invalid(path, &shown_url(url), "must end in .qcow2.gz or .qcow2.xz"));
         }
     }
 

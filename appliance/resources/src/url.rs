@@ -1,5 +1,7 @@
 //! As much of URLs as rules of several kinds need.
 
+use firesteel_facts::has_user_information;
+
 /// What upstream takes for images of any kind. The appliance itself fetches by fewer.
 const UPSTREAM_SCHEMES: [&str; 5] = ["http", "https", "ftp", "gopher", "oci"];
 
@@ -17,9 +19,13 @@ pub(crate) fn parts(text: &str) -> Result<(&str, &str, &str), String> {
     if !legal || host.is_empty() { Err(not_one()) } else { Ok((scheme, host, path)) }
 }
 
-/// Whether upstream takes it as the URL of an image.
+/// Whether upstream takes it as the URL of an image. A user or a password in it is refused, which upstream takes: what
+/// stands in a spec is shown to everybody who may read it.
 pub(crate) fn upstream(text: &str) -> Result<(), String> {
     let (scheme, ..) = parts(text)?;
+    if has_user_information(text) {
+        return Err("may not have a user name or password".to_owned());
+    }
     if UPSTREAM_SCHEMES.iter().any(|known| known.eq_ignore_ascii_case(scheme)) {
         Ok(())
     } else {
@@ -39,6 +45,7 @@ mod tests {
             assert!(parts(bad).is_err(), "{bad}");
         }
         assert_eq!(upstream("oci://a/b"), Ok(()));
+        assert_eq!(upstream("http://me:secret@a/b"), Err("may not have a user name or password".to_owned()));
         assert_eq!(upstream("file://a/b"), Err("invalid scheme in URL, \"file\" not allowed".to_owned()));
     }
 }

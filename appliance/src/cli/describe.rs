@@ -7,6 +7,7 @@ mod hardware;
 mod stranger;
 
 use anyhow::bail;
+use firesteel_facts::shown_url;
 use firesteel_plan::{HostMemory, disk::Method, host::CleanedNote};
 use firesteel_resources::{
     BareMetalHost, HostGroup, HostJournal,
@@ -133,7 +134,7 @@ pub fn render(host: &BareMetalHost, journal: &HostJournal, now: Timestamp, width
         page.field("BMC", &bmc.address);
     }
     if let Some(image) = &host.spec.image {
-        page.field("Image", &image.url);
+        page.field("Image", &shown_url(&image.url));
     }
     if let Some(progress) = &journal.status.progress {
         let amount = if progress.total_bytes > 0 {

@@ -9,6 +9,9 @@ use std::{
     sync::Arc,
 };
 
+use firesteel_dial::{WebClient, WebLogin};
+use firesteel_facts::shown_url;
+
 use super::{
     bounds::ImportBounds,
     checksum::{Checksum, ChecksumError, FILE_BYTES_MAX},
@@ -23,7 +26,7 @@ use super::{
 };
 use crate::{
     digest::Sha256,
-    http::{self, Download, HttpError, Limits},
+    http::{Client, Download, HttpError, Limits},
 };
 
 /// What to get; the fields of an image as an owner writes them.
@@ -36,6 +39,8 @@ pub struct Request {
     /// `md5`, `sha256`, `sha512`, `auto` or empty.
     pub checksum_type: String,
     pub declared: Option<Format>,
+    /// For the origins of image and checksum.
+    pub login: Option<WebLogin>,
 }
 
 /// Where an acquisition is.
@@ -62,6 +67,7 @@ pub enum Stage {
     },
 }
 
+/// Each `url` is shown without its secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum AcquireError {
     #[error("{url} is neither http, https nor file")]
@@ -111,7 +117,7 @@ impl AcquireError {
     }
 
     fn of_fetch(error: FetchError, url: &str) -> Self {
-        let import = |source| Self::Import { url: url.to_owned(), source: Box::new(source) };
+        let import = |source| Self::Import { url: shown_url(url), source: Box::new(source) };
         match error {
             FetchError::Http(error) => error.into(),
             FetchError::Store(error) => error.into(),
@@ -119,7 +125,7 @@ impl AcquireError {
                 import(ImportError::Checksum { expected: expected.into(), found: found.into() })
             }
             // Without keys no signature is looked at, and who meets a busy file goes another way.
-            FetchError::Signature(_) | FetchError::Busy | FetchError::Ended => Self::Ended { url: url.to_owned() },
+            FetchError::Signature(_) | FetchError::Busy | FetchError::Ended => Self::Ended { url: shown_url(url) },
         }
     }
 
@@ -164,7 +170,7 @@ pub(super) fn chain(error: &dyn std::error::Error) -> String {
 #[derive(Clone, Debug)]
 pub struct Acquirer {
     pub(super) importer: Importer,
-    pub(super) client: reqwest::Client,
+    pub(super) client: Client,
     pub(super) limits: Limits,
     local_root: Option<PathBuf>,
     /// Clones share them.
@@ -172,16 +178,16 @@ pub struct Acquirer {
 }
 
 impl Acquirer {
-    /// `local_root`: the only folder that `file://` addresses may point into.
-    pub fn new(store: ImageStore, local_root: Option<&Path>) -> Result<Self, AcquireError> {
-        install_crypto_provider();
-        Ok(Self {
+    /// `local_root`: the only folder that `file://` addresses may point into. `web` fetches all others.
+    #[must_use]
+    pub fn new(store: ImageStore, local_root: Option<&Path>, web: WebClient) -> Self {
+        Self {
             importer: Importer::new(store),
-            client: http::client()?,
+            client: web.into(),
             limits: Limits::default(),
             local_root: local_root.map(Path::to_path_buf),
             lanes: Lanes::default(),
-        })
+        }
     }
 
     /// The same with other bounds.
@@ -226,7 +232,7 @@ impl Acquirer {
             }
             "http" | "https" => {
                 if let Some(sha256) = sha256 {
-                    match self.fetch(&request.url, sha256).run(&progress).await {
+                    match self.fetch(request, sha256).run(&progress).await {
                         Ok(fetched) => {
                             drop(pass);
                             return self.import_partial(fetched.partial, origin, progress, false).await;
@@ -244,7 +250,7 @@ impl Acquirer {
                 drop(spooled);
                 image
             }
-            _ => Err(AcquireError::Scheme { url: request.url.clone() }),
+            _ => Err(AcquireError::Scheme { url: shown_url(&request.url) }),
         }
     }
 
@@ -261,18 +267,23 @@ impl Acquirer {
         if !matches!(scheme(text), "http" | "https") {
             return Ok(Some(Checksum::parse(text, &request.checksum_type)?));
         }
-        let bytes = fetch_small(&self.client, self.limits, text, FILE_BYTES_MAX).await?;
-        let content = String::from_utf8(bytes).map_err(|_| AcquireError::ChecksumFile { url: text.to_owned() })?;
+        let bytes = fetch_small(&self.client_for(request), self.limits, text, FILE_BYTES_MAX).await?;
+        let content = String::from_utf8(bytes).map_err(|_| AcquireError::ChecksumFile { url: shown_url(text) })?;
         let name = file_name(&request.url);
         Ok(Some(Checksum::find(&content, &name, &request.checksum_type)?))
     }
 
-    fn fetch(&self, url: &str, sha256: Sha256) -> Fetch {
+    /// With the request's login.
+    fn client_for(&self, request: &Request) -> Client {
+        self.client.clone().with_login(request.login.clone())
+    }
+
+    fn fetch(&self, request: &Request, sha256: Sha256) -> Fetch {
         Fetch {
             store: self.store().clone(),
-            client: self.client.clone(),
+            client: self.client_for(request),
             limits: self.limits,
-            url: url.to_owned(),
+            url: request.url.clone(),
             sha256,
             signature: None,
             // Nobody may come again for a host's image, and its owner was told that nothing stays.
@@ -309,7 +320,7 @@ impl Acquirer {
         digest_known: bool,
         progress: &(dyn Fn(Stage) + Send + Sync),
     ) -> Result<tempfile::NamedTempFile, AcquireError> {
-        let mut download = Download::new(self.client.clone(), &request.url, self.limits, None, digest_known)?;
+        let mut download = Download::new(self.client_for(request), &request.url, self.limits, None, digest_known)?;
         let spooled = self.store().incoming()?;
         let mut spool = Sparing::new(spooled.as_file());
         while let Some(bytes) = download.next().await? {
@@ -328,7 +339,7 @@ impl Acquirer {
         progress: Arc<dyn Fn(Stage) + Send + Sync>,
     ) -> Result<StoredImage, AcquireError> {
         let importer = self.importer.clone();
-        let url = origin.url.clone();
+        let url = shown_url(&origin.url);
         let source_bytes = file.metadata().map_or(0, |found| found.len());
         let pass = self.lanes.imports.enter(waiting(&progress, source_bytes)).await;
         // The work goes on where nobody waits for it any more, and so does its turn.
@@ -354,12 +365,4 @@ fn scheme(url: &str) -> &str {
 fn file_name(url: &str) -> String {
     let path = reqwest::Url::parse(url).map(|url| url.path().to_owned()).unwrap_or_default();
     path.rsplit('/').next().unwrap_or_default().to_owned()
-}
-
-/// The process usually has one already; then it stays.
-fn install_crypto_provider() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Lost only to another thread that installs one at the same moment.
-        drop(rustls::crypto::ring::default_provider().install_default());
-    }
 }

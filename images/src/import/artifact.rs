@@ -11,6 +11,8 @@
 
 use std::{fs::File, io, path::PathBuf, sync::Arc, time::SystemTime};
 
+use firesteel_facts::shown_url;
+
 use super::{
     acquire::{AcquireError, Acquirer, chain, waiting},
     fetch::{Fetch, FetchError, Fetched, SignatureCheck, Tell, fetch_small},
@@ -95,6 +97,7 @@ pub struct Acquired {
     pub is_seen_here: bool,
 }
 
+/// Each `url` is shown without its secrets.
 #[derive(Debug, thiserror::Error)]
 pub enum ArtifactError {
     #[error("{url} is being downloaded already")]
@@ -182,7 +185,7 @@ impl ArtifactError {
     }
 
     fn of_fetch(error: FetchError, url: &str) -> Self {
-        let url = url.to_owned();
+        let url = shown_url(url);
         match error {
             FetchError::Busy => Self::Busy { url },
             FetchError::Http(source) => Self::Http { source },
@@ -239,7 +242,7 @@ impl Acquirer {
                     kept
                 };
                 let kept = tokio::task::spawn_blocking(task).await;
-                Stored::File(kept.map_err(|_| ArtifactError::Ended { url: url.clone() })??)
+                Stored::File(kept.map_err(|_| ArtifactError::Ended { url: shown_url(url) })??)
             }
         };
         Ok(Acquired { stored, signature, is_seen_here: true })
@@ -328,13 +331,13 @@ fn keep_file(
             // It has the digest that it must have, so it will not expand another time either.
             Err(error) => {
                 partial.remove()?;
-                let import = AcquireError::Import { url: wanted.url.clone(), source: Box::new(error) };
+                let import = AcquireError::Import { url: shown_url(&wanted.url), source: Box::new(error) };
                 return Err(ArtifactError::Import(import));
             }
         };
         if found != expected {
             partial.remove()?;
-            return Err(ArtifactError::Uncompressed { url: wanted.url.clone(), expected, found });
+            return Err(ArtifactError::Uncompressed { url: shown_url(&wanted.url), expected, found });
         }
     }
     let bytes = partial.bytes();
@@ -357,7 +360,7 @@ fn of_import(error: AcquireError, url: &str) -> ArtifactError {
     if let AcquireError::Import { source, .. } = &error
         && let ImportError::Uncompressed { expected, found } = **source
     {
-        return ArtifactError::Uncompressed { url: url.to_owned(), expected, found };
+        return ArtifactError::Uncompressed { url: shown_url(url), expected, found };
     }
     ArtifactError::Import(error)
 }

@@ -62,6 +62,9 @@ pub enum ChecksumError {
     Type(String),
     #[error("{0:?} is no checksum: expected 32 (md5), 64 (sha256) or 128 (sha512) hexadecimal digits")]
     Text(String),
+    /// What it holds is not told: its address may lead to anything that the appliance reaches.
+    #[error("the checksum file holds no checksum of 32 (md5), 64 (sha256) or 128 (sha512) hexadecimal digits")]
+    File,
     #[error("the checksum has {found} hexadecimal digits, but {algorithm} has {expected}")]
     Length { algorithm: Algorithm, expected: usize, found: usize },
     #[error("the checksum file has no line for {name}")]
@@ -126,7 +129,13 @@ impl Checksum {
         }
         let mut alone = lines();
         match (alone.next(), alone.next()) {
-            (Some(line), None) if !line.contains(char::is_whitespace) => Self::parse(line, kind),
+            (Some(line), None) if !line.contains(char::is_whitespace) => {
+                Self::parse(line, kind).map_err(|error| match error {
+                    // A prefix of the line is not the type that its owner gave.
+                    ChecksumError::Text(_) | ChecksumError::Type(_) => ChecksumError::File,
+                    other => other,
+                })
+            }
             _ => Err(ChecksumError::NoLine { name: name.to_owned() }),
         }
     }

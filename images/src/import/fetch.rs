@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use firesteel_facts::shown_url;
+
 use super::{
     acquire::Stage,
     partial::Partial,
@@ -17,7 +19,7 @@ use super::{
 };
 use crate::{
     digest::{Hasher, Sha256},
-    http::{Download, HttpError, Limits},
+    http::{Client, Download, HttpError, Limits},
     openpgp::{Keyring, SignatureError, Signed, Verifier},
 };
 
@@ -42,7 +44,7 @@ pub(crate) struct SignatureCheck {
 #[derive(Clone, Debug)]
 pub(crate) struct Fetch {
     pub(crate) store: ImageStore,
-    pub(crate) client: reqwest::Client,
+    pub(crate) client: Client,
     pub(crate) limits: Limits,
     pub(crate) url: String,
     pub(crate) sha256: Sha256,
@@ -111,7 +113,7 @@ impl Fetch {
                     Err(error) => return Err(removed(partial, error).await),
                 },
                 Err(FetchError::Http(HttpError::Changed { why, .. })) if restarts < RESTARTS_MAX => {
-                    tracing::info!(url = self.url, why, "the file changed: downloading it anew");
+                    tracing::info!(url = shown_url(&self.url), why, "the file changed: downloading it anew");
                 }
                 Err(error) if is_hopeless(&error) || !keeps_parts => return Err(removed(partial, error).await),
                 Err(error) => return Err(error),
@@ -241,7 +243,7 @@ async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) 
 
 /// A small file as it is.
 pub(crate) async fn fetch_small(
-    client: &reqwest::Client,
+    client: &Client,
     limits: Limits,
     url: &str,
     bytes_max: usize,
@@ -257,5 +259,5 @@ pub(crate) async fn fetch_small(
     };
     let within = limits.stall * SMALL_STALLS;
     let in_time = tokio::time::timeout(within, whole).await;
-    in_time.unwrap_or_else(|_| Err(HttpError::Slow { url: url.to_owned(), seconds: within.as_secs() }))
+    in_time.unwrap_or_else(|_| Err(HttpError::Slow { url: shown_url(url), seconds: within.as_secs() }))
 }

@@ -6,6 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use firesteel_facts::shown_url;
+
 #[derive(Debug, thiserror::Error)]
 pub enum LocalError {
     #[error("{url}: the appliance has no folder for local images")]
@@ -24,7 +26,7 @@ pub enum LocalError {
 
 /// Opens the file of a `file://` address. Links are followed first and judged by where they lead.
 pub(super) fn open(url: &str, root: Option<&Path>) -> Result<File, LocalError> {
-    let own = || url.to_owned();
+    let own = || shown_url(url);
     let root = root.ok_or_else(|| LocalError::NoFolder { url: own() })?;
     let root = root.canonicalize().map_err(|source| LocalError::Find { url: own(), source })?;
     let path = reqwest::Url::parse(url)

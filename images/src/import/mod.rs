@@ -33,6 +33,8 @@ pub(crate) mod spare;
 mod store;
 mod work;
 
+pub use firesteel_dial::{WebClient, WebLogin};
+
 pub use acquire::{AcquireError, Acquirer, Request, Stage};
 pub use artifact::{Acquired, ArtifactError, SignatureState, Stored, Wanted};
 pub use bounds::{ALLOCATED_BYTES_MAX, BoundExceeded, ImportBounds, ImportCost, RAW_BYTES_MAX, SOURCE_BYTES_MAX};

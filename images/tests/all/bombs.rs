@@ -19,7 +19,10 @@ use firesteel_images::{
     },
 };
 
-use crate::{artifacts::names, disks::gpt_image};
+use crate::{
+    artifacts::{names, web},
+    disks::gpt_image,
+};
 
 const MIB: u64 = 1 << 20;
 const CLUSTER: usize = 64 << 10;
@@ -147,7 +150,7 @@ async fn two_are_imported_at_a_time_and_the_others_are_told_that_they_wait() {
     let dir = tempfile::tempdir().unwrap();
     let barrier = Arc::new(Barrier::default());
     let store = ImageStore::open(&dir.path().join("store")).unwrap();
-    let acquirer = Acquirer::new(store, Some(dir.path())).unwrap();
+    let acquirer = Acquirer::new(store, Some(dir.path()), web());
     let mut tasks = Vec::new();
     for index in 0..IMAGES {
         let path = dir.path().join(format!("{index}.raw"));

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use firesteel_facts::shown_url;
 use firesteel_plan::{
     group::{HostSeen, Reason, Stage, Why},
     policy::Entry,
@@ -92,7 +93,7 @@ impl Given {
 pub(super) fn seen(name: &str, place: &Place, is_fought: bool, own: &Given, all: &Given) -> HostSeen {
     let find = |image: &Image| own.find(image).or_else(|| all.find(image)).cloned();
     let foreign = |image: &Image| {
-        let why = format!("it has an image that no group gave it: {}", image.url);
+        let why = format!("it has an image that no group gave it: {}", shown_url(&image.url));
         Stage::Foreign(Why::new(Reason::OwnImage, why))
     };
     let stage = match &place.stand {

@@ -1,5 +1,6 @@
 //! What is worth an event, of what changed in a group's status. Pure.
 
+use firesteel_facts::shown_url;
 use firesteel_resources::{
     condition::{ConditionStatus, find_condition},
     host_group::{CanaryState, DEGRADED, HostGroupStatus, ImageReference},
@@ -52,7 +53,7 @@ pub(super) fn changes(before: &HostGroupStatus, after: &HostGroupStatus) -> Vec<
 
 /// For people.
 pub(crate) fn name(image: &ImageReference) -> String {
-    if image.stream.is_empty() { image.url.clone() } else { format!("{} of {}", image.release, image.stream) }
+    if image.stream.is_empty() { shown_url(&image.url) } else { format!("{} of {}", image.release, image.stream) }
 }
 
 #[cfg(test)]

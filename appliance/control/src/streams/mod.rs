@@ -235,7 +235,7 @@ impl Streams {
             before.wake.end();
         }
         let follower = Follower::new(self.clone(), name, uid, wake);
-        Some(self.inner.config.runtime.spawn(Box::pin(async move { follower.run().await })))
+        Some(self.inner.config.runtime.spawn_outward(Box::pin(async move { follower.run().await })))
     }
 
     fn wake(&self, is_concerned: impl Fn(&Followed) -> bool) {

@@ -1,5 +1,6 @@
 //! Which image the group's spec asks for.
 
+use firesteel_facts::shown_url;
 use firesteel_resources::host_group::{HostGroupStatus, ImageReference, Track};
 
 use super::{Seen, history::POLICY};
@@ -105,5 +106,5 @@ pub(super) fn is_withdrawn(seen: &Seen<'_>, image: &ImageReference) -> bool {
 
 /// For people.
 pub(super) fn name(image: &ImageReference) -> String {
-    if image.stream.is_empty() { image.url.clone() } else { format!("{} of {}", image.release, image.stream) }
+    if image.stream.is_empty() { shown_url(&image.url) } else { format!("{} of {}", image.release, image.stream) }
 }

@@ -1,6 +1,7 @@
 //! What must be right before anything is destroyed: the image is here and has its checksum, the
 //! user data is a config that Ignition takes, and one disk is named. None of it touches the host.
 
+use firesteel_facts::shown_url;
 use firesteel_resources::{Image, RootDeviceHints, bare_metal_host::ErrorType};
 
 use crate::{
@@ -36,16 +37,17 @@ pub(super) fn fetch_again(turn: &mut Turn<'_>) {
 /// The image in the store, or why it is not there.
 pub(super) fn image(turn: &mut Turn<'_>, wanted: &Image) -> Result<ReadyImage, Reason> {
     let poll = turn.limits().secret_retry;
+    let url = shown_url(&wanted.url);
     match turn.seen.image.clone() {
         ImageSeen::Ready(image) => Ok(image),
         ImageSeen::Unknown => {
             turn.effect(Effect::FetchImage { image: wanted.clone() });
             turn.deadline(later(turn.now, turn.limits().image_stall));
-            Err(turn.stay(poll, format!("fetching the image {}", wanted.url)))
+            Err(turn.stay(poll, format!("fetching the image {url}")))
         }
         ImageSeen::Waiting { ahead, moved_at } => {
             let stall = turn.limits().image_queue;
-            let text = format!("waiting to fetch the image {}: {ahead} other images come before it", wanted.url);
+            let text = format!("waiting to fetch the image {url}: {ahead} other images come before it");
             let still = turn.now.duration_since(moved_at);
             if still > stall {
                 turn.deadline(later(turn.now, stall));
@@ -57,7 +59,7 @@ pub(super) fn image(turn: &mut Turn<'_>, wanted: &Image) -> Result<ReadyImage, R
         ImageSeen::Fetching { done_bytes, total_bytes, progress_at } => {
             let stall = turn.limits().image_stall;
             let of = total_bytes.map(|total| format!(" of {}", size_text(total))).unwrap_or_default();
-            let text = format!("fetching the image {}: {}{of}", wanted.url, size_text(done_bytes));
+            let text = format!("fetching the image {url}: {}{of}", size_text(done_bytes));
             let still = turn.now.duration_since(progress_at);
             if still > stall {
                 turn.deadline(later(turn.now, stall));
@@ -68,20 +70,20 @@ pub(super) fn image(turn: &mut Turn<'_>, wanted: &Image) -> Result<ReadyImage, R
         }
         ImageSeen::Failed { .. } if turn.requests.retry => {
             turn.deadline(later(turn.now, turn.limits().image_stall));
-            Err(turn.stay(poll, format!("fetching the image {} again", wanted.url)))
+            Err(turn.stay(poll, format!("fetching the image {url} again")))
         }
         ImageSeen::Failed { message, permanent: true, .. } => {
-            Err(turn.stuck(KIND, format!("the image {} cannot be used: {message}", wanted.url)))
+            Err(turn.stuck(KIND, format!("the image {url} cannot be used: {message}")))
         }
         ImageSeen::Failed { message, permanent: false, at } => {
             let counted = turn.memory.failure.as_ref().is_some_and(|failure| failure.kind == KIND && failure.at >= at);
             if !counted {
-                return Err(turn.fail(KIND, format!("the image {} could not be fetched: {message}", wanted.url)));
+                return Err(turn.fail(KIND, format!("the image {url} could not be fetched: {message}")));
             }
             turn.may_try()?;
             turn.effect(Effect::FetchImage { image: wanted.clone() });
             turn.deadline(later(turn.now, turn.limits().image_stall));
-            Err(turn.stay(poll, format!("fetching the image {} again", wanted.url)))
+            Err(turn.stay(poll, format!("fetching the image {url} again")))
         }
     }
 }

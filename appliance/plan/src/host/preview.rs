@@ -1,6 +1,7 @@
 //! The dry run: what the next installation and the next cleaning would do to each disk of a host, as it looks
 //! now, by the same choices that the real ones make. Nothing is done.
 
+use firesteel_facts::shown_url;
 use firesteel_resources::{
     BareMetalHost, HardwareRecord,
     bare_metal_host::{annotations, cleaning::Method, requests},
@@ -95,7 +96,7 @@ impl Ahead<'_> {
         let hints = self.host.spec.root_device_hints.clone().unwrap_or_default();
         let mut outlook = Outlook { what: "installation".to_owned(), ..Outlook::default() };
         match self.host.spec.wanted_image() {
-            Some(image) => outlook.note = format!("image {}", image.url),
+            Some(image) => outlook.note = format!("image {}", shown_url(&image.url)),
             None => outlook.note = "no image is wanted".to_owned(),
         }
         let chosen = match select_disk(&hints, &self.record.disks) {

@@ -98,7 +98,7 @@ fn ipmi(rest: &str) -> Result<(), String> {
     if ["OPERATOR", "ADMINISTRATOR"].iter().any(|known| known.eq_ignore_ascii_case(level)) {
         Ok(())
     } else {
-        Err(format!("has the parameter {query:?}: only privilegelevel=OPERATOR and =ADMINISTRATOR are known"))
+        Err("has a parameter that is not known: only privilegelevel=OPERATOR and =ADMINISTRATOR are".to_owned())
     }
 }
 
@@ -147,7 +147,9 @@ fn authority(text: &str) -> Result<(), String> {
         return Err("names no host".to_owned());
     }
     if text.contains('@') {
-        return Err("holds a login: put it into the Secret that credentialsName names".to_owned());
+        return Err("holds a login, which is shown to everybody who may read the host: put it into the Secret that \
+                    credentialsName names"
+            .to_owned());
     }
     let (host, port) = match text.strip_prefix('[') {
         Some(inner) => {

@@ -69,6 +69,10 @@ pub const OVERRIDE_GUARD: &str = "firesteel.dev/override-guard";
 pub const HAND_OFF: &str = "firesteel.dev/hand-off";
 pub const HAND_OFF_WORDS: [&str; 5] = ["auto", "boot-partition", "kernel-arguments", "config-drive", "no-cloud"];
 
+/// The Secret in the host's namespace with `username` and `password`, by which the host's image and its checksum file
+/// are fetched (Basic authentication).
+pub const IMAGE_LOGIN: &str = "firesteel.dev/image-login";
+
 /// All requests of one host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Requests {
@@ -191,6 +195,7 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
             HAND_OFF if !HAND_OFF_WORDS.contains(&value.as_str()) => {
                 Some(format!("must be one of {}", HAND_OFF_WORDS.join(", ")))
             }
+            IMAGE_LOGIN if !is_secret_name(value) => Some("must be the name of a Secret in this namespace".to_owned()),
             BOOT_ADDRESS if value != ANY_ADDRESS => Some(format!("must be {ANY_ADDRESS}")),
             SETTLE if !names_claimant(value) => {
                 Some(format!("must be {NO_CLAIMANT}, or the key of an agent: 64 hexadecimal digits"))
@@ -208,6 +213,16 @@ pub fn causes(meta: &ObjectMeta, inspection_disabled: bool) -> Vec<Cause> {
         causes.extend(reboot_cause(key, value));
     }
     causes
+}
+
+/// As Kubernetes has it for objects: DNS labels with dots between them.
+fn is_secret_name(value: &str) -> bool {
+    let is_label = |label: &str| {
+        let bytes = label.as_bytes();
+        bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+            && [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(u8::is_ascii_alphanumeric))
+    };
+    value.len() <= 253 && value.split('.').all(is_label)
 }
 
 fn names_claimant(value: &str) -> bool {
@@ -334,6 +349,9 @@ mod tests {
         assert_eq!(causes(&meta(&[(INSPECT, "whatever")]), false).len(), 1);
         assert_eq!(causes(&meta(&[(BOOT_ADDRESS, "any")]), false), []);
         assert_eq!(causes(&meta(&[(BOOT_ADDRESS, "10.0.0.1")]), false).len(), 1);
+        for (value, wrong) in [("mirror-login", 0), ("a.b", 0), ("", 1), ("other/login", 1), ("me:secret", 1)] {
+            assert_eq!(causes(&meta(&[(IMAGE_LOGIN, value)]), false).len(), wrong, "{value}");
+        }
         for (value, wrong) in [(NO_CLAIMANT, 0), (&*"ab".repeat(32), 0), ("both", 1), ("abcd", 1)] {
             assert_eq!(causes(&meta(&[(SETTLE, value)]), false).len(), wrong, "{value}");
         }

@@ -5,6 +5,12 @@
 //! its service, and nothing beside it; a
 //! reference to a Secret has a name, a deploy method too. Wider: a disk may be named by its link in
 //! `/dev/disk/by-id`, and `externallyProvisioned` may be switched on as long as nothing was done to a disk.
+//!
+//! No message quotes what may be a secret in a URL: who is refused is not alone in reading it. A URL may have no user
+//! information, which upstream takes: what stands in a spec is shown to everybody who may read it, and goes into backups
+//! unsealed.
+
+use firesteel_facts::{has_user_information, shown_url};
 
 use crate::{
     bare_metal_host::{
@@ -30,7 +36,7 @@ pub fn causes(new: &BareMetalHost, old: Option<&BareMetalHost>) -> Vec<Cause> {
     bmc(new, &mut causes);
     boot_mac(spec, &mut causes);
     if let Some(wanted) = &spec.image {
-        image(wanted, &mut causes);
+        image(wanted, old.and_then(|old| old.spec.image.as_ref()), &mut causes);
     }
     if let Some(wanted) = &spec.raid {
         raid(wanted, spec, &mut causes);
@@ -124,7 +130,7 @@ fn bmc(host: &BareMetalHost, causes: &mut Vec<Cause>) {
         return;
     }
     match address::check(address) {
-        Err(why) => causes.push(Cause::invalid("spec.bmc.address", address, &why)),
+        Err(why) => causes.push(Cause::invalid("spec.bmc.address", &shown_url(address), &why)),
         Ok(()) => driver(host, address, causes),
     }
 }
@@ -195,13 +201,30 @@ fn boot_mac(spec: &BareMetalHostSpec, causes: &mut Vec<Cause>) {
     }
 }
 
-pub(crate) fn image(image: &Image, causes: &mut Vec<Cause>) {
+/// What is said of an image's address with a login in it.
+const LOGIN_IN_URL: &str = "may not hold a user or a password, which everybody sees who may read the object: put them \
+                            into a Secret with the keys username and password in the host's namespace, and name it in \
+                            the host's annotation firesteel.dev/image-login";
+
+/// An address that was stored before the rule stays as long as it is not changed: a host that has it can be retried,
+/// moved and deleted.
+fn refuse_login(field: &str, text: &str, old: Option<&str>, causes: &mut Vec<Cause>) {
+    if has_user_information(text) && old != Some(text) {
+        causes.push(Cause::forbidden(field, LOGIN_IN_URL));
+    }
+}
+
+/// Judges the image of a host, which may have had an `old` one.
+pub(crate) fn image(image: &Image, old: Option<&Image>, causes: &mut Vec<Cause>) {
+    refuse_login("spec.image.url", &image.url, old.map(|old| old.url.as_str()), causes);
+    refuse_login("spec.image.checksum", &image.checksum, old.map(|old| old.checksum.as_str()), causes);
+    let shown = shown_url(&image.url);
     let scheme = image.url.split_once("://").map(|(scheme, _)| scheme.to_ascii_lowercase()).unwrap_or_default();
     if !IMAGE_SCHEMES.contains(&scheme.as_str()) {
         let why = format!("must start with one of {}", IMAGE_SCHEMES.map(|scheme| format!("{scheme}://")).join(", "));
-        causes.push(Cause::invalid("spec.image.url", &image.url, &why));
+        causes.push(Cause::invalid("spec.image.url", &shown, &why));
     } else if image.url.contains(char::is_whitespace) || image.url.len() == scheme.len() + 3 {
-        causes.push(Cause::invalid("spec.image.url", &image.url, "is no URL"));
+        causes.push(Cause::invalid("spec.image.url", &shown, "is no URL"));
     }
     match image.format {
         None | Some(ImageFormat::Raw | ImageFormat::Qcow2) => {}
@@ -234,7 +257,7 @@ fn checksum(image: &Image, causes: &mut Vec<Cause>) {
     if !hexadecimal || !fits {
         let why = "must be a URL, or hexadecimal digits: 32 for md5, 64 for sha256, 128 for sha512, \
                    and as many as checksumType says";
-        causes.push(Cause::invalid("spec.image.checksum", &image.checksum, why));
+        causes.push(Cause::invalid("spec.image.checksum", &shown_url(&image.checksum), why));
     }
 }
 

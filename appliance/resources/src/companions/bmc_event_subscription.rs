@@ -1,5 +1,6 @@
 //! `BMCEventSubscription` (metal3.io/v1alpha1): events of a BMC that are sent somewhere.
 
+use firesteel_facts::shown_url;
 use serde_json::Value;
 
 use crate::{
@@ -51,10 +52,10 @@ fn causes(new: &Value) -> Vec<Cause> {
         causes.push(Cause::required("spec.destination", "the URL that events are sent to"));
     } else {
         match url::parts(destination) {
-            Err(why) => causes.push(Cause::invalid("spec.destination", destination, &why)),
+            Err(why) => causes.push(Cause::invalid("spec.destination", &shown_url(destination), &why)),
             Ok((_, _, path)) if !path.starts_with('/') => {
                 let why = "hostname-only destination must have a trailing slash";
-                causes.push(Cause::invalid("spec.destination", destination, why));
+                causes.push(Cause::invalid("spec.destination", &shown_url(destination), why));
             }
             Ok(_) => {}
         }

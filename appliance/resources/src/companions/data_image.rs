@@ -1,5 +1,7 @@
 //! `DataImage` (metal3.io/v1alpha1): a virtual CD for a host. Named as its host.
 
+use firesteel_facts::shown_url;
+
 use crate::{
     cause::Cause,
     condition,
@@ -12,8 +14,9 @@ pub const KIND: Kind = Kind {
     has_status: true,
     about: "A virtual CD for the host of the same name.",
     rules: |new, _| {
-        let text = new["spec"]["url"].as_str();
-        Verdict::of(text.and_then(|text| Some(Cause::invalid("spec.url", text, &url::upstream(text).err()?))))
+        let text = new["spec"]["url"].as_str().unwrap_or_default();
+        let why = new["spec"]["url"].as_str().and_then(|text| url::upstream(text).err());
+        Verdict::of(why.map(|why| Cause::invalid("spec.url", &shown_url(text), &why)))
     },
     without_controller: Some("no virtual media is attached to hosts"),
     ..Kind::new(METAL3, V1ALPHA1, "DataImage", "dataimages", "dataimage", &SHAPE)

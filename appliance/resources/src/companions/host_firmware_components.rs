@@ -1,6 +1,7 @@
 //! `HostFirmwareComponents` (metal3.io/v1alpha1): which firmware a host has, and which it is to get.
 //! Named as its host.
 
+use firesteel_facts::shown_url;
 use serde_json::Value;
 
 use crate::{
@@ -52,7 +53,7 @@ fn causes(new: &Value) -> Vec<Cause> {
     let urls = updates.map(|(index, update)| (index, update["url"].as_str().unwrap_or_default()));
     urls.filter_map(|(index, text)| {
         let why = url::upstream(text).err()?;
-        Some(Cause::invalid(&format!("spec.updates[{index}].url"), text, &why))
+        Some(Cause::invalid(&format!("spec.updates[{index}].url"), &shown_url(text), &why))
     })
     .collect()
 }

@@ -52,7 +52,7 @@ pub const KIND: Kind = Kind {
         AGE,
     ],
     about: "Hosts that are installed alike: which image they get, and how a new one is rolled out.",
-    rules: |new, old| typed(new, old, |new: &HostGroup, _| Verdict { causes: causes(new), unacted: unacted(new) }),
+    rules: |new, old| typed(new, old, |new: &HostGroup, old| Verdict { causes: causes(new, old), unacted: unacted(new) }),
     ..Kind::new(FIRESTEEL, V1ALPHA1, "HostGroup", "hostgroups", "hostgroup", &shape::SHAPE)
 };
 
@@ -276,9 +276,9 @@ pub struct SkippedHost {
     pub message: String,
 }
 
-/// What is wrong with a group.
+/// What is wrong with a new group, or with a change of `old`.
 #[must_use]
-pub fn causes(new: &HostGroup) -> Vec<Cause> {
+pub fn causes(new: &HostGroup, old: Option<&HostGroup>) -> Vec<Cause> {
     let spec = &new.spec;
     let mut causes = Vec::new();
     if spec.selector.is_empty() {
@@ -288,7 +288,7 @@ pub fn causes(new: &HostGroup) -> Vec<Cause> {
     if let Err(why) = spec.selector.check() {
         causes.push(Cause::invalid("spec.selector", &spec.selector.to_string(), &why));
     }
-    image_causes(&spec.image, &mut causes);
+    image_causes(&spec.image, old.map(|old| &old.spec.image), &mut causes);
     let rollout = &spec.rollout;
     if rollout.mode == RolloutMode::All && rollout.canaries.is_some() {
         causes.push(Cause::forbidden("spec.rollout.canaries", "only mode canary has canaries"));
@@ -296,7 +296,7 @@ pub fn causes(new: &HostGroup) -> Vec<Cause> {
     causes
 }
 
-fn image_causes(image: &GroupImage, causes: &mut Vec<Cause>) {
+fn image_causes(image: &GroupImage, old: Option<&GroupImage>, causes: &mut Vec<Cause>) {
     const OWN: &str = "an image of one's own is of no stream";
     match (image.stream.is_empty(), image.url.is_empty()) {
         (true, true) => causes.push(Cause::required("spec.image", "a stream, or a url with its checksum")),
@@ -319,8 +319,12 @@ fn image_causes(image: &GroupImage, causes: &mut Vec<Cause>) {
         }
         (true, false) => {
             // As a host's own image is judged.
-            let own = Image { url: image.url.clone(), checksum: image.checksum.clone(), ..Image::default() };
-            host_rules::image(&own, causes);
+            let as_own = |image: &GroupImage| Image {
+                url: image.url.clone(),
+                checksum: image.checksum.clone(),
+                ..Image::default()
+            };
+            host_rules::image(&as_own(image), old.map(as_own).as_ref(), causes);
             for (field, value) in [("release", &image.release), ("digest", &image.digest)] {
                 if !value.is_empty() {
                     causes.push(Cause::forbidden(&format!("spec.image.{field}"), OWN));

@@ -1,5 +1,6 @@
 //! `firesteel describe hostgroup NAME`: which image the group's hosts get, how its rollout stands, what it had.
 
+use firesteel_facts::shown_url;
 use firesteel_resources::{
     BareMetalHost, HostGroup,
     host_group::{CanaryState, ImageReference, RolloutMode},
@@ -16,7 +17,8 @@ pub(super) fn render(group: &HostGroup, hosts: &[BareMetalHost], now: Timestamp,
     page.field("Name", &group.metadata.name);
     page.field("Hosts", &spec.selector.to_string());
     page.field("Pool", &spec.pool);
-    let follows = if spec.image.url.is_empty() { &spec.image.stream } else { &spec.image.url };
+    let own = shown_url(&spec.image.url);
+    let follows = if own.is_empty() { &spec.image.stream } else { &own };
     let pin = [&spec.image.release, &spec.image.digest].into_iter().find(|pin| !pin.is_empty());
     page.field("Follows", &pin.map_or_else(|| follows.clone(), |pin| format!("{follows}, pinned to {pin}")));
     if let Some(restore) = &spec.restore {
@@ -39,7 +41,7 @@ pub(super) fn render(group: &HostGroup, hosts: &[BareMetalHost], now: Timestamp,
 fn image(image: Option<&ImageReference>) -> String {
     match image {
         None => String::new(),
-        Some(image) if image.stream.is_empty() => image.url.clone(),
+        Some(image) if image.stream.is_empty() => shown_url(&image.url),
         Some(image) => format!("{} of {}", image.release, image.stream),
     }
 }
@@ -74,7 +76,7 @@ fn members(page: &mut Page, group: &HostGroup, hosts: &[BareMetalHost]) {
         let known = group.status.history.iter().rev().map(|entry| &entry.image);
         let of_canary = group.status.canary.iter().map(|canary| &canary.image);
         let found = of_canary.chain(known).find(|known| known.digest == image.checksum);
-        Some(found.map_or_else(|| image.url.clone(), |found| self::image(Some(found))))
+        Some(found.map_or_else(|| shown_url(&image.url), |found| self::image(Some(found))))
     };
     let rows: Vec<Vec<String>> = members
         .map(|host| {

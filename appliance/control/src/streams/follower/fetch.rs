@@ -5,6 +5,7 @@ use std::{
     time::Duration,
 };
 
+use firesteel_facts::shown_url;
 use firesteel_images::import::Stage;
 use firesteel_resources::boot_image_stream::Artifact;
 
@@ -66,7 +67,8 @@ impl Follower {
                 Err(error) => tracing::warn!(%error, "making room"),
             }
         }
-        tracing::info!(stream = self.name, release, url = wanted.url, "fetching");
+        let url = shown_url(&wanted.url);
+        tracing::info!(stream = self.name, release, url, "fetching");
         let stage: Arc<Mutex<Option<Stage>>> = Arc::default();
         let heard = Arc::clone(&stage);
         let tell: Tell = Arc::new(move |stage| *lock(&heard) = Some(stage));
@@ -81,10 +83,10 @@ impl Follower {
                 let mut memory = self.memory();
                 memory.troubles.room = None;
                 if memory.terms(release, sha256) == terms {
-                    tracing::info!(stream = self.name, release, url = wanted.url, "fetched and verified");
+                    tracing::info!(stream = self.name, release, url, "fetched and verified");
                     memory.found(release, sha256, &found);
                 } else {
-                    tracing::info!(stream = self.name, release, url = wanted.url, "fetched, and to be judged anew");
+                    tracing::info!(stream = self.name, release, url, "fetched, and to be judged anew");
                     memory.put_back(release, sha256);
                 }
             }
