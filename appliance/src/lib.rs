@@ -14,3 +14,4 @@ pub mod net;
 pub mod privacy;
 pub mod serve;
 pub mod text_file;
+pub mod way_out;

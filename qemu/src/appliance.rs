@@ -236,6 +236,8 @@ fn spawn(config: &ApplianceConfig) -> io::Result<Child> {
         .arg(&config.loaders)
         // The machines have a serial port and no screen.
         .args(["--console", "ttyS0"])
+        // Its BMCs are on this machine, each at an address of its own.
+        .args(["--allow-target", crate::bmc::ADDRESSES])
         .stdin(Stdio::null())
         .stdout(log.try_clone()?)
         .stderr(log)

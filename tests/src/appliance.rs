@@ -21,6 +21,9 @@ use crate::fake_clock::WrongBy;
 /// Only a process that hangs takes so long to start.
 const PATIENCE: Duration = Duration::from_secs(120);
 
+/// Where tests have their BMCs and origins: on this machine, which is refused by itself.
+pub const ALLOW_LOOPBACK: [&str; 2] = ["--allow-target", "127.0.0.0/8"];
+
 /// How far revisions go on when a backup is restored, at least.
 const RESTORED: u64 = 1_000_000;
 
@@ -42,7 +45,7 @@ impl Appliance {
 
     /// The same with more flags.
     pub fn start_with(program: impl AsRef<Path>, arguments: &[&str]) -> Self {
-        let arguments = [&["--api-only"], arguments].concat();
+        let arguments = [&["--api-only"], ALLOW_LOOPBACK.as_slice(), arguments].concat();
         Self::start_whole(program, "127.0.0.1:0", &arguments, tempfile::tempdir().unwrap())
     }
 

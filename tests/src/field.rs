@@ -23,7 +23,7 @@ use nix::sched::{CloneFlags, setns, unshare};
 use nix::sys::socket::{setsockopt, sockopt};
 use socket2::{Domain, Socket, Type};
 
-use crate::appliance::Appliance;
+use crate::appliance::{ALLOW_LOOPBACK, Appliance};
 use crate::network::{ADDRESS, BOOT_FILES, Dhcp, PROVISIONING, ProvisionedNetwork, SMALL, ip, prepare_for};
 
 const PATIENCE: Duration = Duration::from_secs(300);
@@ -65,7 +65,8 @@ impl Drop for FieldDisk {
     }
 }
 
-/// Runs a test with such an appliance, in namespaces that end with it. `program` is the command.
+/// Runs a test with such an appliance, in namespaces that end with it. `program` is the command. BMCs and origins may be
+/// on loopback.
 pub fn with_field(program: &'static str, dhcp: Dhcp, test: impl FnOnce(&mut Field) + Send + 'static) {
     with_field_and(program, dhcp, &[], test);
 }
@@ -80,7 +81,17 @@ pub fn with_field_and(
     with_setting(program, FieldSetting { flags, ..FieldSetting::of(dhcp) }, test);
 }
 
-/// The same on this network.
+/// The same with an appliance that is started with these flags, and lets nothing be dialled by itself.
+pub fn with_field_that(
+    program: &'static str,
+    dhcp: Dhcp,
+    flags: &'static [&'static str],
+    test: impl FnOnce(&mut Field) + Send + 'static,
+) {
+    with_setting(program, FieldSetting { flags, allowed: &[], ..FieldSetting::of(dhcp) }, test);
+}
+
+/// The same as [`with_field`] on this network.
 pub fn with_network(
     program: &'static str,
     dhcp: Dhcp,
@@ -90,7 +101,7 @@ pub fn with_network(
     with_setting(program, FieldSetting { network, ..FieldSetting::of(dhcp) }, test);
 }
 
-/// The same with a disk of so many MiB for the data folder.
+/// The same as [`with_field`] with a disk of so many MiB for the data folder.
 pub fn with_small_disk(program: &'static str, mib: u32, test: impl FnOnce(&mut Field) + Send + 'static) {
     with_setting(program, FieldSetting { disk_mib: Some(mib), ..FieldSetting::of(Dhcp::Managed) }, test);
 }
@@ -99,13 +110,15 @@ pub fn with_small_disk(program: &'static str, mib: u32, test: impl FnOnce(&mut F
 struct FieldSetting {
     dhcp: Dhcp,
     network: ProvisionedNetwork,
+    /// Flags of the appliance: what may be dialled, and others.
+    allowed: &'static [&'static str],
     flags: &'static [&'static str],
     disk_mib: Option<u32>,
 }
 
 impl FieldSetting {
     fn of(dhcp: Dhcp) -> Self {
-        Self { dhcp, network: SMALL, flags: &[], disk_mib: None }
+        Self { dhcp, network: SMALL, allowed: &ALLOW_LOOPBACK, flags: &[], disk_mib: None }
     }
 }
 
@@ -149,7 +162,7 @@ impl Field {
         ip(&format!("address add 10.77.0.2/{} dev c0", setting.network.prefix_length));
         ip("link set c0 up");
         setns(&near, CloneFlags::CLONE_NEWNET).unwrap();
-        let arguments = [arguments.concat().as_slice(), setting.flags].concat();
+        let arguments = [arguments.concat().as_slice(), setting.allowed, setting.flags].concat();
         let appliance = Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder);
         Self { _disk: disk, appliance, machines }
     }

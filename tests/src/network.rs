@@ -8,7 +8,7 @@ use nix::sched::{CloneFlags, unshare};
 use ring::digest::{SHA256, digest};
 use serde_json::json;
 
-use crate::appliance::Appliance;
+use crate::appliance::{ALLOW_LOOPBACK, Appliance};
 
 /// The appliance's, on the interface `s0`.
 pub const ADDRESS: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -45,8 +45,9 @@ pub fn with_appliance(program: &'static str, test: impl FnOnce(Appliance) + Send
         }
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path(), Dhcp::Managed);
-        let arguments =
+        let files =
             ["--interface", "s0", "--provisioning", PROVISIONING, "--boot-files", BOOT_FILES, "--loaders", BOOT_FILES];
+        let arguments = [files.as_slice(), &ALLOW_LOOPBACK].concat();
         test(Appliance::start_whole(program, &format!("{ADDRESS}:6443"), &arguments, folder));
     });
     thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));

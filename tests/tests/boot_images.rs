@@ -15,6 +15,7 @@ use firesteel_control::{
 use firesteel_images::import::{Request, Stage};
 use firesteel_kube::{Core, Objects, Part};
 use firesteel_store::{GroupResource, Key, Memory, Op, Store};
+use firesteel_tests::dialing::dialer;
 use jiff::Timestamp;
 use ring::{hmac, signature::Ed25519KeyPair};
 use serde_json::{Value, json};
@@ -37,7 +38,7 @@ fn control(core: &Core) -> Control {
         clock: StoreClock::new(core, runtime.clone(), Timestamp::UNIX_EPOCH),
         runtime,
         images: Arc::new(NoImages),
-        bmc: Arc::new(SchemeDriver::default()),
+        bmc: Arc::new(SchemeDriver::new(dialer())),
         endpoints: Endpoints { address: [10, 0, 0, 1].into(), http_port: 8080, agent_port: 8443 },
         asker_rule: AskerRule::FirstAsker,
         boot_files: ServedBootFiles {

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use firesteel_bmc::ipmi::fake::FakeIpmi;
 use firesteel_bmc::ipmi::{ConsoleSet, Ipmi, IpmiAddress, IpmiClient, fru};
 use firesteel_bmc::{BootMode, BootSet, Credentials, Error, PowerAction, PowerSent, PowerState, Target};
-use firesteel_dial::{Dialer, Targets};
+use firesteel_tests::dialing::dialer;
 use tokio::net::UdpSocket;
 
 /// Starting takes a moment, and on a busy machine many.
@@ -26,11 +26,6 @@ const START_MAX: Duration = Duration::from_secs(120);
 
 fn credentials() -> Credentials {
     Credentials { username: "admin".into(), password: "correct-horse".into() }
-}
-
-/// Dials what is here, as a lab lets it.
-fn dialer() -> Dialer {
-    Dialer::new(Targets::allowing(["127.0.0.0/8".parse().unwrap()]))
 }
 
 fn has(program: &str) -> bool {

@@ -19,7 +19,7 @@ use firesteel_bmc::{
     Address, BootMode, BootSet, Client, Credentials, Error, MediaSet, Patience, PowerAction, PowerSet, PowerState,
     Redfish, Target, Tls,
 };
-use firesteel_dial::{Dialer, Targets};
+use firesteel_tests::dialing::dialer;
 
 const PYTHON: &str = "python-bmc-peers";
 const EMULATOR: &str = "import sys; from sushy_tools.emulator.main import main; sys.exit(main())";
@@ -100,11 +100,6 @@ impl Emulator {
     async fn connect(&self, system: &str) -> Client {
         login(&self.address("redfish", system), "correct horse").await.unwrap()
     }
-}
-
-/// Dials what is here, as a lab lets it.
-fn dialer() -> Dialer {
-    Dialer::new(Targets::allowing(["127.0.0.0/8".parse().unwrap()]))
 }
 
 async fn login(address: &Address, password: &str) -> Result<Client, Error> {

@@ -168,7 +168,7 @@ fn clocks_that_are_wrong_by_years_do_not_matter() {
 fn nothing_is_downloaded_from_a_server_that_nobody_vouches_for() {
     drop(rustls::crypto::ring::default_provider().install_default());
     let appliance = Appliance::start();
-    let client = firesteel_images::http::client().unwrap();
+    let client = reqwest::Client::builder().no_proxy().build().unwrap();
     let limits = Limits { attempts_max: 1, ..Limits::default() };
     let url = format!("https://{}/disk.raw", appliance.address);
     let mut download = Download::new(client, &url, limits, None, true).unwrap();

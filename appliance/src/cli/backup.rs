@@ -19,6 +19,9 @@ use crate::backup::{
     serve::BACKUP_PATH,
 };
 
+/// No appliance has so much in its database: what sends more is none.
+const BACKUP_BYTES_MAX: u64 = 64 << 30;
+
 /// # Errors
 /// When the appliance does not give a backup, or it cannot be written; then there is no file.
 pub(crate) async fn fetch(client: &Client, file: &Path) -> anyhow::Result<()> {
@@ -64,8 +67,14 @@ async fn fetch_into(client: &Client, partial: &Path) -> anyhow::Result<Header> {
     let mut out =
         OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(partial).with_context(writing)?;
     let mut chunks = pin!(chunks);
+    let mut fetched_bytes = 0;
     while let Some(chunk) = chunks.next().await {
         let chunk = chunk.context("fetching the backup")?;
+        fetched_bytes += chunk.len() as u64;
+        anyhow::ensure!(
+            fetched_bytes <= BACKUP_BYTES_MAX,
+            "the backup has no end: check the address in the kubeconfig"
+        );
         out.write_all(&chunk).with_context(writing)?;
         bar.inc(chunk.len() as u64);
     }

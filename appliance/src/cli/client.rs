@@ -16,6 +16,12 @@ use crate::text_file::{self, TEXT_FILE_BYTES_MAX};
 
 /// Longest line of a watch: one object, whose size the server bounds to 3 MiB.
 const LINE_BYTES_MAX: usize = 8 << 20;
+/// Longest answer that is read whole: the list of all objects of a kind. A fleet of 5,000 hosts has 150 MB.
+const ANSWER_BYTES_MAX: usize = 512 << 20;
+/// Longest refusal; the server's own have some kilobytes.
+const REFUSAL_BYTES_MAX: usize = 1 << 20;
+/// From a request to the head of its answer. What takes the server long begins its answer early.
+const HEAD_TIMEOUT: Duration = Duration::from_mins(5);
 /// How long the appliance may take to answer a call's TCP and TLS; as kubectl has it for TCP.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -180,7 +186,11 @@ impl Client {
     }
 
     async fn answered(&self, request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
-        let response = request.send().await.with_context(|| format!("asking the appliance at {}", self.server))?;
+        let sent = tokio::time::timeout(HEAD_TIMEOUT, request.send()).await;
+        let sent = sent.map_err(|_| {
+            anyhow::anyhow!("{} does not answer within {} s: see its log", self.server, HEAD_TIMEOUT.as_secs())
+        })?;
+        let response = sent.with_context(|| format!("asking the appliance at {}", self.server))?;
         for warning in response.headers().get_all("warning") {
             if let Ok(text) = warning.to_str() {
                 let text = text.strip_prefix("299 - ").unwrap_or(text);
@@ -191,7 +201,8 @@ impl Client {
             return Ok(response);
         }
         let code = response.status();
-        let body = response.bytes().await.unwrap_or_default();
+        // Without it the status alone is told.
+        let body = bounded(response, REFUSAL_BYTES_MAX).await.unwrap_or_default();
         let message = serde_json::from_slice::<Value>(&body)
             .ok()
             .and_then(|status| status.get("message").and_then(Value::as_str).map(str::to_owned))
@@ -203,7 +214,7 @@ impl Client {
     /// When the appliance does not answer, or refuses.
     pub async fn get(&self, path: &str) -> anyhow::Result<Value> {
         let response = self.send(Method::GET, path, None).await?;
-        response.json().await.context("reading the appliance's answer")
+        json(response).await
     }
 
     /// Like [`Client::get`], as the table that the appliance makes of it: `columnDefinitions` and `rows` with their `cells`.
@@ -213,7 +224,7 @@ impl Client {
     pub(crate) async fn get_table(&self, path: &str) -> anyhow::Result<Value> {
         const TABLE: &str = "application/json;as=Table;v=v1;g=meta.k8s.io";
         let request = self.request(Method::GET, path, None).header("accept", TABLE);
-        self.answered(request).await?.json().await.context("reading the appliance's answer")
+        json(self.answered(request).await?).await
     }
 
     /// Like [`Client::get`], with `None` for what does not exist.
@@ -232,7 +243,7 @@ impl Client {
     /// When the appliance does not answer, or refuses.
     pub async fn create(&self, path: &str, object: &Value) -> anyhow::Result<Value> {
         let response = self.send(Method::POST, path, Some(("application/json", serde_json::to_vec(object)?))).await?;
-        response.json().await.context("reading the appliance's answer")
+        json(response).await
     }
 
     /// JSON merge patch (RFC 7386).
@@ -242,14 +253,14 @@ impl Client {
     pub async fn merge_patch(&self, path: &str, patch: &Value) -> anyhow::Result<Value> {
         let body = ("application/merge-patch+json", serde_json::to_vec(patch)?);
         let response = self.send(Method::PATCH, path, Some(body)).await?;
-        response.json().await.context("reading the appliance's answer")
+        json(response).await
     }
 
     /// # Errors
     /// When the appliance does not answer, or refuses.
     pub async fn delete(&self, path: &str) -> anyhow::Result<Value> {
         let response = self.send(Method::DELETE, path, None).await?;
-        response.json().await.context("reading the appliance's answer")
+        json(response).await
     }
 
     /// An answer that is taken as it comes: its length, where it is known, and its bytes.
@@ -273,6 +284,27 @@ impl Client {
         let response = self.send(Method::GET, &format!("{path}{separator}watch=true"), None).await?;
         Ok(lines(response.bytes_stream()))
     }
+}
+
+async fn json(response: reqwest::Response) -> anyhow::Result<Value> {
+    let body = bounded(response, ANSWER_BYTES_MAX).await?;
+    serde_json::from_slice(&body).context("reading the appliance's answer")
+}
+
+/// A whole body, as long as it is not longer than any that the appliance sends.
+async fn bounded(mut response: reqwest::Response, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
+    let mut body = Vec::new();
+    while let Some(chunk) = response.chunk().await.context("reading the appliance's answer")? {
+        if body.len() + chunk.len() > bytes_max {
+            bail!(
+                "the server's answer has more than {} MiB, which no answer of an appliance has: check the address in \
+                 the kubeconfig, or ask for one namespace at a time",
+                bytes_max >> 20
+            );
+        }
+        body.extend_from_slice(&chunk);
+    }
+    Ok(body)
 }
 
 /// The HTTP status behind an error of this module.
@@ -328,4 +360,34 @@ fn lines(
             }
         }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "tests")]
+    use tokio::{
+        io::{AsyncReadExt as _, AsyncWriteExt as _},
+        net::TcpListener,
+    };
+
+    use super::*;
+
+    /// A server that sends more than was asked for filled the memory of whoever asked.
+    #[tokio::test]
+    async fn an_answer_without_end_is_cut_off() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let server = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+            while stream.write_all(&[b' '; 4096]).await.is_ok() {}
+        });
+        let client = reqwest::Client::builder().no_proxy().build().unwrap();
+        let response = client.get(format!("http://{address}/")).send().await.unwrap();
+        let error = bounded(response, 1 << 20).await.unwrap_err().to_string();
+        assert!(error.contains("more than 1 MiB"), "{error}");
+        server.await.unwrap();
+    }
 }

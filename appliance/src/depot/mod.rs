@@ -25,7 +25,8 @@ use firesteel_images::{
     catalogue::DOCUMENT_BYTES_MAX,
     collect::Item,
     import::{
-        Acquired, Acquirer, ArtifactError, ImageMeta, ImageStore, Request, Stage, Stored, Wanted, without_secrets,
+        Acquired, Acquirer, ArtifactError, ImageMeta, ImageStore, Request, Stage, Stored, Wanted, WebClient,
+        without_secrets,
     },
 };
 
@@ -40,13 +41,13 @@ pub struct OwnDepot {
 }
 
 impl OwnDepot {
-    /// `data`: the data folder.
+    /// `data`: the data folder. `web` fetches what is not there.
     ///
     /// # Errors
     /// When its folders cannot be opened.
-    pub fn open(data: &Path) -> anyhow::Result<Self> {
+    pub fn open(data: &Path, web: WebClient) -> anyhow::Result<Self> {
         let images = ImageStore::open(&data.join("images")).context("opening the image store")?;
-        let acquirer = Acquirer::new(images, Some(&data.join("import"))).context("preparing image downloads")?;
+        let acquirer = Acquirer::new(images, Some(&data.join("import")), web);
         Ok(Self::new(acquirer, StreamFolder::open(&data.join("streams"))?))
     }
 

@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::Context as _;
 use firesteel_boot::{AskerRule, Endpoints, KernelArguments, Sealer, ServedBootFiles};
-use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, StoreClock, runtime::Tokio};
+use firesteel_control::{Config, ConfigSettings, Control, Images, SchemeDriver, StoreClock};
 use firesteel_kube::{Core, logs::Logs};
 use firesteel_resources::NetworkMode;
 use jiff::SignedDuration;
@@ -34,7 +34,11 @@ use crate::http::{
     known,
     server::{CONNECTIONS, Patience, Server},
 };
-use crate::{metrics::Metrics, net::tftp::HostsAt};
+use crate::{
+    metrics::Metrics,
+    net::tftp::HostsAt,
+    way_out::{WayOut, datagram_listeners},
+};
 
 /// Bound and ready; no machine is answered yet.
 #[derive(Debug)]
@@ -65,7 +69,7 @@ impl Machines {
         settings: &Settings,
         data: &DataDir,
         (core, clock): (&Core, &StoreClock),
-        (pki, streams): (&Pki, &FollowedStreams),
+        (pki, streams, way_out): (&Pki, &FollowedStreams, &WayOut),
     ) -> anyhow::Result<Self> {
         let endpoints =
             Endpoints { address: network.address, http_port: settings.http_port, agent_port: settings.agent_port };
@@ -84,7 +88,7 @@ impl Machines {
             (core, clock),
             pki,
             (endpoints, &files, kept.as_ref()),
-            streams.for_hosts(),
+            (streams.for_hosts(), way_out),
         )?)
         .map_err(|status| anyhow::anyhow!(status.message))?;
         let asked = control.clone();
@@ -180,6 +184,16 @@ async fn config_listeners(endpoints: Endpoints, settings: &Settings) -> anyhow::
     Ok(bound)
 }
 
+/// Where this process listens: nothing that a user names is connected to there.
+pub(super) fn own_listeners(network: &Served, settings: &Settings, api: SocketAddr) -> Vec<SocketAddr> {
+    let named = settings.config_host.as_deref().and_then(config_address);
+    let addresses = [IpAddr::V4(network.address)].into_iter().chain(named);
+    let config_ports = [Some(settings.config_port), settings.config_plain_port].into_iter().flatten();
+    let ports: Vec<u16> = [settings.http_port, settings.agent_port].into_iter().chain(config_ports).collect();
+    let of_ports = addresses.flat_map(|address| ports.iter().map(move |port| SocketAddr::from((address, *port))));
+    of_ports.chain([api]).chain(datagram_listeners()).collect()
+}
+
 /// The address that stubs name; none where it is a name.
 pub(super) fn config_address(host: &str) -> Option<IpAddr> {
     host.trim_start_matches('[').trim_end_matches(']').parse().ok()
@@ -211,7 +225,7 @@ fn control_config(
     (core, clock): (&Core, &StoreClock),
     pki: &Pki,
     (endpoints, files, kept): (Endpoints, &BootFiles, Option<&KeptBootFiles>),
-    images: Arc<dyn Images>,
+    (images, way_out): (Arc<dyn Images>, &WayOut),
 ) -> anyhow::Result<Config> {
     let consoles = settings.console.iter().map(|console| format!("console={console}"));
     let kernel_arguments = KernelArguments::new(consoles).context("--console")?;
@@ -219,11 +233,11 @@ fn control_config(
     if let Some(path) = &settings.bmc_ca {
         bmc_tls.authorities = certificates(path)?;
     }
-    let drivers = SchemeDriver::default();
+    let drivers = SchemeDriver::new(way_out.dialer().clone());
     let drivers = if settings.no_bmc_consoles { drivers.without_consoles() } else { drivers };
     Ok(Config {
         core: core.clone(),
-        runtime: Arc::new(Tokio::new()),
+        runtime: Arc::new(way_out.runtime()),
         clock: clock.clone(),
         images,
         bmc: Arc::new(drivers),

@@ -50,6 +50,7 @@ use crate::{
     http::{operators::Operators, own::Own},
     metrics::Metrics,
     privacy,
+    way_out::WayOut,
 };
 use api::ApiListener;
 use at_rest::KeyFile;
@@ -93,12 +94,13 @@ pub async fn run(settings: Settings) -> anyhow::Result<()> {
     metrics.with_clock(&clock);
     let own = Own::new(core.store(), Arc::clone(&key_file), audit, backups, &receipt_key).with_clock(clock.clone());
     let mut tasks = JoinSet::new();
-    if settings.api_only {
-        serve_alone(&mut tasks, &settings, &data, &core, (own, metrics)).await?;
+    // Its threads live until the end.
+    let _way_out = if settings.api_only {
         tasks.spawn(follow_clock(clock));
+        serve_alone(&mut tasks, &settings, &data, &core, (own, metrics)).await?
     } else {
-        serve_machines(&mut tasks, &settings, &data, (&core, &clock), (own, metrics)).await?;
-    }
+        serve_machines(&mut tasks, &settings, &data, (&core, &clock), (own, metrics)).await?
+    };
     upkeep::spawn(&mut tasks, &core, key_file);
     room::spawn(&mut tasks, &core, room);
     until_signal(tasks).await
@@ -111,17 +113,18 @@ async fn serve_alone(
     data: &DataDir,
     core: &Core,
     (own, metrics): (Own, Metrics),
-) -> anyhow::Result<()> {
+) -> anyhow::Result<WayOut> {
     let names = Names { addresses: Vec::new(), names: Vec::new() };
     let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
     let address = api.address()?;
     api.spawn(tasks, core, own, Operators::default(), &metrics)?;
     tasks.spawn(alone::tell_hosts(core.clone()));
     // Without machines, too: it may be where images are got for bundles.
-    FollowedStreams::open(data, settings, core)?.spawn(tasks);
+    let way_out = WayOut::open(&settings.outward, vec![address])?;
+    FollowedStreams::open(data, settings, core, &way_out)?.spawn(tasks);
     let kubeconfig = data.path("admin.kubeconfig");
     tracing::info!(api = %address, kubeconfig = %kubeconfig.display(), "Firesteel serves its API, and no machine");
-    Ok(())
+    Ok(way_out)
 }
 
 /// Everything.
@@ -131,7 +134,7 @@ async fn serve_machines(
     data: &DataDir,
     (core, clock): (&Core, &StoreClock),
     (own, metrics): (Own, Metrics),
-) -> anyhow::Result<()> {
+) -> anyhow::Result<WayOut> {
     let network = network::open(core, settings).await?;
     let mut names = Names { addresses: vec![IpAddr::V4(network.address)], names: Vec::new() };
     match settings.config_host.as_deref().map(|host| (host, machines::config_address(host))) {
@@ -141,8 +144,9 @@ async fn serve_machines(
     }
     let api = ApiListener::open(data, core, settings.api, names, settings.ca_years).await?;
     let address = api.address()?;
-    let streams = FollowedStreams::open(data, settings, core)?;
-    let machines = Machines::open(&network, settings, data, (core, clock), (&api.pki, &streams)).await?;
+    let way_out = WayOut::open(&settings.outward, machines::own_listeners(&network, settings, address))?;
+    let streams = FollowedStreams::open(data, settings, core, &way_out)?;
+    let machines = Machines::open(&network, settings, data, (core, clock), (&api.pki, &streams, &way_out)).await?;
     let own = own.with_control(machines.control().clone());
     let operators = Operators::new(Some(IpAddr::V4(network.address)));
     api.with_logs(machines.logs()).spawn(tasks, core, own, operators, &metrics)?;
@@ -156,7 +160,7 @@ async fn serve_machines(
         memory_mib_max = memory::BOUND_BYTES >> 20,
         "Firesteel serves; `firesteel get hosts` shows what it knows"
     );
-    Ok(())
+    Ok(way_out)
 }
 
 /// Where no control loop does it.

@@ -20,6 +20,7 @@ use super::{at_rest, pki::CA_YEARS_DEFAULT};
 use crate::{
     depot::Quota,
     text_file::{self, TEXT_FILE_BYTES_MAX},
+    way_out::OutwardRules,
 };
 
 /// Flags of `firesteel serve`, and the keys of its settings file.
@@ -96,6 +97,17 @@ pub struct RawSettings {
     /// CAs (PEM) that BMC certificates are verified against
     #[arg(long, value_name = "FILE")]
     pub bmc_ca: Option<PathBuf>,
+    /// Addresses (CIDR) that images, checksums, streams and BMCs may have although they are loopback, link-local or
+    /// otherwise this machine's alone, may be repeated; the appliance's own listeners stay closed [default: none]
+    #[arg(long, value_name = "CIDR")]
+    pub allow_target: Vec<String>,
+    /// Proxy for images, checksums and streams, as http://HOST:PORT; variables of the environment are not looked at
+    /// [default: none]
+    #[arg(long, value_name = "URL")]
+    pub proxy: Option<String>,
+    /// Names (with all names below them) and addresses (CIDR) that are asked without the proxy, may be repeated
+    #[arg(long, value_name = "HOST")]
+    pub no_proxy_for: Vec<String>,
     /// Leave the serial consoles of hosts alone that their BMCs offer by IPMI
     #[arg(long)]
     pub no_bmc_consoles: bool,
@@ -152,6 +164,12 @@ pub struct Settings {
     pub relayed: Vec<Subnet>,
     pub upgrade_ipxe: bool,
     pub bmc_ca: Option<PathBuf>,
+    pub allow_target: Vec<String>,
+    pub proxy: Option<String>,
+    pub no_proxy_for: Vec<String>,
+    /// The three above, read.
+    #[serde(skip)]
+    pub outward: OutwardRules,
     pub no_bmc_consoles: bool,
     pub hosts_at_once: usize,
     pub image_quota: Option<Quota>,
@@ -189,6 +207,7 @@ impl RawSettings {
         anyhow::ensure!((1..=9).contains(&ca_years), "ca-years: must be 1 to 9, for the CA lives ten years");
         let minimum = merged.boot_image_minimum.as_deref().map(|text| text.parse().context("boot-image-minimum"));
         let boot_image_minimum = minimum.transpose()?.unwrap_or_default();
+        let outward = OutwardRules::read(&merged.allow_target, merged.proxy.as_deref(), &merged.no_proxy_for)?;
         let data = merged.data.with_context(|| needed("data"))?;
         anyhow::ensure!(merged.api_only || merged.boot_files.is_some(), needed("boot-files"));
         Ok(Settings {
@@ -213,6 +232,10 @@ impl RawSettings {
             relayed: merged.relayed.iter().map(|text| relayed(text)).collect::<anyhow::Result<_>>()?,
             upgrade_ipxe: merged.upgrade_ipxe,
             bmc_ca: merged.bmc_ca,
+            outward,
+            allow_target: merged.allow_target,
+            proxy: merged.proxy,
+            no_proxy_for: merged.no_proxy_for,
             no_bmc_consoles: merged.no_bmc_consoles,
             metrics_token: merged.metrics_token,
             image_quota: merged.image_quota,
@@ -249,6 +272,9 @@ impl RawSettings {
             relayed: if self.relayed.is_empty() { file.relayed } else { self.relayed },
             upgrade_ipxe: self.upgrade_ipxe || file.upgrade_ipxe,
             bmc_ca: self.bmc_ca.or(file.bmc_ca),
+            allow_target: if self.allow_target.is_empty() { file.allow_target } else { self.allow_target },
+            proxy: self.proxy.or(file.proxy),
+            no_proxy_for: if self.no_proxy_for.is_empty() { file.no_proxy_for } else { self.no_proxy_for },
             no_bmc_consoles: self.no_bmc_consoles || file.no_bmc_consoles,
             hosts_at_once: self.hosts_at_once.or(file.hosts_at_once),
             metrics_token: self.metrics_token.or(file.metrics_token),
@@ -326,6 +352,9 @@ mod tests {
         let relay = |text: &str| RawSettings { relayed: vec![text.to_owned()], ..flags_without_file() }.check();
         let subnet = relay("10.1.0.0/24,10.1.0.10,10.1.0.99,10.1.0.1").unwrap().relayed[0].clone();
         assert_eq!((subnet.network.prefix_length, subnet.router), (24, Some("10.1.0.1".parse().unwrap())));
+        let allowed = |text: &str| RawSettings { allow_target: vec![text.to_owned()], ..flags_without_file() }.check();
+        assert_eq!(allowed("127.0.1.0/24").unwrap().outward.allowed, ["127.0.1.0/24".parse().unwrap()]);
+        assert!(allowed("127.0.1").unwrap_err().to_string().contains("--allow-target 127.0.1"));
         for wrong in ["10.1.0.0/24", "10.1.0.0,a,b", "10.1.0.0/24,10.1.0.10"] {
             assert!(relay(wrong).unwrap_err().to_string().contains("--relayed"), "{wrong}");
         }

@@ -4,7 +4,6 @@ use std::sync::{Arc, OnceLock};
 
 use firesteel_control::{
     Control, Images,
-    runtime::Tokio,
     streams::{Config, Streams},
 };
 use firesteel_images::{Sha256, import::ImageStore};
@@ -12,7 +11,10 @@ use firesteel_kube::Core;
 use tokio::task::JoinSet;
 
 use super::{data_dir::DataDir, settings::Settings};
-use crate::depot::{HostImages, OwnDepot, texts};
+use crate::{
+    depot::{HostImages, OwnDepot, texts},
+    way_out::WayOut,
+};
 
 /// Ready; nothing is asked yet.
 #[derive(Debug)]
@@ -26,8 +28,8 @@ pub struct FollowedStreams {
 impl FollowedStreams {
     /// # Errors
     /// When the folders cannot be opened, or the registry lacks a kind.
-    pub fn open(data: &DataDir, settings: &Settings, core: &Core) -> anyhow::Result<Self> {
-        let depot = OwnDepot::open(&data.path(""))?;
+    pub fn open(data: &DataDir, settings: &Settings, core: &Core, way_out: &WayOut) -> anyhow::Result<Self> {
+        let depot = OwnDepot::open(&data.path(""), way_out.web().clone())?;
         let control: Arc<OnceLock<Control>> = Arc::default();
         let told = Arc::clone(&control);
         let forget = move |gone: &[Sha256]| {
@@ -37,7 +39,7 @@ impl FollowedStreams {
         };
         let config = Config {
             core: core.clone(),
-            runtime: Arc::new(Tokio::new()),
+            runtime: Arc::new(way_out.runtime()),
             depot: Arc::new(depot.clone()),
             quota_bytes: settings.image_quota.map(crate::depot::Quota::bytes),
             own_architecture: std::env::consts::ARCH.parse().ok(),

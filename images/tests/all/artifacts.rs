@@ -8,10 +8,11 @@ use std::{
     time::Duration,
 };
 
+use firesteel_dial::{Dialer, Targets};
 use firesteel_images::{
     Sha256,
     http::{HttpError, Limits},
-    import::{Acquired, Acquirer, ArtifactError, ImageStore, Role, SignatureState, Stage, Stored, Wanted},
+    import::{Acquired, Acquirer, ArtifactError, ImageStore, Role, SignatureState, Stage, Stored, Wanted, WebClient},
     openpgp::{Keyring, SignatureError},
 };
 
@@ -30,11 +31,17 @@ pub(crate) fn gzip(data: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
+/// Fetches from this machine too, as a lab lets it.
+pub(crate) fn web() -> WebClient {
+    let targets = Targets::allowing(["127.0.0.0/8".parse().unwrap()]);
+    WebClient::new(Dialer::new(targets)).unwrap()
+}
+
 pub(crate) fn acquirer(dir: &Path) -> Acquirer {
     // No test waits for a stall here, and some hold a download for long.
     let (pause, stall) = (Duration::from_millis(1), Duration::from_secs(300));
     let limits = Limits { attempts_max: 3, pause, stall, ..Limits::default() };
-    Acquirer::new(ImageStore::open(dir).unwrap(), None).unwrap().with_limits(limits)
+    Acquirer::new(ImageStore::open(dir).unwrap(), None, web()).with_limits(limits)
 }
 
 pub(crate) fn wanted(url: &str, sha256: Sha256) -> Wanted {

@@ -57,6 +57,8 @@ use crate::{
     tools::{Tools, ToolsError},
 };
 
+/// Where the BMCs of machines are, on this machine: an appliance connects there only if it may.
+pub const ADDRESSES: &str = "127.0.1.0/24";
 pub const USER: &str = "admin";
 pub const PASSWORD: &str = "lab-password";
 

@@ -22,6 +22,7 @@ use firesteel_resources::{
     secret::{CONFIG_KEY, CONFIG_TYPE, SecretBytes},
 };
 use firesteel_store::Durability;
+use firesteel_tests::dialing;
 use jiff::{SignedDuration, Timestamp};
 use ring::{hmac, signature::Ed25519KeyPair};
 
@@ -138,7 +139,7 @@ impl Appliance {
 
     fn start_on(core: Core, data: &Path, limits: Limits, trust: Trust, configs: ConfigSettings) -> Self {
         let images = ImageStore::open(&data.join("images")).unwrap();
-        let acquirer = Acquirer::new(images, Some(&data.join("import"))).unwrap();
+        let acquirer = Acquirer::new(images, Some(&data.join("import")), dialing::web());
         let bounds = ImportBounds { logical_bytes: IMAGE_BYTES_MAX, ..ImportBounds::default() };
         let (ahead_s, passed_s) = (Arc::new(AtomicI64::new(0)), Arc::new(AtomicU64::new(0)));
         let runtime: Arc<dyn Runtime> = Arc::new(Clock {
@@ -153,7 +154,7 @@ impl Appliance {
             runtime,
             clock: clock.clone(),
             images: Arc::new(acquirer.with_limits(limits).with_bounds(bounds)),
-            bmc: Arc::new(SchemeDriver::default()),
+            bmc: Arc::new(SchemeDriver::new(dialing::dialer())),
             endpoints: ENDPOINTS,
             // There is no DHCP here.
             asker_rule: AskerRule::FirstAsker,

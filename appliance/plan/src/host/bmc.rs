@@ -1,5 +1,6 @@
 //! Calls to the BMC: one at a time, named by a ticket, asked for again until an outcome is seen.
 
+use firesteel_facts::shown_url;
 use firesteel_resources::bare_metal_host::ErrorType;
 use jiff::SignedDuration;
 
@@ -80,6 +81,7 @@ pub(super) fn fault_text(turn: &Turn<'_>, fault: &BmcFault) -> String {
     let spec = &turn.seen.host.spec;
     let (address, secret) =
         spec.usable_bmc().map_or(("", ""), |bmc| (bmc.address.as_str(), bmc.credentials_name.as_str()));
+    let address = shown_url(address);
     match fault.kind {
         BmcFaultKind::Unreachable => format!("the BMC at {address} cannot be reached: {}", fault.message),
         BmcFaultKind::Credentials => {

@@ -52,7 +52,9 @@ pub const KIND: Kind = Kind {
         AGE,
     ],
     about: "Hosts that are installed alike: which image they get, and how a new one is rolled out.",
-    rules: |new, old| typed(new, old, |new: &HostGroup, old| Verdict { causes: causes(new, old), unacted: unacted(new) }),
+    rules: |new, old| {
+        typed(new, old, |new: &HostGroup, old| Verdict { causes: causes(new, old), unacted: unacted(new) })
+    },
     ..Kind::new(FIRESTEEL, V1ALPHA1, "HostGroup", "hostgroups", "hostgroup", &shape::SHAPE)
 };
 

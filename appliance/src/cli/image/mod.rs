@@ -12,11 +12,11 @@ use std::{
 };
 
 use anyhow::Context as _;
-use firesteel_images::import::{Acquirer, ImageStore, Request, Stage};
+use firesteel_images::import::{Acquirer, ImageStore, Request, Stage, WebClient};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Connection, print_text, table::bytes};
-use crate::depot::StreamFolder;
+use crate::{depot::StreamFolder, way_out::OutwardRules};
 
 #[derive(Debug, clap::Subcommand)]
 pub enum Command {
@@ -38,6 +38,8 @@ pub enum Command {
         /// `md5`, `sha256`, `sha512` or `auto`
         #[arg(long, value_name = "TYPE", default_value = "auto")]
         checksum_type: String,
+        #[command(flatten)]
+        outward: OutwardFlags,
         /// Data folder of the appliance
         #[arg(long, value_name = "DIR", env = "FIRESTEEL_DATA")]
         data: PathBuf,
@@ -67,6 +69,28 @@ pub enum Command {
     },
 }
 
+/// How an image is fetched: as `firesteel serve` has it.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct OutwardFlags {
+    /// Addresses (CIDR) that may be fetched from although they are loopback, link-local or otherwise this machine's
+    /// alone, may be repeated
+    #[arg(long, value_name = "CIDR")]
+    allow_target: Vec<String>,
+    /// Proxy as http://HOST:PORT; variables of the environment are not looked at
+    #[arg(long, value_name = "URL")]
+    proxy: Option<String>,
+    /// Names and addresses (CIDR) that are asked without the proxy, may be repeated
+    #[arg(long, value_name = "HOST")]
+    no_proxy_for: Vec<String>,
+}
+
+impl OutwardFlags {
+    fn web(&self) -> anyhow::Result<WebClient> {
+        let rules = OutwardRules::read(&self.allow_target, self.proxy.as_deref(), &self.no_proxy_for)?;
+        rules.web(&rules.dialer([]))
+    }
+}
+
 /// # Errors
 /// When the source cannot be read or is no image that can be written to a disk.
 pub(crate) async fn run(connection: &Connection, command: Command) -> anyhow::Result<()> {
@@ -74,8 +98,9 @@ pub(crate) async fn run(connection: &Connection, command: Command) -> anyhow::Re
         Command::Import { bundle: Some(bundle), replace_streams, data, .. } => {
             bundle::import(&store(&data)?, &streams(&data)?, &bundle, replace_streams)
         }
-        Command::Import { source, bundle: None, checksum, checksum_type, data, .. } => {
-            import(&source.unwrap_or_default(), checksum, checksum_type, &data).await
+        Command::Import { source, bundle: None, checksum, checksum_type, outward, data, .. } => {
+            let web = outward.web()?;
+            import(&source.unwrap_or_default(), checksum, checksum_type, (&data, web)).await
         }
         Command::Export { bundle, stream, images, data } => {
             bundle::export(&store(&data)?, &streams(&data)?, &bundle, &stream, &images)
@@ -100,7 +125,12 @@ fn store(data: &Path) -> anyhow::Result<ImageStore> {
     ImageStore::open(&folder).with_context(|| format!("opening the image store {}", folder.display()))
 }
 
-async fn import(source: &str, checksum: String, checksum_type: String, data: &Path) -> anyhow::Result<()> {
+async fn import(
+    source: &str,
+    checksum: String,
+    checksum_type: String,
+    (data, web): (&Path, WebClient),
+) -> anyhow::Result<()> {
     let (url, root) = if source.starts_with("http://") || source.starts_with("https://") {
         (source.to_owned(), None)
     } else {
@@ -108,7 +138,7 @@ async fn import(source: &str, checksum: String, checksum_type: String, data: &Pa
         let root = path.parent().map(Path::to_path_buf);
         (format!("file://{}", path.display()), root)
     };
-    let acquirer = Acquirer::new(store(data)?, root.as_deref())?;
+    let acquirer = Acquirer::new(store(data)?, root.as_deref(), web);
     let bar = bar()?;
     let shown = bar.clone();
     let progress = Arc::new(move |stage| match stage {
@@ -133,7 +163,7 @@ async fn import(source: &str, checksum: String, checksum_type: String, data: &Pa
             shown.set_position(source_bytes.max(raw_bytes));
         }
     });
-    let request = Request { url, checksum, checksum_type, declared: None };
+    let request = Request { url, checksum, checksum_type, ..Request::default() };
     let stored = acquirer.acquire(&request, progress).await;
     bar.finish_and_clear();
     let meta = stored.map_err(|error| anyhow::anyhow!(error.explain()))?.meta;

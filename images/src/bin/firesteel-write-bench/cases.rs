@@ -10,7 +10,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use firesteel_images::{
-    http::{self, Download, HttpReader, Limits},
+    http::{Download, HttpReader, Limits},
     write::{AlignedBuffer, Device, Disk, Guid, Unattended, WriteSpec, write_image},
 };
 
@@ -129,7 +129,8 @@ fn firesteel(device: &Path, image: &Image, url: &str) -> Result<(Duration, Optio
         stream_sha256: meta.stream_sha256,
         disk_guid: Guid([3; 16]),
     };
-    let download = Download::new(http::client()?, url, Limits::default(), Some(meta.stream_bytes), true)?;
+    let client = reqwest::Client::builder().no_proxy().build().context("making an HTTP client")?;
+    let download = Download::new(client, url, Limits::default(), Some(meta.stream_bytes), true)?;
     let written = write_image(HttpReader::new(download)?, &disk, &spec, &Unattended).context("writing the image")?;
     Ok((written.write, Some(written.readback)))
 }
