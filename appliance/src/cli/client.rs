@@ -384,6 +384,8 @@ mod tests {
             stream.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
             while stream.write_all(&[b' '; 4096]).await.is_ok() {}
         });
+        // Another test may have installed one.
+        drop(rustls::crypto::ring::default_provider().install_default());
         let client = reqwest::Client::builder().no_proxy().build().unwrap();
         let response = client.get(format!("http://{address}/")).send().await.unwrap();
         let error = bounded(response, 1 << 20).await.unwrap_err().to_string();
