@@ -19,6 +19,8 @@ const HEADERS_MAX: usize = 16;
 /// The input is a head as it comes by the wire: a method, then `Name: value` lines.
 pub(super) fn check(input: &[u8]) {
     firesteel_images::http::check(input);
+    firesteel_dial::check_proxy_answer(input);
+    addresses(input);
     let mut lines = input.split(|byte| *byte == b'\n');
     let method = Method::from_bytes(lines.next().unwrap_or_default()).unwrap_or(Method::GET);
     let mut headers = HeaderMap::new();
@@ -47,6 +49,23 @@ pub(super) fn check(input: &[u8]) {
         super::assert_plain(token);
     }
     ask(&method, &headers);
+}
+
+/// The first line as an address: what is shown of it has no login and no query, and no two readers differ on whether
+/// there is a login.
+fn addresses(input: &[u8]) {
+    let Some(text) = input.split(|byte| *byte == b'\n').next().and_then(|line| std::str::from_utf8(line).ok()) else {
+        return;
+    };
+    let shown = firesteel_facts::shown_url(text);
+    assert!(!shown.contains('?') || shown.ends_with("?(hidden)"), "{text:?} is shown as {shown:?}");
+    let parsed = firesteel_dial::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+    if let Some(url) = parsed
+        && (!url.username().is_empty() || url.password().is_some())
+    {
+        assert!(firesteel_facts::has_user_information(text), "{text:?} holds a login");
+        assert!(shown.contains("(hidden)@"), "{text:?} is shown as {shown:?}");
+    }
 }
 
 fn ask(method: &Method, headers: &HeaderMap) {
@@ -104,6 +123,10 @@ pub(super) fn seeds() -> Vec<Vec<u8>> {
         "bytes 5-9/10",
         "GET\nAuthorization:Bearer abc.def-_",
         "bytes 0-18446744073709551615/18446744073709551615",
+        "HTTP/1.1 200 Connection established\r\n\r\n",
+        "https://me:secret@example.com/a@b?X-Signature=secret#c",
+        "http:me:secret@[fd00::1]:8080",
+        "http:\\\\me@example.com\\a",
     ]
     .map(|text| text.as_bytes().to_vec())
     .to_vec()
